@@ -1,11 +1,14 @@
 // COCO's JSON: pictures, categories, and annotations with a box, a class, a crowd flag and key points. SRC is the JSON
 // itself, whose pictures lie in --images or beside it; a folder with annotations/ (instances_train2017.json and
-// instances_val2017.json become the splits train and val); or one with train/_annotations.coco.json and the like, or
-// one such file. Classes are in the order of their ids. Polygons and
+// instances_val2017.json become the splits train and val); one with train/_annotations.coco.json and the like, or
+// one such file; or one with a single JSON beside images/ or data/, as Label Studio and FiftyOne write it. Classes are in the order of their ids. Polygons and
 // runs of objects become one mask per picture.
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
@@ -83,6 +86,28 @@ std::vector<std::string> folders_beside_pictures(const fs::path& root) {
   return names;
 }
 
+// What other programs call the folder of the pictures.
+constexpr std::array<const char*, 2> kPictureFolders = {"images", "data"};
+
+/// Whether a JSON begins as COCO's do; of other kinds there are more.
+bool begins_as_coco(const fs::path& file) {
+  std::string head(size_t{64} << 10, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(stream.gcount()));
+  return head.find("\"images\"") != std::string::npos || head.find("\"annotations\"") != std::string::npos;
+}
+
+/// The only JSON of a folder, where it lists objects of the pictures in a folder beside it; "" where there is none.
+std::string file_beside_folder(const fs::path& root) {
+  std::error_code ignored;
+  if (std::none_of(kPictureFolders.begin(), kPictureFolders.end(),
+                   [&](const char* name) { return fs::is_directory(root / name, ignored); }))
+    return {};
+  const std::vector<std::string> files = json_files(root);
+  return files.size() == 1 && begins_as_coco(root / files[0]) ? files[0] : std::string();
+}
+
 bool is_root(const fs::path& path) {
   return !object_files(path / "annotations").empty() || is_file(path / kBesidePictures) ||
          !folders_beside_pictures(path).empty();
@@ -98,6 +123,8 @@ Result<std::vector<Part>> parts_of(const SourceOptions& options) {
   } else if (const auto folders = folders_beside_pictures(root); !folders.empty()) {
     for (const std::string& name : folders)
       parts.push_back({(root / name / kBesidePictures).string(), name, std::string(split_of_name(name))});
+  } else if (const std::string file = file_beside_folder(root); !file.empty() && !is_root(root)) {
+    parts.push_back({(root / file).string(), name_of(root / file)});
   } else {
     for (const std::string& name : object_files(root / "annotations"))
       parts.push_back({(root / "annotations" / name).string(), name_of(name),
@@ -121,14 +148,34 @@ Result<std::vector<Part>> parts_of(const SourceOptions& options) {
   return parts;
 }
 
-/// The folder that holds the most of the first pictures; --images, or what people lay beside the JSON.
-Result<std::string> picture_folder(const SourceOptions& options, const Part& part, const Contents& contents) {
+/// The last name of a path of any system: Label Studio writes ../../label-studio/data/media/upload/1/a.jpg, and images\\a.jpg.
+std::string last_name(const std::string& path) {
+  return path.substr(path.find_last_of("/\\") + 1);
+}
+
+/// Whether the last names of all pictures tell them apart.
+bool have_last_names(const Contents& contents) {
+  std::set<std::string> names;
+  return std::all_of(contents.pictures.begin(), contents.pictures.end(), [&](const Picture& picture) {
+    return names.insert(last_name(picture.file_name)).second;
+  });
+}
+
+/// The folder that holds the most of the first pictures; --images, or what people lay beside the JSON. Where none holds any by
+/// its path, the pictures are called by their last names, as programs write paths of machines of their own.
+Result<std::string> picture_folder(const SourceOptions& options, const Part& part, Contents& contents) {
+  const std::vector<fs::path> folders = folders_of_pictures(part.file, options.images, {&part.name, 1});
   std::vector<std::string> first;
   for (size_t i = 0; i < std::min(kFilesThatDecide, contents.pictures.size()); ++i)
     first.push_back(contents.pictures[i].file_name);
-  const FolderWithMost best =
-      folder_with_most(folders_of_pictures(part.file, options.images, {&part.name, 1}), first);
-  if (best.found > 0) return best.folder;
+  if (const FolderWithMost best = folder_with_most(folders, first); best.found > 0) return best.folder;
+  if (have_last_names(contents)) {
+    for (std::string& name : first) name = last_name(name);
+    if (const FolderWithMost best = folder_with_most(folders, first); best.found > 0) {
+      for (Picture& picture : contents.pictures) picture.file_name = last_name(picture.file_name);
+      return best.folder;
+    }
+  }
   return Status(
       ErrorCode::kNotFound,
       concat("[ingest] ", printable(part.file), " lists ", printable(contents.pictures[0].file_name),
@@ -282,7 +329,8 @@ Result<SourceListing> CocoSource::list() {
 int recognizes_coco(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   std::error_code ignored;
-  if (fs::is_directory(options.path, ignored)) return is_root(options.path) ? 3 : 0;
+  if (fs::is_directory(options.path, ignored))
+    return is_root(options.path) ? 3 : (file_beside_folder(options.path).empty() ? 0 : 2);
   return lower_ending(options.path) == "json" ? 2 : 0;
 }
 

@@ -115,7 +115,12 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
     if (!*more) return {};
     if (is_first) {
       is_first = false;
-      DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(cells, line, listing));
+      std::vector<std::string> next;
+      CsvReader ahead = reader;
+      int64_t next_line = 0;
+      const auto has_next = ahead.next(next, next_line);
+      if (!has_next.ok() || !*has_next) next.clear();
+      DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(cells, next, line, listing));
       if (is_head) continue;
     }
     DLPIPE_RETURN_IF_ERROR(add_line(cells, line, listing));
@@ -131,9 +136,10 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(list_), " "));
   if (table->rows.empty()) return {};
   const int64_t first = table->rows.front().line;
-  if (!names_paths(table->columns))
+  const std::vector<std::string>& cells = table->rows.front().cells;
+  if (!names_paths(table->columns, cells))
     return wrong(first, concat("no key 'path'", printable(suggestion("path", table->columns))));
-  DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, first, listing));
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, cells, first, listing));
   if (!is_head)
     return wrong(first,
                  "its keys are names of pictures; write {\"path\": ..., \"label\": ...} on every line");

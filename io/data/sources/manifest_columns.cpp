@@ -54,9 +54,14 @@ std::optional<size_t> find_column(const std::vector<std::string>& names,
   return std::nullopt;
 }
 
-std::optional<size_t> find_paths(const std::vector<std::string>& names) {
-  const std::optional<size_t> path = find_column(names, kPathNames);
-  return path ? path : find_column(names, kIdNames);
+/// By the names, else by `next`, the cells of the line behind: the only one that is called as a picture is.
+std::optional<size_t> find_paths(const std::vector<std::string>& names,
+                                 const std::vector<std::string>& next) {
+  if (const std::optional<size_t> path = find_column(names, kPathNames)) return path;
+  if (const std::optional<size_t> id = find_column(names, kIdNames)) return id;
+  const auto first = std::find_if(next.begin(), next.end(), has_image_name);
+  const bool is_only = first != next.end() && std::none_of(first + 1, next.end(), has_image_name);
+  return is_only && next.size() == names.size() ? std::optional<size_t>(first - next.begin()) : std::nullopt;
 }
 
 }  // namespace
@@ -69,11 +74,13 @@ bool is_class_name_alone(const std::string& name) {
   return find_column({name}, kLoneLabelNames) || find_column({name}, kLabelNames);
 }
 
-bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
-  return find_paths(cells).has_value();
+bool ManifestSource::names_paths(const std::vector<std::string>& cells,
+                                 const std::vector<std::string>& next) {
+  return find_paths(cells, next).has_value();
 }
 
-Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, int64_t line,
+Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
+                                       const std::vector<std::string>& next, int64_t line,
                                        SourceListing& listing) {
   columns_ = {};
   columns_.count = cells.size();
@@ -82,7 +89,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
   }
   const bool has_picture =
       std::any_of(cells.begin(), cells.end(), has_image_name);  // a class may be called 'image'
-  const std::optional<size_t> path = has_picture ? std::nullopt : find_paths(cells);
+  const std::optional<size_t> path = has_picture ? std::nullopt : find_paths(cells, next);
   if (!path) {
     if (std::error_code ignored;
         !has_picture && cells[0].find('/') == std::string::npos && !fs::exists(full(cells[0]), ignored)) {
@@ -99,6 +106,9 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells, in
     return false;
   }
   columns_.path = *path;
+  if (!find_paths(cells, {}))
+    listing.warnings.push_back(concat("[ingest] the column ", in_quotes(cells[*path]), " of ",
+                                      printable(list_), " names the pictures: its cells are called so"));
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});
   if (options_.splits) columns_.split = split;
   if (head_ && !head_->names.empty()) {

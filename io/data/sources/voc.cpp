@@ -1,6 +1,6 @@
 // Pascal VOC: an XML for each picture. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
 // ImageSets/Main, which become splits), VOCdevkit with several years, a folder with annotations/ and images/, or one where
-// each picture has its XML beside it. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
+// each picture has its XML beside it; or train/, valid/ and test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
 // their pictures, as they are: 0 background, 1 to 20 the published classes in the order of their names, 255 not known.
 #include <algorithm>
 #include <array>
@@ -15,6 +15,7 @@
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/split_layout.h"
 #include "dlpipe/io/data/sources/voc_xml.h"
 
 namespace dlpipe::data {
@@ -63,6 +64,7 @@ struct Set {
   std::string annotations;  // names of folders in it; "." for itself
   std::string pictures;
   std::string prefix = {};  // of its samples' paths
+  std::string split = {};   // that all of it is
 };
 
 std::optional<Set> set_in(const fs::path& root) {
@@ -77,21 +79,23 @@ std::optional<Set> set_in(const fs::path& root) {
   return std::nullopt;
 }
 
-/// SRC itself, or each of its folders (VOC2007, VOC2012), or those of its VOCdevkit.
+/// SRC itself, or each of its folders (VOC2007, VOC2012; train, valid, test), or those of its VOCdevkit.
 std::vector<Set> sets_in(const fs::path& root) {
   if (const auto set = set_in(root)) return {*set};
   std::vector<Set> sets;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root, error)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with("VOC")) continue;
+    const std::string_view split = split_of_name(name);
+    if (!name.starts_with("VOC") && split.empty()) continue;
     if (auto set = set_in(entry.path())) {
       set->prefix = name + "/";
+      set->split = split;
       sets.push_back(*set);
     }
   }
   std::sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return a.prefix < b.prefix; });
-  if (sets.size() == 1) sets[0].prefix.clear();
+  if (sets.size() == 1) sets[0].prefix = sets[0].split = "";
   return sets.empty() && root.filename() != "VOCdevkit" && fs::is_directory(root / "VOCdevkit", error)
              ? sets_in(root / "VOCdevkit")
              : sets;
@@ -132,6 +136,10 @@ Result<std::vector<std::string>> lines_of(const fs::path& file) {
 Result<std::map<std::string, VocSource::Names>> VocSource::names_of(
     const Set& set, const std::map<std::string, std::string>& xmls) {
   std::map<std::string, Names> splits;
+  if (options_.splits && !set.split.empty()) {
+    for (const auto& [name, file] : xmls) splits[set.split].push_back(name);
+    return splits;
+  }
   const fs::path lists = set.root / "ImageSets" / "Main";
   std::error_code ignored;
   const auto take = [&](const char* list, const char* split) -> Status {

@@ -1,8 +1,10 @@
 // YOLO: a .txt of objects for each picture, at the picture's path with images/ instead of labels/, or beside it. SRC is a
-// data.yaml that names classes and splits, a folder with one, or a folder with images/ and labels/. Boxes are stored in
+// data.yaml that names classes and splits, a folder with one, a folder with images/ and labels/, or one with a list of the
+// classes (classes.txt, obj.names, _darknet.labels) and pictures that have their .txt beside them, also in its folders. Boxes are stored in
 // shares of the picture, of which ingest makes pixels. A picture without a .txt has no objects.
 // Polygons become one mask per picture, beside the boxes around them.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -36,6 +38,10 @@ fs::path full_path(const fs::path& path) {
   return (fs::current_path() / path).lexically_normal();
 }
 
+std::string split_called(const std::string& folder) {
+  return split_of_name(folder).empty() ? split_in_words(folder) : std::string(split_of_name(folder));
+}
+
 bool is_yaml(const std::string& path) {
   const std::string ending = lower_ending(path);
   return ending == "yaml" || ending == "yml";
@@ -63,6 +69,44 @@ Result<std::string> read_text(const std::string& path) {
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp, kMost));
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+constexpr std::array<const char*, 3> kNameLists = {"classes.txt", "obj.names", "_darknet.labels"};
+
+/// "": none.
+std::string name_list_in(const fs::path& folder) {
+  for (const char* name : kNameLists) {
+    std::error_code ignored;
+    if (fs::is_regular_file(folder / name, ignored)) return (folder / name).string();
+  }
+  return {};
+}
+
+bool holds_labelled_picture(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] != '.' && has_image_name(name) &&
+        fs::is_regular_file(fs::path(entry.path()).replace_extension(".txt"), ignored))
+      return true;
+  }
+  return false;
+}
+
+/// Darknet's way: which folders of SRC, "" for itself, hold pictures with their labels beside them. A list of the classes
+/// must be there, too: a .txt beside a picture may be anything.
+std::vector<std::string> folders_of_both(const fs::path& root) {
+  const bool is_named = !name_list_in(root).empty();  // few are: pictures are looked at in these alone
+  if (is_named && holds_labelled_picture(root)) return {""};
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    if ((is_named || !name_list_in(entry.path()).empty()) && holds_labelled_picture(entry.path()))
+      folders.push_back(entry.path().filename().string());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
 }
 
 /// The label file of a picture, whose path is absolute: where it should be, or beside the picture.
@@ -134,10 +178,12 @@ class YoloSource final : public AnnotatedSource {
 };
 
 Status YoloSource::read_names(const fs::path& root) {
-  for (const fs::path& file : {root / "classes.txt", root / "labels" / "classes.txt", root / "obj.names"}) {
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) continue;
-    DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(file.string()));
+  std::vector<fs::path> folders = {root, root / "labels"};
+  for (const std::string& folder : folders_of_both(root)) folders.push_back(root / folder);
+  for (const fs::path& folder : folders) {
+    const std::string file = name_list_in(folder);
+    if (file.empty()) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(file));
     for (const std::string& line : split(text, '\n')) {
       if (!trim(line).empty()) config_.names.emplace_back(trim(line));
     }
@@ -153,13 +199,18 @@ Status YoloSource::find_config() {
   root_ = full_path(is_folder(given) ? given : given.parent_path());
   if (config_file_.empty()) {
     DLPIPE_RETURN_IF_ERROR(read_names(root_));
-    PictureFolder folder((root_ / "images").string());
-    DLPIPE_ASSIGN_OR_RETURN(const PictureFolder::Names names, folder.names_in(""));
-    for (const std::string& name : names.folders) {
-      const std::string split(split_of_name(name).empty() ? split_in_words(name) : split_of_name(name));
-      if (!split.empty()) config_.splits[split].push_back("images/" + name);
+    std::vector<std::string> folders = {"images"};
+    if (is_folder(root_ / "images")) {
+      PictureFolder folder((root_ / "images").string());
+      DLPIPE_ASSIGN_OR_RETURN(const PictureFolder::Names names, folder.names_in(""));
+      for (const std::string& name : names.folders) {
+        if (!split_called(name).empty()) config_.splits[split_called(name)].push_back("images/" + name);
+      }
+    } else {
+      folders = folders_of_both(root_);
+      for (const std::string& name : folders) config_.splits[split_called(name)].push_back(name);
     }
-    if (config_.splits.size() < 2) config_.splits = {{"train", {"images"}}};
+    if (config_.splits.size() < 2 || config_.splits.contains("")) config_.splits = {{"train", folders}};
     return {};
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(config_file_.string()));
@@ -326,7 +377,7 @@ int recognizes_yolo(const SourceOptions& options) {
   if (!is_folder(options.path)) return is_yaml(options.path) ? 2 : 0;
   const fs::path folder(options.path);
   const bool has_both = is_folder(folder / "images") && holds_ending(folder / "labels", "txt");
-  if (has_both || config_in(folder)) return 2;
+  if (has_both || config_in(folder) || !folders_of_both(folder).empty()) return 2;
   return options.labels.empty() && dataset_around(options.path) ? 2 : 0;
 }
 
@@ -356,7 +407,8 @@ extern const SourceRecord yolo_source;
 const SourceRecord yolo_source = {
     "yolo",
     "YOLO's data.yaml, a folder with it, a folder with images/ and labels/, or these images/ "
-    "(classes.txt names the classes)",
+    "(classes.txt names the classes); Darknet's pictures with their .txt beside them and obj.names or "
+    "classes.txt",
     yolo::recognizes_yolo, yolo::open_yolo};
 
 }  // namespace dlpipe::data

@@ -196,6 +196,40 @@ TEST_F(CocoSource, PicturesAreFoundBesideTheJsonOrWhereImagesSays) {
             std::string::npos);
 }
 
+TEST_F(CocoSource, OtherProgramsFoldersAreKnownByTheirOnlyJson) {
+  TempDir label_studio, fifty_one, classes;
+  write_text(label_studio / "images/1.jpg", "x");
+  write_text(label_studio / "result.json", json_of(R"({"id": 10, "file_name": "images/1.jpg"})", ""));
+  EXPECT_EQ(value_or_throw(open({label_studio.path(), ""})).entries.at(0).problem, "");
+  EXPECT_EQ(value_or_throw(source_->read(value_or_throw(source_->list()).entries[0])).size(), 1u);
+  write_text(fifty_one / "data/1.jpg", "x");
+  write_text(fifty_one / "labels.json", json_of(R"({"id": 10, "file_name": "1.jpg"})", ""));
+  for (const std::string& path : {fifty_one.path(), fifty_one / "labels.json"}) {
+    const SourceListing listing = value_or_throw(open({path, ""}));
+    EXPECT_EQ(listing.entries.at(0).problem, "");
+    EXPECT_EQ(listing.classes.size(), 3u);
+  }
+  write_text(classes / "data/1.jpg", "x");
+  write_text(classes / "labels.json", R"({"classes": ["a"], "labels": {"1": 0}})");
+  EXPECT_EQ(value_or_throw(open({classes.path(), ""})).classes, std::vector<std::string>{"data"});
+}
+
+TEST_F(CocoSource, PathsOfOtherMachinesAreFoundByTheirLastNames) {
+  const std::string pictures =
+      R"({"id": 10, "file_name": "../../label-studio/data/media/upload/1/1.jpg"}, {"id": 11, "file_name": "images\\2.jpg"})";
+  TempDir elsewhere;
+  write_text(elsewhere / "result.json", json_of(pictures, ""));
+  const SourceListing listing =
+      value_or_throw(open({.path = elsewhere / "result.json", .images = dir / "val2017"}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.problem, "");
+  EXPECT_EQ(listing.entries[1].path, "2.jpg");
+  write_text(elsewhere / "result.json",
+             json_of(R"({"id": 1, "file_name": "a/1.jpg"}, {"id": 2, "file_name": "b/1.jpg"})", ""));
+  const Status both = open({.path = elsewhere / "result.json", .images = dir / "val2017"}).status();
+  EXPECT_NE(both.message().find("lists a/1.jpg, but neither"), std::string::npos) << both.message();
+}
+
 TEST_F(CocoSource, WhatIsWrongIsNamed) {
   const auto annotation = [&](const std::string& text) { return message(json_of(kPictures, text)); };
   EXPECT_NE(annotation(R"({"category_id": 3, "bbox": [0, 0, 1, 1]})")

@@ -190,9 +190,20 @@ TEST_F(ManifestSource, AFirstLineMayNameTheColumnsInAnyOrder) {
   EXPECT_NE(listing.warnings[0].find("column 4 of"), std::string::npos) << listing.warnings[0];
   EXPECT_EQ(value_or_throw(list("3.png,image\np/1.jpg,file\n")).entries.size(), 2u)
       << "classes of these names";
-  EXPECT_NE(message("number,breed\n3.png,a\n").find("'number' is no file; if this line names the columns"),
+  EXPECT_NE(message("number,breed\n3,a\n").find("'number' is no file; if this line names the columns"),
             std::string::npos);
   EXPECT_NE(message("path,split\n3.png,train\n").find("no column of labels"), std::string::npos);
+}
+
+// As hospitals call it: Image Index.
+TEST_F(ManifestSource, TheOnlyColumnOfPicturesNamesThem) {
+  const SourceListing listing = value_or_throw(list("Image Index,label\n3.png,a\np/1.jpg,b\n"));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[1].path, "p/1.jpg");
+  EXPECT_NE(listing.warnings.at(0).find("the column 'Image Index' of "), std::string::npos)
+      << listing.warnings[0];
+  EXPECT_NE(message("number,before,behind\n1,3.png,p/1.jpg\n").find("'number' is no file"), std::string::npos)
+      << "two columns of pictures";
 }
 
 TEST_F(ManifestSource, BlanksBlankLinesAndLineEndsAreNoCells) {

@@ -120,6 +120,24 @@ TEST_F(VocSource, PicturesMayLieBesideTheirXml) {
   EXPECT_NE(listing.entries[1].problem.find("there is no file"), std::string::npos);
 }
 
+// As Roboflow exports them.
+TEST_F(VocSource, FoldersOfSplitsHoldPicturesBesideTheirXml) {
+  for (const char* folder : {"train/", "valid/", "test/"}) {
+    write_text(dir / (std::string(folder) + "a.jpg"), "x");
+    write_text(dir / (std::string(folder) + "a.xml"), xml("a.jpg", object("cat", box("1", "1", "2", "2"))));
+  }
+  const SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[0].path, "test/a.jpg");
+  EXPECT_EQ(listing.entries[0].name(), "a.jpg");
+  EXPECT_EQ(listing.entries[0].split, "test");
+  EXPECT_EQ(listing.entries[1].split, "train");
+  EXPECT_EQ(listing.entries[2].split, "val");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[2])).size(), 1u);
+  for (const SourceEntry& entry : value_or_throw(list({.path = dir.path(), .splits = false})).entries)
+    EXPECT_EQ(entry.split, "");
+}
+
 TEST_F(VocSource, WhatIsWrongIsNamed) {
   const std::string good = object("cat", box("1", "1", "2", "2"));
   EXPECT_EQ(problem(xml("x", good)), "");

@@ -118,6 +118,37 @@ TEST_F(YoloSource, TheFolderOfItsPicturesStandsForIt) {
   EXPECT_EQ(value_or_throw(list({dir / "plain/images", ""})).classes, std::vector<std::string>{"dog"});
 }
 
+// Darknet's folders, as CVAT, Roboflow and labelImg write them.
+TEST_F(YoloSource, LabelsMayLieBesideTheirPictures) {
+  const auto pair = [&](const std::string& stem) {
+    write_text(dir / (stem + ".jpg"), "x");
+    write_text(dir / (stem + ".txt"), "1 0.5 0.5 0.25 0.5\n");
+  };
+  pair("cvat/obj_train_data/1");
+  pair("cvat/obj_valid_data/2");
+  write_text(dir / "cvat/obj.names", "cat\ndog\n");
+  write_text(dir / "cvat/train.txt", "data/obj_train_data/1.jpg\n");
+  pair("roboflow/train/1");
+  pair("roboflow/valid/2");
+  for (const char* split : {"train", "valid"})
+    write_text(dir / ("roboflow/" + std::string(split) + "/_darknet.labels"), "cat\ndog\n");
+  for (const char* folder : {"cvat", "roboflow"}) {
+    const SourceListing listing = value_or_throw(list({dir / folder, ""}));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+    ASSERT_EQ(listing.entries.size(), 2u);
+    EXPECT_EQ(listing.entries[0].split, "train");
+    EXPECT_EQ(listing.entries[1].split, "val");
+    EXPECT_EQ(decode_labels(listing.entries[1].extra[1]), std::vector<int64_t>{1});
+    EXPECT_EQ(value_or_throw(source_->read(listing.entries[1])).size(), 1u);
+  }
+  pair("flat/1");
+  write_text(dir / "flat/classes.txt", "cat\ndog\n");
+  EXPECT_EQ(value_or_throw(list({dir / "flat", ""})).entries.at(0).split, "");
+  // A text beside a picture says nothing of boxes: captions, say.
+  pair("captions/a/1");
+  EXPECT_EQ(value_or_throw(list({dir / "captions", ""})).classes, std::vector<std::string>{"a"});
+}
+
 TEST_F(YoloSource, PolygonsAndKeyPoints) {
   write_text(dir / "labels/train/1.txt", "0 0.1 0.5 0.3 0.25 0.2 0.75\n");
   SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a]\n"));
