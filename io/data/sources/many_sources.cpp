@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <span>
 
 #include "dlpipe/base/printable.h"
@@ -86,6 +87,7 @@ class ManySources final : public Source {
   void say_class_order(std::span<const SourceListing> listings, SourceListing& all) const;
   void warn_of_numbers_and_names(std::span<const SourceListing> listings, SourceListing& all) const;
   Status add(size_t input, SourceListing one, SourceListing& all);
+  void take_warnings(size_t input, std::vector<std::string> warnings, SourceListing& all);
   /// An entry that can't be read, for a damaged input among others.
   void add_lost(size_t input, std::string_view problem, SourceListing& all) const;
   static Status take_fields(const std::string& path, const SourceListing& one, SourceListing& all);
@@ -98,6 +100,8 @@ class ManySources final : public Source {
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<std::vector<size_t>> place_of_;  // of each input's fields among those of all
+  static constexpr int64_t kMostAlike = 3;
+  std::map<std::string, int64_t> times_said_;  // of each warning, what stands behind the input's name
 };
 
 Status ManySources::take_fields(const std::string& path, const SourceListing& one, SourceListing& all) {
@@ -151,11 +155,19 @@ Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
     entry.extra = std::move(extra);
     all.entries.push_back(std::move(entry));
   }
-  for (std::string& warning : one.warnings) {
-    if (std::find(all.warnings.begin(), all.warnings.end(), warning) == all.warnings.end())
-      all.warnings.push_back(std::move(warning));
-  }
+  take_warnings(input, std::move(one.warnings), all);
   return {};
+}
+
+// Of a hundred shards that are alike the first few are enough.
+void ManySources::take_warnings(size_t input, std::vector<std::string> warnings, SourceListing& all) {
+  const std::string name = path_of(input);
+  for (std::string& warning : warnings) {
+    std::string rest = warning;
+    if (const size_t at = rest.find(name); at != std::string::npos) rest.erase(0, at + name.size());
+    const bool is_same = std::find(all.warnings.begin(), all.warnings.end(), warning) != all.warnings.end();
+    if (!is_same && ++times_said_[rest] <= kMostAlike) all.warnings.push_back(std::move(warning));
+  }
 }
 
 void ManySources::add_lost(size_t input, std::string_view problem, SourceListing& all) const {
@@ -257,6 +269,7 @@ Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceL
 
 Result<SourceListing> ManySources::list() {
   place_of_.assign(sources_.size(), {});
+  times_said_.clear();
   std::vector<SourceListing> listings(sources_.size());
   std::vector<Status> failures(sources_.size());
   for (size_t i = 0; i < sources_.size(); ++i) {
@@ -281,6 +294,11 @@ Result<SourceListing> ManySources::list() {
       DLPIPE_RETURN_IF_ERROR(add(i, std::move(listings[i]), all));
   }
   DLPIPE_RETURN_IF_ERROR(check_splits(all));
+  for (const auto& [what, times] : times_said_) {
+    if (times > kMostAlike)
+      all.warnings.push_back(
+          concat("[ingest] so it is with ", times - kMostAlike, " more inputs: ... ", trim(what)));
+  }
   if (sources_.size() > 1) warn_of_classes(all);
   return all;
 }

@@ -91,6 +91,7 @@ class Lister {
   Status add(const Sample& sample);
   void mark_cut_sample();
   Status finish();
+  void warn_of_left_aside();
 
   const TarContents& tar_;
   SourceListing listing_;
@@ -203,6 +204,12 @@ Status Lister::finish() {
     const auto sound = std::find_if(listing_.entries.begin(), listing_.entries.end(),
                                     [](const SourceEntry& one) { return one.problem.empty(); });
     if (sound == listing_.entries.end()) return {};
+    // Captions, as image and text models learn from; a .json alone may hold the class under another key.
+    if (tar_.options.label.empty() && std::find(fields_.begin(), fields_.end(), "txt") != fields_.end()) {
+      warn_of_no_class(tar_.name, listing_);
+      warn_of_left_aside();
+      return {};
+    }
     return Status(
         ErrorCode::kNotFound,
         concat("[ingest] no class in the samples of ", printable(tar_.name), ": no .cls, and ",
@@ -215,10 +222,14 @@ Status Lister::finish() {
     if (class_of_entry_[i].empty() && entry.problem.empty()) entry.problem = "nothing names its class";
   }
   if (tar_.options.alone) warn_of_classes(listing_, "; are there further shards?");
+  warn_of_left_aside();
+  return {};
+}
+
+void Lister::warn_of_left_aside() {
   if (!left_aside_.empty())
     listing_.warnings.push_back(
         concat("[ingest] ", printable(tar_.name), ": left aside: ", kinds_text(left_aside_)));
-  return {};
 }
 
 Result<SourceListing> Lister::list() {

@@ -21,11 +21,16 @@ SourceOptions options_in(const TempDir& dir) {
   return options;
 }
 
-Result<SourceListing> list(const TempDir& dir, const std::string& path) {
-  const std::vector<std::string> given = {path};
-  auto source = open_sources(given, "", options_in(dir));
+Result<SourceListing> list(const TempDir& dir, const std::vector<std::string>& given,
+                           const std::string& label = "") {
+  SourceOptions options = options_in(dir);
+  options.label = label;
+  auto source = open_sources(given, "", options);
   if (!source.ok()) return source.status();
   return (*source)->list();
+}
+Result<SourceListing> list(const TempDir& dir, const std::string& path) {
+  return list(dir, std::vector<std::string>{path});
 }
 
 /// path -> "class|split|bytes" of what can be read; "!problem" of the rest.
@@ -121,8 +126,34 @@ TEST(TarSource, SamplesThatSayTooLittleOrTooMuchAreNamed) {
   EXPECT_NE(all["2.jpg"].find("is not one class"), std::string::npos);
   EXPECT_NE(all["3.jpg"].find("several pictures"), std::string::npos);
   EXPECT_NE(all["5.jpg"].find("no JSON object"), std::string::npos);
-  write_text(dir / "b.tar", tar_file("0.jpg", "a") + tar_file("0.txt", "a cat") + tar_end());
+  write_text(dir / "b.tar", tar_file("0.jpg", "a") + tar_file("0.json", "{\"kind\": 1}") + tar_end());
   EXPECT_NE(list(dir, dir / "b.tar").status().message().find("no class in the samples"), std::string::npos);
+}
+
+// As img2dataset writes them: what is to be learnt are texts.
+TEST(TarSource, WebDatasetSamplesWithCaptionsNeedNoClass) {
+  TempDir dir;
+  const std::string sample = tar_file("0.jpg", "a") + tar_file("0.txt", "a cat") +
+                             tar_file("0.json", "{\"url\": \"x\", \"width\": 3}") + tar_end();
+  write_text(dir / "a.tar", sample);
+  const SourceListing listing = value_or_throw(list(dir, dir / "a.tar"));
+  EXPECT_EQ(listing.entries.at(0).problem, "");
+  EXPECT_EQ(listing.entries[0].label, -1);
+  EXPECT_EQ(listing.entries[0].extra[1], "a cat");
+  EXPECT_NE(listing.warnings.at(0).find("gives its pictures fields, but no class"), std::string::npos);
+  EXPECT_NE(list(dir, {dir / "a.tar"}, "kind").status().message().find("no class in the samples"),
+            std::string::npos);
+  std::vector<std::string> shards;
+  for (const char* name : {"1", "2", "3", "4", "5"}) {
+    shards.push_back(dir / (std::string(name) + ".tar"));
+    write_text(shards.back(), sample);
+  }
+  const SourceListing all = value_or_throw(list(dir, shards));
+  EXPECT_EQ(all.entries.size(), 5u);
+  ASSERT_EQ(all.warnings.size(), 4u) << "not one for each shard";
+  EXPECT_NE(all.warnings[3].find("so it is with 2 more inputs: ... gives its pictures fields, but no class"),
+            std::string::npos)
+      << all.warnings[3];
 }
 
 TEST(TarSource, ClassFoldersAreThoseOfAFolder) {
