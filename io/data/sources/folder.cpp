@@ -56,6 +56,7 @@ class FolderSource final : public Source {
   void warn_of_files_listed_twice(SourceListing& listing);
   void warn_of_unlikely_classes(SourceListing& listing) const;
   void warn_of_lists(const SplitLayout& layout, SourceListing& listing) const;
+  std::string hint_for_one_class(const SourceEntry& first, bool has_splits) const;
 
   SourceOptions options_;
   std::string root_;
@@ -242,6 +243,28 @@ void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listi
                                       ": dlpipe ingest ", lists, " DST"));
 }
 
+// Behind the warning that there is one class alone. A list beside its folder says mostly what the pictures are.
+std::string FolderSource::hint_for_one_class(const SourceEntry& first, bool has_splits) const {
+  std::vector<std::string> lists;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
+    const std::string name = entry.path().filename().string();
+    const std::string ending = lower_ending(name);
+    std::error_code ignored;
+    if (name[0] != '.' && (ending == "csv" || ending == "tsv" || ending == "jsonl" || ending == "json") &&
+        entry.is_regular_file(ignored))
+      lists.push_back(name);
+  }
+  std::sort(lists.begin(), lists.end());
+  if (!lists.empty())
+    return concat("; if ", quoted_names(lists, 3), lists.size() == 1 ? " beside it says" : " beside it say",
+                  " what its pictures are: dlpipe ingest ", shell_word(concat(root_, "/", lists[0])), " DST");
+  const std::filesystem::path path(first.path);
+  const bool nested = !has_splits && std::distance(path.begin(), path.end()) > 2;
+  return nested ? concat("; did you mean ", printable(root_), "/", printable(path.begin()->string()), "?")
+                : "; give the folder above its classes";
+}
+
 Result<SourceListing> FolderSource::list() {
   files_.clear();
   SourceListing listing;
@@ -254,12 +277,8 @@ Result<SourceListing> FolderSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ClassFolder> all, class_folders(layout, folder, top, listing));
   for (const ClassFolder& where : all) DLPIPE_RETURN_IF_ERROR(add_pictures(where, folder, listing));
   DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, listing));
-  const std::filesystem::path first(listing.entries.front().path);
-  const bool nested = layout.parts.empty() && std::distance(first.begin(), first.end()) > 2;
   if (options_.alone)
-    warn_of_classes(listing, nested ? concat("; did you mean ", printable(root_), "/",
-                                             printable(first.begin()->string()), "?")
-                                    : "; give the folder above its classes");
+    warn_of_classes(listing, hint_for_one_class(listing.entries.front(), !layout.parts.empty()));
   warn_of_lists(layout, listing);
   if (options_.splits && layout.parts.empty()) warn_of_unlikely_classes(listing);
   if (beside_ > 0)

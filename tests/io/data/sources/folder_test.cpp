@@ -95,6 +95,12 @@ TEST(FolderSource, OneClassIsAWarningThatGuessesWhatWasMeant) {
   EXPECT_NE(
       value_or_throw(list_folder(dir.path())).warnings.at(0).find("did you mean " + dir.path() + "/only?"),
       std::string::npos);
+  write_text(dir / "attributes.csv", "image_id,Male\n1.jpg,-1\n");
+  EXPECT_NE(value_or_throw(list_folder(dir.path()))
+                .warnings.at(0)
+                .find("if 'attributes.csv' beside it says what its pictures are: dlpipe ingest " +
+                      dir.path() + "/attributes.csv DST"),
+            std::string::npos);
 }
 
 TEST(FolderSource, FoldersThatLookLikeSplitsOrHoldTheClassesAreAWarning) {
