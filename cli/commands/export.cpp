@@ -64,11 +64,15 @@ Status run(const Options& options) {
     return misuse("export", options.files.directory, " exists already; remove it or choose another");
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
+  data::ExportOptions files = options.files;
+  for (const NamedDataset& one : datasets) {  // lists and folders can't be read back together
+    DLPIPE_ASSIGN_OR_RETURN(const bool needs_list, data::needs_list(*one.dataset, files.limit));
+    files.with_list = files.with_list || needs_list;
+  }
   std::vector<std::string> lists;
   Status unwritten;  // of the first dataset that has a sample of an impossible name
   for (const NamedDataset& one : datasets) {
-    data::ExportOptions files = options.files;
-    if (!one.split.empty()) files.directory += "/" + one.split;
+    files.directory = options.files.directory + (one.split.empty() ? "" : "/" + one.split);
     files.stop_requested = [stop] { return stop->load(); };
     ProgressLine line;
     const auto report = data::export_files(*one.dataset, files, [&](int64_t done, int64_t total) {

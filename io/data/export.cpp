@@ -130,7 +130,7 @@ std::string column_of(const Field& field) {
 
 class Exporter {
  public:
-  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, bool lists_classes)
+  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, bool with_list)
       : dataset_(dataset), reader_(reader), root_(root) {
     const std::span<const Field> fields = dataset.fields();
     const auto is_field = [&](const std::string& name) {
@@ -138,7 +138,7 @@ class Exporter {
                          [&](const Field& field) { return field.name == name; });
     };
     while (is_field(name_column_)) name_column_ += "_";
-    if (lists_classes || std::any_of(fields.begin(), fields.end(), is_listed)) lines_ = first_line();
+    if (with_list) lines_ = first_line();
   }
 
   /// The bytes written; nothing where the sample's name would leave the output folder.
@@ -277,6 +277,12 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
   return below ? name : folder + "/" + name;
 }
 
+Result<bool> needs_list(const Dataset& dataset, int64_t limit) {
+  const std::span<const Field> fields = dataset.fields();
+  if (std::any_of(fields.begin(), fields.end(), is_listed)) return true;
+  return needs_class_list(dataset, limit < 0 ? dataset.size() : std::min(limit, dataset.size()));
+}
+
 Status unwritten_error(const ExportReport& report) {
   const size_t count = report.unwritten.size();
   if (count == 0) return {};
@@ -302,8 +308,8 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   DLPIPE_RETURN_IF_ERROR(partial.clear());
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(dataset));
   const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
-  DLPIPE_ASSIGN_OR_RETURN(const bool lists_classes, needs_class_list(dataset, total));
-  Exporter exporter(dataset, *reader, partial, lists_classes);
+  DLPIPE_ASSIGN_OR_RETURN(const bool with_list, needs_list(dataset, total));
+  Exporter exporter(dataset, *reader, partial, with_list || options.with_list);
   ExportReport report;
   report.directory = directory;
   for (int64_t sample = 0; sample < total; ++sample) {

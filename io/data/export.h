@@ -19,8 +19,9 @@
 namespace dlpipe::data {
 
 struct ExportOptions {
-  std::string directory;  // must not exist; appears by one rename when all is written
-  int64_t limit = -1;     // the first so many samples; -1: all
+  std::string directory;   // must not exist; appears by one rename when all is written
+  int64_t limit = -1;      // the first so many samples; -1: all
+  bool with_list = false;  // also where class folders say all: of splits, where another one's don't
   std::function<bool()> stop_requested;
 };
 
@@ -36,6 +37,9 @@ struct ExportReport {
   std::vector<Unwritten> unwritten;  // samples whose names would leave the directory, in their order
   std::string list;  // in it: the list that says what class folders don't; empty: they say all
 };
+
+/// Whether class folders don't say all of the first `limit` samples, so that a list is written.
+Result<bool> needs_list(const Dataset& dataset, int64_t limit = -1);
 
 /// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays. A sample whose
 /// name would leave OUT is left out, and the others are written: who calls answers unwritten_error() at the end.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "dlpipe/io/formats/json.h"
 #include "test_data.h"
 #include "tests/cli/program.h"
 
@@ -53,6 +54,31 @@ TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
   EXPECT_NE(outcome.out.find("; 1 of them with the source's pixels in other bytes"), std::string::npos)
       << outcome.out;
   EXPECT_EQ(bytes_of(dir / "out/a/rgb_420.jpg"), bytes_of(pictures + "rgb_420.jpg"));
+}
+
+// Lists and class folders aren't read together, so a list of one split alone would leave the others behind.
+TEST(ExportCommand, AListIsWrittenOfEachSplitWhereOneNeedsIt) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "4", "--size", "24"}).exit_code, 0);
+  std::filesystem::create_directories(dir / "src");
+  std::filesystem::copy(dir / "jpegs", dir / "src/train", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(dir / "jpegs", dir / "src/val", std::filesystem::copy_options::recursive);
+  const auto first = std::filesystem::directory_iterator(dir / "src/val")->path();
+  for (const auto& picture : std::filesystem::directory_iterator(first)) std::filesystem::remove(picture);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src", dir / "data"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string train = dir / "out/train/fields.jsonl", val = dir / "out/val/fields.jsonl";
+  EXPECT_NE(outcome.out.find("dlpipe ingest " + train + " " + val + " DATA"), std::string::npos)
+      << outcome.out;
+  ASSERT_EQ(run_dlpipe({"ingest", train, val, dir / "again"}).exit_code, 0);
+  for (const char* split : {"/train", "/val"}) {
+    const auto id = [&](const std::string& data) {
+      const auto told = formats::Json::parse(run_dlpipe({"inspect", data + split, "--json"}).out);
+      return (*told)["datasets"].items().at(0)["id"].as_string();
+    };
+    EXPECT_EQ(id(dir / "again"), id(dir / "data")) << split;
+  }
 }
 
 }  // namespace dlpipe::test
