@@ -121,8 +121,9 @@ const std::vector<Row>& rows() {
       {"a checkpoint",
        {kModel},
        [](const Given& given) {
-         return given.holds("state.json") || given.holds("best/state.json") ||
-                given.holds("last/state.json") ||
+         // Hugging Face's save_to_disk leaves a state.json, too, beside .arrow files.
+         return (given.holds("state.json") && !given.holds("dataset_info.json")) ||
+                given.holds("best/state.json") || given.holds("last/state.json") ||
                 (given.is_there && fs::path(given.path).filename() == "state.json");
        },
        "`dlpipe info %` shows it, and `dlpipe eval --ckpt % DATA` judges its model",

@@ -36,6 +36,9 @@ TEST_F(PathKindTest, KindsAreToldByWhatIsThere) {
   file("set/train/data.mdb", "");
   file("set/val/data.mdb", "");
   file("pictures/ring/1.JPG", "");
+  file("saved_to_disk/state.json", "{}");  // of Hugging Face's datasets
+  file("saved_to_disk/dataset_info.json", "{}");
+  file("saved_to_disk/data-00000-of-00001.arrow", "");
   const std::pair<std::string, std::string> kinds[] = {
       {folder_ / "a_run", "a run"},
       {folder_ / "a_run/", "a run"},
@@ -62,8 +65,8 @@ TEST_F(PathKindTest, KindsAreToldByWhatIsThere) {
     EXPECT_EQ(kind->name, name) << path;
   }
   fs::create_directories(folder_ / "empty");
-  for (const std::string& unknown : {folder_ / "empty", folder_ / "not there", file("notes.odt", "PK\3\4"),
-                                     std::string(), std::string("-")})
+  for (const std::string& unknown : {folder_ / "empty", folder_ / "saved_to_disk", folder_ / "not there",
+                                     file("notes.odt", "PK\3\4"), std::string(), std::string("-")})
     EXPECT_FALSE(kind_of(unknown)) << unknown << " is " << kind_of(unknown)->name;
 }
 
