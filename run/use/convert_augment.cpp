@@ -35,6 +35,7 @@ double chance_of(const Json& call) {
                                                      "SmallestMaxSize",
                                                      "LongestMaxSize",
                                                      "PadIfNeeded",
+                                                     "RandomRotate90",
                                                      "Normalize",
                                                      "D4",
                                                      "BBoxSafeRandomCrop",
@@ -199,14 +200,26 @@ Json with_one_size(const Json& call) {
   const auto& args = call["args"].items();
   const bool two_sides = args.size() >= 2 && args[0].is_number() && args[1].is_number();
   const std::string& name = call["name"].as_string();
-  if (!two_sides ||
-      (name != "Resize" && name != "CenterCrop" && name != "RandomCrop" && name != "RandomResizedCrop"))
+  if (!two_sides || (name != "Resize" && name != "CenterCrop" && name != "RandomCrop" &&
+                     name != "RandomResizedCrop" && name != "RandomSizedBBoxSafeCrop"))
     return call;
   Json::Array joined = {Json(Json::Array{args[0], args[1]})};
   joined.insert(joined.end(), args.begin() + 2, args.end());
   Json one = call;
   one.set("args", Json(std::move(joined)));
   return one;
+}
+
+std::string_view why_no_rule(const std::string& name) {
+  const std::string lower = last_word(name);
+  if (name == "Lambda")
+    return "Python code of your own; dlpipe.Loader runs such over batches, with transform=, or compiled "
+           "(dlpipe.add_augmentation)";
+  if (lower == "mixup")
+    return "it mixes batches, as `dlpipe train --mixup ALPHA` and mixup= of dlpipe.Loader do";
+  if (lower == "cutmix")
+    return "it mixes batches, as `dlpipe train --cutmix ALPHA` and cutmix= of dlpipe.Loader do";
+  return "dlpipe has no such op";
 }
 
 Result<std::string> convert_call(const Json& written, Conversion& conversion) {
@@ -226,12 +239,7 @@ Result<std::string> convert_call(const Json& written, Conversion& conversion) {
   if (container) return *container;
   const TransformRule rule = transform_rule(t.name());
   if (!rule) {
-    const bool is_code = t.name() == "Lambda";
-    result.no_equal.push_back(
-        concat(printable(t.name()), is_code ? ": Python code of your own; dlpipe.Loader runs such over "
-                                              "batches, with transform=, or compiled ("
-                                              "dlpipe.add_augmentation)"
-                                            : ": dlpipe has no such op"));
+    result.no_equal.push_back(concat(printable(t.name()), ": ", why_no_rule(t.name())));
     return std::string();
   }
   const size_t without = result.no_equal.size();

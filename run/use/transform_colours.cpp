@@ -1,14 +1,11 @@
 #include "dlpipe/run/use/transform_rules.h"
 
+#include "dlpipe/augment/value.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
 
-namespace {
-
 using formats::Json;
-
-}  // namespace
 
 const TransformRules& colour_rules() {
   static const TransformRules all = {
@@ -23,8 +20,12 @@ const TransformRules& colour_rules() {
       {"ChannelShuffle", chance("channel_shuffle", 99, 0.5)},
       {"ColorJitter",
        [](const TransformCall& t) -> TransformText {
-         return concat("color_jitter(", t.range("brightness", 0, "0"), ",", t.range("contrast", 1, "0"), ",",
-                       t.range("saturation", 2, "0"), ",", t.range("hue", 3, "0"), t.p(1), ")");
+         const bool is_other =
+             t.is_albumentations();  // torchvision's does nothing by default, and always runs
+         const std::string factor = is_other ? "0.8..1.2" : "0";
+         return concat("color_jitter(", t.range("brightness", 0, factor), ",", t.range("contrast", 1, factor),
+                       ",", t.range("saturation", 2, factor), ",", t.range("hue", 3, is_other ? "0.5" : "0"),
+                       t.p(is_other ? 0.5 : 1), ")");
        }},
       {"RandomBrightnessContrast",
        [](const TransformCall& t) -> TransformText {
@@ -35,9 +36,13 @@ const TransformRules& colour_rules() {
       {"HueSaturationValue",
        [](const TransformCall& t) -> TransformText {
          t.note("saturation and value are factors here, there numbers that are added");
-         return concat("one_of(hue(", t.range("hue_shift_limit", 0, "0.1", 1.0 / 180), ") saturation(",
-                       t.range("sat_shift_limit", 1, "0.1", 1.0 / 255, 1), ") brightness(",
-                       t.range("val_shift_limit", 2, "0.1", 1.0 / 255, 1), ")", t.p(0.5), ")");
+         const auto shift = [&](const char* name, size_t place, double fallback, double most, double add) {
+           const double far = fallback / most;
+           return t.range(name, place, augment::range_text({add - far, add + far}), 1 / most, add);
+         };
+         return concat("one_of(hue(", shift("hue_shift_limit", 0, 20, 180, 0), ") saturation(",
+                       shift("sat_shift_limit", 1, 30, 255, 1), ") brightness(",
+                       shift("val_shift_limit", 2, 20, 255, 1), ")", t.p(0.5), ")");
        }},
       {"Grayscale", [](const TransformCall&) -> TransformText { return "grayscale"; }},
       {"RandomPosterize",
@@ -57,7 +62,7 @@ const TransformRules& colour_rules() {
       {"Solarize",
        [](const TransformCall& t) -> TransformText {
          // 1.x: in steps of a pixel
-         const std::string older = t.range("threshold", 99, "128");
+         const std::string older = t.range("threshold", 99, "127.5");
          return concat("solarize(", t.range("threshold_range", 0, older, 255), t.p(0.5), ")");
        }},
       {"RandomAdjustSharpness",

@@ -124,13 +124,14 @@ const TransformRules& noise_rules() {
       {"GaussianBlur",
        [](const TransformCall& t) -> TransformText {
          const Json& kernel = t.get("kernel_size", 0);
-         std::string sigma = t.range("sigma_limit", 99, t.range("sigma", 1, "0.1..2"));
+         const bool is_other = t.is_albumentations() || !t.get("sigma_limit").is_null();
+         std::string sigma = t.range("sigma_limit", 99, is_other ? "0.5..3" : t.range("sigma", 1, "0.1..2"));
          // No sigma: the kernel's width tells it.
          if (sigma == "0..0" || sigma == "0") sigma = sigma_of_widths(t);
          const Json& side = kernel.is_array() && !kernel.items().empty() ? kernel.items()[0] : kernel;
          const auto size = side.is_null() ? 0 : static_cast<int64_t>(t.number("kernel_size", side));
          return concat("gaussian_blur(", size > 0 ? concat("size=", size, ",") : std::string(),
-                       "sigma=", sigma, t.p(t.get("sigma_limit").is_null() ? 1 : 0.5), ")");
+                       "sigma=", sigma, t.p(is_other ? 0.5 : 1), ")");
        }},
       {"Blur",
        [](const TransformCall& t) -> TransformText {

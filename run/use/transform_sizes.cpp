@@ -108,8 +108,8 @@ const TransformRules& size_rules() {
        [](const TransformCall& t) -> TransformText {
          TransformText size = t.size();
          if (!size) return size;
-         const std::string both = concat("safe_crop(", number_text(t.value("erosion_rate", 2, 0)),
-                                         ") resize(", *size, t.filter(3), ")");
+         const std::string both = concat("safe_crop(", number_text(t.value("erosion_rate", 1, 0)),
+                                         ") resize(", *size, t.filter(2), ")");
          const std::string p = t.p(1);
          return p.empty() ? both : concat("one_of(", both, p, ")");
        }},
@@ -138,8 +138,13 @@ const TransformRules& size_rules() {
       {"Mosaic", mosaic},
       {"PadIfNeeded",
        [](const TransformCall& t) -> TransformText {
-         const std::string height = number_text(t.value("min_height", 0, 1)),
-                           width = number_text(t.value("min_width", 1, 1));
+         const auto side = [&](const char* name, size_t place, const char* divisor) {
+           return number_text(t.value(name, place, t.get(divisor).is_null() ? 1024 : 1));
+         };
+         const std::string height = side("min_height", 0, "pad_height_divisor"),
+                           width = side("min_width", 1, "pad_width_divisor");
+         if (!t.get("pad_height_divisor").is_null() || !t.get("pad_width_divisor").is_null())
+           t.note("it is padded to a size here, and to no multiple of its divisors");
          return concat("pad_to(", height, "x", width, t.border(), t.fill(), ")");
        }},
       {"Pad",

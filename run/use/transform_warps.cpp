@@ -49,7 +49,7 @@ const TransformRules& warp_rules() {
       {"VerticalFlip", chance("vflip", 99, 0.5)},
       {"Transpose", chance("transpose", 99, 0.5)},
       {"RandomRotate90",
-       [](const TransformCall& t) -> TransformText { return concat("rot90(0..3", t.p(0.5), ")"); }},
+       [](const TransformCall& t) -> TransformText { return concat("rot90(0..3", t.p(1), ")"); }},
       {"RandomRotation",
        [](const TransformCall& t) -> TransformText {
          return concat("rotate(", t.range("degrees", 0, "0"), t.warp_filter("nearest"), t.fill(), ")");

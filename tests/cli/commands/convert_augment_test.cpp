@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "dlpipe/augment/chain.h"
 #include "test_data.h"
 #include "tests/cli/program.h"
 
@@ -104,6 +105,26 @@ TEST(ConvertAugment, ArgumentsOfItsFirstReleasesMeanWhatTheseDrew) {
     }
   }
   EXPECT_EQ(cases, 12);
+}
+
+/// The chain of an expression as its canonical text, which writes a number and a range of it alike.
+std::string canonical(const std::string& expression) {
+  const auto chain = augment::Chain::parse(expression.substr(0, expression.find('\n')));
+  return chain.ok() ? chain->canonical() : std::string(chain.status().message());
+}
+
+// A program leaves out what it doesn't change; the library saves all.
+TEST(ConvertAugment, ArgumentsThatAProgramLeavesOutAreWhatAlbumentationsTakes) {
+  std::ifstream golden(std::string(DLPIPE_TEST_DATA) + "/cli/commands/albumentations_defaults.golden");
+  int cases = 0;
+  for (std::string line; std::getline(golden, line); ++cases) {
+    const auto json = nlohmann::json::parse(line);
+    const std::string call = json["call"];
+    EXPECT_EQ(canonical(convert("import albumentations as A\nrecipe = A.Compose([" + call + "])\n").out),
+              canonical(convert(json["saved"].dump()).out))
+        << call;
+  }
+  EXPECT_EQ(cases, 47);
 }
 
 TEST(ConvertAugment, TakesItsYamlToo) {
