@@ -37,13 +37,21 @@ def picture(width, height, seed):
     return np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8)
 
 
-def png_chunks(width, height, depth, color_type, rows, extra=b""):
+def png_chunks(width, height, depth, color_type, rows, extra=b"", interlaced=False):
     def chunk(tag, body):
         return struct.pack(">I", len(body)) + tag + body + struct.pack(">I", zlib.crc32(tag + body))
 
-    header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, depth, color_type, 0, 0, interlaced)
     data = zlib.compress(b"".join(b"\0" + row for row in rows))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def passes(pixels):
+    """The rows of Adam7's seven passes, which Pillow reads and doesn't write."""
+    for x, y, step_x, step_y in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
+        for row in pixels[y::step_y, x::step_x]:
+            if row.size:
+                yield row.tobytes()
 
 
 def main():
@@ -93,6 +101,9 @@ def main():
     deep = picture(19, 14, 3).astype(np.uint16) * 257 - 100 * (picture(19, 14, 4) > 99)
     files["rgb_16.png"] = png_chunks(19, 14, 16, 2, [r.astype(">u2").tobytes() for r in deep.reshape(14, -1)])
     files["grey_16.png"] = png_chunks(19, 14, 16, 0, [r.astype(">u2").tobytes() for r in deep[:, :, 0]])
+    files["interlaced_rgb.png"] = png_chunks(53, 37, 8, 2, passes(np.asarray(rgb)), interlaced=True)
+    files["interlaced_rgb_16.png"] = png_chunks(19, 14, 16, 2, passes(deep.astype(">u2")), interlaced=True)
+    files["interlaced_grey.png"] = png_chunks(3, 2, 8, 0, passes(picture(3, 2, 6)[:, :, 0]), interlaced=True)
     four = picture(18, 9, 5)[:, :, 0] >> 4
     files["grey_4.png"] = png_chunks(18, 9, 4, 0, [(r[0::2] << 4 | r[1::2]).tobytes() for r in four])
 
