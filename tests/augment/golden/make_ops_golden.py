@@ -84,6 +84,17 @@ def opencv_clahe(clip, tiles):
     return run
 
 
+def opencv_unsharp(sigma, amount):
+    """Albumentations' UnsharpMask without a threshold: OpenCV's blur, three sigma far, and the difference added."""
+    import cv2
+
+    def run(image):
+        values = numpy.asarray(image)
+        side = 2 * int(numpy.ceil(3 * sigma)) + 1
+        return cv2.addWeighted(values, 1 + amount, cv2.GaussianBlur(values, (side, side), sigma), -amount, 0)
+    return run
+
+
 def through_jpeg(quality):
     """Saved by Pillow, chroma 4:2:0 as is its default, and read again."""
     def run(image):
@@ -108,6 +119,8 @@ def filters():
         case(f"box_blur({size})", lambda image, s=size: cv2.blur(array(image), (s, s)))
     for size in (3, 5):
         case(f"median_blur({size})", lambda image, s=size: cv2.medianBlur(array(image), s))
+    for sigma, amount in ((0.7, 0.3), (1.5, 2)):
+        case(f"unsharp({sigma},{amount})", opencv_unsharp(sigma, amount))
     for alpha, strength in ((0.5, 0.7), (1, 0.2)):
         kernel = (1 - alpha) * numpy.pad([[1.0]], 1) + alpha * numpy.array(  # Albumentations' Emboss
             [[-1 - strength, -strength, 0], [-strength, 1, strength], [0, strength, 1 + strength]])

@@ -5,6 +5,10 @@
 namespace dlpipe::augment {
 namespace {
 
+TEST(Unsharp, GivesOpenCVsPixelsWithinTwoLevels) {
+  expect_golden("unsharp", 2);
+}
+
 TEST(Unsharp, AddsTheDifferenceFromTheBlur) {
   const OwnedImage image = picture(3, 45, 33);
   const OwnedImage blurred = run_chain("gaussian_blur(sigma=1.5)", image, {});
