@@ -136,10 +136,9 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(list_), " "));
   if (table->rows.empty()) return {};
   const int64_t first = table->rows.front().line;
-  const std::vector<std::string>& cells = table->rows.front().cells;
-  if (!names_paths(table->columns, cells))
+  if (!names_paths(table->columns))
     return wrong(first, concat("no key 'path'", printable(suggestion("path", table->columns))));
-  DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, cells, first, listing));
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, {}, first, listing));
   if (!is_head)
     return wrong(first,
                  "its keys are names of pictures; write {\"path\": ..., \"label\": ...} on every line");

@@ -74,9 +74,8 @@ bool is_class_name_alone(const std::string& name) {
   return find_column({name}, kLoneLabelNames) || find_column({name}, kLabelNames);
 }
 
-bool ManifestSource::names_paths(const std::vector<std::string>& cells,
-                                 const std::vector<std::string>& next) {
-  return find_paths(cells, next).has_value();
+bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
+  return find_paths(cells, {}).has_value();
 }
 
 Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,

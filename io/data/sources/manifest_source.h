@@ -94,7 +94,7 @@ class ManifestSource final : public Source {
   Status take_read(SourceListing& listing);
 
   // The first line: manifest_columns.cpp.
-  static bool names_paths(const std::vector<std::string>& cells, const std::vector<std::string>& next = {});
+  static bool names_paths(const std::vector<std::string>& cells);
   /// Finds the columns by it, and by the line behind. Answers whether it names them, else it is a picture's.
   Result<bool> read_head(const std::vector<std::string>& cells, const std::vector<std::string>& next,
                          int64_t line, SourceListing& listing);
