@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
+#include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/wire.h"
 
@@ -127,12 +129,14 @@ class TfrecordSource final : public Source {
   /// Adds the record at `at` and moves behind it; false where the file is damaged there.
   Result<bool> add(ArchiveBytes::Scan& scan, uint64_t& at, SourceListing& listing);
   /// The entry's class; what is wrong with it is its problem.
-  Result<std::string> describe(const ReadAt& read, uint64_t begin, uint64_t size, SourceEntry& entry) const;
+  Result<std::string> describe(const ReadAt& read, uint64_t begin, uint64_t size, SourceEntry& entry);
   void lose_rest(const std::string& why, SourceListing& listing);
 
   SourceOptions options_;
   std::optional<ArchiveBytes> file_;
   std::vector<std::string> class_of_entry_;
+  std::map<std::string, int64_t>
+      left_aside_;  // keys that are neither picture nor class, and of how many records
 };
 
 void TfrecordSource::lose_rest(const std::string& why, SourceListing& listing) {
@@ -145,7 +149,7 @@ void TfrecordSource::lose_rest(const std::string& why, SourceListing& listing) {
 }
 
 Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin, uint64_t size,
-                                             SourceEntry& entry) const {
+                                             SourceEntry& entry) {
   const auto features = read_example(read, begin, size);
   if (features.status().code() == ErrorCode::kCorrupt ||
       features.status().code() == ErrorCode::kUnsupported) {
@@ -164,6 +168,9 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   const Feature* const label = options_.label.empty()
                                    ? find(*features, kLabelKeys)
                                    : find(*features, std::array<std::string_view, 1>{options_.label});
+  for (const Feature& feature : *features) {
+    if (&feature != image && &feature != label) ++left_aside_[feature.key];
+  }
   if (label == nullptr) {
     entry.problem = concat("no ", options_.label.empty() ? "label" : printable(options_.label),
                            "; --label KEY names the key of the class");
@@ -210,6 +217,7 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, SourceL
 
 Result<SourceListing> TfrecordSource::list() {
   class_of_entry_.clear();
+  left_aside_.clear();
   if (!file_ || options_.address.empty()) {  // a remote one is fetched once
     DLPIPE_ASSIGN_OR_RETURN(file_, ArchiveBytes::open(options_.path, options_));
   }
@@ -229,6 +237,10 @@ Result<SourceListing> TfrecordSource::list() {
                   concat("[ingest] ", printable(options_.path), ": ", listing.entries[0].problem));
   number_classes(class_of_entry_, listing);
   if (options_.alone) warn_of_classes(listing, "; are there further files?");
+  if (!left_aside_.empty())
+    listing.warnings.push_back(
+        concat("[ingest] ", printable(options_.path),
+               ": left aside, keys that are neither picture nor class: ", kinds_text(left_aside_)));
   return listing;
 }
 

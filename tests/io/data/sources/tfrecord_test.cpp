@@ -41,6 +41,11 @@ TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
   EXPECT_EQ(listing.entries[0].label, 1);
   EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kPicture);
   EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[1]))), "two");
+  ASSERT_FALSE(listing.warnings.empty());
+  EXPECT_NE(listing.warnings.back().find(
+                "left aside, keys that are neither picture nor class: 2 x image/class/text"),
+            std::string::npos)
+      << listing.warnings.back();
   listing = value_or_throw(
       value_or_throw(open_source({.path = dir / "a.tfrecord", .label = "image/class/text"}))->list());
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
