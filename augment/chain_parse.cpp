@@ -35,6 +35,23 @@ std::string bare_name(std::string_view name) {
   return bare.starts_with(kRandom) ? bare.substr(kRandom.size()) : bare;
 }
 
+/// What is no op of one picture, and where it is instead; empty: none of it.
+std::string_view told_elsewhere(std::string_view name) {
+  struct Elsewhere {
+    std::string_view name;  // bare
+    std::string_view where;
+  };
+  static constexpr Elsewhere kAll[] = {
+      {"mixup", "it mixes the pictures of a batch: --mixup ALPHA, mixup= in Python"},
+      {"cutmix", "it mixes the pictures of a batch: --cutmix ALPHA, cutmix= in Python"},
+      {"fivecrop", "it makes several pictures of one: `dlpipe eval --tta five_crop` judges by them"},
+      {"tencrop", "it makes several pictures of one: `dlpipe eval --tta ten_crop` judges by them"}};
+  for (const Elsewhere& one : kAll) {
+    if (one.name == bare_name(name)) return one.where;
+  }
+  return {};
+}
+
 /// The op that other libraries call so: helps name it in brackets, "(RandomResizedCrop)". Empty: none.
 std::string op_named_elsewhere(std::string_view name, const OpRegistry& registry) {
   const std::string wanted = bare_name(name);
@@ -58,6 +75,10 @@ Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::
   if (const std::string other = op_named_elsewhere(call.name, registry); !other.empty()) {
     return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
                   "; here it is '", other, "'");
+  }
+  if (const std::string_view where = told_elsewhere(call.name); !where.empty()) {
+    return misuse("augment", "'", call.name, "'", at_position(call.position, text),
+                  " is no op of one picture; ", where);
   }
   return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
                 suggestion(call.name, registry.names()));

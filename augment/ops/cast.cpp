@@ -34,7 +34,7 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
 
 extern const OpRecord cast_augmentation = {
     .name = "cast",
-    .help = "the element type of the training input (ConvertImageDtype)",
+    .help = "the element type of the training input (ConvertImageDtype, ToFloat, ToDtype)",
     .version = 1,
     .params = {{"dtype", "string", "", "f32, bf16, f16 or f64"}},
     .build = nullptr,

@@ -41,6 +41,17 @@ TEST(ExpressionError, UnknownOp) {
     EXPECT_NE(unknown.find(record->name), std::string::npos) << record->name;
 }
 
+TEST(ExpressionError, WhatIsNoOpOfOnePictureIsToldWhereItIs) {
+  EXPECT_EQ(parse_error("hflip mixup(0.2)"),
+            "[augment] 'mixup' at position 7 of \"hflip mixup(0.2)\" is no op of one picture; it mixes the "
+            "pictures "
+            "of a batch: --mixup ALPHA, mixup= in Python");
+  EXPECT_NE(parse_error("CutMix").find("--cutmix ALPHA"), std::string::npos);
+  EXPECT_NE(parse_error("five_crop(224)").find("--tta five_crop"), std::string::npos);
+  EXPECT_NE(parse_error("TenCrop(224)").find("--tta ten_crop"), std::string::npos);
+  EXPECT_NE(parse_error("to_float").find("here it is 'cast'"), std::string::npos);
+}
+
 TEST(ExpressionError, NamesOfOtherLibrariesNameTheOp) {
   for (const auto& [name, op] : {std::pair("RandomResizedCrop(224)", "rrc"),
                                  {"random_resized_crop(224)", "rrc"},
