@@ -88,9 +88,10 @@ Status run(const Options& options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags
-      .add_option("FILE", options->file,
-                  "A Python program with transforms of torchvision or Albumentations, what print(transform) "
-                  "writes, or what albumentations.save wrote (JSON or YAML); '-': standard input")
+      .add_option(
+          "FILE", options->file,
+          "A Python program with transforms of torchvision, Albumentations or timm, what print(transform) "
+          "writes, or what albumentations.save wrote (JSON or YAML); '-': standard input")
       .required();
   flags.add_option(
       "--recipe", options->recipe,
@@ -104,6 +105,7 @@ std::function<Status()> setup(Flags& flags) {
 
 extern const CommandRecord convert_augment_command;
 const CommandRecord convert_augment_command = {
-    "convert-augment", "Turn transforms of torchvision or Albumentations into a chain for --augment", setup};
+    "convert-augment", "Turn transforms of torchvision, Albumentations or timm into a chain for --augment",
+    setup};
 
 }  // namespace dlpipe::cli

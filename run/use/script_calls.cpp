@@ -96,7 +96,8 @@ bool is_transform(const ScriptExpression& one) {
 
 bool is_class_call(const ScriptExpression& one) {
   return one.kind == ExpressionKind::kCall &&
-         std::isupper(static_cast<unsigned char>(one.last_name()[0])) != 0;
+         (std::isupper(static_cast<unsigned char>(one.last_name()[0])) != 0 ||
+          transform_rule(one.last_name()));
 }
 
 bool holds_transform(const ScriptExpression& one) {

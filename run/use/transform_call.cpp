@@ -89,8 +89,7 @@ bool is_usual(std::string_view key, const Json& given) {
                                                                      {"num_output_channels", "3"},
                                                                      {"normalized", "true"},
                                                                      {"allow_shifted", "true"},
-                                                                     {"direction_range", "[-1,1]"},
-                                                                     {"threshold", "10"}};
+                                                                     {"direction_range", "[-1,1]"}};
   const auto found = usual.find(key);
   if (found == usual.end()) return false;
   if (given.is_number()) return number_text(given.as_double()) == found->second;

@@ -150,6 +150,9 @@ const TransformRules& noise_rules() {
        [](const TransformCall& t) -> TransformText {
          std::string sigma = t.range("sigma_limit", 99, "0..0");
          if (sigma == "0..0" || sigma == "0") sigma = sigma_of_widths(t);
+         if (t.value("threshold", 99, 10) > 0)
+           t.note(
+               "every pixel is sharpened here, there those that the blur changes by more than a threshold");
          return concat("unsharp(", sigma, ",", t.range("alpha", 99, "0.2..0.5"), t.p(0.5), ")");
        }},
       {"Emboss",
@@ -198,6 +201,7 @@ const TransformRules& noise_rules() {
       {"Cutout", holes},  // of releases 1.x
       {"RandomErasing",
        [](const TransformCall& t) -> TransformText {
+         if (!t.get("probability").is_null() || !t.get("max_count").is_null()) return timm_erasing(t);
          return concat("random_erasing(", t.range("scale", 1, "0.02..0.33"), ",",
                        t.range("ratio", 2, "0.3..3.3"), erased(t), ",p=", number_text(t.value("p", 0, 0.5)),
                        ")");

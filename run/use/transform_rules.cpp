@@ -14,7 +14,7 @@ bool is_no_op(std::string_view name) {
   for (const std::string_view known :
        {"ToTensor", "ToTensorV2", "PILToTensor", "ToPILImage", "ToImage", "ToDtype", "ConvertImageDtype",
         "ToFloat", "NoOp", "Identity", "ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox",
-        "ConvertBoundingBoxFormat"}) {
+        "ConvertBoundingBoxFormat", "RGB", "ToRGB", "MaybeToTensor", "ToNumpy"}) {
     if (name == known) return true;
   }
   return false;
@@ -30,7 +30,7 @@ bool is_container(std::string_view name) {
 
 TransformRule transform_rule(std::string_view name) {
   for (const TransformRules* rules :
-       {&size_rules(), &warp_rules(), &colour_rules(), &noise_rules(), &policy_rules()}) {
+       {&size_rules(), &warp_rules(), &colour_rules(), &noise_rules(), &policy_rules(), &timm_rules()}) {
     if (const auto found = rules->find(name); found != rules->end()) return found->second;
   }
   return nullptr;

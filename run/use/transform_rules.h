@@ -1,4 +1,4 @@
-// What each transform of torchvision and Albumentations is called here, with its parameters. Internal to convert_augment.
+// What each transform of torchvision, Albumentations and timm is called here, with its parameters. Internal to convert_augment.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,9 @@ const TransformRules& warp_rules();    // flips, turns and warps: transform_warp
 const TransformRules& colour_rules();  // transform_colours.cpp
 const TransformRules& noise_rules();   // blurs, noise, holes: transform_noise.cpp
 const TransformRules& policy_rules();  // transform_policies.cpp
+const TransformRules& timm_rules();    // transform_timm.cpp
+/// RandomErasing where its arguments are timm's.
+TransformText timm_erasing(const TransformCall& t);
 
 /// Of an op whose only parameter is its probability: op(p).
 TransformRule chance(const char* op, size_t place, double fallback);

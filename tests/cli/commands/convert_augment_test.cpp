@@ -40,6 +40,32 @@ TEST(ConvertAugment, TakesTorchvisionAsWrittenInAProgram) {
       "one_of(color_jitter(0.4,0.4,0.4,0.1),p=0.8) normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
 }
 
+TEST(ConvertAugment, TakesTimmsFunctionsAndTransforms) {
+  EXPECT_EQ(
+      expression(
+          "from timm.data import create_transform\n"
+          "train = create_transform(input_size=224, is_training=True, auto_augment='rand-m9-mstd0.5-inc1',\n"
+          "    interpolation='bicubic', re_prob=0.25, re_mode='pixel')\n"),
+      "rrc(224,0.08..1,3/4..4/3,interpolation=bicubic) hflip(0.5) "
+      "repeat(2,randaugment(1,27,31,fill=124:116:104,p=0.5)) "
+      "random_erasing(0.02..1/3,0.3..10/3,mode=noise,p=0.25) "
+      "normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
+  EXPECT_EQ(expression("val = create_transform((3, 224, 224), interpolation='bicubic', crop_pct=0.95)\n"),
+            "resize(235,interpolation=bicubic) center_crop(224x224) "
+            "normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n");
+  EXPECT_EQ(
+      expression(
+          "t = transforms.Compose([\n"
+          "    RandomResizedCropAndInterpolation(224, scale=(0.2, 1.0), interpolation='random'),\n"
+          "    rand_augment_transform('rand-m7-n3', {'img_mean': (124, 116, 104)}),\n"
+          "    transforms.ToTensor(), transforms.Normalize(mean=[0.5, 0.5, 0.5], std=[0.5, 0.5, 0.5]),\n"
+          "    RandomErasing(probability=0.1, mode='const', max_count=1, device='cpu')])\n"),
+      "one_of(rrc(224,0.2..1,3/4..4/3) | rrc(224,0.2..1,3/4..4/3,interpolation=bicubic)) "
+      "repeat(3,randaugment(1,21,31,fill=124:116:104,p=0.5)) "
+      "random_erasing(0.02..1/3,0.3..3.3333333333333335,fill=128:128:128,p=0.1) "
+      "normalize(0.5:0.5:0.5,0.5:0.5:0.5)\n");
+}
+
 TEST(ConvertAugment, TakesTorchvisionAsPrinted) {
   EXPECT_EQ(
       expression(
