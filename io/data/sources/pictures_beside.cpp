@@ -13,7 +13,7 @@ std::vector<fs::path> folders_of_pictures(const fs::path& list, const std::strin
   if (!images.empty()) roots = {images};
   std::vector<fs::path> folders;
   for (const fs::path& root : roots) {
-    for (const char* below : {"", "images"}) {
+    for (const char* below : {"", "images", "data"}) {
       folders.push_back(root / below);
       for (const std::string& name : names) folders.push_back(root / below / name);
     }

@@ -8,7 +8,7 @@
 
 namespace dlpipe::data {
 
-/// Where people lay the pictures of `list`: in its folder or the one above, there in images/ or not, there in one of
+/// Where people lay the pictures of `list`: in its folder or the one above, there in images/ or data/ or not, there in one of
 /// `names` or not. Below `images` alone where that isn't empty (--images).
 std::vector<std::filesystem::path> folders_of_pictures(const std::filesystem::path& list,
                                                        const std::string& images,
