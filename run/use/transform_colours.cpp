@@ -37,7 +37,7 @@ const TransformRules& colour_rules() {
        [](const TransformCall& t) -> TransformText {
          t.note("saturation and value are factors here, there numbers that are added");
          const auto shift = [&](const char* name, size_t place, double fallback, double most, double add) {
-           const double far = fallback / most;
+           const double far = fallback * (1 / most);
            return t.range(name, place, augment::range_text({add - far, add + far}), 1 / most, add);
          };
          return concat("one_of(hue(", shift("hue_shift_limit", 0, 20, 180, 0), ") saturation(",
@@ -87,7 +87,7 @@ const TransformRules& colour_rules() {
          // OpenCV takes the tiles across first.
          const std::string tiles = given ? concat(number_text(grid.items()[1].as_double()), "x",
                                                   number_text(grid.items()[0].as_double()))
-                                         : "8";
+                                         : "8x8";
          return concat("clahe(", limit.is_number() ? "1.." : "", t.range("clip_limit", 0, "1..4"), ",", tiles,
                        t.p(0.5), ")");
        }},

@@ -252,7 +252,7 @@ TEST(ConvertAugment, AnUnsharpMaskWithoutSigmaHasItsKernels) {
 TEST(ConvertAugment, KnowsClaheAndJpeg) {
   EXPECT_EQ(expression("Compose([CLAHE(), CLAHE(3, (4, 6), p=1), JPEG((5, 50)), JPEG(40), "
                        "ImageCompression(quality_range=(50, 90), p=1)])"),
-            "clahe(1..4,8,p=0.5) clahe(1..3,6x4) jpeg(5..50) jpeg(40) jpeg(50..90)\n");
+            "clahe(1..4,8x8,p=0.5) clahe(1..3,6x4) jpeg(5..50) jpeg(40) jpeg(50..90)\n");
   const Outcome webp = convert("Compose([ImageCompression('webp', (50, 90), p=1)])");
   EXPECT_EQ(webp.out, "jpeg(50..90)\n");
   EXPECT_NE(webp.err.find("WebP"), std::string::npos) << webp.err;
@@ -269,7 +269,7 @@ TEST(ConvertAugment, NamesWhatHasNoEqualAndLeavesItOut) {
   const Outcome outcome = convert("Compose([HorizontalFlip(), RandomRain(), Solarize()])", {"--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   const auto json = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(json["augment"], "hflip(0.5) solarize(128,p=0.5)");
+  EXPECT_EQ(json["augment"], "hflip(0.5) solarize(127.5,p=0.5)");
   EXPECT_EQ(json["no_equal"], nlohmann::json({"RandomRain: dlpipe has no such op"}));
   EXPECT_NE(outcome.err.find("RandomRain"), std::string::npos);
 }
