@@ -171,5 +171,17 @@ TEST(OnnxImport, RefusesImpossibleIntegersAndNodes) {
   expect_refused(model, ErrorCode::kUnsupported, "impossible sizes");
 }
 
+TEST(OnnxImport, RefusesImpossiblePads) {
+  const auto padded = [](int64_t before, int64_t behind) {
+    Attribute pads{.name = "pads", .type = Attribute::kInts};
+    pads.ints = {0, before, 0, behind};
+    return one_node("Pad", {pads});
+  };
+  EXPECT_NO_THROW(import_model(padded(-1, 1)));
+  for (const auto& [before, behind] :
+       {std::pair<int64_t, int64_t>{-5, 5}, {5, -5}, {-3, -2}, {(1 << 24) + 1, 0}, {0, (1 << 24) + 1}})
+    expect_refused(padded(before, behind), ErrorCode::kUnsupported, "impossible pads of axis 1");
+}
+
 }  // namespace
 }  // namespace dlpipe::engine::onnx

@@ -166,6 +166,29 @@ TEST(Checkpoint, AStateThatNamesFewerClassesThanTheModelHasIsRefused) {
 }
 
 // Every value of state.json but the version, which older files have without a checksum.
+TEST(Checkpoint, ImpossibleSizesOfTheModelAreRefused) {
+  ScratchFolder folder;
+  const auto loaded = [&](const engine::ModelArguments& sizes) {
+    CheckpointState state = state_at(1);
+    state.model.arguments = sizes;
+    state.model.classes.clear();
+    return load_checkpoint(*save_checkpoint(folder.path(), state, tensors_of(1), 1)).status();
+  };
+  const engine::ModelArguments least = {1, 1, 1, 1, 0, 0};
+  const engine::ModelArguments most = {1 << 24, 4, 1 << 16, 1 << 16, 0, 1 << 20};
+  EXPECT_TRUE(loaded(least).ok()) << loaded(least).message();
+  EXPECT_TRUE(loaded(most).ok()) << loaded(most).message();
+  using Sizes = engine::ModelArguments;
+  for (int64_t Sizes::*const size :
+       {&Sizes::classes, &Sizes::channels, &Sizes::height, &Sizes::width, &Sizes::length}) {
+    Sizes too_small = least, too_large = most;
+    --(too_small.*size);
+    ++(too_large.*size);
+    for (const Sizes& sizes : {too_small, too_large})
+      EXPECT_NE(loaded(sizes).message().find("impossible model sizes"), std::string::npos) << sizes.*size;
+  }
+}
+
 TEST(Checkpoint, AStateThatWasEditedIsRefused) {
   ScratchFolder folder;
   const std::string saved = *save_checkpoint(folder.path(), state_at(1), tensors_of(1), 1);

@@ -135,6 +135,12 @@ TEST(SharedGradients, ARankOfSeveralGrainsHoldsTheirPartialSumsToo) {
   }
 }
 
+TEST(SharedGradients, AFrozenParameterTakesNoMemory) {
+  std::vector<engine::NamedTensor> parameters = make_parameters();
+  parameters.front().tensor.set_requires_grad(false);
+  EXPECT_EQ(run::GradientSum::bytes({}, parameters), static_cast<uint64_t>(kAll - kBytes));
+}
+
 class SharedGradientsTest : public RanksTest {};
 
 TEST_F(SharedGradientsTest, AnyNumberOfRanksComputesTheSameWeights) {
