@@ -11,6 +11,13 @@ import sys
 import torch
 import torchvision
 
+
+def network(name):
+    """The same weights in every process."""
+    torch.manual_seed(0)
+    return getattr(torchvision.models, name)(weights=None).eval()
+
+
 if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -18,8 +25,6 @@ if __name__ == "__main__":
         path = folder / f"{name}.onnx"
         if path.exists():
             continue
-        torch.manual_seed(0)
-        model = getattr(torchvision.models, name)(weights=None).eval()
         x = torch.randn(2, 3, 224, 224)
-        torch.onnx.export(model, x, path, dynamo=False, opset_version=17, input_names=["x"], output_names=["y"],
+        torch.onnx.export(network(name), x, path, dynamo=False, opset_version=17, input_names=["x"], output_names=["y"],
                           dynamic_axes={"x": {0: "N"}, "y": {0: "N"}})  # fmt: skip
