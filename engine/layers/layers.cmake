@@ -12,5 +12,6 @@ set(layer_sources
     layers/sequential.cpp
     layers/split.cpp
     layers/stage_line.cpp
+    layers/staged_module.cpp
     layers/transformer.cpp
     layers/whiten.cpp)

@@ -242,9 +242,9 @@ void Module::split_over(Collective& ranks) {
   for (const auto& [name, child] : children_) child->split_over(ranks);
 }
 
-void Module::keep_stage(Collective& stages) {
+void Module::keep_stage(Collective& stages, const LayerCost& /*cost*/) {
   refuse("stage", kind(), " is no chain of sections that ", stages.world(),
-         " stages could share; take a transformer, or leave it out");
+         " stages could share; take a transformer or a Sequential, or leave it out");
 }
 
 void Module::keep_only(const std::unordered_set<std::string>& names) {

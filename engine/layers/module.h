@@ -42,6 +42,9 @@ struct Tie {
 
 class StageLine;
 
+/// What it takes to compute the layer of this name and all below it, in any unit.
+using LayerCost = std::function<double(const std::string& name)>;
+
 /// A tensor of a file that hasn't been read.
 struct NamedShape {
   std::string name;
@@ -115,9 +118,10 @@ class Module {
   /// The parameters that were cut, by full name.
   std::vector<NamedSplit> splits() const;
 
-  /// Keeps the layers, and the parameters, of one stage of a pipeline, whose ranks are `stages` in order (layer_chain.h).
-  /// Before split_over(), else as that. kMisuse for a module that is no chain of sections, or has too few.
-  virtual void keep_stage(Collective& stages);
+  /// Keeps the layers, and the parameters, of one stage of a pipeline, whose ranks are `stages` in order (staged_module.h). They are
+  /// cut so that the dearest stage is as cheap as can be. Before split_over(), else as that. kMisuse for a module whose layers
+  /// aren't one behind the other, or are too few.
+  virtual void keep_stage(Collective& stages, const LayerCost& cost);
   /// What a stage exchanges with its neighbours; null: this is the whole.
   virtual StageLine* stage_line() { return nullptr; }
   virtual std::vector<Tie> ties() const { return {}; }

@@ -10,6 +10,7 @@ namespace dlpipe::engine {
 StageLine::~StageLine() {
   (void)before_.handle.wait();
   (void)behind_.handle.wait();
+  (void)shape_sent_.wait();
 }
 
 int64_t StageLine::ahead_of(int stage, int64_t grains) const {
@@ -32,18 +33,31 @@ void StageLine::cross(Crossing& line, int peer, Tensor out, Tensor in) {
 void StageLine::begin(int64_t grains) {
   before_.take();
   behind_.take();
+  throw_if_error(shape_sent_.wait());
   grains_ = grains;
   inputs_ = outputs_ = output_gradients_ = input_gradients_ = 0;
 }
 
 // The stage before goes ahead first: what it sends then crosses nothing. Later inputs come while gradients go.
-Tensor StageLine::input(const Shape& shape) {
-  if (inputs_++ < ahead_of(stages_.rank() - 1, grains_))
-    cross(before_, stages_.rank() - 1, Tensor(), Tensor::empty(shape));
+Tensor StageLine::input() {
+  const int before = stages_.rank() - 1;
+  if (inputs_ == 0) {
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(shape_in_));
+    throw_if_error(stages_.receive(before, bytes, "the shape of a neighbour stage's output").wait());
+  }
+  if (inputs_++ < ahead_of(before, grains_)) {
+    const std::span<const int64_t> sizes(shape_in_.data() + 1, static_cast<size_t>(shape_in_[0]));
+    cross(before_, before, Tensor(), Tensor::empty(Shape(sizes)));
+  }
   return before_.take();
 }
 
 void StageLine::output(const Tensor& y) {
+  if (outputs_ == 0) {
+    shape_out_[0] = y.rank();
+    std::ranges::copy(y.shape().dims(), shape_out_.begin() + 1);
+    shape_sent_ = stages_.send(stages_.rank() + 1, std::as_bytes(std::span(shape_out_)), "the next stage");
+  }
   const bool crosses = outputs_++ >= ahead(grains_);
   cross(behind_, stages_.rank() + 1, y, crosses ? Tensor::empty(y.shape()) : Tensor());
 }

@@ -5,9 +5,12 @@
 // A stage is ahead by as many forward passes as there are stages behind it; then it goes forward and back in turn. So on each line
 // an activation goes one way while a gradient comes the other way, as one exchange: neither waits until the other was taken.
 //
+// The shape of what crosses goes before the first grain of a batch; all grains of a batch have one shape.
+//
 // Belongs to the training thread. Each batch begins with begin(); then all four are called once for every grain, in their order.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "dlpipe/engine/collective/collective.h"
@@ -30,8 +33,8 @@ class StageLine {
   int64_t ahead(int64_t grains) const { return ahead_of(stages_.rank(), grains); }
 
   void begin(int64_t grains);
-  /// From the stage before, f32 of this shape.
-  Tensor input(const Shape& shape);
+  /// From the stage before, f32.
+  Tensor input();
   /// To the stage behind, f32. Goes on while the caller does.
   void output(const Tensor& y);
   /// From the stage behind: of the output of the same number.
@@ -49,6 +52,9 @@ class StageLine {
     Tensor take();
   };
 
+  /// The rank, then the sizes.
+  using ShapeMessage = std::array<int64_t, 1 + Shape::kMaxRank>;
+
   int64_t ahead_of(int stage, int64_t grains) const;
   /// Waits for what crossed there before.
   void cross(Crossing& line, int peer, Tensor out, Tensor in);
@@ -57,6 +63,8 @@ class StageLine {
   int64_t grains_ = 0;
   int64_t inputs_ = 0, outputs_ = 0, output_gradients_ = 0, input_gradients_ = 0;  // of this batch
   Crossing before_, behind_;
+  ShapeMessage shape_in_ = {}, shape_out_ = {};
+  Collective::Handle shape_sent_ = {};
 };
 
 }  // namespace dlpipe::engine

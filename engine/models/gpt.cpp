@@ -35,11 +35,6 @@ class Gpt final : public LayerChain {
     fill_normal(positions_, {seed, prefix + "positions"}, 0.0, 0.02);
   }
 
- protected:
-  Shape stream_shape(const Tensor& ids) const override {
-    return {ids.size(0), ids.size(1), positions_.size(1)};
-  }
-
  private:
   Residual embed(Embedding& tokens, const Tensor& ids) const {
     const int64_t length = ids.size(1);

@@ -45,11 +45,6 @@ class VitSmall final : public LayerChain {
     fill_normal(positions_, {seed, prefix + "positions"}, 0.0, 0.02);
   }
 
- protected:
-  Shape stream_shape(const Tensor& images) const override {
-    return {images.size(0), positions_.size(0), positions_.size(1)};
-  }
-
  private:
   Tensor positions_;
 };

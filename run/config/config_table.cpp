@@ -187,8 +187,9 @@ std::span<const ConfigOption> config_options() {
        "transformer's weights; sums are in another order than in one process, so the bits differ",
        &C::tensor_parallel, kFree, 1, 1 << 20},
       {"pipeline-parallel", "run",
-       "With several processes: every N of them compute the same samples, each with some of a transformer's "
-       "layers; grains go through these in turn (1F1B), so give several times as many --grains",
+       "With several processes: every N of them compute the same samples, each with some of the layers of a "
+       "transformer or another model whose layers are one behind the other; grains go through these in turn "
+       "(1F1B), so give several times as many --grains",
        &C::pipeline_parallel, kFree, 1, 1 << 20},
       {"peer-timeout", "run",
        "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,

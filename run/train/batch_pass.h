@@ -23,7 +23,7 @@ class BatchPass {
   /// Dropout's numbers of the step's part `part` (a batch, or one of its grains), to the device too.
   void seed(int64_t step, int64_t part) const;
   /// The loss of a part that has weight: a mean over its samples. On a stage that isn't the last one, what stands for it
-  /// (engine/layers/layer_chain.h).
+  /// (engine/layers/staged_module.h).
   engine::Tensor loss(const BatchInput& input, int64_t step, int64_t part);
   /// Zero, with the same history: of a part that has no weight, whose batch norms are asked all the same.
   engine::Tensor no_loss(const BatchInput& input, int64_t step, int64_t part);

@@ -102,6 +102,7 @@ HostTrainStep::Passing HostTrainStep::go_forward(BatchInput input, int64_t micro
                                                  const StepOutcome& outcome) {
   statistics_.begin(grain);
   Tensor loss = loss_of(input, micro, grain, outcome.step);
+  statistics_.end(grain);  // before the next grain's forward pass, which in a stage comes before this one's way back
   return {std::move(input), std::move(loss)};
 }
 
@@ -112,7 +113,6 @@ void HostTrainStep::go_back(Passing passing, int64_t micro, int64_t grain) {
     walk_back(passing.loss, passing.input.total_weight != 0);
   passing = {};  // the graph and the input go here, inside the span
   gradients_.end(grain);
-  statistics_.end(grain);
 }
 
 void HostTrainStep::walk_back(const Tensor& loss, bool counts) {

@@ -169,7 +169,7 @@ void Session::make_model(const FirstWeights& weights) {
   for (const engine::NamedTensor& parameter : model_->parameters())
     parameters_ += parameter.tensor.elements();
   if (options_.ranks.all != nullptr) first_weights_hash_ = hash_tensors(model_->state_dict(), 0);
-  weights_ = split_model(options_, *model_);
+  weights_ = split_model(options_, data_, *model_);
 }
 
 StartReport Session::start_report() const {

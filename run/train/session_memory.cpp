@@ -23,7 +23,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.freeze = config.freeze;
   arguments.checkpoint_activations = config.checkpoint_activations;
   arguments.optimizer = options.optimizer;
-  arguments.optimizer_arguments = optimizer_arguments(options, model);
+  arguments.optimizer_arguments = optimizer_arguments(options);
   arguments.step = options.step;
   arguments.step.keep_packed = options.step.accumulate * options.step.own_grains() > 1;
   arguments.step.accumulate = 1;

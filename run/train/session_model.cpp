@@ -57,19 +57,9 @@ void checkpoint_activations(const TrainConfig& config, const Notes& notes, engin
   }
 }
 
-/// Error unless `pattern`, from `option`, matches a parameter.
-void check_matches(const char* option, const std::string& pattern, const std::string& text,
-                   const std::string& model, const std::vector<NamedTensor>& all) {
-  const bool matches = std::any_of(
-      all.begin(), all.end(), [&](const auto& parameter) { return matches_glob(parameter.name, pattern); });
-  if (matches) return;
-  refuse("train", option, " ", text, " matches no parameter of ", model, "; the first is ", all[0].name);
-}
-
+/// "conv?.weight=2" of `option`.
 std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
-                                                            const std::vector<std::string>& texts,
-                                                            const std::string& model,
-                                                            const std::vector<NamedTensor>& all) {
+                                                            const std::vector<std::string>& texts) {
   std::vector<engine::OptimizerArguments::Scale> scales;
   for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
@@ -78,10 +68,31 @@ std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
       refuse("train", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2");
     }
     scale.pattern = text.substr(0, equals);
-    check_matches(option, scale.pattern, text, model, all);
     scales.push_back(std::move(scale));
   }
   return scales;
+}
+
+/// Error unless `pattern`, from `option`, matches a parameter of the model, which is whole.
+void check_matches(const char* option, const std::string& pattern, const std::string& text,
+                   const std::string& model, const std::vector<NamedTensor>& all) {
+  const bool matches = std::any_of(
+      all.begin(), all.end(), [&](const auto& parameter) { return matches_glob(parameter.name, pattern); });
+  if (matches) return;
+  refuse("train", option, " ", text, " matches no parameter of ", model, "; the first is ", all[0].name);
+}
+
+void check_optimizers_patterns(const SessionOptions& options, const engine::Module& model) {
+  const TrainConfig& config = options.config;
+  const engine::OptimizerArguments arguments = optimizer_arguments(options);
+  const std::vector<NamedTensor> all = model.parameters();
+  const auto check = [&](const char* option, const auto& scales, const std::vector<std::string>& texts) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      check_matches(option, scales[i].pattern, texts[i], config.model, all);
+  };
+  check("--lr-scale", arguments.lr_scales, config.lr_scale);
+  check("--wd-scale", arguments.decay_scales, config.wd_scale);
+  for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
 }
 
 /// An option that the optimizer doesn't take has no value, and leaves the argument as it is.
@@ -96,16 +107,24 @@ std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const
                                             const FirstWeights& weights, const Notes& notes) {
   std::shared_ptr<engine::Module> model = options.model->build(data.model.arguments);
   set_first_weights(options, data, weights, notes, *model);
+  check_optimizers_patterns(options, *model);
   freeze_parameters(options.config, notes, *model);
   checkpoint_activations(options.config, notes, *model);
   model->to(*options.device);
   return model;
 }
 
-SplitWeights split_model(const SessionOptions& options, engine::Module& model) {
+SplitWeights split_model(const SessionOptions& options, const SessionData& data, engine::Module& model) {
   if (options.ranks.replica == nullptr) return {};
+  const engine::ModelSummary summary = engine::summarize(model, data.model.arguments, 1);
+  const auto flops_below = [&](const std::string& name) {
+    double flops = 0;
+    for (const engine::LayerSummary& layer : summary.layers)
+      if (layer.name == name || layer.name.starts_with(name + ".")) flops += layer.flops;
+    return flops;
+  };
   try {
-    SplitWeights weights(model, options.ranks);
+    SplitWeights weights(model, options.ranks, flops_below);
     if (options.ranks.tensor != nullptr && model.splits().empty())
       refuse("split", "no layer of it can be split; take a transformer, or leave it out");
     return weights;
@@ -115,7 +134,7 @@ SplitWeights split_model(const SessionOptions& options, engine::Module& model) {
   }
 }
 
-engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model) {
+engine::OptimizerArguments optimizer_arguments(const SessionOptions& options) {
   const TrainConfig& config = options.config;
   engine::OptimizerArguments arguments;
   take(config.lr, arguments.lr);
@@ -130,10 +149,8 @@ engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, co
   take(config.muon_iterations, arguments.muon.iterations);
   take(config.muon_normalize, arguments.muon.normalize);
   arguments.decay_vectors = config.decay_vectors;
-  const std::vector<NamedTensor> all = model.parameters();
-  arguments.lr_scales = parse_scales("--lr-scale", config.lr_scale, config.model, all);
-  arguments.decay_scales = parse_scales("--wd-scale", config.wd_scale, config.model, all);
-  for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
+  arguments.lr_scales = parse_scales("--lr-scale", config.lr_scale);
+  arguments.decay_scales = parse_scales("--wd-scale", config.wd_scale);
   arguments.muon.patterns = config.muon;
   return arguments;
 }
@@ -141,7 +158,7 @@ engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, co
 Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
                              const Checkpoint* checkpoint, const SplitWeights& weights) {
   Optimization built;
-  built.optimizer = options.optimizer->build(model.parameters(), optimizer_arguments(options, model));
+  built.optimizer = options.optimizer->build(model.parameters(), optimizer_arguments(options));
   if (options.step.shares()) built.optimizer->keep(gradient_shares(model.parameters(), options.step));
   if (options.config.ema > 0) built.ema = std::make_unique<engine::Ema>(model, options.config.ema);
   if (checkpoint == nullptr) return built;

@@ -22,8 +22,9 @@ struct FirstWeights {
 std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
                                             const FirstWeights& weights = {}, const Notes& notes = {});
 
-/// With --tensor-parallel and --pipeline-parallel: leaves this rank its part of `model`. kMisuse where that can't be split so.
-SplitWeights split_model(const SessionOptions& options, engine::Module& model);
+/// With --tensor-parallel and --pipeline-parallel: leaves this rank its part of `model`, which takes `data`. kMisuse where that
+/// can't be split so.
+SplitWeights split_model(const SessionOptions& options, const SessionData& data, engine::Module& model);
 
 struct Optimization {
   std::unique_ptr<engine::Optimizer> optimizer;
@@ -33,6 +34,6 @@ struct Optimization {
 /// rank's.
 Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
                              const Checkpoint* checkpoint = nullptr, const SplitWeights& weights = {});
-engine::OptimizerArguments optimizer_arguments(const SessionOptions& options, const engine::Module& model);
+engine::OptimizerArguments optimizer_arguments(const SessionOptions& options);
 
 }  // namespace dlpipe::run

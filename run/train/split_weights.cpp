@@ -41,12 +41,13 @@ NamedTensor empty_of(const Json& form) {
 
 }  // namespace
 
-SplitWeights::SplitWeights(engine::Module& model, engine::RankGrid ranks) : ranks_(std::move(ranks)) {
-  const std::vector<NamedTensor> all = model.parameters();
-  if (ranks_.stages != nullptr) model.keep_stage(*ranks_.stages);
+SplitWeights::SplitWeights(engine::Module& model, engine::RankGrid ranks, const engine::LayerCost& cost)
+    : ranks_(std::move(ranks)) {
+  const std::vector<NamedTensor> all = model.state_dict();
+  if (ranks_.stages != nullptr) model.keep_stage(*ranks_.stages, cost);
   if (ranks_.tensor != nullptr) model.split_over(*ranks_.tensor);
   splits_ = model.splits();
-  const std::vector<NamedTensor> kept = model.parameters();
+  const std::vector<NamedTensor> kept = model.state_dict();
   for (const NamedTensor& one : all) {
     const auto is_it = [&](const NamedTensor& own) { return own.name == one.name; };
     if (std::ranges::none_of(kept, is_it)) elsewhere_.push_back(one.name);
@@ -60,8 +61,7 @@ const NamedSplit* SplitWeights::find(const std::string& name) const {
 }
 
 bool SplitWeights::is_of_another_stage(const std::string& name) const {
-  return std::ranges::any_of(elsewhere_,
-                             [&](const std::string& parameter) { return is_of(name, parameter); });
+  return std::ranges::any_of(elsewhere_, [&](const std::string& its) { return is_of(name, its); });
 }
 
 std::vector<NamedTensor> SplitWeights::own(const std::vector<NamedTensor>& whole) const {

@@ -16,8 +16,9 @@ class SplitWeights {
  public:
   /// Nothing is split.
   SplitWeights() = default;
-  /// Leaves this rank its stage and its part of `model`, which is whole. kMisuse where the model can't be split so.
-  SplitWeights(engine::Module& model, engine::RankGrid ranks);
+  /// Leaves this rank its stage and its part of `model`, which is whole. kMisuse where the model can't be split so. `cost` is
+  /// asked where there are stages.
+  SplitWeights(engine::Module& model, engine::RankGrid ranks, const engine::LayerCost& cost = {});
 
   /// What this rank has of them. Names are parameters' or begin with one and a dot, as an optimizer's do; others all ranks have.
   std::vector<engine::NamedTensor> own(const std::vector<engine::NamedTensor>& whole) const;
@@ -34,7 +35,7 @@ class SplitWeights {
 
   engine::RankGrid ranks_;
   std::vector<engine::NamedSplit> splits_;
-  std::vector<std::string> elsewhere_;  // parameters of other stages alone
+  std::vector<std::string> elsewhere_;  // parameters and buffers of other stages alone
 };
 
 }  // namespace dlpipe::run
