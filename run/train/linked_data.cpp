@@ -193,6 +193,11 @@ std::string links_of(const std::string& run_directory, const PathOption& option)
   return (fs::absolute(run_directory) / below).lexically_normal().string();
 }
 
+bool is_of_pictures(const TrainConfig& config, const PathOption& option) {
+  return (option.path == &TrainConfig::data || option.path == &TrainConfig::val) &&
+         is_raw(config.*option.path, config.out);
+}
+
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {
   TrainConfig& config = options.config;
   const bool data = is_raw(config.data, run_directory);

@@ -15,6 +15,9 @@ namespace dlpipe::run {
 /// as it is (io/data/FORMAT.md, Late checksums). Decodes a few hundred pictures for mean and standard deviation.
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
 
+/// Whether link_pictures would: throws where a folder can't be listed.
+bool is_of_pictures(const TrainConfig& config, const PathOption& option);
+
 /// The run's own dataset of links to the pictures that `option`, --data or --val, names; absolute.
 std::string links_of(const std::string& run_directory, const PathOption& option);
 /// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.

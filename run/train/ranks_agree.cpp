@@ -9,6 +9,7 @@
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/build_info.h"
+#include "dlpipe/run/train/linked_data.h"
 
 namespace dlpipe::run {
 
@@ -26,20 +27,27 @@ bool is_path(std::string_view name) {
 }
 
 /// What has to be equal, by the name under which a difference is told.
-Json facts_of(const SessionOptions& options, const SessionData& data, uint64_t weights_hash) {
+Json facts_of(const SessionOptions& options) {
   Json facts = Json::object();
   for (const ConfigOption& option : config_options()) {
     const std::string_view name = option.name;
     const bool is_own = option.free_on_resume && std::ranges::find(kShared, name) == kShared.end();
     if (!is_own && !is_path(name)) facts.set(concat("--", name), option_text(option, options.config));
   }
-  facts.set("the dataset", data.dataset_id);
-  facts.set("the validation set", data.val_id);
-  facts.set("the pipeline", data.pipeline_id);
+  for (const PathOption& option : kPathOptions) {
+    const bool has_pictures = is_of_pictures(options.config, option);
+    facts.set(concat("what --", option.name, " is"), has_pictures ? "pictures" : "a dataset");
+  }
   facts.set("the build", build_line());
   facts.set("the instruction set", std::string(engine::isa_name(engine::kernel_isa())));
-  facts.set("the hash of the first weights", hex64(weights_hash));
   return facts;
+}
+
+Json facts_of(const SessionData& data, uint64_t weights_hash) {
+  return Json::object({{"the dataset", data.dataset_id},
+                       {"the validation set", data.val_id},
+                       {"the pipeline", data.pipeline_id},
+                       {"the hash of the first weights", hex64(weights_hash)}});
 }
 
 /// Empty: there is none.
@@ -55,14 +63,10 @@ std::string first_difference(const std::vector<Json>& all) {
   return "";
 }
 
-}  // namespace
-
-void check_ranks_agree(const SessionOptions& options, const SessionData& data, uint64_t weights_hash,
-                       const Status& prepared, engine::Collective& ranks) {
-  Json mine = Json::object({{"code", static_cast<int64_t>(prepared.code())},
-                            {"error", prepared.message()},
-                            {"facts", Json::object()}});
-  if (prepared.ok()) mine.set("facts", facts_of(options, data, weights_hash));
+void check_agree(Json facts, const Status& prepared, engine::Collective& ranks) {
+  const Json mine = Json::object({{"code", static_cast<int64_t>(prepared.code())},
+                                  {"error", prepared.message()},
+                                  {"facts", std::move(facts)}});
   std::vector<Json> all;
   for (const std::string& text : value_or_throw(ranks.gather(mine.dump(), "the beginning of the run")))
     all.push_back(value_or_throw(Json::parse(text)));
@@ -77,6 +81,24 @@ void check_ranks_agree(const SessionOptions& options, const SessionData& data, u
   }
   if (const std::string difference = first_difference(all); !difference.empty())
     refuse_all(ErrorCode::kMisuse, difference);
+}
+
+}  // namespace
+
+void check_options_agree(const SessionOptions& options, const Status& prepared, engine::Collective& ranks) {
+  Status status = prepared;
+  Json facts = Json::object();
+  try {
+    if (prepared.ok()) facts = facts_of(options);
+  } catch (...) {  // a folder that can't be looked into
+    status = status_from_current_exception("train");
+  }
+  check_agree(std::move(facts), status, ranks);
+}
+
+void check_data_agree(const SessionData& data, uint64_t weights_hash, const Status& prepared,
+                      engine::Collective& ranks) {
+  check_agree(prepared.ok() ? facts_of(data, weights_hash) : Json::object(), prepared, ranks);
 }
 
 }  // namespace dlpipe::run

@@ -74,6 +74,16 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
   return std::unique_ptr<Session>(new Session(config, registries, observer, ranks, std::move(place)));
 }
 
+/// How it ended.
+static Status status_of(const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (...) {
+    return status_from_current_exception("train");
+  }
+}
+
 // The order matters: options first, because they fail fastest; data before the model, which takes its sizes from
 // the images; weights before the optimizer and the average, which start from them; files last, when nothing can
 // fail.
@@ -81,14 +91,13 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
                  engine::Collective* ranks, Place place)
     : begin_ns_(now_ns()), observer_(observer), directory_(std::move(place.directory)) {
   const engine::UseKernelTable own(&kernels_);
-  Status prepared;
-  try {
-    prepare(config, registries, ranks, place);
-  } catch (...) {
-    prepared = status_from_current_exception("train");
-  }
-  if (ranks != nullptr) check_ranks_agree(options_, data_, first_weights_hash_, prepared, *ranks);
-  throw_if_error(prepared);
+  std::optional<WeightsSource> init;
+  Status done = status_of([&] { init = resolve(config, registries, ranks, place); });
+  if (ranks != nullptr) check_options_agree(options_, done, *ranks);
+  throw_if_error(done);
+  done = status_of([&] { prepare(std::move(init), place); });
+  if (ranks != nullptr) check_data_agree(data_, first_weights_hash_, done, *ranks);
+  throw_if_error(done);
   if (directory_ != nullptr) {
     throw_if_error(directory_->start_logs(state_.step));
     throw_if_error(save_config(directory_->path(), options_.config));
@@ -109,8 +118,8 @@ static SessionOptions resolve_with_graph(TrainConfig config, std::shared_ptr<con
   return options;
 }
 
-void Session::prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
-                      const Place& place) {
+std::optional<WeightsSource> Session::resolve(const TrainConfig& config, const Registries& registries,
+                                              engine::Collective* ranks, const Place& place) {
   // First: nothing may have looked at the CPU yet.
   if (const auto isa = value_or_throw(parse_isa(config.isa))) throw_if_error(engine::limit_kernel_isa(*isa));
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
@@ -120,6 +129,12 @@ void Session::prepare(const TrainConfig& config, const Registries& registries, e
                                            : graph_of(checkpoint->state.model, checkpoint->tensors.model,
                                                       checkpoint->directory);
   options_ = resolve_with_graph(config, graph, registries, notes(), ranks);
+  return init;
+}
+
+void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
+  const TrainConfig& config = options_.config;
+  const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
   enter(place);
   if (checkpoint == nullptr && !init && !config.init.empty()) init = open_weights(config.init);

@@ -78,8 +78,10 @@ class Session {
   Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
           engine::Collective* ranks, Place place);
 
-  void prepare(const TrainConfig& config, const Registries& registries, engine::Collective* ranks,
-               const Place& place);
+  /// Sets the options. Answers the weights to begin with where they bring a model of their own.
+  std::optional<WeightsSource> resolve(const TrainConfig& config, const Registries& registries,
+                                       engine::Collective* ranks, const Place& place);
+  void prepare(std::optional<WeightsSource> init, const Place& place);
   Notes notes() const;
   void enter(const Place& place);
   void open_data(const Place& place, const WeightsSource* init);

@@ -232,6 +232,7 @@ TEST_F(RanksTest, AStepThatIsNotFiniteOnOneRankIsSkippedByAll) {
 }
 
 TEST_F(RanksTest, RanksThatDifferAreRefusedWithTheDifference) {
+  ScratchFolder runs;
   std::vector<std::string> messages =
       refusals([](int rank, run::TrainConfig& config) { config.lr = rank == 0 ? 0.1 : 0.2; });
   EXPECT_EQ(messages[0],
@@ -241,6 +242,14 @@ TEST_F(RanksTest, RanksThatDifferAreRefusedWithTheDifference) {
     if (rank == 1) config.data = data_.val;
   });
   EXPECT_NE(messages[0].find("differ in the dataset"), std::string::npos) << messages[0];
+  for (const int with_pictures : {0, 1}) {
+    messages = refusals([&](int rank, run::TrainConfig& config) {
+      config.out = runs / "run";
+      if (rank == with_pictures) config.data = data_.jpegs;
+    });
+    EXPECT_NE(messages[0].find("differ in what --data is"), std::string::npos) << messages[0];
+    EXPECT_EQ(messages[1], "");
+  }
   messages = refusals([](int rank, run::TrainConfig& config) {
     if (rank == 1) config.data = "nowhere";
   });
