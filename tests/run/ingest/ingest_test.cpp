@@ -52,7 +52,8 @@ TEST(Ingest, HeadersHoldOrientedSizesOfEveryStoredForm) {
     ASSERT_NE(golden, goldens.end());
     EXPECT_EQ(sample.header.width, golden->width) << name;
     EXPECT_EQ(sample.header.height, golden->height) << name;
-    const bool is_grey = name.starts_with("grey") || name.starts_with("one_bit") || name == "bits_4.pbm";
+    const bool is_grey =
+        name.find("grey") != std::string::npos || name.starts_with("one_bit") || name == "bits_4.pbm";
     EXPECT_EQ(sample.header.channels, is_grey ? 1 : 3) << name;
     EXPECT_EQ(sample.header.orientation == 6, name.substr(0, 6) == "exif_6") << name;
   }

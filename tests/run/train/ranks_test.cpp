@@ -123,7 +123,8 @@ TEST_F(RanksTest, AStepThatIsNotFiniteEndsForGrainsThatMeet) {
   run::TrainConfig config = small("");
   config.model = "cifarnet";
   config.sync_bn = true;
-  config.lr = 1e30;
+  config.lr = 1e6;
+  config.lr_scale = {"*=1e24"};
   config.on_nonfinite = "skip";
   config.max_steps = 4;
   config.val_every = "never";

@@ -41,7 +41,8 @@ TEST_F(SharedOptimizerTest, RanksThatShareTheOptimizerOutComputeTheSameRun) {
 TEST_F(SharedOptimizerTest, AStepThatIsNotFiniteInOneShareIsSkippedByAll) {
   run::TrainConfig config = small("");
   config.shard_optimizer = true;
-  config.lr = 1e30;
+  config.lr = 1e6;
+  config.lr_scale = {"*=1e24"};
   config.on_nonfinite = "skip";
   config.max_steps = 4;
   config.val_every = "never";

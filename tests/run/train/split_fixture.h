@@ -137,7 +137,8 @@ class SplitRunTest : public RanksTest {
     ScratchFolder runs;
     config.out = runs / "run";
     config.optimizer = "sgd";
-    config.lr = 1e30;
+    config.lr = 1e6;
+    config.lr_scale = {"*=1e24"};
     config.clip = 0;
     config.ema = 0;
     config.on_nonfinite = "skip";
