@@ -159,8 +159,7 @@ void warn_of_no_validation(const IngestOptions& options, FrozenList& list) {
   if (!options.split.empty() || !is_there("train") || !is_there("test") || is_there("val")) return;
   list.warnings.push_back(concat("[ingest] the splits are ", quoted_names(names),
                                  " and no 'val': `dlpipe train` validates on another one with --val ",
-                                 shell_word(options.destination + "/test"),
-                                 "; --no-splits --split 0.8,0.1,0.1 draws splits of all samples anew"));
+                                 shell_word(options.destination + "/test")));
 }
 
 Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, SourceListing& listing) {

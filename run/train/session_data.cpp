@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/config/enumerated.h"
@@ -187,6 +188,20 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   data.train = std::move(loader);
 }
 
+/// Where --val isn't given and no split of the data is one to validate on.
+std::string no_validation_set(const TrainConfig& config) {
+  const std::string text = "no validation set: --val isn't given, and ";
+  const auto pictures = config.record.find("data-pictures");
+  if (pictures != config.record.end())
+    return concat(text, pictures->second, " has no split val; --val takes pictures or a dataset");
+  const std::vector<std::string> names = value_or_throw(data::split_names(config.data));
+  const auto other = std::ranges::find_if(names, [](const std::string& name) { return name != "train"; });
+  return concat(text, config.data, " has no split val",
+                other == names.end()
+                    ? ""
+                    : concat("; --val ", shell_word(concat(config.data, "/", *other)), " takes ", *other));
+}
+
 void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   const std::string directory = value_or_throw(validation_data(config.data, config.val));
@@ -194,7 +209,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   if (directory.empty()) {
     if (config.early_stop > 0)
       refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
-    tell(notes, concat("no validation set: --val isn't given and --data is no split",
+    tell(notes, concat(no_validation_set(config),
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
   }

@@ -187,13 +187,6 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   for (const SplitLayout::Part& part : layout.parts) parts.emplace_back(part.folder, part.split);
   layout.notes.insert(layout.notes.begin(), concat("[ingest] the folders of ", printable(source),
                                                    " are splits: ", splits_text(parts), "; ", kLiterally));
-  const bool has_val = std::any_of(layout.parts.begin(), layout.parts.end(),
-                                   [](const SplitLayout::Part& part) { return part.split == "val"; });
-  if (!has_val)
-    layout.notes.push_back(
-        "[ingest] no folder holds validation pictures; `dlpipe train` validates on the dataset that --val "
-        "names, as "
-        "--val DST/test");
   std::vector<std::string> others;
   for (const TopFolder& folder : top) {
     if (split_of_name(folder.name).empty()) others.push_back(folder.name);

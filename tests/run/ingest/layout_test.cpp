@@ -27,9 +27,16 @@ TEST(PublishedSplits, ThatHaveATestAndNoValAreToldHowToValidate) {
   EXPECT_NE(
       said.find("the splits are 'test', 'train' and no 'val': `dlpipe train` validates on another one with "
                 "--val " +
-                (dir / "dst") + "/test"),
+                (dir / "dst") + "/test\n"),
       std::string::npos)
       << said;
+  const auto mentions = [&](const std::string& word) {
+    size_t count = 0;
+    for (size_t at = said.find(word); at != std::string::npos; at = said.find(word, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(mentions("--val"), 1u) << said;
+  EXPECT_EQ(mentions("--split"), 0u) << "folders taken literally are classes: " << said;
   write_pictures(dir / "src/val", 4, 2, 24);
   const std::string whole = all_warnings(value_or_throw(ingest(options_for(dir / "src", dir / "all"))));
   EXPECT_EQ(whole.find("no 'val'"), std::string::npos) << whole;
