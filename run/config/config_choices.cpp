@@ -25,6 +25,7 @@ struct Taker {
 /// An option whose value is the name of a record, and all such records.
 struct Choice {
   const char* option;
+  const char* list;  // of --help
   std::string TrainConfig::*chosen;
   std::vector<Taker> takers;
 
@@ -39,9 +40,9 @@ struct Choice {
 };
 
 std::vector<Choice> all_choices(const Registries& registries) {
-  std::vector<Choice> choices = {{"optimizer", &TrainConfig::optimizer, {}},
-                                 {"schedule", &TrainConfig::schedule, {}},
-                                 {"loss", &TrainConfig::loss, {}}};
+  std::vector<Choice> choices = {{"optimizer", "optimizers", &TrainConfig::optimizer, {}},
+                                 {"schedule", "schedules", &TrainConfig::schedule, {}},
+                                 {"loss", "losses", &TrainConfig::loss, {}}};
   for (const auto* record : registries.optimizers.records())
     choices[0].takers.push_back({record->name, record->options});
   for (const auto* record : engine::ScheduleRegistry::builtin().records())
@@ -98,8 +99,9 @@ Status refuse_idle(const Choice& choice, const Taker& chosen, const std::vector<
   std::vector<std::string> taken;
   for (const engine::OptionDefault& one : chosen.options) taken.push_back(concat("--", one.name));
   return misuse("config", idle_text(choice, chosen, idle), ", which takes ",
-                taken.empty() ? "none" : join(taken, " and "), "; leave ", idle.size() == 1 ? "it" : "them",
-                " out, or choose ", join(takers, " or "), " (--help ", choice.option, "s)");
+                taken.empty() ? "no options" : join(taken, " and "), "; leave ",
+                idle.size() == 1 ? "it" : "them", " out, or choose ", join(takers, " or "), " (--help ",
+                choice.list, ")");
 }
 
 /// What does nothing although the chosen record takes it.

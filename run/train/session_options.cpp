@@ -65,6 +65,12 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
                      " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
 }
 
+void note_what_the_host_leaves_out(const TrainConfig& config, const Device& device, const Notes& notes) {
+  if (config.decode == "host" && device.is_host())
+    tell(notes, concat("--decode host changes nothing on ", device.name(),
+                       ", which decodes all there is; it goes with --device cuda"));
+}
+
 void check_isa(const TrainConfig& config, const Device& device) {
   if (config.isa == "auto" || device.is_host()) return;
   refuse("train", "--isa ", config.isa, " is about the CPU's kernels; leave it out with --device ",
@@ -253,6 +259,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.ranks = grid_of(options, ranks);
   check_shares(*options.optimizer, registries.optimizers, c, options.ranks.world());
   if (options.ranks.world() == 1) note_what_one_process_leaves_out(c, notes);
+  note_what_the_host_leaves_out(c, *options.device, notes);
   if (options.ranks.world() > 1 && c.overfit_batch > 0)
     refuse("train", "--overfit-batch trains in one process; start it without mpirun");
   resolve_grains(options.config, *options.device, options.ranks, notes);

@@ -55,6 +55,8 @@ TEST(OptionNames, OfOtherProgramsAreAnsweredByMeaning) {
   expect({"ingest", "--val-split", "0.1"}, "--split");
   expect({"predict", "--topk", "3"}, "--top");
   expect({"train", "--epoch", "3"}, "--epochs");
+  expect({"train", "--eps", "1e-7"}, "--epsilon");
+  expect({"train", "--gradient-clip", "1"}, "--clip");
   expect({"bench", "pipeline", "--num-workers", "3"}, "--threads");
 }
 

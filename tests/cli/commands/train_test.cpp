@@ -171,18 +171,39 @@ TEST(Train, ARunWithoutAStepSaysWhy) {
 TEST(Train, SaysWhatIsLeftOutAndWhatOptionsDoNothing) {
   ScratchDirectory folder;
   fs::copy(trained_run().data.train, folder / "alone", fs::copy_options::recursive);
-  const Outcome outcome = run_dlpipe(
-      train_arguments(folder / "run", {"--data", folder / "alone", "--batch", "48", "--epochs", "0.2",
-                                       "--tta", "flip", "--bucket-mb", "1", "--peer-timeout", "3"}));
+  const Outcome outcome = run_dlpipe(train_arguments(
+      folder / "run", {"--data", folder / "alone", "--batch", "48", "--epochs", "0.2", "--tta", "flip",
+                       "--bucket-mb", "1", "--peer-timeout", "3", "--decode", "host"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("--bucket-mb and --peer-timeout do nothing in one process"), std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find("320 training samples (each epoch leaves out 32 of them"), std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find("--tta is kept for eval and predict"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--decode host changes nothing on cpu"), std::string::npos) << outcome.err;
   const Outcome one = run_dlpipe(train_arguments(
       folder / "other", {"--overfit-batch", "1", "--label-smoothing", "0.1", "--mixup", "0.2"}));
   EXPECT_NE(one.err.find("it leaves out --mixup, --label-smoothing, --out"), std::string::npos) << one.err;
+}
+
+// Published with a train and a test alone.
+TEST(Train, WithoutAValTheOtherSplitIsOfferedToValidateOn) {
+  ScratchDirectory folder;
+  fs::create_directories(folder / "splits");
+  fs::copy(trained_run().data.train, folder / "splits/train", fs::copy_options::recursive);
+  fs::copy(trained_run().data.val, folder / "splits/test", fs::copy_options::recursive);
+  const auto train_on = [&](const std::string& out, const std::string& val) {
+    std::vector<std::string> more = {"--data", folder / "splits", "--max-steps", "1"};
+    if (!val.empty()) more.insert(more.end(), {"--val", val});
+    return run_dlpipe(train_arguments(folder / out, more));
+  };
+  const Outcome without = train_on("without", "");
+  ASSERT_EQ(without.exit_code, 0) << without.err;
+  const std::string test = folder / "splits/test";
+  EXPECT_NE(without.err.find("splits has no split val; --val " + test + " takes test"), std::string::npos)
+      << without.err;
+  const Outcome with = train_on("with", test);
+  EXPECT_NE(with.err.find("validation after"), std::string::npos) << with.err;
 }
 
 TEST(Train, ALimitedRunTakesASubsetOfTheWholeDataset) {

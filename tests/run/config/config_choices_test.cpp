@@ -101,7 +101,8 @@ TEST(ConfigChoices, OptionsThatDoNothingAreRefusedByName) {
          "--warmup does nothing with --schedule one_cycle");
   expect([](auto& c) { c.schedule = "constant", c.final_ratio = 0.5; }, "--final-ratio does nothing");
   expect([](auto& c) { c.loss = "mse", c.label_smoothing = 0.1; },
-         "--label-smoothing does nothing with --loss mse");
+         "--label-smoothing does nothing with --loss mse, which takes no options; leave it out, or choose "
+         "cross_entropy (--help losses)");
   expect([](auto& c) { c.muon_momentum = 0.5; }, "--muon-momentum does nothing with --optimizer sgd");
   expect([](auto& c) { c.muon = {"x"}; }, "--muon does nothing with --optimizer sgd");
   expect([](auto& c) { c.optimizer = "adamw", c.momentum = 0.5; },
