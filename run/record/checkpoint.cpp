@@ -324,8 +324,11 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
   if (damaged.empty()) return std::optional<Checkpoint>();
   return Status(
       ErrorCode::kCorrupt,
-      concat(first_damage.message(), "; all ", damaged.size(), " checkpoints in ", checkpoints,
-             " are damaged, so the run can't go on; begin another with --config RUN/config.toml --out"));
+      concat(first_damage.message(), "; ",
+             damaged.size() == 1 ? std::string("the only checkpoint")
+                                 : concat("all ", damaged.size(), " checkpoints"),
+             " in ", checkpoints, damaged.size() == 1 ? " is" : " are",
+             " damaged, so the run can't go on; begin another with --config RUN/config.toml --out NEW"));
 }
 
 Result<std::string> find_checkpoint(const std::string& path) {
