@@ -141,7 +141,7 @@ std::string for_training(const TransformCall& t, const std::string& size, const 
 }
 
 TransformText made(const TransformCall& t) {
-  const TransformText size = input_size(t);
+  TransformText size = input_size(t);
   if (!size) return size;
   const auto colour = [&](const char* name, const char* fallback) {
     const std::string given = t.list(name, t.get(name));
