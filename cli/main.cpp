@@ -116,7 +116,7 @@ int main(int argc, char** argv) {
   dlpipe::cli::fill_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends by a write error, not by a signal
   std::signal(SIGXFSZ, SIG_IGN);  // so does a file that grows past ulimit -f
-  dlpipe::cli::explain_stop_signals();
+  dlpipe::cli::explain_stop_signals(dlpipe::cli::is_first_process());
   dlpipe::cli::explain_bus_errors();
   dlpipe::cli::explain_uncaught_errors();
   return dlpipe::cli::run_program(argc, argv);

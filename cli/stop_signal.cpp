@@ -18,6 +18,7 @@ struct KeptText {
 static KeptText kept_texts[2];
 static std::atomic<int> kept_index{0};
 static bool begins_line = false;
+static bool speaks = true;
 static std::atomic<bool> is_ending{false};
 static std::atomic<bool> was_sent[NSIG];
 static std::atomic<bool> stop_requested{false};
@@ -46,7 +47,7 @@ __attribute__((section(".preinit_array"), used)) static const Preinit note_ignor
 // One line, then what the signal does by itself. Only what a handler may call.
 static void end_by(int signal) {
   const bool is_first = !is_ending.exchange(true);
-  if (is_first) {
+  if (is_first && speaks) {
     const std::string_view kept = kept_texts[kept_index.load()].view();
     for (const std::string_view part :
          {std::string_view(begins_line ? "\n" : ""), std::string_view("dlpipe: stopped by "),
@@ -63,6 +64,7 @@ static void request_stop(int signal) {
   const bool is_second = was_sent[signal].exchange(true) && (signal == SIGINT || signal == SIGTERM);
   if (is_second) return end_by(signal);
   stop_requested.store(true);
+  if (!speaks || signal == SIGUSR1) return;  // who sent it to all processes has said so
   constexpr std::string_view kText = "\nstopping as soon as all is saved; once more to stop at once\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
 }
@@ -76,7 +78,8 @@ void StopText::set(std::string_view kept) {
   kept_index.store(other);
 }
 
-void explain_stop_signals() {
+void explain_stop_signals(bool is_first_process) {
+  speaks = is_first_process;
   begins_line = ::isatty(STDERR_FILENO) == 1;  // behind ^C and a line of progress
   for (const int signal : {SIGINT, SIGTERM}) {
     if (ignored_at_start[signal]) continue;

@@ -10,8 +10,9 @@
 
 namespace dlpipe::cli {
 
-/// From then on Ctrl-C and TERM end the process at once, with that line. At the start of main.
-void explain_stop_signals();
+/// From then on Ctrl-C and TERM end the process at once, with that line. At the start of main. Of several processes that a launcher
+/// started only the first one speaks.
+void explain_stop_signals(bool is_first_process);
 
 /// What that line says of what was kept, until this ends: "stopped by SIGINT" and then `kept`, such as "; x.png was not
 /// written". One at a time, main thread. Text past 900 bytes is left out.

@@ -7,14 +7,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
+#include "dlpipe/run/config/config.h"
 
 extern char** environ;
 
@@ -24,13 +27,14 @@ namespace {
 
 constexpr int kDone = 0, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
 
-/// The value of `--name VALUE` or `--name=VALUE`; empty: not given.
+/// The value of `--name VALUE` or `--name=VALUE`, the last one as for the run itself; empty: not given.
 std::string option_of(const std::vector<std::string>& arguments, const std::string& name) {
+  std::string value;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == name && i + 1 < arguments.size()) return arguments[i + 1];
-    if (arguments[i].starts_with(name + "=")) return arguments[i].substr(name.size() + 1);
+    if (arguments[i] == name && i + 1 < arguments.size()) value = arguments[i + 1];
+    if (arguments[i].starts_with(name + "=")) value = arguments[i].substr(name.size() + 1);
   }
-  return "";
+  return value;
 }
 
 /// The command line of one attempt.
@@ -44,6 +48,23 @@ std::vector<std::string> command_of(const LaunchOptions& options, const std::vec
   words.push_back(options.program);
   words.insert(words.end(), train.begin(), train.end());
   return words;
+}
+
+/// mpirun looks every five minutes whether it still reaches its other machines. One that has lost its network would be missed by
+/// its ranks' peers first; what mpirun then sends after it is waited for, a quarter of an hour. It looks more often here, and so ends
+/// the run in half of --peer-timeout, naming the machine. What the user chose stays.
+void let_mpirun_miss_machines_early(const LaunchOptions& options) {
+  double timeout_s = TrainConfig().peer_timeout;
+  if (const std::string given = option_of(options.arguments, "--peer-timeout"); !given.empty())
+    parse_double(given, &timeout_s);
+  const auto seconds = [&](double share) {
+    return std::to_string(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * share)));
+  };
+  for (const auto& [name, value] : {std::pair("time", seconds(1.0 / 4)), std::pair("intvl", seconds(1.0 / 8)),
+                                    std::pair("probes", std::string("2"))}) {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the program has one thread here
+    ::setenv(concat("OMPI_MCA_oob_tcp_keepalive_", name).c_str(), value.c_str(), 0);
+  }
 }
 
 /// Starts it in a process group of its own: Ctrl-C reaches this process alone, which then says it in mpirun's way.
@@ -98,6 +119,12 @@ Status check(const LaunchOptions& options) {
   return {};
 }
 
+/// Empty where nothing was saved.
+std::string again_text(const std::string& run, int64_t processes) {
+  if (!std::filesystem::exists(run + "/checkpoints/last")) return "";
+  return concat("; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run));
+}
+
 }  // namespace
 
 Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
@@ -107,6 +134,7 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
     return {ErrorCode::kUnsupported,
             "[launch] this dlpipe was built without MPI; install libopenmpi-dev and build it again"};
   }
+  let_mpirun_miss_machines_early(options);
   const std::string resumed = option_of(options.arguments, "--resume");
   const std::string run = resumed.empty() ? option_of(options.arguments, "--out") : resumed;
   for (int64_t processes = options.processes;; processes /= 2) {
@@ -119,17 +147,16 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
     if (code == kDone) return {};
     if (code == kMisused) return {ErrorCode::kMisuse, ""};  // the run has said why
     const bool is_stopped = stop != nullptr && stop->load();
+    const std::string again = again_text(run, processes);
     if (code == kStopped || is_stopped) {
       return {code == kStopped ? ErrorCode::kCancelled : ErrorCode::kIo,
-              concat("[launch] stopped", code == kStopped ? "" : " before all was saved",
-                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run))};
+              concat("[launch] stopped", code == kStopped ? "" : " before all was saved", again)};
     }
     if (!options.elastic || processes / 2 < options.fewest) {
       return {ErrorCode::kIo,
               concat("[launch] the run failed with ", processes, processes == 1 ? " process" : " processes",
                      " (mpirun's exit code is ", code, ")",
-                     options.elastic ? ", and --min-np wants no fewer" : "",
-                     "; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run))};
+                     options.elastic ? ", and --min-np wants no fewer" : "", again)};
     }
     note(concat("a process was lost (mpirun's exit code is ", code, "); going on with ", processes / 2));
   }

@@ -120,6 +120,14 @@ TEST_F(Launch, ProcessesThatDifferSayItOnce) {
   const size_t first = outcome.err.find("no dataset");
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("no dataset", first + 1), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("stopped by"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("--resume"), std::string::npos)
+      << outcome.err;  // there is nothing to go on from
+  // mpirun ends those that haven't read their words yet
+  const Outcome many = run_dlpipe(launched({"--np", "8"}, {"train", "--data", "nowhere", "--out", "x"}));
+  EXPECT_EQ(many.exit_code, 2);
+  EXPECT_NE(many.err.find("no model"), std::string::npos) << many.err;
+  EXPECT_EQ(many.err.find("stopped by"), std::string::npos) << many.err;
   const Outcome typo = run_dlpipe(launched({"--np", "2"}, {"train", "--modle", "lenet"}));
   EXPECT_EQ(typo.exit_code, 2);
   EXPECT_EQ(typo.err.find("--modle", typo.err.find("--modle") + 1), std::string::npos) << typo.err;
