@@ -51,7 +51,8 @@ std::span<const ConfigOption> config_options() {
        "The most that --cache may take, as 50GiB; default: what leaves 1 GiB of its disk free",
        &C::cache_size, kFree},
 
-      {"model", "model", "Model by name (--help models lists them)", &C::model},
+      {"model", "model",
+       "Model by name (--help models lists them); default: the one that --init's weights are of", &C::model},
       {"init", "model",
        "Start from these weights: a run or checkpoint, a safetensors file (PyTorch's names), or, without "
        "--model, an ONNX file or a compiled model",

@@ -104,6 +104,29 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   }
 }
 
+/// What --init names, with the model itself where no code builds it.
+static std::optional<WeightsSource> open_init(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  std::optional<WeightsSource> graph = open_graph_weights(path);
+  return graph ? std::move(graph) : open_weights(path);
+}
+
+/// The model to train where no code builds it; else null. A run's weights also go into a model of the table that is named.
+static std::shared_ptr<const engine::ModelRecord> graph_to_train(const TrainConfig& config,
+                                                                 const WeightsSource& init,
+                                                                 const Registries& registries) {
+  const bool is_run = init.state.has_value();
+  return is_run && registries.models.find(config.model).ok() ? nullptr : init.graph;
+}
+
+/// The model that is named, or else the one that --init says its weights are of.
+static std::string model_to_train(const TrainConfig& config, const WeightsSource* init,
+                                  const Registries& registries) {
+  if (!config.model.empty() || init == nullptr || init->graph != nullptr) return config.model;
+  if (!init->state) refuse("train", without_model(*init, registries));
+  return init->state->model;
+}
+
 /// The options of a run; of one whose model no code builds, with `graph` as one more model.
 static SessionOptions resolve_with_graph(TrainConfig config, std::shared_ptr<const engine::ModelRecord> graph,
                                          Registries registries, const Notes& notes,
@@ -124,11 +147,15 @@ std::optional<WeightsSource> Session::resolve(const TrainConfig& config, const R
   if (const auto isa = value_or_throw(parse_isa(config.isa))) throw_if_error(engine::limit_kernel_isa(*isa));
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   std::optional<WeightsSource> init;
-  if (checkpoint == nullptr) init = open_graph_weights(config.init);
-  const auto graph = checkpoint == nullptr ? (init ? init->graph : nullptr)
-                                           : graph_of(checkpoint->state.model, checkpoint->tensors.model,
-                                                      checkpoint->directory);
-  options_ = resolve_with_graph(config, graph, registries, notes(), ranks);
+  std::shared_ptr<const engine::ModelRecord> graph;
+  if (checkpoint != nullptr) {
+    graph = graph_of(checkpoint->state.model, checkpoint->tensors.model, checkpoint->directory);
+  } else if ((init = open_init(config.init))) {
+    graph = graph_to_train(config, *init, registries);
+  }
+  TrainConfig named = config;
+  named.model = model_to_train(config, init ? &*init : nullptr, registries);
+  options_ = resolve_with_graph(std::move(named), graph, registries, notes(), ranks);
   return init;
 }
 
@@ -137,7 +164,6 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
   link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
   enter(place);
-  if (checkpoint == nullptr && !init && !config.init.empty()) init = open_weights(config.init);
   const FirstWeights weights{checkpoint, init ? &*init : nullptr};
   open_data(place, weights.init);
   make_model(weights);

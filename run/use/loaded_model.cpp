@@ -75,12 +75,7 @@ class BareModel {
 
  private:
   void find_record() {
-    if (options_.model.empty()) {
-      const std::string fits = fitting_model(source_.shapes, registries_);
-      refuse("weights", source_.path, " holds tensors alone and doesn't say of which model; ",
-             fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
-                          : concat("they fit --model ", fits));
-    }
+    if (options_.model.empty()) refuse("weights", without_model(source_, registries_));
     record_ = value_or_throw(registries_.models.find(options_.model));
     if (record_->input == engine::ModelInput::kImages) return;
     refuse("weights", record_->name, " takes tokens, and ", source_.path,

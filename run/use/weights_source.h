@@ -58,6 +58,8 @@ std::optional<engine::ModelArguments> arguments_from(std::span<const engine::Nam
                                                      const engine::ModelRecord& record);
 /// The model of images that the tensors fit, all of them; "" when there is none.
 std::string fitting_model(std::span<const engine::NamedShape> shapes, const Registries& registries);
+/// Of a bare file where no model is named: that it doesn't say which, and what to give.
+std::string without_model(const WeightsSource& source, const Registries& registries);
 
 /// How pictures are normalised for some weights, and who says so.
 struct WeightsNormalization {

@@ -92,6 +92,12 @@ TEST_F(GraphSessionTest, GoesOnAndIsJudgedWithoutTheFileItBeganWith) {
   const Evaluation again =
       evaluate_dataset({.model = {.weights = runs_ / "again.dlg"}, .data = data_.split, .batch = 16});
   EXPECT_EQ(again.report.loss, evaluation.report.loss);
+  // Another run begins with its weights, and with its model; or with a model of the table and its weights.
+  const TrainOutcome more = Session(begun_with(runs_ / "parts", "more")).train();
+  EXPECT_LT(more.first_loss, outcome.first_loss);
+  TrainConfig named = begun_with(runs_ / "parts", "named");
+  named.model = "lenet";
+  EXPECT_NEAR(Session(named).train().first_loss, more.first_loss, 1e-5);
 }
 
 TEST_F(GraphSessionTest, OtherClassesNeedANewHead) {

@@ -130,6 +130,38 @@ TEST_F(SessionTest, AModelMayTakeFirstWeightsFromTheImages) {
   EXPECT_EQ(stem_after_a_step("d", 2, 0.0, runs / "c/checkpoints/last"), given);
 }
 
+TEST_F(SessionTest, WeightsThatSayTheirModelNeedNoneNamed) {
+  ScratchFolder runs;
+  TrainConfig first = config(runs / "a");
+  first.epochs = 0.5;
+  Session(first).train();
+  TrainConfig named = config(runs / "named");
+  named.init = runs / "a";
+  const TrainOutcome expected = Session(named).train();
+  TrainConfig unnamed = named;
+  unnamed.model = "";
+  unnamed.out = runs / "unnamed";
+  EXPECT_EQ(Session(unnamed).train().loss, expected.loss);
+  EXPECT_TRUE(compare_runs(runs / "named", runs / "unnamed")->same());
+  TrainConfig saved;
+  ASSERT_TRUE(read_config(runs / "unnamed/config.toml", saved).ok());
+  EXPECT_EQ(saved.model, "lenet");
+
+  // A file that another program wrote says nothing, but its tensors fit one.
+  fs::create_directory(runs / "elsewhere");
+  fs::copy_file(runs / "a/checkpoints/last/model.safetensors", runs / "elsewhere/w.safetensors");
+  unnamed.init = runs / "elsewhere/w.safetensors";
+  unnamed.out = runs / "elsewhere/run";
+  try {
+    Session session(unnamed);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("doesn't say of which model; they fit --model lenet"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(SessionTest, AnotherSeedIsAnotherRun) {
   ScratchFolder runs;
   TrainConfig first = config(runs / "a");
