@@ -273,12 +273,7 @@ void bind_dataset(nb::module_& module) {
                        names.append(to_text(field.name));
                      return nb::tuple(names);
                    })
-      .def_prop_ro("classes",
-                   [](const OpenDataset& self) {
-                     nb::list names;
-                     for (const std::string& name : self.dataset().classes()) names.append(to_text(name));
-                     return names;
-                   })
+      .def_prop_ro("classes", [](const OpenDataset& self) { return to_texts(self.dataset().classes()); })
       .def_prop_ro("class_counts",
                    [](const OpenDataset& self) {
                      const auto counts = self.dataset().class_counts();

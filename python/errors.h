@@ -17,6 +17,14 @@ void bind_errors(nanobind::module_& module);
 /// Text of the library, which may hold names of files that are no UTF-8.
 nanobind::object to_text(std::string_view text);
 
+/// A list of such texts.
+template <class Texts>
+nanobind::list to_texts(const Texts& texts) {
+  nanobind::list list;
+  for (const auto& text : texts) list.append(to_text(text));
+  return list;
+}
+
 /// Log lines since the last call, handed to `logging`. With the interpreter lock; cheap where there are none.
 void pass_log_on();
 

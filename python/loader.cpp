@@ -363,13 +363,10 @@ void bind_loader(nb::module_& module) {
       .def("report",
            [](LoaderFeed& self, double samples_per_s) { return report(self.feed().stats(), samples_per_s); })
       .def_prop_ro("is_closed", [](LoaderFeed& self) { return self.feed().is_closed(); })
-      .def_prop_ro("fields", [](LoaderFeed& self) { return field_names(self.feed().setup()); })
-      .def_prop_ro("moved", [](LoaderFeed& self) { return moved_fields(self.feed().setup()); })
+      .def_prop_ro("fields", [](LoaderFeed& self) { return to_texts(field_names(self.feed().setup())); })
+      .def_prop_ro("moved", [](LoaderFeed& self) { return to_texts(moved_fields(self.feed().setup())); })
       .def_prop_ro("classes",
-                   [](LoaderFeed& self) {
-                     const auto classes = self.feed().setup().dataset->classes();
-                     return std::vector<std::string>(classes.begin(), classes.end());
-                   })
+                   [](LoaderFeed& self) { return to_texts(self.feed().setup().dataset->classes()); })
       .def_prop_ro("samples",
                    [](LoaderFeed& self) { return self.feed().setup().sampler.samples_per_epoch(); })
       .def_prop_ro("batches_per_epoch",

@@ -212,14 +212,18 @@ class OpenPredictor {
       const std::vector<std::byte> bytes = picture_bytes(picture);
       files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
     }
-    std::vector<float> rows = unlocked([&]() -> Result<std::vector<float>> {
-      const MutexLock lock(mutex_);
-      try {
-        return predictor_->probabilities(files);
-      } catch (...) {
-        return status_from_current_exception("predict");
-      }
-    });
+    std::vector<float> rows;
+    for (size_t begin = 0; begin < files.size();) {
+      begin = unlocked([&]() -> Result<size_t> {
+        const MutexLock lock(mutex_);
+        try {
+          return predictor_->append_probabilities(files, begin, rows);
+        } catch (...) {
+          return status_from_current_exception("predict");
+        }
+      });
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
     auto owned = std::make_unique<std::vector<float>>(std::move(rows));
     float* const data = owned->data();
     const size_t classes = predictor_->model().state.classes.size();
@@ -283,12 +287,7 @@ void bind_train(nb::module_& module) {
             return self.predict(list, progress);
           },
           nb::arg("paths"), nb::arg("progress").none())
-      .def_prop_ro("classes",
-                   [](const OpenPredictor& self) {
-                     nb::list names;
-                     for (const std::string& name : self.model().state.classes) names.append(to_text(name));
-                     return names;
-                   })
+      .def_prop_ro("classes", [](const OpenPredictor& self) { return to_texts(self.model().state.classes); })
       .def_prop_ro("model", [](const OpenPredictor& self) { return self.model().state.model; })
       .def_prop_ro("val_augment", [](const OpenPredictor& self) { return self.model().state.val_augment; });
 }

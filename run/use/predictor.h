@@ -43,6 +43,9 @@ class Predictor {
   /// Probabilities of all classes, [files, classes], in the order of `files`, whose bytes stand in memory or are read.
   /// Throws Error for the first that can't be used, by its place.
   std::vector<float> probabilities(std::span<const PictureFile> files);
+  /// The same of the one batch that begins at `begin`, appended to `all`; answers where the next one begins. For callers who
+  /// look between batches whether they are to go on.
+  size_t append_probabilities(std::span<const PictureFile> files, size_t begin, std::vector<float>& all);
   const LoadedModel& model() const { return model_; }
 
  private:

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -460,6 +461,13 @@ def test_paths_may_be_any_bytes(train, tmp_path):
     assert Loader(folder, augment=CROP).samples == 320
     with pytest.raises(FileNotFoundError, match="no dataset"):
         Loader(folder + "x")
+
+
+def test_classes_may_be_called_by_any_bytes(pictures, tmp_path):
+    for name, one in ((b"caf\xe9", "disc"), (b"ring", "ring")):
+        shutil.copytree(pictures / one, os.path.join(os.fsencode(tmp_path), b"src", name))
+    dlpipe.ingest(tmp_path / "src", tmp_path / "d")
+    assert Loader(tmp_path / "d", augment=CROP).classes == dlpipe.Dataset(tmp_path / "d").classes == ["caf\ufffd", "ring"]
 
 
 def test_a_state_is_what_state_dict_answered(train):

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import dlpipe
 import numpy as np
@@ -143,6 +144,25 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     assert np.array_equal(predictor(np.asarray(picture)), ones[0])
     np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
+
+
+def test_ctrl_c_ends_a_predictor_between_batches(pictures, run):
+    picture = sorted((pictures / "ring").iterdir())[0]
+    code = ("import dlpipe, sys\n"
+            f"predictor = dlpipe.Predictor({str(run)!r}, batch=8)\n"
+            f"pictures = [open({str(picture)!r}, 'rb').read()] * 2_000_000\n"  # minutes of work
+            "predictor(pictures[:8])\n"
+            "print('begun', flush=True)\n"
+            "try:\n"
+            "    predictor(pictures)\n"
+            "except KeyboardInterrupt:\n"
+            "    print('stopped', predictor(pictures[0]).shape)\n")
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert said == "stopped (10,)\n"
 
 
 def test_the_guides_example_trains_and_judges(splits, pictures, tmp_path):
