@@ -1,10 +1,13 @@
 // `dlpipe ingest` as a function.
 #include "dlpipe/run/ingest/ingest.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/log.h"
@@ -14,6 +17,7 @@
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
+#include "dlpipe/run/ingest/draw.h"
 #include "dlpipe/run/input/path_kind.h"
 
 namespace nb = nanobind;
@@ -77,9 +81,27 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
 }
 
+/// For each sample the split that it goes to, "" where there are none; None for those that the limit leaves out.
+std::vector<std::optional<std::string>> draw(const std::vector<std::string>& names,
+                                             const std::vector<int64_t>& classes, int64_t limit,
+                                             const std::string& split, uint64_t seed) {
+  throw_if_error(ingest::check_limit(limit));
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  ingest::SampleDraw draw = {.names = views, .classes = classes, .limit = limit, .seed = seed};
+  if (!split.empty()) draw.split = value_or_throw(ingest::parse_split(split));
+  std::vector<std::optional<std::string>> splits;
+  for (const auto& drawn : value_or_throw(ingest::draw_samples(draw))) {
+    auto& one = splits.emplace_back();
+    if (drawn) one = draw.split.empty() ? "" : ingest::kDrawnSplits[*drawn];
+  }
+  return splits;
+}
+
 }  // namespace
 
 void bind_ingest(nb::module_& module) {
+  module.def("draw", draw, nb::arg("names"), nb::arg("classes"), nb::arg("limit"), nb::arg("split"),
+             nb::arg("seed"));
   module.def("ingest", run_ingest, nb::kw_only(), nb::arg("sources"), nb::arg("destination"), nb::arg("list"),
              nb::arg("manifest"), nb::arg("label"), nb::arg("field"), nb::arg("labels"), nb::arg("images"),
              nb::arg("classes_from"), nb::arg("limit"), nb::arg("split"), nb::arg("part"),

@@ -18,9 +18,9 @@ def _ingest_arrow(arguments):
         description="Makes a dataset of Parquet or Arrow files, by pyarrow. Files or folders called train, val and test make splits.")  # fmt: skip
     parser.add_argument("SRC", nargs="+")
     parser.add_argument("DST")
-    for name in ("--on-error", "--store", "--jpeg", "--map-size", "--background"):
+    for name in ("--split", "--on-error", "--store", "--jpeg", "--map-size", "--background"):
         parser.add_argument(name)
-    for name in ("--resize-max", "--quality", "--threads", "--max-pixels"):
+    for name in ("--limit", "--seed", "--resize-max", "--quality", "--threads", "--max-pixels"):
         parser.add_argument(name, type=int)
     for name in ("--trust", "--zstd", "--no-splits", "--json"):
         parser.add_argument(name, action="store_true", default=None)
@@ -45,7 +45,7 @@ def main():
     from dlpipe import arrow
 
     arguments = sys.argv[1:]
-    if arguments[:1] == ["ingest"] and any(arrow.has_name(word) or arrow.holds(word) for word in arguments[1:]):
+    if arguments[:1] == ["ingest"] and any(map(arrow.source, arguments[1:])):
         sys.exit(_ingest_arrow(arguments[1:]))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "dlpipe")
     os.execv(program, ["dlpipe", *sys.argv[1:]])

@@ -3,22 +3,27 @@ names in the schema's metadata), or columns by their types. Files, or folders of
 
 from __future__ import annotations
 
+import array
 import bisect
 import glob
+import hashlib
 import json
 import logging
 import os
 import re
 from typing import Any
 
+from dlpipe import _dlpipe
 from dlpipe.errors import Error, MisuseError
 
 _ENDINGS = (".parquet", ".arrow")
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tar")
 _SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
            "testing": "test"}  # fmt: skip
-_IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
-_LABEL_NAMES = ("label", "class", "target", "fine_label", "category")
+#: Of columns of bytes that hold pictures.
+IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
+#: Of columns of whole numbers or texts that are classes.
+LABEL_NAMES = ("label", "class", "target", "fine_label", "category")
 
 
 def _refuse(*words):
@@ -36,35 +41,41 @@ def fits(given):
     return all(isinstance(one, (str, os.PathLike)) for one in several)
 
 
-def holds(folder):
-    """Whether it is a folder with such files in it, as downloaded from the Hugging Face hub, and no pictures beside them."""
-    found = False
-    for _, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name[:1] not in (".", b"."))
-        if any(os.fsdecode(name).lower().endswith(_PICTURES) for name in names):
-            return False
-        found = found or any(map(has_name, names))
+def _walk(folder, alone):
+    """The files in a folder, in order; none where with `alone` pictures lie there, too."""
+    found = []
+    for below, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if alone and any(name.lower().endswith(_PICTURES) for name in names):
+            return []
+        found += sorted(os.path.join(below, name) for name in names if has_name(name) and not name.startswith("."))
     return found
 
 
-def is_source(given):
-    """Whether all that is given, a path or several, is such files, a pattern of them, or folders of them."""
-    several = [given] if isinstance(given, (str, bytes, os.PathLike)) else [*given]
-    return bool(several) and all(has_name(one) or holds(one) for one in several)
+def _found(path, alone=False):
+    """The files that a path stands for: itself, a pattern's matches, or a folder's, as downloaded from the Hugging Face hub."""
+    if os.path.isdir(path):
+        return _walk(path, alone)
+    return [file for file in ([path] if os.path.exists(path) else sorted(glob.glob(path))) if has_name(file)]
+
+
+def _several(given):
+    return [os.fsdecode(path) for path in ([given] if isinstance(given, (str, bytes, os.PathLike)) else given)]
+
+
+def source(given):
+    """All files, where all that is given, a path or several, stands for such files, and for no pictures beside them; else None."""
+    found = [_found(path, alone=True) for path in _several(given)]
+    return [file for some in found for file in some] if found and all(found) else None
 
 
 def files(given):
-    """All files that paths stand for: themselves, a pattern's matches, a folder's."""
-    all_found = []
-    for path in map(os.fsdecode, given if isinstance(given, (list, tuple)) else [given]):
-        if os.path.isdir(path):
-            found = sorted(p for ending in _ENDINGS for p in glob.glob(f"{glob.escape(path)}/**/*{ending}", recursive=True))
-        else:
-            found = [path] if os.path.exists(path) else sorted(glob.glob(path))
-        if not found or not all(map(has_name, found)):
+    """All files that paths stand for."""
+    found = {path: _found(path) for path in _several(given)}
+    for path, some in found.items():
+        if not some:
             _refuse(f"{path} is no Parquet or Arrow file (.parquet, .arrow), and holds or matches none")
-        all_found += found
-    return all_found
+    return [file for some in found.values() for file in some]
 
 
 def _split_of(name):
@@ -85,11 +96,30 @@ def _folder(path):
     return os.path.basename(os.path.dirname(path))
 
 
-def parts(given, no_splits=False):
-    """{split: Table} of one path or several, by the files' names or those of the folders that they lie in."""
-    found = files(given)
+def parts(found, no_splits=False):
+    """{split: Table} of files, by their names or those of the folders that they lie in."""
     by_split = {} if no_splits else _by_split(found, os.path.basename) or _by_split(found, _folder)
     return {split: Table(some) for split, some in (by_split or {"": found}).items()}
+
+
+def draw(tables, limit, split, seed):
+    """{split: Table} of what a limit leaves, and of the splits that `split` draws, as `dlpipe ingest` does to files."""
+    if split and len(tables) > 1:
+        raise MisuseError(f"[ingest] split, and the files make splits of their own: {', '.join(map(repr, sorted(tables)))}; leave "
+                          "split out, or give no_splits=True, too")  # fmt: skip
+    names = [name for table in tables.values() for name in table.row_names()]
+    labels = [label for table in tables.values() for label in table.labels()]
+    numbers: dict[Any, int] = {}
+    classes = [numbers.setdefault(label, len(numbers)) for label in labels]
+    drawn = iter(_dlpipe.draw(names, classes, limit, split, seed))
+    rows: dict[str, dict[str, list[int]]] = {}  # of each split the rows of a table
+    for own, table in tables.items():
+        for i, chosen in zip(range(len(table)), drawn):
+            if chosen is not None:
+                rows.setdefault(chosen or own, {}).setdefault(own, []).append(i)
+    for lost in tables.keys() - rows.keys() if not split else ():
+        logging.getLogger("dlpipe").warning("[ingest] limit left no row for %s: there will be no such split", lost)
+    return {name: tables[own].part(some) for name, of_tables in rows.items() for own, some in of_tables.items()}
 
 
 class _File:
@@ -106,7 +136,7 @@ class _File:
                 file = pyarrow.parquet.ParquetFile(path)
                 self.schema = file.schema_arrow
                 self.rows = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-                self.read = file.read_row_group
+                self.read = lambda number, columns: file.read_row_group(number, columns=columns)
                 return
             source = pyarrow.memory_map(path)
             try:
@@ -115,16 +145,17 @@ class _File:
                 table = pyarrow.ipc.open_file(source).read_all()
             batches = table.to_batches()
             self.schema, self.rows = table.schema, [batch.num_rows for batch in batches]
-            self.read = batches.__getitem__
+            self.read = lambda number, columns: batches[number] if columns is None else batches[number].select(columns)
         except (pyarrow.ArrowException, OSError) as error:
             raise Error(f"[from_dataset] {path} can't be read: {error}; download or make it again") from error
 
 
 class Table:
-    """Rows of several files, by number."""
+    """Rows of several files, by number: all of them, or those with these numbers."""
 
-    def __init__(self, paths):
+    def __init__(self, paths, rows=None):
         self.paths = paths
+        self._rows = rows
         self._open()
 
     def _open(self):
@@ -153,20 +184,32 @@ class Table:
         self.image = images[0] if images else None
 
     def __reduce__(self):
-        return type(self), (self.paths,)  # opened anew in a worker process
+        return type(self), (self.paths, self._rows)  # opened anew in a worker process
 
     def __len__(self):
-        return self._begins[-1]
+        return self._begins[-1] if self._rows is None else len(self._rows)
+
+    def part(self, rows):
+        """The rows with these numbers, as a table."""
+        return type(self)(self.paths, array.array("q", rows))
+
+    def row_names(self):
+        """For each row the name of its file and its number there."""
+        return [f"{os.path.basename(path)}:{i}" for path, file in zip(self.paths, self._files) for i in range(sum(file.rows))]
+
+    def labels(self):
+        """The label of each row, all rows alike where there is no such column."""
+        name = next((name for name, column in self._columns.items() if column.kind == "label"), None)
+        if name is None:
+            return [None] * len(self)
+        return [label for group in range(len(self._groups)) for label in self._read(group, [name])[name].to_pylist()]
 
     def __getitem__(self, i):
+        if self._rows is not None:
+            i = self._rows[i]
         group = bisect.bisect_right(self._begins, i) - 1
         if self._current[0] != group:
-            file, number = self._groups[group]
-            try:
-                self._current = (group, file.read(number))
-            except Exception as error:
-                raise Error(f"[from_dataset] row {i} of {', '.join(self.paths)} can't be read: {error}; download or make "
-                            "the file again") from error  # fmt: skip
+            self._current = (group, self._read(group))
         row = self._current[1].slice(i - self._begins[group], 1).to_pylist()[0]
         values = {name: column.value(row[name]) for name, column in self._columns.items()}
         if self.image is not None:
@@ -174,6 +217,14 @@ class Table:
             path = image.get("path") if isinstance(image, dict) else None
             return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image)}
         return values
+
+    def _read(self, group, columns=None):
+        file, number = self._groups[group]
+        try:
+            return file.read(number, columns)
+        except Exception as error:
+            raise Error(f"[from_dataset] rows {self._begins[group]} to {self._begins[group + 1] - 1} of "
+                        f"{', '.join(self.paths)} can't be read: {error}; download or make the file again") from error  # fmt: skip
 
     @staticmethod
     def _bytes(image):
@@ -197,7 +248,8 @@ class Table:
     def name(self):
         """Which files these are."""
         stamps = [(os.path.basename(path), os.path.getsize(path), os.stat(path).st_mtime_ns) for path in self.paths]
-        return f"{len(self)} rows of {stamps}"
+        drawn = "" if self._rows is None else f", drawn {hashlib.sha256(self._rows).hexdigest()[:16]}"
+        return f"{len(self)} rows of {stamps}{drawn}"
 
 
 def _features(schema):
@@ -238,18 +290,18 @@ def _is_image(field):
     if pyarrow.types.is_struct(field.type):
         return {field.type.field(i).name for i in range(field.type.num_fields)} >= {"bytes", "path"}
     is_binary = pyarrow.types.is_binary(field.type) or pyarrow.types.is_large_binary(field.type)
-    return is_binary and field.name.lower() in _IMAGE_NAMES
+    return is_binary and field.name.lower() in IMAGE_NAMES
 
 
 def _kind(name, type):
     from pyarrow import types
 
     if types.is_string(type) or types.is_large_string(type):
-        return "label" if name.lower() in _LABEL_NAMES else "text"
+        return "label" if name.lower() in LABEL_NAMES else "text"
     if types.is_binary(type) or types.is_large_binary(type):
         return "bytes"
     if types.is_integer(type):
-        return "label" if name.lower() in _LABEL_NAMES else "i64"
+        return "label" if name.lower() in LABEL_NAMES else "i64"
     if types.is_boolean(type):
         return "i64"
     if types.is_floating(type):

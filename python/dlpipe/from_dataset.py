@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import collections.abc
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -137,6 +138,26 @@ class _Files(_Indexed):
             return {"image": file.read(), "label": label, "path": os.path.relpath(path, self.dataset.root)}
 
 
+class _Subset(_Indexed):
+    """torch's Subset, which random_split makes, too: some samples of another source, as that one has them."""
+
+    def __init__(self, subset, source):
+        super().__init__(subset)
+        self.source = source
+        self.fields, self.classes = source.fields, source.classes
+
+    @staticmethod
+    def fits(dataset):
+        return type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "Subset"
+
+    def __getitem__(self, i):
+        return self.source[int(self.dataset.indices[i])]
+
+    def name(self):
+        numbers = hashlib.sha256(repr([int(i) for i in self.dataset.indices]).encode()).hexdigest()[:16]
+        return f"{numbers} of {self.source.name()}"
+
+
 class _Iterable:
     """WebDataset, torch's IterableDataset, generators."""
 
@@ -162,8 +183,10 @@ def _adapt(dataset, boxes):
     has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
     if hugging_face.fits(dataset):
         return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
-    if boxes is not None:
+    if boxes is not None and not _Subset.fits(dataset):
         _refuse("boxes= is for Hugging Face's datasets; of others give fields= with 'boxes' or 'boxes-xywh'")
+    if _Subset.fits(dataset):
+        return _Subset(dataset, _adapt(dataset.dataset, boxes))
     if has_number:
         return _Files(dataset) if _Files.fits(dataset) else _Indexed(dataset)
     if hasattr(dataset, "__iter__"):
@@ -181,7 +204,13 @@ class _Converter:
         values = _as_dict(item if self.sample is None else self.sample(item))
         if self.fields is None:
             self.fields = _infer(values)
-        return {name: _value(kind, values.get(name)) for name, kind in self.fields.items()}
+        try:
+            return {name: _value(kind, values.get(name)) for name, kind in self.fields.items()}
+        except MisuseError as error:
+            if getattr(getattr(self.source, "dataset", None), "transform", None) is None:
+                raise
+            raise MisuseError(f"{error}; the dataset has a transform: leave it out (transform=None), what it does in training is "
+                              "dlpipe.Loader's augment") from None  # fmt: skip
 
     def range(self, begin, end):
         return [self.one(self.source[i]) for i in range(begin, end)]
@@ -304,7 +333,8 @@ def from_dataset(
         dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
             a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
             Parquet or Arrow files, a pattern, a folder or several: files, or their folders, called train, val and test make
-            splits. Leave transforms out: they belong to training, where dlpipe.Loader's `augment` is.
+            splits. torch's Subset, as random_split makes it, of one of these is taken as that one is. Leave transforms out: they
+            belong to training, where dlpipe.Loader's `augment` is.
         dst: the dataset to make.
         fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
         classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.
@@ -323,7 +353,7 @@ def from_dataset(
         dlpipe.Error: of the kind that fits; whatever the dataset raises.
     """
     if arrow.fits(dataset):
-        dataset = arrow.parts(dataset)
+        dataset = arrow.parts(arrow.files(dataset))
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
     if not parts:
         _refuse("no dataset: the dict is empty")

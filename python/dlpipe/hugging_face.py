@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Any
 
+from dlpipe.arrow import IMAGE_NAMES, LABEL_NAMES
 from dlpipe.errors import MisuseError
 
 _BOX_NAMES = ("bbox", "bboxes", "box", "boxes", "bounding_box", "bounding_boxes")
@@ -84,9 +86,13 @@ class Rows:
             _refuse(f"boxes={boxes!r}; give 'xywh' (x_min, y_min, width, height, as COCO has them) or 'xyxy' (x_min, y_min, "
                     "x_max, y_max)")
         self._columns = list(_columns(dataset.features))
-        self._images = [c.name for c in self._columns if isinstance(c.feature, datasets.Image)]
+        self._images = [c.name for c in self._columns if isinstance(c.feature, datasets.Image)] or \
+                       [c.name for c in self._columns if self._holds_files(c)]  # fmt: skip
+        if (getattr(dataset, "format", None) or {}).get("type") == "custom":
+            logging.getLogger("dlpipe").warning("[from_dataset] the dataset's with_transform is left out: columns are stored as they "
+                                                "are; give sample=, a function from a row to a dict, or dlpipe.Loader's augment")
         for name in self._images:
-            if name in dataset.features:
+            if isinstance(dataset.features.get(name), datasets.Image):
                 dataset = dataset.cast_column(name, datasets.Image(decode=False))
         self.dataset = dataset.with_format(None)
         self.classes = next((names for names in map(self._names, self._columns) if names is not None), None)
@@ -116,11 +122,21 @@ class Rows:
                 _refuse(f"columns {' and '.join(map(repr, self._images))} are images; a dataset has one: "
                         f"dataset.remove_columns({self._images[1]!r})")
             if kind == "label" and "label" in fields.values():
-                kind = "i64"
+                kind = "i64" if self._names(column) is not None else self._dtype(column.feature)
             fields[column.name] = kind
         if self._images and "path" not in fields:
             fields["path"] = "text"
         return fields
+
+    def _holds_files(self, column):
+        """Whether it is called as a picture and holds bytes, those of files then."""
+        return len(column.path) == 1 and column.name.lower() in IMAGE_NAMES and self._dtype(column.feature) == "bytes"
+
+    @staticmethod
+    def _is_called_label(column):
+        """Whether it is called as classes are, and holds whole numbers or texts; for datasets that know no ClassLabel."""
+        is_class = str(getattr(column.feature, "dtype", "")).startswith(("int", "uint", "string", "large_string"))
+        return is_class and len(column.path) == 1 and column.name.lower() in LABEL_NAMES
 
     def _names(self, column):
         for feature in (column.feature, column.inner):
@@ -137,10 +153,12 @@ class Rows:
             return _BOX_FORMS[self._boxes]
         if column.inner is not None:
             return self._kind_of_list(column, boxes)
-        if isinstance(column.feature, self._datasets.Image):
+        if isinstance(column.feature, self._datasets.Image) or column.name in self._images:
             return "image" if len(column.path) == 1 else None
         if isinstance(column.feature, self._datasets.ClassLabel):
             return "label" if self._names(column) == self.classes else "i64"
+        if self.classes is None and self._is_called_label(column):
+            return "label"
         shape = getattr(column.feature, "shape", None)
         dtype = self._dtype(column.feature)
         return (dtype, tuple(shape)) if dtype in ("i64", "f32", "f64") and shape and None not in shape else dtype
@@ -171,7 +189,7 @@ class Rows:
         image = values[self._images[0]]
         if image is None:
             _refuse("a row has no image; filter such rows out: dataset.filter(...)")
-        data, path = image["bytes"], image["path"]
+        data, path = (image, "") if isinstance(image, bytes) else (image["bytes"], image["path"])
         if data is None:
             with open(path, "rb") as file:
                 data = file.read()

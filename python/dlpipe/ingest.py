@@ -54,17 +54,18 @@ def _as_dicts(progress: Callable[..., object]) -> Callable[[int, int], None]:
     return call
 
 
-def _ingest_arrow(src, dst, no_splits, progress, storing, others):
+def _ingest_arrow(files, dst, no_splits, limit, split, seed, progress, storing, others):
     options = inspect.signature(ingest).parameters
     for name, value in others.items():
         if value != options[name].default:
-            advice = "files or folders called train and val make splits" if name == "split" else "leave it out"
-            raise MisuseError(f"[ingest] {name} does nothing for Parquet and Arrow files; {advice}, or see dlpipe.from_dataset")
+            raise MisuseError(f"[ingest] {name} does nothing for Parquet and Arrow files; leave it out, or see dlpipe.from_dataset")
     if callable(progress) and not isinstance(progress, TqdmProgress):
         progress = _as_dicts(progress)
-    several = [src] if isinstance(src, (str, bytes, os.PathLike)) else [*src]
+    tables = arrow.parts(files, no_splits)
+    if split or limit != -1:
+        tables = arrow.draw(tables, limit, split, seed)
     # Bad pictures are skipped here, as those of all files.
-    return from_dataset(arrow.parts(several, no_splits), dst, progress=progress, **{"on_error": "auto", **storing})
+    return from_dataset(tables, dst, progress=progress, **{"on_error": "auto", **storing})
 
 
 @documented
@@ -97,7 +98,8 @@ def ingest(
         src: what to read, a path or several: a folder with one folder per class, or with train, val and test folders of
             these; archives, WebDataset shards, lists of path,label, IDX files, texts ("shards-{000..127}.tar" and
             wildcards are expanded). `dlpipe help sources` lists all kinds. Parquet and Arrow files, or a folder of them as
-            downloaded from the Hugging Face hub, are read by pyarrow; they take no_splits, progress and the options of storing.
+            downloaded from the Hugging Face hub, are read by pyarrow; they take limit, split, no_splits, seed, progress and the
+            options of storing.
         dst: the dataset to make.
         list: a file with further sources, one per line.
         manifest: a list of path,label[,split,...], paths below src or absolute.
@@ -127,11 +129,10 @@ def ingest(
     check_names(storing, ingest)
     if not isinstance(src, (str, bytes, os.PathLike)):
         src = [*src]
-    if arrow.is_source(src):
+    if files := arrow.source(src):
         others = {"list": list, "manifest": manifest, "label": label, "field": field, "labels": labels, "images": images,
-                  "classes_from": classes_from, "limit": limit, "split": split, "part": part, "length": length, "seed": seed,
-                  "window": window}  # fmt: skip
-        return _ingest_arrow(src, dst, no_splits, progress, storing, others)
+                  "classes_from": classes_from, "part": part, "length": length, "window": window}  # fmt: skip
+        return _ingest_arrow(files, dst, no_splits, limit, _fractions(split), seed, progress, storing, others)
     with Reporter(progress, _show) as call:
         return _dlpipe.ingest(
             sources=_paths(src),

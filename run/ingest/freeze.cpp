@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -17,6 +16,7 @@
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/ingest/draw.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
 
@@ -26,12 +26,6 @@ namespace {
 
 using data::SourceEntry;
 using data::SourceListing;
-
-// A number for (seed, path) that decides about limit and split: it depends on nothing else, so that a file
-// keeps its place when others come or go.
-uint64_t draw(uint64_t seed, const std::string& path) {
-  return data::checksum64(std::as_bytes(std::span(path)), seed);
-}
 
 Status take_class_table(const IngestOptions& options, SourceListing& listing) {
   const std::string& directory = options.classes_from;
@@ -67,39 +61,25 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
   }
 }
 
-void apply_limit(const IngestOptions& options, SourceListing& listing) {
-  if (options.limit < 0 || static_cast<size_t>(options.limit) >= listing.entries.size()) return;
-  constexpr uint64_t kLimitDraw = 0x6c696d6974;  // another draw than the split's
-  std::sort(listing.entries.begin(), listing.entries.end(), [&](const SourceEntry& a, const SourceEntry& b) {
-    return std::tuple(draw(options.seed ^ kLimitDraw, a.path), a.path) <
-           std::tuple(draw(options.seed ^ kLimitDraw, b.path), b.path);
-  });
-  listing.entries.resize(static_cast<size_t>(options.limit));
-}
-
-// Each class is cut at the same fractions, in the order of its files' draws; a sequence as it is.
-void assign_splits(const IngestOptions& options, SourceListing& listing) {
-  static const char* const kNames[] = {"train", "val", "test"};
-  std::map<int64_t, std::vector<SourceEntry*>> by_class;
-  for (SourceEntry& entry : listing.entries) by_class[entry.label].push_back(&entry);
-  for (auto& [label, entries] : by_class) {
-    const auto order = [&](const SourceEntry* entry) {
-      return std::tuple(listing.in_sequence ? 0 : draw(options.seed, entry->path), entry->path);
-    };
-    std::sort(entries.begin(), entries.end(),
-              [&](const SourceEntry* a, const SourceEntry* b) { return order(a) < order(b); });
-    double before = 0;
-    size_t begin = 0;
-    for (size_t s = 0; s < options.split.size(); ++s) {
-      before += options.split[s];
-      const bool last = s + 1 == options.split.size();
-      const size_t end =
-          last ? entries.size()
-               : static_cast<size_t>(std::llround(before * static_cast<double>(entries.size())));
-      for (size_t i = begin; i < end; ++i) entries[i]->split = kNames[s];
-      begin = std::max(begin, end);
-    }
+// What --limit leaves, with the splits of --split.
+Status draw_entries(const IngestOptions& options, SourceListing& listing) {
+  if (options.limit < 0 && options.split.empty()) return {};
+  std::vector<std::string_view> names;
+  std::vector<int64_t> classes;
+  for (const SourceEntry& entry : listing.entries) {
+    names.emplace_back(entry.path);
+    classes.push_back(entry.label);
   }
+  DLPIPE_ASSIGN_OR_RETURN(const auto drawn, draw_samples({names, classes, options.limit, options.split,
+                                                          options.seed, listing.in_sequence}));
+  std::vector<SourceEntry> taken;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    if (!drawn[i]) continue;
+    SourceEntry& entry = taken.emplace_back(std::move(listing.entries[i]));
+    if (!options.split.empty()) entry.split = kDrawnSplits[*drawn[i]];
+  }
+  listing.entries = std::move(taken);
+  return {};
 }
 
 // SRC says what its splits are, and so does --split.
@@ -162,8 +142,7 @@ void warn_of_no_validation(const IngestOptions& options, FrozenList& list) {
                                  shell_word(options.destination + "/test")));
 }
 
-Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, SourceListing& listing) {
-  if (!options.split.empty()) assign_splits(options, listing);
+std::vector<FrozenSplit> make_splits(SourceListing& listing) {
   std::map<std::string, FrozenSplit> by_name;
   for (SourceEntry& entry : listing.entries) by_name[entry.split].entries.push_back(std::move(entry));
   std::vector<FrozenSplit> splits;
@@ -173,9 +152,6 @@ Result<std::vector<FrozenSplit>> make_splits(const IngestOptions& options, Sourc
               [](const SourceEntry& a, const SourceEntry& b) { return a.path < b.path; });
     splits.push_back(std::move(split));
   }
-  if (!options.split.empty() && splits.size() != options.split.size())
-    return misuse("ingest", "too few files for --split: only '", splits.front().name,
-                  "' would get any; add files or leave out --split");
   return splits;
 }
 
@@ -312,8 +288,8 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);
-  apply_limit(options, listing);
-  DLPIPE_ASSIGN_OR_RETURN(list.splits, make_splits(options, listing));
+  DLPIPE_RETURN_IF_ERROR(draw_entries(options, listing));
+  list.splits = make_splits(listing);
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
   if (options.store != Store::kLink) warn_of_no_validation(options, list);

@@ -11,6 +11,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/remote.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/run/ingest/draw.h"
 
 namespace dlpipe::ingest {
 
@@ -94,8 +95,7 @@ Status check_options(const IngestOptions& options) {
   if (options.resize_max < 0)
     return misuse("ingest", "--resize-max ", options.resize_max, "; give pixels, or 0 for none");
   DLPIPE_RETURN_IF_ERROR(check_link(options));
-  if (options.limit == 0 || options.limit < -1)
-    return misuse("ingest", "--limit ", options.limit, "; give at least 1");
+  DLPIPE_RETURN_IF_ERROR(check_limit(options.limit));
   if (options.jobs < 0 || options.jobs > 4096)
     return misuse("ingest", "--threads ", options.jobs, "; give 0 to 4096");
   if (options.max_pixels < 1)

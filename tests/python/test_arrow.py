@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import dlpipe
 import numpy as np
 import pytest
+from dlpipe import arrow
 from PIL import Image
 
 pa = pytest.importorskip("pyarrow")
@@ -75,10 +77,55 @@ def test_ingest_takes_them_too(tmp_path):
     assert dlpipe.Dataset(tmp_path / "e").file(3) == picture(3)  # not encoded again
     dlpipe.ingest(str(hub / "*.parquet"), tmp_path / "f", no_splits=True)
     assert len(dlpipe.Dataset(tmp_path / "f")) == 44
-    for options, words in (({"split": (0.9, 0.1)}, "split does nothing for Parquet.*called train and val"),
-                           ({"limit": 3}, "limit does nothing")):  # fmt: skip
+    for options, words in (({"split": (0.9, 0.1)}, "splits of their own: 'test', 'train', 'val'; leave split out, or give no_splits"),
+                           ({"manifest": "x.csv"}, "manifest does nothing for Parquet")):  # fmt: skip
         with pytest.raises(dlpipe.MisuseError, match=words):
             dlpipe.ingest(tmp_path / "hub", tmp_path / "g", **options)
+    report = dlpipe.ingest(tmp_path / "hub", tmp_path / "g", limit=12, seed=1)
+    assert sum(one["samples"] for one in report["datasets"]) == 12
+    check_some(tmp_path / "g" / "train", range(30))
+
+
+def check_some(directory, numbers):
+    """Samples are rows of these, each with its own picture."""
+    for sample in dlpipe.Dataset(directory):
+        number = int(sample.path.split(".")[0])
+        assert number in numbers and np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(picture(number)))))
+
+
+def paths_of(directory):
+    return [sample.path for sample in dlpipe.Dataset(directory)]
+
+
+@pytest.mark.parametrize("names", [["a.parquet"], ["train-0.parquet", "validation-0.parquet"]])
+def test_limit_and_split_draw_rows(tmp_path, names):
+    half = 40 // len(names)
+    for number, name in enumerate(names):
+        parquet.write_table(hugging_face_table(number * half, (number + 1) * half), tmp_path / name, row_group_size=7)
+    options = {"split": (0.75, 0.25), "no_splits": True}
+    for seed in (1, 2):
+        dlpipe.ingest(tmp_path, tmp_path / f"d{seed}", seed=seed, **options)
+    train, val = (paths_of(tmp_path / "d1" / split) for split in ("train", "val"))
+    assert sorted(train + val) == sorted(f"{i}.jpg" for i in range(40)) and len(train) == 30
+    assert dlpipe.Dataset(tmp_path / "d1" / "val").class_counts == [5, 5]  # each class alike
+    assert paths_of(tmp_path / "d2" / "val") != val
+    dlpipe.ingest(tmp_path, tmp_path / "few", seed=1, limit=20, **options)
+    few = [*paths_of(tmp_path / "few" / "train"), *paths_of(tmp_path / "few" / "val")]
+    assert len({*few}) == 20
+    check_some(tmp_path / "few" / "train", range(40))
+    for wrong, words in (({"limit": 0}, "limit 0; give at least 1"), ({"split": "0.9"}, "two or three fractions"),
+                         ({"split": (0.5, 0.5), "limit": 1}, "too few samples")):  # fmt: skip
+        with pytest.raises(dlpipe.MisuseError, match=words):
+            dlpipe.ingest(tmp_path, tmp_path / "e", no_splits=True, **wrong)
+
+
+def test_rows_that_were_drawn_otherwise_are_another_source(tmp_path):
+    parquet.write_table(hugging_face_table(0, 30), tmp_path / "a.parquet")
+    table = arrow.Table([str(tmp_path / "a.parquet")])
+    drawn = [arrow.draw({"": table}, 10, "", seed)[""] for seed in (1, 1, 2)]
+    assert drawn[0].name() == drawn[1].name() != drawn[2].name()
+    again = pickle.loads(pickle.dumps(drawn[0]))
+    assert [row["path"] for row in again] == [row["path"] for row in drawn[0]] and len(again) == 10
 
 
 def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path):

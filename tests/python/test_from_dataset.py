@@ -2,6 +2,7 @@
 
 import io
 import json
+import pathlib
 import signal
 import subprocess
 import sys
@@ -178,6 +179,23 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
     assert [s.caption for s in dlpipe.Dataset(tmp_path / "stream")] == both["test"]["caption"][:]
 
 
+def test_hugging_faces_bytes_that_are_called_as_pictures(pictures, tmp_path, caplog):
+    datasets = pytest.importorskip("datasets")
+    files = list(tree(pictures).values())[:6]
+    dataset = datasets.Dataset.from_dict({"image": files, "mask_file": files, "label": [0, 1] * 3})
+    dlpipe.from_dataset(dataset, tmp_path / "d")
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.fields == ("image", "mask_file", "label", "path") and [samples.file(i) for i in range(6)] == files
+    assert not caplog.records
+    assert [s.label for s in samples] == [0, 1] * 3 and samples.classes == ["0", "1"]  # a column called label, without a ClassLabel
+    named = dataset.remove_columns("label").add_column("label", ["b", "a"] * 3)
+    dlpipe.from_dataset(named.add_column("class", ["x"] * 6), tmp_path / "named")
+    assert [dlpipe.Dataset(tmp_path / "named").class_name(s.label) for s in dlpipe.Dataset(tmp_path / "named")] == ["b", "a"] * 3
+    assert dlpipe.Dataset(tmp_path / "named")[0]["class"] == "x"
+    dlpipe.from_dataset(dataset.with_transform(lambda rows: rows), tmp_path / "e")
+    assert "with_transform is left out" in caplog.text and dlpipe.Dataset(tmp_path / "e").id == samples.id
+
+
 def detections(datasets, pictures, **columns):
     """Two pictures, with two objects and with none."""
     files = [data for _, data in sorted(tree(pictures).items())[:2]]
@@ -240,6 +258,17 @@ def test_torchvisions_folders_keep_their_files(pictures, tmp_path):
     assert dlpipe.Dataset(tmp_path / "d").id == ingested["datasets"][0]["id"]
     dlpipe.from_dataset(folder(str(pictures), transform=lambda p: p.resize((16, 16))), tmp_path / "small")
     assert dlpipe.Dataset(tmp_path / "small")[0].image.shape == (16, 16, 3)
+    data = pytest.importorskip("torch.utils.data")
+    train, val = data.random_split(folder(str(pictures)), [0.75, 0.25])
+    dlpipe.from_dataset({"train": train, "val": data.Subset(val, range(10))}, tmp_path / "drawn", workers=2)
+    for split, subset in (("train", train), ("val", val)):
+        samples = dlpipe.Dataset(tmp_path / "drawn", split=split)
+        assert samples.classes == train.dataset.classes
+        for i in (0, len(samples) - 1):
+            path, label = train.dataset.samples[subset.indices[i]]
+            assert samples.file(i) == pathlib.Path(path).read_bytes() and samples[i].label == label
+    with pytest.raises(dlpipe.MisuseError, match=r"float32; give uint8.*has a transform: leave it out \(transform=None\)"):
+        dlpipe.from_dataset(folder(str(pictures), transform=lambda p: np.float32(p) / 255), tmp_path / "floats")
 
 
 def test_torchs_datasets(tmp_path):

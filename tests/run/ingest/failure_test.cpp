@@ -66,7 +66,7 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
             std::string::npos);
   EXPECT_NE(message([](auto& o) {
               o.split = {0.999, 0.001};
-            }).find("too few files for --split"),
+            }).find("too few samples for --split"),
             std::string::npos);
   expect_error(parse_split("0.9,0.2").status(), ErrorCode::kMisuse, "sum to 1");
   expect_error(parse_split("0.9").status(), ErrorCode::kMisuse, "two or three");

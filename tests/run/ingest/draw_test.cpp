@@ -1,0 +1,95 @@
+#include "dlpipe/run/ingest/draw.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace dlpipe::ingest {
+
+namespace {
+
+/// Names and classes of samples, `per_class` of each.
+struct Samples {
+  Samples(int64_t classes_, int per_class) {
+    for (int64_t c = 0; c < classes_; ++c) {
+      for (int i = 0; i < per_class; ++i) {
+        texts.push_back(std::to_string(c) + "/" + std::to_string(100 + i));
+        classes.push_back(c);
+      }
+    }
+    names.assign(texts.begin(), texts.end());
+  }
+  SampleDraw draw() const { return {.names = names, .classes = classes, .split = {}}; }
+
+  std::vector<std::string> texts;
+  std::vector<std::string_view> names;
+  std::vector<int64_t> classes;
+};
+
+std::map<std::string_view, std::optional<size_t>> by_name(const SampleDraw& draw) {
+  const auto drawn = value_or_throw(draw_samples(draw));
+  std::map<std::string_view, std::optional<size_t>> found;
+  for (size_t i = 0; i < drawn.size(); ++i) found[draw.names[i]] = drawn[i];
+  return found;
+}
+
+}  // namespace
+
+TEST(DrawSamples, CutsEachClassAtTheSameFractions) {
+  const Samples samples(3, 20);
+  SampleDraw draw = samples.draw();
+  draw.split = {0.7, 0.2, 0.1};
+  const auto drawn = value_or_throw(draw_samples(draw));
+  std::map<std::pair<int64_t, size_t>, int> counts;
+  for (size_t i = 0; i < drawn.size(); ++i) ++counts[{samples.classes[i], drawn[i].value()}];
+  for (int64_t c = 0; c < 3; ++c) {
+    EXPECT_EQ((counts[{c, 0}]), 14);
+    EXPECT_EQ((counts[{c, 1}]), 4);
+    EXPECT_EQ((counts[{c, 2}]), 2);
+  }
+  const auto before = by_name(draw);
+  draw.seed = 1;
+  EXPECT_NE(by_name(draw), before);
+}
+
+TEST(DrawSamples, ASampleThatIsTakenStaysSoWhenOthersGo) {
+  const Samples samples(2, 50), fewer(1, 50);
+  SampleDraw draw = samples.draw(), of_fewer = fewer.draw();
+  draw.limit = of_fewer.limit = 30;
+  const auto all = by_name(draw), some = by_name(of_fewer);
+  int taken = 0;
+  for (const auto& [name, drawn] : all) {
+    taken += drawn.has_value() ? 1 : 0;
+    if (name.front() == '0' && drawn) {
+      EXPECT_TRUE(some.at(name).has_value()) << name;
+    }
+  }
+  EXPECT_EQ(taken, 30);
+  draw.limit = 100;
+  for (const auto& [name, drawn] : by_name(draw)) EXPECT_TRUE(drawn.has_value()) << name;
+}
+
+TEST(DrawSamples, WhatIsASequenceIsCutInItsOrder) {
+  const Samples samples(1, 10);
+  SampleDraw draw = samples.draw();
+  draw.split = {0.8, 0.2};
+  draw.in_sequence = true;
+  const auto drawn = value_or_throw(draw_samples(draw));
+  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(drawn[i], i < 8 ? 0u : 1u) << i;
+}
+
+TEST(DrawSamples, ASplitWithoutASampleIsRefused) {
+  const Samples samples(2, 2);
+  SampleDraw draw = samples.draw();
+  draw.split = {0.9, 0.1};
+  const Status status = draw_samples(draw).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("'val' would get none"), std::string::npos) << status.message();
+  EXPECT_FALSE(check_limit(0).ok());
+  EXPECT_FALSE(check_limit(-2).ok());
+  EXPECT_TRUE(check_limit(-1).ok());
+}
+
+}  // namespace dlpipe::ingest
