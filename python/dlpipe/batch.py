@@ -63,7 +63,7 @@ class Batch(Named):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            if name == "_lent":
+            if name == "_lent" or isinstance(getattr(type(self), name, None), property):
                 raise AttributeError("this is a copy of a batch, which has its fields alone: take sample_ids, weight and "
                                      "the like from the loader's own batch")
             raise AttributeError(f"a batch has no {name!r}; its fields are {', '.join(self._fields)}")

@@ -42,6 +42,7 @@ class Loader:
 
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
+    - numbers: [batch, 1]; other arrays of one size: [batch, ...]
     - masks: uint8 [batch, height, width], moved with their pictures
     - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
       samples below each other and offsets; boxes and points have moved with their pictures

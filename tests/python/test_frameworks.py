@@ -264,6 +264,37 @@ def test_lightning(train, tmp_path):
     assert model.seen == 640
 
 
+def test_lightning_goes_on_in_mid_epoch(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+
+    class Model(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(24 * 24 * 3, 10)
+            self.seen = []
+
+        def training_step(self, batch, _):
+            images, labels = batch
+            self.seen.append(int(images.long().sum()))
+            return torch.nn.functional.cross_entropy(self.layer(images.flatten(1).float() / 255), labels)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.01)
+
+    def fit(ckpt_path=None):
+        saves = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=13, save_top_k=-1)
+        trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, callbacks=[saves], enable_progress_bar=False,
+                                    enable_model_summary=False, default_root_dir=tmp_path)  # fmt: skip
+        model = Model()
+        trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch"), ckpt_path=ckpt_path)
+        return model.seen
+
+    whole = fit()
+    assert len(whole) == 20
+    assert fit(tmp_path / "step=13.ckpt") == whole[13:]
+
+
 def test_accelerate(train):
     torch = pytest.importorskip("torch")
     accelerate = pytest.importorskip("accelerate")

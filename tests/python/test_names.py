@@ -40,6 +40,8 @@ def test_batches(odd):
     copy = pickle.loads(pickle.dumps(batch))
     assert isinstance(copy, dlpipe.Batch) and copy._fields == BATCH_NAMES and copy["3d"].tolist() == batch["3d"].tolist()
     assert not hasattr(copy, "weight")  # a copy has the fields alone
+    with pytest.raises(AttributeError, match="this is a copy of a batch, which has its fields alone"):
+        copy.epoch
     replaced = batch._replace(class_=None)
     assert replaced["class"] is None and replaced[2] is batch[2]
 
