@@ -465,7 +465,7 @@ def test_paths_may_be_any_bytes(train, tmp_path):
 
 def test_classes_may_be_called_by_any_bytes(pictures, tmp_path):
     for name, one in ((b"caf\xe9", "disc"), (b"ring", "ring")):
-        shutil.copytree(pictures / one, os.path.join(os.fsencode(tmp_path), b"src", name))
+        shutil.copytree(pictures / one, tmp_path / "src" / os.fsdecode(name))
     dlpipe.ingest(tmp_path / "src", tmp_path / "d")
     assert Loader(tmp_path / "d", augment=CROP).classes == dlpipe.Dataset(tmp_path / "d").classes == ["caf\ufffd", "ring"]
 
