@@ -70,9 +70,10 @@ std::string describe_ops() {
            "ops, with '|' between alternatives: one_of(hflip(1) | rot90 | invert).",
            width, 0),
       "\n",
-      wrap("No ops of one picture are mixup and CutMix, which are --mixup and --cutmix of train, and five and "
-           "ten crops, which are --tta of eval.",
-           width, 0),
+      wrap(
+          "No ops of one picture are mixup and CutMix, which are --mixup and --cutmix of train, and five and "
+          "ten crops, which are --tta of eval.",
+          width, 0),
       "\n\n");
   for (const augment::OpRecord* record : augment::OpRegistry::builtin().records()) {
     std::string signature;
