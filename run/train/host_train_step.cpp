@@ -102,8 +102,8 @@ HostTrainStep::Passing HostTrainStep::go_forward(BatchInput input, int64_t micro
                                                  const StepOutcome& outcome) {
   statistics_.begin(grain);
   Tensor loss = loss_of(input, micro, grain, outcome.step);
-  statistics_.end(
-      grain);  // before the next grain's forward pass, which in a stage comes before this one's way back
+  // before the next grain's forward pass, which in a stage comes before this one's way back
+  statistics_.end(grain);
   return {std::move(input), std::move(loss)};
 }
 
