@@ -112,6 +112,63 @@ void AverageTaps(const ConstImageView& in, std::span<const TapOffset> taps, cons
   }
 }
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V>
+HWY_INLINE void InOrder(V& low, V& high) {
+  const V lower = hn::Min(low, high);
+  high = hn::Max(low, high);
+  low = lower;
+}
+
+// The median of kAll values, of which a[0] to a[kHeld - 1] are held: neither the least nor the greatest of more than half of all
+// values is the median. Both go, and the next value comes, until three are left.
+template <int kAll, int kHeld, class V, class Load>
+HWY_INLINE V MedianOf(V* HWY_RESTRICT a, const Load& load) {
+  if constexpr (kHeld == 3) {
+    InOrder(a[0], a[2]);
+    InOrder(a[0], a[1]);
+    return hn::Min(a[1], a[2]);
+  } else {
+    for (int i = 0; i < kHeld / 2; ++i) InOrder(a[i], a[kHeld - 1 - i]);
+    for (int i = 1; i < (kHeld + 1) / 2; ++i) InOrder(a[0], a[i]);
+    for (int i = kHeld / 2; i < kHeld - 1; ++i) InOrder(a[i], a[kHeld - 1]);
+    a[0] = load(2 * (kAll / 2 + 2) - kHeld);
+    return MedianOf<kAll, kHeld - 1>(a, load);
+  }
+}
+
+template <int kSide>
+void Medians(const ConstImageView& in, const ImageView& out) {
+  const hn::ScalableTag<uint8_t> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kAll = kSide * kSide;
+  constexpr int kHeld = kAll / 2 + 2;
+  const int size = out.width * out.channels;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int y = 0; y < out.height; ++y) {
+    const uint8_t* rows[kSide];
+    for (int dy = 0; dy < kSide; ++dy) rows[dy] = in.row(y + dy);
+    uint8_t* const to = out.row(y);
+    for (int next = 0; next < size; next += lanes) {
+      const int i = std::min(next, size - lanes);  // the last vector may do some again
+      const auto load = [&](int t) HWY_ATTR {
+        return hn::LoadU(d, rows[t / kSide] + i + ptrdiff_t{t % kSide} * in.channels);
+      };
+      V held[kHeld];
+      for (int t = 0; t < kHeld; ++t) held[t] = load(t);
+      hn::StoreU(MedianOf<kAll, kHeld>(held, load), d, to + i);
+    }
+  }
+}
+
+bool Median(const ConstImageView& in, int side, const ImageView& out) {
+  if (out.width * out.channels < static_cast<int>(hn::Lanes(hn::ScalableTag<uint8_t>()))) return false;
+  if (side == 3) Medians<3>(in, out);
+  if (side == 5) Medians<5>(in, out);
+  return side == 3 || side == 5;
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace dlpipe::augment
 HWY_AFTER_NAMESPACE();
@@ -122,6 +179,11 @@ namespace dlpipe::augment {
 HWY_EXPORT(Convolve);
 HWY_EXPORT(Convolve3x3);
 HWY_EXPORT(AverageTaps);
+HWY_EXPORT(Median);
+
+bool median_small(const ConstImageView& with_margins, int side, const ImageView& out) {
+  return HWY_DYNAMIC_DISPATCH(Median)(with_margins, side, out);
+}
 
 void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(AverageTaps)(with_margins, taps, out);

@@ -37,4 +37,8 @@ struct TapOffset {
 };
 void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out);
 
+/// The medians of squares of 3 or 5 around each pixel of a picture with margins. False where there is no such kernel: for other
+/// sides, and rows shorter than a vector.
+bool median_small(const ConstImageView& with_margins, int side, const ImageView& out);
+
 }  // namespace dlpipe::augment

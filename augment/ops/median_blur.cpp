@@ -8,13 +8,14 @@ namespace {
 class MedianBlur : public SquareOp {
  public:
   using SquareOp::SquareOp;
-  // A histogram of the square, which moves along the row: Huang, Yang and Tang, "A fast two-dimensional median filtering
+  // Of larger squares a histogram, which moves along the row: Huang, Yang and Tang, "A fast two-dimensional median filtering
   // algorithm" (1979).
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
     const int far = reach(draw);
     const int side = 2 * far + 1;
     const ConstImageView wide = surroundings(draw, in, Border::kReplicate, scratch);
+    if (median_small(wide, side, out)) return {};
     for (int c = 0; c < out.channels; ++c) {
       for (int y = 0; y < out.height; ++y) {
         std::array<int, 256> seen{};
