@@ -57,6 +57,44 @@ void Convolve(const ConstImageView& in, std::span<const uint16_t> across, std::s
   }
 }
 
+// The same where all weights of a direction are equal: a product is the value's alone, so each is made once, and sums down go
+// from row to row.
+void ConvolveEven(const ConstImageView& in, std::span<const uint16_t> across, std::span<const uint16_t> down,
+                  const ImageView& out, uint16_t* HWY_RESTRICT sums, uint16_t* HWY_RESTRICT scaled) {
+  constexpr int kPiece = 64;
+  const int size = out.width * out.channels;
+  const int wide = in.width * in.channels;
+  const uint32_t down_weight = down[0];
+  const uint32_t across_weight = across[0];
+  const auto rows = static_cast<int>(down.size());
+  const auto add_row = [&](int y) HWY_ATTR {
+    const uint8_t* HWY_RESTRICT from = in.row(y);
+    for (int i = 0; i < wide; ++i)
+      sums[i] = static_cast<uint16_t>(sums[i] + ((static_cast<uint32_t>(from[i] << 8) * down_weight) >> 16));
+  };
+  for (int i = 0; i < wide; ++i) sums[i] = static_cast<uint16_t>(down.size() / 2);
+  for (int y = 0; y < rows - 1; ++y) add_row(y);
+  for (int y = 0; y < out.height; ++y) {
+    add_row(y + rows - 1);
+    const uint8_t* HWY_RESTRICT gone = in.row(y);
+    for (int i = 0; i < wide; ++i) {
+      scaled[i] = static_cast<uint16_t>((static_cast<uint32_t>(sums[i]) * across_weight) >> 16);
+      sums[i] = static_cast<uint16_t>(sums[i] - ((static_cast<uint32_t>(gone[i] << 8) * down_weight) >> 16));
+    }
+    uint8_t* HWY_RESTRICT to = out.row(y);
+    for (int i = 0; i < size; i += kPiece) {
+      alignas(64) uint16_t sum[kPiece];
+      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(128 + across.size() / 2);
+      for (size_t t = 0; t < across.size(); ++t) {
+        const uint16_t* HWY_RESTRICT from = scaled + i + static_cast<ptrdiff_t>(t) * in.channels;
+        for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
+      }
+      const int count = std::min(kPiece, size - i);
+      for (int j = 0; j < count; ++j) to[i + j] = static_cast<uint8_t>(sum[j] >> 8);
+    }
+  }
+}
+
 void Convolve3x3(const ConstImageView& in, const std::array<int, 9>& weights, int divisor, int offset,
                  const ImageView& out) {
   constexpr int kPiece = 64;
@@ -177,6 +215,7 @@ HWY_AFTER_NAMESPACE();
 namespace dlpipe::augment {
 
 HWY_EXPORT(Convolve);
+HWY_EXPORT(ConvolveEven);
 HWY_EXPORT(Convolve3x3);
 HWY_EXPORT(AverageTaps);
 HWY_EXPORT(Median);
@@ -198,8 +237,16 @@ void convolve(const ConstImageView& with_margins, std::span<const uint16_t> acro
               std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work) {
   constexpr size_t kPiece = 64;
   const size_t row = size_t(with_margins.width) * size_t(with_margins.channels) + 2 * kPiece;
-  if (work.size() < row * sizeof(uint16_t)) work.resize(row * sizeof(uint16_t));
-  HWY_DYNAMIC_DISPATCH(Convolve)(with_margins, across, down, out, reinterpret_cast<uint16_t*>(work.data()));
+  if (work.size() < 2 * row * sizeof(uint16_t)) work.resize(2 * row * sizeof(uint16_t));
+  auto* const rows = reinterpret_cast<uint16_t*>(work.data());
+  const auto is_even = [](std::span<const uint16_t> weights) {
+    return std::all_of(weights.begin(), weights.end(), [&](uint16_t weight) { return weight == weights[0]; });
+  };
+  if (is_even(across) && is_even(down)) {
+    HWY_DYNAMIC_DISPATCH(ConvolveEven)(with_margins, across, down, out, rows, rows + row);
+  } else {
+    HWY_DYNAMIC_DISPATCH(Convolve)(with_margins, across, down, out, rows);
+  }
 }
 
 ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
