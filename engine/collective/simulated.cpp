@@ -78,7 +78,7 @@ class SimulatedNetwork::Shared {
   };
 
   std::deque<Message>& box(int from, int to) DLPIPE_REQUIRES(mutex_) {
-    return boxes_[static_cast<size_t>(from * world_ + to)];
+    return boxes_[static_cast<size_t>(from) * static_cast<size_t>(world_) + static_cast<size_t>(to)];
   }
 
   Clock::time_point due() DLPIPE_REQUIRES(mutex_) {
