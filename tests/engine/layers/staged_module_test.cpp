@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <string>
@@ -117,6 +119,17 @@ TEST(Stages, OfASequentialShareNoLayer) {
 }
 
 // Twice, with batches of two sizes, and back.
+/// Within rounding: what crosses between stages lies plain, where the whole model may keep blocked layouts, for which there are
+/// other kernels.
+void expect_alike(const std::vector<double>& got, const std::vector<double>& expected,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  double largest = 0;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 1e-5 * largest) << what << " " << i;
+}
+
 TEST(Stages, OfASequentialComputeWhatTheWholeDoes) {
   SimulatedNetwork network(2, {});
   on_ranks(network, 2, [&](Collective& ranks) {
@@ -133,19 +146,19 @@ TEST(Stages, OfASequentialComputeWhatTheWholeDoes) {
       const Tensor z = (*part)(x);
       const bool is_last = part->stage_line()->is_last();
       if (is_last) {
-        EXPECT_EQ(z.to_doubles(), y.to_doubles());
+        expect_alike(z.to_doubles(), y.to_doubles(), "outputs");
       }
       (is_last ? sum(z * z) : z).backward();
     }
     std::map<std::string, std::vector<double>> gradients;
     for (const NamedTensor& one : whole->parameters()) gradients[one.name] = one.tensor.grad().to_doubles();
     for (const NamedTensor& own : part->parameters())
-      EXPECT_EQ(own.tensor.grad().to_doubles(), gradients[own.name]) << own.name;
+      expect_alike(own.tensor.grad().to_doubles(), gradients[own.name], own.name);
     const NoGrad no_grad;
     const Tensor x = Tensor::full({3, 8, 8, 3}, 0.5);
     whole->eval();
     part->eval();
-    EXPECT_EQ((*part)(x).to_doubles(), (*whole)(x).to_doubles());
+    expect_alike((*part)(x).to_doubles(), (*whole)(x).to_doubles(), "outputs in eval");
   });
 }
 
