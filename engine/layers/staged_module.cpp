@@ -68,7 +68,7 @@ Tensor StagedModule::forward(const Tensor& x) {
 }
 
 Tensor StagedModule::run_with_gradients(const Tensor& x) {
-  const Tensor y =
+  Tensor y =
       run(line_->is_first() ? x : run_function(std::make_shared<StageInput>(*line_), {graph_begin()})[0]);
   if (line_->is_last()) return y;
   return run_function(std::make_shared<StageOutput>(*line_), {plain(y), graph_begin()})[0];
