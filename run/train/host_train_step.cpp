@@ -7,6 +7,7 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/run/use/loaded_model.h"
 
 namespace dlpipe::run {
 
@@ -25,8 +26,7 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
       statistics_(pass_.buffers(), options.sync_bn ? 1 : options.own_grains(),
                   options.sync_bn ? nullptr : options.ranks),
       summary_(options.own_grains(), options.accumulate, options.ranks, options.stage_ranks),
-      whole_gradients_(model, options),
-      keeps_packed_(options.keep_packed || options.accumulate * options.own_grains() > 1) {
+      whole_gradients_(model, options) {
   if (options_.shares())
     shared_.emplace(pass_.parameters(), gradient_shares(pass_.parameters(), options), *options.ranks);
   if (options_.sync_bn) {
@@ -56,7 +56,7 @@ void HostTrainStep::take(BatchInput input, int64_t micro, StepOutcome& outcome) 
     statistics_.begin_step(outcome.step);
     summary_.begin_step();
     if (replay_) replay_->begin_step();
-    if (keeps_packed_) begin_packed();
+    if (options_.packs_once()) packed_ = weights_as_constants(pass_.parameters());
   }
   if (turns_ != nullptr) return take_together(std::move(input), micro, outcome);
   take_in_turn(std::move(input), micro, outcome);
@@ -148,11 +148,6 @@ bool HostTrainStep::walks_back(bool is_good) {
   float bad_grains = is_good ? 0.0f : 1.0f;
   turns_->sum(std::span(&bad_grains, 1));
   return bad_grains == 0.0f;
-}
-
-void HostTrainStep::begin_packed() {
-  packed_.emplace();
-  for (const engine::NamedTensor& parameter : pass_.parameters()) packed_->add_constant(parameter.tensor);
 }
 
 const StepOutcome* HostTrainStep::finish(StepOutcome outcome) {

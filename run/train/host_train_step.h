@@ -50,7 +50,6 @@ class HostTrainStep final : public TrainStep {
   void walk_back(const engine::Tensor& loss, bool counts);
   /// Whether a grain whose forward is over walks back: with shared statistics all grains do, or none.
   bool walks_back(bool is_good);
-  void begin_packed();
   /// For ops of the step's parts; null: nothing is kept.
   engine::ConstantCache* packed() { return packed_ ? &*packed_ : nullptr; }
   const StepOutcome* finish(StepOutcome outcome) override;
@@ -69,10 +68,9 @@ class HostTrainStep final : public TrainStep {
   StatisticsMean statistics_;
   StepSummary summary_;
   SplitGradients whole_gradients_;
-  std::optional<SharedGradients> shared_;  // none: every rank has all gradients
-  std::unique_ptr<GrainTurns> turns_;      // null: each batch norm looks at a grain
-  std::optional<HostReplay> replay_;       // with --compile
-  const bool keeps_packed_;
+  std::optional<SharedGradients> shared_;        // none: every rank has all gradients
+  std::unique_ptr<GrainTurns> turns_;            // null: each batch norm looks at a grain
+  std::optional<HostReplay> replay_;             // with --compile
   std::optional<engine::ConstantCache> packed_;  // from a step's first part to its update
   std::deque<StepOutcome> outcomes_;             // that weren't taken
   size_t gradient_bytes_ = 0;

@@ -25,7 +25,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   arguments.optimizer = options.optimizer;
   arguments.optimizer_arguments = optimizer_arguments(options);
   arguments.step = options.step;
-  arguments.step.keep_packed = options.step.accumulate * options.step.own_grains() > 1;
+  arguments.step.keep_packed = options.step.packs_once();
   arguments.step.accumulate = 1;
   arguments.step.grains = 1;  // the probe is one grain, in this process alone
   arguments.step.ranks = nullptr;

@@ -60,6 +60,7 @@ struct TrainStepOptions {
   /// Grains of a batch that are this process's, and the first one's number.
   int64_t own_grains() const { return grains / world(); }
   int64_t first_grain() const { return ranks != nullptr ? ranks->rank() * own_grains() : 0; }
+  bool packs_once() const { return keep_packed || accumulate * own_grains() > 1; }
   /// Losses that a step's is the mean of, each of one grain of one batch.
   int64_t parts() const { return accumulate * grains; }
 };

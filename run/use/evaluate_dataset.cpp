@@ -145,7 +145,7 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
     if (!data.note.empty()) options.on_note(data.note);
     for (const std::string& note : evaluation.model.notes) options.on_note(note);
   }
-  engine::ConstantCache constants = weights_as_constants(*evaluation.model.model);
+  engine::ConstantCache constants = weights_as_constants(evaluation.model.model->parameters());
   const engine::UseConstantCache packed_once(&constants);
   SampleObserver samples(options, *dataset, source->samples_per_epoch(), evaluation);
   evaluation.report =

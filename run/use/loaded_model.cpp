@@ -209,9 +209,9 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   return loaded;
 }
 
-engine::ConstantCache weights_as_constants(const engine::Module& model) {
+engine::ConstantCache weights_as_constants(std::span<const engine::NamedTensor> parameters) {
   engine::ConstantCache cache;
-  for (const engine::NamedTensor& parameter : model.parameters()) cache.add_constant(parameter.tensor);
+  for (const engine::NamedTensor& parameter : parameters) cache.add_constant(parameter.tensor);
   return cache;
 }
 

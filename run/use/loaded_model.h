@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,10 +50,10 @@ ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptio
                              const Registries& registries, const data::Dataset* dataset,
                              std::vector<std::string>& notes);
 
-/// A cache of what kernels make of the model's weights: packed, transformed, in a low dtype. For who has it stand while the
+/// A cache of what kernels make of a model's weights, its parameters(): packed, transformed, in a low dtype. For who has it stand while the
 /// model runs (UseConstantCache) and leaves its weights where and as they are meanwhile. It takes memory, most often once
 /// more that of the weights.
-engine::ConstantCache weights_as_constants(const engine::Module& model);
+engine::ConstantCache weights_as_constants(std::span<const engine::NamedTensor> parameters);
 
 /// The dtype that the model runs in on its device: `asked`, else the checkpoint's.
 DType dtype_of(const LoadedModel& loaded, const std::string& asked);

@@ -22,7 +22,7 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   model_ = load_model(options.model, registries);
   model_.model->to(*value_or_throw(registries.find_device(options.device)));
-  constants_ = weights_as_constants(*model_.model);
+  constants_ = weights_as_constants(model_.model->parameters());
   if (model_.state.arguments.length > 0) {
     refuse("predict", model_.state.model, " takes tokens, no pictures; see dlpipe generate");
   }

@@ -79,7 +79,7 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
   std::vector<int64_t> tokens = tokens_of(options.prompt, loaded.state.classes);
   if (tokens.empty()) refuse("generate", "--prompt is empty; give some text");
   if (!sink(options.prompt)) return;
-  engine::ConstantCache constants = weights_as_constants(*loaded.model);
+  engine::ConstantCache constants = weights_as_constants(loaded.model->parameters());
   const engine::UseConstantCache packed_once(&constants);
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(dtype_of(loaded, ""));

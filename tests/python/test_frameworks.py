@@ -239,54 +239,47 @@ def test_a_kept_jax_array_keeps_its_slot(train):
 # --- other people's loops
 
 
-def test_lightning(train, tmp_path):
-    torch = pytest.importorskip("torch")
-    lightning = pytest.importorskip("lightning")
+def lightning_model(torch, lightning):
+    """One layer, trained; `seen` has the sum of the pixels of each batch."""
 
     class Model(lightning.LightningModule):
         def __init__(self):
             super().__init__()
             self.layer = torch.nn.Linear(24 * 24 * 3, 10)
-            self.seen = 0
-
-        def training_step(self, batch, _):
-            images, labels = batch
-            self.seen += len(images)
-            return torch.nn.functional.cross_entropy(self.layer(images.flatten(1).float() / 255), labels)
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), 0.01)
-
-    model = Model()
-    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
-                                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path)
-    trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, as_="torch"))
-    assert model.seen == 640
-
-
-def test_lightning_goes_on_in_mid_epoch(train, tmp_path):
-    torch = pytest.importorskip("torch")
-    lightning = pytest.importorskip("lightning")
-
-    class Model(lightning.LightningModule):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.Linear(24 * 24 * 3, 10)
+            self.samples = 0
             self.seen = []
 
         def training_step(self, batch, _):
             images, labels = batch
+            self.samples += len(images)
             self.seen.append(int(images.long().sum()))
             return torch.nn.functional.cross_entropy(self.layer(images.flatten(1).float() / 255), labels)
 
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.01)
 
+    return Model()
+
+
+def test_lightning(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+    model = lightning_model(torch, lightning)
+    trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path)
+    trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, as_="torch"))
+    assert model.samples == 640
+
+
+def test_lightning_goes_on_in_mid_epoch(train, tmp_path):
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+
     def fit(ckpt_path=None):
         saves = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "{step}", every_n_train_steps=13, save_top_k=-1)
         trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", logger=False, callbacks=[saves], enable_progress_bar=False,
                                     enable_model_summary=False, default_root_dir=tmp_path)  # fmt: skip
-        model = Model()
+        model = lightning_model(torch, lightning)
         trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch"), ckpt_path=ckpt_path)
         return model.seen
 
