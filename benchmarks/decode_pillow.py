@@ -2,12 +2,14 @@
 """decode_pillow.py PROGRAM FOLDER [--pictures N] [--rounds N]: how fast are whole pictures decoded to RGB, one thread, from
 memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
 Pillow. Both decode each file five times in turn, the best counts; the ratio is Pillow's time / dlpipe's, summed over the
-pictures, the median of the rounds. The last column is the largest difference of a byte."""
+pictures, the median of the rounds. The last column is the largest difference of a byte.
+Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these, unfiltered."""
 import argparse
 import io
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -15,9 +17,24 @@ import numpy as np
 import PIL
 from PIL import Image, features
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/io/data/codec"))
+import make_images  # noqa: E402
+
+
+def sixteen_bits(pixels):
+    height, width, _ = pixels.shape
+    rows = (row.tobytes() for row in (pixels.astype(">u2") * 257).reshape(height, -1))
+    return make_images.png_chunks(width, height, 16, 2, rows)
+
+
+def interlaced(pixels):
+    height, width, _ = pixels.shape
+    return make_images.png_chunks(width, height, 8, 2, make_images.passes(pixels), interlaced=True)
+
+
 REPEATS = 5
 JPEG = {"quality": 90, "subsampling": "4:2:0"}
-# name, how the picture is changed first, suffix, Pillow's options
+# name, how the picture is changed first, suffix, Pillow's options or what writes it instead
 FORMATS = [
     ("JPEG 4:2:0", "RGB", ".jpg", JPEG),
     ("JPEG 4:4:4", "RGB", ".jpg", {"quality": 90, "subsampling": "4:4:4"}),
@@ -27,6 +44,8 @@ FORMATS = [
     ("PNG RGBA", "RGBA", ".png", {}),
     ("PNG palette", "P", ".png", {}),
     ("PNG grey", "L", ".png", {}),
+    ("PNG RGB, 16 bits", "RGB", ".png", sixteen_bits),
+    ("PNG RGB, interlaced", "RGB", ".png", interlaced),
     ("WebP lossy", "RGB", ".webp", {"quality": 85}),
     ("WebP lossless", "RGB", ".webp", {"lossless": True}),
     ("BMP", "RGB", ".bmp", {}),
@@ -100,7 +119,11 @@ def main():
             for i, photo in enumerate(photos):
                 files.append(folder / f"{number}-{i}{suffix}")
                 picture = Image.open(photo).convert("RGB")
-                picture.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {})).save(files[-1], **how)
+                picture = picture.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {}))
+                if callable(how):
+                    files[-1].write_bytes(how(np.asarray(picture)))
+                else:
+                    picture.save(files[-1], **how)
             measure(name, files, dlpipe, options.rounds)
         dlpipe.end()
 

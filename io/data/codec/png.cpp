@@ -27,8 +27,7 @@ struct PngCall {
   // Of a picture of indices that becomes colours: what each is in `out`, of four bytes. libpng's own expansion is slower.
   bool has_palette = false;
   std::array<std::array<uint8_t, 4>, PNG_MAX_PALETTE_LENGTH> palette{};
-  std::vector<uint8_t>* pixels = nullptr;
-  std::vector<png_bytep>* rows = nullptr;
+  std::vector<uint8_t>* row = nullptr;
   bool in_pixels = false;  // warnings from here on are about picture data
   ErrorCode code = ErrorCode::kCorrupt;
   std::array<char, 256> message{};
@@ -58,10 +57,9 @@ void read_bytes(png_structp png, png_bytep to, size_t count) {
 }
 
 // Vectors may throw, and an exception must not pass libpng's frames: false says that there is no memory.
-bool resize_nothrow(PngCall& call, size_t pixel_bytes, size_t row_count) {
+bool resize_nothrow(std::vector<uint8_t>& row, size_t bytes) {
   try {
-    call.pixels->resize(pixel_bytes);
-    call.rows->resize(row_count);
+    row.resize(bytes);
     return true;
   } catch (const std::bad_alloc&) {
     return false;
@@ -80,8 +78,8 @@ void take_palette(PngCall& call) {
   call.has_palette = true;
 }
 
-void palette_row(const PngCall& call, const uint8_t* indices, uint8_t* to) {
-  const int last = call.region.width - 1;
+void palette_row(const PngCall& call, const uint8_t* indices, uint8_t* to, int count) {
+  const int last = count - 1;
   if (call.out.channels == 1) {
     for (int i = 0; i <= last; ++i) to[i] = call.palette[indices[i]][0];
     return;
@@ -122,42 +120,74 @@ void start(PngCall& call) {
     png_set_tRNS_to_alpha(call.png);
 }
 
+// `count` pixels as libpng gives them, to the channels of `out`.
+void store(const PngCall& call, const uint8_t* from, int channels, uint8_t* to, int count) {
+  if (call.has_palette)
+    palette_row(call, from, to, count);
+  else if (channels == 2 || channels == 4)
+    composite_row(from, channels, to, call.out.channels, count, *call.limits.background);
+  else
+    convert_row(from, channels, to, call.out.channels, count);
+}
+
+void read_rows(PngCall& call, int channels) {
+  const Region& region = call.region;
+  uint8_t* const row = call.row->data();
+  for (int y = 0; y < region.y + region.height; ++y) {
+    png_read_row(call.png, row, nullptr);
+    if (y < region.y) continue;
+    store(call, row + static_cast<ptrdiff_t>(region.x) * channels, channels, call.out.row(y - region.y),
+          region.width);
+  }
+}
+
+void spread(const uint8_t* from, int count, int channels, uint8_t* to, int step) {
+  if (channels == 1)
+    for (int i = 0; i < count; ++i) to[ptrdiff_t{i} * step] = from[i];
+  else
+    for (int i = 0; i < count; ++i) std::memcpy(to + ptrdiff_t{3} * i * step, from + ptrdiff_t{3} * i, 3);
+}
+
+// The rows of Adam7's seven passes as they stand in the file, each pixel to its place. libpng's own way repeats every pixel over
+// those that later passes bring, and merges whole rows seven times.
+void read_passes(PngCall& call, int channels, uint8_t* converted) {
+  const int width = static_cast<int>(png_get_image_width(call.png, call.info));
+  const int height = static_cast<int>(png_get_image_height(call.png, call.info));
+  const Region& region = call.region;
+  uint8_t* const row = call.row->data();
+  for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass) {
+    const int columns = static_cast<int>(PNG_PASS_COLS(width, pass));
+    const int rows = columns == 0 ? 0 : static_cast<int>(PNG_PASS_ROWS(height, pass));
+    const int step = 1 << PNG_PASS_COL_SHIFT(pass);
+    // of this pass, the columns before the region and before its end
+    const int first = static_cast<int>(PNG_PASS_COLS(region.x, pass));
+    const int count = static_cast<int>(PNG_PASS_COLS(region.x + region.width, pass)) - first;
+    const int x = static_cast<int>(PNG_COL_FROM_PASS_COL(first, pass)) - region.x;
+    for (int r = 0; r < rows; ++r) {
+      png_read_row(call.png, row, nullptr);
+      const int y = static_cast<int>(PNG_ROW_FROM_PASS_ROW(r, pass)) - region.y;
+      if (count <= 0 || y < 0 || y >= region.height) continue;
+      store(call, row + ptrdiff_t{first} * channels, channels, converted, count);
+      spread(converted, count, call.out.channels, call.out.row(y) + ptrdiff_t{x} * call.out.channels, step);
+    }
+  }
+}
+
 void read_pixels(PngCall& call) {
-  const int passes = png_set_interlace_handling(call.png);
+  const bool interlaced = png_get_interlace_type(call.png, call.info) != PNG_INTERLACE_NONE;
   call.in_pixels = true;
   png_read_update_info(call.png, call.info);
   const int channels = png_get_channels(call.png, call.info);
-  const int height = static_cast<int>(png_get_image_height(call.png, call.info));
   const size_t row_bytes = png_get_rowbytes(call.png, call.info);
-  const bool whole = passes > 1;
-  if (whole && static_cast<int64_t>(row_bytes) * height > call.limits.max_memory_bytes)
-    call.fail(ErrorCode::kUnsupported,
-              "interlaced and larger than the decoder's memory limit; save it without interlacing");
-  if (!resize_nothrow(call, whole ? row_bytes * height : row_bytes, whole ? height : 0))
+  const size_t converted_bytes = interlaced ? static_cast<size_t>(call.region.width) * call.out.channels : 0;
+  if (!resize_nothrow(*call.row, row_bytes + converted_bytes))
     call.fail(ErrorCode::kOutOfMemory, "out of memory");
-  uint8_t* const pixels = call.pixels->data();
-  auto store = [&](const uint8_t* row, int y) {
-    const uint8_t* const from = row + static_cast<ptrdiff_t>(call.region.x) * channels;
-    uint8_t* const to = call.out.row(y - call.region.y);
-    if (call.has_palette)
-      palette_row(call, from, to);
-    else if (channels == 2 || channels == 4)
-      composite_row(from, channels, to, call.out.channels, call.region.width, *call.limits.background);
-    else
-      convert_row(from, channels, to, call.out.channels, call.region.width);
-  };
-  const int end = call.region.y + call.region.height;
-  if (whole) {
-    for (int y = 0; y < height; ++y) (*call.rows)[y] = pixels + row_bytes * y;
-    png_read_image(call.png, call.rows->data());
-    for (int y = call.region.y; y < end; ++y) store((*call.rows)[y], y);
-  } else {
-    for (int y = 0; y < end; ++y) {
-      png_read_row(call.png, pixels, nullptr);
-      if (y >= call.region.y) store(pixels, y);
-    }
-  }
-  if (end == height) {
+  if (interlaced)
+    read_passes(call, channels, call.row->data() + row_bytes);
+  else
+    read_rows(call, channels);
+  const int64_t height = png_get_image_height(call.png, call.info);
+  if (interlaced || call.region.y + call.region.height == height) {
     call.in_pixels = false;  // what follows the pixels is metadata
     png_read_end(call.png, nullptr);
   }
@@ -177,15 +207,13 @@ bool decode_guarded(PngCall& call) {
 }  // namespace
 
 Status PngDecoder::decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out) {
-  std::vector<png_bytep> rows;
   PngCall call;
   call.bytes = bytes;
   call.region = region;
   call.out = out;
   call.limits = limits_;
   call.keeps_indices = values_ == Values::kIndices;
-  call.pixels = &pixels_;
-  call.rows = &rows;
+  call.row = &row_;
   const bool decoded = decode_guarded(call);
   if (call.png != nullptr) png_destroy_read_struct(&call.png, &call.info, nullptr);
   if (decoded) return {};

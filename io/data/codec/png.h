@@ -1,5 +1,5 @@
 // PNG through libpng: whole pictures or regions. 16-bit samples keep their upper byte, palettes are looked up
-// and alpha is dropped, as Pillow's convert("RGB") does. Interlaced files are decoded whole into scratch.
+// and alpha is dropped, as Pillow's convert("RGB") does.
 // A PngDecoder belongs to one thread.
 #pragma once
 
@@ -25,12 +25,12 @@ class PngDecoder {
   /// kCorrupt on libpng's errors and on its warnings about pixel data; warnings about metadata (colour
   /// profiles, text) don't count.
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
-  size_t scratch_bytes() const { return pixels_.capacity(); }
+  size_t scratch_bytes() const { return row_.capacity(); }
 
  private:
   DecodeLimits limits_;
   Values values_;
-  std::vector<uint8_t> pixels_;  // a row, or the picture when it is interlaced
+  std::vector<uint8_t> row_;  // as libpng gives it, and for interlaced files as it leaves
 };
 
 }  // namespace dlpipe::data

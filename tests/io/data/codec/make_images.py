@@ -104,6 +104,12 @@ def main():
     files["interlaced_rgb.png"] = png_chunks(53, 37, 8, 2, passes(np.asarray(rgb)), interlaced=True)
     files["interlaced_rgb_16.png"] = png_chunks(19, 14, 16, 2, passes(deep.astype(">u2")), interlaced=True)
     files["interlaced_grey.png"] = png_chunks(3, 2, 8, 0, passes(picture(3, 2, 6)[:, :, 0]), interlaced=True)
+    rgba_odd = np.dstack([picture(11, 13, 7), picture(11, 13, 8)[:, :, 0]])
+    files["interlaced_rgba.png"] = png_chunks(11, 13, 8, 6, passes(rgba_odd), interlaced=True)
+    palette = picture(4, 4, 9).tobytes()
+    plte = struct.pack(">I", len(palette)) + b"PLTE" + palette + struct.pack(">I", zlib.crc32(b"PLTE" + palette))
+    indices = picture(9, 10, 10)[:, :, 0] >> 4
+    files["interlaced_palette.png"] = png_chunks(9, 10, 8, 3, passes(indices), extra=plte, interlaced=True)
     four = picture(18, 9, 5)[:, :, 0] >> 4
     files["grey_4.png"] = png_chunks(18, 9, 4, 0, [(r[0::2] << 4 | r[1::2]).tobytes() for r in four])
 
