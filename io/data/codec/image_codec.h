@@ -37,7 +37,7 @@ struct ImageInfo {
 struct DecodeLimits {
   int64_t max_pixels = 178'956'970;  // as Pillow's decompression-bomb limit
   int max_scans = 100;               // of a progressive JPEG
-  // Whole-picture memory of one decode (a progressive JPEG's coefficients, an interlaced PNG's pixels).
+  // Whole-picture memory of one decode (a progressive JPEG's coefficients, a PNG's rows).
   int64_t max_memory_bytes = int64_t{1} << 30;
   // What shines through transparent pixels, red, green, blue; nothing: pixels keep the colour that is stored.
   std::optional<std::array<uint8_t, 3>> background = {};
