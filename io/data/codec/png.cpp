@@ -302,6 +302,7 @@ Status PngDecoder::decode(std::span<const std::byte> bytes, const Region& region
   } else {
     status = Status(call.code, call.message.data());
   }
+  data_.let_go();
   if (call.png != nullptr) png_destroy_read_struct(&call.png, &call.info, nullptr);
   if (status.ok()) return status;
   const char* const kind = status.code() == ErrorCode::kCorrupt ? "damaged PNG: " : "PNG: ";

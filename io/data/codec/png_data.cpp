@@ -14,6 +14,7 @@ namespace dlpipe::data {
 namespace {
 
 constexpr size_t kMostExpansion = 1032;  // of deflate
+constexpr size_t kMostKept = 32u << 20;
 
 // PNG, 5.3: length, type, data, and the CRC of type and data.
 constexpr size_t kFrameBytes = 12;
@@ -131,6 +132,12 @@ Status PngData::read(std::span<const std::byte> file, size_t at, size_t bytes) {
   if (given < bytes) return damaged("not enough image data");
   if (taken < compressed.size()) return damaged("extra compressed data");
   return {};
+}
+
+void PngData::let_go() {
+  if (scratch_bytes() <= kMostKept) return;
+  joined_ = std::vector<std::byte>();
+  rows_ = std::vector<uint8_t>();
 }
 
 bool undo_filter(int filter, std::span<uint8_t> row, const uint8_t* above, int pixel_bytes) {

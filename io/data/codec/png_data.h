@@ -13,7 +13,7 @@ struct libdeflate_decompressor;
 
 namespace dlpipe::data {
 
-/// Keeps its memory between pictures; belongs to one thread.
+/// Keeps its memory between pictures, but for very large ones; belongs to one thread.
 class PngData {
  public:
   PngData();
@@ -23,6 +23,8 @@ class PngData {
   Status read(std::span<const std::byte> file, size_t at, size_t bytes);
   /// What read() left: each row with the number of its filter before it, to be undone in place.
   std::span<uint8_t> rows() { return rows_; }
+  /// Gives memory back that only few pictures need.
+  void let_go();
   size_t scratch_bytes() const { return joined_.capacity() + rows_.capacity(); }
 
  private:

@@ -146,6 +146,16 @@ TEST(PngData, DataMayStandInManyChunks) {
   EXPECT_EQ(got.pixels, rows);
 }
 
+TEST(PngData, TheMemoryOfAHugePictureIsGivenBack) {
+  constexpr int kSide = 7000;
+  const Bytes rows((kSide + 1) * kSide);
+  const std::string file = png(kSide, kSide, {8, 0, 1}, chunk("IDAT", compressed(rows)));
+  ImageDecoder decoder;
+  Pixels corner(3, 3, 1);
+  ASSERT_TRUE(decoder.decode(std::as_bytes(std::span(file)), all_of(corner), corner.view()).ok());
+  EXPECT_LT(decoder.scratch_bytes(), size_t{1} << 20);
+}
+
 TEST(PngData, DamageIsNamed) {
   const Bytes rows = filtered(noise(40), 4, 1);
   const std::string data = compressed(rows);
