@@ -112,7 +112,7 @@ Status read_items(const std::string& file, IdxArray& array) {
   array.whole =
       std::make_unique_for_overwrite<std::byte[]>(array.size);  // untouched until there are bytes for it
   DLPIPE_RETURN_IF_ERROR(gunzip(array.file, {array.whole.get(), array.size}, true, file));
-  array.file = {};
+  array.file = std::vector<std::byte>();
   return {};
 }
 

@@ -60,7 +60,7 @@ RemoteFile::RemoteFile(std::string address, std::function<bool()> stop_requested
 void RemoteFile::forget() {
   const MutexLock lock(mutex_);
   stream_.reset();
-  window_ = {};
+  window_ = std::vector<std::byte>();  // {} would keep its memory
 }
 
 void RemoteFile::drop_kept() {
