@@ -1,6 +1,7 @@
 // A list of pictures as Caffe has it (train.txt and val.txt of ImageNet): PATH LABEL on every line, with blanks, a tab, a
 // comma or a semicolon between. The label is behind the last of them, so a path may hold blanks. Paths are below --images, or below the
 // folder of the list, or one beside it that holds the pictures. The lines are read as a manifest's (manifest_source.h).
+// CelebA's lists begin with a line that counts the others, and mostly with one that names their numbers (celeba_lists.h).
 #include "dlpipe/io/data/sources/caffe_list.h"
 
 #include <algorithm>
@@ -9,11 +10,13 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/celeba_lists.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/pictures_beside.h"
 #include "dlpipe/io/data/sources/source_file.h"
@@ -73,7 +76,8 @@ struct Root {
 std::optional<Root> find_root(const std::string& list, const std::string& images,
                               const std::vector<std::string>& paths) {
   const std::string stem = fs::path(list).stem().string();
-  const std::array<std::string, 2> names = {stem, split_in_words(stem)};
+  std::vector<std::string> names = celeba::picture_folders(list);
+  names.insert(names.begin(), {stem, split_in_words(stem)});
   const std::vector<fs::path> folders = folders_of_pictures(list, images, names);
   std::vector<std::string> without_slash;
   for (const std::string& path : paths)
@@ -84,21 +88,51 @@ std::optional<Root> find_root(const std::string& list, const std::string& images
   return as_given.found > 0 ? std::optional(Root{as_given.folder, false}) : std::nullopt;
 }
 
-/// The first lines with something in them; what the last one lacks where it is cut isn't known.
-std::vector<std::string> first_lines(const std::string& path) {
+/// What stands above a list's pictures.
+struct Head {
+  size_t lines = 0;                // with something in them
+  int64_t pictures = 0;            // that the first of them counts
+  std::vector<std::string> names;  // of the numbers behind each picture; none where no line says them
+};
+
+/// A count alone, with a line of names behind it or not, and then a picture.
+Head head_of(std::span<const std::string> lines) {
+  Head head;
+  if (lines.size() < 2 || !parse_int(trim(lines[0]), &head.pictures)) return {};
+  head.lines = parse(lines[1]) ? 1 : 2;
+  if (head.lines == 1) return head;
+  if (lines.size() < 3 || !parse(lines[2])) return {};
+  for (std::string& name : split(trim(lines[1]), ' ')) {
+    if (!trim(name).empty() && name != "image_id") head.names.emplace_back(trim(name));
+  }
+  return head;
+}
+
+/// The first lines with something in them, and what stands above them.
+struct FirstLines {
+  Head head;
+  std::vector<std::string> lines;
+};
+
+/// What the last line lacks where it is cut isn't known.
+FirstLines first_lines(const std::string& path) {
   constexpr size_t kMostBytes = 1 << 16;
+  constexpr size_t kMostHead = 2;
   std::string text(kMostBytes, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto count = static_cast<size_t>(file.gcount());
   text.resize(count < kMostBytes ? count : text.rfind('\n') + 1);
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  std::vector<std::string> lines;
+  FirstLines first;
   for (std::string& line : split(text, '\n')) {
-    if (!trim(line).empty()) lines.push_back(std::move(line));
-    if (lines.size() == kFilesThatDecide) break;  // and what the list is
+    if (!trim(line).empty()) first.lines.push_back(std::move(line));
+    if (first.lines.size() == kFilesThatDecide + kMostHead) break;  // and what the list is
   }
-  return lines;
+  first.head = head_of(first.lines);
+  first.lines.erase(first.lines.begin(), first.lines.begin() + static_cast<ptrdiff_t>(first.head.lines));
+  if (first.lines.size() > kFilesThatDecide) first.lines.resize(kFilesThatDecide);
+  return first;
 }
 
 class CaffeListSource final : public Source {
@@ -116,8 +150,10 @@ class CaffeListSource final : public Source {
     size_t least = 0;              // labels on a line
     size_t most = 0;
   };
-  Result<Lines> read_lines(std::string_view text) const;
+  Result<Lines> read_lines(std::string_view text, const Head& head) const;
   Result<Root> root_of(const Lines& lines) const;
+  celeba::Column column_of(const Lines& lines, const Head& head, const Root& root) const;
+  Status add_splits(ReadList& read, std::string& text) const;
   Status refuse_kind() const;
 
   SourceOptions options_;
@@ -126,7 +162,7 @@ class CaffeListSource final : public Source {
 
 Status CaffeListSource::refuse_kind() const {
   const PictureListKind kind = kind_of_picture_list(options_.path, options_.images);
-  const std::vector<std::string> lines = first_lines(options_.path);
+  const std::vector<std::string> lines = first_lines(options_.path).lines;
   const std::string shown = lines.empty() ? std::string() : concat(" (", in_quotes(trim(lines.front())), ")");
   if (kind == PictureListKind::kPlain)
     return misuse(
@@ -143,18 +179,26 @@ Status CaffeListSource::refuse_kind() const {
   return {};
 }
 
-Result<CaffeListSource::Lines> CaffeListSource::read_lines(std::string_view text) const {
+Result<CaffeListSource::Lines> CaffeListSource::read_lines(std::string_view text, const Head& head) const {
   Lines lines;
   int64_t number = 0;
+  size_t above = head.lines;
   for (const std::string& line : split(text, '\n')) {
     ++number;
     if (trim(line).empty()) continue;
+    if (above > 0) {
+      --above;
+      continue;
+    }
     std::optional<PictureLine> parsed = parse(line);
     if (!parsed || parsed->numbers.empty())
       return Status(ErrorCode::kCorrupt,
                     concat("[ingest] ", printable(options_.path), " line ", number,
                            ": no whole number behind a picture's path; write PATH LABEL on every line"));
     const size_t count = parsed->numbers.size();
+    if (!head.names.empty() && count != head.names.size())
+      return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(options_.path), " line ", number, ": ",
+                                                count, " numbers, and line 2 names ", head.names.size()));
     lines.least = lines.pictures.empty() ? count : std::min(lines.least, count);
     lines.most = std::max(lines.most, count);
     lines.pictures.push_back(std::move(*parsed));
@@ -170,44 +214,78 @@ Result<Root> CaffeListSource::root_of(const Lines& lines) const {
   if (std::optional<Root> root = find_root(options_.path, options_.images, paths)) return *root;
   return Status(ErrorCode::kNotFound,
                 concat("[ingest] ", printable(options_.path), " looks like a list of pictures with labels (",
-                       in_quotes(trim(first_lines(options_.path).front())),
+                       in_quotes(trim(first_lines(options_.path).lines.front())),
                        "), but neither this picture nor the next ones are in ",
                        options_.images.empty() ? "its folder or those beside it" : printable(options_.images),
                        "; name the folder of its pictures with --images", kIfText));
 }
 
+/// What the numbers become; without a field the label.
+celeba::Column CaffeListSource::column_of(const Lines& lines, const Head& head, const Root& root) const {
+  if (!head.names.empty()) return celeba::column_of(options_.path, head.names, root.folder);
+  const bool is_partition = celeba::partition_of(options_.path) == options_.path;
+  if (lines.most == 1 && !is_partition) return {"", "", "each with its label"};
+  if (lines.least != lines.most)
+    return {"labels", "labels", "with several labels each, in the field 'labels'"};
+  return {
+      "target", "numbers",
+      concat("with ", lines.most, lines.most == 1 ? " number" : " numbers", " each, in the field 'target'")};
+}
+
+/// Those of CelebA's list_eval_partition.txt, where it has all of the pictures.
+Status CaffeListSource::add_splits(ReadList& read, std::string& text) const {
+  const std::optional<std::string> file = celeba::partition_of(options_.path);
+  if (!file || !options_.splits) return {};
+  DLPIPE_ASSIGN_OR_RETURN(const auto split_of, celeba::read_partition(*file));
+  const bool has_all =
+      std::all_of(read.table.rows.begin(), read.table.rows.end(),
+                  [&](const JsonTable::Row& row) { return split_of.contains(row.cells[read.path]); });
+  if (!has_all) {
+    text = concat("; ", printable(*file), " doesn't have all of them, and makes no splits");
+    return {};
+  }
+  read.split = read.table.columns.size();
+  read.table.columns.emplace_back("split");
+  for (JsonTable::Row& row : read.table.rows) row.cells.push_back(split_of.at(row.cells[read.path]));
+  text = concat("; the splits are those of ", printable(*file),
+                " (0 train, 1 val, 2 test); --no-splits makes none");
+  return {};
+}
+
 Result<SourceListing> CaffeListSource::list() {
   DLPIPE_RETURN_IF_ERROR(refuse_kind());
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_list_text(options_.path));
-  DLPIPE_ASSIGN_OR_RETURN(const Lines lines, read_lines(text));
+  const Head head = first_lines(options_.path).head;
+  DLPIPE_ASSIGN_OR_RETURN(const Lines lines, read_lines(text, head));
   DLPIPE_ASSIGN_OR_RETURN(const Root root, root_of(lines));
-  const bool has_class = lines.most == 1;
-  const bool as_many = lines.least == lines.most;
-  const std::string field = as_many ? "target" : "labels";
+  const celeba::Column column = column_of(lines, head, root);
+  const bool is_label = column.field.empty();
   ReadList read;
   read.files = {{options_.path}};
-  read.table.columns = {"path", has_class ? "label" : field};
-  if (has_class) read.label = 1;
+  read.table.columns = {"path", is_label ? "label" : column.field};
+  if (is_label) read.label = 1;
   for (size_t i = 0; i < lines.pictures.size(); ++i) {
-    const std::string& given = lines.pictures[i].path;
-    const size_t begin = root.drops_slash ? std::min(given.find_first_not_of('/'), given.size()) : 0;
-    std::string labels;
-    for (const std::string& label : lines.pictures[i].numbers)
-      labels += concat(labels.empty() ? "" : "|", label);
-    read.table.rows.push_back(
-        {lines.numbers[i], {fs::path(given.substr(begin)).lexically_normal().string(), std::move(labels)}});
+    const PictureLine& line = lines.pictures[i];
+    const size_t begin = root.drops_slash ? std::min(line.path.find_first_not_of('/'), line.path.size()) : 0;
+    read.table.rows.push_back({lines.numbers[i],
+                               {fs::path(line.path.substr(begin)).lexically_normal().string(),
+                                celeba::cell_of(column, line.numbers)}});
   }
+  std::string splits;
+  DLPIPE_RETURN_IF_ERROR(add_splits(read, splits));
   SourceOptions options = options_;
-  if (!has_class) options.fields = {field + (as_many ? ":numbers" : ":labels")};
+  if (!is_label) options.fields = {concat(column.field, ":", column.kind)};
   rows_ = std::make_unique<ManifestSource>(options_.path, root.folder, options, std::move(read));
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, rows_->list());
-  const std::string labels = has_class ? std::string("each with its label")
-                             : as_many ? concat("with ", lines.most, " numbers each, in the field 'target'")
-                                       : std::string("with several labels each, in the field 'labels'");
+  const auto count = static_cast<int64_t>(lines.pictures.size());
   listing.warnings.insert(
       listing.warnings.begin(),
-      concat("[ingest] ", printable(options_.path), " is read as a list of ",
-             human_count(lines.pictures.size()), " pictures, ", labels, ", below ", printable(root.folder)));
+      concat("[ingest] ", printable(options_.path), " is read as a list of ", human_count(count),
+             " pictures, ", column.text, ", below ", printable(root.folder), splits));
+  if (head.lines > 0 && head.pictures != count)
+    listing.warnings.push_back(concat("[ingest] ", printable(options_.path), " line 1 counts ",
+                                      human_count(head.pictures), " pictures, and it lists ",
+                                      human_count(count)));
   return listing;
 }
 
@@ -224,7 +302,7 @@ PictureListKind kind_of_picture_list(const std::string& path, const std::string&
   if (std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) == kEndings.end() ||
       !fs::is_regular_file(path, ignored))
     return PictureListKind::kNone;
-  const std::vector<std::string> lines = first_lines(path);
+  const std::vector<std::string> lines = first_lines(path).lines;
   std::vector<std::string> paths;
   bool any_labelled = false;
   bool any_other = false;
@@ -249,7 +327,7 @@ Result<std::unique_ptr<Source>> open_caffe_list(const SourceOptions& options) {
 extern const SourceRecord caffe_list_source;
 const SourceRecord caffe_list_source = {"caffe_list",
                                         "a .txt (.lst, .list) with a picture's path and a whole number on "
-                                        "every line, as Caffe's train.txt, with --images "
+                                        "every line, as Caffe's train.txt, or CelebA's lists, with --images "
                                         "FOLDER or the pictures beside it",
                                         recognizes_caffe_list, open_caffe_list, "--images"};
 

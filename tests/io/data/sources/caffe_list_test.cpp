@@ -110,6 +110,128 @@ TEST_F(CaffeListSource, AListWithoutLabelsIsNoTextAndSaysWhatToDo) {
             std::string::npos);
 }
 
+// As http://mmlab.ie.cuhk.edu.hk/projects/CelebA.html publishes them.
+class CelebaLists : public CaffeListSource {
+ protected:
+  CelebaLists() {
+    for (const char* file : {"c/img_align_celeba/000001.jpg", "c/img_align_celeba/000002.jpg"})
+      write_text(dir / file, "x");
+  }
+  SourceListing list_of(const std::string& name, const std::string& text, bool splits = true) {
+    write_text(dir / name, text);
+    source_ = value_or_throw(open_source({.path = dir / name, .splits = splits}));
+    return value_or_throw(source_->list());
+  }
+  static constexpr const char* kBoxes =
+      "2\nimage_id x_1 y_1 width height\n000001.jpg    95  71 226 313\n000002.jpg    72  94 221 306\n";
+};
+
+TEST_F(CelebaLists, AttributesAreNumbersByTheirNames) {
+  const SourceListing listing = list_of(
+      "c/list_attr_celeba.txt",
+      "2\n5_o_Clock_Shadow Arched_Eyebrows Attractive Bags_Under_Eyes Bald \n000001.jpg -1  1  1 -1 -1\n"
+      "000002.jpg -1 -1 -1  1 -1\n");
+  EXPECT_EQ(listing.tokens, 0) << "no text";
+  EXPECT_EQ(field_names(listing), std::vector<std::string>{"target"});
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path, "000001.jpg");
+  EXPECT_EQ(listing.entries[0].problem, "");
+  EXPECT_EQ(listing.entries[0].split, "");
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), (std::vector<float>{-1, 1, 1, -1, -1}));
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[1])).size(), 1u);
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("with 5 numbers each ('5_o_Clock_Shadow', 'Arched_Eyebrows', 'Attractive', "
+                          "'Bags_Under_Eyes' and 1 more), in the field 'target', below " +
+                          (dir / "c/img_align_celeba")),
+            std::string::npos)
+      << warnings;
+  EXPECT_EQ(warnings.find("counts"), std::string::npos) << warnings;
+}
+
+TEST_F(CelebaLists, LandmarksArePointsAndBoxesBoxesOfTheirOwnPictures) {
+  const SourceListing points = list_of(
+      "c/list_landmarks_align_celeba.txt",
+      "2\nlefteye_x lefteye_y nose_x nose_y\n000001.jpg 69  109   77  135\n000002.jpg 69 110  81 135\n");
+  EXPECT_EQ(points.fields.at(0).kind, FieldKind::kPoints);
+  EXPECT_EQ(floats(points.entries[0].extra[0]), (std::vector<float>{69, 109, 1, 77, 135, 1}));
+  EXPECT_NE(warnings_of(points).find("with 2 points each ('lefteye', 'nose'), in the field 'points'"),
+            std::string::npos);
+  const SourceListing cut = list_of("c/list_bbox_celeba.txt", kBoxes);
+  EXPECT_EQ(field_names(cut), std::vector<std::string>{"target"})
+      << "they are not of the pictures that are there";
+  EXPECT_EQ(floats(cut.entries[1].extra[0]), (std::vector<float>{72, 94, 221, 306}));
+  EXPECT_NE(warnings_of(cut).find("places in other pictures"), std::string::npos) << warnings_of(cut);
+  for (const char* file : {"c/img_celeba/000001.jpg", "c/img_celeba/000002.jpg"})
+    write_text(dir / file, "xx");
+  const SourceListing boxes = list_of("c/list_bbox_celeba.txt", kBoxes);
+  EXPECT_EQ(boxes.fields.at(0).kind, FieldKind::kBoxes);
+  EXPECT_EQ(floats(boxes.entries[1].extra[0]), (std::vector<float>{72, 94, 293, 400}));
+  EXPECT_EQ(value_or_throw(source_->read(boxes.entries[0])).size(), 2u);
+}
+
+TEST_F(CelebaLists, ThePartitionMakesSplitsOfTheOtherLists) {
+  const std::string identities = "000001.jpg 2880\n000002.jpg 2937\n";
+  EXPECT_EQ(list_of("c/identity_CelebA.txt", identities).entries[0].split, "");
+  const SourceListing partition = list_of("c/list_eval_partition.txt", "000001.jpg 0\n000002.jpg 2\n");
+  EXPECT_EQ(partition.entries[0].split, "train");
+  EXPECT_EQ(partition.entries[1].split, "test");
+  EXPECT_EQ(floats(partition.entries[1].extra.at(0)), std::vector<float>{2}) << "no class";
+  EXPECT_EQ(partition.entries[1].label, -1);
+  const SourceListing people = list_of("c/identity_CelebA.txt", identities);
+  EXPECT_EQ(classes_of(people), (Found{{"000001.jpg", "2880"}, {"000002.jpg", "2937"}}));
+  EXPECT_EQ(people.entries[1].split, "test");
+  EXPECT_NE(warnings_of(people).find("the splits are those of " + (dir / "c/list_eval_partition.txt")),
+            std::string::npos)
+      << warnings_of(people);
+  EXPECT_EQ(list_of("c/identity_CelebA.txt", identities, false).entries[1].split, "");
+  write_text(dir / "c/list_eval_partition.txt", "000001.jpg 1\n");
+  const SourceListing some = list_of("c/list_bbox_celeba.txt", kBoxes);
+  EXPECT_EQ(some.entries[0].split, "");
+  EXPECT_NE(warnings_of(some).find("doesn't have all of them, and makes no splits"), std::string::npos);
+  write_text(dir / "c/list_eval_partition.txt", "000001.jpg 3\n");
+  EXPECT_NE(value_or_throw(open_source({dir / "c/identity_CelebA.txt", ""}))
+                ->list()
+                .status()
+                .message()
+                .find("list_eval_partition.txt line 1: no picture with 0, 1 or 2"),
+            std::string::npos);
+}
+
+TEST_F(CelebaLists, ListsInTheFoldersThatArePublishedFindTheirPictures) {
+  for (const char* file :
+       {"o/Img/img_align_celeba/000001.jpg", "k/img_align_celeba/img_align_celeba/000001.jpg"})
+    write_text(dir / file, "x");
+  write_text(dir / "o/Eval/list_eval_partition.txt", "000001.jpg 1\n");
+  const std::string text = "1\nBald Young\n000001.jpg -1  1\n";
+  EXPECT_EQ(list_of("o/Anno/list_attr_celeba.txt", text).entries.at(0).split, "val");
+  EXPECT_EQ(value_or_throw(source_->where(value_or_throw(source_->list()).entries[0])).file,
+            dir / "o/Img/img_align_celeba/000001.jpg");
+  EXPECT_EQ(list_of("k/list_attr_celeba.txt", text).entries.at(0).problem, "");
+}
+
+TEST_F(CelebaLists, LinesThatDifferFromWhatStandsAboveAreNamed) {
+  const SourceListing cut = list_of("c/list_attr_celeba.txt", "202599\nBald Young\n000001.jpg -1  1\n");
+  EXPECT_NE(warnings_of(cut).find("line 1 counts 202,599 pictures, and it lists 1"), std::string::npos)
+      << warnings_of(cut);
+  write_text(dir / "c/list_attr_celeba.txt", "2\nBald Young\n000001.jpg -1  1\n000002.jpg -1\n");
+  EXPECT_NE(value_or_throw(open_source({dir / "c/list_attr_celeba.txt", ""}))
+                ->list()
+                .status()
+                .message()
+                .find("list_attr_celeba.txt line 4: 1 numbers, and line 2 names 2"),
+            std::string::npos);
+  for (const char* text :
+       {"1984\nIt was a bright cold day\nin April\n", "2\n3\n000009.jpg 3 and more\n", "2\n"})
+    EXPECT_GT(value_or_throw(value_or_throw([&] {
+                               write_text(dir / "c/number.txt", text);
+                               return open_source({.path = dir / "c/number.txt", .length = 1});
+                             }())
+                                 ->list())
+                  .tokens,
+              0)
+        << text;
+}
+
 TEST_F(CaffeListSource, ATextStaysAText) {
   for (const char* text :
        {"It was the year 1984\nand the clocks struck 13\n", "see top.jpg 3\nor not, in 1984\n",
