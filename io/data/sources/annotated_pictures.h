@@ -74,7 +74,9 @@ class AnnotatedSource : public Source {
  public:
   explicit AnnotatedSource(SourceOptions options) : options_(std::move(options)) {}
 
-  Result<std::vector<std::byte>> read(const SourceEntry& entry) const final { return pictures_.read(entry); }
+  Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
+    return pictures_.read(entry);
+  }
   Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                std::string_view reference) const final {
     return pictures_.read_mask(entry, reference);

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
@@ -148,40 +147,14 @@ Result<std::vector<Part>> parts_of(const SourceOptions& options) {
   return parts;
 }
 
-/// The last name of a path of any system: Label Studio writes ../../label-studio/data/media/upload/1/a.jpg, and images\\a.jpg.
-std::string last_name(const std::string& path) {
-  return path.substr(path.find_last_of("/\\") + 1);
-}
-
-/// Whether the last names of all pictures tell them apart.
-bool have_last_names(const Contents& contents) {
-  std::set<std::string> names;
-  return std::all_of(contents.pictures.begin(), contents.pictures.end(), [&](const Picture& picture) {
-    return names.insert(last_name(picture.file_name)).second;
-  });
-}
-
-/// The folder that holds the most of the first pictures; --images, or what people lay beside the JSON. Where none holds any by
-/// its path, the pictures are called by their last names, as programs write paths of machines of their own.
+/// The folder of the part's pictures (pictures_beside.h), below which they are called as there.
 Result<std::string> picture_folder(const SourceOptions& options, const Part& part, Contents& contents) {
-  const std::vector<fs::path> folders = folders_of_pictures(part.file, options.images, {&part.name, 1});
-  std::vector<std::string> first;
-  for (size_t i = 0; i < std::min(kFilesThatDecide, contents.pictures.size()); ++i)
-    first.push_back(contents.pictures[i].file_name);
-  if (const FolderWithMost best = folder_with_most(folders, first); best.found > 0) return best.folder;
-  if (have_last_names(contents)) {
-    for (std::string& name : first) name = last_name(name);
-    if (const FolderWithMost best = folder_with_most(folders, first); best.found > 0) {
-      for (Picture& picture : contents.pictures) picture.file_name = last_name(picture.file_name);
-      return best.folder;
-    }
-  }
-  return Status(
-      ErrorCode::kNotFound,
-      concat("[ingest] ", printable(part.file), " lists ", printable(contents.pictures[0].file_name),
-             ", but neither it nor the next ones are in ",
-             options.images.empty() ? "its folder or those beside it" : printable(options.images),
-             "; name the folder of its pictures with --images"));
+  std::vector<std::string> paths;
+  for (const Picture& picture : contents.pictures) paths.push_back(picture.file_name);
+  DLPIPE_ASSIGN_OR_RETURN(std::string folder,
+                          locate_pictures(part.file, options.images, {&part.name, 1}, paths));
+  for (size_t i = 0; i < paths.size(); ++i) contents.pictures[i].file_name = std::move(paths[i]);
+  return folder;
 }
 
 class CocoSource final : public AnnotatedSource {

@@ -81,13 +81,11 @@ Result<Link> ManifestSource::where(const SourceEntry& entry) const {
   return Link{full(entry.path), 0, entry.size_bytes, true};
 }
 
-Result<std::string> read_list_text(const std::string& path) {
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp));
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // UTF-8's byte order mark
+Result<std::string_view> list_text(const std::string& path, std::span<const std::byte> bytes) {
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // UTF-8's byte order mark
   const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
-  if (is_utf16 || text.find('\0') != std::string::npos) {
+  if (is_utf16 || text.find('\0') != std::string_view::npos) {
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(path), is_utf16 ? " is UTF-16" : " holds zero bytes",
                          "; save it as UTF-8 text"));
@@ -95,17 +93,25 @@ Result<std::string> read_list_text(const std::string& path) {
   return text;
 }
 
-char ManifestSource::separator_of(std::string_view text) const {
+Result<std::string> read_list_text(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string_view text, list_text(path, bytes));
+  return std::string(text);
+}
+
+char separator_of(const std::string& list, std::string_view text) {
   const std::string_view first = text.substr(0, text.find_first_of("\r\n"));
   const auto has = [&](char c) { return first.find(c) != std::string_view::npos; };
-  if (lower_ending(list_) == "tsv" || (has('\t') && !has(','))) return '\t';
+  if (lower_ending(list) == "tsv" || (has('\t') && !has(','))) return '\t';
   if (!has(';')) return ',';
   // As spreadsheets write it where the comma stands in numbers. Cells may hold the other one.
-  return !has(',') || (names_paths(split(first, ';')) && !names_paths(split(first, ','))) ? ';' : ',';
+  return !has(',') || (find_path_column(split(first, ';')) && !find_path_column(split(first, ','))) ? ';'
+                                                                                                    : ',';
 }
 
 Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
-  CsvReader reader(text, separator_of(text));
+  CsvReader reader(text, separator_of(list_, text));
   std::vector<std::string> cells;
   int64_t line = 0;
   bool is_first = true;
@@ -136,7 +142,7 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   if (!table.ok()) return table.status().with_context(concat("[ingest] ", printable(list_), " "));
   if (table->rows.empty()) return {};
   const int64_t first = table->rows.front().line;
-  if (!names_paths(table->columns))
+  if (!find_path_column(table->columns))
     return wrong(first, concat("no key 'path'", printable(suggestion("path", table->columns))));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, {}, first, listing));
   if (!is_head)

@@ -57,8 +57,7 @@ std::optional<size_t> find_column(const std::vector<std::string>& names,
 /// By the names, else by `next`, the cells of the line behind: the only one that is called as a picture is.
 std::optional<size_t> find_paths(const std::vector<std::string>& names,
                                  const std::vector<std::string>& next) {
-  if (const std::optional<size_t> path = find_column(names, kPathNames)) return path;
-  if (const std::optional<size_t> id = find_column(names, kIdNames)) return id;
+  if (const std::optional<size_t> path = find_path_column(names)) return path;
   const auto first = std::find_if(next.begin(), next.end(), has_image_name);
   const bool is_only = first != next.end() && std::none_of(first + 1, next.end(), has_image_name);
   return is_only && next.size() == names.size() ? std::optional<size_t>(first - next.begin()) : std::nullopt;
@@ -66,16 +65,17 @@ std::optional<size_t> find_paths(const std::vector<std::string>& names,
 
 }  // namespace
 
+std::optional<size_t> find_path_column(const std::vector<std::string>& names) {
+  const std::optional<size_t> path = find_column(names, kPathNames);
+  return path ? path : find_column(names, kIdNames);
+}
+
 std::optional<size_t> find_label_column(const std::vector<std::string>& names) {
   return find_column(names, kLabelNames);
 }
 
 bool is_class_name_alone(const std::string& name) {
   return find_column({name}, kLoneLabelNames) || find_column({name}, kLabelNames);
-}
-
-bool ManifestSource::names_paths(const std::vector<std::string>& cells) {
-  return find_paths(cells, {}).has_value();
 }
 
 Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
@@ -105,7 +105,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
     return false;
   }
   columns_.path = *path;
-  if (!find_paths(cells, {}))
+  if (!find_path_column(cells))
     listing.warnings.push_back(concat("[ingest] the column ", in_quotes(cells[*path]), " of ",
                                       printable(list_), " names the pictures: its cells are called so"));
   const std::optional<size_t> split = find_column(cells, std::array<std::string_view, 1>{"split"});

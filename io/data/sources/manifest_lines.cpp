@@ -84,12 +84,11 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "; give paths below it, or absolute ones"));
   const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
   if (!fresh)
-    return wrong(
-        line,
-        concat(printable(path), " was listed on ",
-               read_ && read_->files.size() > 1 ? place_of(former->second) : concat("line ", former->second),
-               " already; list it once, with all of its boxes in one cell where they are what a line stands "
-               "for (--field boxes:boxes)"));
+    return wrong(line, concat(printable(path), " was listed on ",
+                              read_ && read_->files.size() > 1 ? place_of(former->second)
+                                                               : concat("line ", former->second),
+                              " already; list it once. A list with a line per box calls its columns "
+                              "filename,class,xmin,ymin,xmax,ymax, and is read without --label and --field"));
   SourceEntry entry;
   entry.path = path;
   entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());

@@ -2,8 +2,10 @@
 // what a list may hold.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -37,7 +39,13 @@ struct ReadList {
 
 /// A list's text, without UTF-8's mark. kUnsupported for UTF-16 and for zero bytes.
 Result<std::string> read_list_text(const std::string& path);
+/// The same of bytes that were read from `path`, in their place.
+Result<std::string_view> list_text(const std::string& path, std::span<const std::byte> bytes);
+/// Between the cells of `list`, by its first line.
+char separator_of(const std::string& list, std::string_view text);
 
+/// The column that is called as paths are: path, file, filename, image, ..., or else id, image_id.
+std::optional<size_t> find_path_column(const std::vector<std::string>& names);
 /// The column that is called as labels are: label, class, category, ...
 std::optional<size_t> find_label_column(const std::vector<std::string>& names);
 /// Whether a list's only column beside the paths is a class where it is called so: y, breed, class_id, ...
@@ -87,14 +95,11 @@ class ManifestSource final : public Source {
 
   // The file: manifest.cpp.
   Result<SourceListing> list_below_root();
-  /// Between cells, by the first line.
-  char separator_of(std::string_view text) const;
   Status read_lines(std::string_view text, SourceListing& listing);
   Status read_json(std::string_view text, SourceListing& listing);
   Status take_read(SourceListing& listing);
 
   // The first line: manifest_columns.cpp.
-  static bool names_paths(const std::vector<std::string>& cells);
   /// Finds the columns by it, and by the line behind. Answers whether it names them, else it is a picture's.
   Result<bool> read_head(const std::vector<std::string>& cells, const std::vector<std::string>& next,
                          int64_t line, SourceListing& listing);

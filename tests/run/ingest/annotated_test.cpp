@@ -72,5 +72,28 @@ TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
             (std::vector<std::string>{"cat", "dog"}));
 }
 
+TEST(Annotated, LinesOfBoxesBecomeFieldsOfTheirPictures) {
+  TempDir dir;
+  for (const char* name : {"1.jpg", "2.jpg"})
+    write_text(dir / ("src/" + std::string(name)), jpeg_text(1, 40, 20));
+  write_text(dir / "src/_annotations.csv",
+             "filename,width,height,class,xmin,ymin,xmax,ymax\n1.jpg,40,20,dog,4,6,12,16\n2.jpg,80,20,cat,4,"
+             "6,12,16\n"
+             "1.jpg,40,20,cat,0,0,40,20\n");
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  ASSERT_EQ(report.skipped.size(), 1u);
+  expect_part(report.skipped[0].reason, "of a picture of 80x20, the file is one of 40x20");
+  const auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
+  EXPECT_EQ(floats_of(*dataset, 0, "boxes"), (std::vector<float>{4, 6, 12, 16, 0, 0, 40, 20}));
+  write_text(dir / "ids/pics/1.jpg", jpeg_text(1, 40, 20));
+  write_text(dir / "ids/boxes.csv",
+             "ImageID,LabelName,XMin,XMax,YMin,YMax\n1,/m/1,0.25,0.5,0.5,1\n2,/m/1,0,1,0,1\n");
+  IngestOptions options = options_for(dir / "ids/boxes.csv", dir / "shares");
+  options.images = dir / "ids/pics";
+  EXPECT_TRUE(value_or_throw(ingest(options)).skipped.empty()) << "the list names more than people have";
+  EXPECT_EQ(floats_of(*value_or_throw(data::Dataset::open(dir / "shares")), 0, "boxes"),
+            (std::vector<float>{10, 10, 20, 20}));
+}
+
 }  // namespace
 }  // namespace dlpipe::ingest
