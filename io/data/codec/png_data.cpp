@@ -39,7 +39,7 @@ Result<Chunk> read_chunk(std::span<const std::byte> file, size_t& at) {
   return chunk;
 }
 
-Status damaged(std::string_view what) {
+Status damaged_data(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
@@ -108,8 +108,8 @@ Status PngData::read(std::span<const std::byte> file, size_t at, size_t bytes) {
       behind = true;
       continue;
     }
-    if (behind) return damaged("IDAT chunks stand apart");
-    if (!chunk.sum_matches()) return damaged("IDAT: CRC error");
+    if (behind) return damaged_data("IDAT chunks stand apart");
+    if (!chunk.sum_matches()) return damaged_data("IDAT: CRC error");
     if (compressed.empty()) {
       compressed = chunk.data;
       continue;
@@ -121,16 +121,16 @@ Status PngData::read(std::span<const std::byte> file, size_t at, size_t bytes) {
     joined_.insert(joined_.end(), chunk.data.begin(), chunk.data.end());
     compressed = joined_;
   }
-  if (bytes / kMostExpansion > compressed.size()) return damaged("not enough image data");
+  if (bytes / kMostExpansion > compressed.size()) return damaged_data("not enough image data");
   rows_.resize(bytes);
   size_t taken = 0;
   size_t given = 0;
   const libdeflate_result result = libdeflate_zlib_decompress_ex(
       decompressor_.get(), compressed.data(), compressed.size(), rows_.data(), rows_.size(), &taken, &given);
-  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return damaged("too much image data");
-  if (result != LIBDEFLATE_SUCCESS) return damaged("its compressed data can't be read");
-  if (given < bytes) return damaged("not enough image data");
-  if (taken < compressed.size()) return damaged("extra compressed data");
+  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return damaged_data("too much image data");
+  if (result != LIBDEFLATE_SUCCESS) return damaged_data("its compressed data can't be read");
+  if (given < bytes) return damaged_data("not enough image data");
+  if (taken < compressed.size()) return damaged_data("extra compressed data");
   return {};
 }
 

@@ -1,7 +1,7 @@
 // A list with a line per box, as TensorFlow's object detection (Roboflow's _annotations.csv), Open Images, keras-retinanet and
-// Kaggle's competitions have it; box_lines.h knows the columns. SRC is the list, a folder with it, or train/, valid/ and test/ with one
-// each. Several lists in one folder are splits by their names. The lines of a picture become one sample with all of its boxes, in the list's order. Where --label or
-// --field says what the columns are, the list is a manifest.
+// Kaggle's competitions have it; box_lines.h knows the columns. SRC is the list, a folder with it, or train/, valid/ and test/ with
+// one each. Several lists in one folder are splits by their names. The lines of a picture become one sample with all of its boxes, in
+// the list's order. Where --label or --field says what the columns are, the list is a manifest.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -413,7 +413,8 @@ Result<std::unique_ptr<Source>> open_box_list(const SourceOptions& options) {
 const SourceRecord box_list_source = {
     "box_list",
     "a .csv with a line per box, or a folder with it: TensorFlow's object detection and Roboflow "
-    "(filename,width,height,class,xmin,ymin,xmax,ymax), Open Images, keras-retinanet, Kaggle's global wheat; "
+    "(filename, width, height, class, xmin, ymin, xmax, ymax), Open Images, keras-retinanet, Kaggle's global "
+    "wheat; "
     "--images FOLDER or the pictures beside it",
     box_list::recognizes_box_list, box_list::open_box_list, "--images"};
 

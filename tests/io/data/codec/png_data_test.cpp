@@ -82,12 +82,13 @@ Bytes noise(size_t count) {
   return bytes;
 }
 
-struct Decoded {
+struct DecodedPng {
   Status status;
   Bytes pixels;
 };
 
-Decoded decode(const std::string& file, int width, int height, int channels, DecodeLimits limits = {}) {
+DecodedPng decode_png(const std::string& file, int width, int height, int channels,
+                      DecodeLimits limits = {}) {
   Pixels pixels(width, height, channels);
   Status status = ImageDecoder(limits).decode(std::as_bytes(std::span(file)), all_of(pixels), pixels.view());
   return {status, pixels.bytes};
@@ -105,7 +106,7 @@ TEST(PngData, EveryFilterIsUndoneForEverySizeOfPixel) {
     const std::string file =
         png(kWidth, kHeight, kind, chunk("IDAT", compressed(filtered(rows, kWidth * pixel, pixel))));
     const int colours = kind.channels < 3 ? 1 : 3;
-    const Decoded got = decode(file, kWidth, kHeight, colours);
+    const DecodedPng got = decode_png(file, kWidth, kHeight, colours);
     ASSERT_TRUE(got.status.ok()) << got.status.message();
     for (size_t i = 0; i < size_t{kWidth} * kHeight; ++i)
       for (size_t c = 0; c < static_cast<size_t>(colours); ++c)
@@ -118,19 +119,19 @@ TEST(PngData, TheTransparentColourShowsTheBackground) {
   limits.background = {10, 20, 30};
   const std::string three_rgb(std::string("\0\1\0\2\0\3", 6));
   const Bytes rgb = {0, 1, 2, 3, 1, 2, 4};
-  const Decoded eight =
-      decode(png(2, 1, {8, 2, 3}, chunk("IDAT", compressed(rgb)), chunk("tRNS", three_rgb)), 2, 1, 3, limits);
+  const DecodedPng eight = decode_png(
+      png(2, 1, {8, 2, 3}, chunk("IDAT", compressed(rgb)), chunk("tRNS", three_rgb)), 2, 1, 3, limits);
   ASSERT_TRUE(eight.status.ok()) << eight.status.message();
   EXPECT_EQ(eight.pixels, (Bytes{10, 20, 30, 1, 2, 4}));
   const Bytes grey_16 = {0, 5, 6, 5, 7};  // the upper bytes alone are equal
-  const Decoded sixteen = decode(
+  const DecodedPng sixteen = decode_png(
       png(2, 1, {16, 0, 1}, chunk("IDAT", compressed(grey_16)), chunk("tRNS", "\5\6")), 2, 1, 3, limits);
   ASSERT_TRUE(sixteen.status.ok()) << sixteen.status.message();
   EXPECT_EQ(sixteen.pixels, (Bytes{10, 20, 30, 5, 5, 5}));
   const Bytes bits = {0, 0x40};  // 1, 0, 0 of two bits each
-  const Decoded two =
-      decode(png(3, 1, {2, 0, 1}, chunk("IDAT", compressed(bits)), chunk("tRNS", std::string("\0\1", 2))), 3,
-             1, 3, limits);
+  const DecodedPng two =
+      decode_png(png(3, 1, {2, 0, 1}, chunk("IDAT", compressed(bits)), chunk("tRNS", std::string("\0\1", 2))),
+                 3, 1, 3, limits);
   ASSERT_TRUE(two.status.ok()) << two.status.message();
   EXPECT_EQ(two.pixels, (Bytes{10, 20, 30, 0, 0, 0, 0, 0, 0}));
 }
@@ -141,7 +142,7 @@ TEST(PngData, DataMayStandInManyChunks) {
   const std::string data = compressed(with_filters);
   std::string chunks = chunk("IDAT", "");
   for (size_t i = 0; i < data.size(); i += 7) chunks += chunk("IDAT", data.substr(i, 7));
-  const Decoded got = decode(png(31, 20, {8, 0, 1}, chunks + chunk("tEXt", "behind")), 31, 20, 1);
+  const DecodedPng got = decode_png(png(31, 20, {8, 0, 1}, chunks + chunk("tEXt", "behind")), 31, 20, 1);
   ASSERT_TRUE(got.status.ok()) << got.status.message();
   EXPECT_EQ(got.pixels, rows);
 }
@@ -181,13 +182,13 @@ TEST(PngData, DamageIsNamed) {
       {chunk("IDAT", data.substr(0, 9)) + chunk("tEXt", "between") + chunk("IDAT", data.substr(9)), "apart"},
   };
   for (const auto& [chunks, message] : cases) {
-    const Status status = decode(png(4, 10, {8, 0, 1}, chunks), 4, 10, 1).status;
+    const Status status = decode_png(png(4, 10, {8, 0, 1}, chunks), 4, 10, 1).status;
     EXPECT_EQ(status.code(), ErrorCode::kCorrupt) << message;
     EXPECT_NE(status.message().find(message), std::string::npos) << status.message();
   }
   const std::string whole = png(4, 10, {8, 0, 1}, chunk("IDAT", data));
-  ASSERT_TRUE(decode(whole, 4, 10, 1).status.ok());
-  const Status cut = decode(whole.substr(0, whole.size() - 12), 4, 10, 1).status;
+  ASSERT_TRUE(decode_png(whole, 4, 10, 1).status.ok());
+  const Status cut = decode_png(whole.substr(0, whole.size() - 12), 4, 10, 1).status;
   EXPECT_EQ(cut.code(), ErrorCode::kCorrupt);
   EXPECT_NE(cut.message().find("ends too early"), std::string::npos) << cut.message();
 }
