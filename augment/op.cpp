@@ -10,11 +10,6 @@ size_t Op::scratch_bytes(const OpDraw& draw, int channels) const {
   return bytes(draw.region) + bytes(draw.window) + kTables;
 }
 
-size_t ResizeOp::scratch_bytes(const OpDraw& draw, int channels) const {
-  const std::optional<PlannedResize> planned = as_resize(draw);
-  return planned ? resize_work_bytes(planned->geometry, channels) : Op::scratch_bytes(draw, channels);
-}
-
 std::span<const OpRecord* const> OpRecord::built_in() {
   return augmentation_table();
 }

@@ -124,7 +124,7 @@ class ResizeOp : public Op {
   /// What apply does to draw.region's pixels; nothing where it is more than such a resize.
   virtual std::optional<PlannedResize> as_resize(const OpDraw& draw) const = 0;
   /// A resize goes row by row: it takes rows, no picture.
-  size_t scratch_bytes(const OpDraw& draw, int channels) const override;
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override = 0;
 };
 
 /// What touches no pixel and only describes the batch (normalize, cast): it stands at the end of a chain.

@@ -1,12 +1,14 @@
 #include "dlpipe/augment/resample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
-#include "dlpipe/augment/resample_kernels.h"
-#include "dlpipe/augment/resize_axis.h"
-#include "dlpipe/base/portable_math.h"
+#include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/resize_passes.h"
+#include "dlpipe/augment/resize_scalar.h"
 
 namespace dlpipe::augment {
 
@@ -20,16 +22,36 @@ double cubic(double x) {
   return 0;
 }
 
-double sinc(double x) {
-  if (x == 0.0) return 1.0;
-  x *= 3.14159265358979323846;
-  return portable_sine_and_cosine(x).sine / x;
+/// sin(pi x) for |x| <= 1, within 2^-51.
+double sine_of_half_turns(double x) {
+  constexpr std::array kTaylor = [] {
+    std::array<double, 12> terms{};  // of the series of sin(pi x) / x in x^2; the next one is below 2^-59
+    double term = std::numbers::pi;
+    for (size_t k = 0; k < terms.size(); ++k) {
+      terms[k] = term;
+      term *= -std::numbers::pi * std::numbers::pi / static_cast<double>((2 * k + 2) * (2 * k + 3));
+    }
+    return terms;
+  }();
+  if (std::fabs(x) > 0.5) x = std::copysign(1.0, x) - x;
+  double sum = 0;
+  for (size_t k = kTaylor.size(); k-- > 0;) sum = sum * (x * x) + kTaylor[k];
+  return sum * x;
+}
+
+/// sinc(x) sinc(x / 3), of one sine: sin 3a = (3 - 4 sin^2 a) sin a.
+double lanczos(double x) {
+  if (x < -3.0 || x >= 3.0) return 0;
+  if (x == 0.0) return 1;
+  const double sine = sine_of_half_turns(x / 3);
+  const double triple = (3 - 4 * sine * sine) * sine;
+  constexpr double kScale = 3 / (std::numbers::pi * std::numbers::pi);
+  return kScale * triple * sine / (x * x);
 }
 
 double filter_weight(Interpolation interpolation, double x) {
   if (interpolation == Interpolation::kArea) return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
-  if (interpolation == Interpolation::kBicubic) return cubic(x);
-  return -3.0 <= x && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+  return interpolation == Interpolation::kBicubic ? cubic(x) : lanczos(x);
 }
 
 double filter_support(Interpolation interpolation) {
@@ -37,23 +59,51 @@ double filter_support(Interpolation interpolation) {
   return interpolation == Interpolation::kBicubic ? 2.0 : 3.0;
 }
 
-/// One axis: which source pixels an output pixel takes.
-struct Axis {
-  int source_size;
-  int out_size;
-  double scale;
-  double support;
+/// One axis: which source pixels an output pixel takes, and with what weight.
+class FilterAxis {
+ public:
+  FilterAxis(Interpolation interpolation, int source_size, int out_size)
+      : interpolation_(interpolation),
+        source_size_(source_size),
+        is_identity_(source_size == out_size),
+        scale_(static_cast<double>(source_size) / out_size),
+        support_(filter_support(interpolation) * std::max(scale_, 1.0)) {}
 
-  Axis(Interpolation interpolation, int source_size_in, int out_size_in)
-      : source_size(source_size_in),
-        out_size(out_size_in),
-        scale(static_cast<double>(source_size) / out_size),
-        support(filter_support(interpolation) * std::max(scale, 1.0)) {}
-  double center(int i) const { return (i + 0.5) * scale; }
-  int begin(int i) const { return std::max(static_cast<int>(std::floor(center(i) - support + 0.5)), 0); }
-  int end(int i) const {
-    return std::min(static_cast<int>(std::floor(center(i) + support + 0.5)), source_size);
+  /// An axis of the same size is left as it is, as Pillow does.
+  bool is_identity() const { return is_identity_; }
+  int max_taps() const { return static_cast<int>(std::ceil(support_)) * 2 + 1; }
+  double center(int i) const { return (i + 0.5) * scale_; }
+  int begin(int i) const {
+    return is_identity_ ? i : std::max(static_cast<int>(std::floor(center(i) - support_ + 0.5)), 0);
   }
+  int end(int i) const {
+    return is_identity_ ? i + 1
+                        : std::min(static_cast<int>(std::floor(center(i) + support_ + 0.5)), source_size_);
+  }
+  /// As ResizeAxis has them.
+  void weights(int i, double* real, int32_t* fixed) const {
+    const int first = begin(i);
+    weights_at(center(i) - first, end(i) - first, real, fixed);
+  }
+  void weights_at(double place, int taps, double* real, int32_t* fixed) const {
+    const double per_pixel = 1.0 / std::max(scale_, 1.0);
+    double sum = 0;
+    for (int t = 0; t < taps; ++t) {
+      real[t] = filter_weight(interpolation_, (t - place + 0.5) * per_pixel);
+      sum += real[t];
+    }
+    for (int t = 0; t < taps; ++t) {
+      const double weight = sum != 0 ? real[t] / sum : real[t];
+      fixed[t] = static_cast<int32_t>((weight < 0 ? -0.5 : 0.5) + weight * (1 << kWeightBits));
+    }
+  }
+
+ private:
+  Interpolation interpolation_;
+  int source_size_;
+  bool is_identity_;
+  double scale_;  // source pixels per output pixel
+  double support_;
 };
 
 /// Pillow adds the scale pixel by pixel, and so collects its rounding errors.
@@ -65,41 +115,6 @@ std::vector<int> nearest_pixels(int source_size, int out_size, int first, int co
     if (i >= first) pixels.push_back(std::clamp(static_cast<int>(at), 0, source_size - 1));
   }
   return pixels;
-}
-
-ResampleTable make_table(Interpolation interpolation, const Axis& axis, int first, int count,
-                         int support_begin) {
-  ResampleTable table;
-  std::vector<double> real;
-  for (int i = first; i < first + count; ++i) {
-    const int begin = axis.begin(i);
-    real.clear();
-    double sum = 0;
-    for (int j = begin; j < axis.end(i); ++j) {
-      sum += real.emplace_back(
-          filter_weight(interpolation, (j - axis.center(i) + 0.5) * (1.0 / std::max(axis.scale, 1.0))));
-    }
-    table.begin.push_back(begin - support_begin);
-    table.first_weight.push_back(static_cast<int>(table.weights.size()));
-    for (double weight : real) {
-      if (sum != 0) weight /= sum;
-      table.weights.push_back(static_cast<int32_t>((weight < 0 ? -0.5 : 0.5) + weight * (1 << kWeightBits)));
-    }
-  }
-  table.first_weight.push_back(static_cast<int>(table.weights.size()));
-  return table;
-}
-
-void reverse(ResampleTable& table) {
-  ResampleTable turned;
-  for (size_t i = table.begin.size(); i-- > 0;) {
-    turned.begin.push_back(table.begin[i]);
-    turned.first_weight.push_back(static_cast<int>(turned.weights.size()));
-    turned.weights.insert(turned.weights.end(), table.weights.begin() + table.first_weight[i],
-                          table.weights.begin() + table.first_weight[i + 1]);
-  }
-  turned.first_weight.push_back(static_cast<int>(turned.weights.size()));
-  table = std::move(turned);
 }
 
 void resample_nearest(const ResizeGeometry& g, const ConstImageView& source, const ImageView& out,
@@ -158,42 +173,32 @@ Region resample_support(Interpolation interpolation, const ResizeGeometry& g) {
     support.height = span(g.source_height, g.out_height, window.y, window.height, &support.y);
     return support;
   }
-  const Axis across(interpolation, g.source_width, g.out_width);
-  const Axis down(interpolation, g.source_height, g.out_height);
-  const int x = across.begin(window.x);
-  const int y = down.begin(window.y);
-  return {x, y, across.end(window.x + window.width - 1) - x, down.end(window.y + window.height - 1) - y};
+  return axes_support(FilterAxis(interpolation, g.source_width, g.out_width),
+                      FilterAxis(interpolation, g.source_height, g.out_height), window);
+}
+
+size_t resample_work_bytes(Interpolation interpolation, const ResizeGeometry& g, int channels) {
+  if (interpolation == Interpolation::kBilinear) return resize_work_bytes(g, channels);
+  if (interpolation == Interpolation::kNearest || !has_fast_resize(channels)) return 0;
+  return resize_bytes(FilterAxis(interpolation, g.source_width, g.out_width),
+                      FilterAxis(interpolation, g.source_height, g.out_height), g, channels);
 }
 
 void resample(Interpolation interpolation, const ResizeGeometry& g, const ConstImageView& source,
               const ImageView& out, bool mirror, std::vector<std::byte>& work) {
   if (interpolation == Interpolation::kBilinear) return resize(g, source, out, mirror, work);
   if (interpolation == Interpolation::kNearest) return resample_nearest(g, source, out, mirror);
-  const Region support = resample_support(interpolation, g);
-  ResampleTable across = make_table(interpolation, Axis(interpolation, g.source_width, g.out_width),
-                                    g.window.x, g.window.width, support.x);
-  if (mirror) reverse(across);
-  const ResampleTable down = make_table(interpolation, Axis(interpolation, g.source_height, g.out_height),
-                                        g.window.y, g.window.height, support.y);
-  // An axis of the same size is left as it is, as Pillow does.
-  const bool only_across = g.source_height == g.out_height;
-  const bool only_down = g.source_width == g.out_width && !mirror;
-  if (only_across) return resample_rows(across, source, out);
-  if (only_down) return resample_columns(down, source, out);
-  const bool columns_first = is_vertical_first(g);
-  const int width = columns_first ? support.width : g.window.width;
-  const int height = columns_first ? g.window.height : support.height;
-  const ptrdiff_t stride = ptrdiff_t{width} * out.channels;
-  const size_t bytes = static_cast<size_t>(stride * height);
-  if (work.size() < bytes) work.resize(bytes);
-  const ImageView between{reinterpret_cast<uint8_t*>(work.data()), width, height, out.channels, stride};
-  if (columns_first) {
-    resample_columns(down, source, between);
-    resample_rows(across, between, out);
-  } else {
-    resample_rows(across, source, between);
-    resample_columns(down, between, out);
-  }
+  const FilterAxis across(interpolation, g.source_width, g.out_width);
+  const FilterAxis down(interpolation, g.source_height, g.out_height);
+  if (across.is_identity() && down.is_identity()) return copy_image(source, out, mirror);
+  if (!has_fast_resize(out.channels)) return resize_scalar_by(across, down, g, source, out, mirror);
+  resize_by(across, down, g, source, out, mirror, work);
+}
+
+void resample_scalar(Interpolation interpolation, const ResizeGeometry& g, const ConstImageView& source,
+                     const ImageView& out, bool mirror) {
+  resize_scalar_by(FilterAxis(interpolation, g.source_width, g.out_width),
+                   FilterAxis(interpolation, g.source_height, g.out_height), g, source, out, mirror);
 }
 
 }  // namespace dlpipe::augment

@@ -1,5 +1,5 @@
 // Resizing 8-bit images with any of Pillow's filters, bit-equal to its `Image.resize(size, FILTER)` on every ISA. bilinear is
-// resize.h's, which has a fast path of its own; the others work the same way with other weights, which may be negative.
+// resize.h's; the others go the same way (resize_passes.h) with other weights, which may be negative.
 //
 //   nearest   the pixel that the output pixel's centre falls into
 //   area      Pillow's BOX: the mean of what an output pixel covers
@@ -26,5 +26,12 @@ Region resample_support(Interpolation interpolation, const ResizeGeometry& geome
 /// resample_support's pixels. The box is the whole source.
 void resample(Interpolation interpolation, const ResizeGeometry& geometry, const ConstImageView& source,
               const ImageView& out, bool mirror, std::vector<std::byte>& work);
+
+/// What resample() takes of `work`, for pictures of `channels`.
+size_t resample_work_bytes(Interpolation interpolation, const ResizeGeometry& geometry, int channels);
+
+/// The same by plain loops, of kArea, kBicubic and kLanczos: the twin that tests hold `resample` to.
+void resample_scalar(Interpolation interpolation, const ResizeGeometry& geometry,
+                     const ConstImageView& source, const ImageView& out, bool mirror);
 
 }  // namespace dlpipe::augment

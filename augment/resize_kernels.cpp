@@ -1,5 +1,6 @@
 #include "dlpipe/augment/resize_kernels.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dlpipe/augment/resize_axis.h"
@@ -14,19 +15,26 @@
 
 #include <hwy/highway.h>
 
+#include "dlpipe/augment/pair_products-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
 namespace HWY_NAMESPACE {
+
+HWY_INLINE uint8_t ClippedPixel(uint32_t sum) {
+  return static_cast<uint8_t>(std::clamp(static_cast<int32_t>(sum) >> kWeightBits, 0, 255));
+}
+
+HWY_INLINE uint32_t PairProducts(uint32_t weights, uint32_t first, uint32_t second) {
+  const auto weight = [](uint32_t half) { return static_cast<uint32_t>(static_cast<int16_t>(half)); };
+  return first * weight(weights & 0xffff) + second * weight(weights >> 16);
+}
 
 #if HWY_TARGET == HWY_SCALAR
 
 // The same without vectors: what a CPU below SSSE3 runs, and what the tests compare the vectors with.
 
-uint32_t PairProducts(uint32_t weights, uint32_t first, uint32_t second) {
-  return first * (weights & 0xffff) + second * (weights >> 16);
-}
-
-void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, bool, size_t size,
                  uint8_t* out) {
   for (size_t i = 0; i < size; ++i) {
     uint32_t sum = kWeightHalf;
@@ -34,9 +42,9 @@ void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pair
       const uint32_t first = rows[2 * p][i];
       const uint32_t second = rows[2 * p + 1][i];
       sum += PairProducts(weights[p].low, first, second);
-      sum += PairProducts(weights[p].high, first, second) << 15;
+      sum += PairProducts(weights[p].high, first, second) << kLowBits;
     }
-    out[i] = static_cast<uint8_t>(sum >> kWeightBits);
+    out[i] = ClippedPixel(sum);
   }
 }
 
@@ -50,9 +58,9 @@ void Horizontal(const uint8_t* const* rows, int channels, const HorizontalTable&
         uint32_t sum = kWeightHalf;
         for (int p = 0; p < table.pairs; ++p, from += 2 * channels) {
           sum += PairProducts(weights[p].low, from[0], from[channels]);
-          sum += PairProducts(weights[p].high, from[0], from[channels]) << 15;
+          sum += PairProducts(weights[p].high, from[0], from[channels]) << kLowBits;
         }
-        *to++ = static_cast<uint8_t>(sum >> kWeightBits);
+        *to++ = ClippedPixel(sum);
       }
     }
   }
@@ -85,30 +93,51 @@ constexpr D32 d32;
 constexpr size_t kBytes = hn::MaxLanes(D8());
 constexpr int kBlocks = static_cast<int>(kBytes / 16);
 
-/// sum + a[2i] * b[2i] + a[2i+1] * b[2i+1] in lane i, of signed 16-bit lanes.
-HWY_INLINE V32 AddPairProducts(V8 a, V32 b, V32 sum) {
-#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
-  V32 unused = hn::Zero(d32);
-  return hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, a), hn::BitCast(d16, b), sum, unused);
-#else
-  const V32 pairs = hn::BitCast(d32, a);
-  const V32 even =
-      hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(pairs)), hn::ShiftRight<16>(hn::ShiftLeft<16>(b)));
-  return hn::Add(hn::Add(sum, even), hn::Mul(hn::ShiftRight<16>(pairs), hn::ShiftRight<16>(b)));
-#endif
+/// AddPairProducts of pairs that are held as bytes and as 32-bit lanes.
+HWY_INLINE V32 AddPairs(V8 pixels, V32 weights, V32 sum) {
+  return AddPairProducts(hn::BitCast(d16, pixels), hn::BitCast(d16, weights), sum);
 }
 
 HWY_INLINE V32 Broadcast(uint32_t pair) {
   return hn::Set(d32, static_cast<int32_t>(pair));
 }
 
-HWY_INLINE V32 Half() {
-  return hn::Set(d32, kWeightHalf);
-}
+/// Sums of products with weights' high parts and, with kLow, with their low parts.
+template <bool kLow>
+struct Sums {
+  V32 low, high;
 
-/// The rounded pixel of the sums of low parts (which hold the rounding half already) and high parts.
-HWY_INLINE V32 Rounded(V32 low, V32 high) {
-  return hn::ShiftRight<kWeightBits>(hn::Add(low, hn::ShiftLeft<15>(high)));
+  HWY_INLINE Sums()
+      : low(hn::Set(d32, kWeightHalf)), high(hn::Set(d32, kLow ? 0 : kWeightHalf >> kLowBits)) {}
+  HWY_INLINE void add(V8 pixels, const WeightPair& pair) {
+    if (kLow) low = AddPairs(pixels, Broadcast(pair.low), low);
+    high = AddPairs(pixels, Broadcast(pair.high), high);
+  }
+  HWY_INLINE V32 sum() const {
+    const V32 shifted = hn::ShiftLeft<kLowBits>(high);
+    return kLow ? hn::Add(low, shifted) : shifted;
+  }
+};
+
+/// The pixels of four vectors of sums, clipped; in each block four bytes of each, in order.
+HWY_INLINE V8 Pixels(V32 sum0, V32 sum1, V32 sum2, V32 sum3) {
+  const auto lower =
+      hn::ReorderDemote2To(d16, hn::ShiftRight<kWeightBits>(sum0), hn::ShiftRight<kWeightBits>(sum1));
+  const auto upper =
+      hn::ReorderDemote2To(d16, hn::ShiftRight<kWeightBits>(sum2), hn::ShiftRight<kWeightBits>(sum3));
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
+  // Highway 1.0.3 has this instruction only followed by another one, which puts the blocks in another order.
+#if HWY_MAX_BYTES == 16
+  return V8{_mm_packus_epi16(lower.raw, upper.raw)};
+#elif HWY_MAX_BYTES == 32
+  return V8{_mm256_packus_epi16(lower.raw, upper.raw)};
+#else
+  return V8{_mm512_packus_epi16(lower.raw, upper.raw)};
+#endif
+#else
+  const hn::Half<D8> half;
+  return hn::Combine(d8, hn::DemoteTo(half, upper), hn::DemoteTo(half, lower));
+#endif
 }
 
 /// Sixteen bytes of table in every block.
@@ -117,68 +146,56 @@ HWY_INLINE V8 BlockTable(const uint8_t (&table)[16]) {
 }
 
 constexpr uint8_t kNone = 0x80;  // a zero byte
-// In each block, bytes 0, 2, 4 ... of 16-bit lanes go to the lower or upper half.
-alignas(16) constexpr uint8_t kEvenToLower[16] = {0,     2,     4,     6,     8,     10,    12,    14,
-                                                  kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
-alignas(16) constexpr uint8_t kEvenToUpper[16] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
-                                                  0,     2,     4,     6,     8,     10,    12,    14};
 
 /// The last bytes of a row that is shorter than a vector.
 void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
                       uint8_t* out) {
   for (size_t i = 0; i < size; ++i) {
-    uint32_t low = kWeightHalf;
-    uint32_t high = 0;
+    uint32_t sum = kWeightHalf;
     for (int p = 0; p < pairs; ++p) {
-      const uint32_t a = rows[2 * p][i];
-      const uint32_t b = rows[2 * p + 1][i];
-      low += a * (weights[p].low & 0xffff) + b * (weights[p].low >> 16);
-      high += a * (weights[p].high & 0xffff) + b * (weights[p].high >> 16);
+      sum += PairProducts(weights[p].low, rows[2 * p][i], rows[2 * p + 1][i]);
+      sum += PairProducts(weights[p].high, rows[2 * p][i], rows[2 * p + 1][i]) << kLowBits;
     }
-    out[i] = static_cast<uint8_t>((low + (high << 15)) >> kWeightBits);
+    out[i] = ClippedPixel(sum);
   }
 }
 
-/// kPairs 0: any number.
-template <int kPairs>
+/// kPairs 0: any number. Without kLow: all low parts are 0.
+template <int kPairs, bool kLow>
 void VerticalBytes(const uint8_t* const* HWY_RESTRICT rows, const WeightPair* HWY_RESTRICT weights,
                    int any_pairs, size_t size, uint8_t* HWY_RESTRICT out) {
   const int pairs = kPairs == 0 ? any_pairs : kPairs;
-  const V8 to_lower = BlockTable(kEvenToLower);
-  const V8 to_upper = BlockTable(kEvenToUpper);
   const V8 zero = hn::Zero(d8);
   for (size_t at = 0; at < size; at += kBytes) {
     const size_t i = HWY_MIN(at, size - kBytes);  // the last vector overlaps the one before it
-    V32 low[4] = {Half(), Half(), Half(), Half()};
-    V32 high[4] = {hn::Zero(d32), hn::Zero(d32), hn::Zero(d32), hn::Zero(d32)};
+    Sums<kLow> sums[4];
     for (int p = 0; p < pairs; ++p) {
       const V8 a = hn::LoadU(d8, rows[2 * p] + i);
       const V8 b = hn::LoadU(d8, rows[2 * p + 1] + i);
       const V8 lower = hn::InterleaveLower(d8, a, b);
       const V8 upper = hn::InterleaveUpper(d8, a, b);
-      const V8 ab[4] = {hn::InterleaveLower(d8, lower, zero), hn::InterleaveUpper(d8, lower, zero),
-                        hn::InterleaveLower(d8, upper, zero), hn::InterleaveUpper(d8, upper, zero)};
-      const V32 low_weights = Broadcast(weights[p].low);
-      const V32 high_weights = Broadcast(weights[p].high);
-      for (int q = 0; q < 4; ++q) {
-        low[q] = AddPairProducts(ab[q], low_weights, low[q]);
-        high[q] = AddPairProducts(ab[q], high_weights, high[q]);
-      }
+      sums[0].add(hn::InterleaveLower(d8, lower, zero), weights[p]);
+      sums[1].add(hn::InterleaveUpper(d8, lower, zero), weights[p]);
+      sums[2].add(hn::InterleaveLower(d8, upper, zero), weights[p]);
+      sums[3].add(hn::InterleaveUpper(d8, upper, zero), weights[p]);
     }
-    const auto lower = hn::ReorderDemote2To(d16, Rounded(low[0], high[0]), Rounded(low[1], high[1]));
-    const auto upper = hn::ReorderDemote2To(d16, Rounded(low[2], high[2]), Rounded(low[3], high[3]));
-    hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::BitCast(d8, lower), to_lower),
-                      hn::TableLookupBytesOr0(hn::BitCast(d8, upper), to_upper)),
-               d8, out + i);
+    hn::StoreU(Pixels(sums[0].sum(), sums[1].sum(), sums[2].sum(), sums[3].sum()), d8, out + i);
   }
 }
 
-void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+template <bool kLow>
+void VerticalPairs(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+                   uint8_t* out) {
+  if (pairs == 1) return VerticalBytes<1, kLow>(rows, weights, pairs, size, out);
+  if (pairs == 2) return VerticalBytes<2, kLow>(rows, weights, pairs, size, out);
+  VerticalBytes<0, kLow>(rows, weights, pairs, size, out);
+}
+
+void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, bool has_low, size_t size,
                  uint8_t* out) {
   if (size < kBytes) return VerticalFewBytes(rows, weights, pairs, size, out);
-  if (pairs == 1) return VerticalBytes<1>(rows, weights, pairs, size, out);
-  if (pairs == 2) return VerticalBytes<2>(rows, weights, pairs, size, out);
-  VerticalBytes<0>(rows, weights, pairs, size, out);
+  if (has_low) return VerticalPairs<true>(rows, weights, pairs, size, out);
+  VerticalPairs<false>(rows, weights, pairs, size, out);
 }
 
 /// Sixteen bytes of each of kBlocks rows, a row per block.
@@ -197,7 +214,7 @@ HWY_INLINE V8 LoadBlocks(const uint8_t* const* rows, ptrdiff_t offset) {
 #endif
 }
 
-/// How four pixels of kChannels bytes become pairs of 16-bit lanes, and how four results become pixels.
+/// How four pixels of kChannels bytes become pairs of 16-bit lanes, and of three, how four results become pixels.
 template <int kChannels>
 struct PixelTables;
 template <>
@@ -206,10 +223,8 @@ struct PixelTables<3> {
                                                       2, kNone, 5, kNone, kNone, kNone, kNone, kNone};
   alignas(16) static constexpr uint8_t kTaps23[16] = {6, kNone, 9,  kNone, 7,     kNone, 10,    kNone,
                                                       8, kNone, 11, kNone, kNone, kNone, kNone, kNone};
-  alignas(16) static constexpr uint8_t kFirst[16] = {0,     2,     4,     8,     10,    12,    kNone, kNone,
-                                                     kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
-  alignas(16) static constexpr uint8_t kSecond[16] = {kNone, kNone, kNone, kNone, kNone, kNone, 0,     2,
-                                                      4,     8,     10,    12,    kNone, kNone, kNone, kNone};
+  alignas(16) static constexpr uint8_t kPixels[16] = {0,  1,  2,  4,  5,     6,     8,     9,
+                                                      10, 12, 13, 14, kNone, kNone, kNone, kNone};
 };
 template <>
 struct PixelTables<4> {
@@ -217,71 +232,62 @@ struct PixelTables<4> {
                                                       2, kNone, 6, kNone, 3, kNone, 7, kNone};
   alignas(16) static constexpr uint8_t kTaps23[16] = {8,  kNone, 12, kNone, 9,  kNone, 13, kNone,
                                                       10, kNone, 14, kNone, 11, kNone, 15, kNone};
-  alignas(16) static constexpr uint8_t kFirst[16] = {0,     2,     4,     6,     8,     10,    12,    14,
-                                                     kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone};
-  alignas(16) static constexpr uint8_t kSecond[16] = {kNone, kNone, kNone, kNone, kNone, kNone, kNone, kNone,
-                                                      0,     2,     4,     6,     8,     10,    12,    14};
 };
 
-/// One output pixel of kRowGroup rows: `result[v]` holds kBlocks rows, a lane per channel. kPairs 0: any
-/// number.
-template <int kChannels, int kPairs>
+/// The sums of one output pixel of kRowGroup rows: `sums[v]` holds kBlocks rows, a lane per channel. kPairs 0: any
+/// number. Without kLow: all low parts are 0.
+template <int kChannels, int kPairs, bool kLow>
 HWY_INLINE void ResizePixel(const uint8_t* const* rows, ptrdiff_t offset, const WeightPair* weights,
-                            int any_pairs, V8 taps01, V8 taps23, V32* result) {
+                            int any_pairs, V32* sums) {
   constexpr int kVectors = kRowGroup / kBlocks;
   const int pairs = kPairs == 0 ? any_pairs : kPairs;
-  V32 low[kVectors];
-  V32 high[kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    low[v] = Half();
-    high[v] = hn::Zero(d32);
-  }
+  const V8 taps01 = BlockTable(PixelTables<kChannels>::kTaps01);
+  const V8 taps23 = BlockTable(PixelTables<kChannels>::kTaps23);
+  Sums<kLow> all[kVectors];
   for (int p = 0; p < pairs; p += 2) {
-    const V32 low01 = Broadcast(weights[p].low);
-    const V32 high01 = Broadcast(weights[p].high);
     for (int v = 0; v < kVectors; ++v) {
       const V8 pixels = LoadBlocks(rows + v * kBlocks, offset + ptrdiff_t{p} * 2 * kChannels);
-      const V8 first = hn::TableLookupBytesOr0(pixels, taps01);
-      low[v] = AddPairProducts(first, low01, low[v]);
-      high[v] = AddPairProducts(first, high01, high[v]);
-      if (kPairs != 1) {
-        const V8 second = hn::TableLookupBytesOr0(pixels, taps23);
-        low[v] = AddPairProducts(second, Broadcast(weights[p + 1].low), low[v]);
-        high[v] = AddPairProducts(second, Broadcast(weights[p + 1].high), high[v]);
-      }
+      all[v].add(hn::TableLookupBytesOr0(pixels, taps01), weights[p]);
+      if (kPairs != 1) all[v].add(hn::TableLookupBytesOr0(pixels, taps23), weights[p + 1]);
     }
   }
-  for (int v = 0; v < kVectors; ++v) result[v] = Rounded(low[v], high[v]);
+  for (int v = 0; v < kVectors; ++v) sums[v] = all[v].sum();
 }
 
-template <int kChannels, int kPairs>
-void HorizontalRows(const uint8_t* const* rows, const HorizontalTable& table, uint8_t* const* out) {
+/// Four output pixels of kRowGroup rows, to the first bytes of a block for each row.
+template <int kChannels, int kPairs, bool kLow>
+HWY_INLINE void ResizeFour(const uint8_t* const* rows, const int32_t* offsets, const WeightPair* weights,
+                           int pairs, uint8_t (*blocks)[16]) {
   constexpr int kVectors = kRowGroup / kBlocks;
   using Tables = PixelTables<kChannels>;
-  const V8 taps01 = BlockTable(Tables::kTaps01);
-  const V8 taps23 = BlockTable(Tables::kTaps23);
-  const V8 to_first = BlockTable(Tables::kFirst);
-  const V8 to_second = BlockTable(Tables::kSecond);
+  V32 sums[4][kVectors];  // one by one, not in a loop: so they stay in registers
+  ResizePixel<kChannels, kPairs, kLow>(rows, offsets[0], weights, pairs, sums[0]);
+  ResizePixel<kChannels, kPairs, kLow>(rows, offsets[1], weights + pairs, pairs, sums[1]);
+  ResizePixel<kChannels, kPairs, kLow>(rows, offsets[2], weights + ptrdiff_t{2} * pairs, pairs, sums[2]);
+  ResizePixel<kChannels, kPairs, kLow>(rows, offsets[3], weights + ptrdiff_t{3} * pairs, pairs, sums[3]);
+  for (int v = 0; v < kVectors; ++v) {
+    V8 pixels = Pixels(sums[0][v], sums[1][v], sums[2][v], sums[3][v]);
+    if constexpr (kChannels == 3) pixels = hn::TableLookupBytesOr0(pixels, BlockTable(Tables::kPixels));
+    hn::StoreU(pixels, d8, blocks[v * kBlocks]);
+  }
+}
+
+/// Output pixels [first, last); `last` is the row's last one, or both are multiples of four.
+template <int kChannels, int kPairs, bool kLow>
+void HorizontalRows(const uint8_t* const* rows, const HorizontalTable& table, int first, int last,
+                    uint8_t* const* out) {
   // Copies: a byte written through `out` might else change what these point to, for all the compiler knows.
   const uint8_t* const from[kRowGroup] = {rows[0], rows[1], rows[2], rows[3]};
   uint8_t* const to[kRowGroup] = {out[0], out[1], out[2], out[3]};
-  const int32_t* offsets = table.offsets;
-  const WeightPair* weights = table.weights;
   const int pairs = kPairs == 0 ? table.pairs : kPairs;
+  const int32_t* offsets = table.offsets + first;
+  const WeightPair* weights = table.weights + ptrdiff_t{first} * pairs;
   const size_t row_bytes = static_cast<size_t>(table.count) * kChannels;
-  for (size_t at = 0; at < row_bytes; at += 4 * kChannels, offsets += 4) {
-    V32 result[4][kVectors];
-    for (int i = 0; i < 4; ++i, weights += pairs) {
-      ResizePixel<kChannels, kPairs>(from, offsets[i], weights, pairs, taps01, taps23, result[i]);
-    }
+  const size_t end = static_cast<size_t>(last) * kChannels;
+  for (size_t at = static_cast<size_t>(first) * kChannels; at < end;
+       at += 4 * kChannels, offsets += 4, weights += ptrdiff_t{4} * pairs) {
     alignas(64) uint8_t blocks[kRowGroup][16];
-    for (int v = 0; v < kVectors; ++v) {
-      const auto first = hn::ReorderDemote2To(d16, result[0][v], result[1][v]);
-      const auto second = hn::ReorderDemote2To(d16, result[2][v], result[3][v]);
-      hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::BitCast(d8, first), to_first),
-                        hn::TableLookupBytesOr0(hn::BitCast(d8, second), to_second)),
-                 d8, blocks[v * kBlocks]);
-    }
+    ResizeFour<kChannels, kPairs, kLow>(from, offsets, weights, pairs, blocks);
     if (at + 16 <= row_bytes) {
       for (int r = 0; r < kRowGroup; ++r) std::memcpy(to[r] + at, blocks[r], 16);
     } else {
@@ -290,15 +296,36 @@ void HorizontalRows(const uint8_t* const* rows, const HorizontalTable& table, ui
   }
 }
 
+template <int kChannels, int kPairs>
+void HorizontalRuns(const uint8_t* const* rows, const HorizontalTable& table, uint8_t* const* out) {
+  const auto has_low = [&](int x) {
+    uint32_t four = 0;
+    std::memcpy(&four, table.has_low + x, 4);
+    return four != 0;
+  };
+  for (int first = 0; first < table.count;) {
+    const bool low = has_low(first);
+    int last = first + 4;
+    while (last < table.count && has_low(last) == low) last += 4;
+    last = std::min(last, table.count);
+    if (low) {
+      HorizontalRows<kChannels, kPairs, true>(rows, table, first, last, out);
+    } else {
+      HorizontalRows<kChannels, kPairs, false>(rows, table, first, last, out);
+    }
+    first = last;
+  }
+}
+
 void Horizontal(const uint8_t* const* rows, int channels, const HorizontalTable& table, uint8_t* const* out) {
   if (channels == 3) {
-    if (table.pairs == 1) return HorizontalRows<3, 1>(rows, table, out);
-    if (table.pairs == 2) return HorizontalRows<3, 2>(rows, table, out);
-    return HorizontalRows<3, 0>(rows, table, out);
+    if (table.pairs == 1) return HorizontalRuns<3, 1>(rows, table, out);
+    if (table.pairs == 2) return HorizontalRuns<3, 2>(rows, table, out);
+    return HorizontalRuns<3, 0>(rows, table, out);
   }
-  if (table.pairs == 1) return HorizontalRows<4, 1>(rows, table, out);
-  if (table.pairs == 2) return HorizontalRows<4, 2>(rows, table, out);
-  return HorizontalRows<4, 0>(rows, table, out);
+  if (table.pairs == 1) return HorizontalRuns<4, 1>(rows, table, out);
+  if (table.pairs == 2) return HorizontalRuns<4, 2>(rows, table, out);
+  return HorizontalRuns<4, 0>(rows, table, out);
 }
 
 void Interleave(const uint8_t* const* HWY_RESTRICT rows, size_t size, uint8_t* HWY_RESTRICT out) {

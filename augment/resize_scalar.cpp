@@ -1,28 +1,14 @@
-#include <algorithm>
-#include <vector>
+#include "dlpipe/augment/resize_scalar.h"
 
-#include "dlpipe/augment/resize.h"
-#include "dlpipe/augment/resize_axis.h"
+#include <algorithm>
+#include <cstddef>
 
 namespace dlpipe::augment {
 
 namespace {
 
-struct Taps {
-  int begin = 0;  // relative to the source's first pixel that is there
-  std::vector<int32_t> weights;
-};
-
-std::vector<Taps> axis_taps(const ResizeAxis& axis, int first, int count, int support_begin) {
-  std::vector<Taps> all(static_cast<size_t>(count));
-  std::vector<double> real(static_cast<size_t>(axis.max_taps()));
-  for (int i = 0; i < count; ++i) {
-    const int begin = axis.begin(first + i);
-    all[i].begin = begin - support_begin;
-    all[i].weights.resize(static_cast<size_t>(axis.end(first + i) - begin));
-    axis.weights(first + i, real.data(), all[i].weights.data());
-  }
-  return all;
+uint8_t clipped_pixel(int32_t sum) {
+  return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
 
 void resize_rows(const std::vector<Taps>& across, const ConstImageView& in, const ImageView& out) {
@@ -36,7 +22,7 @@ void resize_rows(const std::vector<Taps>& across, const ConstImageView& in, cons
           sum += weight * *from;
           from += in.channels;
         }
-        *to++ = weighted_pixel(sum);
+        *to++ = clipped_pixel(sum);
       }
     }
   }
@@ -50,24 +36,19 @@ void resize_columns(const std::vector<Taps>& down, const ConstImageView& in, con
       for (size_t t = 0; t < taps.weights.size(); ++t) {
         sum += taps.weights[t] * in.row(taps.begin + static_cast<int>(t))[i];
       }
-      out.row(y)[i] = weighted_pixel(sum);
+      out.row(y)[i] = clipped_pixel(sum);
     }
   }
 }
 
 }  // namespace
 
-void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
-                   bool mirror) {
-  const Region support = resize_support(geometry);
-  const Region& window = geometry.window;
-  std::vector<Taps> across = axis_taps(horizontal_axis(geometry), window.x, window.width, support.x);
+void resize_scalar(const ResizeGeometry& geometry, std::vector<Taps> across, const std::vector<Taps>& down,
+                   const ConstImageView& source, const ImageView& out, bool mirror) {
   if (mirror) std::reverse(across.begin(), across.end());
-  const std::vector<Taps> down = axis_taps(vertical_axis(geometry), window.y, window.height, support.y);
-
   const bool columns_first = is_vertical_first(geometry);
-  const int width = columns_first ? support.width : window.width;
-  const int height = columns_first ? window.height : support.height;
+  const int width = columns_first ? source.width : out.width;
+  const int height = columns_first ? out.height : source.height;
   const ptrdiff_t stride = ptrdiff_t{width} * out.channels;
   std::vector<uint8_t> pixels(static_cast<size_t>(stride * height));
   const ImageView between{pixels.data(), width, height, out.channels, stride};
@@ -78,6 +59,11 @@ void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source,
     resize_rows(across, source, between);
     resize_columns(down, between, out);
   }
+}
+
+void resize_scalar(const ResizeGeometry& geometry, const ConstImageView& source, const ImageView& out,
+                   bool mirror) {
+  resize_scalar_by(horizontal_axis(geometry), vertical_axis(geometry), geometry, source, out, mirror);
 }
 
 }  // namespace dlpipe::augment

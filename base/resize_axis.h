@@ -83,13 +83,16 @@ struct ResizeAxis {
 
   /// Writes the end(i) - begin(i) weights of output pixel i; `real` is room for as many doubles.
   void weights(int i, double* real, int32_t* fixed) const {
-    const double middle = center(i);
-    const double per_pixel = 1.0 / support;
     const int first = begin(i);
-    const int taps = end(i) - first;
+    weights_at(center(i) - first, end(i) - first, real, fixed);
+  }
+  /// The same, given where the output pixel's centre lies behind its first source pixel: a difference that needs no rounding, so
+  /// that weights are the same bits wherever the pixels are.
+  void weights_at(double place, int taps, double* real, int32_t* fixed) const {
+    const double per_pixel = 1.0 / support;
     double sum = 0;
     for (int t = 0; t < taps; ++t) {
-      real[t] = real_weight(t + first, middle, per_pixel);
+      real[t] = real_weight(t, place, per_pixel);
       sum += real[t];
     }
     for (int t = 0; t < taps; ++t) fixed[t] = fixed_weight(real[t], sum);

@@ -58,6 +58,9 @@ class Resize : public ResizeOp {
     if (interpolation_ != Interpolation::kBilinear) return std::nullopt;
     return PlannedResize{geometry(draw), draw.mirror};
   }
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override {
+    return resample_work_bytes(interpolation_, geometry(draw), channels);
+  }
   bool narrow(const Region& needed, OpDraw& draw) const override {
     draw.window = needed;
     draw.region = resample_support(interpolation_, geometry(draw));

@@ -45,17 +45,22 @@ class RandomResizedCrop : public ResizeOp {
 
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    resample(interpolation_, whole_resize(in.width, in.height, out.width, out.height), in, out, draw.mirror,
-             scratch.work);
+    resample(interpolation_, geometry(draw), in, out, draw.mirror, scratch.work);
     return {};
   }
   std::optional<PlannedResize> as_resize(const OpDraw& draw) const override {
     if (interpolation_ != Interpolation::kBilinear) return std::nullopt;
-    return PlannedResize{whole_resize(draw.region.width, draw.region.height, size_.width, size_.height),
-                         draw.mirror};
+    return PlannedResize{geometry(draw), draw.mirror};
+  }
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override {
+    return resample_work_bytes(interpolation_, geometry(draw), channels);
   }
 
  private:
+  ResizeGeometry geometry(const OpDraw& draw) const {
+    return whole_resize(draw.region.width, draw.region.height, size_.width, size_.height);
+  }
+
   /// The largest crop around the centre whose ratio is within bounds.
   Region middle(const ImageSize& in) const {
     const double ratio = static_cast<double>(in.width) / in.height;

@@ -3,31 +3,17 @@
 #include "dlpipe/augment/resize.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "dlpipe/augment/resize_kernels.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
+#include "tests/augment/guarded_bytes.h"
+#include "tests/augment/random_geometry.h"
 
 namespace dlpipe::augment {
 namespace {
-
-/// Sizes from 1 to `most`, small ones as often as large ones.
-int random_size(RandomStream& rng, int most) {
-  return static_cast<int>(std::exp(rng.uniform_double() * std::log(most + 0.5)));
-}
-int random_below(RandomStream& rng, int n) {
-  return static_cast<int>(rng.below(static_cast<uint32_t>(n)));
-}
-Region random_part(RandomStream& rng, int width, int height) {
-  const int x = random_below(rng, width);
-  const int y = random_below(rng, height);
-  return {x, y, 1 + random_below(rng, width - x), 1 + random_below(rng, height - y)};
-}
 
 TEST(Resize, EqualsItsTwinOnEveryInstructionSet) {
   on_every_target([] {
@@ -82,28 +68,6 @@ TEST(Resize, KeepsAConstantImageConstant) {
     }
   }
 }
-
-/// Memory whose last byte is followed by a page that can't be touched.
-class GuardedBytes {
- public:
-  explicit GuardedBytes(size_t size) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    pages_ = (size + page_ - 1) / page_ + 1;
-    map_ = static_cast<uint8_t*>(
-        mmap(nullptr, pages_ * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    EXPECT_EQ(mprotect(map_ + (pages_ - 1) * page_, page_, PROT_NONE), 0);
-    data = map_ + (pages_ - 1) * page_ - size;
-  }
-  ~GuardedBytes() { munmap(map_, pages_ * page_); }
-  GuardedBytes(const GuardedBytes&) = delete;
-  GuardedBytes& operator=(const GuardedBytes&) = delete;
-
-  uint8_t* data = nullptr;
-
- private:
-  size_t page_;
-  size_t pages_ = 0;
-  uint8_t* map_ = nullptr;
-};
 
 TEST(Resize, TouchesNothingBehindTheImages) {
   on_every_target([] {
@@ -172,11 +136,13 @@ TEST(Resize, AWarmScratchIsNotAllocatedAgain) {
   EXPECT_LT(work.size(), 200000u);  // rows of a group and a ring, not a whole image between the passes
 }
 
-TEST(WeightPair, HoldsEveryWeightUpToOne) {
-  for (const int32_t weight : {0, 1, 0x7fff, 0x8000, (1 << 22) - 1, 1 << 22}) {
+TEST(WeightPair, HoldsWeightsOfBothSigns) {
+  for (const int32_t weight :
+       {0, 1, 0x7fff, 0x8000, (1 << 22) - 1, 1 << 22, -1, -0x8000, -0x8001, -(1 << 21)}) {
     const WeightPair pair = weight_pair(weight, (1 << 22) - weight);
     const auto value = [&](int shift) {
-      return static_cast<int32_t>(((pair.high >> shift & 0xffff) << 15) + (pair.low >> shift & 0xffff));
+      return (static_cast<int16_t>(pair.high >> shift & 0xffff) * (1 << kLowBits)) +
+             static_cast<int16_t>(pair.low >> shift & 0xffff);
     };
     EXPECT_EQ(value(0), weight);
     EXPECT_EQ(value(16), (1 << 22) - weight);

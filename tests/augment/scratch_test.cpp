@@ -45,6 +45,14 @@ TEST(Scratch, EveryOpSaysAtLeastWhatItTakes) {
   EXPECT_GT(tried, 50);
 }
 
+TEST(Scratch, EveryFilterOfAResizeSaysAtLeastWhatItTakes) {
+  for (const std::string filter : {"nearest", "area", "bicubic", "lanczos"}) {
+    for (const std::string resize : {"resize(20,", "rrc(50,interpolation=", "downscale(0.1,"})
+      for (const auto& [width, height] : {std::pair(97, 83), {3000, 2}, {2, 3000}})
+        expect_enough(parse_or_die(resize + filter + ")"), resize + filter, width, height);
+  }
+}
+
 TEST(Scratch, WhatStandsBetweenTwoOpsCounts) {
   const Chain chain = parse_or_die("rrc(3000) resize(32) hflip");
   const ChainPlan plan = plan_or_die(chain, {97, 83, 3}, {});

@@ -46,6 +46,18 @@ TEST(ResizeOp, EveryFilterMirrorsAndNeedsNoMoreThanTheCropBehindIt) {
   }
 }
 
+TEST(ResizeOp, EveryFilterLeavesTheRightPixelsOfAnAxisOfTheSameSize) {
+  const OwnedImage image = picture(3, 61, 47);
+  for (const std::string filter : {"nearest", "area", "bilinear", "bicubic", "lanczos"}) {
+    for (const std::string size : {"47x30", "20x61"}) {
+      const std::string resize = "resize(" + size + "," + filter + ")";
+      EXPECT_EQ(run_chain(resize + " center_crop(9x20)", image, {}),
+                run_chain("center_crop(9x20)", run_chain(resize, image, {}), {}))
+          << resize;
+    }
+  }
+}
+
 TEST(ResizeOp, OneNumberMayBeTheLongerSide) {
   EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({500, 375, 3}), (ImageSize{100, 75, 3}));
   EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({375, 500, 3}), (ImageSize{75, 100, 3}));
