@@ -1,4 +1,4 @@
-// The weights of convolve (neighbourhood_kernels.h): 16 bits after the point, summing to 2^16 - 1.
+// The weights of convolve (blur_kernels.h): 16 bits after the point, summing to 2^16 - 1.
 #pragma once
 
 #include <cmath>

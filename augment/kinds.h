@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/augment/blur_kernels.h"
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/neighbourhood_kernels.h"
@@ -111,12 +112,10 @@ class NeighbourhoodOp : public Op {
                        scratch.work);
   }
 
-  /// Convolves rows and columns with `weights` (blur_weights.h), the picture mirrored at its border. Answers the surroundings.
-  ConstImageView blur(const OpDraw& draw, const std::vector<uint16_t>& weights, const ConstImageView& in,
-                      const ImageView& out, ChainScratch& scratch) const {
-    const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
-    convolve(wide, weights, weights, out, scratch.rows);
-    return wide;
+  /// Convolves rows and columns with `weights` (blur_weights.h), the picture mirrored at its border.
+  static void blur(const OpDraw& draw, const std::vector<uint16_t>& weights, const ConstImageView& in,
+                   const ImageView& out, ChainScratch& scratch) {
+    convolve({in, draw.region, draw.window, draw.in.width, draw.in.height}, weights, out, scratch.rows);
   }
 };
 

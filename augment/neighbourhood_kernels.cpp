@@ -15,116 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
 namespace HWY_NAMESPACE {
 
-// A sum of products of 8.8 bits with weights of 0.16 bits, in 8.8 bits: each product is cut off, so half of a last bit per
-// tap is added.
-void Convolve(const ConstImageView& in, std::span<const uint16_t> across, std::span<const uint16_t> down,
-              const ImageView& out, uint16_t* HWY_RESTRICT rows) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  const int wide = in.width * in.channels;
-  for (int y = 0; y < out.height; ++y) {
-    // Down first, into one row with margins.
-    for (int i = 0; i < wide; i += kPiece) {
-      const int count = std::min(kPiece, wide - i);
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(down.size() / 2);
-      for (size_t t = 0; t < down.size(); ++t) {
-        const uint8_t* HWY_RESTRICT from = in.row(y + static_cast<int>(t)) + i;
-        const uint32_t weight = down[t];
-        if (count == kPiece) {
-          for (int j = 0; j < kPiece; ++j)
-            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
-        } else {
-          for (int j = 0; j < count; ++j)
-            sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j] << 8) * weight) >> 16));
-        }
-      }
-      std::memcpy(rows + i, sum, sizeof sum);
-    }
-    uint8_t* HWY_RESTRICT to = out.row(y);
-    for (int i = 0; i < size; i += kPiece) {
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(128 + across.size() / 2);
-      for (size_t t = 0; t < across.size(); ++t) {
-        const uint16_t* HWY_RESTRICT from = rows + i + static_cast<ptrdiff_t>(t) * in.channels;
-        const uint32_t weight = across[t];
-        for (int j = 0; j < kPiece; ++j)
-          sum[j] = static_cast<uint16_t>(sum[j] + ((static_cast<uint32_t>(from[j]) * weight) >> 16));
-      }
-      const int count = std::min(kPiece, size - i);
-      for (int j = 0; j < count; ++j) to[i + j] = static_cast<uint8_t>(sum[j] >> 8);
-    }
-  }
-}
-
-// The same where all weights of a direction are equal: a product is the value's alone, so each is made once, and sums down go
-// from row to row.
-void ConvolveEven(const ConstImageView& in, std::span<const uint16_t> across, std::span<const uint16_t> down,
-                  const ImageView& out, uint16_t* HWY_RESTRICT sums, uint16_t* HWY_RESTRICT scaled) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  const int wide = in.width * in.channels;
-  const uint32_t down_weight = down[0];
-  const uint32_t across_weight = across[0];
-  const auto rows = static_cast<int>(down.size());
-  const auto add_row = [&](int y) HWY_ATTR {
-    const uint8_t* HWY_RESTRICT from = in.row(y);
-    for (int i = 0; i < wide; ++i)
-      sums[i] = static_cast<uint16_t>(sums[i] + ((static_cast<uint32_t>(from[i] << 8) * down_weight) >> 16));
-  };
-  for (int i = 0; i < wide; ++i) sums[i] = static_cast<uint16_t>(down.size() / 2);
-  for (int y = 0; y < rows - 1; ++y) add_row(y);
-  for (int y = 0; y < out.height; ++y) {
-    add_row(y + rows - 1);
-    const uint8_t* HWY_RESTRICT gone = in.row(y);
-    for (int i = 0; i < wide; ++i) {
-      scaled[i] = static_cast<uint16_t>((static_cast<uint32_t>(sums[i]) * across_weight) >> 16);
-      sums[i] = static_cast<uint16_t>(sums[i] - ((static_cast<uint32_t>(gone[i] << 8) * down_weight) >> 16));
-    }
-    uint8_t* HWY_RESTRICT to = out.row(y);
-    for (int i = 0; i < size; i += kPiece) {
-      alignas(64) uint16_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(128 + across.size() / 2);
-      for (size_t t = 0; t < across.size(); ++t) {
-        const uint16_t* HWY_RESTRICT from = scaled + i + static_cast<ptrdiff_t>(t) * in.channels;
-        for (int j = 0; j < kPiece; ++j) sum[j] = static_cast<uint16_t>(sum[j] + from[j]);
-      }
-      const int count = std::min(kPiece, size - i);
-      for (int j = 0; j < count; ++j) to[i + j] = static_cast<uint8_t>(sum[j] >> 8);
-    }
-  }
-}
-
-void Convolve3x3(const ConstImageView& in, const std::array<int, 9>& weights, int divisor, int offset,
-                 const ImageView& out) {
-  constexpr int kPiece = 64;
-  const int size = out.width * out.channels;
-  // (2 sum + divisor) / (2 divisor), rounded down, as a product: exact, since sums are below 2^16 and divisors small.
-  const float scale = 1.0f / static_cast<float>(2 * divisor);
-  for (int y = 0; y < out.height; ++y) {
-    for (int i = 0; i < size; i += kPiece) {
-      const int count = std::min(kPiece, size - i);
-      alignas(64) int32_t sum[kPiece];
-      for (int j = 0; j < kPiece; ++j) sum[j] = 0;
-      for (int t = 0; t < 9; ++t) {
-        const uint8_t* HWY_RESTRICT from = in.row(y + t / 3) + i + ptrdiff_t{t % 3} * in.channels;
-        const int weight = weights[static_cast<size_t>(t)];
-        if (count == kPiece) {
-          for (int j = 0; j < kPiece; ++j) sum[j] += weight * from[j];
-        } else {
-          for (int j = 0; j < count; ++j) sum[j] += weight * from[j];
-        }
-      }
-      uint8_t* HWY_RESTRICT to = out.row(y) + i;
-      for (int j = 0; j < count; ++j) {
-        // Half a step between two results keeps the product clear of rounding.
-        const float doubled = static_cast<float>(2 * (sum[j] + offset * divisor) + divisor) + 0.5f;
-        to[j] = static_cast<uint8_t>(static_cast<int>(std::min(std::max(doubled * scale, 0.0f), 255.0f)));
-      }
-    }
-  }
-}
-
 void AverageTaps(const ConstImageView& in, std::span<const TapOffset> taps, const ImageView& out) {
   constexpr int kPiece = 64;
   const int size = out.width * out.channels;
@@ -214,9 +104,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dlpipe::augment {
 
-HWY_EXPORT(Convolve);
-HWY_EXPORT(ConvolveEven);
-HWY_EXPORT(Convolve3x3);
 HWY_EXPORT(AverageTaps);
 HWY_EXPORT(Median);
 
@@ -226,27 +113,6 @@ bool median_small(const ConstImageView& with_margins, int side, const ImageView&
 
 void average_taps(const ConstImageView& with_margins, std::span<const TapOffset> taps, const ImageView& out) {
   HWY_DYNAMIC_DISPATCH(AverageTaps)(with_margins, taps, out);
-}
-
-void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
-                 int offset, const ImageView& out) {
-  HWY_DYNAMIC_DISPATCH(Convolve3x3)(with_margins, weights, divisor, offset, out);
-}
-
-void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
-              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work) {
-  constexpr size_t kPiece = 64;
-  const size_t row = size_t(with_margins.width) * size_t(with_margins.channels) + 2 * kPiece;
-  if (work.size() < 2 * row * sizeof(uint16_t)) work.resize(2 * row * sizeof(uint16_t));
-  auto* const rows = reinterpret_cast<uint16_t*>(work.data());
-  const auto is_even = [](std::span<const uint16_t> weights) {
-    return std::all_of(weights.begin(), weights.end(), [&](uint16_t weight) { return weight == weights[0]; });
-  };
-  if (is_even(across) && is_even(down)) {
-    HWY_DYNAMIC_DISPATCH(ConvolveEven)(with_margins, across, down, out, rows, rows + row);
-  } else {
-    HWY_DYNAMIC_DISPATCH(Convolve)(with_margins, across, down, out, rows);
-  }
 }
 
 ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
@@ -265,6 +131,9 @@ ConstImageView with_margin(const ConstImageView& in, const Region& region, const
   const int left = window.x - reach_x;
   const int first = std::clamp(-left, 0, wide);  // columns [first, last) lie in the picture
   const int last = std::clamp(width - left, first, wide);
+  const auto copy_pixel = [channels](const uint8_t* pixel, uint8_t* place) {
+    for (int c = 0; c < channels; ++c) place[c] = pixel[c];
+  };
   for (int y = 0; y < high; ++y) {
     const uint8_t* from = in.row(seen(window.y - reach_y + y, height) - region.y);
     uint8_t* to = begin + size_t(y) * stride;
@@ -273,8 +142,7 @@ ConstImageView with_margin(const ConstImageView& in, const Region& region, const
     for (int x = 0; x < wide; ++x) {
       if (x == first) x = last;
       if (x >= wide) break;
-      std::memcpy(to + ptrdiff_t{x} * channels, from + ptrdiff_t{seen(left + x, width) - region.x} * channels,
-                  size_t(channels));
+      copy_pixel(from + ptrdiff_t{seen(left + x, width) - region.x} * channels, to + ptrdiff_t{x} * channels);
     }
   }
   return {begin, wide, high, channels, static_cast<ptrdiff_t>(stride)};

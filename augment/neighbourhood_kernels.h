@@ -19,15 +19,10 @@ enum class Border { kReplicate, kReflect };
 ConstImageView with_margin(const ConstImageView& in, const Region& region, const Region& window, int width,
                            int height, int reach_x, int reach_y, Border border, std::vector<std::byte>& work);
 
-/// Separable convolution of a picture with margins of weights.size() / 2; weights have 16 bits after the point, sum to
-/// less than 2^16 and are taken symmetrically. `work` holds rows between the passes.
-void convolve(const ConstImageView& with_margins, std::span<const uint16_t> across,
-              std::span<const uint16_t> down, const ImageView& out, std::vector<std::byte>& work);
-
-/// out = (sum of weights[dy][dx] in[y + dy - 1][x + dx - 1]) / divisor + offset of a picture with margins of 1, halves rounded
-/// up, clipped.
+/// out = (sum of weights[dy][dx] in[y + dy - 1][x + dx - 1]) / divisor of a picture with margins of 1, halves rounded up,
+/// clipped. Weights are below 2^15, their absolute values sum to less than 2^15.
 void convolve3x3(const ConstImageView& with_margins, const std::array<int, 9>& weights, int divisor,
-                 int offset, const ImageView& out);
+                 const ImageView& out);
 
 /// The mean of a picture with margins at places relative to each output pixel (0, 0 being the margins' first), halves
 /// rounded up; at most 256 of them.

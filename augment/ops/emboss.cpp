@@ -27,7 +27,7 @@ class Emboss : public NeighbourhoodOp {
     for (size_t i = 0; i < weights.size(); ++i)
       weights[i] = static_cast<int>(std::nearbyint((alpha * filter[i] + (i == 4 ? 1 - alpha : 0)) * kOne));
     const ConstImageView wide = surroundings(draw, in, Border::kReflect, scratch);
-    convolve3x3(wide, weights, kOne, 0, out);
+    convolve3x3(wide, weights, kOne, out);
     return {};
   }
 

@@ -24,7 +24,7 @@ class Sharpness : public NeighbourhoodOp {
       scratch.rows.resize(row_bytes * size_t(out.height));
     const ImageView smooth{reinterpret_cast<uint8_t*>(scratch.rows.data()), out.width, out.height,
                            out.channels, static_cast<ptrdiff_t>(row_bytes)};
-    convolve3x3(wide, {1, 1, 1, 1, 5, 1, 1, 1, 1}, 13, 0, smooth);
+    convolve3x3(wide, {1, 1, 1, 1, 5, 1, 1, 1, 1}, 13, smooth);
     blend_images(smooth, middle, draw.values[0], out);
     keep_border(draw, middle, out);
     return {};

@@ -19,11 +19,10 @@ class Unsharp : public NeighbourhoodOp {
   int reach(const OpDraw& draw) const override { return static_cast<int>(std::ceil(3 * draw.values[0])); }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
-    const int far = reach(draw);
-    const ConstImageView wide =
-        blur(draw, gaussian_weights(static_cast<double>(draw.values[0]), far), in, out, scratch);
-    const ConstImageView middle(wide.row(far) + ptrdiff_t{far} * wide.channels, out.width, out.height,
-                                out.channels, wide.stride);
+    blur(draw, gaussian_weights(static_cast<double>(draw.values[0]), reach(draw)), in, out, scratch);
+    const int x = draw.window.x - draw.region.x, y = draw.window.y - draw.region.y;
+    const ConstImageView middle(in.row(y) + ptrdiff_t{x} * in.channels, out.width, out.height, out.channels,
+                                in.stride);
     blend_images(out, middle, 1 + draw.values[1], out);
     return {};
   }
