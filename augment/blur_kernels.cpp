@@ -153,7 +153,7 @@ void convolve(const PicturePart& part, std::span<const uint16_t> weights, const 
   in.channels = part.in.channels;
   in.first = std::clamp(-in.left, 0, in.wide);
   in.last = std::clamp(in.width - in.left, in.first, in.wide);
-  const auto high = static_cast<size_t>(part.window.height + 2 * reach);
+  const auto high = static_cast<size_t>(part.window.height) + 2 * static_cast<size_t>(reach);
   Layout measure(nullptr);
   BlurMemory(in, high, measure);
   if (work.size() < measure.needed()) work.resize(measure.needed());

@@ -80,6 +80,7 @@ std::optional<Root> find_root(const std::string& list, const std::string& images
   names.insert(names.begin(), {stem, split_in_words(stem)});
   const std::vector<fs::path> folders = folders_of_pictures(list, images, names);
   std::vector<std::string> without_slash;
+  without_slash.reserve(paths.size());
   for (const std::string& path : paths)
     without_slash.push_back(path.substr(std::min(path.find_first_not_of('/'), path.size())));
   const FolderWithMost as_given = folder_with_most(folders, paths);
