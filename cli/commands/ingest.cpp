@@ -97,11 +97,13 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option(
       "--label", ingest.label,
       "Name of what holds the class, where it isn't found by itself: a column of a list, a key of a "
-      "shard's .json");
+      "shard's .json, a shard's ending as fine.cls");
   flags.add_option(
       "--field", ingest.fields,
       concat("COLUMN:KIND, once for each column of a list that is more than text. KIND: ",
-             data::column_kinds_text(), ". Labels or numbers of each box: COLUMN:KIND:COLUMN_OF_BOXES"));
+             data::column_kinds_text(),
+             ". Labels or numbers of each box: COLUMN:KIND:COLUMN_OF_BOXES. Of shards: ENDING:mask, as "
+             "seg.png:mask"));
   flags.add_option("--labels", ingest.labels,
                    "File with one class per line, for pictures without class folders: line N is the class of "
                    "the Nth picture by name");

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -25,6 +26,8 @@ class TarSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
     return archive_->read(entry.place, entry.size_bytes);
   }
+  Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
+                                               std::string_view reference) const override;
   Result<Link> where(const SourceEntry& entry) const override {
     return archive_->where(entry.place, entry.size_bytes);
   }
@@ -38,10 +41,22 @@ class TarSource final : public Source {
   std::optional<ArchiveBytes> archive_;
 };
 
+Result<std::vector<std::byte>> TarSource::read_referred(const SourceEntry&,
+                                                        std::string_view reference) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
+  int64_t begin = 0;
+  if (!parse_int(file.path, &begin))
+    return Status(ErrorCode::kInternal, concat("[ingest] no place in an archive: ", printable(reference)));
+  return archive_->read(static_cast<uint64_t>(begin), file.stamp.size_bytes);
+}
+
 Result<SourceListing> TarSource::list_files(const TarContents& tar) const {
   const std::vector<TarMember>& members = tar.index.members;
   const auto any = [&](auto is) { return std::any_of(members.begin(), members.end(), is); };
   if (is_webdataset(tar.index)) return list_webdataset(tar);
+  if (!options_.fields.empty() && options_.alone)
+    return misuse("ingest", "--field does nothing for ", printable(name()),
+                  ", whose files are no samples of WebDataset; leave it out");
   const bool has_pictures = any([](const TarMember& one) { return has_image_name(one.name); });
   if (!has_pictures && any([](const TarMember& one) { return has_tar_name(one.name); }))
     return list_class_archives(tar);
@@ -122,7 +137,7 @@ const SourceRecord tar_source = {"tar",
                                  "class archives",
                                  recognizes_tar,
                                  open_tar,
-                                 "--label --labels",
+                                 "--label --labels --field",
                                  true};
 
 }  // namespace dlpipe::data

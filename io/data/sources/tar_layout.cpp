@@ -85,6 +85,10 @@ SourceEntry entry_of(const TarMember& member, const ArchiveBytes& archive) {
   return entry;
 }
 
+std::string refer_to_member(const TarMember& member, const ArchiveBytes& archive) {
+  return refer_to({member.size_bytes, archive.modified_ns()}, std::to_string(member.begin));
+}
+
 Result<SourceListing> list_class_folders(const TarContents& tar) {
   std::vector<const TarMember*> pictures;
   std::map<std::string, int64_t> others;

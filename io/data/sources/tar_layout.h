@@ -23,9 +23,14 @@ struct TarContents {
 /// An entry that is read at the member's place.
 SourceEntry entry_of(const TarMember& member, const ArchiveBytes& archive);
 
-/// Whether a picture and a .cls, .txt or .json stand there under one key.
+/// The bytes of a member that goes with an entry, as Source::read_referred() takes them.
+std::string refer_to_member(const TarMember& member, const ArchiveBytes& archive);
+
+/// Whether files share a key as those of samples do: a picture and a .cls, .txt or .json, a picture and its mask
+/// (webdataset_samples.h).
 bool is_webdataset(const TarIndex& index);
-/// Samples by key: 0001.jpg with 0001.cls, 0001.json, 0001.txt. The class is that of .cls, or of the JSON's label.
+/// Samples by key: 0001.jpg with 0001.cls, 0001.json, 0001.txt; 0001.image.png with 0001.target.cls, 0001.mask.png. The class
+/// is that of .cls, or of the JSON's label.
 Result<SourceListing> list_webdataset(const TarContents& tar);
 /// CLASS/.../PICTURE, with or without train, val and test above, as a folder of these.
 Result<SourceListing> list_class_folders(const TarContents& tar);
