@@ -1,6 +1,7 @@
 // Pascal VOC: an XML for each picture. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
-// ImageSets/Main, which become splits), VOCdevkit with several years, a folder with annotations/ and images/, or one where
-// each picture has its XML beside it; or train/, valid/ and test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
+// ImageSets/Main, which become splits, or in ImageSets/Segmentation, where there are masks and no lists in Main), VOCdevkit
+// with several years, a folder with annotations/ and images/, or one where each picture has its XML beside it; or train/,
+// valid/ and test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
 // their pictures, as they are: 0 background, 1 to 20 the published classes in the order of their names, 255 not known.
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
+#include "dlpipe/io/data/sources/image_sets.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -108,10 +110,10 @@ class VocSource final : public AnnotatedSource {
   Result<SourceListing> list() override;
 
  private:
+  Result<ImageSets> lists_of(const Set& set, bool has_masks);
   /// The names that a split of `set` has; all of them where there are no lists.
-  using Names = std::vector<std::string>;
-  Result<std::map<std::string, Names>> names_of(const Set& set,
-                                                const std::map<std::string, std::string>& xmls);
+  Result<ImageSets> names_of(const Set& set, const std::map<std::string, std::string>& xmls, bool has_masks);
+  void say_which_lists(SourceListing& listing) const;
   Status add_set(const Set& set);
   Status add_picture(const Set& set, const std::string& name, const std::string& file,
                      AnnotatedPicture picture);
@@ -121,37 +123,36 @@ class VocSource final : public AnnotatedSource {
   std::vector<AnnotatedPicture> found_;
   std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found
   int64_t unlisted_ = 0;                              // annotations that no list names
+  std::set<std::string> lists_used_;                  // Main, Segmentation
+  std::set<std::string> lists_unused_;
 };
 
-Result<std::vector<std::string>> lines_of(const fs::path& file) {
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(file.string()));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(file.string(), stamp));
-  std::vector<std::string> names;
-  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
-    if (!trim(line).empty()) names.emplace_back(trim(line));
-  }
-  return names;
+/// "ImageSets/Main and ImageSets/Segmentation".
+std::string lists_text(const std::set<std::string>& kinds) {
+  std::string text;
+  for (const std::string& kind : kinds) text += concat(text.empty() ? "" : " and ", "ImageSets/", kind);
+  return text;
 }
 
-Result<std::map<std::string, VocSource::Names>> VocSource::names_of(
-    const Set& set, const std::map<std::string, std::string>& xmls) {
-  std::map<std::string, Names> splits;
+/// Main's lists, or Segmentation's where there are masks and no others; says which are not used.
+Result<ImageSets> VocSource::lists_of(const Set& set, bool has_masks) {
+  if (!options_.splits) return ImageSets();
+  DLPIPE_ASSIGN_OR_RETURN(ImageSets main, read_image_sets(set.root, "Main"));
+  DLPIPE_ASSIGN_OR_RETURN(ImageSets of_masks, read_image_sets(set.root, "Segmentation"));
+  const bool takes_main = !main.empty() || !has_masks;
+  if (!main.empty()) lists_used_.insert("Main");
+  if (!of_masks.empty()) (takes_main ? lists_unused_ : lists_used_).insert("Segmentation");
+  return takes_main ? main : of_masks;
+}
+
+Result<ImageSets> VocSource::names_of(const Set& set, const std::map<std::string, std::string>& xmls,
+                                      bool has_masks) {
+  ImageSets splits;
   if (options_.splits && !set.split.empty()) {
     for (const auto& [name, file] : xmls) splits[set.split].push_back(name);
     return splits;
   }
-  const fs::path lists = set.root / "ImageSets" / "Main";
-  std::error_code ignored;
-  const auto take = [&](const char* list, const char* split) -> Status {
-    if (!options_.splits || !fs::is_regular_file(lists / list, ignored)) return {};
-    DLPIPE_ASSIGN_OR_RETURN(splits[split], lines_of(lists / list));
-    return {};
-  };
-  DLPIPE_RETURN_IF_ERROR(take("train.txt", "train"));
-  DLPIPE_RETURN_IF_ERROR(take("val.txt", "val"));
-  DLPIPE_RETURN_IF_ERROR(take("test.txt", "test"));
-  if (!splits.contains("train")) DLPIPE_RETURN_IF_ERROR(take("trainval.txt", "train"));
-  std::erase_if(splits, [](const auto& split) { return split.second.empty(); });
+  DLPIPE_ASSIGN_OR_RETURN(splits, lists_of(set, has_masks));
   if (splits.empty()) {
     for (const auto& [name, file] : xmls) splits[""].push_back(name);
     return splits;
@@ -161,6 +162,22 @@ Result<std::map<std::string, VocSource::Names>> VocSource::names_of(
   unlisted_ +=
       std::count_if(xmls.begin(), xmls.end(), [&](const auto& xml) { return !listed.contains(xml.first); });
   return splits;
+}
+
+void VocSource::say_which_lists(SourceListing& listing) const {
+  const std::string used = lists_text(lists_used_);
+  if (!lists_unused_.empty())
+    listing.warnings.push_back(concat(
+        "[ingest] the lists of ", lists_text(lists_unused_), " are not used; ",
+        used.empty()
+            ? "they are for masks, and SegmentationClass holds none"
+            : concat("the splits are those of ", used,
+                     ", which are for boxes. For the splits of the masks ingest a folder with JPEGImages, "
+                     "SegmentationClass and ImageSets/Segmentation alone (links will do)")));
+  if (unlisted_ > 0)
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(unlisted_),
+                                      " annotations that no list of ", used,
+                                      " names; --no-splits takes all"));
 }
 
 Status VocSource::add_picture(const Set& set, const std::string& name, const std::string& file,
@@ -206,7 +223,7 @@ Status VocSource::add_set(const Set& set) {
   const std::map<std::string, std::string> pictures = files_by_stem(set.root / set.pictures, has_image_name);
   const fs::path mask_folder = set.root / "SegmentationClass";
   const std::map<std::string, std::string> masks = files_by_stem(mask_folder, is_png);
-  DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls));
+  DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls, !masks.empty()));
   for (const auto& [split, names] : splits) {
     folders_.push_back({(set.root / set.pictures).lexically_normal().string(), set.prefix, split,
                         mask_folder.lexically_normal().string()});
@@ -261,15 +278,14 @@ Result<SourceListing> VocSource::list() {
   found_.clear();
   classes_of_.clear();
   unlisted_ = 0;
+  lists_used_.clear();
+  lists_unused_.clear();
   for (const Set& set : sets_in(options_.path)) DLPIPE_RETURN_IF_ERROR(add_set(set));
   SourceListing listing;
   number(listing);
   DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"difficult"}, std::move(found_), listing));
   warn_of_no_class(options_.path, listing);
-  if (unlisted_ > 0)
-    listing.warnings.push_back(
-        concat("[ingest] left aside: ", human_count(unlisted_),
-               " annotations that no list of ImageSets/Main names; --no-splits takes all"));
+  say_which_lists(listing);
   return listing;
 }
 

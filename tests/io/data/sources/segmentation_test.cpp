@@ -91,6 +91,34 @@ TEST_F(SegmentationSource, SplitsLieOutsideOrInside) {
   }
 }
 
+// Pascal VOC without its boxes.
+TEST_F(SegmentationSource, ListsMakeSplits) {
+  write_pairs("JPEGImages", "SegmentationClass");
+  write_text(dir / "JPEGImages/4.jpg", "x");
+  write_text(dir / "ImageSets/Segmentation/train.txt", "1\n3\n9\n");
+  write_text(dir / "ImageSets/Segmentation/val.txt", "2\n");
+  write_text(dir / "ImageSets/Main/train.txt", "2\n");
+  ASSERT_TRUE(is_segmentation());
+  const SourceListing listing = value_or_throw(list({dir.path(), ""}));
+  std::map<std::string, std::string> splits;
+  for (const SourceEntry& entry : listing.entries) {
+    splits[entry.path] = entry.split;
+    EXPECT_EQ(entry.problem.empty(), entry.path != "9.jpg") << entry.problem;
+    if (!entry.problem.empty()) continue;
+    EXPECT_EQ(value_or_throw(source_->read_referred(entry, entry.extra.at(0))).size(), 4u);
+  }
+  EXPECT_EQ(splits, (std::map<std::string, std::string>{
+                        {"1.jpg", "train"}, {"2.jpg", "val"}, {"3.jpg", "train"}, {"9.jpg", "train"}}));
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("its splits: the lists of ImageSets/Segmentation; left aside: 1 picture that none"),
+            std::string::npos)
+      << warnings;
+  EXPECT_EQ(warnings.find("masks without a picture"), std::string::npos) << warnings;
+  const SourceListing whole = value_or_throw(list({.path = dir.path(), .splits = false}));
+  EXPECT_EQ(whole.entries.size(), 4u);
+  for (const SourceEntry& entry : whole.entries) EXPECT_EQ(entry.split, "");
+}
+
 TEST_F(SegmentationSource, Ade20kIsReadAsPublished) {
   for (const char* split : {"training", "validation"})
     write_pairs(std::string("ADE/images/") + split, std::string("ADE/annotations/") + split);

@@ -110,6 +110,35 @@ TEST_F(VocSource, ListsMakeSplitsOfEachYear) {
   EXPECT_EQ(value_or_throw(list({.path = dir.path(), .splits = false})).entries.size(), 6u);
 }
 
+TEST_F(VocSource, ListsOfMasksMakeTheSplitsWhereThereAreNoOthers) {
+  write_set("v");
+  for (const char* name : {"2007_1", "2007_2", "2007_3"})
+    write_text(dir / ("v/SegmentationClass/" + std::string(name) + ".png"), "mask");
+  write_text(dir / "v/ImageSets/Segmentation/train.txt", "2007_1\n");
+  write_text(dir / "v/ImageSets/Segmentation/val.txt", "2007_2\n");
+  write_text(dir / "v/ImageSets/Segmentation/trainval.txt", "2007_1\n2007_2\n");
+  SourceListing listing = value_or_throw(list({dir / "v", ""}));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[0].path + listing.entries[0].split, "2007_1.jpgtrain");
+  EXPECT_EQ(listing.entries[1].path + listing.entries[1].split, "2007_2.jpgval");
+  EXPECT_NE(warnings_of(listing).find("1 annotations that no list of ImageSets/Segmentation names"),
+            std::string::npos)
+      << warnings_of(listing);
+  listing = value_or_throw(list({.path = dir / "v", .splits = false}));
+  EXPECT_EQ(listing.entries.size(), 3u);
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.split, "");
+
+  write_text(dir / "v/ImageSets/Main/val.txt", "2007_1\n");
+  listing = value_or_throw(list({dir / "v", ""}));
+  ASSERT_EQ(listing.entries.size(), 1u) << "Main's are for all pictures with boxes";
+  EXPECT_EQ(listing.entries[0].split, "val");
+  EXPECT_NE(
+      warnings_of(listing).find("the lists of ImageSets/Segmentation are not used; the splits are those "
+                                "of ImageSets/Main"),
+      std::string::npos)
+      << warnings_of(listing);
+}
+
 TEST_F(VocSource, PicturesMayLieBesideTheirXml) {
   write_text(dir / "a.png", "x");
   write_text(dir / "a.xml", xml("elsewhere.jpg", object("cat", box("1", "1", "2", "2"))));
