@@ -140,13 +140,21 @@ Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   if (std::none_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit) ||
       !std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit_or_lost))
     return {};
-  for (const SourceEntry& entry : listing.entries) {
-    if (!std::all_of(entry.extra.begin(), entry.extra.end(), is_bit)) return {};
+  std::optional<size_t> not_one;  // the first that isn't of one class alone
+  for (size_t i = 0; i < listing.entries.size(); ++i) {
+    const std::vector<std::string>& extra = listing.entries[i].extra;
+    if (!std::all_of(extra.begin(), extra.end(), is_bit)) return {};
+    const auto ones = std::count(extra.begin(), extra.end(), "1") + (class_of_entry_[i] == "1" ? 1 : 0);
+    if (!not_one && ones != 1) not_one = i;
   }
-  return wrong(
-      1,
-      "the columns hold nothing but 0 and 1, as if each were a class; write the class's name in one column "
-      "'label'");
+  constexpr std::string_view kWhat = "the columns hold nothing but 0 and 1, as if each were a class";
+  if (not_one)
+    return wrong(
+        line_of_entry_[*not_one],
+        concat(kWhat,
+               ", and this line is not of exactly one. Several classes for a picture: write their names "
+               "in one column, as cat|bird, and give --field COLUMN:labels"));
+  return wrong(1, concat(kWhat, "; write the class's name in one column 'label'"));
 }
 
 // The paths alone are of no use to whoever trains.

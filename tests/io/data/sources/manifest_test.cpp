@@ -248,6 +248,14 @@ TEST_F(ManifestSource, WhatIsNoClassIsRefusedByName) {
   EXPECT_TRUE(list("3.png,1.5T\np/1.jpg,2.0T\n").ok()) << "names may hold numbers";
   EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("as if each were a class"),
             std::string::npos);
+  EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("in one column 'label'"),
+            std::string::npos);
+  for (const char* row : {"1,1", "0,0"}) {
+    const std::string several = message(concat("path,cat,dog\n3.png,1,0\np/1.jpg,", row, "\n"));
+    for (const char* part : {"line 3", "as cat|bird, and give --field COLUMN:labels"})
+      EXPECT_NE(several.find(part), std::string::npos) << several;
+    EXPECT_EQ(several.find("the class's name in one column"), std::string::npos) << several;
+  }
   EXPECT_TRUE(list("path,label,blurred\n3.png,1,0\np/1.jpg,0,1\n").ok()) << "the label is named";
 }
 
