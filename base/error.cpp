@@ -90,9 +90,12 @@ Status status_from_errno(std::string_view area, std::string_view what, int error
       break;
     case EACCES:
     case EPERM:
-    case EROFS:
       code = ErrorCode::kPermission;
       advice = "; check the owner and mode";
+      break;
+    case EROFS:
+      code = ErrorCode::kPermission;
+      advice = "; choose another directory";
       break;
     case ENOENT:
     case ENOTDIR:

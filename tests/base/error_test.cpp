@@ -53,6 +53,9 @@ TEST(Status, NamesSystemErrors) {
   const Status status = status_from_errno("ingest", "open /no", ENOENT);
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
   EXPECT_EQ(status.message(), "[ingest] open /no: No such file or directory");
+  const Status read_only = status_from_errno("ingest", "create /mnt/a", EROFS);
+  EXPECT_EQ(read_only.code(), ErrorCode::kPermission);
+  EXPECT_EQ(read_only.message(), "[ingest] create /mnt/a: Read-only file system; choose another directory");
 }
 
 TEST(Status, ContextGoesInFront) {
