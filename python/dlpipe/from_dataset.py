@@ -322,7 +322,7 @@ def from_dataset(
 
     Killed or stopped and called again, it goes on where it was. Image columns of Hugging Face's datasets, undecoded
     WebDataset samples and torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures are
-    stored as raw pixels, or with store="jpeg" as JPEGs. WebDataset's shards are also read by
+    stored as raw pixels (a PIL.Image turned as its EXIF orientation says), or with store="jpeg" as JPEGs. WebDataset's shards are also read by
     dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
 
     Columns of Hugging Face's datasets become fields: a ClassLabel "label", a list of them "labels", numbers and lists of

@@ -11,7 +11,8 @@ from dlpipe.errors import MisuseError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    #: Bytes of a JPEG or PNG, or pixels: a uint8 array, a PIL.Image, a torch.Tensor.
+    #: Bytes of a JPEG or PNG, or pixels: a uint8 array, a PIL.Image, a torch.Tensor. Files and PIL.Images are turned as their
+    #: EXIF orientation says.
     Picture: TypeAlias = Union[bytes, bytearray, memoryview, npt.NDArray[Any], Any]
 
 
@@ -33,9 +34,20 @@ def _pixels(array, what):
     return np.ascontiguousarray(array)
 
 
+def _upright(image):
+    """As it is seen: a file's pixels are turned as its EXIF orientation says, and so are those of an opened picture."""
+    orientation = 0x0112
+    if image.getexif().get(orientation, 1) == 1:
+        return image
+    from PIL import ImageOps
+
+    return ImageOps.exif_transpose(image)
+
+
 def _of_pillow(image):
     import numpy as np
 
+    image = _upright(image)
     if image.mode not in ("L", "RGB"):
         if image.mode[0] in "IF":
             _refuse(f"the image is a PIL.Image of mode {image.mode}, more than 8 bits; convert it to 'L' or 'RGB'")
@@ -48,7 +60,7 @@ def _of_pillow(image):
 
 
 def picture(value):
-    """A picture in one of its forms as a file's bytes or as pixels uint8 [height, width, channels]."""
+    """A picture in one of its forms as a file's bytes or as pixels uint8 [height, width, channels], turned as it is seen."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     pillow = sys.modules.get("PIL.Image")

@@ -139,7 +139,8 @@ class Predictor:
 
     A picture is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
     tensor [channels, height, width], of any size: it is cut and normalised as the checkpoint says, by the code that does it
-    for `dlpipe eval` and `dlpipe predict`, so that the probabilities are theirs. Any thread may call it; one works at a time.
+    for `dlpipe eval` and `dlpipe predict`, so that the probabilities are theirs. A file and a PIL.Image are turned as their
+    EXIF orientation says. Any thread may call it; one works at a time.
 
     Args:
         ckpt: a run (its best checkpoint), a checkpoint, or a safetensors file.

@@ -37,7 +37,8 @@ class Writer:
 
     - "image": bytes of a JPEG or PNG file, which stay as they are (or become coefficients, as by ingest; export gives the
       same bytes back); or pixels, stored raw (store="jpeg": as a JPEG of `quality`): numpy uint8 [height, width] or
-      [height, width, 1 or 3], a PIL.Image, a torch uint8 tensor [channels, height, width]
+      [height, width, 1 or 3], a PIL.Image (turned as its EXIF orientation says), a torch uint8 tensor
+      [channels, height, width]
     - "label": an int, the class' name, or None. "labels": a list of these, of any length; classes are shared by all fields
     - "boxes": any number of [x_min, y_min, x_max, y_max], "boxes-xywh" of [x_min, y_min, width, height] (stored as "boxes"),
       in pixels of the picture as seen

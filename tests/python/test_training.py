@@ -1,5 +1,6 @@
 """dlpipe.train, evaluate, predict and Predictor."""
 
+import io
 import json
 import logging
 import pathlib
@@ -12,6 +13,7 @@ import dlpipe
 import numpy as np
 import pytest
 from conftest import run_program
+from test_writer import turned_file
 
 OPTIONS = {"model": "lenet", "augment": "rrc(24) hflip", "epochs": 2, "batch": 32, "lr": 0.05, "seed": 3}
 
@@ -144,6 +146,13 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     assert np.array_equal(predictor(np.asarray(picture)), ones[0])
     np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
+
+
+def test_a_predictor_turns_pillow_pictures_as_files(run):
+    image = pytest.importorskip("PIL.Image")
+    predictor = dlpipe.Predictor(run)
+    file = turned_file(image, 6)
+    assert np.array_equal(predictor(image.open(io.BytesIO(file))), predictor(file))
 
 
 def test_ctrl_c_ends_a_predictor_between_batches(pictures, run):

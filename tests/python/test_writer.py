@@ -58,6 +58,33 @@ def test_pixels_stay_as_they_are(tmp_path):
     assert samples.file(6) == file.getvalue()
 
 
+def turned_file(image, orientation, mode="RGB"):
+    """A PNG whose EXIF orientation says how its pixels are turned."""
+    exif = image.Exif()
+    exif[0x0112] = orientation
+    file = io.BytesIO()
+    image.fromarray(pixels_of(orientation, channels=len(mode))).save(file, "png", exif=exif.tobytes())
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_pillow_pictures_are_turned_as_their_files_are(tmp_path, mode):
+    image = pytest.importorskip("PIL.Image")
+    files = [turned_file(image, orientation, mode) for orientation in range(1, 9)]
+    with dlpipe.Writer(tmp_path / "d") as writer:
+        for file in files:
+            writer.write(image=file, label=0)
+            writer.write(image=image.open(io.BytesIO(file)), label=0)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    for orientation in range(1, 9):
+        of_file, of_pillow = samples[2 * orientation - 2].image, samples[2 * orientation - 1].image
+        assert of_file.shape == ((20, 30, 3) if orientation < 5 else (30, 20, 3))
+        assert np.array_equal(of_pillow, of_file), orientation
+    dlpipe.from_dataset([(image.open(io.BytesIO(file)), 0) for file in files], tmp_path / "from")
+    for number, sample in enumerate(dlpipe.Dataset(tmp_path / "from")):
+        assert np.array_equal(sample.image, samples[2 * number].image), number + 1
+
+
 def test_torch_tensors_are_channels_first(tmp_path):
     torch = pytest.importorskip("torch")
     with dlpipe.Writer(tmp_path / "d") as writer:
