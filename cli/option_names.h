@@ -1,5 +1,4 @@
-// One option has one name in every command. This table holds what else people type for it: other names that
-// are accepted, and words of other programs that are answered with the option that is meant. Pure functions.
+// What else people type for an option (the table of run/config/other_names.h), in terms of a command. Pure functions.
 #pragma once
 
 #include <string>

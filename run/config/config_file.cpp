@@ -7,6 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
+#include "dlpipe/run/config/other_names.h"
 
 namespace dlpipe::run {
 
@@ -153,8 +154,6 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
   DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
   try {
     const toml::table table = toml::parse(toml_text);
-    std::vector<std::string> names;
-    for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
     for (const auto& [key, node] : table) {
       const std::string where = at_line(file, node.source());
       if (const toml::table* record = node.as_table(); record != nullptr && key.str() == "record") {
@@ -164,7 +163,7 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       const ConfigOption* option = find_config_option(key.str());
       if (option == nullptr) {
         return misuse("config", "there is no option '", key.str(), "' (", where, ")",
-                      suggestion(key.str(), names));
+                      config_suggestion(key.str()));
       }
       DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
       const Status status = set_option(*option, text, config);

@@ -8,14 +8,13 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/config/config_choices.h"
+#include "dlpipe/run/config/other_names.h"
 
 namespace dlpipe::run {
 
 static const ConfigOption& option_called(const std::string& name) {
   if (const ConfigOption* option = find_config_option(name)) return *option;
-  std::vector<std::string> names;
-  for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
-  refuse("train", "there is no option --", name, suggestion(name, names));
+  refuse("train", "there is no option --", name, config_suggestion(name));
 }
 
 /// A path of a config file is relative to the current folder, as one on the command line is and as most programs that train have

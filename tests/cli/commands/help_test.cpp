@@ -68,7 +68,7 @@ TEST(Help, AShortNameStandsBesideTheLongOne) {
             std::string::npos);
 }
 
-// Shells complete names as they are declared; other names of an option are lines of cli/option_names.cpp.
+// Shells complete names as they are declared; other names of an option are lines of run/config/other_names.cpp.
 TEST(Help, EveryOptionIsDeclaredByOneName) {
   const std::string script = text_of({"completion", "bash"});
   EXPECT_NE(script.find("--out"), std::string::npos);

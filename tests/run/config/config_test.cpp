@@ -1,4 +1,5 @@
 #include "dlpipe/run/config/config.h"
+#include "dlpipe/run/config/given_options.h"
 
 #include <gtest/gtest.h>
 
@@ -139,6 +140,22 @@ TEST(Config, AFileChangesOnlyWhatItNames) {
   EXPECT_EQ(config.freeze, std::vector<std::string>{"a"});
 }
 
+// As dlpipe.train hands on its keyword arguments.
+TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
+  const auto message = [](const char* name) {
+    try {
+      read_options("", {{name, "3"}}, [](const std::string&) {});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(message("batch-size"), "[train] there is no option --batch-size; it is called 'batch'");
+  EXPECT_EQ(message("num-workers"), "[train] there is no option --num-workers; did you mean 'threads'?");
+  EXPECT_EQ(message("modle"), "[train] there is no option --modle; did you mean 'model'?");
+  EXPECT_EQ(message("batch"), "taken");
+}
+
 TEST(Config, MessagesNameOptionPlaceAndRemedy) {
   struct Case {
     const char* toml;
@@ -146,6 +163,13 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
   };
   const std::vector<Case> cases = {
       {"bacth = 3", "there is no option 'bacth' (c.toml line 1); did you mean 'batch'?"},
+      {"batch-size = 3", "there is no option 'batch-size' (c.toml line 1); it is called 'batch'"},
+      {"learning_rate = 3", "; it is called 'lr'"},
+      {"weight_decay = 3", "; it is called 'weight-decay'"},
+      {"num_workers = 3", "; did you mean 'threads'?"},
+      {"augmentation = \"hflip\"", "; did you mean 'augment'?"},
+      {"dataset = \"d\"", "; did you mean 'data'?"},
+      {"gpu = true", "; did you mean 'device' with 'cuda'?"},
       {"\nbatch = \"3\"", "'batch' in c.toml line 2 must be a number"},
       {"batch = 2.5", "--batch is '2.5'; expected a whole number (c.toml line 1)"},
       {"batch = 0", "--batch is '0'; expected at least 1"},
