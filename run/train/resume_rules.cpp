@@ -38,6 +38,13 @@ bool exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
+/// Empty paths are for others to judge: without --val a split of the data is taken.
+Status check_is_there(std::string_view option, const std::string& path, std::string_view what) {
+  if (path.empty() || is_pattern(path) || exists(path)) return {};
+  return {ErrorCode::kNotFound, concat("[train] the run's ", what, " ", path, " is not there; say with --",
+                                       option, " where it is now")};
+}
+
 /// "runs/a/" as "runs/a".
 std::string without_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -86,11 +93,8 @@ Status change_for_resume(const std::string& directory,
       config.*path.path = absolute(text);
     }
   }
-  if (!exists(config.data) && !is_pattern(config.data)) {
-    return {ErrorCode::kNotFound, concat("[train] the run's dataset ", config.data,
-                                         " is not there; say with --data where it is now")};
-  }
-  return {};
+  DLPIPE_RETURN_IF_ERROR(check_is_there("data", config.data, "dataset"));
+  return check_is_there("val", config.val, "validation set");
 }
 
 Status check_dataset(const std::string& name, const std::string& path, const std::string& id,

@@ -186,6 +186,27 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
   EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
 }
 
+TEST(Train, AValidationSetThatMovedWithItsDataIsAskedFor) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.split, folder / "data", fs::copy_options::recursive);
+  const Outcome first = run_dlpipe(
+      train_arguments(folder / "run", {"--data", folder / "data/train", "--val", folder / "data/val",
+                                       "--schedule", "constant", "--epochs", "1"}));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  fs::rename(folder / "data", folder / "moved");
+  std::vector<std::string> command = {"train", "--resume", folder / "run",        "--epochs",
+                                      "2",     "--data",   folder / "moved/train"};
+  const Outcome gone = run_dlpipe(command);
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("the run's validation set " +
+                          folder / "data/val is not there; say with --val where it is now"),
+            std::string::npos)
+      << gone.err;
+  command.insert(command.end(), {"--val", folder / "moved/val"});
+  const Outcome moved = run_dlpipe(command);
+  EXPECT_EQ(moved.exit_code, 0) << moved.err;
+}
+
 TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe(train_arguments(folder / "run")).exit_code, 0);
