@@ -86,7 +86,7 @@ Status status_from_errno(std::string_view area, std::string_view what, int error
     case ENOSPC:
     case EDQUOT:
       code = ErrorCode::kNoSpace;
-      advice = "; free space or choose another directory";
+      advice = "; free space there";
       break;
     case EACCES:
     case EPERM:

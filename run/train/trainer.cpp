@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -85,27 +86,29 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   window_ = begin_window();
   parts_.model->train();
   ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
-  if (state_.step > 0) {  // a signal may have come in the middle of it
-    ledger_.begin_part();
-    validate_if_due(false);
-    ledger_.end_part();
+  try {
+    if (state_.step > 0) {  // a signal may have come in the middle of it
+      ledger_.begin_part();
+      validate_if_due(false);
+      ledger_.end_part();
+    }
+    run_steps();
+    finish();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kNonfinite)
+      throw Error(Status(error.code(), concat(error.what(), nonfinite_advice(), last_checkpoint_advice())));
+    if (error.code() == ErrorCode::kNoSpace)
+      throw Error(Status(error.code(), concat(error.what(), last_checkpoint_advice(), resume_advice())));
+    throw;
   }
-  run_steps();
-  finish();
   return outcome_;
 }
 
 void Trainer::run_steps() {
-  try {
-    while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
-    ledger_.begin_part();
-    take_outcomes(true);
-    ledger_.end_part();
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kNonfinite)
-      throw Error(Status(error.code(), error.what() + nonfinite_advice()));
-    throw;
-  }
+  while (state_.step < settings_.schedule.total_steps && !ended_ && !stop_requested()) one_step();
+  ledger_.begin_part();
+  take_outcomes(true);
+  ledger_.end_part();
 }
 
 // What comes after the last step is in the ledger like all else.
@@ -156,10 +159,19 @@ std::string Trainer::nonfinite_advice() const {
   std::string advice = settings_.step.skip_nonfinite ? "; try a lower --lr or --clip 1"
                                                      : "; try a lower --lr, --clip 1, or --on-nonfinite skip";
   if (step_->scaler() != nullptr) advice = "; f16 ends at 65504: try --dtype bf16" + advice;
-  if (parts_.directory == nullptr) return advice;
+  return advice;
+}
+
+std::string Trainer::last_checkpoint_advice() const {
+  if (parts_.directory == nullptr) return "";
   const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
-  return advice +
-         (saved.empty() ? "; no checkpoint was saved yet" : "; the last good checkpoint is " + saved.front());
+  return saved.empty() ? "; no checkpoint was saved yet"
+                       : concat("; the last good checkpoint is ", saved.front());
+}
+
+std::string Trainer::resume_advice() const {
+  if (parts_.directory == nullptr || list_checkpoints(parts_.directory->checkpoints()).empty()) return "";
+  return concat("; go on from it with: `dlpipe train --resume ", shell_word(parts_.directory->path()), "`");
 }
 
 void Trainer::one_step() {

@@ -109,6 +109,8 @@ class Trainer {
   void run_steps();
   void finish();
   std::string nonfinite_advice() const;
+  std::string last_checkpoint_advice() const;
+  std::string resume_advice() const;
   /// With shares: what each process has of them.
   void note_shares();
   std::vector<int64_t> of_all_processes(int64_t mine, const char* what) const;

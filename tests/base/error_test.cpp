@@ -48,7 +48,9 @@ TEST(Status, TurnsIntoTheOneExceptionAndBack) {
 }
 
 TEST(Status, NamesSystemErrors) {
-  EXPECT_EQ(status_from_errno("x", "write a", ENOSPC).code(), ErrorCode::kNoSpace);
+  const Status full = status_from_errno("x", "write a", ENOSPC);
+  EXPECT_EQ(full.code(), ErrorCode::kNoSpace);
+  EXPECT_EQ(full.message(), "[x] write a: No space left on device; free space there");
   EXPECT_EQ(status_from_errno("x", "open a", EACCES).code(), ErrorCode::kPermission);
   const Status status = status_from_errno("ingest", "open /no", ENOENT);
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);

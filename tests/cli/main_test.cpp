@@ -93,23 +93,6 @@ TEST(Program, SeedsBelowZeroAreMisuse) {
   }
 }
 
-/// Has the programs that are started in its scope live under a limit of the system's (setrlimit).
-class Limited {
- public:
-  Limited(int resource, rlim_t most) : resource_(resource) {
-    ::getrlimit(resource_, &former_);
-    const rlimit limit = {most, former_.rlim_max};
-    ::setrlimit(resource_, &limit);
-  }
-  ~Limited() { ::setrlimit(resource_, &former_); }
-  Limited(const Limited&) = delete;
-  Limited& operator=(const Limited&) = delete;
-
- private:
-  int resource_;
-  rlimit former_{};
-};
-
 TEST(Program, AFileThatGrowsPastItsLimitIsAnErrorAndNoSignal) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "pictures", "--per-class", "20"}).exit_code, 0);

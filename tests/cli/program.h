@@ -1,6 +1,8 @@
 // Runs the program as a user does and keeps what it printed. The path comes from the build (DLPIPE_PROGRAM).
 #pragma once
 
+#include <sys/resource.h>
+
 #include <string>
 #include <vector>
 
@@ -84,6 +86,23 @@ class ScratchDirectory {
 
  private:
   std::string path_;
+};
+
+/// Has the programs that are started in its scope live under a limit of the system's (setrlimit).
+class Limited {
+ public:
+  Limited(int resource, rlim_t most) : resource_(resource) {
+    ::getrlimit(resource_, &former_);
+    const rlimit limit = {most, former_.rlim_max};
+    ::setrlimit(resource_, &limit);
+  }
+  ~Limited() { ::setrlimit(resource_, &former_); }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  int resource_;
+  rlimit former_{};
 };
 
 }  // namespace dlpipe::test

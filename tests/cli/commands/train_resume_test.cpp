@@ -72,6 +72,27 @@ TEST(Train, ControlCSavesAndExitsThree) {
   EXPECT_FALSE((*receipt)["finished"].as_bool(true));
 }
 
+// A limit on file sizes stands in for a full disk.
+TEST(Train, AFullDiskNamesTheLastCheckpointAndTheCommandThatGoesOn) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_dlpipe(train_arguments(run, {"--epochs", "1", "--schedule", "constant"})).exit_code, 0);
+  Outcome outcome;
+  {
+    const Limited files(RLIMIT_FSIZE, 100'000);
+    outcome = run_dlpipe({"train", "--resume", run, "--epochs", "2"});
+  }
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.signal;
+  EXPECT_NE(outcome.err.find(".partial/"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("; the last good checkpoint is " + run +
+                             "/checkpoints/step-000000020; go on from it "
+                             "with: `dlpipe train --resume " +
+                             run + "`"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(run_dlpipe({"train", "--resume", run, "--epochs", "2"}).exit_code, 0);
+}
+
 // As when an ssh connection drops: the terminal hangs up, and nothing can be written to it any more.
 TEST(Train, ATerminalThatClosesSavesTheRun) {
   ScratchDirectory folder;
