@@ -90,6 +90,13 @@ class Doctor {
 
   void look_at_data() {
     if (wait_share_ < kNegligibleWait) return;
+    if (ledger_["limit"].as_string() == "cores") {
+      findings_.push_back(
+          {"the pipeline alone could give several times what it gave: its threads didn't get the CPU",
+           "look for other programs (top) and a limit on cores (nproc), or give the run more cores",
+           wait_share_});
+      return;
+    }
     if (!has_device_ && ledger_["limit"].as_string() == "model") {
       findings_.push_back(
           {"the pipeline alone could give several times what training took: the two share the cores",

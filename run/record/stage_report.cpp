@@ -57,13 +57,23 @@ void advise(const SourceStats& stats, double data_wait_share, StageReport& repor
   }
   const std::string waited = concat("training waited for data ", percent(data_wait_share), " of the time");
   // A pipeline that could give several times what training takes is not what limits it, whoever waits for
-  // whom: the wait comes from sharing the cores.
+  // whom: the wait comes from sharing the cores. A training that waits most of the time hardly uses them, so a
+  // faster model would not free them.
   constexpr double kPlenty = 3;
+  constexpr double kMost = 0.5;
   const double possible = pipeline_rate(stats);
-  if (data_wait_share < kNegligibleWait || possible > kPlenty * report.samples_per_s) {
+  const bool has_plenty = possible > kPlenty * report.samples_per_s;
+  const std::string alone = concat(waited, ", and the pipeline alone could give ", rate(possible));
+  if (has_plenty && data_wait_share > kMost) {
+    report.limit = "cores";
+    report.advice = concat("Give the pipeline's threads more of the CPU: ", alone, ", where it gave ",
+                           rate(report.samples_per_s),
+                           "; other programs, a limit on cores or training's own threads had the CPU.");
+    return;
+  }
+  if (has_plenty || data_wait_share < kNegligibleWait) {
     report.limit = "model";
-    report.advice = concat("Speed up the model: ", waited, ", and the pipeline alone could give ",
-                           rate(possible), ", most of its work in the ", slowest->name, ".");
+    report.advice = concat("Speed up the model: ", alone, ", most of its work in the ", slowest->name, ".");
     return;
   }
   report.advice = concat("Speed up the ", report.limit, ": ", waited, ", and this stage limits it.");

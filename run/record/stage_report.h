@@ -29,7 +29,9 @@ struct StageRow {
 struct StageReport {
   std::vector<StageRow> rows;
   double samples_per_s = 0;
-  std::string limit;   // what to speed up: a stage's name, or "model"; empty where nothing was measured
+  /// What to speed up: a stage's name, "model", or "cores" where the pipeline's threads didn't get the CPU; empty where nothing was
+  /// measured.
+  std::string limit;
   std::string advice;  // one sentence
   /// Of a run of several processes: this one's communication thread, which has a row, too.
   struct Communication {

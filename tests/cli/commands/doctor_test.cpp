@@ -52,6 +52,16 @@ TEST(Doctor, AWaitForSharedCoresIsNoFaultOfThePipeline) {
   EXPECT_EQ(found.findings[0].advice.find("coefficients"), std::string::npos);
 }
 
+TEST(Doctor, APipelineWithoutTheCpuIsNoFaultOfTheModel) {
+  Json starved = ledger(0.92, 0, 0, "decoder");
+  starved.set("limit", "cores");
+  const auto found = *run::diagnose(starved, {}, {.dataset_layout = "jpeg"});
+  ASSERT_FALSE(found.findings.empty());
+  EXPECT_NE(found.findings[0].what.find("its threads didn't get the CPU"), std::string::npos)
+      << found.findings[0].what;
+  EXPECT_EQ(found.findings[0].advice.find("model"), std::string::npos) << found.findings[0].advice;
+}
+
 TEST(Doctor, ALimitOfTheModelIsSaidAsSuch) {
   const auto found = *run::diagnose(ledger(0.01, 0, 0, "decoder"), {}, {.has_bf16 = true});
   EXPECT_NE(found.verdict.find("the model is the limit"), std::string::npos);

@@ -50,6 +50,18 @@ TEST(StageReport, APipelineWithPlentyToSpareIsNotWhatLimits) {
       << report_stages(stats, 0.2).advice;
 }
 
+TEST(StageReport, APipelineThatIsKeptFromTheCoresIsNotHelpedByAFasterModel) {
+  SourceStats stats = two_stages();
+  for (StageStats& stage : stats.stages) stage.busy_ns /= 100;
+  const StageReport report = report_stages(stats, 0.92);
+  EXPECT_EQ(report.limit, "cores");
+  EXPECT_EQ(
+      report.advice,
+      "Give the pipeline's threads more of the CPU: training waited for data 92.0 % of the time, and the "
+      "pipeline alone could give 11,111 samples/s, where it gave 100 samples/s; other programs, a limit on "
+      "cores or training's own threads had the CPU.");
+}
+
 TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
   const StageReport report = report_stages(SourceStats{}, 0);
   EXPECT_EQ(report.samples_per_s, 0);
