@@ -118,6 +118,22 @@ void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
   }
 }
 
+// Each class is rounded to whole samples: many small ones make splits of another size than was asked for.
+void warn_of_shares(const IngestOptions& options, FrozenList& list) {
+  constexpr double kMuch = 1.0 / 3;  // of the share
+  size_t total = 0;
+  for (const FrozenSplit& split : list.splits) total += split.entries.size();
+  for (size_t s = 0; s < options.split.size(); ++s) {
+    const auto found = std::ranges::find(list.splits, kDrawnSplits[s], &FrozenSplit::name);
+    if (found == list.splits.end()) continue;
+    const double share = static_cast<double>(found->entries.size()) / static_cast<double>(total);
+    if (std::abs(share / options.split[s] - 1) <= kMuch) continue;
+    list.warnings.push_back(concat(
+        "[ingest] ", found->name, " has ", fixed(100 * share, 1), " % of the samples, and --split asked for ",
+        fixed(100 * options.split[s], 1), " %: each class is divided by itself, and to whole samples"));
+  }
+}
+
 // The splits that --limit left without a file.
 void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) {
   for (const std::string& name : before) {
@@ -292,6 +308,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   list.splits = make_splits(listing);
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
+  warn_of_shares(options, list);
   if (options.store != Store::kLink) warn_of_no_validation(options, list);
   if (options.store == Store::kLink)
     DLPIPE_RETURN_IF_ERROR(check_can_be_linked(options, source, list.splits));

@@ -80,13 +80,47 @@ TEST(DrawSamples, WhatIsASequenceIsCutInItsOrder) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(drawn[i], i < 8 ? 0u : 1u) << i;
 }
 
+static std::string refusal(int64_t classes, int per_class, const std::vector<double>& split) {
+  const Samples samples(classes, per_class);
+  SampleDraw draw = samples.draw();
+  draw.split = split;
+  return draw_samples(draw).status().message();
+}
+
+// What the message says holds: the parts that it names do, and so do classes as large as it says.
+TEST(DrawSamples, ARefusedSplitSaysWhatWouldDo) {
+  EXPECT_EQ(
+      refusal(10, 4, {0.9, 0.1}),
+      "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none of "
+      "the 4 that "
+      "the largest has (of 6 it would get one); give --split 0.75,0.25, add some, or leave out --split");
+  EXPECT_EQ(refusal(10, 4, {0.75, 0.25}), "");
+  EXPECT_EQ(refusal(10, 6, {0.9, 0.1}), "");
+  EXPECT_EQ(refusal(10, 1, {0.9, 0.1}),
+            "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none "
+            "of the 1 that "
+            "the largest has (of 6 it would get one); add some or leave out --split");
+  // Sums of fractions are rounded: a part in the middle gets one of 5 samples, and none of 6.
+  const std::string middle = refusal(10, 6, {0.8, 0.1, 0.1});
+  EXPECT_NE(middle.find("(of 8 it would get one); give --split 0.67,0.17,0.16,"), std::string::npos)
+      << middle;
+  EXPECT_EQ(refusal(10, 6, {0.67, 0.17, 0.16}), "");
+  EXPECT_EQ(refusal(10, 8, {0.8, 0.1, 0.1}), "");
+  EXPECT_EQ(refusal(10, 2, {0.999999, 0.000001}).find("it would get one"), std::string::npos);
+  EXPECT_EQ(refusal(1, 2, {0.9, 0.1}),
+            "[ingest] too few samples for --split: 'val' would get none; add some or leave out --split");
+}
+
 TEST(DrawSamples, ASplitWithoutASampleIsRefused) {
   const Samples samples(2, 2);
   SampleDraw draw = samples.draw();
   draw.split = {0.9, 0.1};
   const Status status = draw_samples(draw).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  EXPECT_NE(status.message().find("'val' would get none"), std::string::npos) << status.message();
+  EXPECT_EQ(status.message(),
+            "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none "
+            "of the 2 that "
+            "the largest has (of 6 it would get one); give --split 0.5,0.5, add some, or leave out --split");
   EXPECT_FALSE(check_limit(0).ok());
   EXPECT_FALSE(check_limit(-2).ok());
   EXPECT_TRUE(check_limit(-1).ok());

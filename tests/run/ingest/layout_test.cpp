@@ -196,5 +196,21 @@ TEST(SplitOption, NamesClassesThatAreTooRareForEverySplit) {
       << all_warnings(report);
 }
 
+TEST(SplitOption, SaysWhereSmallClassesMakeOtherShares) {
+  TempDir dir;
+  write_pictures(dir / "src", 60, 10, 9);
+  IngestOptions options = options_for(dir / "src", dir / "small");
+  options.split = {0.9, 0.1};
+  EXPECT_NE(
+      all_warnings(value_or_throw(ingest(options)))
+          .find(
+              "val has 16.7 % of the samples, and --split asked for 10.0 %: each class is divided by itself"),
+      std::string::npos);
+  write_pictures(dir / "large", 100, 10, 9);
+  IngestOptions fair = options_for(dir / "large", dir / "fair");
+  fair.split = options.split;
+  EXPECT_EQ(all_warnings(value_or_throw(ingest(fair))), "");
+}
+
 }  // namespace
 }  // namespace dlpipe::ingest
