@@ -58,6 +58,7 @@ std::string parts_that_would_do(const std::vector<double>& split, size_t samples
   constexpr double kHundred = 100;
   if (samples < split.size()) return "";
   std::vector<double> counts;
+  counts.reserve(split.size());
   for (const double fraction : split)
     counts.push_back(std::max(1.0, std::round(fraction * static_cast<double>(samples))));
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
