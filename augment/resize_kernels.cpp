@@ -30,22 +30,26 @@ HWY_INLINE uint32_t PairProducts(uint32_t weights, uint32_t first, uint32_t seco
   return first * weight(weights & 0xffff) + second * weight(weights >> 16);
 }
 
+/// Without vectors: all rows of what has none, else those that are shorter than a vector.
+void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
+                      uint8_t* out) {
+  for (size_t i = 0; i < size; ++i) {
+    uint32_t sum = kWeightHalf;
+    for (int p = 0; p < pairs; ++p) {
+      sum += PairProducts(weights[p].low, rows[2 * p][i], rows[2 * p + 1][i]);
+      sum += PairProducts(weights[p].high, rows[2 * p][i], rows[2 * p + 1][i]) << kLowBits;
+    }
+    out[i] = ClippedPixel(sum);
+  }
+}
+
 #if HWY_TARGET == HWY_SCALAR
 
 // The same without vectors: what a CPU below SSSE3 runs, and what the tests compare the vectors with.
 
 void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, bool, size_t size,
                  uint8_t* out) {
-  for (size_t i = 0; i < size; ++i) {
-    uint32_t sum = kWeightHalf;
-    for (int p = 0; p < pairs; ++p) {
-      const uint32_t first = rows[2 * p][i];
-      const uint32_t second = rows[2 * p + 1][i];
-      sum += PairProducts(weights[p].low, first, second);
-      sum += PairProducts(weights[p].high, first, second) << kLowBits;
-    }
-    out[i] = ClippedPixel(sum);
-  }
+  VerticalFewBytes(rows, weights, pairs, size, out);
 }
 
 void Horizontal(const uint8_t* const* rows, int channels, const HorizontalTable& table, uint8_t* const* out) {
@@ -146,19 +150,6 @@ HWY_INLINE V8 BlockTable(const uint8_t (&table)[16]) {
 }
 
 constexpr uint8_t kNone = 0x80;  // a zero byte
-
-/// The last bytes of a row that is shorter than a vector.
-void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
-                      uint8_t* out) {
-  for (size_t i = 0; i < size; ++i) {
-    uint32_t sum = kWeightHalf;
-    for (int p = 0; p < pairs; ++p) {
-      sum += PairProducts(weights[p].low, rows[2 * p][i], rows[2 * p + 1][i]);
-      sum += PairProducts(weights[p].high, rows[2 * p][i], rows[2 * p + 1][i]) << kLowBits;
-    }
-    out[i] = ClippedPixel(sum);
-  }
-}
 
 /// kPairs 0: any number. Without kLow: all low parts are 0.
 template <int kPairs, bool kLow>

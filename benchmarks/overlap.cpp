@@ -22,10 +22,9 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/synth.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/train/train_step.h"
+#include "drawn_data.h"
 
 namespace {
 
@@ -70,20 +69,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::string make_data(const std::string& folder, int side) {
-  const std::string name = folder + "/" + std::to_string(side);
-  ingest::SynthOptions synth;
-  synth.directory = name + "-jpegs";
-  synth.per_class = 100;
-  synth.size_min = synth.size_max = side;
-  value_or_throw(ingest::synth(synth));
-  ingest::IngestOptions options;
-  options.sources = {synth.directory};
-  options.destination = name;
-  value_or_throw(ingest::ingest(options));
-  return name;
-}
-
 void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
   const engine::ModelArguments arguments{10, 3, c.size, c.size, 1};
   const auto model = value_or_throw(engine::ModelRegistry::builtin().find(c.model))->build(arguments);
@@ -93,7 +78,8 @@ void run_case(const Case& c, const std::string& folder, int rounds, int cores) {
   options.dtype = c.dtype;
   const auto step = run::TrainStep::create(*model, *optimizer, nullptr, options);
   pipeline::LoaderOptions loader_options;
-  loader_options.data = make_data(folder, c.jpeg_side);
+  loader_options.data = folder + "/" + std::to_string(c.jpeg_side);
+  make_drawn_data(loader_options.data, 100, c.jpeg_side);
   loader_options.augment = c.augment;
   loader_options.batch = c.batch;
   loader_options.threads = cores;

@@ -17,11 +17,10 @@
 #include <thread>
 #include <vector>
 
+#include "../drawn_data.h"
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/engine/collective/simulated.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/synth.h"
 #include "dlpipe/run/train/session.h"
 
 namespace {
@@ -133,22 +132,14 @@ double median(const std::vector<Measured>& rounds, const Of& of) {
 }
 
 void measure(const std::string& folder, int rounds, int64_t steps) {
-  ingest::SynthOptions synth;
-  synth.directory = folder + "/jpegs";
-  synth.per_class = 16;
-  synth.size_min = synth.size_max = 40;
-  value_or_throw(ingest::synth(synth));
-  ingest::IngestOptions options;
-  options.sources = {synth.directory};
-  options.destination = folder + "/data";
-  value_or_throw(ingest::ingest(options));
+  const std::string data = folder + "/data";
+  make_drawn_data(data, 16, 40);
 
   std::vector<std::vector<Measured>> of_world(std::size(kWorlds));
   for (int round = 0; round < rounds; ++round)
     for (size_t w = 0; w < std::size(kWorlds); ++w)
-      of_world[w].push_back(train(options.destination,
-                                  folder + "/run" + std::to_string(round) + "_" + std::to_string(w),
-                                  kWorlds[w], steps));
+      of_world[w].push_back(
+          train(data, folder + "/run" + std::to_string(round) + "_" + std::to_string(w), kWorlds[w], steps));
   std::printf(
       "| ranks | step, ms | CPU of all ranks, ms | work | computing | waiting for sums | hidden | MB sent | "
       "same weights |\n");

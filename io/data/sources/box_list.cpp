@@ -27,8 +27,6 @@
 
 namespace dlpipe::data {
 
-extern const SourceRecord box_list_source;
-
 namespace box_list {
 
 namespace {
@@ -277,7 +275,7 @@ Status BoxListSource::add_part(Part part, SourceListing& listing) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                           read_stamped_file(part.file, stamp, kMostBytes));
   DLPIPE_ASSIGN_OR_RETURN(const std::string_view text, list_text(part.file, bytes));
-  std::optional<Columns> columns = columns_in(part.file);
+  std::optional<Columns> columns = columns_in(part.file, text);
   if (!columns) return changed_since_listed(part.file, "changed");
   list.part = std::move(part);
   list.columns = *std::move(columns);
@@ -384,20 +382,14 @@ Result<std::vector<std::byte>> BoxListSource::read(const SourceEntry& entry) con
   return bytes;
 }
 
-/// A folder that another source takes is that one's: YOLO's with a list beside, for instance.
-bool is_others(const SourceOptions& options) {
-  const std::span<const SourceRecord* const> records = source_table();
-  return std::any_of(records.begin(), records.end(), [&](const SourceRecord* record) {
-    return record != &box_list_source && record->recognizes(options) > 1;
-  });
-}
-
 int recognizes_box_list(const SourceOptions& options) {
   if (!options.label.empty() || !options.fields.empty() || !options.address.empty()) return 0;
   if (!options.manifest.empty()) return columns_in(options.manifest) ? 4 : 0;
   std::error_code ignored;
+  // 1, as a folder of classes, which comes later in the table: what another source takes is that one's, YOLO's folder with a list
+  // beside, for instance.
   if (fs::is_directory(options.path, ignored))
-    return options.labels.empty() && holds_lists(options.path) && !is_others(options) ? 2 : 0;
+    return options.labels.empty() && holds_lists(options.path) ? 1 : 0;
   const std::string ending = lower_ending(options.path);
   return (ending == "csv" || ending == "tsv") && columns_in(options.path) ? 3 : 0;
 }
@@ -410,6 +402,7 @@ Result<std::unique_ptr<Source>> open_box_list(const SourceOptions& options) {
 
 }  // namespace box_list
 
+extern const SourceRecord box_list_source;
 const SourceRecord box_list_source = {
     "box_list",
     "a .csv with a line per box, or a folder with it: TensorFlow's object detection and Roboflow "

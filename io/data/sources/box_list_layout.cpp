@@ -26,10 +26,13 @@ std::optional<Columns> columns_in(const std::string& file) {
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(stream.gcount()));
   const auto list = list_text(file, std::as_bytes(std::span(text)));
-  if (!list.ok()) return std::nullopt;
+  return list.ok() ? columns_in(file, *list) : std::nullopt;
+}
+
+std::optional<Columns> columns_in(const std::string& file, std::string_view text) {
   std::vector<std::string> cells;
   int64_t line = 0;
-  const auto more = CsvReader(*list, separator_of(file, *list)).next(cells, line);
+  const auto more = CsvReader(text, separator_of(file, text)).next(cells, line);
   return more.ok() && *more ? columns_of(cells) : std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -23,6 +24,8 @@ struct Part {
 
 /// The columns of a file, by its first line; nothing where it is no list of boxes.
 std::optional<Columns> columns_in(const std::string& file);
+/// The same, of the file's text or its beginning.
+std::optional<Columns> columns_in(const std::string& file, std::string_view text);
 /// Whether SRC is a folder with such lists: in it, or in its folders that are called as splits, or in the one that people lay lists into.
 bool holds_lists(const std::filesystem::path& folder);
 /// The lists that SRC or --manifest stands for. kMisuse where several are no splits.

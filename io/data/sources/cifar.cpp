@@ -76,16 +76,6 @@ bool is_pickled_folder(const fs::path& folder) {
           !fs::is_directory(folder / "train"));
 }
 
-Result<std::vector<std::string>> names_in(const fs::path& file) {
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(file.string()));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(file.string(), stamp));
-  std::vector<std::string> names;
-  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
-    if (!trim(line).empty()) names.emplace_back(trim(line));
-  }
-  return names;
-}
-
 class CifarSource final : public Source {
  public:
   explicit CifarSource(SourceOptions options) : options_(std::move(options)) {}
@@ -136,7 +126,7 @@ Result<std::vector<std::string>> CifarSource::classes_of(const fs::path& folder,
                                                          size_t most) const {
   std::vector<std::string> names;
   if (is_there(folder / file)) {
-    DLPIPE_ASSIGN_OR_RETURN(names, names_in(folder / file));
+    DLPIPE_ASSIGN_OR_RETURN(names, lines_in_file((folder / file).string()));
   } else {
     for (size_t i = 0; i < most; ++i) names.push_back(std::to_string(i));
   }

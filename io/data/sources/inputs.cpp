@@ -103,13 +103,10 @@ Result<std::vector<std::string>> lines_of(const std::string& list) {
   if (kind_of_picture_list(list, {}) != PictureListKind::kNone)
     return misuse("ingest", "--list takes a file that lists folders, archives and manifests, and ",
                   printable(list), " lists pictures; give it as SRC");
-  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(list));
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(list, stamp));
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> paths, lines_in_file(list));
   const fs::path folder = fs::path(list).parent_path();
-  std::vector<std::string> paths;
-  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
-    const std::string path(trim(line));
-    if (!path.empty()) paths.push_back(is_address(path) ? path : (folder / path).string());
+  for (std::string& path : paths) {
+    if (!is_address(path)) path = (folder / path).string();
   }
   if (paths.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] --list ", printable(list), " is empty"));

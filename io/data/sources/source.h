@@ -115,7 +115,8 @@ struct SourceRecord {
 
   const char* name;
   const char* help;
-  /// How surely this source is meant: 0 not, 1 by default, higher is surer. Looks at names only.
+  /// How surely this source is meant: 0 not, 1 by default, higher is surer; of equals the first in the table is taken. Looks at
+  /// names only.
   int (*recognizes)(const SourceOptions& options);
   Result<std::unique_ptr<Source>> (*open)(const SourceOptions& options);
   const char* takes = "";  // which of --label, --field, --labels and --images it looks at; others are refused

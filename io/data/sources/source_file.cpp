@@ -52,6 +52,16 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   return bytes;
 }
 
+Result<std::vector<std::string>> lines_in_file(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp));
+  std::vector<std::string> lines;
+  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
+    if (!trim(line).empty()) lines.emplace_back(trim(line));
+  }
+  return lines;
+}
+
 std::string refer_to(const FileStamp& stamp, const std::string& path) {
   return concat(stamp.size_bytes, " ", stamp.modified_ns, " ", path);
 }

@@ -43,8 +43,8 @@ class Lister {
   Status take_field_options();
   Status check_pictures() const;
   Result<std::string> text_of(const TarMember& member) const;
-  /// "" where nothing names it.
-  Result<std::string> class_of(const ShardSample& sample) const;
+  /// "" where nothing names it. `part`: what class_part() says.
+  Result<std::string> class_of(const ShardSample& sample, const Result<const ShardPart*>& part) const;
   Result<std::string> class_in_json(const std::string& text) const;
   /// The file that holds a sample's class; null where it has none, kUnsupported where it has several.
   Result<const ShardPart*> class_part(const ShardSample& sample) const;
@@ -110,10 +110,10 @@ Result<const ShardPart*> Lister::class_part(const ShardSample& sample) const {
   return found;
 }
 
-Result<std::string> Lister::class_of(const ShardSample& sample) const {
-  DLPIPE_ASSIGN_OR_RETURN(const ShardPart* const part, class_part(sample));
-  if (part != nullptr) {
-    const TarMember& cls = *part->member;
+Result<std::string> Lister::class_of(const ShardSample& sample, const Result<const ShardPart*>& part) const {
+  if (!part.ok()) return part.status();
+  if (*part != nullptr) {
+    const TarMember& cls = *(*part)->member;
     DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(cls));
     const std::string name(trim(text));
     if (name.empty() || name.find_first_of("\n\r") != std::string::npos ||
@@ -176,7 +176,7 @@ Status Lister::add(const ShardSample& sample) {
     entry.problem = concat("it has several pictures, ", endings_text(sample, ShardPartKind::kPicture),
                            ", and none of them is clearly the one to train on");
   std::string name;
-  auto found = class_of(sample);
+  auto found = class_of(sample, found_class);
   if (found.ok()) {
     name = std::move(*found);
   } else if (found.status().code() != ErrorCode::kCorrupt &&
