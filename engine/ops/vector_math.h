@@ -37,6 +37,13 @@ DLPIPE_FORMULA float sqrt(float x) {
   return __builtin_sqrtf(x);
 }
 
+/// `condition ? yes : no`, both computed, by bits: GCC 14 makes a branch of a conditional whose sides are long, and loops with
+/// branches don't become vectors.
+DLPIPE_FORMULA float select(bool condition, float yes, float no) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
+}
+
 /// x = n ln 2 + r with |r| <= ln 2 / 2: answers e^r - 1 and puts n (an integer) into *n.
 DLPIPE_FORMULA float reduced_expm1(float x, float* n) {
   // Adding 1.5 * 2^23 rounds to an integer (ties to even) in the low bits of the significand.
@@ -114,7 +121,7 @@ DLPIPE_FORMULA float tanh(float x) {
 }
 
 DLPIPE_FORMULA Normal<float> normal(float x) {
-  const float magnitude = x < 0.0f ? -x : x;
+  const float magnitude = select(x < 0.0f, -x, x);
   const float exponential = exp(-0.5f * x * x);
   // The tail beyond |x| over the exponential, as t times a polynomial in t = 1 / (1 + 0.26 |x|) (minimax fit
   // on [0, 14], relative error 2.5e-8); beyond, the exponential is 0.
@@ -129,7 +136,7 @@ DLPIPE_FORMULA Normal<float> normal(float x) {
   p = p * t + 0.10301665961742401f;
   p = p * t + 0.10375906527042389f;
   const float tail = p * t * exponential;
-  return {x < 0.0f ? tail : 1.0f - tail, exponential};
+  return {select(x < 0.0f, tail, 1.0f - tail), exponential};
 }
 
 }  // namespace dlpipe::engine::vector_math
