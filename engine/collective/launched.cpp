@@ -24,11 +24,13 @@ struct Launcher {
   const char* rank;
   const char* world;
   const char* local_world;
+  const char* local_rank;
 };
 constexpr Launcher kLaunchers[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
 };
 
 Result<int> number(const char* name, const std::string& text, int64_t low) {
@@ -50,6 +52,9 @@ Result<LaunchedRank> launched_rank() {
     DLPIPE_ASSIGN_OR_RETURN(launched.world, number(launcher.world, *world, 1));
     if (const auto local = variable(launcher.local_world)) {
       DLPIPE_ASSIGN_OR_RETURN(launched.local_world, number(launcher.local_world, *local, 1));
+    }
+    if (const auto local = variable(launcher.local_rank)) {
+      DLPIPE_ASSIGN_OR_RETURN(launched.local_rank, number(launcher.local_rank, *local, 0));
     }
     if (launched.rank >= launched.world) {
       return misuse("ranks", launcher.rank, "=", *rank, " and ", launcher.world, "=", *world,

@@ -2,7 +2,7 @@
 // every build has it and none needs them.
 //
 // Not run on a GPU so far: its tests (tests/engine/collective/nccl_test.cpp) run it over a library with the same functions
-// whose devices are memory. No command opens it: `train` sums gradients on the host alone (run/train/gradient_sum.h).
+// whose devices are memory. No command opens it (docs/decisions/041-grains.md).
 //
 // It carries the exchanges of Collective's own tree, so that sums keep their bits. Values are the host's: they pass through
 // a buffer of the device each way.

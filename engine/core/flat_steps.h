@@ -135,6 +135,8 @@ struct FlatSteps {
   void (*set)(float* to, float value);
   /// to = from where found_inf is set: what a step that didn't count has changed goes back.
   void (*restore)(float* to, const float* from, int64_t count, const int* found_inf);
+  /// engine/core/flat_sum.h: to = left + right; null operands are zeros. `rounds`: values and sums are rounded to bf16.
+  void (*add)(float* to, const float* left, const float* right, int64_t count, bool rounds);
 };
 extern const FlatSteps flat_steps_cuda;
 extern const FlatSteps flat_steps_cuda_simulated;

@@ -74,7 +74,10 @@ std::span<const ConfigOption> config_options() {
       {"tf32", "model",
        "On CUDA: f32 products and convolutions may round their inputs to TF32 (10 bits), to use tensor cores",
        &C::tf32},
-      {"device", "model", "Where to train: cpu, cuda (the first GPU; CUDA_VISIBLE_DEVICES says which)",
+      {"device", "model",
+       "Where to train: cpu, cuda (the first GPU, of several processes each its own; CUDA_VISIBLE_DEVICES "
+       "says "
+       "which), cuda:N",
        &C::device, kFree},
       {"graph", "model", "On a device: launch each step as one graph; auto: where it can be captured",
        &C::graph, kFree, 0, 0, names_of(kGraphNames)},

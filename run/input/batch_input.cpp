@@ -81,6 +81,13 @@ Tensor widened(const Tensor& bytes) {
   return wide;
 }
 
+/// Of samples of `labels` labels each.
+double total_of(std::span<const float> sample_weight, int64_t labels) {
+  double total = 0;
+  for (const float weight : sample_weight) total += weight * static_cast<double>(labels);
+  return total;
+}
+
 /// Inputs and labels of next-token prediction.
 BatchInput token_input(const Batch& batch, const BatchField& field, const BatchTensors& tensors) {
   const int64_t n = batch.capacity, length = field.spec->shape[0] - 1;
@@ -94,7 +101,8 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
   input.labels = flat(rows(1));
   input.weight =
       flat(tensors.weight().view_as({n, length}, std::array<int64_t, 2>{1, 0}, 0).contiguous_copy());
-  for (const float weight : batch.weight) input.total_weight += weight * static_cast<double>(length);
+  input.sample_weight.assign(batch.weight.begin(), batch.weight.end());
+  input.total_weight = total_of(input.sample_weight, length);
   return input;
 }
 
@@ -127,7 +135,8 @@ BatchInput image_input(const Batch& batch, const BatchField& image, const BatchF
   const engine::NoGrad no_grad;
   BatchInput input;
   const BatchPrep prep = batch.prep != nullptr ? *batch.prep : BatchPrep();
-  for (const float weight : batch.weight) input.total_weight += weight;
+  input.sample_weight.assign(batch.weight.begin(), batch.weight.end());
+  input.total_weight = total_of(input.sample_weight, 1);
   if (!prep.mix.empty()) {
     input.pixels = engine::batch_prep(tensors.field(image), prep, tensors.mixes());
     input.labels = tensors.field(label);
@@ -177,8 +186,9 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   }
   part.labels = is_mixed ? engine::concat(label_halves, 0) : label_halves.front();
   part.weight = is_mixed ? engine::concat(weight_halves, 0) : weight_halves.front();
-  const float* const weights = part.weight.data<float>();
-  for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += weights[i];
+  const auto first = sample_weight.begin() + static_cast<std::ptrdiff_t>(index * samples);
+  part.sample_weight.assign(first, first + static_cast<std::ptrdiff_t>(samples));
+  part.total_weight = total_of(part.sample_weight, each / samples);
   return part;
 }
 

@@ -2,6 +2,8 @@
 // at once.
 #pragma once
 
+#include <vector>
+
 #include "dlpipe/base/batch.h"
 #include "dlpipe/engine/core/tensor.h"
 
@@ -13,6 +15,7 @@ struct BatchInput {
   engine::Tensor labels;  // i64 [N]; tokens: [N * T]; mixed: [2N]
   engine::Tensor weight;  // f32, one per label; 0: the row doesn't count
   double total_weight = 0;
+  std::vector<float> sample_weight = {};  // of each row of pixels, as the host knows it
   /// The batch's samples are mixed: labels are their own and then their partners', weights lambda w and
   /// (1 - lambda) w. Logits that stand twice, one below the other, so have the mixed loss whatever the loss,
   /// as long as it is a mean by weight.
@@ -20,7 +23,7 @@ struct BatchInput {
 
   /// A model's outputs for `pixels`, one row per label.
   engine::Tensor rows(const engine::Tensor& logits) const;
-  /// Part `index` of `count` equal ones, in memory of its own; whole: itself. On the host.
+  /// Part `index` of `count` equal ones, in memory of its own; whole: itself. Waits for no device.
   BatchInput part(int64_t index, int64_t count) const;
 };
 

@@ -1,6 +1,9 @@
 // The step of a model on a device: when it returns, it is in the stream. Steps are launched as one graph where
 // they can be (step_graph.h), outcomes are read later (step_results.h), and whether a step counts the device
 // decides by itself.
+//
+// Where a batch is cut into grains, or other processes compute some, a step is no graph and the host waits once per step, for
+// its losses: gradients are summed between kernels (gradient_sum.h), on the device and, between processes, through the host.
 #pragma once
 
 #include <deque>
@@ -9,9 +12,12 @@
 #include <string>
 
 #include "dlpipe/run/train/batch_pass.h"
+#include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/host_counters.h"
+#include "dlpipe/run/train/statistics_mean.h"
 #include "dlpipe/run/train/step_graph.h"
 #include "dlpipe/run/train/step_results.h"
+#include "dlpipe/run/train/step_summary.h"
 #include "dlpipe/run/train/train_step.h"
 
 namespace dlpipe::run {
@@ -33,6 +39,14 @@ class DeviceTrainStep final : public TrainStep {
     BatchInput input;              // the last, to look for the layer
     HostCounters::Values counted;  // by the step
   };
+  /// Of grains and processes.
+  struct Together {
+    Together(BatchPass& pass, const TrainStepOptions& options);
+    GradientSum gradients;
+    StatisticsMean statistics;
+    StepSummary summary;
+    std::vector<engine::Tensor> losses = {};  // [batch][grain] of this step; undefined: of no weight
+  };
   void begin(int64_t step, double lr) override;
   BatchInput arrive(const Batch& batch) override;
   Stream* stream() override;
@@ -41,7 +55,18 @@ class DeviceTrainStep final : public TrainStep {
   const StepOutcome* finish(StepOutcome outcome) override;
   /// Adds the batch's loss to the step's and its gradients to the parameters'.
   void accumulate_gradients(BatchInput input, int64_t step, int64_t micro);
+  /// The loss of a part; undefined where it has no weight.
+  engine::Tensor forward(const BatchInput& input, int64_t step, int64_t part);
+  void backward(const engine::Tensor& loss);
+  void check_graph() const;
+  void take_grains(const BatchInput& input, int64_t micro, int64_t step);
+  /// All grains' gradients, statistics and losses; waits.
+  void add_up(StepOutcome& outcome);
+  /// Where the first loss that isn't finite got so.
+  std::string layer_of(size_t loss, int64_t step);
   void update();
+  /// Where a number wasn't finite.
+  std::string reason_of(const Issued& issued, const StepResults::Result& result);
   void complete(Issued& issued, const StepResults::Result& result);
   void mark(Span span) { results_.ledger().mark(span); }
 
@@ -57,6 +82,7 @@ class DeviceTrainStep final : public TrainStep {
   BatchInput last_input_;                       // likewise
   engine::DeviceStepFlags flags_;               // of the last step
   std::unique_ptr<engine::GradScaler> scaler_;  // with f16
+  std::unique_ptr<Together> together_;          // null: a batch is computed whole, by this process alone
   std::deque<Issued> issued_;
   std::unique_ptr<StepGraph> graph_;  // marks in the ledger of results_
   StepResults results_;               // goes first: waits for steps that use the graph's memory

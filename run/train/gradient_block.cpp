@@ -9,7 +9,9 @@ GradientBlock::GradientBlock(const GradientLayout& layout)
 
 float* GradientBlock::take(const Place& place) {
   Bucket& bucket = buckets_[place.bucket];
-  if (bucket.wanted++ == 0) bucket.values = engine::Tensor::empty({layout_.buckets[place.bucket].elements()});
+  if (bucket.wanted++ == 0)
+    bucket.values = engine::Tensor::empty(
+        {{layout_.buckets[place.bucket].elements()}, DType::kF32, engine::Layout::kPlain}, layout_.device());
   return at(place);
 }
 

@@ -1,4 +1,4 @@
-// One value for every element of all gradients, in memory that is there while a value in it is wanted: bucket by bucket, so
+// One value for every element of all gradients, on the parameters' device, in memory that is there while a value in it is wanted: bucket by bucket, so
 // that what one layer's backward writes may lie where the values of another were.
 //
 // Refers to the layout. One thread at a time.

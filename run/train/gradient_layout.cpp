@@ -56,9 +56,9 @@ GradientLayout lay_out_gradients(const std::vector<NamedTensor>& parameters, int
   for (size_t i = parameters.size(); i-- > 0;) {
     const engine::Tensor& tensor = parameters[i].tensor;
     if (!tensor.requires_grad()) continue;
-    if (tensor.dtype() != DType::kF32 || !tensor.device().is_host())
+    if (tensor.dtype() != DType::kF32)
       throw Error(Status(ErrorCode::kUnsupported, concat("[train] --grains: ", parameters[i].name,
-                                                         " is not f32 on the CPU; leave --grains out")));
+                                                         " is not f32; leave --grains out")));
     std::vector<GradientLayout::Bucket>& buckets = layout.buckets;
     const auto bytes = [](const GradientLayout::Bucket& bucket) {
       return bucket.elements() * static_cast<int64_t>(sizeof(float));

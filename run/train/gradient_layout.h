@@ -33,13 +33,15 @@ struct GradientLayout {
   std::vector<Bucket> buckets;
   int64_t elements = 0;
 
+  /// Where the parameters are.
+  Device& device() const { return places.empty() ? cpu_device() : places.front().parameter.device(); }
   std::span<Place> places_of(size_t bucket) {
     return std::span(places).subspan(static_cast<size_t>(buckets[bucket].first_place),
                                      static_cast<size_t>(buckets[bucket].places));
   }
 };
 
-/// `parameters` that take part are those that require a gradient; kUnsupported unless they are f32 on the host. Buckets
+/// `parameters` that take part are those that require a gradient, all on one device; kUnsupported unless they are f32. Buckets
 /// have `bucket_bytes` or a little more, and `parts` parts.
 GradientLayout lay_out_gradients(const std::vector<engine::NamedTensor>& parameters, int64_t bucket_bytes,
                                  int parts);

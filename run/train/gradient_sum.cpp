@@ -2,54 +2,28 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/core/flat_sum.h"
 #include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/optim/flat_groups.h"
 #include "dlpipe/run/train/gradient_block.h"
 #include "dlpipe/run/train/gradient_layout.h"
+#include "dlpipe/run/train/host_landing.h"
 
 namespace dlpipe::run {
 
 using engine::Collective;
+using engine::flat_add;
+using engine::flat_add_rounded;
+using engine::flat_copy;
 using engine::NamedTensor;
 using engine::Tensor;
 
 namespace {
-
-constexpr int64_t kRange =
-    16384;  // elements per slice of an addition; elements don't meet, so no bit depends on it
-
-/// to[i] = left[i] + right[i]; null: zeros.
-void add_into(float* to, const float* left, const float* right, int64_t count) {
-  engine::parallel_ranges(count, kRange, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = left[i] + (right != nullptr ? right[i] : 0.0f);
-  });
-}
-
-/// The same with values and sums rounded to bf16; left[i] is rounded already. `left` null: zeros.
-void add_rounded_into(float* to, const float* left, const float* right, int64_t count) {
-  engine::parallel_ranges(count, kRange, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const float value = right != nullptr ? rounded_to_bf16(right[i]) : 0.0f;
-      to[i] = left != nullptr ? rounded_to_bf16(left[i] + value) : value;
-    }
-  });
-}
-
-void copy_into(float* to, const float* from, int64_t count) {
-  if (count == 0) return;
-  if (from == nullptr) {
-    std::fill(to, to + count, 0.0f);
-  } else {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-  }
-}
 
 int trailing_ones(int64_t n) {
   int ones = 0;
@@ -62,7 +36,10 @@ int trailing_ones(int64_t n) {
 class GradientSum::Sums {
  public:
   Sums(const std::vector<NamedTensor>& parameters, const Form& form)
-      : form_(form), layout_(layout_of(parameters, form)), travels_(layout_.buckets.size()) {
+      : form_(form),
+        layout_(layout_of(parameters, form)),
+        device_(layout_.device()),
+        travels_(layout_.buckets.size()) {
     taken_.resize(layout_.places.size());
     for (int level = 0; level < trailing_ones(form.grains - 1); ++level) levels_.emplace_back(layout_);
     for (int64_t lane = 0; form.batches > 1 && lane < form.grains; ++lane) lanes_.emplace_back(layout_);
@@ -85,7 +62,7 @@ class GradientSum::Sums {
 
   void begin_step(int64_t step) {
     step_ = step;
-    next_bucket_ = 0;
+    next_bucket_ = next_landing_ = 0;
     own_.clear();
     for (GradientBlock& level : levels_) level.let_go();  // where a step had no end
     for (GradientBlock& lane : lanes_) lane.let_go();
@@ -112,7 +89,11 @@ class GradientSum::Sums {
 
   void finish() {
     if (form_.shares) return keep_shares();
-    for (Travel& travel : travels_) throw_if_error(travel.handle.wait());
+    if (form_.ranks != nullptr) depart(true);
+    for (Travel& travel : travels_) {
+      throw_if_error(travel.handle.wait());
+      if (form_.ranks != nullptr) travel.landing.put_back();
+    }
     for (Place& place : layout_.places) {
       const int64_t at = place.begin - layout_.buckets[place.bucket].begin;
       place.parameter.set_grad(engine::share_of(travels_[place.bucket].values, at, place.parameter.shape()));
@@ -125,7 +106,8 @@ class GradientSum::Sums {
       if (b >= kUnderWay) take_weights(b - kUnderWay);
       for (Place& place : layout_.places_of(b)) {
         const engine::Share share = shares_[place.index];
-        copy_into(sum_of(place) + share.begin, place.parameter.data<float>() + share.begin, share.count());
+        flat_copy(device_, sum_of(place) + share.begin, place.parameter.data<float>() + share.begin,
+                  share.count());
       }
       travels_[b].handle = form_.ranks->all_gather(values_of(b), layout_.buckets[b].cuts, what("weights", b));
     }
@@ -143,6 +125,7 @@ class GradientSum::Sums {
     int64_t left = 0;    // places of the bucket whose sum over this rank's grains isn't there yet
     Tensor values = {};  // [elements]: sums, later weights; with shares while they are needed
     Tensor part = {};    // with shares: what is this rank's of the sums
+    HostLanding landing = {};
     Collective::Handle handle = {};
   };
 
@@ -167,9 +150,9 @@ class GradientSum::Sums {
     if (lanes_.empty()) return climb(place, grad);
     GradientBlock& lane = lanes_[static_cast<size_t>(grain_)];
     if (batch_ == 0) {
-      copy_into(lane.take(place), grad, place.count);
+      flat_copy(device_, lane.take(place), grad, place.count);
     } else {
-      add_into(lane.at(place), lane.at(place), grad, place.count);
+      flat_add(device_, lane.at(place), lane.at(place), grad, place.count);
     }
     if (batch_ + 1 < form_.batches) return;
     climb(place, lane.at(place));
@@ -182,11 +165,13 @@ class GradientSum::Sums {
     float* const to = height == levels_.size() ? sum_of(place) : levels_[height].take(place);
     const bool is_rounded = form_.wire == engine::Wire::kBf16;
     if (height == 0)
-      is_rounded ? add_rounded_into(to, nullptr, value, place.count) : copy_into(to, value, place.count);
+      is_rounded ? flat_add_rounded(device_, to, nullptr, value, place.count)
+                 : flat_copy(device_, to, value, place.count);
     const float* right = value;
     for (size_t level = 0; level < height; ++level) {
       const float* const left = levels_[level].at(place);
-      is_rounded ? add_rounded_into(to, left, right, place.count) : add_into(to, left, right, place.count);
+      is_rounded ? flat_add_rounded(device_, to, left, right, place.count)
+                 : flat_add(device_, to, left, right, place.count);
       levels_[level].let_go(place);
       right = to;
     }
@@ -197,16 +182,24 @@ class GradientSum::Sums {
   void leave(const Place& place) {
     --travels_[place.bucket].left;
     if (form_.ranks == nullptr) return;
-    for (; next_bucket_ < travels_.size() && travels_[next_bucket_].left == 0; ++next_bucket_) {
-      const std::span<float> values = values_of(next_bucket_);
+    for (; next_landing_ < travels_.size() && travels_[next_landing_].left == 0; ++next_landing_)
+      travels_[next_landing_].landing.fetch(travels_[next_landing_].values);
+    depart(false);
+  }
+
+  /// Full buckets begin to travel; those of a device that aren't on the host yet do later, unless `waits`.
+  void depart(bool waits) {
+    for (; next_bucket_ < next_landing_; ++next_bucket_) {
+      Travel& travel = travels_[next_bucket_];
+      if (!waits && !travel.landing.is_there()) return;
       const std::string text = what("gradients", next_bucket_);
       if (!form_.shares) {
-        travels_[next_bucket_].handle = form_.ranks->all_reduce(values, text, form_.wire);
+        travel.handle = form_.ranks->all_reduce(travel.landing.values(), text, form_.wire);
         continue;
       }
       if (next_bucket_ >= kUnderWay) keep_part(next_bucket_ - kUnderWay);
-      travels_[next_bucket_].handle =
-          form_.ranks->reduce_scatter(values, layout_.buckets[next_bucket_].cuts, text, form_.wire);
+      travel.handle = form_.ranks->reduce_scatter(travel.landing.values(), layout_.buckets[next_bucket_].cuts,
+                                                  text, form_.wire);
     }
   }
 
@@ -215,10 +208,11 @@ class GradientSum::Sums {
     Travel& travel = travels_[bucket];
     if (!travel.values.defined()) return;
     throw_if_error(travel.handle.wait());
+    travel.landing.put_back();
     const Collective::Part part = form_.ranks->part_of(layout_.buckets[bucket].cuts);
     const auto count = static_cast<int64_t>(part.end - part.begin);
     travel.part = Tensor::empty({count});
-    copy_into(travel.part.data<float>(), travel.values.data<float>() + part.begin, count);
+    flat_copy(device_, travel.part.data<float>(), travel.values.data<float>() + part.begin, count);
     travel.values = Tensor();
   }
 
@@ -243,7 +237,7 @@ class GradientSum::Sums {
   void take_weights(size_t bucket) {
     throw_if_error(travels_[bucket].handle.wait());
     for (Place& place : layout_.places_of(bucket)) {
-      copy_into(place.parameter.data<float>(), sum_of(place), place.count);
+      flat_copy(device_, place.parameter.data<float>(), sum_of(place), place.count);
       place.parameter.bump_version();
     }
     travels_[bucket].values = Tensor();
@@ -253,7 +247,8 @@ class GradientSum::Sums {
   float* sum_of(const Place& place) {
     Tensor& values = travels_[place.bucket].values;
     const GradientLayout::Bucket& bucket = layout_.buckets[place.bucket];
-    if (!values.defined()) values = Tensor::empty({bucket.elements()});
+    if (!values.defined())
+      values = Tensor::empty({{bucket.elements()}, DType::kF32, engine::Layout::kPlain}, device_);
     return values.data<float>() + (place.begin - bucket.begin);
   }
 
@@ -267,14 +262,16 @@ class GradientSum::Sums {
 
   const Form form_;
   GradientLayout layout_;
+  Device& device_;
   std::vector<Travel> travels_;        // by bucket
   std::vector<int64_t> taken_;         // by place: grains of the batch, the first ones
   std::vector<GradientBlock> levels_;  // of the tree: what waits for its right neighbour
   std::vector<GradientBlock> lanes_;   // a grain's sum over batches so far
   std::vector<engine::Share> shares_;  // by parameter; none: every rank gets all sums
   std::vector<Tensor> own_;            // their sums
-  size_t next_bucket_ = 0;
-  size_t last_ = 0;  // the place whose gradient arrived last
+  size_t next_landing_ = 0;            // buckets before it are full
+  size_t next_bucket_ = 0;             // buckets before it travel
+  size_t last_ = 0;                    // the place whose gradient arrived last
   int64_t step_ = 0;
   int64_t batch_ = 0;
   int64_t grain_ = 0;

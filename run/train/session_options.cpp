@@ -1,8 +1,11 @@
 #include "dlpipe/run/train/session_options.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
@@ -93,6 +96,15 @@ std::string optimizers_that(bool engine::OptimizerRecord::*can, const engine::Op
   return names;
 }
 
+/// What a GPU's step doesn't do yet.
+void check_device_ranks(const TrainConfig& config, const Device& device, int world) {
+  if (device.is_host()) return;
+  const char* const given = config.sync_bn                        ? "--sync-bn"
+                            : config.shard_optimizer && world > 1 ? "--shard-optimizer"
+                                                                  : nullptr;
+  if (given != nullptr) refuse("train", given, " needs --device cpu so far");
+}
+
 void check_shares(const engine::OptimizerRecord& optimizer, const engine::OptimizerRegistry& optimizers,
                   const TrainConfig& config, int world) {
   if (!config.shard_optimizer || world == 1 || optimizer.shares) return;
@@ -128,8 +140,7 @@ engine::RankGrid grid_of(const SessionOptions& options, engine::Collective* rank
 }
 
 /// --grains, where it is left to us, and whether it goes with the rest.
-void resolve_grains(TrainConfig& config, const Device& device, const engine::RankGrid& ranks,
-                    const Notes& notes) {
+void resolve_grains(TrainConfig& config, const engine::RankGrid& ranks, const Notes& notes) {
   constexpr int64_t kDefaultGrains = 8;
   const int world = ranks.data_world();
   const std::string takers = concat(world, ranks.replica_world() > 1 ? " groups of processes" : " processes");
@@ -148,7 +159,6 @@ void resolve_grains(TrainConfig& config, const Device& device, const engine::Ran
     refuse("train", given, " does not divide --batch ", config.batch,
            "; give a multiple of it, or other --grains");
   }
-  if (!device.is_host()) refuse("train", given, " needs --device cpu so far");
   if (!is_given) {
     tell(notes, concat(takers, " compute --grains ", config.grains, " of ", config.batch / config.grains,
                        " samples; one ", ranks.replica_world() > 1 ? "group" : "process",
@@ -172,6 +182,24 @@ void check_grain_options(const TrainConfig& config) {
     refuse("train", "--compress ", config.compress,
            " is about sums of gradients over grains, and there is one; leave it out, or give --grains 8");
   }
+}
+
+/// Whether the launcher has shown this process one GPU alone, as Slurm does for --gpus-per-task=1.
+bool sees_one_gpu() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible != '\0' &&
+         std::string_view(visible).find(',') == std::string_view::npos;
+}
+
+/// The one of that name; of several processes on a machine, --device cuda gives each a GPU of its own.
+Device* find_device_of_rank(const Registries& registries, const std::string& name) {
+  Device* const first = value_or_throw(registries.find_device(name));
+  const int local_rank = value_or_throw(engine::launched_rank()).local_rank;
+  if (name != "cuda" || local_rank == 0 || sees_one_gpu()) return first;
+  const Result<Device*> own = registries.find_device(concat("cuda:", local_rank));
+  if (own.ok()) return *own;
+  refuse("train", "--device cuda: process ", local_rank + 1, " on this machine has no GPU of its own (",
+         without_area(own.status().message()), "); start one process per GPU");
 }
 
 /// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
@@ -253,16 +281,17 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   if (!model.ok()) throw_if_error(refuse_other_kind("model", c.model, Wanted::kModelName));
   options.model = value_or_throw(model);
   options.optimizer = value_or_throw(registries.optimizers.find(c.optimizer));
-  options.device = value_or_throw(registries.find_device(c.device));
+  options.device = find_device_of_rank(registries, c.device);
   check_isa(c, *options.device);
   check_device(*options.device, *options.optimizer, registries.optimizers);
   options.ranks = grid_of(options, ranks);
+  check_device_ranks(c, *options.device, options.ranks.world());
   check_shares(*options.optimizer, registries.optimizers, c, options.ranks.world());
   if (options.ranks.world() == 1) note_what_one_process_leaves_out(c, notes);
   note_what_the_host_leaves_out(c, *options.device, notes);
   if (options.ranks.world() > 1 && c.overfit_batch > 0)
     refuse("train", "--overfit-batch trains in one process; start it without mpirun");
-  resolve_grains(options.config, *options.device, options.ranks, notes);
+  resolve_grains(options.config, options.ranks, notes);
   check_grain_options(options.config);
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);

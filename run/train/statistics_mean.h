@@ -17,7 +17,7 @@ namespace dlpipe::run {
 
 class StatisticsMean {
  public:
-  /// Buffers on the host; `ranks` null: this process is alone.
+  /// Buffers of one device, but for what isn't f32, which is the host's; `ranks` null: this process is alone.
   StatisticsMean(std::vector<engine::NamedTensor> buffers, int64_t grains, engine::Collective* ranks);
 
   void begin_step(int64_t step);
@@ -25,18 +25,21 @@ class StatisticsMean {
   void begin(int64_t grain);
   void end(int64_t grain);
   /// Throws where another rank doesn't answer.
+  /// Waits for a device.
   void finish();
 
  private:
-  /// All buffers' values.
+  /// All buffers' values: those that are f32 one after another, where the buffers are.
   struct Values {
-    std::vector<float> numbers;
-    std::vector<std::byte> others;
+    engine::Tensor numbers = {};
+    std::vector<std::byte> others = {};
   };
   void read(Values& to) const;
   void write(const Values& from);
 
   std::vector<engine::NamedTensor> buffers_;
+  Device* device_ = &cpu_device();  // of those that are f32
+  int64_t numbers_ = 0;             // in all of these
   engine::Collective* ranks_;
   std::vector<Values> lanes_;  // one per grain; none: nothing is to be done
   int64_t step_ = 0;

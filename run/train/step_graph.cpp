@@ -33,8 +33,8 @@ bool StepGraph::fits(const BatchInput& input) const {
 
 void StepGraph::take(const BatchInput& input) {
   if (!input_.pixels.defined())
-    input_ = {input.pixels.clone(), input.labels.clone(), input.weight.clone(), input.total_weight,
-              input.is_mixed};
+    input_ = {input.pixels.clone(), input.labels.clone(), input.weight.clone(),
+              input.total_weight,   input.sample_weight,  input.is_mixed};
   const auto copy = [&](const Tensor& to, const Tensor& from) {
     engine::copy_memory(device_, to.raw(), device_, from.raw(), to.size_bytes());
   };

@@ -123,6 +123,43 @@ struct Restore {
   }
 };
 
+struct AddFlat {
+  static constexpr const char* kName = "sum of gradients";
+  static constexpr int kThreads = kFlatThreads;
+  using Shared = NoShared;
+  float* to;
+  const float* left;   // null: zeros
+  const float* right;  // likewise
+  int64_t count;
+  bool rounds;
+  bool aligned;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      each_four(block.index() * kFlatChunk, chunk_end(block.index(), count), thread, aligned,
+                [&](const Four& four) { take(four); });
+    });
+  }
+
+  DLPIPE_DEVICE void take(const Four& four) const {
+    Pack<float> sums = {};
+    if (right != nullptr) sums = load(right, four);
+    if (rounds) {
+      for (int k = 0; k < 4; ++k) sums.at[k] = rounded(sums.at[k]);
+    }
+    if (left != nullptr) {
+      const Pack<float> lefts = load(left, four);
+      for (int k = 0; k < 4; ++k) {
+        const float sum = lefts.at[k] + sums.at[k];
+        sums.at[k] = rounds ? rounded(sum) : sum;
+      }
+    }
+    store(sums, four, to);
+  }
+  static DLPIPE_DEVICE float rounded(float value) { return widened(narrowed<BFloat16>(value)); }
+};
+
 /// One thread.
 struct EndStep {
   static constexpr const char* kName = "end of step";
@@ -170,6 +207,11 @@ inline void set(float* to, float value) {
 
 inline void restore(float* to, const float* from, int64_t count, const int* found_inf) {
   launch(Restore{to, from, count, found_inf}, blocks_for(count, Restore::kThreads));
+}
+
+inline void add(float* to, const float* left, const float* right, int64_t count, bool rounds) {
+  const bool aligned = is_pack_aligned(to) && is_pack_aligned(left) && is_pack_aligned(right);
+  launch(AddFlat{to, left, right, count, rounds, aligned}, blocks_for(count, kFlatChunk));
 }
 
 /// After all flat groups' steps: counts the step unless found_inf (may be null) is set, and moves the loss scale.

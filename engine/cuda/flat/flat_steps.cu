@@ -11,6 +11,6 @@ const FlatSteps flat_steps_cuda
 #else
 const FlatSteps flat_steps_cuda_simulated
 #endif
-    = {step_sgd, step_adam, step_lamb, update_ema, sum_squares, finish_norm, end_step, set, restore};
+    = {step_sgd, step_adam, step_lamb, update_ema, sum_squares, finish_norm, end_step, set, restore, add};
 
 }  // namespace dlpipe::engine::cuda

@@ -59,7 +59,8 @@ struct SimulatedDevice::CountedEvent final : Event {
 
 class SimulatedDevice::ThreadStream final : public Stream {
  public:
-  explicit ThreadStream(int stream_id) : id(stream_id), thread_([this] { run(); }) {}
+  ThreadStream(SimulatedDevice& owner, int stream_id)
+      : device(owner), id(stream_id), thread_([this] { run(); }) {}
   ~ThreadStream() override {
     put(nullptr);
     thread_.join();
@@ -72,6 +73,7 @@ class SimulatedDevice::ThreadStream final : public Stream {
 
   void* native() const override { return const_cast<ThreadStream*>(this); }
 
+  SimulatedDevice& device;
   // Under the device's lock.
   const int id;
   Clock clock;                       // what is done when everything now in the queue is
@@ -115,6 +117,10 @@ class SimulatedDevice::BorrowedStream final : public Stream {
 
 SimulatedDevice::ThreadStream& SimulatedDevice::thread_of(Stream& stream) {
   return *static_cast<ThreadStream*>(stream.native());
+}
+
+SimulatedDevice& SimulatedDevice::of(Stream& stream) {
+  return thread_of(stream).device;
 }
 
 SimulatedDevice::SimulatedDevice(std::chrono::microseconds copy_time, uint64_t seed)
@@ -212,7 +218,7 @@ void SimulatedDevice::host_waits(const std::string& what, const Clock& until) {
 
 Result<std::unique_ptr<Stream>> SimulatedDevice::create_stream() {
   const std::lock_guard lock(mutex_);
-  return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(++streams_));
+  return std::unique_ptr<Stream>(std::make_unique<ThreadStream>(*this, ++streams_));
 }
 
 Result<std::unique_ptr<Stream>> SimulatedDevice::borrow_stream(void* native) {

@@ -67,6 +67,8 @@ class SimulatedDevice final : public Device {
   void launch(
       Stream& stream, const std::string& name, const std::vector<Range>& reads,
       const std::vector<Range>& writes, std::function<void()> work = [] {});
+  /// The one that made it.
+  static SimulatedDevice& of(Stream& stream);
   /// What the host itself does with memory of the device or page-locked memory.
   void host_reads(const Range& range) { host_accesses(range, false); }
   void host_writes(const Range& range) { host_accesses(range, true); }

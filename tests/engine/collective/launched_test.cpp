@@ -24,9 +24,10 @@ class LaunchedTest : public testing::Test {
 
  private:
   static void forget() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                             "OMPI_MCA_orte_bound_at_launch", "PMIX_RANK", "SLURM_STEP_NUM_TASKS",
-                             "SLURM_NTASKS_PER_NODE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+    for (const char* name :
+         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_orte_bound_at_launch", "PMIX_RANK", "SLURM_STEP_NUM_TASKS",
+          "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"})
       unsetenv(name);
   }
 };
@@ -35,17 +36,23 @@ TEST_F(LaunchedTest, EachLauncherHasItsVariables) {
   LaunchedRank one = rank_with({{"OMPI_COMM_WORLD_RANK", "2"},
                                 {"OMPI_COMM_WORLD_SIZE", "4"},
                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                 {"OMPI_MCA_orte_bound_at_launch", "1"}});
   EXPECT_EQ(one.launcher, "mpirun");
   EXPECT_EQ(one.rank, 2);
   EXPECT_EQ(one.world, 4);
   EXPECT_EQ(one.local_world, 2);
+  EXPECT_EQ(one.local_rank, 1);
   EXPECT_TRUE(one.has_own_cores);
-  one = rank_with({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"SLURM_NTASKS_PER_NODE", "3"}});
+  one = rank_with({{"PMIX_RANK", "0"},
+                   {"SLURM_STEP_NUM_TASKS", "3"},
+                   {"SLURM_NTASKS_PER_NODE", "3"},
+                   {"SLURM_LOCALID", "2"}});
   EXPECT_EQ(one.launcher, "srun");
   EXPECT_EQ(one.rank, 0);
   EXPECT_EQ(one.world, 3);
   EXPECT_EQ(one.local_world, 3);
+  EXPECT_EQ(one.local_rank, 2);
   EXPECT_FALSE(one.has_own_cores);
   one = rank_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}});
   EXPECT_EQ(one.launcher, "torchrun");

@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
+#include "dlpipe/engine/core/flat_sum.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "tests/engine/cuda/flat_rig.h"
 
@@ -162,6 +164,31 @@ TEST(FlatSteps, RestoresWhatAStepThatDidNotCountHasChanged) {
   set(now.data() + 1, 0.25f);
   EXPECT_EQ(now[1], 0.25f);
   EXPECT_EQ(now[2], before[2]);
+}
+
+TEST(FlatSteps, SumsOfGradientsHaveTheHostsBits) {
+  const int64_t count = kFlatChunk + 7;
+  for (const int64_t shift : {0, 1}) {  // aligned and not
+    Memory<float> left(count, shift), right(count, shift), to(count, shift);
+    fill_random(left.data(), count, 1);
+    fill_random(right.data(), count, 2);
+    for (int64_t i = 0; i < count; ++i) left[i] = rounded_to_bf16(left[i]);
+    left[3] = -0.0f;
+    std::vector<float> expected(static_cast<size_t>(count));
+    const auto expect_sum = [&](const float* a, const float* b, bool rounds) {
+      const auto on_host = rounds ? flat_add_rounded : flat_add;
+      on_host(cpu_device(), expected.data(), a, b, count);
+      add(to.data(), a, b, count, rounds);
+      const std::vector<float> got = to.values();
+      EXPECT_EQ(std::memcmp(got.data(), expected.data(), expected.size() * sizeof(float)), 0)
+          << shift << (a != nullptr) << (b != nullptr) << rounds;
+    };
+    for (const bool rounds : {false, true}) {
+      expect_sum(left.data(), right.data(), rounds);
+      expect_sum(left.data(), nullptr, rounds);
+    }
+    expect_sum(nullptr, right.data(), true);
+  }
 }
 
 TEST(FlatSteps, EmaGivesTheCpusBits) {

@@ -292,8 +292,9 @@ TEST(LaunchesOfOptimizers, AreOfPacks) {
   cuda::update_ema(nullptr, nullptr, kWeights, 0.999, nullptr);
   cuda::sum_squares(nullptr, kWeights, nullptr);
   cuda::restore(nullptr, nullptr, kWeights, nullptr);
+  cuda::add(nullptr, nullptr, nullptr, kWeights, false);
   const std::vector<cuda::SimulatedLaunch> launches = grid.take();
-  EXPECT_EQ(launches.size(), 6u);
+  EXPECT_EQ(launches.size(), 7u);
   for (const auto& [kernel, blocks, threads] : launches) {
     if (std::string_view(kernel) == "adam coefficients") {  // once, not in each block
       EXPECT_EQ(blocks, 1);

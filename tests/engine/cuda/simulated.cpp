@@ -26,6 +26,7 @@ const Kernels* simulated_kernels_of(const OpRow& row) {
 }  // namespace cuda
 
 static SimulatedDevice* s_device = nullptr;
+static thread_local SimulatedDevice* t_device = nullptr;  // instead of that, for this thread
 
 /// What the kernels that the thread launches read and write, where somebody says so.
 struct Touched {
@@ -52,8 +53,18 @@ SimulatedCuda::SimulatedCuda(SimulatedDevice& device) {
   s_device = &device;
   set_simulated_device_code(&cuda::device_code_cuda_simulated);
   cuda::simulated_queue = [](const char* name, std::function<void()> work) {
-    s_device->launch(engine_stream(*s_device), name, t_touched.reads, t_touched.writes, std::move(work));
+    Stream& stream = engine_stream(t_device != nullptr ? *t_device : *s_device);
+    SimulatedDevice::of(stream).launch(stream, name, t_touched.reads, t_touched.writes, std::move(work));
   };
+}
+
+OnSimulatedDevice::OnSimulatedDevice(SimulatedDevice& device) {
+  t_device = &device;
+}
+
+OnSimulatedDevice::~OnSimulatedDevice() {
+  synchronize(*t_device);
+  t_device = nullptr;
 }
 
 SimulatedCuda::~SimulatedCuda() {

@@ -26,6 +26,16 @@ class SimulatedCuda {
   SimulatedCuda& operator=(const SimulatedCuda&) = delete;
 };
 
+/// While one lives, what this thread computes on simulated devices is computed on this one: ranks that are threads have one
+/// each, as processes would. The device lives as long as its threads.
+class OnSimulatedDevice {
+ public:
+  explicit OnSimulatedDevice(SimulatedDevice& device);
+  ~OnSimulatedDevice();  // waits
+  OnSimulatedDevice(const OnSimulatedDevice&) = delete;
+  OnSimulatedDevice& operator=(const OnSimulatedDevice&) = delete;
+};
+
 }  // namespace dlpipe::engine
 
 namespace dlpipe::test {

@@ -9,11 +9,13 @@
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/bench/bench_ops.h"
+#include "dlpipe/run/record/receipt.h"
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/session.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "dlpipe/run/use/predictor.h"
 #include "tests/run/device_fixture.h"
+#include "tests/run/device_ranks.h"
 
 namespace dlpipe::run {
 namespace {
@@ -82,6 +84,48 @@ TEST_F(DeviceSession, IsTheHostsRun) {
     return true;
   });
   EXPECT_EQ(predictions, 6);
+}
+
+TEST_F(DeviceSession, SeveralProcessesWithADeviceEachComputeTheRunOfOne) {
+  ScratchFolder runs;
+  TrainConfig alone = config(runs / "1", "simulated");
+  alone.grains = 4;
+  alone.kernels = "rules";
+  alone.epochs = 1;
+  alone.max_steps = 6;
+  alone.clip = 0.5;
+  alone.ema = 0.9;
+  for (const int world : {1, 2, 4}) {
+    test::on_ranks_with_devices(world, [&](engine::Collective* ranks, SimulatedDevice& device) {
+      Registries own;
+      own.devices = {&device};
+      TrainConfig one = alone;
+      one.out = runs / std::to_string(world);
+      const TrainOutcome outcome = Session(one, own, nullptr, ranks).train();
+      EXPECT_GT(outcome.steps, 0);
+      EXPECT_GT(outcome.device.steps, 0);
+    });
+  }
+  for (const char* world : {"2", "4"}) {
+    const auto difference = value_or_throw(compare_runs(runs / "1", runs / world));
+    EXPECT_TRUE(difference.same()) << world;
+    for (const char* file : {"/metrics.jsonl", "/checkpoints/last/model.safetensors",
+                             "/checkpoints/last/optimizer.safetensors", "/checkpoints/last/ema.safetensors"})
+      EXPECT_EQ(text_of(runs / "1" + file), text_of(runs / world + file)) << world << file;
+  }
+}
+
+TEST_F(DeviceSession, WhatADeviceDoesNotDoInSeveralProcessesIsRefused) {
+  TrainConfig c = config("", "simulated");
+  c.grains = 4;
+  c.sync_bn = true;
+  try {
+    Session session(c, registries());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("--sync-bn needs --device cpu"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST_F(DeviceSession, ResumedIsTheSameRunBitForBit) {
