@@ -1,7 +1,5 @@
 #include "dlpipe/engine/collective/nccl.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -11,68 +9,13 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/late_ranks.h"
 #include "dlpipe/engine/collective/nccl_abi.h"
+#include "dlpipe/engine/collective/nccl_library.h"
 #include "dlpipe/engine/collective/pause.h"
 
 namespace dlpipe::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// A library that stays loaded. engine/cuda has its like for what a device computes; this folder includes base alone.
-class Library {
- public:
-  explicit Library(const std::string& name)
-      : name_(name), library_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", dlerror()));
-  }
-  template <class Function>
-  void find(const char* name, Function& to) {
-    to = nullptr;
-    if (!status_.ok()) return;
-    to = reinterpret_cast<Function>(dlsym(library_, name));
-    if (to == nullptr)
-      status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", name_, " has no ", name));
-  }
-  const Status& status() const { return status_; }
-
- private:
-  std::string name_;
-  void* library_;
-  Status status_;
-};
-
-Status find_nccl(const std::string& name, nccl::Functions& to) {
-  Library library(name);
-  library.find("ncclGetUniqueId", to.get_unique_id);
-  library.find("ncclCommInitRank", to.comm_init_rank);
-  library.find("ncclCommGetAsyncError", to.comm_get_async_error);
-  library.find("ncclCommAbort", to.comm_abort);
-  library.find("ncclCommDestroy", to.comm_destroy);
-  library.find("ncclGroupStart", to.group_start);
-  library.find("ncclGroupEnd", to.group_end);
-  library.find("ncclSend", to.send);
-  library.find("ncclRecv", to.recv);
-  library.find("ncclGetErrorString", to.get_error_string);
-  return library.status();
-}
-
-Status find_driver(const std::string& name, nccl::DriverFunctions& to) {
-  Library library(name);
-  library.find("cuInit", to.init);
-  library.find("cuDeviceGet", to.device_get);
-  library.find("cuDevicePrimaryCtxRetain", to.primary_context_retain);
-  library.find("cuDevicePrimaryCtxRelease_v2", to.primary_context_release);
-  library.find("cuCtxSetCurrent", to.context_set_current);
-  library.find("cuStreamCreate", to.stream_create);
-  library.find("cuStreamDestroy_v2", to.stream_destroy);
-  library.find("cuStreamQuery", to.stream_query);
-  library.find("cuStreamSynchronize", to.stream_synchronize);
-  library.find("cuMemAlloc_v2", to.memory_allocate);
-  library.find("cuMemFree_v2", to.memory_free);
-  library.find("cuMemcpyHtoDAsync_v2", to.copy_to_device);
-  library.find("cuMemcpyDtoHAsync_v2", to.copy_to_host);
-  return library.status();
-}
 
 class NcclTransport final : public Transport {
  public:
@@ -91,8 +34,8 @@ class NcclTransport final : public Transport {
   }
 
   Status open() {
-    DLPIPE_RETURN_IF_ERROR(find_nccl(options_.nccl_library, nccl_));
-    DLPIPE_RETURN_IF_ERROR(find_driver(options_.driver_library, driver_));
+    DLPIPE_RETURN_IF_ERROR(nccl::find(options_.nccl_library, nccl_));
+    DLPIPE_RETURN_IF_ERROR(nccl::find(options_.driver_library, driver_));
     DLPIPE_RETURN_IF_ERROR(driver(driver_.init(0), "cuInit"));
     DLPIPE_RETURN_IF_ERROR(driver(driver_.device_get(&device_, options_.device), "cuDeviceGet"));
     DLPIPE_RETURN_IF_ERROR(
@@ -200,10 +143,7 @@ class NcclTransport final : public Transport {
     if (error == nccl::kSuccess) return {};
     return {ErrorCode::kIo, concat("NCCL: ", what, ": ", nccl_.get_error_string(error))};
   }
-  static Status driver(int error, std::string_view what) {
-    if (error == nccl::kSuccess) return {};
-    return {ErrorCode::kUnsupported, concat("[ranks] NCCL: ", what, " answers CUDA error ", error)};
-  }
+  static Status driver(int error, std::string_view what) { return nccl::driver_status(error, what); }
 
   const std::unique_ptr<Transport> meeting_;
   const NcclOptions options_;

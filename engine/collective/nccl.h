@@ -2,7 +2,7 @@
 // every build has it and none needs them.
 //
 // Not run on a GPU so far: its tests (tests/engine/collective/nccl_test.cpp) run it over a library with the same functions
-// whose devices are memory. No command opens it (docs/decisions/041-grains.md).
+// whose devices are memory. No command opens it (docs/decisions/041-grains.md): `--exact off` is device_sums.h.
 //
 // It carries the exchanges of Collective's own tree, so that sums keep their bits. Values are the host's: they pass through
 // a buffer of the device each way.

@@ -1,4 +1,4 @@
-// The C functions of NCCL (2.7 or newer) and of the CUDA driver that nccl.cpp finds in the libraries when it is used. Internal
+// The C functions of NCCL (2.7 or newer) and of the CUDA driver that nccl_library.h finds. Internal
 // to engine/collective and its tests: nccl_abi_test.cpp holds it against nccl.h and cuda.h where they are there.
 #pragma once
 
@@ -18,6 +18,8 @@ using DeviceAddress = unsigned long long;
 constexpr int kSuccess = 0;           // of both
 constexpr int kInProgress = 7;        // ncclInProgress
 constexpr int kInt8 = 0;              // ncclInt8
+constexpr int kFloat32 = 7;           // ncclFloat32
+constexpr int kSum = 0;               // ncclSum
 constexpr int kNotReady = 600;        // CUDA_ERROR_NOT_READY
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
 
@@ -31,6 +33,7 @@ struct Functions {
   int (*group_end)();
   int (*send)(const void* from, size_t count, int type, int peer, Comm, Stream);
   int (*recv)(void* to, size_t count, int type, int peer, Comm, Stream);
+  int (*all_reduce)(const void* from, void* to, size_t count, int type, int operation, Comm, Stream);
   const char* (*get_error_string)(int error);
 };
 

@@ -54,6 +54,7 @@ struct TrainConfig {
   int64_t grains = 0;  // 0: 1 in one process, else 8; a run's config.toml holds the number
   bool sync_bn = false;
   std::string compress = "none";
+  std::string exact = "on";
   std::string optimizer = "sgd";
   std::optional<double> lr;
   std::optional<double> momentum;

@@ -106,6 +106,10 @@ std::span<const ConfigOption> config_options() {
        "bf16: gradients of grains and their sums are rounded to bf16, so that processes exchange half the "
        "bytes",
        &C::compress, false, 0, 0, names_of(kCompressNames)},
+      {"exact", "optimisation",
+       "off: several processes on GPUs sum their gradients by NCCL, without the host; the bits of a run then "
+       "depend on the number of processes",
+       &C::exact, false, 0, 0, names_of(kExactNames)},
       {"optimizer", "optimisation", "Optimizer by name (--help optimizers lists them)", &C::optimizer},
       {"lr", "optimisation", "Learning rate at its peak", &C::lr, false, 0, 1e6},
       {"momentum", "optimisation", "Momentum", &C::momentum, false, 0, 1},

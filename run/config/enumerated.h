@@ -49,6 +49,12 @@ inline Result<engine::Wire> parse_compress(std::string_view name) {
   return value_named(kCompressNames, name, "train", "--compress");
 }
 
+/// --exact: whether gradients are summed along one tree, so that their bits don't depend on the number of processes.
+inline constexpr Named<bool> kExactNames[] = {{"on", true}, {"off", false}};
+inline Result<bool> parse_exact(std::string_view name) {
+  return value_named(kExactNames, name, "train", "--exact");
+}
+
 /// --isa: nothing is the best that the machine has.
 inline constexpr Named<std::optional<engine::KernelIsa>> kIsaNames[] = {
     {"auto", std::nullopt},

@@ -21,6 +21,7 @@ Json to_json(const Receipt& r) {
                        {"grains", r.grains},
                        {"sync_bn", r.sync_bn},
                        {"compress", r.compress},
+                       {"exact", r.exact},
                        {"tensor_parallel", r.tensor_parallel},
                        {"pipeline_parallel", r.pipeline_parallel},
                        {"build", r.build},
@@ -68,6 +69,7 @@ Result<Receipt> read_receipt(const std::string& run_directory) {
   receipt.pipeline_parallel = (*json)["pipeline_parallel"].as_int(1);
   receipt.sync_bn = (*json)["sync_bn"].as_bool();
   if ((*json)["compress"].is_string()) receipt.compress = (*json)["compress"].as_string();
+  if ((*json)["exact"].is_bool()) receipt.exact = (*json)["exact"].as_bool();
   receipt.tf32 = (*json)["tf32"].as_bool();  // false where a former version wrote none
   return receipt;
 }

@@ -34,6 +34,7 @@ struct Receipt {
   int64_t grains = 1;             // that each batch was cut into
   bool sync_bn = false;           // batch norm over all of them
   std::string compress = "none";  // what their gradients were rounded to
+  bool exact = true;              // summed along one tree; else in an order of NCCL's
   int64_t tensor_parallel = 1;    // processes among which the weights were split
   int64_t pipeline_parallel = 1;  // and the layers
 

@@ -3,7 +3,8 @@
 // decides by itself.
 //
 // Where a batch is cut into grains, or other processes compute some, a step is no graph and the host waits once per step, for
-// its losses: gradients are summed between kernels (gradient_sum.h), on the device and, between processes, through the host.
+// its losses: gradients are summed between kernels (gradient_sum.h), on the device and, between processes, through the host or by
+// NCCL.
 #pragma once
 
 #include <deque>

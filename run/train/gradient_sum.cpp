@@ -4,12 +4,14 @@
 #include <array>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/flat_sum.h"
 #include "dlpipe/engine/layers/recompute.h"
 #include "dlpipe/engine/optim/flat_groups.h"
+#include "dlpipe/run/train/device_travel.h"
 #include "dlpipe/run/train/gradient_block.h"
 #include "dlpipe/run/train/gradient_layout.h"
 #include "dlpipe/run/train/host_landing.h"
@@ -40,6 +42,8 @@ class GradientSum::Sums {
         layout_(layout_of(parameters, form)),
         device_(layout_.device()),
         travels_(layout_.buckets.size()) {
+    if (form.device_sums != nullptr && form.ranks != nullptr)
+      on_device_.emplace(device_, *form.device_sums, form.peer_timeout_s);
     taken_.resize(layout_.places.size());
     for (int level = 0; level < trailing_ones(form.grains - 1); ++level) levels_.emplace_back(layout_);
     for (int64_t lane = 0; form.batches > 1 && lane < form.grains; ++lane) lanes_.emplace_back(layout_);
@@ -62,7 +66,7 @@ class GradientSum::Sums {
 
   void begin_step(int64_t step) {
     step_ = step;
-    next_bucket_ = next_landing_ = 0;
+    next_bucket_ = next_full_ = 0;
     own_.clear();
     for (GradientBlock& level : levels_) level.let_go();  // where a step had no end
     for (GradientBlock& lane : lanes_) lane.let_go();
@@ -89,10 +93,11 @@ class GradientSum::Sums {
 
   void finish() {
     if (form_.shares) return keep_shares();
-    if (form_.ranks != nullptr) depart(true);
+    if (on_device_) on_device_->arrive(concat("gradients of step ", step_ + 1));
+    depart(true);
     for (Travel& travel : travels_) {
       throw_if_error(travel.handle.wait());
-      if (form_.ranks != nullptr) travel.landing.put_back();
+      travel.landing.put_back();
     }
     for (Place& place : layout_.places) {
       const int64_t at = place.begin - layout_.buckets[place.bucket].begin;
@@ -182,14 +187,17 @@ class GradientSum::Sums {
   void leave(const Place& place) {
     --travels_[place.bucket].left;
     if (form_.ranks == nullptr) return;
-    for (; next_landing_ < travels_.size() && travels_[next_landing_].left == 0; ++next_landing_)
-      travels_[next_landing_].landing.fetch(travels_[next_landing_].values);
+    for (; next_full_ < travels_.size() && travels_[next_full_].left == 0; ++next_full_) {
+      Travel& travel = travels_[next_full_];
+      on_device_ ? on_device_->leave(travel.values) : travel.landing.fetch(travel.values);
+    }
+    if (on_device_) next_bucket_ = next_full_;
     depart(false);
   }
 
   /// Full buckets begin to travel; those of a device that aren't on the host yet do later, unless `waits`.
   void depart(bool waits) {
-    for (; next_bucket_ < next_landing_; ++next_bucket_) {
+    for (; next_bucket_ < next_full_; ++next_bucket_) {
       Travel& travel = travels_[next_bucket_];
       if (!waits && !travel.landing.is_there()) return;
       const std::string text = what("gradients", next_bucket_);
@@ -263,15 +271,16 @@ class GradientSum::Sums {
   const Form form_;
   GradientLayout layout_;
   Device& device_;
-  std::vector<Travel> travels_;        // by bucket
-  std::vector<int64_t> taken_;         // by place: grains of the batch, the first ones
-  std::vector<GradientBlock> levels_;  // of the tree: what waits for its right neighbour
-  std::vector<GradientBlock> lanes_;   // a grain's sum over batches so far
-  std::vector<engine::Share> shares_;  // by parameter; none: every rank gets all sums
-  std::vector<Tensor> own_;            // their sums
-  size_t next_landing_ = 0;            // buckets before it are full
-  size_t next_bucket_ = 0;             // buckets before it travel
-  size_t last_ = 0;                    // the place whose gradient arrived last
+  std::optional<DeviceTravel> on_device_;  // with form.device_sums
+  std::vector<Travel> travels_;            // by bucket
+  std::vector<int64_t> taken_;             // by place: grains of the batch, the first ones
+  std::vector<GradientBlock> levels_;      // of the tree: what waits for its right neighbour
+  std::vector<GradientBlock> lanes_;       // a grain's sum over batches so far
+  std::vector<engine::Share> shares_;      // by parameter; none: every rank gets all sums
+  std::vector<Tensor> own_;                // their sums
+  size_t next_full_ = 0;                   // buckets before it are full
+  size_t next_bucket_ = 0;                 // buckets before it travel
+  size_t last_ = 0;                        // the place whose gradient arrived last
   int64_t step_ = 0;
   int64_t batch_ = 0;
   int64_t grain_ = 0;
@@ -279,8 +288,16 @@ class GradientSum::Sums {
 };
 
 GradientSum::Form gradient_form(const TrainStepOptions& options) {
-  return {options.own_grains(), options.accumulate, options.ranks,
-          options.bucket_bytes, options.wire,       options.shares()};
+  GradientSum::Form form;
+  form.grains = options.own_grains();
+  form.batches = options.accumulate;
+  form.ranks = options.ranks;
+  form.bucket_bytes = options.bucket_bytes;
+  form.wire = options.wire;
+  form.device_sums = options.device_sums;
+  form.peer_timeout_s = options.peer_timeout_s;
+  form.shares = options.shares();
+  return form;
 }
 
 std::vector<engine::Share> gradient_shares(const std::vector<NamedTensor>& parameters,

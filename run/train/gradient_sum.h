@@ -2,7 +2,7 @@
 //
 // The leaves of the tree are the grains of a global batch, neighbours first. A rank owns a whole subtree and sums it
 // while its grains come one after another; the tree above is Collective's. So the sum has the same bits on every power of
-// two of ranks up to the grains. Where a step takes several batches, a grain's gradients over them are first added up.
+// two of ranks up to the grains (but for `device_sums`). Where a step takes several batches, a grain's gradients over them are first added up.
 //
 // What it holds, beside the one or two gradients that are on their way to it: the sums; log2(grains) partial sums of all
 // parameters, between grains; with several batches one of each grain. With `shares` (ZeRO-2) a bucket's sums are there while
@@ -33,6 +33,9 @@ class GradientSum {
     int64_t bucket_bytes = 25 << 20;
     engine::Wire wire = engine::Wire::kF32;  // kBf16: each grain's gradients and each sum of two are rounded
     bool shares = false;  // each rank gets the sums of own_shares (gradient_layout.h) alone
+    /// On a device: sum between ranks in an order of their own; null: `ranks` do, along the tree.
+    engine::DeviceSums* device_sums = nullptr;
+    double peer_timeout_s = 60;  // for device_sums
   };
   /// Buckets whose sums over this rank's grains are there at once, with `shares`, where backward finishes parameters in
   /// their order: the one that fills waits until the last but one before it is summed.
@@ -41,7 +44,7 @@ class GradientSum {
   static bool is_needed(const Form& form);
   /// What gradients take at most, their sums included.
   static uint64_t bytes(const Form& form, const std::vector<engine::NamedTensor>& parameters);
-  /// `parameters` that take part are those that require a gradient; f32, on the host.
+  /// `parameters` that take part are those that require a gradient; f32, on one device.
   GradientSum(const std::vector<engine::NamedTensor>& parameters, const Form& form);
   ~GradientSum();  // waits for what is under way
   GradientSum(const GradientSum&) = delete;

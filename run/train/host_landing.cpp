@@ -33,7 +33,7 @@ std::span<float> HostLanding::values() {
 }
 
 void HostLanding::put_back() {
-  if (copied_ != nullptr) {
+  if (copied_ != nullptr && from_.defined()) {
     Device& device = *memory_.device();
     Stream& stream = engine::engine_stream(device);
     throw_if_error(

@@ -22,7 +22,7 @@ class HostLanding {
   bool is_there() const;
   /// Waits for them. They may be changed.
   std::span<float> values();
-  /// Into the tensor that they came from.
+  /// Into the tensor that they came from; none: nothing is to be done.
   void put_back();
 
  private:

@@ -95,6 +95,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   Status done = status_of([&] { init = resolve(config, registries, ranks, place); });
   if (ranks != nullptr) check_options_agree(options_, done, *ranks);
   throw_if_error(done);
+  open_device_sums(options_);
   done = status_of([&] { prepare(std::move(init), place); });
   if (ranks != nullptr) check_data_agree(data_, first_weights_hash_, done, *ranks);
   throw_if_error(done);

@@ -63,6 +63,7 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
   add(config.tensor_parallel != defaults.tensor_parallel, "--tensor-parallel");
   add(config.pipeline_parallel != defaults.pipeline_parallel, "--pipeline-parallel");
   add(config.peer_timeout != defaults.peer_timeout, "--peer-timeout");
+  add(config.exact != defaults.exact, "--exact");
   if (count == 0) return;
   tell(notes, concat(idle, count > 1 ? " do" : " does",
                      " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
@@ -72,6 +73,9 @@ void note_what_the_host_leaves_out(const TrainConfig& config, const Device& devi
   if (config.decode == "host" && device.is_host())
     tell(notes, concat("--decode host changes nothing on ", device.name(),
                        ", which decodes all there is; it goes with --device cuda"));
+  if (!value_or_throw(parse_exact(config.exact)) && device.is_host())
+    tell(notes, concat("--exact off changes nothing on ", device.name(),
+                       ", whose sums are exact; it goes with --device cuda"));
 }
 
 void check_isa(const TrainConfig& config, const Device& device) {
@@ -103,6 +107,8 @@ void check_device_ranks(const TrainConfig& config, const Device& device, int wor
                             : config.shard_optimizer && world > 1 ? "--shard-optimizer"
                                                                   : nullptr;
   if (given != nullptr) refuse("train", given, " needs --device cpu so far");
+  if (!value_or_throw(parse_exact(config.exact)) && config.compress != "none")
+    refuse("train", "--compress ", config.compress, " is of exact sums; leave it or --exact off out");
 }
 
 void check_shares(const engine::OptimizerRecord& optimizer, const engine::OptimizerRegistry& optimizers,
@@ -222,6 +228,7 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.replica_ranks = options.ranks.replica.get();
   step.sync_bn = config.sync_bn;
   step.wire = value_or_throw(parse_compress(config.compress));
+  step.peer_timeout_s = config.peer_timeout;
   step.bucket_bytes = static_cast<int64_t>(config.bucket_mb * 1e6);
   step.shard_optimizer = config.shard_optimizer;
   step.clip = config.clip;
@@ -258,6 +265,15 @@ uint64_t given_bytes(const char* option, const std::string& text) {
 }
 
 }  // namespace
+
+void open_device_sums(SessionOptions& options) {
+  if (value_or_throw(parse_exact(options.config.exact)) || options.ranks.world() == 1 || options.is_on_host())
+    return;
+  if (options.device->kind() != DeviceKind::kCuda) refuse("train", "--exact off needs --device cuda");
+  options.device_sums =
+      value_or_throw(engine::open_nccl_sums(*options.ranks.data, {.device = options.device->index()}));
+  options.step.device_sums = options.device_sums.get();
+}
 
 std::string replica_options(const TrainConfig& config) {
   std::string given;

@@ -56,6 +56,7 @@ struct SessionOptions {
   uint64_t memory_limit = 0;  // bytes; 0: none
   uint64_t cache_bytes = 0;   // of --cache; 0: no limit of its own
   engine::RankGrid ranks;
+  std::shared_ptr<engine::DeviceSums> device_sums;  // with --exact off on several GPUs
 
   bool is_on_host() const { return device->is_host(); }
   /// --overfit-batch: one batch again and again, nothing else.
@@ -68,5 +69,7 @@ std::string replica_options(const TrainConfig& config);
 /// Opens and writes nothing. kMisuse names the option.
 SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},
                                engine::Collective* ranks = nullptr);
+/// With --exact off and several GPUs: what sums between them; all ranks call it, after they have agreed.
+void open_device_sums(SessionOptions& options);
 
 }  // namespace dlpipe::run

@@ -21,6 +21,7 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
   receipt.grains = options.config.grains;
   receipt.sync_bn = options.config.sync_bn;
   receipt.compress = options.config.compress;
+  receipt.exact = options.device_sums == nullptr;
   receipt.tensor_parallel = options.ranks.tensor_world();
   receipt.pipeline_parallel = options.ranks.stage_world();
   receipt.build = build_line();

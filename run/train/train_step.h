@@ -16,6 +16,7 @@
 
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/collective/device_sums.h"
 #include "dlpipe/engine/layers/module.h"
 #include "dlpipe/engine/optim/grad_scaler.h"
 #include "dlpipe/engine/optim/optimizer.h"
@@ -35,6 +36,8 @@ struct TrainStepOptions {
   engine::Collective* tensor_ranks = nullptr;   // have other parts of its weights
   engine::Collective* stage_ranks = nullptr;    // have other layers
   engine::Collective* replica_ranks = nullptr;  // both: all that compute these grains
+  engine::DeviceSums* device_sums = nullptr;    // sum gradients instead of `ranks`; on a device
+  double peer_timeout_s = 60;                   // for these: how long a sum may take
   bool sync_bn = false;                         // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;       // of gradients' sums
   int64_t bucket_bytes = 25 << 20;              // gradients that travel together

@@ -24,6 +24,7 @@ constexpr int kInvalid = 4;      // ncclInvalidArgument
 /// Of the ranks that hold one id.
 struct World {
   std::map<std::pair<int, int>, std::deque<std::vector<char>>> sent;  // (from, to)
+  std::map<int, std::map<int, std::vector<float>>> summands;          // of each sum, by rank
   bool is_broken = false;
 };
 
@@ -37,6 +38,8 @@ namespace dlpipe::engine::nccl {
 struct CommOf {
   std::shared_ptr<World> world;
   int rank = 0;
+  int ranks = 0;
+  int sums = 0;  // asked for
 };
 struct StreamOf {
   std::deque<std::function<bool()>> tasks;  // false: not yet
@@ -65,11 +68,11 @@ int ncclGetUniqueId(nccl::UniqueId* id) {
   return nccl::kSuccess;
 }
 
-int ncclCommInitRank(nccl::Comm* comm, int, nccl::UniqueId id, int rank) {
+int ncclCommInitRank(nccl::Comm* comm, int ranks, nccl::UniqueId id, int rank) {
   const std::scoped_lock lock(everything);
   const auto found = worlds.find(std::string(id.bytes.data()));
   if (found == worlds.end()) return kInvalid;
-  *comm = new nccl::CommOf{found->second, rank};
+  *comm = new nccl::CommOf{found->second, rank, ranks};
   return nccl::kSuccess;
 }
 
@@ -125,6 +128,30 @@ int ncclRecv(void* to, size_t count, int type, int peer, nccl::Comm comm, nccl::
     arrived.pop_front();
     return true;
   });
+  return nccl::kSuccess;
+}
+
+// From the last rank to the first: an order of its own.
+int ncclAllReduce(const void* from, void* to, size_t count, int type, int operation, nccl::Comm comm,
+                  nccl::Stream stream) {
+  if (type != nccl::kFloat32 || operation != nccl::kSum) return kInvalid;
+  const std::scoped_lock lock(everything);
+  stream->tasks.emplace_back(
+      [=, world = comm->world, rank = comm->rank, ranks = comm->ranks, sum = comm->sums++] {
+        if (world->is_broken) return true;
+        auto& summands = world->summands[sum];
+        if (!summands.contains(rank)) {
+          const auto* const values = static_cast<const float*>(from);
+          summands[rank].assign(values, values + count);
+        }
+        if (summands.size() < static_cast<size_t>(ranks)) return false;
+        std::vector<float> total(count, 0);
+        for (auto one = summands.rbegin(); one != summands.rend(); ++one) {
+          for (size_t i = 0; i < count; ++i) total[i] += one->second[i];
+        }
+        std::memcpy(to, total.data(), count * sizeof(float));
+        return true;
+      });
   return nccl::kSuccess;
 }
 

@@ -45,6 +45,7 @@ DLPIPE_FITS(Nccl::group_start, ncclGroupStart);
 DLPIPE_FITS(Nccl::group_end, ncclGroupEnd);
 DLPIPE_FITS(Nccl::send, ncclSend);
 DLPIPE_FITS(Nccl::recv, ncclRecv);
+DLPIPE_FITS(Nccl::all_reduce, ncclAllReduce);
 DLPIPE_FITS(Nccl::get_error_string, ncclGetErrorString);
 // cuda.h calls the newest version of a function by its plain name.
 DLPIPE_FITS(Driver::init, cuInit);
@@ -68,6 +69,8 @@ TEST(NcclAbi, ConstantsAreThoseOfTheHeaders) {
   EXPECT_EQ(engine::nccl::kSuccess, static_cast<int>(CUDA_SUCCESS));
   EXPECT_EQ(engine::nccl::kInProgress, static_cast<int>(ncclInProgress));
   EXPECT_EQ(engine::nccl::kInt8, static_cast<int>(ncclInt8));
+  EXPECT_EQ(engine::nccl::kFloat32, static_cast<int>(ncclFloat32));
+  EXPECT_EQ(engine::nccl::kSum, static_cast<int>(ncclSum));
   EXPECT_EQ(engine::nccl::kNotReady, static_cast<int>(CUDA_ERROR_NOT_READY));
   EXPECT_EQ(engine::nccl::kNonBlocking, static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
 }

@@ -2,6 +2,7 @@
 // ran it.
 #include "dlpipe/engine/collective/nccl.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/engine/collective/device_sums.h"
 #include "dlpipe/engine/collective/simulated.h"
 
 namespace dlpipe::test {
@@ -80,6 +82,88 @@ TEST_P(NcclTest, SumsHaveTheBitsOfAnyOtherTransport) {
   const std::vector<float> theirs = sums(GetParam(), [&](int rank) { return other.transport(rank); });
   ASSERT_EQ(mine.size(), theirs.size());
   EXPECT_EQ(std::memcmp(mine.data(), theirs.data(), mine.size() * sizeof(float)), 0);
+}
+
+/// A stream of the fake driver.
+class FakeStream final : public Stream {
+ public:
+  FakeStream() {
+    void* const library = dlopen(DLPIPE_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL);
+    const auto find = [&](const char* name) { return dlsym(library, name); };
+    reinterpret_cast<int (*)(void**, unsigned)>(find("cuStreamCreate"))(&stream_, 0);
+    query_ = reinterpret_cast<int (*)(void*)>(find("cuStreamQuery"));
+    destroy_ = reinterpret_cast<int (*)(void*)>(find("cuStreamDestroy_v2"));
+  }
+  ~FakeStream() override { destroy_(stream_); }
+  void* native() const override { return stream_; }
+  bool is_over() const { return query_(stream_) == 0; }
+
+ private:
+  void* stream_ = nullptr;
+  int (*query_)(void*) = nullptr;
+  int (*destroy_)(void*) = nullptr;
+};
+
+engine::DeviceSumsOptions fake_sums() {
+  return {.device = 0, .nccl_library = DLPIPE_FAKE_NCCL, .driver_library = DLPIPE_FAKE_NCCL};
+}
+
+TEST(NcclSums, AddUpWhatAllRanksHaveOnTheirDevices) {
+  constexpr int kWorld = 4;
+  SimulatedNetwork network(kWorld, {});
+  std::vector<std::vector<float>> sums(kWorld);
+  on_threads(kWorld, [&](int rank) {
+    auto ranks = Collective::create([&] { return network.transport(rank); });
+    ASSERT_TRUE(ranks.ok()) << ranks.status().message();
+    const auto device = engine::open_nccl_sums(**ranks, fake_sums());
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    std::vector<float>& values = sums[static_cast<size_t>(rank)];
+    for (int i = 0; i < 5; ++i) values.push_back(static_cast<float>((rank + 1) * (i + 1)));
+    FakeStream stream;
+    EXPECT_TRUE((*device)->all_reduce(values.data(), 3, stream).ok());
+    EXPECT_TRUE((*device)->all_reduce(values.data() + 3, 2, stream).ok());
+    while (!stream.is_over()) EXPECT_TRUE((*device)->check().ok());
+    EXPECT_TRUE((*ranks)->barrier("the end").wait().ok());
+    EXPECT_TRUE((*ranks)->close().ok());
+  });
+  for (const std::vector<float>& each : sums) EXPECT_EQ(each, (std::vector<float>{10, 20, 30, 40, 50}));
+}
+
+TEST(NcclSums, ARankThatLeavesIsAnErrorOfTheOthers) {
+  SimulatedNetwork network(2, {});
+  on_threads(2, [&](int rank) {
+    auto ranks = Collective::create([&] { return network.transport(rank); });
+    ASSERT_TRUE(ranks.ok());
+    const auto device = engine::open_nccl_sums(**ranks, fake_sums());
+    ASSERT_TRUE(device.ok());
+    if (rank == 1) return;
+    FakeStream stream;
+    std::vector<float> values(3);
+    EXPECT_TRUE((*device)->all_reduce(values.data(), values.size(), stream).ok());
+    while ((*device)->check().ok()) std::this_thread::yield();
+    EXPECT_EQ((*device)->check().message(), "[ranks] NCCL: a sum over the ranks: remote error");
+    (*device)->abort();
+    EXPECT_EQ((*device)->check().code(), ErrorCode::kCancelled);
+    while (!stream.is_over()) std::this_thread::yield();
+  });
+}
+
+TEST(NcclSums, ALibraryThatOneRankLacksIsSaidOnAll) {
+  SimulatedNetwork network(2, {});
+  std::vector<std::string> said(2);
+  on_threads(2, [&](int rank) {
+    auto ranks = Collective::create([&] { return network.transport(rank); });
+    ASSERT_TRUE(ranks.ok());
+    engine::DeviceSumsOptions options = fake_sums();
+    if (rank == 1) options.nccl_library = "libno_such_nccl.so.2";
+    const auto device = engine::open_nccl_sums(**ranks, options);
+    EXPECT_EQ(device.status().code(), ErrorCode::kUnsupported);
+    said[static_cast<size_t>(rank)] = device.status().message();
+    EXPECT_TRUE((*ranks)->close().ok());
+  });
+  EXPECT_NE(said[0].find("[ranks] rank 1: "), std::string::npos) << said[0];
+  for (const std::string& text : said)
+    EXPECT_NE(text.find("libno_such_nccl.so.2"), std::string::npos) << text;
 }
 
 TEST(Nccl, APeerThatDoesNotAnswerIsNamedAndItsLateBytesTouchNothing) {

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dlpipe/run/input/batch_input.h"
+#include "dlpipe/run/train/device_travel.h"
 #include "tests/run/device_ranks.h"
 #include "tests/run/device_step_fixture.h"
 
@@ -47,12 +49,15 @@ std::vector<StepOutcome> train(Rig& rig, Device& device, int rank, int world, co
 }
 
 /// Rank 0's; all ranks have to have the same weights, losses and errors.
-Trained train_on(int world, Variant variant, const FakeOptions& options = {}) {
+Trained train_on(int world, Variant variant, const FakeOptions& options = {}, bool exact = true) {
   variant.options.grains = 4;
+  test::SumsMeeting meeting;
   std::vector<Trained> all(static_cast<size_t>(world));
   on_ranks_with_devices(world, [&](engine::Collective* ranks, SimulatedDevice& device) {
     Variant own = variant;
     own.options.ranks = ranks;
+    std::optional<test::ThreadSums> sums;
+    if (!exact && ranks != nullptr) own.options.device_sums = &sums.emplace(meeting, *ranks);
     const int rank = ranks != nullptr ? ranks->rank() : 0;
     Trained& trained = all[static_cast<size_t>(rank)];
     Rig rig(device, own);
@@ -140,6 +145,43 @@ TEST_F(DeviceRanks, AllEndWithTheLayerOfTheFirst) {
   EXPECT_EQ(together.error, alone.error);
   EXPECT_NE(together.error.find("step 3"), std::string::npos) << together.error;
   EXPECT_NE(together.error.find("bn"), std::string::npos) << together.error;
+}
+
+// In another order of adding, which the weights show; the ranks still agree to the bit.
+TEST_F(DeviceRanks, SumsOfTheDevicesOwnAreNearlyTheExactOnes) {
+  for (const int64_t bucket_bytes : {int64_t{300}, int64_t{25} << 20}) {
+    const Variant variant = {
+        .optimizer = "adamw", .options = {.bucket_bytes = bucket_bytes, .clip = 0.5}, .ema = 0.8};
+    const Trained exact = train_on(4, variant, {.dropped = {3, 17}});
+    const Trained own = train_on(4, variant, {.dropped = {3, 17}}, false);
+    ASSERT_EQ(own.outcomes.size(), exact.outcomes.size()) << own.error;
+    EXPECT_NE(own.hash, exact.hash);
+    for (size_t i = 0; i < own.outcomes.size(); ++i)
+      EXPECT_NEAR(own.outcomes[i].loss, exact.outcomes[i].loss, 1e-4 * (1 + exact.outcomes[i].loss)) << i;
+  }
+}
+
+TEST_F(DeviceRanks, ARankThatSumsNoMoreEndsTheOthersWait) {
+  test::SumsMeeting meeting;
+  on_ranks_with_devices(2, [&](engine::Collective* ranks, SimulatedDevice& device) {
+    test::ThreadSums sums(meeting, *ranks);
+    const engine::Tensor values = engine::Tensor::full({64}, 1.0, DType::kF32, device);
+    {
+      DeviceTravel travel(device, sums, 0.2);
+      if (ranks->rank() == 0) {
+        travel.leave(values);
+        try {
+          travel.arrive("gradients of step 3");
+          ADD_FAILURE() << "no error";
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("0.2 s (--peer-timeout), waited for gradients of step 3"),
+                    std::string::npos)
+              << error.what();
+        }
+      }
+    }  // ends the sum that waits for rank 1
+    EXPECT_TRUE(ranks->barrier("the end").wait().ok());
+  });
 }
 
 // Gradients go to the host and back behind the device's work; losses are what the host waits for.

@@ -1,0 +1,75 @@
+#include "dlpipe/engine/collective/nccl_library.h"
+
+#include <dlfcn.h>
+
+#include "dlpipe/base/text.h"
+
+namespace dlpipe::engine::nccl {
+
+namespace {
+
+// engine/cuda has its like for what a device computes; this folder includes base alone.
+class Library {
+ public:
+  explicit Library(const std::string& name)
+      : name_(name), library_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", dlerror()));
+  }
+  template <class Function>
+  void find(const char* name, Function& to) {
+    to = nullptr;
+    if (!status_.ok()) return;
+    to = reinterpret_cast<Function>(dlsym(library_, name));
+    if (to == nullptr)
+      status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", name_, " has no ", name));
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  std::string name_;
+  void* library_;
+  Status status_;
+};
+
+}  // namespace
+
+Status find(const std::string& name, Functions& to) {
+  Library library(name);
+  library.find("ncclGetUniqueId", to.get_unique_id);
+  library.find("ncclCommInitRank", to.comm_init_rank);
+  library.find("ncclCommGetAsyncError", to.comm_get_async_error);
+  library.find("ncclCommAbort", to.comm_abort);
+  library.find("ncclCommDestroy", to.comm_destroy);
+  library.find("ncclGroupStart", to.group_start);
+  library.find("ncclGroupEnd", to.group_end);
+  library.find("ncclSend", to.send);
+  library.find("ncclRecv", to.recv);
+  library.find("ncclAllReduce", to.all_reduce);
+  library.find("ncclGetErrorString", to.get_error_string);
+  return library.status();
+}
+
+Status find(const std::string& name, DriverFunctions& to) {
+  Library library(name);
+  library.find("cuInit", to.init);
+  library.find("cuDeviceGet", to.device_get);
+  library.find("cuDevicePrimaryCtxRetain", to.primary_context_retain);
+  library.find("cuDevicePrimaryCtxRelease_v2", to.primary_context_release);
+  library.find("cuCtxSetCurrent", to.context_set_current);
+  library.find("cuStreamCreate", to.stream_create);
+  library.find("cuStreamDestroy_v2", to.stream_destroy);
+  library.find("cuStreamQuery", to.stream_query);
+  library.find("cuStreamSynchronize", to.stream_synchronize);
+  library.find("cuMemAlloc_v2", to.memory_allocate);
+  library.find("cuMemFree_v2", to.memory_free);
+  library.find("cuMemcpyHtoDAsync_v2", to.copy_to_device);
+  library.find("cuMemcpyDtoHAsync_v2", to.copy_to_host);
+  return library.status();
+}
+
+Status driver_status(int error, std::string_view what) {
+  if (error == kSuccess) return {};
+  return {ErrorCode::kUnsupported, concat("[ranks] NCCL: ", what, " answers CUDA error ", error)};
+}
+
+}  // namespace dlpipe::engine::nccl
