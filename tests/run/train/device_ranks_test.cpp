@@ -77,7 +77,7 @@ Trained train_on(int world, Variant variant, const FakeOptions& options = {}, bo
   return all[0];
 }
 
-std::vector<Variant> variants() {
+std::vector<Variant> rank_variants() {
   return {{.name = "sgd"},
           {.name = "adamw, dropout, average",
            .optimizer = "adamw",
@@ -94,7 +94,7 @@ std::vector<Variant> variants() {
 class DeviceRanks : public DeviceStep {};
 
 TEST_F(DeviceRanks, AnyNumberOfThemComputesTheSameWeights) {
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : rank_variants()) {
     SCOPED_TRACE(variant.name);
     const Trained alone = train_on(1, variant, {.dropped = {3, 17}});
     ASSERT_EQ(alone.outcomes.size(), size_t{kSteps}) << alone.error;
@@ -112,7 +112,7 @@ TEST_F(DeviceRanks, AnyNumberOfThemComputesTheSameWeights) {
 }
 
 TEST_F(DeviceRanks, GrainsGiveTheHostsLossesAndWeights) {
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : rank_variants()) {
     if (variant.options.dtype != DType::kF32) continue;  // the host has no f16
     SCOPED_TRACE(variant.name);
     Variant cut = variant;
