@@ -181,6 +181,8 @@ Status print_profile(const Options& options) {
 
 Status info(const Options& options) {
   if (options.profile) return print_profile(options);
+  if (options.run.dtype != run::BenchRunOptions().dtype || options.run.threads != 0)
+    return misuse("info", "--dtype and --threads are of --profile; give it, too, or leave them out");
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
@@ -224,6 +226,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--channels", options->arguments.channels, "Channels of the model's images").range(1, 4);
   flags.add_option("--classes", options->arguments.classes, "Classes of the model").range(1, 1 << 24);
   flags.add_option("--batch", options->batch, "Images per batch, for FLOPs and memory").range(1, 1 << 24);
+  flags.add_option("--dtype", options->run.dtype, "With --profile: f32 or bf16");
+  flags.add_option("--threads", options->run.threads, "With --profile; 0: as many as the process may use")
+      .range(0, 1024);
   return [options] { return info(*options); };
 }
 

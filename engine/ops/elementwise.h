@@ -12,12 +12,15 @@
 //     static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) { return y > T(0) ? grad : T(0); }
 //   };
 //
+// One of tens of operations says `static constexpr bool kCostly = true;` (ops/gelu.h).
+//
 // Formulas are free of branches and calls that the compiler cannot turn into vectors; ops/vector_math.h has
 // exp, log, tanh and erf in that form.
 #pragma once
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/core/op.h"
@@ -33,6 +36,10 @@ namespace dlpipe::engine {
 
 /// What backward of a unary formula reads.
 enum class Saved : uint8_t { kNothing, kInput, kOutput };
+
+/// Tens of operations, and no attributes: what computes in bf16 may keep its answers.
+template <class F>
+concept CostlyFormula = F::kCostly && std::is_same_v<typename F::Attrs, NoAttrs>;
 
 /// One of two inputs: forward(a, b), grad_a(grad, a, b), grad_b(grad, a, b), and kSaves, whether the
 /// gradients read a and b (ops/mul.h). Others are of one input.

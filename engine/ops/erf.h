@@ -10,6 +10,7 @@ namespace dlpipe::engine {
 struct ErfFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kInput;
+  static constexpr bool kCostly = true;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
     return T(2) * vector_math::normal(T(1.4142135623730951) * x).cdf - T(1);

@@ -10,6 +10,7 @@ namespace dlpipe::engine {
 struct ExpFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kOutput;
+  static constexpr bool kCostly = true;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
     return vector_math::exp(x);

@@ -11,6 +11,7 @@ namespace dlpipe::engine {
 struct GeluFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kInput;
+  static constexpr bool kCostly = true;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
     return x * vector_math::normal(x).cdf;

@@ -10,6 +10,7 @@ namespace dlpipe::engine {
 struct SiluFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kInput;
+  static constexpr bool kCostly = true;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
     return x / (T(1) + vector_math::exp(-x));

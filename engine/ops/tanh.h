@@ -10,6 +10,7 @@ namespace dlpipe::engine {
 struct TanhFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kOutput;
+  static constexpr bool kCostly = true;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
     return vector_math::tanh(x);

@@ -3,27 +3,6 @@
 #include "dlpipe/engine/cpu/loops/elementwise.h"
 
 namespace dlpipe::engine::cpu {
-namespace {
-
-// One pointer where both are the same: the compiler's vectors are for memory that doesn't overlap.
-template <class F, class T>
-void activate_row(const T* from, T* to, int64_t count) {
-  if (from == to) {
-    on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t i = 0; i < count; ++i)
-        store_one(to + i, F::template forward<float>(load_one(to + i), NoAttrs{}));
-    });
-    return;
-  }
-  const T* __restrict x = from;
-  T* __restrict y = to;
-  on_best_isa([=]() DLPIPE_INLINE {
-    for (int64_t i = 0; i < count; ++i)
-      store_one(y + i, F::template forward<float>(load_one(x + i), NoAttrs{}));
-  });
-}
-
-}  // namespace
 
 void activate_rows(Activation activation, DType dtype, const void* from, void* to, int64_t rows,
                    int64_t columns, int64_t row) {
@@ -34,7 +13,8 @@ void activate_rows(Activation activation, DType dtype, const void* from, void* t
   with_formula(activation, [&]<class F>(F) {
     stored(dtype, [&]<class T>(T*) {
       for (int64_t r = 0; r < rows; ++r)
-        activate_row<F>(static_cast<const T*>(from) + r * row, static_cast<T*>(to) + r * row, columns);
+        formula_row<F>(static_cast<const T*>(from) + r * row, static_cast<T*>(to) + r * row, columns,
+                       NoAttrs{});
     });
   });
 }

@@ -7,6 +7,7 @@
 
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/loops/bf16_table.h"
 #include "dlpipe/engine/cpu/loops/one_element.h"
 #include "dlpipe/engine/cpu/loops/supports.h"  // IWYU pragma: export
 #include "dlpipe/engine/ops/elementwise.h"
@@ -24,17 +25,37 @@ void stored(DType dtype, const Body& body) {
   body(static_cast<float*>(nullptr));
 }
 
+/// to[i] = the formula of from[i], which may be the same memory; on the calling thread.
+template <class F, class T>
+void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& attrs) {
+  if constexpr (std::is_same_v<T, BFloat16> && CostlyFormula<F>) {
+    const BFloat16* const table = bf16_table<F>();
+    for (int64_t i = 0; i < count; ++i) to[i] = table[from[i].bits];
+    return;
+  }
+  // One pointer where both are the same: the compiler's vectors are for memory that doesn't overlap.
+  if (from == to) {
+    on_best_isa([=]() DLPIPE_INLINE {
+      for (int64_t i = 0; i < count; ++i)
+        store_one(to + i, F::template forward<float>(load_one(to + i), attrs));
+    });
+    return;
+  }
+  const T* __restrict x = from;
+  T* __restrict y = to;
+  on_best_isa([=]() DLPIPE_INLINE {
+    for (int64_t i = 0; i < count; ++i) store_one(y + i, F::template forward<float>(load_one(x + i), attrs));
+  });
+}
+
 template <class F>
 void unary_forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<typename F::Attrs>();
   stored(args.inputs[0].dtype(), [&]<class T>(T*) {
-    const T* __restrict x = static_cast<const T*>(args.inputs[0].raw());
-    T* __restrict y = static_cast<T*>(args.outputs[0].raw());
+    const T* const x = static_cast<const T*>(args.inputs[0].raw());
+    T* const y = static_cast<T*>(args.outputs[0].raw());
     parallel_ranges(args.inputs[0].elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      on_best_isa([=]() DLPIPE_INLINE {
-        for (int64_t i = begin; i < end; ++i)
-          store_one(y + i, F::template forward<float>(load_one(x + i), attrs));
-      });
+      formula_row<F>(x + begin, y + begin, end - begin, attrs);
     });
   });
 }

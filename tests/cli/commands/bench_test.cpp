@@ -50,6 +50,12 @@ TEST(Bench, RunGivesTheRateOfACompiledModel) {
   const Outcome profile = run_dlpipe({"info", file, "--profile", "--batch", "2"});
   EXPECT_EQ(profile.exit_code, 0) << profile.err;
   EXPECT_NE(profile.out.find("of roofline"), std::string::npos) << profile.out;
+  const Outcome half = run_dlpipe({"info", file, "--profile", "--dtype", "bf16", "--threads", "1"});
+  EXPECT_EQ(half.exit_code, 0) << half.err;
+  EXPECT_NE(half.out.find("ms for a batch of 1 with 1 thread;"), std::string::npos) << half.out;
+  const Outcome idle = run_dlpipe({"info", file, "--dtype", "bf16"});
+  EXPECT_EQ(idle.exit_code, 2);
+  EXPECT_NE(idle.err.find("give it, too"), std::string::npos) << idle.err;
   const Outcome dot = run_dlpipe({"info", file, "--dot"});
   EXPECT_TRUE(dot.out.starts_with("digraph")) << dot.out;
 }
