@@ -146,6 +146,15 @@ ModelFields fields_of(const SessionOptions& session, const std::string& dataset)
   return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
 }
 
+/// Of a run that goes on, before anything else is asked of the data: where they are another dataset, that is why they don't suit the
+/// run.
+void check_is_the_runs(const std::string& name, const std::string& path, const std::string& directory,
+                       const TrainConfig& config) {
+  if (!config.record.contains(name)) return;
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  throw_if_error(check_dataset(name, path, dataset->id(), config));
+}
+
 /// Before a loader is opened: what can't be trained on at all is said before what doesn't suit a batch or a chain of it.
 void check_classes_of_pictures(const SessionOptions& session, const std::string& directory,
                                const ModelFields& fields) {
@@ -158,6 +167,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = train_options(session, quarantine_file);
+  check_is_the_runs("data-id", config.data, options.data, config);
   throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
                                   options.data, options.channels));
   data.augment =
@@ -182,7 +192,6 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   data.train_samples = loader->batches_per_epoch() * config.batch;
   data.left_out = session.overfits() ? 0 : samples - data.train_samples;
   if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
-  throw_if_error(check_dataset("data-id", config.data, data.dataset_id, config));
   data.schedule = schedule_of(config, loader->batches_per_epoch());
   data.scratch_bytes += static_cast<uint64_t>(loader->planned_scratch_bytes());
   data.train = std::move(loader);
@@ -213,6 +222,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
   }
+  check_is_the_runs("val-id", directory, directory, config);
   if (session.val_every.unit == Interval::Unit::kNever)
     tell(notes, concat("--val-every never: ", directory, " is not used"));
   pipeline::LoaderOptions options = pipeline::validation_options(loader_options(session));
@@ -227,7 +237,6 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   data.val = value_or_throw(pipeline::Loader::open(options));
   data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
   data.val_id = data.val->dataset().id();
-  throw_if_error(check_dataset("val-id", directory, data.val_id, config));
   throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
 }
 

@@ -205,6 +205,17 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("holds dataset "), std::string::npos) << other.err;
   EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
+  // The same where the other's samples don't fill a batch.
+  fs::create_directories(folder / "three/ring");
+  for (const char* name : {"00000.jpg", "00001.jpg", "00002.jpg"})
+    fs::copy_file(trained_run().data.jpegs + "/ring/" + name, folder / "three/ring/" + name);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "three", folder / "few"}).exit_code, 0);
+  for (const char* option : {"--data", "--val"}) {
+    const Outcome few = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "4", "--data",
+                                    folder / "moved", option, folder / "few"});
+    EXPECT_EQ(few.exit_code, 2);
+    EXPECT_NE(few.err.find(folder / "few holds dataset "), std::string::npos) << few.err;
+  }
 }
 
 TEST(Train, AValidationSetThatMovedWithItsDataIsAskedFor) {
