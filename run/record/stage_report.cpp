@@ -81,7 +81,7 @@ void advise(const SourceStats& stats, double data_wait_share, StageReport& repor
 
 }  // namespace
 
-StageReport report_stages(const SourceStats& stats, double data_wait_share) {
+StageReport report_stages(const SourceStats& stats, double data_wait_share, int64_t training_ns) {
   StageReport report;
   for (const StageStats& stage : stats.stages) {
     const auto busy = static_cast<double>(stage.busy_ns);
@@ -96,8 +96,8 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share) {
     row.wait_share = ratio(waiting, thread_ns);
     report.rows.push_back(std::move(row));
   }
-  report.samples_per_s =
-      ratio(static_cast<double>(stats.samples), static_cast<double>(stats.wall_ns) / kSecond);
+  const auto taken_ns = static_cast<double>(training_ns > 0 ? training_ns : stats.wall_ns);
+  report.samples_per_s = ratio(static_cast<double>(stats.samples), taken_ns / kSecond);
   advise(stats, data_wait_share, report);
   report.cache = stats.cache;
   return report;

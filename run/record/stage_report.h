@@ -45,8 +45,9 @@ struct StageReport {
   CacheStats cache = {};  // without a directory: there is none
 };
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer
-/// (bench).
-StageReport report_stages(const SourceStats& stats, double data_wait_share);
+/// (bench). `training_ns` is that time: validations and checkpoints, while the source stands still, say nothing of
+/// what it can give; 0: the source's own.
+StageReport report_stages(const SourceStats& stats, double data_wait_share, int64_t training_ns = 0);
 /// Adds what the communication thread did for `samples` of a run whose time is `total`.
 void add_communication(const engine::CollectiveStats& collective, const LedgerEntry& total, int64_t samples,
                        StageReport& report);

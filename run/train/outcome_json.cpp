@@ -28,7 +28,7 @@ static Json overfit_json(const TrainOutcome& outcome) {
 
 Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config) {
   if (config.overfit_batch > 0 && !outcome.stopped) return overfit_json(outcome);
-  const StageReport stages = report_stages(outcome.stats, outcome.data_wait_share());
+  const StageReport stages = outcome.stages();
   Json json = Json::object(
       {{"run", config.out},
        {"steps", outcome.steps},

@@ -29,7 +29,7 @@ double TrainOutcome::data_wait_share() const {
 }
 
 StageReport TrainOutcome::stages() const {
-  StageReport report = report_stages(stats, data_wait_share());
+  StageReport report = report_stages(stats, data_wait_share(), ledger.training_ns());
   if (collective.operations > 0) add_communication(collective, ledger, samples, report);
   return report;
 }

@@ -62,6 +62,16 @@ TEST(StageReport, APipelineThatIsKeptFromTheCoresIsNotHelpedByAFasterModel) {
       "cores or training's own threads had the CPU.");
 }
 
+// 2 s of training and 8 s of validations and checkpoints, while the source stood still.
+TEST(StageReport, WhatThePipelineGaveIsCountedInTrainingsOwnTime) {
+  SourceStats stats = two_stages();
+  for (StageStats& stage : stats.stages) stage.busy_ns /= 8;  // 889 samples/s alone
+  EXPECT_EQ(report_stages(stats, 0.6).limit, "cores");        // of 100 samples/s
+  const StageReport report = report_stages(stats, 0.6, 2 * kSecond);
+  EXPECT_DOUBLE_EQ(report.samples_per_s, 500);
+  EXPECT_EQ(report.limit, "decoder") << report.advice;
+}
+
 TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
   const StageReport report = report_stages(SourceStats{}, 0);
   EXPECT_EQ(report.samples_per_s, 0);
