@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
@@ -36,16 +37,15 @@ std::optional<std::array<size_t, 4>> find_all(const std::vector<std::string>& na
   return places;
 }
 
-bool is_number(const std::string& cell) {
-  double value = 0;
-  return parse_double(cell, &value);
-}
-
 /// path,x1,y1,x2,y2,class without names of columns; path,,,,, is a picture without boxes. Where the class is a number, the
 /// columns may be anything.
-std::optional<Columns> retinanet_columns(const std::vector<std::string>& cells) {
+std::optional<Columns> retinanet_columns(const std::vector<std::string>& cells, char separator) {
   const std::vector<std::string> names = {"path", "x1", "y1", "x2", "y2", "class"};
   if (cells.size() != names.size() || !has_image_name(cells[0])) return std::nullopt;
+  const auto is_number = [separator](const std::string& cell) {
+    double value = 0;
+    return parse_number(cell, separator, &value);
+  };
   const auto begin = cells.begin() + 1;
   const bool is_empty = std::all_of(begin, cells.end(), [](const std::string& cell) { return cell.empty(); });
   const bool is_box =
@@ -83,7 +83,8 @@ void read_corners(const std::vector<std::string>& cells, const Columns& columns,
   for (const size_t corner : columns.corners) {
     double value = 0;
     const std::string name = in_quotes(columns.names[corner]);
-    if (!parse_double(cells[corner], &value) || !std::isfinite(static_cast<float>(value))) {
+    if (!parse_number(cells[corner], columns.separator, &value) ||
+        !std::isfinite(static_cast<float>(value))) {
       line.problem = concat(name, " is ", in_quotes(cells[corner]), ", and no number");
       return;
     }
@@ -135,8 +136,8 @@ std::vector<std::string> Columns::left_aside() const {
   return others;
 }
 
-std::optional<Columns> columns_of(const std::vector<std::string>& cells) {
-  if (std::optional<Columns> columns = retinanet_columns(cells)) return columns;
+/// By what the first line calls them.
+static std::optional<Columns> columns_by_name(const std::vector<std::string>& cells) {
   const std::optional<size_t> path = find_path_column(cells);
   if (!path) return std::nullopt;
   Columns columns;
@@ -167,6 +168,13 @@ std::optional<Columns> columns_of(const std::vector<std::string>& cells) {
   } else {
     return std::nullopt;
   }
+  return columns;
+}
+
+std::optional<Columns> columns_of(const std::vector<std::string>& cells, char separator) {
+  std::optional<Columns> columns = retinanet_columns(cells, separator);
+  if (!columns) columns = columns_by_name(cells);
+  if (columns) columns->separator = separator;
   return columns;
 }
 

@@ -25,14 +25,15 @@ struct Columns {
   std::optional<size_t> label;         // none: all boxes are of one class
   std::optional<size_t> group;         // 1: the box is around several objects
   bool are_shares = false;             // of the picture's width and height, not pixels
+  char separator = ',';                // between the cells; beside ; numbers may have decimal commas
   bool names_more = false;             // than people have: missing pictures are counted
 
   /// The names of the columns that nothing is taken of.
   std::vector<std::string> left_aside() const;
 };
 
-/// Nothing where a list that begins with `cells` has no line per box.
-std::optional<Columns> columns_of(const std::vector<std::string>& cells);
+/// Nothing where a list that begins with `cells`, `separator` between them, has no line per box.
+std::optional<Columns> columns_of(const std::vector<std::string>& cells, char separator = ',');
 
 struct Line {
   std::vector<float> boxes;  // x_min, y_min, x_max, y_max; mostly one, none where its cells are empty

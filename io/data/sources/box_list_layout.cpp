@@ -32,8 +32,9 @@ std::optional<Columns> columns_in(const std::string& file) {
 std::optional<Columns> columns_in(const std::string& file, std::string_view text) {
   std::vector<std::string> cells;
   int64_t line = 0;
-  const auto more = CsvReader(text, separator_of(file, text)).next(cells, line);
-  return more.ok() && *more ? columns_of(cells) : std::nullopt;
+  const char separator = separator_of(file, text);
+  const auto more = CsvReader(text, separator).next(cells, line);
+  return more.ok() && *more ? columns_of(cells, separator) : std::nullopt;
 }
 
 namespace {

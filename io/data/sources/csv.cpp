@@ -1,10 +1,26 @@
 #include "dlpipe/io/data/sources/csv.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::data {
+
+std::string with_decimal_point(std::string_view cell) {
+  const size_t comma = cell.find(',');
+  if (comma == std::string_view::npos || cell.find('.') != std::string_view::npos) return {};
+  std::string number(cell);
+  number[comma] = '.';
+  double value = 0;
+  const bool has_fraction =
+      comma + 1 < cell.size() && std::isdigit(static_cast<unsigned char>(cell[comma + 1]));
+  return has_fraction && parse_double(number, &value) ? number : std::string();
+}
+
+bool parse_number(std::string_view cell, char separator, double* value) {
+  return parse_double(cell, value) || (separator == ';' && parse_double(with_decimal_point(cell), value));
+}
 
 void CsvReader::advance() {
   if (text_[at_++] == '\n') ++line_;

@@ -13,6 +13,11 @@
 
 namespace dlpipe::data {
 
+/// "1,5" as "1.5"; "" for what is no number with a decimal comma. Spreadsheets write these where ; stands between cells.
+std::string with_decimal_point(std::string_view cell);
+/// As parse_double; between ; a number may have a decimal comma.
+bool parse_number(std::string_view cell, char separator, double* value);
+
 class CsvReader {
  public:
   CsvReader(std::string_view text, char separator) : text_(text), separator_(separator) {}

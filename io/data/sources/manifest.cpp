@@ -1,4 +1,4 @@
-// A CSV or TSV list, path,label[,...] or path;label[;...], or one of JSON lines. Paths are relative to SRC (or to the list itself, when it
+// A CSV or TSV list, path,label[,...] or path;label[;...] (where numbers may have decimal commas), or one of JSON lines. Paths are relative to SRC (or to the list itself, when it
 // is SRC), or absolute. A first line that names the columns (path, label, split, others) may give them in any order; the
 // column split makes splits, others become fields of the records: text, or what --field says. The label is one class
 // for each picture: several classes and numbers with fractions are fields.
@@ -106,12 +106,16 @@ char separator_of(const std::string& list, std::string_view text) {
   if (lower_ending(list) == "tsv" || (has('\t') && !has(','))) return '\t';
   if (!has(';')) return ',';
   // As spreadsheets write it where the comma stands in numbers. Cells may hold the other one.
-  return !has(',') || (find_path_column(split(first, ';')) && !find_path_column(split(first, ','))) ? ';'
-                                                                                                    : ',';
+  const auto names_pictures = [&](char separator) {
+    const std::vector<std::string> cells = split(first, separator);
+    return find_path_column(cells) || has_image_name(cells.front());
+  };
+  return !has(',') || (names_pictures(';') && !names_pictures(',')) ? ';' : ',';
 }
 
 Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
-  CsvReader reader(text, separator_of(list_, text));
+  separator_ = separator_of(list_, text);
+  CsvReader reader(text, separator_);
   std::vector<std::string> cells;
   int64_t line = 0;
   bool is_first = true;
@@ -211,6 +215,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   DLPIPE_RETURN_IF_ERROR(number(listing));
   warn_of_split_columns(listing);
   warn_of_pictures_as_text(listing);
+  warn_of_decimal_commas(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
   if (!columns_.label) warn_of_no_class(list_, listing);
   return listing;

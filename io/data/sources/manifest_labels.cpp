@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
+#include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -121,7 +122,7 @@ Status ManifestSource::check_labels() const {
     }
     double number = 0;
     int64_t whole = 0;
-    all_numbers = all_numbers && parse_double(label, &number);
+    all_numbers = all_numbers && parse_number(label, separator_, &number);
     if (!fraction && !parse_int(label, &whole)) fraction = i;
   }
   if (!all_numbers || !fraction) return {};
@@ -172,6 +173,18 @@ void ManifestSource::warn_of_pictures_as_text(SourceListing& listing) const {
                                         " names pictures, and only their names are stored; if these are "
                                         "masks: --field ",
                                         shell_word(concat(column.name, ":mask"))));
+  }
+}
+
+void ManifestSource::warn_of_decimal_commas(SourceListing& listing) const {
+  for (const Columns::Extra& extra : columns_.extra) {
+    if (extra.maybe_decimal == 0 || extra.maybe_decimal < listing.entries.size()) continue;
+    const std::string& name = extra.column.name;
+    listing.warnings.push_back(concat("[ingest] each cell of the column ", in_quotes(name), " of ",
+                                      printable(list_),
+                                      " is read as two numbers with a comma between; where it is one number "
+                                      "with a decimal comma: --field ",
+                                      shell_word(concat(name, ":number"))));
   }
 }
 

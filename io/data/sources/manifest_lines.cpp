@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -111,6 +112,23 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   return {};
 }
 
+Result<std::string> ManifestSource::with_point(const std::string& cell, int64_t line,
+                                               Columns::Extra& extra) const {
+  if (separator_ != ';') return cell;
+  const std::string number = with_decimal_point(cell);
+  if (!number.empty())
+    extra.line_with_comma = line;
+  else if (cell.find('.') != std::string::npos)
+    extra.line_with_point = line;
+  if (extra.line_with_comma > 0 &&
+      extra.line_with_point > 0)  // 1.234 may be 1,234 or a thousand times as much
+    return Status(
+        ErrorCode::kCorrupt,
+        concat("line ", extra.line_with_comma, " has a decimal comma and line ", extra.line_with_point,
+               " a point; write all of the column's numbers with one of them"));
+  return number.empty() ? cell : number;
+}
+
 Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry) {
   for (Columns::Extra& extra : columns_.extra) {
     const std::string& cell = cells[extra.cell];
@@ -130,9 +148,14 @@ Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t
       names_.push_back(std::move(*names));
       entry.extra.emplace_back();
     } else {
-      auto bytes = encode_cell(extra.column, cell, &extra.numbers);
+      const bool is_one = extra.column.kind == ColumnKind::kNumber;
+      const auto number = is_one ? with_point(cell, line, extra) : Result<std::string>(cell);
+      if (!number.ok()) return in_column(number.status());
+      auto bytes = encode_cell(extra.column, *number, &extra.numbers);
       if (!bytes.ok()) return in_column(bytes.status());
       entry.extra.push_back(std::move(*bytes));
+      if (extra.column.kind == ColumnKind::kNumbers && separator_ == ';' && !with_decimal_point(cell).empty())
+        ++extra.maybe_decimal;
     }
   }
   return {};

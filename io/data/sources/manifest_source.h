@@ -72,6 +72,10 @@ class ManifestSource final : public Source {
       size_t cell = 0;
       TypedColumn column;
       int64_t numbers = 0;  // in each cell of ColumnKind::kNumbers
+      // Of a list with ; between its cells, where numbers may have decimal commas; 0: none has.
+      int64_t line_with_comma = 0;
+      int64_t line_with_point = 0;
+      size_t maybe_decimal = 0;  // cells of two numbers that could be one
     };
     size_t count = 0;
     size_t path = 0;
@@ -121,6 +125,8 @@ class ManifestSource final : public Source {
   static std::string with_ending(const std::string& path, const std::string& root);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
+  /// Of a cell that holds one number, written with a point. kCorrupt where its column has both points and commas.
+  Result<std::string> with_point(const std::string& cell, int64_t line, Columns::Extra& extra) const;
   /// What read_referred() takes, of a mask in a cell; what is wrong with it becomes the entry's problem.
   std::string refer_to(const std::string& file, int64_t line, SourceEntry& entry) const;
   std::string problem_of(SourceEntry& entry, int64_t line) const;
@@ -141,11 +147,13 @@ class ManifestSource final : public Source {
   Status check_one_hot(const SourceListing& listing) const;
   void warn_of_split_columns(SourceListing& listing) const;
   void warn_of_pictures_as_text(SourceListing& listing) const;
+  void warn_of_decimal_commas(SourceListing& listing) const;
 
   std::string list_;
   std::string root_;
   SourceOptions options_;
   std::optional<ReadList> read_;
+  char separator_ = ',';           // between the cells
   std::optional<FieldLine> head_;  // what `dlpipe export` says of its list
   std::vector<TypedColumn> typed_;
   Columns columns_;

@@ -60,6 +60,15 @@ class BoxListSource : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
+TEST_F(BoxListSource, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
+  const std::vector<float> wanted = {1.5f, 2, 3.25f, 4};
+  for (const char* text :
+       {"filename;class;xmin;ymin;xmax;ymax\na.jpg;cat;1,5;2;3,25;4\n", "a.jpg;1,5;2;3,25;4;cat\n"}) {
+    const auto seen = seen_in(value_or_throw(list_text(text)));
+    EXPECT_EQ(seen.at("a.jpg").boxes, wanted) << text;
+  }
+}
+
 TEST_F(BoxListSource, LinesOfAPictureAreItsBoxesInTheListsOrder) {
   const SourceListing listing = value_or_throw(
       list_text(std::string(kTensorFlow) + "a.jpg,500,375,dog,8,240,195,371\nb.jpg,416,416,cat,0,0,416,416\n"

@@ -434,6 +434,34 @@ TEST_F(ManifestSource, JsonLinesAreReadByTheirKeys) {
   EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n").find("no such column"), std::string::npos);
 }
 
+TEST_F(ManifestSource, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
+  SourceOptions options{.path = dir / "list.csv", .fields = {"x:number"}};
+  const auto listed = [&](const std::string& first, const std::string& second) {
+    write_text(dir / "list.csv", "path;label;x\n3.png;a;" + first + "\np/1.jpg;b;" + second + "\n");
+    return value_or_throw(open_source(options))->list();
+  };
+  const SourceListing listing = value_or_throw(listed("0,5", "-12"));
+  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), std::vector<float>{0.5f});
+  EXPECT_EQ(floats_of(listing.entries[1].extra[0]), std::vector<float>{-12.f});
+  EXPECT_EQ(floats_of(value_or_throw(listed("1,5e3", "\"2,25\"")).entries[1].extra[0]),
+            std::vector<float>{2.25f});
+  EXPECT_NE(listed("0,5", "1.234").status().message().find("line 2 has a decimal comma and line 3 a point"),
+            std::string::npos);
+  EXPECT_NE(listed("1.234,5", "1").status().message().find("2 numbers where 1 should stand"),
+            std::string::npos);
+  // Several numbers in a cell may have commas between them.
+  options.fields = {"x:numbers"};
+  const SourceListing two = value_or_throw(listed("0,5", "3,4"));
+  EXPECT_EQ(floats_of(two.entries[0].extra[0]), (std::vector<float>{0, 5}));
+  ASSERT_EQ(two.warnings.size(), 1u);
+  EXPECT_NE(two.warnings[0].find("where it is one number with a decimal comma: --field x:number"),
+            std::string::npos)
+      << two.warnings[0];
+  EXPECT_TRUE(value_or_throw(listed("0,5,1", "3,4,5")).warnings.empty());
+  EXPECT_NE(message("path;label\n3.png;1\np/1.jpg;0,25\n").find("the label '0,25' is a number, but no whole"),
+            std::string::npos);
+}
+
 TEST_F(ManifestSource, CellsThatAreNoneOfTheirKindAreNamed) {
   SourceOptions options{.path = dir / "list.csv"};
   const auto error = [&](const std::string& field, const std::string& cell) {
