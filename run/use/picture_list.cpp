@@ -58,8 +58,8 @@ bool add_path(const std::string& path, PictureList& list) {
   std::move(found.begin(), found.end(), std::back_inserter(list.files));
   if (const std::string rest = folder.left_aside(); !rest.empty())
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", rest);
-  if (const std::string links = folder.dead_links(); !links.empty())
-    list.left_aside += concat(list.left_aside.empty() ? "" : ", ", "links to nothing: ", links);
+  for (const std::string& links : folder.lost_links())
+    list.left_aside += concat(list.left_aside.empty() ? "" : ", ", links);
   return true;
 }
 

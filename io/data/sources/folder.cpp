@@ -287,9 +287,8 @@ Result<SourceListing> FolderSource::list() {
   warn_of_files_listed_twice(listing);
   if (const std::string rest = folder.left_aside(); !rest.empty())
     listing.warnings.push_back(concat("[ingest] left aside, no pictures: ", rest));
-  if (const std::string links = folder.dead_links(); !links.empty())
-    listing.warnings.push_back(
-        concat("[ingest] left aside, links to nothing, which may have been folders of pictures: ", links));
+  for (const std::string& links : folder.lost_links())
+    listing.warnings.push_back(concat("[ingest] left aside, ", links));
   return listing;
 }
 

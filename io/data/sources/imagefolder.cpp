@@ -89,9 +89,8 @@ Status ImageFolderSource::look() {
   std::sort(metadata_.begin(), metadata_.end());
   if (const std::string rest = folder.left_aside(); !rest.empty())
     warnings_.push_back(concat("[ingest] left aside, no pictures: ", rest));
-  if (const std::string links = folder.dead_links(); !links.empty())
-    warnings_.push_back(
-        concat("[ingest] left aside, links to nothing, which may have been folders of pictures: ", links));
+  for (const std::string& links : folder.lost_links())
+    warnings_.push_back(concat("[ingest] left aside, ", links));
   return check_metadata_files(root_, metadata_, warnings_);
 }
 

@@ -20,12 +20,6 @@ std::string joined(const std::string& relative, const std::string& name) {
   return relative.empty() ? name : relative + "/" + name;
 }
 
-Status loop_at(const std::string& path, const std::string& back_to) {
-  return {ErrorCode::kUnsupported,
-          concat("[files] symbolic link loop: ", printable(path),
-                 back_to.empty() ? "" : concat(" leads back to ", printable(back_to)), "; remove the link")};
-}
-
 /// What is wrong with a link that stat() answered `error` for; "" for what says nothing of the link: a failing disk, say.
 std::string problem_of_link(const std::string& path, int error) {
   std::error_code ignored;
@@ -63,8 +57,8 @@ Status PictureFolder::take_unseen(const std::string& path, const std::string& na
   std::string problem = is_there && S_ISLNK(own.st_mode) ? problem_of_link(full(path), error) : "";
   if (!problem.empty() && has_image_name(name)) {
     names.pictures.push_back({path, {}, {}, std::move(problem)});
-  } else if (error == ELOOP) {
-    return loop_at(full(path), "");
+  } else if (!problem.empty() && error == ELOOP) {
+    loops_.push_back(path);
   } else if (!problem.empty() && error != EACCES) {
     dead_links_.push_back(path);
   } else {
@@ -73,7 +67,8 @@ Status PictureFolder::take_unseen(const std::string& path, const std::string& na
   return {};
 }
 
-Status PictureFolder::look_at(const std::string& relative, const std::string& name, Names& names) {
+Status PictureFolder::look_at(const std::string& relative, const std::string& name,
+                              const std::vector<FileId>& above, Names& names) {
   if (name[0] == '.') {
     ++left_aside_["hidden"];
     return {};
@@ -84,6 +79,8 @@ Status PictureFolder::look_at(const std::string& relative, const std::string& na
   if (S_ISDIR(stat.st_mode)) {
     if (is_system_folder(name)) {
       ++left_aside_[name];
+    } else if (std::find(above.begin(), above.end(), id_of(stat)) != above.end()) {
+      loops_.push_back(path);
     } else {
       names.folders.push_back(name);
     }
@@ -100,10 +97,28 @@ Status PictureFolder::look_at(const std::string& relative, const std::string& na
   return {};
 }
 
+Result<std::vector<FileId>> PictureFolder::folders_down_to(const std::string& relative) const {
+  std::vector<FileId> all;
+  const auto add = [&](const std::string& path) -> Status {
+    struct stat stat {};
+    if (::stat(path.c_str(), &stat) != 0)
+      return status_from_errno("files", concat("cannot look at ", path), errno);
+    all.push_back(id_of(stat));
+    return {};
+  };
+  DLPIPE_RETURN_IF_ERROR(add(root_));
+  for (size_t end = relative.find('/'); !relative.empty(); end = relative.find('/', end + 1)) {
+    DLPIPE_RETURN_IF_ERROR(add(full(relative.substr(0, end))));
+    if (end == std::string::npos) break;
+  }
+  return all;
+}
+
 Result<PictureFolder::Names> PictureFolder::names_in(const std::string& relative) {
   const std::string path = full(relative);
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
   if (directory == nullptr) return status_from_errno("files", concat("cannot list ", path), errno);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<FileId> above, folders_down_to(relative));
   Names names;
   while (true) {
     errno = 0;
@@ -111,7 +126,7 @@ Result<PictureFolder::Names> PictureFolder::names_in(const std::string& relative
     if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
-    DLPIPE_RETURN_IF_ERROR(look_at(relative, name, names));
+    DLPIPE_RETURN_IF_ERROR(look_at(relative, name, above, names));
   }
   if (errno != 0) return status_from_errno("files", concat("cannot list ", path), errno);
   std::sort(names.folders.begin(), names.folders.end());
@@ -120,29 +135,10 @@ Result<PictureFolder::Names> PictureFolder::names_in(const std::string& relative
   return names;
 }
 
-Status PictureFolder::enter(const std::string& path, const FileId& id) {
-  for (const OpenFolder& above : open_) {
-    if (above.id == id) return loop_at(path, above.path);
-  }
-  open_.push_back({id, path});
-  return {};
-}
-
 Status PictureFolder::walk(const std::string& relative, const std::function<void(FoundPicture)>& found) {
-  struct stat stat {};
-  const bool is_root = open_.empty();
-  const std::string path = full(relative);
-  if (::stat(path.c_str(), &stat) != 0)
-    return status_from_errno("files", concat("cannot look at ", path), errno);
-  // A link from below back to the root is a loop, too.
-  if (struct stat top{}; is_root && !relative.empty() && ::stat(root_.c_str(), &top) == 0)
-    DLPIPE_RETURN_IF_ERROR(enter(root_, id_of(top)));
-  DLPIPE_RETURN_IF_ERROR(enter(path, id_of(stat)));
   DLPIPE_ASSIGN_OR_RETURN(Names names, names_in(relative));
   for (FoundPicture& picture : names.pictures) found(std::move(picture));
   for (const std::string& name : names.folders) DLPIPE_RETURN_IF_ERROR(walk(joined(relative, name), found));
-  open_.pop_back();
-  if (is_root) open_.clear();
   return {};
 }
 
@@ -162,10 +158,15 @@ std::string PictureFolder::left_aside() const {
   return kinds_text(left_aside_);
 }
 
-std::string PictureFolder::dead_links() const {
-  std::vector<std::string> sorted = dead_links_;  // a folder's names come in any order
-  std::sort(sorted.begin(), sorted.end());
-  return sorted.empty() ? std::string() : quoted_names(sorted);
+std::vector<std::string> PictureFolder::lost_links() const {
+  std::vector<std::string> texts;
+  const auto add = [&](const char* what, std::vector<std::string> links) {
+    std::sort(links.begin(), links.end());  // a folder's names come in any order
+    if (!links.empty()) texts.push_back(concat(what, quoted_names(links)));
+  };
+  add("links to nothing, which may have been folders of pictures: ", dead_links_);
+  add("links that lead back to themselves or to a folder above them: ", loops_);
+  return texts;
 }
 
 }  // namespace dlpipe::data

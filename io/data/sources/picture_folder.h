@@ -1,8 +1,8 @@
 // Which files of a folder are pictures: the one selection of `ingest` and `predict`. A picture is a regular file with
 // a picture's ending (links are followed); its bytes decide later what it is. A link with such an ending that leads to
 // nothing is a picture that can't be read. Left aside and counted: hidden names, folders that systems make (__MACOSX,
-// @eaDir, ...), other files, pipes and devices; left aside and named: other links to nothing. A loop of folders, and a
-// folder that can't be listed, is an error.
+// @eaDir, ...), other files, pipes and devices; left aside and named: other links to nothing, and links that lead back to
+// themselves or to a folder above. A folder that can't be listed is an error.
 //
 // A PictureFolder belongs to one thread. It looks at names and at stat; it opens no file.
 #pragma once
@@ -50,28 +50,27 @@ class PictureFolder {
   Status walk(const std::string& relative, const std::function<void(FoundPicture)>& found);
   /// "2 x hidden, 1 x .txt": what was left aside so far, the most frequent first; "" if nothing was.
   std::string left_aside() const;
-  /// "'cat', 'a/notes'": links to nothing that aren't called as pictures; "" if there are none.
-  std::string dead_links() const;
+  /// Links that lead nowhere or in a circle and aren't called as pictures, by what is wrong with them: "links to nothing,
+  /// which may have been folders of pictures: 'cat', 'a/notes'".
+  std::vector<std::string> lost_links() const;
   const std::string& root() const { return root_; }
 
  private:
-  struct OpenFolder {
-    FileId id;
-    std::string path;
-  };
   /// What stat() said of `path` was `error`.
   Status take_unseen(const std::string& path, const std::string& name, int error, Names& names);
-  Status look_at(const std::string& relative, const std::string& name, Names& names);
-  Status enter(const std::string& path, const FileId& id);
+  Status look_at(const std::string& relative, const std::string& name, const std::vector<FileId>& above,
+                 Names& names);
+  /// The folders from the root to root/`relative`: what lies in that one and is one of them again is a loop.
+  Result<std::vector<FileId>> folders_down_to(const std::string& relative) const;
 
   std::string full(const std::string& relative) const {
     return relative.empty() ? root_ : root_ + "/" + relative;
   }
 
   std::string root_;
-  std::vector<OpenFolder> open_;  // from the root to the folder being read: a link back to one is a loop
   std::map<std::string, int64_t> left_aside_;  // ending or kind -> how many
   std::vector<std::string> dead_links_;
+  std::vector<std::string> loops_;
   std::vector<std::string> noted_names_;
   std::vector<std::string> noted_;
 };

@@ -40,6 +40,7 @@ class SegmentationSource final : public AnnotatedSource {
   std::vector<AnnotatedPicture> found_;
   int64_t without_mask_ = 0;
   std::vector<std::string> lonely_masks_;  // without a picture
+  std::vector<std::string> lost_links_;    // warnings
   std::string lists_;                      // ImageSets/Segmentation where its lists make the splits
   ImageSets names_;                        // in these
   int64_t unlisted_ = 0;                   // pictures that they don't name
@@ -108,6 +109,8 @@ Status SegmentationSource::add_pictures(const Layout& layout, size_t number) {
     }
     all.push_back(std::move(picture));
   }));
+  for (const std::string& links : folder.lost_links())
+    lost_links_.push_back(concat("[ingest] ", printable(folder.root()), ": left aside, ", links));
   for (const auto& [stem, file] : masks) {
     if (!taken.contains(file)) lonely_masks_.push_back(file);
   }
@@ -147,6 +150,7 @@ void SegmentationSource::say_what_was_found(const Layout& layout, SourceListing&
                                               : " pictures have no mask and become samples without one"));
   if (!lonely_masks_.empty())
     notes.push_back(concat("[ingest] left aside, masks without a picture: ", quoted_names(lonely_masks_)));
+  notes.insert(notes.end(), lost_links_.begin(), lost_links_.end());
   listing.warnings.insert(listing.warnings.begin(), notes.begin(), notes.end());
 }
 
@@ -154,6 +158,7 @@ Result<SourceListing> SegmentationSource::list() {
   found_.clear();
   without_mask_ = 0;
   lonely_masks_.clear();
+  lost_links_.clear();
   lists_.clear();
   unlisted_ = 0;
   Layout layout = layout_of(options_.path);

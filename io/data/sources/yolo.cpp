@@ -59,8 +59,9 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
-  int64_t confidences_ = 0;  // lines that end with one
-  std::string note_;         // a warning of its own
+  int64_t confidences_ = 0;              // lines that end with one
+  std::vector<std::string> lost_links_;  // warnings
+  std::string note_;                     // a warning of its own
 };
 
 Status YoloSource::read_names(const fs::path& root) {
@@ -171,6 +172,8 @@ Status YoloSource::add_folder(const std::string& split, const fs::path& folder) 
   DLPIPE_RETURN_IF_ERROR(pictures.walk("", [&](FoundPicture picture) {
     if (status.ok()) status = add_picture(std::move(picture.path));
   }));
+  for (const std::string& links : pictures.lost_links())
+    lost_links_.push_back(concat("[ingest] ", printable(pictures.root()), ": left aside, ", links));
   return status;
 }
 
@@ -229,6 +232,7 @@ void YoloSource::warn(SourceListing& listing) const {
   if (without_labels_ > 0)
     listing.warnings.push_back(concat("[ingest] ", human_count(without_labels_),
                                       " pictures have no label file and become samples without objects"));
+  listing.warnings.insert(listing.warnings.end(), lost_links_.begin(), lost_links_.end());
 }
 
 Result<SourceListing> YoloSource::list() {
@@ -236,6 +240,7 @@ Result<SourceListing> YoloSource::list() {
   found_.clear();
   without_labels_ = 0;
   confidences_ = 0;
+  lost_links_.clear();
   DLPIPE_RETURN_IF_ERROR(find_config());
   DLPIPE_RETURN_IF_ERROR(add_splits());
   if (found_.empty())

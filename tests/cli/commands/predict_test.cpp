@@ -246,18 +246,31 @@ TEST(Predict, WhereNoPathIsThereNothingIsDone) {
 TEST(Predict, AFolderThatCannotBeListedIsNamedAndTheOthersGoOn) {
   const ScratchDirectory dir;
   const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
-  std::filesystem::create_directories(dir / "loop/b");
-  std::filesystem::copy_file(picture, dir / "loop/a.jpg");
-  std::filesystem::create_directory_symlink(dir / "loop", dir / "loop/b/back");
+  std::filesystem::create_directories(dir / "part/b");
+  std::filesystem::copy_file(picture, dir / "part/a.jpg");
+  std::filesystem::create_symlink(std::string(300, 'n'), dir / "part/b/long");  // no file is called so
   const Outcome outcome =
-      run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "loop", picture, "--json"});
+      run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "part", picture, "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   const std::vector<Json> lines = json_lines(outcome.out);
   ASSERT_EQ(lines.size(), 3u) << outcome.out << outcome.err;
-  EXPECT_EQ(lines[0]["path"].as_string(), dir / "loop/a.jpg");
-  EXPECT_EQ(lines[1]["path"].as_string(), dir / "loop");
-  EXPECT_NE(lines[1]["error"].as_string().find("symbolic link loop"), std::string::npos);
+  EXPECT_EQ(lines[0]["path"].as_string(), dir / "part/a.jpg");
+  EXPECT_EQ(lines[1]["path"].as_string(), dir / "part");
+  EXPECT_NE(lines[1]["error"].as_string().find("not all of this folder can be read"), std::string::npos);
   EXPECT_EQ(lines[2]["path"].as_string(), picture);
+}
+
+TEST(Predict, ALinkBackToItsFolderIsNamedAndTheOthersGoOn) {
+  const ScratchDirectory dir;
+  std::filesystem::create_directories(dir / "loop/b");
+  std::filesystem::copy_file(trained_run().data.jpegs + "/ring/00000.jpg", dir / "loop/b/a.jpg");
+  std::filesystem::create_directory_symlink(dir / "loop", dir / "loop/b/back");
+  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "loop", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_EQ(json_lines(outcome.out).size(), 1u) << outcome.out;
+  EXPECT_NE(outcome.err.find("links that lead back to themselves or to a folder above them: 'b/back'"),
+            std::string::npos)
+      << outcome.err;
 }
 
 TEST(Predict, ADatasetIsNamedWithTheCommandThatTakesIt) {

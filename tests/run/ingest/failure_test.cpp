@@ -109,12 +109,14 @@ TEST(IngestFailure, NamesListedTwiceAreRefused) {
   expect_error(ingest(options).status(), ErrorCode::kCorrupt, "line 2: 1.jpg was listed on line 1 already");
 }
 
-TEST(IngestFailure, LinkLoopsAreRefused) {
+TEST(IngestFailure, LinkLoopsAreLeftAsideAndNamed) {
   TempDir dir;
   write_pictures(dir / "src", 4, 2, 20);
   std::filesystem::create_directory_symlink("..", dir / "src/c0/up");
-  expect_error(ingest(options_for(dir / "src", dir / "dst")).status(), ErrorCode::kUnsupported,
-               "symbolic link loop");
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  EXPECT_EQ(report.splits.at(0).samples, 4);
+  ASSERT_FALSE(report.warnings.empty());
+  EXPECT_NE(report.warnings.back().find("'c0/up'"), std::string::npos) << report.warnings.back();
 }
 
 TEST(IngestFailure, OnErrorStopNamesTheFileAndCanBeResumedWithSkip) {

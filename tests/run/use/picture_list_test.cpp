@@ -21,7 +21,7 @@ TEST(PictureList, ALinkToNothingInAFolderIsAFileThatCannotBeUsed) {
   EXPECT_EQ(list.files[0].problem, "");
   EXPECT_EQ(list.files[1].path, dir / "a/2.jpg");
   EXPECT_EQ(list.files[1].problem, "[predict] it is a link to gone.jpg, which isn't there");
-  EXPECT_EQ(list.left_aside, "links to nothing: 'more'");
+  EXPECT_EQ(list.left_aside, "links to nothing, which may have been folders of pictures: 'more'");
 }
 
 }  // namespace

@@ -129,20 +129,32 @@ TEST(FolderSource, AnArchiveOrAPictureInPlaceOfAFolderIsAnsweredWithWhatToDo) {
   EXPECT_NE(list_folder(dir / "a.jpg").status().message().find("is one picture"), std::string::npos);
 }
 
-TEST(FolderSource, LinksAreFollowedButLoopsAreErrors) {
+TEST(FolderSource, LinksAreFollowedAndLoopsAreLeftAsideAndNamed) {
   TempDir dir;
   TempDir elsewhere;
   write_text(elsewhere / "1.jpg", "x");
   write_text(dir / "a/1.jpg", "x");
   std::filesystem::create_directory_symlink(elsewhere.path(), dir / "b");
   EXPECT_EQ(value_or_throw(list_folder(dir.path())).entries.size(), 2u);
+  // Back to the root from a class and beside the classes, to the class itself, through another folder, and two links in a circle.
   std::filesystem::create_directory_symlink(dir.path(), dir / "a/back");
-  const Status loop = list_folder(dir.path()).status();
-  EXPECT_NE(loop.message().find("symbolic link loop"), std::string::npos) << loop.message();
-  EXPECT_NE(loop.message().find("a/back leads back to"), std::string::npos) << loop.message();
-  std::filesystem::remove(dir / "a/back");
+  std::filesystem::create_directory_symlink(dir.path(), dir / "root");
+  std::filesystem::create_directory_symlink(".", dir / "a/same");
+  std::filesystem::create_directory_symlink(dir / "a", elsewhere / "to_a");
   std::filesystem::create_symlink("self", dir / "a/self");
-  EXPECT_NE(list_folder(dir.path()).status().message().find("symbolic link loop"), std::string::npos);
+  std::filesystem::create_symlink("y", dir / "x");
+  std::filesystem::create_symlink("x", dir / "y");
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
+  std::vector<std::string> paths;
+  for (const SourceEntry& entry : listing.entries) paths.push_back(entry.path);
+  EXPECT_EQ(paths, (std::vector<std::string>{"a/1.jpg", "b/1.jpg", "b/to_a/1.jpg"}));
+  const std::string& said = listing.warnings.back();
+  EXPECT_NE(said.find("left aside, links that lead back to themselves or to a folder above them: "),
+            std::string::npos)
+      << said;
+  for (const char* link : {"'a/back'", "'a/same'", "'a/self'", "'b/to_a/back'", "'root'", "'x'", "'y'"})
+    EXPECT_NE(said.find(link), std::string::npos) << link << " in " << said;
 }
 
 std::string all_warnings(const SourceListing& listing) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 
 #include "dlpipe/io/data/sources/source.h"
@@ -34,6 +35,7 @@ TEST_F(SegmentationSource, EachPictureHasTheMaskOfItsName) {
   write_pairs("images", "masks");
   write_text(dir / "images/4.jpg", "x");
   write_text(dir / "masks/9.png", "mask");
+  std::filesystem::create_directory_symlink(".", dir / "images/back");
   ASSERT_TRUE(is_segmentation());
   const SourceListing listing = value_or_throw(list({dir.path(), ""}));
   EXPECT_TRUE(listing.classes.empty());
@@ -53,7 +55,8 @@ TEST_F(SegmentationSource, EachPictureHasTheMaskOfItsName) {
   const std::string warnings = warnings_of(listing);
   for (const char* part :
        {"is read as pictures with masks: pictures in 'images', the mask of each in 'masks' by the same name",
-        "1 picture has no mask", "masks without a picture: '9.png'", "fields, but no class"})
+        "1 picture has no mask", "masks without a picture: '9.png'", "to a folder above them: 'back'",
+        "fields, but no class"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
 }
 

@@ -35,6 +35,14 @@ class YoloSource : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
+TEST_F(YoloSource, LinksThatLeadBackAreNamed) {
+  std::filesystem::create_directory_symlink(".", dir / "images/train/back");
+  const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a, b]\n"));
+  EXPECT_EQ(listing.entries.size(), 2u);
+  EXPECT_NE(warnings_of(listing).find("images/train: left aside, links that lead back"), std::string::npos)
+      << warnings_of(listing);
+}
+
 TEST_F(YoloSource, BoxesAreSharesOfTheirPicture) {
   const SourceListing listing = value_or_throw(with_config(
       "path: ../elsewhere\ntrain: images/train\nval: images/val\ntest:\nnames:\n  0: cat\n  1: dog\n"));
