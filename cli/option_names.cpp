@@ -23,6 +23,17 @@ std::vector<std::string> aliases_of(std::string_view name) {
   return {};
 }
 
+size_t command_place(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].starts_with('-')) return i;
+    if (words[i] == "--color")
+      ++i;
+    else if (words[i] != "--quiet" && !words[i].starts_with("--color="))
+      break;
+  }
+  return words.size();
+}
+
 std::vector<std::string> spelled_as_ours(std::vector<std::string> words) {
   // A parser of options takes one dash and several letters for several options, so these can't be aliases.
   for (std::string& word : words) {
@@ -31,7 +42,8 @@ std::vector<std::string> spelled_as_ours(std::vector<std::string> words) {
   }
   // `launch --np 2 train --data D`: what follows the command is the command's.
   const auto command = std::ranges::find(words, "train");
-  const bool is_launch = !words.empty() && words.front() == "launch";
+  const size_t place = command_place(words);
+  const bool is_launch = place < words.size() && words[place] == "launch";
   if (is_launch && command != words.end() && std::find(words.begin(), command, "--") == command)
     words.insert(command, "--");
   return words;

@@ -17,6 +17,10 @@ std::vector<std::string> aliases_of(std::string_view name);
 /// Words behind "--" stay as they are.
 std::vector<std::string> spelled_as_ours(std::vector<std::string> words);
 
+/// Where the command stands among `words`: behind the options that every command takes (--quiet, --color WHEN). The end where other
+/// options come first, or none is there.
+size_t command_place(const std::vector<std::string>& words);
+
 /// "; did you mean '--threads'?" for an option of `command` that `typed` ("--num-workers", "-j") means or is
 /// near to in spelling; "" where there is none.
 std::string option_suggestion(std::string_view typed, const CommandText& command);

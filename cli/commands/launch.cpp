@@ -1,9 +1,11 @@
 // `dlpipe launch --np 4 -- train ...`: a training run in several processes, with mpirun.
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
+#include "dlpipe/cli/option_names.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/stop_signal.h"
 #include "dlpipe/run/train/launch.h"
@@ -11,6 +13,12 @@
 namespace dlpipe::cli {
 
 namespace {
+
+/// `-- --quiet train ...` as `train --quiet ...`.
+void put_command_first(std::vector<std::string>& words) {
+  const auto command = words.begin() + static_cast<std::ptrdiff_t>(command_place(words));
+  if (command != words.end()) std::rotate(words.begin(), command, command + 1);
+}
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<run::LaunchOptions>();
@@ -31,6 +39,7 @@ std::function<Status()> setup(Flags& flags) {
     for (const std::string& word : split(*more, ' ')) {
       if (!word.empty()) options->mpirun_arguments.emplace_back(word);
     }
+    put_command_first(options->arguments);
     options->program = std::filesystem::read_symlink("/proc/self/exe").string();
     return run::launch(*options, catch_stop_signals(), [](const std::string& text) { print_note(text); });
   };

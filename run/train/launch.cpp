@@ -37,6 +37,17 @@ std::string option_of(const std::vector<std::string>& arguments, const std::stri
   return value;
 }
 
+/// `train --resume RUN` with those of `arguments` that are about what is printed: the others stand in the run's config.toml.
+std::vector<std::string> resuming(const std::string& run, const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"train", "--resume", run};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--quiet" || word == "--json" || word.starts_with("--color=")) words.push_back(word);
+    if (word == "--color" && i + 1 < arguments.size()) words.insert(words.end(), {word, arguments[i + 1]});
+  }
+  return words;
+}
+
 /// The command line of one attempt.
 std::vector<std::string> command_of(const LaunchOptions& options, const std::vector<std::string>& train,
                                     int64_t processes) {
@@ -140,8 +151,8 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
   for (int64_t processes = options.processes;; processes /= 2) {
     // What was killed before its run began begins anew.
     const bool goes_on = processes != options.processes && std::filesystem::exists(run + "/config.toml");
-    std::vector<std::string> words = command_of(
-        options, goes_on ? std::vector<std::string>{"train", "--resume", run} : options.arguments, processes);
+    std::vector<std::string> words =
+        command_of(options, goes_on ? resuming(run, options.arguments) : options.arguments, processes);
     DLPIPE_ASSIGN_OR_RETURN(const pid_t pid, start(words));
     const int code = wait_for(pid, stop);
     if (code == kDone) return {};

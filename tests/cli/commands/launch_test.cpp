@@ -306,6 +306,11 @@ TEST(LaunchMisuse, SaysWhatToGive) {
   refused({"launch", "--np", "3", "--", "train", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
   refused({"launch", "-np", "3", "--", "train", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
   refused({"launch", "--np", "3", "train", "--data", "d", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
+  refused({"--quiet", "launch", "--np", "3", "train", "--data", "d", "--out", "x"},
+          "--np 3; give 1, 2, 4, 8");
+  refused({"launch", "--np", "3", "--", "--color", "never", "--quiet", "train", "--out", "x"},
+          "--np 3; give 1, 2, 4, 8");
+  refused({"launch", "--", "--quiet", "eval", "x"}, "give the command behind --");
   refused({"launch", "--np", "2", "--", "eval", "x"}, "give the command behind --");
   refused({"launch", "--np", "2", "--elastic", "--", "train"}, "give --out RUN");
   refused({"launch", "train"}, "[launch] no run directory; give --out RUN");
