@@ -37,18 +37,51 @@ std::string difference_json(const run::RunDifference& difference) {
                        {"same_batches", difference.same_batches()},
                        {"same_weights", difference.same_weights()},
                        {"first_different_step", difference.first_step},
+                       {"beginning", difference.beginning == 0   ? Json()
+                                     : difference.beginning == 1 ? Json("first")
+                                                                 : Json("second")},
+                       {"equal_weights_step", difference.weights_step},
                        {"options", pairs_json(difference.options)},
                        {"receipt", pairs_json(difference.receipt)}})
       .dump();
 }
 
-std::string difference_report(const run::RunDifference& difference) {
+/// Which run is the other's beginning, and how that is known.
+std::string beginning_text(const run::RunDifference& difference, const Options& options) {
+  const bool is_first = difference.beginning == 1;
+  const std::string& shorter = is_first ? options.first : options.second;
+  const std::string& longer = is_first ? options.second : options.first;
+  const std::string end = human_count(difference.end_step);
+  if (difference.is_known_beginning())
+    return concat(shorter, " is the beginning of ", longer, ": up to step ", end,
+                  ", where it ends, losses and weights are equal, bit for bit");
+  return concat(shorter, " may be the beginning of ", longer, ": up to step ", end,
+                ", where it ends, all losses are equal; ",
+                difference.weights_step >= 0
+                    ? concat("the weights are equal after step ", human_count(difference.weights_step),
+                             ", and not both noted at a later one")
+                    : "the weights can't be compared, as both noted them at no common step");
+}
+
+/// What a longer run has otherwise, because it is longer.
+bool is_of_length(const run::ReceiptDifference& difference) {
+  const auto is = [&](const char* field) { return difference.field == field; };
+  return is("steps") || is("samples") || is("finished") || is("batches_chain") || is("parameters_chain");
+}
+
+std::string difference_report(const run::RunDifference& difference, const Options& options) {
   if (difference.same()) return "the same run: batches, losses and weights are equal, bit for bit";
-  std::string text = concat("batches ", difference.same_batches() ? "equal" : "differ", ", weights ",
-                            difference.same_weights() ? "equal" : "differ", "\n");
+  const bool is_beginning = difference.beginning != 0;
+  std::vector<run::ReceiptDifference> receipt = difference.receipt;
+  if (is_beginning) std::erase_if(receipt, is_of_length);
+  std::string text =
+      concat(is_beginning ? prose(beginning_text(difference, options))
+                          : concat("batches ", difference.same_batches() ? "equal" : "differ", ", weights ",
+                                   difference.same_weights() ? "equal" : "differ"),
+             "\n");
   add_table("option", difference.options, text);
-  add_table("receipt", difference.receipt, text);
-  if (difference.first_step >= 0) {
+  add_table("receipt", receipt, text);
+  if (difference.first_step >= 0 && !is_beginning) {
     text += concat("metrics differ from step ", difference.first_step, " on:\n  ", difference.first_line,
                    "\n  ", difference.second_line, "\n");
   }
@@ -60,10 +93,11 @@ Status compare(const Options& options) {
   if (options.json)
     print_answer(difference_json(difference));
   else
-    print_answer(difference_report(difference));
+    print_answer(difference_report(difference, options));
   if (difference.same()) return {};
   return {ErrorCode::kChanged,
-          concat("[diff] ", options.first, " and ", options.second, " are not the same run")};
+          concat("[diff] ", options.first, " and ", options.second, " are not the same run",
+                 difference.beginning != 0 ? ": one of them goes on longer" : "")};
 }
 
 std::function<Status()> setup(Flags& flags) {

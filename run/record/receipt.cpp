@@ -13,6 +13,8 @@ namespace dlpipe::run {
 
 using formats::Json;
 
+static constexpr std::string_view kChainKey = "parameters_chain";  // of lines of metrics.jsonl
+
 Json to_json(const Receipt& r) {
   return Json::object({{"dataset_id", r.dataset_id},
                        {"pipeline_id", r.pipeline_id},
@@ -85,7 +87,51 @@ bool RunDifference::same_weights() const {
   return !lists(receipt, "parameters_chain");
 }
 
-// Walks both files line by line; the first line that differs tells from which step on the runs went apart.
+namespace {
+
+/// metrics.jsonl, line by line. One that isn't there has none.
+class MetricsLines {
+ public:
+  explicit MetricsLines(const std::string& path) : file_(path) {
+    next();
+    next();
+  }
+  const std::string& line() const { return line_; }
+  bool is_over() const { return !has_line_; }
+  bool is_last() const { return has_line_ && !has_following_; }
+  bool holds(std::string_view key) const {
+    return has_line_ && line_.find(concat('"', key, "\":")) != std::string::npos;
+  }
+  int64_t step() const {
+    const auto json = Json::parse(line_);
+    return json.ok() ? (*json)["step"].as_int(0) : 0;
+  }
+  void next() {
+    line_ = std::move(following_);
+    has_line_ = has_following_;
+    has_following_ = static_cast<bool>(std::getline(file_, following_));
+  }
+
+ private:
+  std::ifstream file_;
+  std::string line_;
+  std::string following_;
+  bool has_line_ = false;
+  bool has_following_ = false;
+};
+
+/// Weights that only one run noted (one of before, or one whose epoch ended elsewhere), and a validation that a run ended with and
+/// that the other wasn't due for, are no differences. Answers whether there was such a line.
+bool skip_what_one_noted(MetricsLines& one, const MetricsLines& other) {
+  const bool is_chain = one.holds(kChainKey) && !other.holds(kChainKey);
+  const bool is_end = one.is_last() && one.holds("val_loss") && !other.holds("val_loss") && !other.is_over();
+  if (is_chain || is_end) one.next();
+  return is_chain || is_end;
+}
+
+}  // namespace
+
+// The first line that differs tells from which step on the runs went apart.
 static Status compare_metrics(const std::string& first, const std::string& second,
                               RunDifference& difference) {
   const std::array<std::string, 2> paths = {first + "/metrics.jsonl", second + "/metrics.jsonl"};
@@ -93,21 +139,24 @@ static Status compare_metrics(const std::string& first, const std::string& secon
     Status status = stamp_regular_file("receipt", path).status();
     if (!status.ok() && status.code() != ErrorCode::kNotFound) return status;  // a pipe would never end
   }
-  std::ifstream a(paths[0]);
-  std::ifstream b(paths[1]);
-  while (true) {
-    std::string line_a;
-    std::string line_b;
-    const bool has_a = static_cast<bool>(std::getline(a, line_a));
-    const bool has_b = static_cast<bool>(std::getline(b, line_b));
-    if (!has_a && !has_b) return {};
-    if (line_a == line_b) continue;
-    DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(has_a ? line_a : line_b));
-    difference.first_step = json["step"].as_int(0);
-    difference.first_line = has_a ? line_a : "(none)";
-    difference.second_line = has_b ? line_b : "(none)";
+  MetricsLines a(paths[0]), b(paths[1]);
+  int64_t equal = 0;
+  while (!a.is_over() || !b.is_over()) {
+    if (!a.is_over() && !b.is_over() && a.line() == b.line()) {
+      ++equal;
+      if (a.holds(kChainKey)) difference.weights_step = a.step();
+      a.next();
+      b.next();
+      continue;
+    }
+    if (skip_what_one_noted(a, b) || skip_what_one_noted(b, a)) continue;
+    difference.first_step = a.is_over() ? b.step() : a.step();
+    difference.first_line = a.is_over() ? "(none)" : a.line();
+    difference.second_line = b.is_over() ? "(none)" : b.line();
+    if (equal > 0 && (a.is_over() || b.is_over())) difference.beginning = a.is_over() ? 1 : 2;
     return {};
   }
+  return {};
 }
 
 /// "/data/a (94c5ed67c6ec4878)".
@@ -145,6 +194,9 @@ Result<RunDifference> compare_runs(const std::string& first, const std::string& 
   }
   compare_options(first, second, difference);
   DLPIPE_RETURN_IF_ERROR(compare_metrics(first, second, difference));
+  const Receipt& shorter = difference.beginning == 2 ? b : a;
+  if (a.steps == b.steps || shorter.steps > std::min(a.steps, b.steps)) difference.beginning = 0;
+  if (difference.beginning != 0) difference.end_step = shorter.steps;
   return difference;
 }
 

@@ -3,7 +3,8 @@
 //
 // It holds nothing that two equal runs don't share: no times, no threads, no paths. batches_chain covers
 // every batch consumed (record checksums and drawn parameters; pixels too with --receipt pixels),
-// parameters_chain the weights at every epoch's end and at the end. Values; pure functions.
+// parameters_chain the weights at every epoch's end and at the end; metrics.jsonl holds it after every epoch, too, so that a run
+// can be told to be the beginning of a longer one. Values; pure functions.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +60,17 @@ struct RunDifference {
   int64_t first_step = -1;
   std::string first_line;
   std::string second_line;
+  /// Which run's metrics are the beginning of the other's: 1 or 2; 0: neither's, or they are of one length.
+  int beginning = 0;
+  int64_t end_step = -1;  // of that one
+  int64_t weights_step =
+      -1;  // the last after which both noted their weights, which are equal there; -1: none
 
   /// Same batches and same weights. Build, ISA and kernels may differ all the same.
   bool same_batches() const;
   bool same_weights() const;
+  /// Whether the shorter run's last weights are known to be those of the longer one there.
+  bool is_known_beginning() const { return beginning != 0 && weights_step == end_step; }
   bool same() const { return receipt.empty() && first_step < 0; }
 };
 Result<RunDifference> compare_runs(const std::string& first, const std::string& second);

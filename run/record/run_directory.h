@@ -1,7 +1,7 @@
 // A run directory: what stands where, who may write, and the files that grow while a run goes on.
 //
 //   config.toml          saved_config.h                checkpoints/     checkpoint.h
-//   metrics.jsonl        one JSON line per step        events.out.*     the same for TensorBoard
+//   metrics.jsonl        a line per step, epoch, ...   events.out.*     the same for TensorBoard
 //   quarantine.txt       bad records                   ledger.json      where the time went
 //   kernels.json         kernel and slice choices      receipt.json     receipt.h
 //   lock                 held while a process trains here; the system drops it when the process ends

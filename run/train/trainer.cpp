@@ -111,11 +111,21 @@ void Trainer::run_steps() {
   ledger_.end_part();
 }
 
+/// The hash of the weights as they are, behind that of the epochs before.
+static uint64_t chain_of_weights(const TrainerParts& parts, uint64_t before) {
+  return hash_tensors(parts.weights->whole(parts.model->state_dict()), before);
+}
+
 // What comes after the last step is in the ledger like all else.
 void Trainer::finish() {
   ledger_.begin_part();
+  uint64_t chain = state_.parameters_chain;
   if (!stop_requested()) {
-    chain_parameters();
+    // Within an epoch a longer run chains nothing: the state, from which this one may go on, is left as it is.
+    if (state_.chained_step != state_.step) {
+      const SpanScope span(Span::kMetrics);
+      chain = chain_of_weights(parts_, chain);
+    }
     validate_if_due(true);
   }
   outcome_.stopped = stop_requested() && !ended_;
@@ -129,7 +139,7 @@ void Trainer::finish() {
   outcome_.skipped_steps = state_.skipped_steps;
   outcome_.overflowed_steps = state_.overflowed_steps;
   outcome_.batches_chain = agreement_.whole_state().chain;
-  outcome_.parameters_chain = state_.parameters_chain;
+  outcome_.parameters_chain = chain;
   outcome_.ledger = ledger_.total();
   outcome_.device = step_->device_times();
   outcome_.stats = parts_.train->stats();
@@ -220,9 +230,11 @@ void Trainer::validate_and_save() {
 void Trainer::chain_parameters() {
   if (state_.chained_step == state_.step) return;
   const SpanScope span(Span::kMetrics);
-  state_.parameters_chain =
-      hash_tensors(parts_.weights->whole(parts_.model->state_dict()), state_.parameters_chain);
+  state_.parameters_chain = chain_of_weights(parts_, state_.parameters_chain);
   state_.chained_step = state_.step;
+  if (parts_.directory == nullptr) return;
+  throw_if_error(parts_.directory->log_line(
+      Json::object({{"step", state_.step}, {"parameters_chain", hex64(state_.parameters_chain)}})));
 }
 
 bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -65,6 +67,57 @@ TEST(Diff, OptionsAndDataThatDifferComeBeforeTheHashes) {
   EXPECT_LT(data, receipt);
   EXPECT_LT(lr, receipt);
   EXPECT_NE(outcome.out.find(trained_run().data.val + " ("), std::string::npos) << outcome.out;
+}
+
+TEST(Diff, ARunThatWentOnLongerIsToldFromItsBeginning) {
+  ScratchDirectory folder;
+  const std::string one = folder / "one", two = folder / "two";
+  ASSERT_EQ(run_dlpipe(train_arguments(one, {"--epochs", "1", "--schedule", "constant"})).exit_code, 0);
+  using std::filesystem::copy_options;
+  std::filesystem::copy(one, two, copy_options::recursive | copy_options::copy_symlinks);
+  ASSERT_EQ(run_dlpipe({"train", "--resume", two, "--epochs", "2"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", one, two});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.out.find(one + " is the beginning of " + two +
+                             ": up to step 20, where it ends, losses and weights are equal, bit for bit"),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("\nepochs "), std::string::npos) << outcome.out;
+  for (const char* word : {"differ", "receipt", "chain"})
+    EXPECT_EQ(outcome.out.find(word), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("are not the same run: one of them goes on longer"), std::string::npos)
+      << outcome.err;
+  const auto json = formats::Json::parse(run_dlpipe({"diff", two, one, "--json"}).out);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["beginning"].as_string(), "second");
+  EXPECT_EQ((*json)["equal_weights_step"].as_int(), 20);
+}
+
+// Stopped within an epoch, where the longer run noted no weights; it validated there, too, and the longer one did not.
+TEST(Diff, ABeginningWhoseLastWeightsAreNotKnownSaysWhatWasCompared) {
+  ScratchDirectory folder;
+  const std::string part = folder / "part", whole = folder / "whole";
+  ASSERT_EQ(run_dlpipe(train_arguments(part, {"--max-steps", "25", "--schedule", "constant"})).exit_code, 0);
+  ASSERT_EQ(run_dlpipe(train_arguments(whole, {"--schedule", "constant"})).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", part, whole});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.out.find(part + " may be the beginning of " + whole +
+                             ": up to step 25, where it ends, all losses are equal; the weights are equal "
+                             "after step 20, and not both noted at a later one"),
+            std::string::npos)
+      << outcome.out;
+}
+
+// What a run that ended within an epoch noted there is none of the run that goes on.
+TEST(Diff, ARunThatWasEndedWithinAnEpochGoesOnAsIfItHadNot) {
+  ScratchDirectory folder;
+  const std::vector<std::string> more = {"--schedule", "constant", "--val-every", "never"};
+  std::vector<std::string> fewer = more;
+  fewer.insert(fewer.end(), {"--max-steps", "25"});
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "whole", more)).exit_code, 0);
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "parts", fewer)).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"train", "--resume", folder / "parts", "--max-steps", "-1"}).exit_code, 0);
+  expect_same_run(folder / "whole", folder / "parts");
 }
 
 TEST(Diff, AFolderWithoutAReceiptIsNamed) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -73,6 +74,40 @@ TEST(CompareRuns, AShorterRunDiffersWhereItEnds) {
   write_run(folder / "a", some_receipt(), "{\"step\":1}\n{\"step\":2}\n");
   write_run(folder / "b", some_receipt(), "{\"step\":1}\n");
   EXPECT_EQ(compare_runs(folder / "a", folder / "b")->first_step, 2);
+}
+
+TEST(CompareRuns, ABeginningIsKnownByTheWeightsThatBothNoted) {
+  ScratchFolder folder;
+  const auto step = [](int64_t n, const std::string& rest) {
+    return concat("{\"step\":", n, ",", rest, "}\n");
+  };
+  const std::string one = step(1, "\"loss\":1"), two = step(2, "\"loss\":0.5"),
+                    three = step(3, "\"loss\":0.2");
+  const std::string chain = step(2, "\"parameters_chain\":\"ff\""),
+                    other = step(2, "\"parameters_chain\":\"fe\"");
+  const std::string judged = step(2, "\"val_loss\":0.7");
+  const auto compared = [&](const std::string& shorter, const std::string& longer) {
+    Receipt receipt = some_receipt();
+    receipt.steps = 2;
+    write_run(folder / "a", receipt, shorter);
+    receipt.steps = 3;
+    write_run(folder / "b", receipt, longer);
+    return value_or_throw(compare_runs(folder / "a", folder / "b"));
+  };
+  const RunDifference known = compared(one + two + chain, one + two + chain + three);
+  EXPECT_EQ(known.beginning, 1);
+  EXPECT_TRUE(known.is_known_beginning());
+  EXPECT_EQ(known.first_step, 3);
+  const RunDifference judged_at_its_end = compared(one + two + chain + judged, one + two + chain + three);
+  EXPECT_TRUE(judged_at_its_end.is_known_beginning());
+  const RunDifference unknown =
+      compared(one + two, one + two + chain + three);  // as before weights were noted
+  EXPECT_EQ(unknown.beginning, 1);
+  EXPECT_FALSE(unknown.is_known_beginning());
+  EXPECT_EQ(unknown.weights_step, -1);
+  EXPECT_EQ(compared(one + two + chain, one + two + other + three).beginning, 0);
+  EXPECT_EQ(compared(one + two + chain, one + three + chain).beginning, 0);
+  EXPECT_EQ(compared("", one).beginning, 0) << "nothing is common";
 }
 
 TEST(CompareRuns, ARunWithoutAReceiptIsNamed) {

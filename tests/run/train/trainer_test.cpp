@@ -215,8 +215,10 @@ TEST(Trainer, TheLastReportOfAnEpochIsOfItsIntervalLikeTheOthers) {
   std::vector<double> losses;
   run_session(folder / "run", {.epochs = 2, .with_val = false}, watcher);
   std::istringstream lines(metrics_of(folder / "run"));
-  for (std::string line; std::getline(lines, line);)
-    losses.push_back((*formats::Json::parse(line))["loss"].as_double());
+  for (std::string line; std::getline(lines, line);) {
+    const formats::Json json = *formats::Json::parse(line);
+    if (json.contains("loss")) losses.push_back(json["loss"].as_double());
+  }
   ASSERT_EQ(watcher.progress.size(), losses.size());
   double sum = 0;
   int64_t steps = 0;
@@ -300,19 +302,24 @@ TEST(Trainer, ValidatesTheAveragedWeightsAndKeepsItsOwn) {
   EXPECT_EQ(hash_tensors(with_val, 0), hash_tensors(without, 0));
 }
 
-TEST(Trainer, MetricsHoldOneLineAStepAndOneAValidation) {
+TEST(Trainer, MetricsHoldALineForEachStepEachValidationAndEachEpochsWeights) {
   ScratchFolder folder;
   Watcher watcher;
   const TrainOutcome outcome = run_session(folder / "run", {}, watcher);
   std::istringstream lines(metrics_of(folder / "run"));
   int64_t steps = 0;
   int64_t validations = 0;
+  int64_t epochs = 0;
   for (std::string line; std::getline(lines, line);) {
     const auto json = formats::Json::parse(line);
     ASSERT_TRUE(json.ok()) << line;
     if (json->contains("val_loss")) {
       ++validations;
       EXPECT_TRUE((*json)["val_top1"].is_number());
+    } else if (json->contains("parameters_chain")) {
+      EXPECT_EQ((*json)["step"].as_int(), steps) << "behind the epoch's last step";
+      EXPECT_EQ((*json)["parameters_chain"].as_string().size(), 16u);
+      ++epochs;
     } else {
       EXPECT_EQ((*json)["step"].as_int(), ++steps);
       EXPECT_TRUE((*json)["loss"].is_number());
@@ -320,6 +327,7 @@ TEST(Trainer, MetricsHoldOneLineAStepAndOneAValidation) {
   }
   EXPECT_EQ(steps, outcome.steps);
   EXPECT_EQ(validations, static_cast<int64_t>(watcher.validations.size()));
+  EXPECT_EQ(epochs, RunOptions().epochs);
 }
 
 }  // namespace dlpipe::run
