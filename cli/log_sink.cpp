@@ -8,7 +8,9 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/stderr_prose.h"
 
 namespace dlpipe::cli {
 
@@ -28,7 +30,11 @@ static spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 static void log_to_spdlog(LogLevel level, std::string_view message) {
   if (stderr_is_terminal()) std::fputs("\r\x1b[K", stderr);  // over a progress line, which is drawn again
-  spdlog::default_logger_raw()->log(spdlog_level(level), "{}", printable_lines(message));
+  const auto name = spdlog::level::to_string_view(spdlog_level(level));
+  const std::string head =
+      concat(std::string_view(name.data(), name.size()), ": ");  // as the pattern puts it in front
+  const std::string shown = stderr_prose(concat(head, printable_lines(message)));
+  spdlog::default_logger_raw()->log(spdlog_level(level), "{}", shown.substr(head.size()));
 }
 
 void install_log_sink() {

@@ -17,6 +17,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/cli/stderr_prose.h"
 
 namespace dlpipe::cli {
 
@@ -30,10 +31,13 @@ bool is_quiet() {
   return output_options.is_quiet;
 }
 
+static void write_stderr(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  if (!text.ends_with('\n')) std::fputc('\n', stderr);
+}
+
 static void print_stderr(std::string_view text) {
-  const std::string safe = printable_lines(text);
-  std::fwrite(safe.data(), 1, safe.size(), stderr);
-  if (safe.empty() || safe.back() != '\n') std::fputc('\n', stderr);
+  write_stderr(stderr_prose(printable_lines(text)));
 }
 
 void print_note(std::string_view text) {
@@ -45,8 +49,10 @@ void print_warning(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
-  std::fputs(stderr_has_color() ? "\x1b[31mdlpipe:\x1b[0m " : "dlpipe: ", stderr);
-  print_stderr(text);
+  const std::string name = "dlpipe:";
+  const std::string shown = stderr_prose(concat(name, " ", printable_lines(text)));
+  std::fputs(stderr_has_color() ? "\x1b[31mdlpipe:\x1b[0m" : name.c_str(), stderr);
+  write_stderr(std::string_view(shown).substr(name.size()));
 }
 
 bool print_answer(std::string_view text) {
@@ -106,14 +112,18 @@ size_t text_width() {
 }
 
 std::string wrap(const std::string& text, size_t width, size_t indent) {
-  std::string wrapped, line;
+  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
   const std::string gap = "\n" + std::string(indent, ' ');
-  for (const std::string& word : split(text, ' ')) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
+  std::string wrapped, line = text.substr(0, begin);
+  bool has_word = false;
+  for (const std::string& word : split(std::string_view(text).substr(begin), ' ')) {
+    if (has_word && columns(line) + 1 + columns(word) > width) {
       wrapped += line + gap;
       line.clear();
+      has_word = false;
     }
-    line += (line.empty() ? "" : " ") + word;
+    line += (has_word ? " " : "") + word;
+    has_word = has_word || !word.empty();
   }
   return wrapped + line;
 }
@@ -155,9 +165,9 @@ size_t columns(std::string_view text) {
 }
 
 std::string fit_terminal(const std::string& line) {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) return line;
-  const size_t most = size.ws_col - 1U;  // a full line may wrap already
+  const size_t width = stderr_width();
+  if (width < 2) return line;
+  const size_t most = width - 1;  // a full line may wrap already
   size_t end = 0;
   for (size_t used = 0; end < line.size();) {
     const std::string_view character = character_at(line, end);

@@ -133,7 +133,7 @@ void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& conf
     print_answer(ledger_table(run::report_ledger(outcome.ledger)));
   }
   if (outcome.device.steps > 0) print_answer(device_table(outcome.device));
-  print_answer(result_lines(outcome, config));
+  print_answer(prose(result_lines(outcome, config)));
 }
 
 // `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <sstream>
 
@@ -84,6 +85,57 @@ TEST(Answers, FitATerminalOf80Columns) {
       EXPECT_LE(line.size(), 80U) << typed(answer.command) << "\n" << line;
     }
   }
+}
+
+/// The lines that a terminal shows of what was written to it.
+std::vector<std::string> lines_shown(const std::string& written) {
+  std::vector<std::string> lines;
+  for (std::string line : split(written, '\n')) {
+    while (line.ends_with('\r')) line.pop_back();
+    line.erase(0, line.rfind('\r') + 1);  // what a progress line was drawn over
+    for (size_t at = 0; (at = line.find("\x1b[K")) != std::string::npos;) line.erase(at, 3);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// A training with notes of its own, a warning and an error: nothing is broken within a word.
+TEST(Notes, FitATerminalOf80Columns) {
+  ScratchDirectory folder;
+  ::unsetenv("COLUMNS");
+  const std::vector<std::string> resumed = {"train", "--resume", folder / "run",        "--color",
+                                            "never", "--data",   trained_run().data.val};
+  const std::vector<std::string> words =
+      train_arguments(folder / "run", {"--data", trained_run().data.train, "--epochs", "1", "--batch", "15",
+                                       "--schedule", "constant", "--tta", "flip"});
+  for (const std::vector<std::string>& command : {words, resumed}) {
+    Terminal terminal(80);
+    RunningProgram program(command, {.err = terminal.device()});
+    const std::vector<std::string> lines = lines_shown(terminal.wait_for_end());
+    program.wait();
+    size_t broken = 0;
+    for (const std::string& line : lines) {
+      const std::vector<std::string> parts = split(line, ' ');
+      const auto is_name = [](const std::string& word) { return word.size() > 40; };
+      const bool has_name = std::ranges::any_of(parts, is_name);
+      EXPECT_TRUE(has_name || line.size() <= 80U) << typed(command) << "\n" << line;
+      broken += line.starts_with("  ") ? 1 : 0;
+    }
+    EXPECT_GT(broken, 0U) << typed(command);
+  }
+  // The words are those that a file gets, and a file gets its sentences whole.
+  const std::string whole = run_dlpipe(resumed).err;
+  EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 1) << whole;
+  Terminal terminal(60);
+  RunningProgram program(resumed, {.err = terminal.device()});
+  std::string shown;
+  for (const std::string& line : lines_shown(terminal.wait_for_end())) shown += line + " ";
+  program.wait();
+  const auto without_blanks = [](std::string text) {
+    std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+    return text;
+  };
+  EXPECT_NE(without_blanks(shown).find(without_blanks(whole)), std::string::npos) << shown;
 }
 
 // As mpirun's, which hands on what its processes print.

@@ -1,0 +1,15 @@
+// Sentences on stderr, as output.h and log_sink.h print them. Main thread only.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace dlpipe::cli {
+
+/// Columns of the terminal that stderr is; 0: it is none, or doesn't say.
+size_t stderr_width();
+/// On a terminal a line that is too long for it breaks between words and goes on under two blanks; elsewhere it stays one line,
+/// for grep.
+std::string stderr_prose(const std::string& text);
+
+}  // namespace dlpipe::cli
