@@ -61,7 +61,11 @@ void TrainView::on_start(const run::StartReport& report) {
              report.threads, report.threads == 1 ? " thread" : " threads");
   if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
   print(line);
-  if (report.memory.total() > 0) print(memory_table(report.memory));
+  if (report.memory.total() == 0) return;
+  print(memory_table(report.memory));
+  if (report.memory.beside > 0)
+    print(concat("beside this plan the process held ", human_bytes(report.memory.beside),
+                 " when it was made: the program, its libraries and tables of the data"));
 }
 
 int64_t TrainView::progress_interval_ns() const {

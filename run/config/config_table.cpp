@@ -180,7 +180,11 @@ std::span<const ConfigOption> config_options() {
        "Instruction set of the CPU's kernels, for machines of different CPUs that compute one run; auto: the "
        "best that this one has",
        &C::isa, false, 0, 0, names_of(kIsaNames)},
-      {"memory", "run", "Refuse a run whose batches, tensors and scratch would take more than this, as 8GiB",
+      {"memory", "run",
+       "Refuse a run whose memory plan (batches, tensors and scratch) is above this, as 8GiB. It is no limit "
+       "of "
+       "the process: the program itself, the search for the fastest kernels and the dataset's pages come on "
+       "top",
        &C::memory, kFree},
       {"seed", "run", "Seed of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
       {"bucket-mb", "run",

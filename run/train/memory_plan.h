@@ -14,8 +14,8 @@
 
 namespace dlpipe::run {
 
-/// Bytes, by what holds them. The engine's and the batch slots'; the program itself, and a data set's pages,
-/// which the kernel takes back when it needs them, come on top.
+/// Bytes, by what holds them. The engine's and the batch slots'; the program itself, what a first run takes to find its
+/// fastest kernels, and a data set's pages, which the kernel takes back when it needs them, come on top.
 struct MemoryPlan {
   int64_t batch = 0;
   uint64_t parameters = 0;  // weights and buffers
@@ -26,6 +26,8 @@ struct MemoryPlan {
   uint64_t slots = 0;        // batches in flight
   uint64_t scratch = 0;      // what the loaders' threads decode and augment in
   uint64_t average = 0;      // --ema's averaged weights
+  /// No part of the total: what the process held when the plan was made, the program, its libraries and its tables of the data. 0: nobody knows.
+  uint64_t beside = 0;
   /// What another sample in the batch takes, slots included.
   double bytes_a_sample = 0;
 

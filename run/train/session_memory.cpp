@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/train/gradient_sum.h"
 #include "dlpipe/run/train/session_model.h"
@@ -13,6 +15,14 @@ namespace dlpipe::run {
 /// Parts of a batch of which one is in memory at a time: grains, or where they go on together those of a process.
 static int64_t parts_of(const SessionOptions& options) {
   return options.config.sync_bn ? options.ranks.data_world() : options.config.grains;
+}
+
+/// What the process holds beside what a plan counts, which there is little of before the first step.
+static uint64_t bytes_beside() {
+  const engine::AllocatorStatistics engine = engine::allocator_statistics();
+  const uint64_t counted = engine.used_bytes + engine.cached_bytes;
+  const uint64_t resident = resident_bytes();
+  return resident - std::min<uint64_t>(resident, counted);
 }
 
 MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, const engine::Module& model) {
@@ -50,11 +60,12 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
   MemoryPlan plan = plan_memory(arguments);
   plan.gradients =
       GradientSum::bytes(form, model.parameters()) + (are_summed && config.compile ? plan.gradients : 0);
+  if (options.is_on_host()) plan.beside = bytes_beside();
   if (options.step.shares()) plan.optimizer /= static_cast<uint64_t>(options.ranks.data_world());
   if (options.memory_limit == 0 || plan.total() <= options.memory_limit) return plan;
   const int64_t most = plan.largest_batch(options.memory_limit) * parts_of(options);
-  refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()), ", more than --memory ",
-         config.memory, "; ",
+  refuse("train", "batch ", config.batch, " takes about ", human_bytes(plan.total()),
+         " beside the program itself, more than --memory ", config.memory, "; ",
          most > 0
              ? concat("the largest batch that fits is ", most)
              : concat("not even one sample fits: take a smaller model, or, as ", human_bytes(plan.scratch),
