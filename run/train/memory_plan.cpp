@@ -172,6 +172,7 @@ MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   plan.slots = arguments.slot_bytes;
   plan.scratch = arguments.scratch_bytes;
   plan.average = arguments.has_average ? plan.parameters : 0;
+  plan.checkpoint = plan.parameters + plan.optimizer + plan.average;
   plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
                                     static_cast<double>(std::max<int64_t>(1, arguments.batch));
   engine::release_cached_blocks(*arguments.device);

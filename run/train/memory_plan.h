@@ -26,7 +26,9 @@ struct MemoryPlan {
   uint64_t slots = 0;        // batches in flight
   uint64_t scratch = 0;      // what the loaders' threads decode and augment in
   uint64_t average = 0;      // --ema's averaged weights
-  /// No part of the total: what the process held when the plan was made, the program, its libraries and its tables of the data. 0: nobody knows.
+  /// No part of the total: a checkpoint on the disk, of all processes together.
+  uint64_t checkpoint = 0;
+  /// Nor this: what the process held when the plan was made, the program, its libraries and its tables of the data. 0: nobody knows.
   uint64_t beside = 0;
   /// What another sample in the batch takes, slots included.
   double bytes_a_sample = 0;

@@ -12,6 +12,7 @@
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/disk_plan.h"
 #include "dlpipe/run/train/linked_data.h"
 #include "dlpipe/run/train/ranks_agree.h"
 #include "dlpipe/run/train/resume_rules.h"
@@ -160,6 +161,23 @@ std::optional<WeightsSource> Session::resolve(const TrainConfig& config, const R
   return init;
 }
 
+/// Of a run that stands at `step`.
+static void check_disk(const SessionOptions& options, const SessionData& data, uint64_t checkpoint_bytes,
+                       const RunDirectory& directory, int64_t step, const Notes& notes) {
+  CheckpointCount count;
+  count.keep = options.config.keep;
+  count.checkpoint_every = options.checkpoint_every;
+  if (data.val != nullptr) count.val_every = options.val_every;
+  count.steps = data.schedule.total_steps - step;
+  count.steps_per_epoch =
+      static_cast<double>(data.train->batches_per_epoch()) / static_cast<double>(options.config.accumulate);
+  count.held = static_cast<int64_t>(list_checkpoints(directory.checkpoints()).size());
+  const DiskPlan plan =
+      value_or_throw(plan_disk(directory.path(), checkpoint_bytes, checkpoints_at_once(count)));
+  if (const std::string warning = value_or_throw(check_checkpoints_fit(plan)); !warning.empty())
+    tell(notes, warning);
+}
+
 void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   const TrainConfig& config = options_.config;
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
@@ -171,6 +189,8 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
+  if (directory_ != nullptr && memory_.total() > 0)
+    check_disk(options_, data_, memory_.checkpoint, *directory_, state_.step, notes());
   use_kernels(options_.config.kernels);  // after the plan, whose batches no run has
   if (checkpoint != nullptr) throw_if_error(data_.train->seek(checkpoint->state.source));
   if (options_.overfits()) data_.train = first_batch_of(*data_.train);
