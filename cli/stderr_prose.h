@@ -8,8 +8,8 @@ namespace dlpipe::cli {
 
 /// Columns of the terminal that stderr is; 0: it is none, or doesn't say.
 size_t stderr_width();
-/// On a terminal a line that is too long for it breaks between words and goes on under two blanks; elsewhere it stays one line,
-/// for grep.
+/// On a terminal a line that is too long for it breaks between words and goes on under two blanks, commands whole; elsewhere it stays
+/// one line, for grep.
 std::string stderr_prose(const std::string& text);
 
 }  // namespace dlpipe::cli

@@ -138,6 +138,25 @@ TEST(Notes, FitATerminalOf80Columns) {
   EXPECT_NE(without_blanks(shown).find(without_blanks(whole)), std::string::npos) << shown;
 }
 
+// A command is for copying: a terminal breaks a line that is too long for it, and gives it back whole.
+TEST(Notes, CommandsStayInOneLine) {
+  ScratchDirectory folder;
+  ASSERT_EQ(
+      run_dlpipe(train_arguments(folder / "run of a name that is long enough", {"--epochs", "1"})).exit_code,
+      0);
+  const std::string run = folder / "run of a name that is long enough";
+  Terminal terminal(80);
+  RunningProgram program({"train", "--resume", run, "--epochs", "3", "--color", "never"},
+                         {.err = terminal.device()});
+  const std::vector<std::string> lines = lines_shown(terminal.wait_for_end());
+  program.wait();
+  const bool is_whole = std::ranges::any_of(lines, [&](const std::string& line) {
+    return line.find("dlpipe train --config '") != std::string::npos &&
+           line.find("--epochs 3") != std::string::npos;
+  });
+  EXPECT_TRUE(is_whole) << testing::PrintToString(lines);
+}
+
 // As mpirun's, which hands on what its processes print.
 TEST(Answers, StayWholeOnATerminalThatSaysNoWidth) {
   ::unsetenv("COLUMNS");
