@@ -15,7 +15,8 @@ set(graph_sources
     graph/passes/fuse_conv_pairs.cpp
     graph/passes/fuse_conv_units.cpp
     graph/passes/fuse_elementwise.cpp
+    graph/passes/fuse_elementwise_chains.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp
     graph/run.cpp)
-set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp graph/passes/fuse_conv_pairs.cpp graph/passes/fuse_conv_units.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp graph/passes/fuse_conv_pairs.cpp graph/passes/fuse_conv_units.cpp graph/passes/fuse_elementwise_chains.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -22,19 +22,34 @@ std::span<const Pass* const> passes() {
   return kPasses;
 }
 
+std::span<const Pass* const> last_passes() {
+  static constexpr std::array kPasses = {
+      &fuse_elementwise_chains,  // behind all rounds: no other pass looks into a chain
+      &remove_dead_nodes,
+  };
+  return kPasses;
+}
+
+// How many changes it made.
+static int run_all(std::span<const Pass* const> list, Graph& graph, bool same_bits_only,
+                   std::vector<PassReport>& reports) {
+  int changes = 0;
+  for (const Pass* const pass : list) {
+    if (same_bits_only && !pass->same_bits) continue;
+    const int changed = pass->run(graph);
+    changes += changed;
+    if (changed > 0) reports.push_back({pass, changed, graph.nodes.size()});
+  }
+  return changes;
+}
+
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
   std::vector<PassReport> reports;
   constexpr int kMostRounds = 8;
   for (int round = 0; round < kMostRounds; ++round) {
-    int changes = 0;
-    for (const Pass* const pass : passes()) {
-      if (same_bits_only && !pass->same_bits) continue;
-      const int changed = pass->run(graph);
-      changes += changed;
-      if (changed > 0) reports.push_back({pass, changed, graph.nodes.size()});
-    }
-    if (changes == 0) break;
+    if (run_all(passes(), graph, same_bits_only, reports) == 0) break;
   }
+  run_all(last_passes(), graph, same_bits_only, reports);
   graph.drop_unused_values();
   check(graph);
   return reports;

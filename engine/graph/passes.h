@@ -24,24 +24,30 @@ struct Pass {
 extern const Pass fold_constants;     // nodes of constants alone are run once
 extern const Pass share_equal_nodes;  // nodes of one op, inputs and attributes are one
 extern const Pass fold_batch_norm;  // a batch norm by running statistics goes into the convolution's weights
-extern const Pass fold_scale_and_shift;  // so do a product with, and a sum of, one constant per channel
-extern const Pass fuse_activation;       // relu and gelu run in the pass of their convolution or linear
-extern const Pass fuse_attention;        // attention that exporters write out becomes that op
-extern const Pass fuse_written_out;      // gelu and silu that exporters write out become those ops
-extern const Pass fuse_add_relu;         // an add and the relu behind it are one pass
-extern const Pass fuse_conv_units;       // convolutions with what follows, in networks with depthwise ones
-extern const Pass fuse_conv_pairs;       // of these, a 1x1 one and the depthwise one behind it
-extern const Pass remove_dead_nodes;     // what no output depends on
+extern const Pass fold_scale_and_shift;     // so do a product with, and a sum of, one constant per channel
+extern const Pass fuse_activation;          // relu and gelu run in the pass of their convolution or linear
+extern const Pass fuse_attention;           // attention that exporters write out becomes that op
+extern const Pass fuse_written_out;         // gelu and silu that exporters write out become those ops
+extern const Pass fuse_add_relu;            // an add and the relu behind it are one pass
+extern const Pass fuse_conv_units;          // convolutions with what follows, in networks with depthwise ones
+extern const Pass fuse_conv_pairs;          // of these, a 1x1 one and the depthwise one behind it
+extern const Pass fuse_elementwise_chains;  // elementwise ops one behind another are one pass over memory
+extern const Pass remove_dead_nodes;        // what no output depends on
 
-/// All of them, in the order of optimize().
+/// Those that optimize() runs until none changes anything, in that order.
 std::span<const Pass* const> passes();
+/// And those that it runs once behind them.
+std::span<const Pass* const> last_passes();
 
 struct PassReport {
   const Pass* pass;
   int changes;
   size_t nodes;  // afterwards
 };
-/// Runs all passes, or with `same_bits_only` those that keep the bits, until none changes anything.
+/// Runs all passes, or with `same_bits_only` those that keep the bits.
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only = false);
+
+/// What fuse_elementwise_chains joined as the ops that it was: for who has no such op (ONNX) or wants gradients.
+Graph without_chains(Graph graph);
 
 }  // namespace dlpipe::engine::graph

@@ -6,6 +6,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -194,7 +195,7 @@ std::string GraphModule::graph_json() const {
 }
 
 TrainableGraph trainable_graph(Graph graph) {
-  const auto own = std::make_shared<GraphRecord>(std::move(graph));
+  const auto own = std::make_shared<GraphRecord>(graph::without_chains(std::move(graph)));
   return {{own, &own->record()}, own->take_weights()};
 }
 

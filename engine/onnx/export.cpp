@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/onnx/export_run.h"
 
 namespace dlpipe::engine::onnx {
@@ -212,7 +213,8 @@ void Exporter::refuse(const Node& node, std::string_view why) const {
 }
 
 Model export_graph(const graph::Graph& graph) {
-  return Exporter(graph).run();
+  const graph::Graph plain = graph::without_chains(graph);
+  return Exporter(plain).run();
 }
 
 }  // namespace dlpipe::engine::onnx

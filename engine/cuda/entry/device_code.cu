@@ -3,6 +3,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cuda/coef/coef_decode.h"
+#include "dlpipe/engine/cuda/grid/kernels_of.h"
 #include "dlpipe/engine/cuda/loops/strided.h"
 #include "dlpipe/engine/ops/batch_prep.h"
 #include "dlpipe/engine/ops/view.h"
@@ -68,20 +69,16 @@ void copy_strided(void* to, const void* from, const Shape& shape, std::span<cons
 }  // namespace
 
 #if defined(__CUDACC__)
-static const Kernels* kernels_of(const OpRow& row) {
-  return row.kernels[static_cast<int>(Backend::kCuda)];
-}
 extern const DeviceCode device_code_cuda;
 const DeviceCode device_code_cuda = {kernels_of,  copy_strided,     fill_elements,   widen,
                                      mix_targets, &flat_steps_cuda, coef_decode_cuda};
 #else
-// tests/engine/cuda/simulated.cpp has the table of simulated kernels, and knows what the decoding touches.
-const Kernels* simulated_kernels_of(const OpRow& row);
+// tests/engine/cuda/simulated.cpp knows what the decoding touches.
 void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
 extern const DeviceCode device_code_cuda_simulated;
 const DeviceCode device_code_cuda_simulated = {
-    simulated_kernels_of,       copy_strided,         fill_elements, widen, mix_targets,
-    &flat_steps_cuda_simulated, simulated_coef_decode};
+    kernels_of,           copy_strided, fill_elements, widen, mix_targets, &flat_steps_cuda_simulated,
+    simulated_coef_decode};
 #endif
 
 }  // namespace dlpipe::engine::cuda

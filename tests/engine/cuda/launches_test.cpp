@@ -80,6 +80,7 @@ constexpr Budget kBudgets[] = {
     {"conv_unit", false, 27, 2,
      "conv2d, and behind it a clip or silu and a sum, each from one tensor to another"},
     {"conv_pair", false, 54, 13, "two such, with im2col for the depthwise one and all channels between them"},
+    {"elementwise_chain", false, 3, 2, "a launch and a tensor for each step"},
 };
 Budget budget_of(std::string_view op, bool backward) {
   for (const Budget& one : kBudgets) {

@@ -8,6 +8,7 @@
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/cuda/coef/coef_decode.h"
 #include "dlpipe/engine/cuda/grid/grid.h"
+#include "dlpipe/engine/cuda/grid/kernels_of.h"
 
 namespace dlpipe::engine {
 
@@ -15,7 +16,6 @@ namespace cuda {
 
 extern const DeviceCode device_code_cuda_simulated;  // engine/cuda/entry/device_code.cu, as plain C++
 
-const Kernels* simulated_kernels_of(const OpRow& row);
 const Kernels* simulated_kernels_of(const OpRow& row) {
   const auto found =
       std::find_if(simulated_table().begin(), simulated_table().end(),

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
 #include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::graph {
@@ -59,6 +61,34 @@ TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
   EXPECT_NE(status.message().find("was changed or damaged since it was written"), std::string::npos)
       << status.message();
   std::filesystem::remove(path);
+}
+
+TEST(GraphFile, RefusesStepsThatAreNoChain) {
+  const CaptureInput input = {"x", {{1, 4}}, bit(0)};
+  Graph graph = capture("test", {&input, 1}, {}, [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{add(in[0], scale(in[0], HUGE_VAL, -0.0))};
+  });
+  fuse_elementwise_chains.run(graph);
+  remove_dead_nodes.run(graph);
+  const std::string good = graph_json(graph);
+  const std::string steps = "scale(x0) factor=inf offset=-0; add(x0,y0)";
+  EXPECT_NE(good.find("\"steps\":\"" + steps + "\""), std::string::npos) << good;
+  EXPECT_EQ(graph_json(value_or_throw(parse_graph(good, {}, "m.dlg"))), good);
+  const auto with = [&](const std::string& text) { return replaced(good, steps, text); };
+  expect_refused(with(""), ErrorCode::kCorrupt, "got the step ''");
+  expect_refused(with("scale(x0"), ErrorCode::kCorrupt, "got the step 'scale(x0'");
+  expect_refused(with("elementwise_chain(x0)"), ErrorCode::kCorrupt, "got the op 'elementwise_chain'");
+  expect_refused(with("softmax(x0) axis=1"), ErrorCode::kCorrupt, "got the op 'softmax'");
+  expect_refused(with("exp(x99999999999)"), ErrorCode::kCorrupt, "got the operand 'x99999999999'");
+  expect_refused(with("exp(x-1)"), ErrorCode::kCorrupt, "got the operand 'x-1'");
+  expect_refused(with("exp()"), ErrorCode::kCorrupt, "got the operand ''");
+  expect_refused(with("exp(x0) factor"), ErrorCode::kCorrupt, "got the attribute 'factor'");
+  expect_refused(with("exp(x0) factor=1"), ErrorCode::kCorrupt, "[exp] has no attribute 'factor'");
+  expect_refused(with("scale(x0) factor=1"), ErrorCode::kCorrupt, "[scale] attribute 'offset' is missing");
+  expect_refused(with("clip(x0) low=a high=1"), ErrorCode::kCorrupt, "expected a number as attribute 'low'");
+  expect_refused(with("exp(x1)"), ErrorCode::kMisuse, "step 0 reads x1, which isn't there");
+  expect_refused(with("exp(y0)"), ErrorCode::kMisuse, "step 0 reads y0, which isn't there");
+  expect_refused(with("exp(x0,x0)"), ErrorCode::kMisuse, "[exp]");
 }
 
 TEST(GraphFile, RefusesWhatIsNoGraph) {

@@ -6,10 +6,13 @@
 #include <filesystem>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/models/capture_model.h"
+#include "dlpipe/engine/models/graph_module.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -79,6 +82,35 @@ TEST_P(GraphOfModel, AnswersItsBits) {
 
 INSTANTIATE_TEST_SUITE_P(Models, GraphOfModel, testing::ValuesIn(model_table()),
                          [](const auto& info) { return std::string(info.param->name); });
+
+// A chain has no gradient of its own: who trains takes it apart.
+TEST(Graphs, WithChainsAreTrainedAsThoseWithout) {
+  const Tensor filters = Tensor::full({6, 3, 3, 3}, 0.1), head = Tensor::full({5, 6}, 0.3);
+  const graph::CaptureInput input = {"x", {{1, 8, 8, 3}}, bit(0)};
+  const std::vector<std::pair<std::string, Tensor>> weights = {{"filters", filters}, {"head.weight", head}};
+  const graph::Graph apart =
+      graph::capture("gates", {&input, 1}, weights, [&](const std::vector<Tensor>& in) {
+        const Tensor x = conv2d(in[0], filters, Tensor());
+        return std::vector<Tensor>{
+            linear(global_avg_pool(x * clip(scale(x, 1.0 / 6, 0.5), 0, 1)), head, Tensor())};
+      });
+  graph::Graph chained = apart;
+  EXPECT_EQ(graph::fuse_elementwise_chains.run(chained), 2);
+  graph::remove_dead_nodes.run(chained);
+  const auto gradient_of_filters = [](const graph::Graph& graph) {
+    const ModelArguments arguments = {.classes = 5, .channels = 3, .height = 8, .width = 8, .seed = 1};
+    const auto module = trainable_graph(graph).record->build(arguments);
+    Tensor x = Tensor::full({2, 8, 8, 3}, 0.5);
+    sum(module->forward(x)).backward();
+    for (const NamedTensor& parameter : module->parameters()) {
+      if (parameter.name == "filters") return parameter.tensor.grad();
+    }
+    return Tensor();
+  };
+  const Tensor expected = gradient_of_filters(apart), got = gradient_of_filters(chained);
+  ASSERT_TRUE(expected.defined() && got.defined());
+  EXPECT_TRUE(same_bits(got, expected));
+}
 
 TEST(Graphs, GoToAFileAndBack) {
   const ModelRecord& record = *value_or_throw(ModelRegistry::builtin().find("resnet18_cifar"));

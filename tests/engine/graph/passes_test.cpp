@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/graph/graph_testing.h"
@@ -295,6 +296,100 @@ TEST(Passes, FusePairsOfWideAndDepthwiseConvolutions) {
       "  silu = conv_pair(x, %wide, %middle, %bias, -) inner_tail=clip inner_low=0 inner_high=6 stride=[1,1] "
       "padding=[1,1] dilation=[1,1] tail=silu low=-inf high=inf  : f32 [N,6,5,8]");
   EXPECT_LT(largest_difference(before, graph), 2e-5);
+}
+
+bool have_same_bits(const Graph& a, const Graph& b, int64_t batch) {
+  const Tensor x = drawn(a.value(a.inputs[0]).shape_at(batch), 5);
+  const Tensor left = Runner(a).run({&x, 1})[0], right = Runner(b).run({&x, 1})[0];
+  return left.spec() == right.spec() && std::memcmp(left.raw(), right.raw(), left.size_bytes()) == 0;
+}
+
+TEST(Passes, JoinElementwiseOpsToTheSameBits) {
+  const Tensor shift = drawn({16}, 1), factor = drawn({1}, 2);
+  const Graph before = captured({{1, 50, 40, 16}},
+                                [&](const std::vector<Tensor>& in) {
+                                  const Tensor y = in[0] * clip(scale(in[0], 0.25, 0.5), 0, 1);
+                                  return std::vector<Tensor>{tanh(y * factor + shift) - in[0]};
+                                },
+                                {{"shift", shift}, {"factor", factor}});
+  Graph graph = before;
+  EXPECT_EQ(fuse_elementwise_chains.run(graph), 6);
+  EXPECT_EQ(remove_dead_nodes.run(graph), 6);
+  EXPECT_EQ(body(graph),
+            "  sub = elementwise_chain(x, %factor, %shift) steps=scale(x0) factor=0.25 offset=0.5; clip(y0) "
+            "low=0 high=1; mul(x0,y1); mul(y2,x1); add(y3,x2); tanh(y4); sub(y5,x0)  : f32 [N,50,40,16]\n");
+  check(graph);
+  for (const int64_t batch : {1, 3}) EXPECT_TRUE(have_same_bits(before, graph, batch)) << batch;
+  EXPECT_EQ(optimize(graph).size(), 0U) << to_text(graph);
+  // And apart again.
+  const Graph apart = without_chains(graph);
+  EXPECT_EQ(apart.nodes.size(), before.nodes.size());
+  for (size_t i = 0; i < apart.nodes.size(); ++i) EXPECT_EQ(apart.nodes[i].op, before.nodes[i].op) << i;
+  EXPECT_TRUE(have_same_bits(before, apart, 2));
+}
+
+// Between convolutions values lie in blocks; in bf16 those beside f32 constants become f32, each step rounding as it did.
+TEST(Passes, JoinElementwiseOpsInAnyLayoutAndDtype) {
+  const Tensor filters = drawn({16, 16, 3, 3}, 1), shift = drawn({16}, 2);
+  for (const bool has_shift : {false, true}) {
+    const Graph before =
+        captured({{1, 12, 9, 16}},
+                 [&](const std::vector<Tensor>& in) {
+                   const Tensor x = conv2d(in[0], filters, Tensor(), {.padding = {1, 1}});
+                   const Tensor gate = sigmoid(exp(scale(x, 0.1)));
+                   const Tensor y = has_shift ? x + shift : x;
+                   return std::vector<Tensor>{conv2d(y * gate, filters, Tensor(), {.padding = {1, 1}})};
+                 },
+                 {{"filters", filters}, {"shift", shift}});
+    Graph graph = before;
+    EXPECT_EQ(fuse_elementwise_chains.run(graph), has_shift ? 4 : 3);
+    remove_dead_nodes.run(graph);
+    EXPECT_EQ(graph.nodes.size(), 3U);
+    for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      const UseAutocast autocast(dtype);
+      for (const Backend backend : {Backend::kCpu, Backend::kReference}) {
+        const UseBackend use(backend);
+        EXPECT_TRUE(have_same_bits(before, graph, 2)) << dtype_name(dtype) << to_text(graph);
+      }
+    }
+  }
+}
+
+TEST(Passes, LeaveElementwiseOpsThatDontFitIntoAChain) {
+  const Tensor positions = drawn({3, 4}, 1);
+  Graph graph = captured({{1, 3, 4}},
+                         [&](const std::vector<Tensor>& in) {
+                           const Tensor kept = exp(in[0]);  // an output, too
+                           const Tensor gate =
+                               sigmoid(scale(mean(in[0], {1}, true), 2.0));  // of another shape
+                           const Tensor placed = relu(kept + positions);     // stretched along the batch
+                           return std::vector<Tensor>{tanh(placed * gate), kept};
+                         },
+                         {{"positions", positions}});
+  EXPECT_EQ(fuse_elementwise_chains.run(graph), 1);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(
+      body(graph),
+      "  exp = exp(x)  : f32 [N,3,4]\n"
+      "  mean = mean(x) axes=2 keep_dims=true  : f32 [N,1,4]\n"
+      "  sigmoid = elementwise_chain(mean) steps=scale(x0) factor=2 offset=0; sigmoid(y0)  : f32 [N,1,4]\n"
+      "  add = add(exp, %positions)  : f32 [N,3,4]\n"
+      "  relu = relu(add)  : f32 [N,3,4]\n"
+      "  mul = mul(relu, sigmoid)  : f32 [N,3,4]\n"
+      "  tanh = tanh(mul)  : f32 [N,3,4]\n");
+}
+
+TEST(Passes, JoinNoMoreThanANodeCanRead) {
+  Graph graph = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+    Tensor sum = in[0];
+    for (int i = 0; i < 40; ++i) sum = sum + transpose(transpose(scale(in[0], i), {1, 0}), {1, 0});
+    return std::vector<Tensor>{sum};
+  });
+  const Graph before = graph;
+  EXPECT_GT(fuse_elementwise_chains.run(graph), 30);
+  remove_dead_nodes.run(graph);
+  check(graph);
+  EXPECT_TRUE(have_same_bits(before, graph, 2));
 }
 
 TEST(Passes, SayWhatTheyDid) {

@@ -67,6 +67,26 @@ Tensor noise(const Shape& shape, uint64_t key) {
   return tensor;
 }
 
+TEST(OnnxModels, ChainsOfElementwiseOpsGoOutAsTheirOps) {
+  const Tensor filters = noise({8, 3, 3, 3}, 1), shift = noise({8}, 2);
+  const graph::CaptureInput input = {"x", {{1, 9, 8, 3}}, bit(0)};
+  const std::vector<std::pair<std::string, Tensor>> weights = {{"filters", filters}, {"shift", shift}};
+  graph::Graph chained = graph::capture("gates", {&input, 1}, weights, [&](const std::vector<Tensor>& in) {
+    const Tensor x = conv2d(in[0], filters, Tensor());
+    return std::vector<Tensor>{x * clip(scale(x + shift, 0.5, 0.5), 0, 1)};
+  });
+  const graph::Graph captured = chained;
+  EXPECT_EQ(graph::fuse_elementwise_chains.run(chained), 3);
+  graph::remove_dead_nodes.run(chained);
+  const graph::Graph back =
+      onnx::import_model(value_or_throw(onnx::parse_model(onnx::serialize(onnx::export_graph(chained)), "")));
+  const Tensor x = noise({2, 9, 8, 3}, 6);
+  const std::vector<double> wanted = graph::Runner(captured).run({&x, 1})[0].to_doubles();
+  const std::vector<double> got = graph::Runner(back).run({&x, 1})[0].to_doubles();
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6) << i;
+}
+
 // What passes make of a network with depthwise convolutions goes out as the ops that it was.
 TEST(OnnxModels, UnitsOfConvolutionsGoOutAsTheirParts) {
   const Tensor stem = noise({8, 3, 3, 3}, 1), wide = noise({24, 8, 1, 1}, 2), bias = noise({24}, 3);
