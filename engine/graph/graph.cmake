@@ -4,6 +4,7 @@ set(graph_sources
     graph/capture.cpp
     graph/graph.cpp
     graph/graph_file.cpp
+    graph/layout_copies.cpp
     graph/matching.cpp
     graph/passes.cpp
     graph/passes/affine.cpp
@@ -16,7 +17,9 @@ set(graph_sources
     graph/passes/fuse_conv_units.cpp
     graph/passes/fuse_elementwise.cpp
     graph/passes/fuse_elementwise_chains.cpp
+    graph/passes/leave_rows_in_place.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp
+    graph/passes/views.cpp
     graph/run.cpp)
 set_source_files_properties(graph/passes/fold_batch_norm.cpp graph/passes/fold_constants.cpp graph/passes/fuse_conv_pairs.cpp graph/passes/fuse_conv_units.cpp graph/passes/fuse_elementwise_chains.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

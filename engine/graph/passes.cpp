@@ -10,7 +10,8 @@ std::span<const Pass* const> passes() {
       &share_equal_nodes,  // before the pairs are fused, which could hide that they are equal
       &fold_batch_norm,    // before fuse_activation: the relu that it frees goes into the convolution
       &fold_scale_and_shift, &fuse_attention,
-      &fuse_written_out,  // before fuse_activation: a gelu written out may belong to a linear
+      &leave_rows_in_place,  // behind fuse_attention, which stands between such turns
+      &fuse_written_out,     // before fuse_activation: a gelu written out may belong to a linear
       &fuse_activation,
       &remove_dead_nodes,  // what the others leave behind reads values, too, and only one reader's goes with a convolution
       &fuse_conv_units,  // after what changes weights or an activation's op; before fuse_add_relu, which takes sums

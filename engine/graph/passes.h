@@ -27,6 +27,7 @@ extern const Pass fold_batch_norm;  // a batch norm by running statistics goes i
 extern const Pass fold_scale_and_shift;     // so do a product with, and a sum of, one constant per channel
 extern const Pass fuse_activation;          // relu and gelu run in the pass of their convolution or linear
 extern const Pass fuse_attention;           // attention that exporters write out becomes that op
+extern const Pass leave_rows_in_place;      // linears between two turns of their rows take them as they lie
 extern const Pass fuse_written_out;         // gelu and silu that exporters write out become those ops
 extern const Pass fuse_add_relu;            // an add and the relu behind it are one pass
 extern const Pass fuse_conv_units;          // convolutions with what follows, in networks with depthwise ones

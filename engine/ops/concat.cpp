@@ -3,6 +3,7 @@
 
 #include "dlpipe/engine/core/attr_form.h"
 #include "dlpipe/engine/ops/axis_split.h"
+#include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/shape_rules.h"
 
@@ -31,7 +32,12 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
 std::vector<OpSample> samples() {
   return {{"rows", {{{2, 5}}, {{3, 5}}, {{1, 5}}}, ConcatAttrs{0}},
           {"channels", {{{2, 3, 3, 4}}, {{2, 3, 3, 7}}}, ConcatAttrs{3}},
-          {"one", {{{4}}}, ConcatAttrs{0}}};
+          {"one", {{{4}}}, ConcatAttrs{0}},
+          {"channels in blocks", {{{2, 3, 5, 16}}, {{2, 3, 5, 48}}, {{2, 3, 5, 32}}}, ConcatAttrs{3}},
+          {"images", {{{2, 3, 5, 16}}, {{1, 3, 5, 16}}}, ConcatAttrs{0}},
+          {"rows of images", {{{2, 3, 5, 16}}, {{2, 1, 5, 16}}}, ConcatAttrs{1}},
+          {"columns of images", {{{2, 3, 5, 32}}, {{2, 3, 4, 32}}}, ConcatAttrs{2}},
+          {"many rows", {{{3, 70000}}, {{3, 9}}}, ConcatAttrs{1}}};
 }
 
 }  // namespace
@@ -43,6 +49,8 @@ const OpRecord concat_op = {
     .input_count = {1, OpRecord::kMostInputs},
     .infer = infer,
     .autocast = Autocast::kWidest,
+    .layouts = kAllLayouts,
+    .image_inputs = ~0u,
     .batch_inputs = ~0u,
     .by_sample = is_off_axis_0<ConcatAttrs>,
     .samples = samples,

@@ -44,6 +44,11 @@ class Bench {
     return now_ns() - begin;
   }
 
+  std::vector<engine::graph::LayoutCopies> layout_copies() const {
+    const engine::UseAutocast autocast(dtype_);
+    return engine::graph::layout_copies(runner_, inputs_);
+  }
+
   int64_t peak_bytes() const {
     const auto before = static_cast<int64_t>(engine::allocator_statistics().used_bytes);
     engine::reset_peak();
@@ -95,6 +100,8 @@ RunProfile profile_run(const BenchRunOptions& given) {
   bench.run();
   profile.peak_bytes = bench.peak_bytes();
   profile.roofline = measure_roofline(cpu_device(), bench.dtype());
+  const std::vector<engine::graph::LayoutCopies> copies = bench.layout_copies();
+  profile.output_copies = copies.back();
   const engine::graph::Graph& graph = bench.runner().graph();
   std::vector<std::vector<int64_t>> times(graph.nodes.size());
   constexpr size_t kLeastRuns = 3;
@@ -110,6 +117,7 @@ RunProfile profile_run(const BenchRunOptions& given) {
     rate.name = graph.value(node.outputs[0]).name;
     rate.cost.op = node.op->record->name;
     rate.cost.calls = 1;
+    rate.copies = copies[i];
     rate.cost.ns = median(times[i]);
     std::vector<engine::TensorSpec> specs;
     const auto count = [&](engine::graph::ValueId id) {

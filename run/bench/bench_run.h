@@ -7,6 +7,7 @@
 
 #include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/cpu/gemm/roofline.h"
+#include "dlpipe/engine/graph/layout_copies.h"
 
 namespace dlpipe::run {
 
@@ -32,13 +33,15 @@ BenchRunReport bench_run(const BenchRunOptions& options);
 
 struct NodeRate {
   std::string name;
-  engine::OpCost cost;  // of one call; ns is the median's
+  engine::OpCost cost;                 // of one call; ns is the median's
+  engine::graph::LayoutCopies copies;  // that the call began with
 };
 struct RunProfile {
   BenchRunOptions options;
   engine::Roofline roofline;
   int64_t peak_bytes = 0;
   std::vector<NodeRate> nodes;  // in the graph's order
+  engine::graph::LayoutCopies output_copies;
 };
 RunProfile profile_run(const BenchRunOptions& options);
 

@@ -5,11 +5,11 @@
 // Exporters cut q, k and v out of one product [B,T,3*H*D] (or [T,B,..]) by reshapes, transposes and slices in many ways.
 // Which element each of them reads is what counts: the cuts are run on a tensor of element numbers, for a batch of two.
 #include <cmath>
-#include <numeric>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/graph/passes.h"
+#include "dlpipe/engine/graph/passes/views.h"
 #include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/matmul.h"
 #include "dlpipe/engine/ops/reshape.h"
@@ -93,22 +93,11 @@ class AttentionMatch {
     return id;
   }
 
-  // The numbers of the source's elements that `id` reads.
-  Tensor numbers_of(ValueId id) const {
-    if (id == source_) {
-      const Shape shape = graph_.value(source_).shape_at(kBatch);
-      std::vector<double> numbers(static_cast<size_t>(shape.elements()));
-      std::iota(numbers.begin(), numbers.end(), 0.0);
-      return Tensor::from<double>(numbers, shape);
-    }
-    const Node& node = *maker(id);
-    return apply(*node.op, {numbers_of(node.inputs[0])}, node.attrs_at(kBatch))[0];
-  }
-
   // Whether `id` is part 0, 1 or 2 (queries, keys, values) of the source as [B,H,T,D], or [B,H,D,T].
   bool reads(ValueId id, int64_t part, bool transposed) const {
-    const NoGrad no_grad;
-    const std::vector<double> numbers = numbers_of(id).to_doubles();
+    const Tensor source = counted(graph_.value(source_).shape_at(kBatch));
+    const std::vector<double> numbers =
+        through_views(graph_, producers_, source_, id, source, kBatch).to_doubles();
     const int64_t count = kBatch * heads_ * length_ * width_;
     const Shape wanted =
         transposed ? Shape{kBatch, heads_, width_, length_} : Shape{kBatch, heads_, length_, width_};

@@ -50,6 +50,7 @@ TEST(Bench, RunGivesTheRateOfACompiledModel) {
   const Outcome profile = run_dlpipe({"info", file, "--profile", "--batch", "2"});
   EXPECT_EQ(profile.exit_code, 0) << profile.err;
   EXPECT_NE(profile.out.find("of roofline"), std::string::npos) << profile.out;
+  EXPECT_NE(profile.out.find(" into or out of blocks of channels and "), std::string::npos) << profile.out;
   const Outcome half = run_dlpipe({"info", file, "--profile", "--dtype", "bf16", "--threads", "1"});
   EXPECT_EQ(half.exit_code, 0) << half.err;
   EXPECT_NE(half.out.find("ms for a batch of 1 with 1 thread;"), std::string::npos) << half.out;

@@ -6,8 +6,10 @@
 #include <filesystem>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/layout_copies.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/models/capture_model.h"
@@ -56,6 +58,13 @@ double relative_difference(const Tensor& a, const Tensor& b) {
   return most / size;
 }
 
+// How many values a run copies into another layout. Networks that flatten images or make tokens of them need plain ones there;
+// a convolution of a number of channels that is no whole number of blocks takes and gives plain ones.
+int64_t most_copies(std::string_view model) {
+  if (model == "airbench") return 2;
+  return model == "cifarnet" || model == "vit_small_cifar" || model.starts_with("vgg") ? 1 : 0;
+}
+
 class GraphOfModel : public testing::TestWithParam<const ModelRecord*> {};
 
 TEST_P(GraphOfModel, AnswersItsBits) {
@@ -77,6 +86,26 @@ TEST_P(GraphOfModel, AnswersItsBits) {
     EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
     // Batch norms in the weights: another order of rounding in up to 200 layers.
     EXPECT_LT(relative_difference(eager, fast_runner.run({&x, 1})[0]), 1e-3) << "batch " << batch;
+  }
+}
+
+TEST_P(GraphOfModel, CopiesNothingIntoAnotherLayoutWithoutNeed) {
+  const ModelRecord& record = *GetParam();
+  const ModelArguments arguments = small_arguments(record);
+  graph::Graph fast = capture_model(*record.build(arguments), arguments, record.name);
+  graph::optimize(fast);
+  const graph::Runner runner(fast);
+  for (const int64_t batch : {1, 2}) {
+    const Tensor x = drawn_input(arguments, batch);
+    const std::vector<graph::LayoutCopies> copies = graph::layout_copies(runner, {&x, 1});
+    int64_t count = 0;
+    std::string before;
+    for (size_t i = 0; i < copies.size(); ++i) {
+      count += copies[i].count();
+      if (copies[i].count() > 0)
+        before += concat(" ", i < fast.nodes.size() ? fast.nodes[i].op->name() : "outputs");
+    }
+    EXPECT_LE(count, most_copies(record.name)) << "batch " << batch << ", before" << before;
   }
 }
 

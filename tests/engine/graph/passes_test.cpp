@@ -111,6 +111,55 @@ TEST(Passes, FuseAttentionThatIsWrittenOut) {
   EXPECT_EQ(fuse_attention.run(other), 0);
 }
 
+// As PyTorch's attention does for batches that come first: rows of tokens are turned to come first themselves, and back.
+TEST(Passes, LeaveRowsOfLinearsInPlace) {
+  const Tensor weight = drawn({8, 4}, 1), bias = drawn({8}, 2), out = drawn({6, 8}, 3);
+  const auto turned = [&](const Tensor& x) {  // [N,5,4] -> [N,5,8]
+    return transpose(linear(transpose(x, {1, 0, 2}), weight, bias), {1, 0, 2});
+  };
+  const auto turned_in_heads = [&](const Tensor& x) {  // [N,5,8] -> [N,5,6]
+    const Tensor heads = transpose(reshape(x, {x.size(0), 5, 2, 4}), {1, 0, 2, 3});
+    const Tensor y = linear(reshape(heads, {5 * x.size(0), 8}), out, Tensor());
+    return transpose(reshape(y, {5, x.size(0), 6}), {1, 0, 2});
+  };
+  const std::vector<std::pair<std::string, Tensor>> weights = {
+      {"weight", weight}, {"bias", bias}, {"out", out}};
+  const Graph before = captured(
+      {{1, 5, 4}},
+      [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{turned_in_heads(relu(turned(in[0])))};
+      },
+      weights);
+  Graph graph = before;
+  EXPECT_EQ(leave_rows_in_place.run(graph), 2);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(body(graph),
+            "  transpose_2 = linear(x, %weight, %bias) activation=none  : f32 [N,5,8]\n"
+            "  relu = relu(transpose_2)  : f32 [N,5,8]\n"
+            "  transpose_4 = linear(relu, %out) activation=none  : f32 [N,5,6]\n");
+  EXPECT_LT(largest_difference(before, graph), 1e-5);
+  // Rows of another shape behind it; turned rows that stay so; columns that are turned.
+  Graph merged = captured(
+      {{1, 5, 4}},
+      [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{reshape(turned(in[0]), {in[0].size(0) * 5, 8})};
+      },
+      weights);
+  EXPECT_GT(leave_rows_in_place.run(merged), 0);
+  remove_dead_nodes.run(merged);
+  EXPECT_EQ(to_text(merged).find("transpose("), std::string::npos) << to_text(merged);
+  for (const bool columns : {false, true}) {
+    Graph other = captured(
+        {{1, 8, 4}},
+        [&](const std::vector<Tensor>& in) {
+          const Tensor y = linear(transpose(in[0], {1, 0, 2}), weight, bias);
+          return std::vector<Tensor>{columns ? transpose(y, {1, 2, 0}) : relu(y)};
+        },
+        weights);
+    EXPECT_EQ(leave_rows_in_place.run(other), 0) << columns;
+  }
+}
+
 TEST(Passes, FoldScalesAndShiftsOfChannelsIntoWeights) {
   const Tensor weight = drawn({8, 4}, 1), bias = drawn({8}, 2), scale_of_layer = drawn({1, 1, 8}, 3);
   const Tensor filters = drawn({6, 8, 1, 1}, 4), shift = drawn({6}, 5), scalar = drawn({1}, 6);

@@ -24,4 +24,17 @@ TEST(ConcatOp, OnlyWantedInputsGetGradients) {
   EXPECT_EQ(a.grad().to_doubles(), (std::vector<double>{4, 5}));
 }
 
+// Networks that join what convolutions answer (DenseNet, Inception) need no copy into another layout.
+TEST(ConcatOp, ImagesInBlocksStayInThem) {
+  const auto joined = [](int64_t channels, Layout first, Layout second) {
+    const Tensor a = reorder(Tensor::full({1, 4, 4, 64}, 1.5), first);
+    const Tensor b = reorder(Tensor::full({1, 4, 4, channels}, 2.5), second);
+    return concat({a, b}, 3);
+  };
+  EXPECT_EQ(joined(32, Layout::kBlocked16, Layout::kBlocked16).layout(), Layout::kBlocked16);
+  EXPECT_EQ(joined(32, Layout::kBlocked16, Layout::kPlain).layout(), Layout::kBlocked16);  // the larger part
+  EXPECT_EQ(joined(96, Layout::kBlocked16, Layout::kPlain).layout(), Layout::kPlain);
+  EXPECT_EQ(joined(8, Layout::kBlocked16, Layout::kBlocked8).layout(), Layout::kPlain);  // no layout has both
+}
+
 }  // namespace dlpipe::engine
