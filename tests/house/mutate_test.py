@@ -4,6 +4,7 @@ import argparse
 import importlib.machinery
 import importlib.util
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -40,7 +41,10 @@ class Mutate(unittest.TestCase):
         return next(place for place in mutate.places_in(self.tree, "run/f.cpp") if place.old == " < ")
 
     def programs_of(self, *programs):
-        """The tests of a tree whose `programs` are (source, program)."""
+        """The tests of a tree whose `programs` are (source, program); a source holds the suite of its program's name."""
+        for source, program in programs:
+            if source.endswith("_test.cpp"):
+                self.write(source, f"TEST({program.title().replace('_', '')}, Holds) {{}}\n")
         self.write("build/release/compile_commands.json", json.dumps([
             {"file": str(self.tree / source),
              "command": f"c++ -include tests/CMakeFiles/precompiled.dir/pch.hxx -o tests/CMakeFiles/{program}.dir/x.o"}
@@ -57,26 +61,86 @@ class Mutate(unittest.TestCase):
         tests = self.programs_of(("tests/run/train/step_test.cpp", "run_test"), ("tests/run/any_test.cpp", "any_test"),
                               ("tests/engine/ops/relu_test.cpp", "ops_test"),
                               ("tests/engine/cpu/gemm_test.cpp", "cpu_test"), ("run/f.cpp", "dlpipe"))
-        self.assertEqual(tests.next_to("run/train/step.cpp"), ["run_test"])
-        self.assertEqual(tests.next_to("run/use/predict.cpp"), ["any_test"])
-        self.assertEqual(tests.next_to("engine/cpu/rows/relu.cpp"), ["ops_test", "cpu_test"])
+        self.assertEqual(tests.next_to("run/train/step.cpp"), ["run_test/*RunTest.Holds*"])
+        self.assertEqual(tests.next_to("run/use/predict.cpp"), ["any_test/*AnyTest.Holds*"])
+        self.assertEqual(tests.next_to("engine/cpu/rows/relu.cpp"), ["cpu_test/*CpuTest.Holds*", "ops_test/*OpsTest.Holds*"])
+        self.assertEqual(tests.next_to("engine/cpu/rows/relu.cpp", all_tests=True), ["cpu_test", "ops_test"])
         self.assertEqual(tests.next_to("io/data/dataset.cpp"), [])
+        tests = self.programs_of(("tests/run/any_test.cpp", "run_test"), ("tests/cli/commands/preview_test.cpp", "cli_test"))
+        self.assertEqual(tests.next_to("run/use/preview_marks.cpp"), ["run_test/*RunTest.Holds*", "cli_test/Preview*"])
 
-    def judged(self, answers):
-        """The verdict where running the program answers these, one after the other."""
+    def test_those_called_like_the_source_or_that_noticed_something_in_its_folder_are_asked_first(self):
+        tests = self.programs_of(("tests/engine/cpu/gemm_test.cpp", "cpu_test"), ("tests/engine/ops/relu_test.cpp", "ops_test"))
         judge = mutate.Judge(self.tree, 1)
-        judge.seconds["run_test"] = 1
+        judge.test_seconds = {"cpu_test": {"CpuTest.Holds": 1, "Rows.Hold": 1, "Other.Holds": 1},
+                              "ops_test": {"All/Records.Agree/soft_max": 1, "All/Records.Agree/gemm": 1, "OpsTest.Holds": 1}}
+        killed = [{"place": "engine/cpu/rows.cpp:1:2 ...", "verdict": "killed", "test": "cpu_test Rows.Hold"},
+                  {"place": "engine/gpu/rows.cpp:1:2 ...", "verdict": "killed", "test": "cpu_test Other.Holds"}]
+        first = lambda path: mutate.likely_tests(mutate.Place(path, 1, 2, "", "", ""), ["cpu_test", "ops_test"], tests, judge,
+                                                 killed)
+        self.assertEqual(first("engine/cpu/gemm.cpp"),
+                         {"cpu_test": ["CpuTest.Holds", "Rows.Hold"], "ops_test": ["All/Records.Agree/gemm"]})
+        self.assertEqual(first("engine/reference/soft_max.cpp"), {"ops_test": ["All/Records.Agree/soft_max"]})
+        self.assertEqual(first("engine/reference/relu.cpp"), {"ops_test": ["OpsTest.Holds"]})
+
+    def judged(self, answers, first={}, programs=("run_test",)):
+        """The verdict where running programs answers these, one after the other, and what was run."""
+        judge = mutate.Judge(self.tree, 1)
+        judge.test_seconds = {"run_test": {"F.Adds": 2}, "quick_test": {"G.Adds": 1}}
         judge.build = lambda *_, **__: argparse.Namespace(returncode=0)
-        given = iter(answers)
-        judge.run_program = lambda *_: next(given)
-        return judge.judge(self.place(), ["run_test"])
+        given, ran = iter(answers), []
+        def run_program(program, seconds, silent_seconds, only):
+            ran.append((program, *only))
+            return next(given), ""
+        judge.run_program = run_program
+        return judge.judge(self.place(), programs, first), ran
 
     def test_what_fails_twice_was_noticed(self):
-        self.assertEqual(self.judged(["F.Adds", "F.Adds"]), ("killed", "run_test F.Adds"))
-        self.assertEqual(self.judged(["no end", "no end"]), ("killed", "run_test no end"))
-        self.assertEqual(self.judged([None]), ("survived", ""))
-        self.assertEqual(self.judged(["F.Waits", None, None]), ("survived", ""))
+        self.assertEqual(self.judged(["F.Adds", "F.Adds"]),
+                         (("killed", "run_test F.Adds"), [("run_test",), ("run_test", "F.Adds")]))
+        self.assertEqual(self.judged(["no end", "no end"]), (("killed", "run_test no end"), [("run_test",), ("run_test",)]))
+        self.assertEqual(self.judged(["F.Adds crash", "F.Adds crash"])[0], ("killed", "run_test F.Adds crash"))
+        self.assertEqual(self.judged([None]), (("survived", ""), [("run_test",)]))
+        self.assertEqual(self.judged(["F.Waits", None, None])[0], ("survived", ""))
         self.assertEqual((self.tree / "run/f.cpp").read_text(), SOURCE)
+
+    def test_likely_tests_are_run_first_and_then_all_the_quickest_program_first(self):
+        both = ("run_test", "quick_test")
+        self.assertEqual(self.judged([None, None, None], {"run_test": ["F.Adds"]}, both),
+                         (("survived", ""), [("run_test", "F.Adds"), ("quick_test",), ("run_test",)]))
+        self.assertEqual(self.judged([None, "G.Adds", "G.Adds"], {"run_test": ["F.Adds"]}, both)[0],
+                         ("killed", "quick_test G.Adds"))
+
+    def program(self, *lines):
+        """A test program that is a script of these lines."""
+        self.write("build/release/tests/run/run_test", "\n".join(["#!/bin/sh", *lines]))
+        (self.tree / "build/release/tests/run/run_test").chmod(0o755)
+        return mutate.Judge(self.tree, 1)
+
+    def test_a_program_that_stops_answering_has_no_end(self):
+        run = lambda *lines: self.program(*lines).run_program("run_test", 60, 0.5)[0]
+        begins = "echo '[ RUN      ] F.Adds'"
+        self.assertEqual(run(begins, "echo '[       OK ] F.Adds (3 ms)'"), None)
+        self.assertEqual(run(begins, "echo '[  FAILED  ] F.Adds (3 ms)'", "exit 1"), "F.Adds")
+        self.assertEqual(run(begins, "kill -9 $$"), "F.Adds crash")
+        self.assertEqual(run("exit 3"), "crash")
+        self.assertEqual(run(begins, "sleep 1000 & wait"), "F.Adds no end")
+
+    def test_a_filter_of_a_programs_tests_holds_until_single_ones_are_chosen(self):
+        judge = self.program('test "$2" = "--gtest_filter=$WANTED"')
+        for program, only, wanted in (("run_test", ["F.Adds", "G.Adds"], "F.Adds:G.Adds"), ("run_test/F.*", [], "F.*"),
+                                      ("run_test/F.*", ["F.Adds"], "F.Adds")):
+            os.environ["WANTED"] = wanted
+            self.assertEqual(judge.run_program(program, 60, 60, only)[0], None, wanted)
+
+    def test_unchanged_programs_say_how_long_their_tests_take(self):
+        judge = self.program("echo '[       OK ] All/F.Adds/two_1 (1500 ms)'", "echo '[       OK ] F.Adds (20 ms)'")
+        judge.build = lambda *_, **__: argparse.Namespace(returncode=0)
+        self.assertTrue(judge.passes_unchanged("run_test"))
+        self.assertEqual(judge.test_seconds["run_test"], {"All/F.Adds/two_1": 1.5, "F.Adds": 0.02})
+        judge = self.program("exit 1")
+        judge.build = lambda *_, **__: argparse.Namespace(returncode=0)
+        self.assertFalse(judge.passes_unchanged("run_test"))
 
     def test_a_report_names_survivors_that_are_judged_again(self):
         place = self.place()
@@ -86,7 +150,7 @@ class Mutate(unittest.TestCase):
         mutate.head = lambda root: "0123456789abcdef"
         text = mutate.report_text(arguments, self.tree, 9, judged, mutate.Judge(self.tree, 1))
         self.assertIn("2 places judged, 1 killed, 1 survived; 0 others didn't compile", text)
-        self.assertIn("run: 1 of 2 killed", text)
+        self.assertIn("run: 1 of 2 killed\n", text)
         self.write("report.txt", text)
         again = argparse.Namespace(rooms="run", again=str(self.tree / "report.txt"))
         tests = self.programs_of(("tests/run/f_test.cpp", "run_test"))
