@@ -241,7 +241,8 @@ StartReport Session::start_report() const {
   start.batches_per_epoch = data_.train->batches_per_epoch();
   start.train_samples = options_.overfits() ? data_.train->samples_per_epoch() : data_.train_samples;
   start.left_out = data_.left_out;
-  start.val_samples = data_.val != nullptr ? data_.val->dataset().size() : 0;
+  const bool validates = data_.val != nullptr && options_.val_every.unit != Interval::Unit::kNever;
+  start.val_samples = validates ? data_.val->dataset().size() : 0;
   start.parameters = parameters_;
   start.threads = options_.threads;
   start.memory = memory_;

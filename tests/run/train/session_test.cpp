@@ -33,6 +33,31 @@ TEST_F(SessionTest, TrainsAndLeavesACompleteRunDirectory) {
   EXPECT_GT(outcome.ledger.covered_ns(), 0);
 }
 
+TEST_F(SessionTest, TellsWhatItStartsWith) {
+  class Start : public TrainObserver {
+   public:
+    void on_start(const StartReport& start) override { report = start; }
+    StartReport report;
+  };
+  TrainConfig c = config("");
+  c.epochs = 0.5;
+  for (const char* val_every : {"1epoch", "never"}) {
+    c.val_every = val_every;
+    Start start;
+    Session session(c, {}, &start);
+    session.train();
+    EXPECT_EQ(start.report.first_step, 0);
+    EXPECT_EQ(start.report.total_steps, 10);
+    EXPECT_EQ(start.report.batches_per_epoch, 20);
+    EXPECT_EQ(start.report.train_samples, 320);
+    EXPECT_EQ(start.report.left_out, 0);
+    EXPECT_EQ(start.report.val_samples > 0, c.val_every != "never");
+    EXPECT_GT(start.report.parameters, 0);
+    EXPECT_EQ(start.report.threads, 2);
+    EXPECT_GT(start.report.memory.total(), 0u);
+  }
+}
+
 TEST_F(SessionTest, TheSameConfigOnOtherThreadsIsTheSameRun) {
   ScratchFolder runs;
   TrainConfig first = config(runs / "a");
