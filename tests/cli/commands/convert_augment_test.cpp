@@ -449,6 +449,28 @@ TEST(ConvertAugment, OneNumberIsARangeWhereAlbumentationsTakesItForOne) {
   EXPECT_EQ(expression("A.Blur(blur_limit=5, p=1)"), "box_blur(3..5)\n");
 }
 
+TEST(ConvertAugment, EveryArgumentHasItsPlaceAndItsDefault) {
+  const std::string timm = "rrc(224,0.08..1,3/4..4/3) hflip(0.5)",
+                    imagenet = " normalize(0.485:0.456:0.406,0.229:0.224:0.225)\n";
+  for (const auto& [recipe, converted] : std::vector<std::pair<std::string, std::string>>{
+           {"T.GaussianBlur(1)", "gaussian_blur(size=1,sigma=0.1..2)\n"},
+           {"T.GaussianBlur((3, 3), (0.5, 1.5))", "gaussian_blur(size=3,sigma=0.5..1.5)\n"},
+           {"T.SanitizeBoundingBoxes()", "drop_boxes(0,1,1)\n"},
+           {"T.SanitizeBoundingBoxes(3, 5)", "drop_boxes(0,3,5)\n"},
+           {"A.RandomBrightnessContrast(0.1, 0.3, p=1)", "one_of(brightness(0.9..1.1) contrast(0.7..1.3))\n"},
+           {"A.GaussNoise(var_limit=50, p=1)", "gaussian_noise(0..0.02773,0)\n"},
+           {"A.GaussNoise(var_limit=(10, 50), p=1)", "gaussian_noise(0.0124..0.02773,0)\n"},
+           {"A.OneOrOther(A.HorizontalFlip(), A.VerticalFlip(), p=1)", "one_of(hflip(1))\n"},
+           {"A.OneOrOther(A.HorizontalFlip(), A.VerticalFlip(), p=0)", "one_of(vflip(1))\n"},
+           {"create_transform(224, is_training=True)", timm + " color_jitter(0.4,0.4,0.4,0)" + imagenet},
+           {"create_transform(224, is_training=True, color_jitter=0)", timm + imagenet},
+           {"create_transform(224, is_training=True, color_jitter=(0.1, 0.2))",
+            timm + " color_jitter(0.1,0.2,0,0)" + imagenet},
+           {"create_transform(224, is_training=True, auto_augment='3a', color_jitter=0.3)",
+            timm + " three_augment(0) color_jitter(0.3,0.3,0.3,0)" + imagenet}})
+    EXPECT_EQ(expression(recipe), converted) << recipe;
+}
+
 // albumentations/core/composition.py: what OneOf draws runs whatever its p is, which is its weight.
 TEST(ConvertAugment, ChoicesOfAlbumentationsTakePForAWeight) {
   for (const auto& [recipe, converted] : std::vector<std::pair<std::string, std::string>>{

@@ -98,13 +98,13 @@ TEST(WeightsSource, TheFittingModelAndItsArgumentsFollowFromTheShapes) {
   for (const char* name : {"resnet18_cifar", "vit_small_cifar"}) {
     const engine::ModelRecord& record = record_of(name);
     const auto model = record.build(
-        {.classes = 7, .channels = 3, .height = record.default_size, .width = record.default_size});
+        {.classes = 7, .channels = 2, .height = record.default_size, .width = record.default_size});
     std::vector<engine::NamedShape> shapes;
     for (const NamedTensor& tensor : model->state_dict())
       shapes.push_back({tensor.name, tensor.tensor.shape()});
     EXPECT_EQ(fitting_model(shapes, {}), name);
     EXPECT_EQ(arguments_from(shapes, record)->classes, 7);
-    EXPECT_EQ(arguments_from(shapes, record)->channels, 3);
+    EXPECT_EQ(arguments_from(shapes, record)->channels, 2);
   }
   EXPECT_FALSE(arguments_from(std::vector<engine::NamedShape>{{"x", {3}}}, record_of("lenet")).has_value());
 }
