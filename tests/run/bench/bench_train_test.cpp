@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "dlpipe/base/machine.h"
+
 namespace dlpipe::run {
 namespace {
 
@@ -17,10 +19,26 @@ BenchTrainOptions small_bench() {
 }
 
 TEST(BenchTrain, MeasuresStepsAsTheyAre) {
+  const double cpu_begin = process_cpu_seconds();
   const BenchTrainReport report = bench_train(small_bench());
   EXPECT_GT(report.steps, 0);
   EXPECT_LE(report.low_samples_per_s, report.high_samples_per_s);
   EXPECT_FALSE(report.replayed.has_value());
+  EXPECT_GT(report.cpu_seconds_per_step, 0);
+  EXPECT_LE(report.cpu_seconds_per_step * static_cast<double>(report.steps),
+            process_cpu_seconds() - cpu_begin);
+}
+
+TEST(BenchTrain, SaysWhatItTookWhereNothingWasGiven) {
+  BenchTrainOptions options = small_bench();
+  EXPECT_EQ(bench_train(options).options.size, 8);
+  EXPECT_EQ(bench_train(options).options.classes, 10);
+  options.size = 0;
+  EXPECT_EQ(bench_train(options).options.size, 32);
+  options.size = 96;
+  EXPECT_EQ(bench_train(options).options.classes, 1000);
+  options.classes = 3;
+  EXPECT_EQ(bench_train(options).options.classes, 3);
 }
 
 TEST(BenchTrain, MeasuresReplayedStepsBesideThem) {
