@@ -245,15 +245,20 @@ TEST(ImageCodec, RandomDamageNeverCrashes) {
 
 TEST(ImageCodec, RegionsOutsideThePictureAreRefused) {
   ImageDecoder decoder;
-  for (const char* name : {"rgb_420.jpg", "rgb.png", "exif_6.jpg"}) {
-    const std::vector<std::byte> bytes = read_picture(name);
-    Pixels pixels(20, 20, 3);
+  for (const Golden& golden : golden_pictures()) {
+    SCOPED_TRACE(golden.name);
+    const std::vector<std::byte> bytes = read_picture(golden.name);
     const ImageInfo info = *probe_image(bytes);
-    EXPECT_EQ(decoder.decode(bytes, {info.width - 10, 0, 20, 20}, pixels.view()).code(), ErrorCode::kMisuse);
-    EXPECT_EQ(decoder.decode(bytes, {0, -1, 20, 20}, pixels.view()).code(), ErrorCode::kMisuse);
-    EXPECT_EQ(decoder.decode_oriented(bytes, info, {0, 2000, 20, 20}, pixels.view()).code(),
+    Pixels pixels(info.width, info.height, 3);
+    const auto code = [&](int x, int y) {
+      return decoder.decode(bytes, {x, y, info.width, info.height}, pixels.view()).code();
+    };
+    for (const auto& [x, y] : {std::pair{1, 0}, {0, 1}, {-1, 0}, {0, -1}, {0, 2000}})
+      EXPECT_EQ(code(x, y), ErrorCode::kMisuse) << x << ", " << y;
+    EXPECT_EQ(decoder.decode_oriented(bytes, info, {0, 2000, info.width, info.height}, pixels.view()).code(),
               ErrorCode::kMisuse);
-    EXPECT_EQ(decoder.decode(bytes, {0, 0, 10, 10}, pixels.view()).code(), ErrorCode::kMisuse);
+    EXPECT_EQ(decoder.decode(bytes, {0, 0, info.width + 1, info.height}, pixels.view()).code(),
+              ErrorCode::kMisuse);
   }
 }
 
