@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/onnx/export.h"
 #include "dlpipe/engine/onnx/import.h"
 
 namespace dlpipe::engine::onnx {
@@ -93,6 +94,7 @@ class OneNode {
 
   std::vector<Tensor> run() const { return graph::Runner(import_model(model_)).run(given_); }
   const Model& model() const { return model_; }
+  const std::vector<Tensor>& given() const { return given_; }
 
  private:
   std::string read(const std::string& kind) {
@@ -121,6 +123,10 @@ void expect_gives(const OneNode& node, const Shape& shape, const std::vector<dou
   const std::vector<Tensor> outputs = node.run();
   ASSERT_EQ(outputs.size(), 1u);
   expect_tensor(outputs[0], shape, wanted);
+  SCOPED_TRACE("there and back");
+  const std::string bytes = serialize(export_graph(import_model(node.model())));
+  const graph::Runner again(import_model(value_or_throw(parse_model(bytes, ""))));
+  expect_tensor(again.run(node.given())[0], shape, wanted);
 }
 
 void expect_refused(const OneNode& node, const std::string& words) {

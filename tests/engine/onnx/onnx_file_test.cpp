@@ -46,6 +46,33 @@ TEST(OnnxFile, ReadsWhatItWrites) {
   EXPECT_EQ(graph::to_text(import_model(read)), "g(x: f32 [N,4])\n  y = relu(x)  : f32 [N,4]\n-> y\n");
 }
 
+TEST(OnnxFile, KeepsAttributesOfEveryKind) {
+  std::vector<Attribute> all;
+  for (const Attribute::Type type : {Attribute::kFloat, Attribute::kInt, Attribute::kString,
+                                     Attribute::kTensor, Attribute::kFloats, Attribute::kInts})
+    all.push_back({.name = "a" + std::to_string(type), .type = type});
+  all[0].f = 0.5;
+  all[1].i = -3;
+  all[2].s = "text";
+  all[3].t = {"t", ElementType::kInt8, {2}, "ab"};
+  all[4].floats = {1, -2.5};
+  all[5].ints = {4, -1};
+  const Model read = value_or_throw(parse_model(serialize(one_node("Relu", all)), ""));
+  const std::vector<Attribute>& got = read.nodes.at(0).attributes;
+  ASSERT_EQ(got.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(got[i].name, all[i].name);
+    EXPECT_EQ(got[i].type, all[i].type);
+  }
+  EXPECT_EQ(got[0].f, 0.5f);
+  EXPECT_EQ(got[1].i, -3);
+  EXPECT_EQ(got[2].s, "text");
+  EXPECT_EQ(got[3].t.name, "t");
+  EXPECT_EQ(got[3].t.bytes, "ab");
+  EXPECT_EQ(got[4].floats, all[4].floats);
+  EXPECT_EQ(got[5].ints, all[5].ints);
+}
+
 TEST(OnnxFile, RefusesDamagedFiles) {
   const std::string good = serialize(one_node("Relu"));
   for (size_t size = 0; size < good.size(); ++size) {
