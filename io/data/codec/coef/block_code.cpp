@@ -157,14 +157,17 @@ __attribute__((target("avx512f,avx512bw"))) static void fill_avx512(const int16_
 }
 #endif
 
-void ZigzagBlock::fill(const int16_t* natural) {
+std::vector<ZigzagFill> zigzag_fills() {
+  std::vector<ZigzagFill> fills = {fill_portable};
 #if defined(__x86_64__)
-  static const auto best = __builtin_cpu_supports("avx512bw") ? fill_avx512
-                           : __builtin_cpu_supports("avx2")   ? fill_avx2
-                                                              : fill_portable;
-#else
-  constexpr auto best = fill_portable;
+  if (__builtin_cpu_supports("avx2")) fills.push_back(fill_avx2);
+  if (__builtin_cpu_supports("avx512bw")) fills.push_back(fill_avx512);
 #endif
+  return fills;
+}
+
+void ZigzagBlock::fill(const int16_t* natural) {
+  static const ZigzagFill best = zigzag_fills().back();
   best(natural, *this);
   coded[0] = 0;  // the DC is coded by itself
 }

@@ -79,6 +79,10 @@ struct ZigzagBlock {
   alignas(64) std::array<uint16_t, 64> coded;
   uint64_t nonzero = 0;
 };
+/// Fills a block but for the code of its DC.
+using ZigzagFill = void (*)(const int16_t* natural, ZigzagBlock& block);
+/// The ways to do so that this machine has: the portable one first, last the fastest, which fill() takes.
+std::vector<ZigzagFill> zigzag_fills();
 
 /// A block's symbols, without the choice of codes.
 struct BlockSymbols {

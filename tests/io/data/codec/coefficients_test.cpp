@@ -295,18 +295,49 @@ std::vector<const coef::PackedReader*> packed_readers() {
 
 TEST(Coefficients, ABlockIsTurnedIntoZigzagOrder) {
   RandomStream random(15, 0);
+  const auto expect_zigzag = [](const std::array<int16_t, 64>& natural, const coef::ZigzagBlock& block) {
+    for (size_t i = 0; i < 64; ++i) {
+      const int value = natural[coef::kZigzag[i]];
+      const int coded = value == 0 || i == 0 ? 0 : 2 * (std::abs(value) - 1) + (value < 0 ? 1 : 0);
+      ASSERT_EQ(block.values[i], value);
+      ASSERT_EQ(block.coded[i], static_cast<uint16_t>(coded));
+      ASSERT_EQ(block.nonzero >> i & 1, value != 0 ? 1u : 0u);
+    }
+  };
   for (int round = 0; round < 300; ++round) {
     for (const auto& natural : rough_blocks(coef::kMaxTileBlocks, random)) {
-      const coef::ZigzagBlock block(natural.data());
-      for (size_t i = 0; i < 64; ++i) {
-        const int value = natural[coef::kZigzag[i]];
-        const int coded = value == 0 || i == 0 ? 0 : 2 * (std::abs(value) - 1) + (value < 0 ? 1 : 0);
-        ASSERT_EQ(block.values[i], value);
-        ASSERT_EQ(block.coded[i], static_cast<uint16_t>(coded));
-        ASSERT_EQ(block.nonzero >> i & 1, value != 0 ? 1u : 0u);
+      expect_zigzag(natural, coef::ZigzagBlock(natural.data()));
+      for (const coef::ZigzagFill fill : coef::zigzag_fills()) {
+        coef::ZigzagBlock block;
+        fill(natural.data(), block);
+        block.coded[0] = 0;  // the DC is coded by itself
+        expect_zigzag(natural, block);
       }
+      if (HasFatalFailure()) return;
     }
   }
+}
+
+// Bytes at rest: what datasets hold, and older and newer releases read.
+TEST(Coefficients, TilesAreWrittenAsTheyAlwaysWere) {
+  RandomStream random(17, 0);
+  coef::BitWriter writer;
+  std::vector<std::byte> packed, coded;
+  for (int round = 0; round < 300; ++round) {
+    const auto blocks = rough_blocks(1 + round % coef::kMaxTileBlocks, random);
+    std::vector<coef::ZigzagBlock> zigzag;
+    for (const auto& natural : blocks) zigzag.emplace_back(natural.data());
+    coef::put_packed_tile(zigzag, writer);
+    writer.take(packed);
+    coef::TileWriter tile(round % 2, writer);
+    for (const coef::ZigzagBlock& block : zigzag) tile.add(block);
+    writer.take(coded);
+  }
+  const auto hash = [](const std::vector<std::byte>& bytes) {
+    return fnv1a({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  };
+  EXPECT_EQ(hash(packed), 0xb600f4e0b16a8299u) << packed.size();
+  EXPECT_EQ(hash(coded), 0xa0f2edf12b74d856u) << coded.size();
 }
 
 TEST(Coefficients, PackedTilesGiveTheirBlocksBack) {
