@@ -196,6 +196,9 @@ TEST(ConvertProgram, AlbumentationsIsToldByItsImport) {
   const Lines made = {"tf: center_crop(20x24)"};
   EXPECT_EQ(converted("import albumentations as AA\ntf = AA.Compose([AA.CenterCrop(20, 24)])\n"), made);
   EXPECT_EQ(
+      converted("import albumentations\ntf = albumentations.Compose([albumentations.CenterCrop(20, 24)])\n"),
+      made);
+  EXPECT_EQ(
       converted("from albumentations import (Compose,\n CenterCrop)\ntf = Compose([CenterCrop(20, 24)])\n"),
       made);
   EXPECT_EQ(converted("from albumentations import *\ntf = Compose([CenterCrop(20, 24)])\n"), made);
@@ -206,6 +209,14 @@ TEST(ConvertProgram, AlbumentationsIsToldByItsImport) {
                 "    tf = A.Compose([A.CenterCrop(9, 9)])\n"
                 "    return tf\n"),
       (Lines{"get: center_crop(20x24)", "tf: center_crop(9x9)"}));
+}
+
+TEST(ConvertProgram, ClassesAndFunctionsOfEveryKindAreFollowed) {
+  EXPECT_EQ(converted("class Data:\n    size = 8\n    def pictures(self):\n"
+                      "        return T.Compose([T.CenterCrop(self.size)])\n"),
+            Lines{"pictures: center_crop(8)"});
+  EXPECT_EQ(converted("async def load(size=7):\n    return T.Compose([T.CenterCrop(size)])\n"),
+            (Lines{"load: center_crop(7)", "note size is 7, its default in load"}));
 }
 
 TEST(ConvertProgram, TransformsThatStandAloneAreOneRecipe) {
