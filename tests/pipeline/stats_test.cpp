@@ -206,6 +206,9 @@ TEST_F(StatsTest, BenchGivesEachStagesRateAlone) {
   EXPECT_EQ(stages[3].name, "decoder");
   for (const StageRate& stage : stages) EXPECT_GT(stage.samples_per_s, 0) << stage.name;
   EXPECT_GT(stages[0].samples_per_s, stages[3].samples_per_s);  // arithmetic against a JPEG
+  // Whatever the time: all that is asked for is read.
+  const auto bytes_per_sample = [&](size_t i) { return stages[i].bytes_per_s / stages[i].samples_per_s; };
+  EXPECT_NEAR(bytes_per_sample(1), bytes_per_sample(2), 1e-6 * bytes_per_sample(2));
 }
 
 TEST_F(StatsTest, BenchDecodesWholePicturesAndRegions) {
