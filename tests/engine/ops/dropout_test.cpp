@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "dlpipe/engine/ops/dropout.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -18,6 +19,12 @@ TEST(DropoutOp, IsKeyedBySeedStepAndCall) {
   EXPECT_NE(draw(2, 2, 3), first);
   EXPECT_NE(draw(1, 3, 3), first);
   EXPECT_NE(draw(1, 2, 4), first);
+}
+
+// Of tensors with more than 2^32 blocks of four, too, which no test has memory for.
+TEST(DropoutOp, EveryBlockHasACounterOfItsOwn) {
+  constexpr uint64_t kBlock = (uint64_t{5} << 32) + 7;
+  EXPECT_EQ(DropoutAttrs::counter(kBlock, 3), (PhiloxBlock{7, 5, 3, DropoutAttrs::kStream}));
 }
 
 TEST(DropoutOp, KeepsTheExpectedShareAndScalesIt) {
