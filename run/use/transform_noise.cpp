@@ -130,6 +130,12 @@ const TransformRules& noise_rules() {
          if (sigma == "0..0" || sigma == "0") sigma = sigma_of_widths(t);
          const Json& side = kernel.is_array() && !kernel.items().empty() ? kernel.items()[0] : kernel;
          const auto size = side.is_null() ? 0 : static_cast<int64_t>(t.number("kernel_size", side));
+         if (kernel.items().size() == 2 &&
+             t.number("kernel_size", kernel.items()[1]) != static_cast<double>(size)) {
+           t.conversion.result.no_equal.push_back(
+               concat(t.name(), ": a kernel that isn't square (here sides are equal; sigma alone may do)"));
+           return std::nullopt;
+         }
          return concat("gaussian_blur(", size > 0 ? concat("size=", size, ",") : std::string(),
                        "sigma=", sigma, t.p(is_other ? 0.5 : 1), ")");
        }},

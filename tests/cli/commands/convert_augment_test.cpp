@@ -285,6 +285,7 @@ TEST(ConvertAugment, NamesWithoutAValueAreNoNumbers) {
            {"T.RandomErasing(p=ERASE)", "RandomErasing: p is ERASE"},
            {"T.RandomCrop(SIZE)", "RandomCrop: size is SIZE"},
            {"T.GaussianBlur(K)", "GaussianBlur: kernel_size is K"},
+           {"T.GaussianBlur((3, 5))", "GaussianBlur: a kernel that isn't square"},
            {"T.Resize(224, interpolation=HOW)", "Resize: interpolation is HOW, and not a filter"},
            {"A.PadIfNeeded(32, 32, border_mode=MODE)", "PadIfNeeded: border_mode is MODE"}}) {
     const Outcome outcome = convert(recipe);
