@@ -20,12 +20,12 @@ namespace dlpipe::engine::cpu {
 
 namespace {
 
-constexpr int64_t kLanes = 16;
+constexpr int64_t kUnitLanes = 16;
 // Rows of a product beside one, two and three vectors of columns, as unit_kernels.cpp has them.
 constexpr int kRows[] = {0, 12, 12, 8};
 
 DLPIPE_BF16_TARGET inline __mmask16 first_lanes(int64_t count) {
-  return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
+  return static_cast<__mmask16>(count >= kUnitLanes ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
 }
 DLPIPE_BF16_TARGET inline __m512 widened(const BFloat16* from, __mmask16 mask) {
   return _mm512_castsi512_ps(
@@ -44,12 +44,13 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
 #pragma GCC unroll 16
   for (int w = 0; w < W; ++w) {
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) sums[r][w] = _mm512_loadu_ps(bias + w * kLanes);
+    for (int r = 0; r < R; ++r) sums[r][w] = _mm512_loadu_ps(bias + w * kUnitLanes);
   }
-  for (int64_t k = 0; k < p.terms; k += 2, b += 2 * W * kLanes) {
+  for (int64_t k = 0; k < p.terms; k += 2, b += 2 * W * kUnitLanes) {
     __m512bh pairs[W];
 #pragma GCC unroll 16
-    for (int w = 0; w < W; ++w) pairs[w] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 2 * w * kLanes));
+    for (int w = 0; w < W; ++w)
+      pairs[w] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 2 * w * kUnitLanes));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       int pair;
@@ -61,13 +62,14 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
   }
   if (p.tail.silu) {
     // Vectors behind the last column are left out.
-    alignas(64) float stored[R * W * kLanes];
-    const int64_t vectors = std::min<int64_t>(W, (columns + kLanes - 1) / kLanes), row = vectors * kLanes;
+    alignas(64) float stored[R * W * kUnitLanes];
+    const int64_t vectors = std::min<int64_t>(W, (columns + kUnitLanes - 1) / kUnitLanes),
+                  row = vectors * kUnitLanes;
 #pragma GCC unroll 16
     for (int w = 0; w < W; ++w) {
       if (w >= vectors) break;
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) _mm512_store_ps(stored + r * row + w * kLanes, sums[r][w]);
+      for (int r = 0; r < R; ++r) _mm512_store_ps(stored + r * row + w * kUnitLanes, sums[r][w]);
     }
     if (p.wide != nullptr) return unit_kernels().silu(stored, R, columns, p.wide + y_at, p.y_row, nullptr);
     unit_kernels().silu(stored, R, row, stored, row, nullptr);
@@ -77,13 +79,13 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
   const __m512 low = _mm512_set1_ps(p.tail.low), high = _mm512_set1_ps(p.tail.high);
 #pragma GCC unroll 16
   for (int w = 0; w < W; ++w) {
-    const __mmask16 mask = first_lanes(columns - w * kLanes);
+    const __mmask16 mask = first_lanes(columns - w * kUnitLanes);
     if (mask == 0) break;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       // The bounds stand first: where a sum is NaN, NaN comes out.
       __m512 value = _mm512_min_ps(high, _mm512_max_ps(low, sums[r][w]));
-      const int64_t at = y_at + r * p.y_row + w * kLanes;
+      const int64_t at = y_at + r * p.y_row + w * kUnitLanes;
       if (p.wide != nullptr) {
         _mm512_mask_storeu_ps(p.wide + at, mask, value);
       } else {
@@ -104,9 +106,9 @@ void tile_of_rows(int rows, const UnitProductBf16& p, const BFloat16* a, const B
 // One panel of columns, all rows, in groups as even as they can be.
 template <int W>
 void panel(const UnitProductBf16& p, int64_t vector) {
-  const int64_t column = vector * kLanes;
-  const int64_t columns = std::min(W * kLanes, p.columns - column);
-  const int64_t offset = (vector - p.first_vector) * kLanes;
+  const int64_t column = vector * kUnitLanes;
+  const int64_t columns = std::min(W * kUnitLanes, p.columns - column);
+  const int64_t offset = (vector - p.first_vector) * kUnitLanes;
   const int64_t groups = (p.rows + kRows[W] - 1) / kRows[W];
   for (int64_t group = 0, row = 0; group < groups; ++group) {
     const int64_t next = (group + 1) * p.rows / groups;
@@ -119,11 +121,11 @@ void panel(const UnitProductBf16& p, int64_t vector) {
 }  // namespace
 
 bool has_unit_bf16() {
-  return kernel_isa() >= KernelIsa::kAvx512Bf16 && unit_kernels().lanes == kLanes;
+  return kernel_isa() >= KernelIsa::kAvx512Bf16 && unit_kernels().lanes == kUnitLanes;
 }
 
 void unit_product_bf16(const UnitProductBf16& p) {
-  const int64_t vectors = (p.columns + kLanes - 1) / kLanes;
+  const int64_t vectors = (p.columns + kUnitLanes - 1) / kUnitLanes;
   for (int64_t vector = p.first_vector; vector < p.last_vector;) {
     const int64_t width = unit_panel(vectors - vector);
     if (width == 3) panel<3>(p, vector);
@@ -135,7 +137,7 @@ void unit_product_bf16(const UnitProductBf16& p) {
 
 DLPIPE_BF16_TARGET void widen_rows(const UnitRows& rows, const BFloat16* from, float* to) {
   for (int64_t r = 0; r < rows.rows; ++r, from += rows.from_row, to += rows.to_row) {
-    for (int64_t i = 0; i < rows.columns; i += kLanes) {
+    for (int64_t i = 0; i < rows.columns; i += kUnitLanes) {
       const __mmask16 mask = first_lanes(rows.columns - i);
       _mm512_mask_storeu_ps(to + i, mask, widened(from + i, mask));
     }
@@ -146,7 +148,7 @@ DLPIPE_BF16_TARGET void narrow_rows(const UnitRows& rows, const float* from, con
                                     BFloat16* to) {
   for (int64_t r = 0; r < rows.rows; ++r) {
     const float* const row = from + r * rows.from_row;
-    for (int64_t i = 0; i < rows.columns; i += kLanes) {
+    for (int64_t i = 0; i < rows.columns; i += kUnitLanes) {
       const __mmask16 mask = first_lanes(rows.columns - i);
       const int64_t at = r * rows.to_row + i;
       __m512 value = _mm512_maskz_loadu_ps(mask, row + i);
