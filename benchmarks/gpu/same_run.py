@@ -30,7 +30,22 @@ def run(context, part):
             part.not_checked(f"{case[0]} {case[1]}", "no time left")
             continue
         check_case(context, part, data, *case)
+    check_processes(context, part, data)
     check_decoding(context, part)
+
+
+def check_processes(context, part, data):
+    """Two processes that share the first device: the bits of one that computes all grains."""
+    name = "two processes, four grains"
+    if shutil.which("mpirun") is None:
+        return part.not_checked(name, "no mpirun")
+    if part.left() < 10:
+        return part.not_checked(name, "no time left")
+    runs = Runs(context, part, data, "cifarnet", "f32")
+    runs.options += ["--grains", 4]
+    one = runs.train("grains", context.device, "auto")
+    two = runs.train("processes", context.device, "auto", processes=2)
+    return one and two and same_bits(context, part, name, one, two)
 
 
 def check_decoding(context, part):
@@ -82,10 +97,10 @@ class Runs:
             "--keep", 100, "--val-every", "1epoch",
         ]  # fmt: skip
 
-    def train(self, name, device, graph, decode="auto"):
+    def train(self, name, device, graph, decode="auto", processes=1):
         out = self.folder / name
         place = [*self._place(device), "--graph", graph, "--decode", decode]
-        return self._finish(out, [*self.options, *place, "--out", out])
+        return self._finish(out, [*self.options, *place, "--out", out], processes)
 
     def resume_copy(self, source, name, device):
         """A copy of `source` as if it had been stopped half-way, resumed."""
@@ -98,8 +113,11 @@ class Runs:
         on_host = HOST_DTYPES.get(self.dtype, self.dtype)
         return ["--device", device, "--dtype", on_host if device == "cpu" else self.dtype]
 
-    def _finish(self, out, options):
+    def _finish(self, out, options, processes=1):
         command = self.context.programs.dlpipe("train", *options)
+        if processes > 1:  # one visible device: they share it
+            launch = self.context.programs.dlpipe("launch", "--np", processes, "--", "train", *options)
+            command = ["env", "CUDA_VISIBLE_DEVICES=0", *launch]
         log = self.context.out / f"{self.folder.name}-{out.name}.log"
         outcome = programs.run(command, self.part.left(), log)
         if outcome.code is None:
