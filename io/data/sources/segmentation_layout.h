@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ struct Layout {
 /// Names without ending -> the files below a folder that are called as pictures.
 using Files = std::map<std::string, std::string>;
 
+/// A folder below it whose files can't be listed.
+std::optional<std::string> unreadable_below(const std::filesystem::path& folder);
 std::string without_ending(const std::string& path);
 /// The masks in a folder.
 Files masks_below(const std::filesystem::path& folder, const Naming& naming);

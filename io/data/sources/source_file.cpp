@@ -123,9 +123,11 @@ bool has_image_name(const std::string& path) {
 }
 
 bool holds_ending(const std::filesystem::path& folder, std::string_view ending) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder, error)) {
-    if (lower_ending(entry.path().filename().string()) == ending) return true;
+  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && at != end; at.increment(error)) {
+    if (lower_ending(at->path().filename().string()) == ending) return true;
   }
   return false;
 }

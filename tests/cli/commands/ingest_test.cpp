@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -369,6 +370,27 @@ TEST(IngestCommand, NamesThatHoldEscapeSequencesAreEscapedByEveryCommand) {
   const Outcome differ = run_dlpipe({"eval", "--ckpt", dir / "run\x1b[1m", "--data", dir / "plain"});
   EXPECT_NE(differ.err.find("different classes"), std::string::npos) << differ.err;
   is_safe(differ);
+}
+
+// Root may read everything, so it is tried where the tests run as somebody else.
+TEST(IngestCommand, FoldersOfMasksThatMayNotBeReadAreNamed) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read them";
+  namespace fs = std::filesystem;
+  ScratchDirectory dir;
+  const std::string root = dir / "pictures", locked = root + "/masks/locked";
+  const std::vector<uint8_t> pixels(24 * 24);
+  const auto png = value_or_throw(data::encode_png({pixels.data(), 24, 24, 1, 24}));
+  for (const char* below : {"images", "masks"}) {
+    fs::create_directories(root + "/" + below);
+    std::ofstream(root + "/" + below + "/a.png", std::ios::binary)
+        .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  }
+  fs::create_directory(locked);
+  fs::permissions(locked, fs::perms::none);
+  const Outcome outcome = run_dlpipe({"ingest", root, dir / "data"});
+  fs::permissions(locked, fs::perms::owner_all);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("cannot list the masks in " + locked), std::string::npos) << outcome.err;
 }
 
 }  // namespace dlpipe::test
