@@ -15,20 +15,12 @@ class NcclSums final : public DeviceSums {
   explicit NcclSums(DeviceSumsOptions options) : options_(std::move(options)) {}
   NcclSums(const NcclSums&) = delete;
   NcclSums& operator=(const NcclSums&) = delete;
-  ~NcclSums() override {
-    abort();
-    if (context_ != nullptr) (void)driver_.primary_context_release(device_);
-  }
+  ~NcclSums() override { abort(); }
 
   /// What a rank can do by itself.
   Status load() {
     DLPIPE_RETURN_IF_ERROR(nccl::find(options_.nccl_library, nccl_));
-    DLPIPE_RETURN_IF_ERROR(nccl::find(options_.driver_library, driver_));
-    DLPIPE_RETURN_IF_ERROR(nccl::driver_status(driver_.init(0), "cuInit"));
-    DLPIPE_RETURN_IF_ERROR(nccl::driver_status(driver_.device_get(&device_, options_.device), "cuDeviceGet"));
-    DLPIPE_RETURN_IF_ERROR(
-        nccl::driver_status(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"));
-    return nccl::driver_status(driver_.context_set_current(context_), "cuCtxSetCurrent");
+    return context_.open(options_.driver_library, options_.device);
   }
   Status new_id(nccl::UniqueId& id) { return status_of(nccl_.get_unique_id(&id), "ncclGetUniqueId"); }
   Status join(int world, const nccl::UniqueId& id, int rank) {
@@ -61,10 +53,8 @@ class NcclSums final : public DeviceSums {
 
   const DeviceSumsOptions options_;
   nccl::Functions nccl_{};
-  nccl::DriverFunctions driver_{};
+  nccl::DeviceContext context_;
   nccl::Comm comm_ = nullptr;
-  nccl::Context context_ = nullptr;
-  int device_ = 0;
 };
 
 }  // namespace

@@ -30,17 +30,11 @@ class NcclTransport final : public Transport {
       if (buffer != 0) (void)driver_.memory_free(buffer);
     }
     if (stream_ != nullptr) (void)driver_.stream_destroy(stream_);
-    if (context_ != nullptr) (void)driver_.primary_context_release(device_);
   }
 
   Status open() {
     DLPIPE_RETURN_IF_ERROR(nccl::find(options_.nccl_library, nccl_));
-    DLPIPE_RETURN_IF_ERROR(nccl::find(options_.driver_library, driver_));
-    DLPIPE_RETURN_IF_ERROR(driver(driver_.init(0), "cuInit"));
-    DLPIPE_RETURN_IF_ERROR(driver(driver_.device_get(&device_, options_.device), "cuDeviceGet"));
-    DLPIPE_RETURN_IF_ERROR(
-        driver(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"));
-    DLPIPE_RETURN_IF_ERROR(driver(driver_.context_set_current(context_), "cuCtxSetCurrent"));
+    DLPIPE_RETURN_IF_ERROR(context_.open(options_.driver_library, options_.device));
     DLPIPE_RETURN_IF_ERROR(driver(driver_.stream_create(&stream_, nccl::kNonBlocking), "cuStreamCreate"));
     for (nccl::DeviceAddress* const buffer : {&out_, &in_}) {
       DLPIPE_RETURN_IF_ERROR(driver(driver_.memory_allocate(buffer, options_.piece_bytes), "cuMemAlloc"));
@@ -148,12 +142,11 @@ class NcclTransport final : public Transport {
   const std::unique_ptr<Transport> meeting_;
   const NcclOptions options_;
   nccl::Functions nccl_{};
-  nccl::DriverFunctions driver_{};
+  nccl::DeviceContext context_;
+  const nccl::DriverFunctions& driver_ = context_.driver();
   nccl::Comm comm_ = nullptr;
-  nccl::Context context_ = nullptr;
   nccl::Stream stream_ = nullptr;
   nccl::DeviceAddress out_ = 0, in_ = 0;
-  int device_ = 0;
   Status failed_;
 };
 

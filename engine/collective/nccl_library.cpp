@@ -49,7 +49,7 @@ Status find(const std::string& name, Functions& to) {
   return library.status();
 }
 
-Status find(const std::string& name, DriverFunctions& to) {
+static Status find(const std::string& name, DriverFunctions& to) {
   Library library(name);
   library.find("cuInit", to.init);
   library.find("cuDeviceGet", to.device_get);
@@ -70,6 +70,19 @@ Status find(const std::string& name, DriverFunctions& to) {
 Status driver_status(int error, std::string_view what) {
   if (error == kSuccess) return {};
   return {ErrorCode::kUnsupported, concat("[ranks] NCCL: ", what, " answers CUDA error ", error)};
+}
+
+DeviceContext::~DeviceContext() {
+  if (context_ != nullptr) (void)driver_.primary_context_release(device_);
+}
+
+Status DeviceContext::open(const std::string& driver_library, int device) {
+  DLPIPE_RETURN_IF_ERROR(find(driver_library, driver_));
+  DLPIPE_RETURN_IF_ERROR(driver_status(driver_.init(0), "cuInit"));
+  DLPIPE_RETURN_IF_ERROR(driver_status(driver_.device_get(&device_, device), "cuDeviceGet"));
+  DLPIPE_RETURN_IF_ERROR(
+      driver_status(driver_.primary_context_retain(&context_, device_), "cuDevicePrimaryCtxRetain"));
+  return driver_status(driver_.context_set_current(context_), "cuCtxSetCurrent");
 }
 
 }  // namespace dlpipe::engine::nccl

@@ -75,9 +75,8 @@ std::span<const ConfigOption> config_options() {
        "On CUDA: f32 products and convolutions may round their inputs to TF32 (10 bits), to use tensor cores",
        &C::tf32},
       {"device", "model",
-       "Where to train: cpu, cuda (the first GPU, of several processes each its own; CUDA_VISIBLE_DEVICES "
-       "says "
-       "which), cuda:N",
+       "Where to train: cpu, cuda (the first GPU, of several processes each its own; "
+       "CUDA_VISIBLE_DEVICES says which), cuda:N",
        &C::device, kFree},
       {"graph", "model", "On a device: launch each step as one graph; auto: where it can be captured",
        &C::graph, kFree, 0, 0, names_of(kGraphNames)},
@@ -181,10 +180,9 @@ std::span<const ConfigOption> config_options() {
        "best that this one has",
        &C::isa, false, 0, 0, names_of(kIsaNames)},
       {"memory", "run",
-       "Refuse a run whose memory plan (batches, tensors and scratch) is above this, as 8GiB. It is no limit "
-       "of "
-       "the process: the program itself, the search for the fastest kernels and the dataset's pages come on "
-       "top",
+       "Refuse a run whose memory plan (batches, tensors and scratch) is above this, as 8GiB. It is no "
+       "limit of the process: the program itself, the search for the fastest kernels and the dataset's "
+       "pages come on top",
        &C::memory, kFree},
       {"seed", "run", "Seed of the weights, the order and every random draw", &C::seed, false, 0, 9.2e18},
       {"bucket-mb", "run",

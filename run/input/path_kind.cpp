@@ -68,14 +68,12 @@ bool holds_pictures(const Given& given) {
   if (!given.is_folder) return false;
   constexpr int kMostLookedAt = 2000;
   int looked_at = 0;
-  std::error_code error;
-  for (auto it =
-           fs::recursive_directory_iterator(given.path, fs::directory_options::skip_permission_denied, error);
-       !error && it != fs::recursive_directory_iterator() && looked_at < kMostLookedAt;
-       it.increment(error), ++looked_at) {
-    if (data::has_image_name(it->path().string())) return true;
-  }
-  return false;
+  bool found = false;
+  (void)data::find_below(given.path, [&](const fs::directory_entry& entry) {
+    found = data::has_image_name(entry.path().string());
+    return found || ++looked_at == kMostLookedAt;
+  });
+  return found;
 }
 
 const data::SourceRecord* source_of(const Given& given) {

@@ -91,8 +91,8 @@ void SegmentationSource::add_listed(std::vector<AnnotatedPicture> pictures, cons
 Status SegmentationSource::add_pictures(const Layout& layout, size_t number) {
   const AnnotatedPictures::Part& part = layout.parts[number];
   if (const auto locked = unreadable_below(part.masks))
-    return {ErrorCode::kIo,
-            concat("[ingest] cannot list the masks in ", printable(*locked), "; check its owner and mode")};
+    return {ErrorCode::kIo, concat("[ingest] cannot list the masks in ", printable(locked->string()),
+                                   "; check its owner and mode")};
   const Files masks = masks_below(part.masks, *layout.naming);
   std::set<std::string> taken;
   std::vector<AnnotatedPicture> all;

@@ -43,27 +43,22 @@ constexpr std::array<std::string_view, 5> kBesideSplits = {"annot", "_annot", "_
 
 Files names_below(const fs::path& folder) {
   Files names;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    const std::string path = at->path().lexically_relative(folder).string();
+  (void)find_below(folder, [&](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    const std::string path = entry.path().lexically_relative(folder).string();
     if (name[0] != '.' && has_image_name(name)) names.emplace(without_ending(path), path);
-  }
+    return false;  // all of them
+  });
   return names;
 }
 
 }  // namespace
 
-std::optional<std::string> unreadable_below(const fs::path& folder) {
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && at != end; at.increment(error)) {
+std::optional<fs::path> unreadable_below(const fs::path& folder) {
+  return find_below(folder, [](const fs::directory_entry& entry) {
     std::error_code ignored;
-    if (at->is_directory(ignored) && ::access(at->path().c_str(), R_OK | X_OK) != 0)
-      return at->path().string();
-  }
-  return std::nullopt;
+    return entry.is_directory(ignored) && ::access(entry.path().c_str(), R_OK | X_OK) != 0;
+  });
 }
 
 std::string without_ending(const std::string& path) {

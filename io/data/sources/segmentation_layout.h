@@ -33,7 +33,7 @@ struct Layout {
 using Files = std::map<std::string, std::string>;
 
 /// A folder below it whose files can't be listed.
-std::optional<std::string> unreadable_below(const std::filesystem::path& folder);
+std::optional<std::filesystem::path> unreadable_below(const std::filesystem::path& folder);
 std::string without_ending(const std::string& path);
 /// The masks in a folder.
 Files masks_below(const std::filesystem::path& folder, const Naming& naming);

@@ -122,14 +122,23 @@ bool has_image_name(const std::string& path) {
   return std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) != kEndings.end();
 }
 
-bool holds_ending(const std::filesystem::path& folder, std::string_view ending) {
+std::optional<std::filesystem::path> find_below(
+    const std::filesystem::path& folder,
+    const std::function<bool(const std::filesystem::directory_entry&)>& fits) {
   namespace fs = std::filesystem;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error), end;
        !error && at != end; at.increment(error)) {
-    if (lower_ending(at->path().filename().string()) == ending) return true;
+    if (fits(*at)) return at->path();
   }
-  return false;
+  return std::nullopt;
+}
+
+bool holds_ending(const std::filesystem::path& folder, std::string_view ending) {
+  return find_below(
+             folder,
+             [&](const auto& entry) { return lower_ending(entry.path().filename().string()) == ending; })
+      .has_value();
 }
 
 }  // namespace dlpipe::data

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,6 +62,11 @@ std::string lower_text(std::string_view text);
 std::string lower_ending(std::string_view path);
 /// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.
 bool has_image_name(const std::string& path);
+/// The first of what lies below `folder`, at any depth, that `fits`; nothing where there is no such folder. What may not be
+/// entered is passed over.
+std::optional<std::filesystem::path> find_below(
+    const std::filesystem::path& folder,
+    const std::function<bool(const std::filesystem::directory_entry&)>& fits);
 /// Whether any file below `folder`, at any depth, has the ending ("txt"); false where there is no such folder.
 bool holds_ending(const std::filesystem::path& folder, std::string_view ending);
 
