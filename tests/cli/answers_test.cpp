@@ -160,7 +160,7 @@ TEST(Notes, CommandsStayInOneLine) {
 // As mpirun's, which hands on what its processes print.
 TEST(Answers, StayWholeOnATerminalThatSaysNoWidth) {
   ::unsetenv("COLUMNS");
-  const std::vector<std::string> command = {"doctor", trained_run().run};
+  const std::vector<std::string> command = {"info", trained_run().run};
   const std::string whole = run_dlpipe(command).out;
   std::istringstream lines(whole);
   bool has_long_line = false;
