@@ -47,6 +47,7 @@ TEST(Bench, RunGivesTheRateOfACompiledModel) {
   EXPECT_EQ(json["threads"].as_int(), 1);
   EXPECT_EQ(json["dtype"].as_string(), "f32");
   EXPECT_GT(json["peak_bytes"].as_int(), 0);
+  EXPECT_EQ(bench_json({"run", file, "--kernels", "rules"})["batch"].as_int(), 1);
   const Outcome profile = run_dlpipe({"info", file, "--profile", "--batch", "2"});
   EXPECT_EQ(profile.exit_code, 0) << profile.err;
   EXPECT_NE(profile.out.find("of roofline"), std::string::npos) << profile.out;
