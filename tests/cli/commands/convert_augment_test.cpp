@@ -456,6 +456,7 @@ TEST(ConvertAugment, EveryArgumentHasItsPlaceAndItsDefault) {
   for (const auto& [recipe, converted] : std::vector<std::pair<std::string, std::string>>{
            {"T.GaussianBlur(1)", "gaussian_blur(size=1,sigma=0.1..2)\n"},
            {"T.GaussianBlur((3, 3), (0.5, 1.5))", "gaussian_blur(size=3,sigma=0.5..1.5)\n"},
+           {"T.RandAugment(3, 7, 11)", "randaugment(3,7,11,interpolation=nearest)\n"},
            {"T.SanitizeBoundingBoxes()", "drop_boxes(0,1,1)\n"},
            {"T.SanitizeBoundingBoxes(3, 5)", "drop_boxes(0,3,5)\n"},
            {"A.RandomBrightnessContrast(0.1, 0.3, p=1)", "one_of(brightness(0.9..1.1) contrast(0.7..1.3))\n"},

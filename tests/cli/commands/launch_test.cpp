@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/record/receipt.h"
@@ -96,6 +97,15 @@ class Launch : public testing::Test {
     }
     std::sort(found.begin(), found.end());
     return found;
+  }
+  /// What mpirun numbered the process, as Open MPI tells it; empty: it was another's.
+  static std::string rank_of(int process) {
+    constexpr std::string_view kName = "OMPI_COMM_WORLD_RANK=";
+    const auto text = formats::read_file("/proc/" + std::to_string(process) + "/environ");
+    if (!text.ok()) return "";
+    for (const std::string& one : split(*text, '\0'))
+      if (one.starts_with(kName)) return one.substr(kName.size());
+    return "";
   }
 };
 
@@ -260,10 +270,12 @@ TEST_F(Launch, AProcessThatHangsIsNamed) {
   ASSERT_TRUE(wait_for_step(program, run, 5)) << program.wait().err;
   const std::vector<int> ranks = ranks_of(run);
   ASSERT_EQ(ranks.size(), 4U);
+  const std::string stopped = rank_of(ranks.back());
   ::kill(ranks.back(), SIGSTOP);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("has not answered for 5.0 s"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank " + stopped + " has not answered for 5.0 s"), std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.err.find(" of 4 waited for "), std::string::npos) << outcome.err;
   EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
 }

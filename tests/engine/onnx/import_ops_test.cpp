@@ -285,6 +285,7 @@ TEST(OnnxOps, ComputesKnownIntegers) {
                         const std::vector<double>& wanted) {
     expect_gives(OneNode(op).known(std::move(a)).known(std::move(b)), shape, wanted);
   };
+  known("Expand", {7}, {3}, {3}, {7, 7, 7});
   known("Add", {1, 2, 3}, {10}, {3}, {11, 12, 13});
   known("Sub", {10}, {1, 2}, {2}, {9, 8});
   known("Mul", {2, 3}, {4, 5}, {2}, {8, 15});

@@ -100,6 +100,10 @@ TEST(CompareRuns, ABeginningIsKnownByTheWeightsThatBothNoted) {
   EXPECT_EQ(known.first_step, 3);
   const RunDifference judged_at_its_end = compared(one + two + chain + judged, one + two + chain + three);
   EXPECT_TRUE(judged_at_its_end.is_known_beginning());
+  const RunDifference judged_before =
+      compared(one + step(1, "\"val_loss\":0.7") + two + chain, one + two + chain + three);
+  EXPECT_EQ(judged_before.beginning, 0);
+  EXPECT_EQ(judged_before.first_step, 1) << "the other wasn't judged there";
   const RunDifference unknown =
       compared(one + two, one + two + chain + three);  // as before weights were noted
   EXPECT_EQ(unknown.beginning, 1);
