@@ -90,7 +90,7 @@ bool is_transform(const ScriptExpression& one) {
   if (one.kind != ExpressionKind::kCall) return false;
   if (is_compose(one)) return true;
   const std::string name = one.last_name();
-  if (is_container(name)) return std::ranges::any_of(one.items, is_transform);
+  if (is_container(name)) return holds_transform(one);  // of a sum of lists, too, which can't be read
   return !is_of_other_library(one) && (is_no_op(name) || transform_rule(name));
 }
 

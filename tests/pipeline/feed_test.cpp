@@ -357,6 +357,19 @@ TEST_F(FeedTest, StatsSayWhoWaitedForWhom) {
   EXPECT_LT(stager.wait_input_ns, stats.wall_ns / 2);
 }
 
+TEST_F(FeedTest, StatsSayThatAConsumerWaitedThatOnlyTakes) {
+  FeedOptions o = options();
+  o.epochs_per_pass = -1;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  int64_t waited_ns = 0;
+  for (int i = 0; i < 1000 && waited_ns == 0; ++i) {
+    value_or_throw(feed->next(pass));
+    waited_ns = feed->stats().stages.back().wait_input_ns;
+  }
+  EXPECT_GT(waited_ns, 0);
+}
+
 TEST_F(FeedTest, OnADeviceTwinsGrowAndAreReusedAfterTheConsumersWork) {
   SimulatedDevice device{std::chrono::microseconds(200)};
   const auto all = first_pixels(24);

@@ -58,6 +58,12 @@ TEST(Layers, LinearIsPyTorchsWeightOrder) {
   EXPECT_EQ(layer(Tensor::from<float>(x, {1, 2})).to_doubles(), (std::vector<double>{9, 19, 29}));
 }
 
+TEST(Layers, LinearTakesAnySizeButNone) {
+  EXPECT_EQ(Linear(1, 1)(Tensor::full({2, 1}, 1.0)).shape(), Shape({2, 1}));
+  EXPECT_THROW(Linear(0, 1), Error);
+  EXPECT_THROW(Linear(1, 0), Error);
+}
+
 TEST(Layers, BatchNormReluAddsTheResidualFirst) {
   BatchNorm2d layer(3);
   BatchNorm2d twin(3);

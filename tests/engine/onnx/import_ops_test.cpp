@@ -75,6 +75,11 @@ class OneNode {
     attribute(name, Attribute::kFloat).f = value;
     return std::move(*this);
   }
+  OneNode&& with_known(const std::string& name, int64_t value) && {
+    attribute(name, Attribute::kTensor).t = {
+        "", ElementType::kInt64, {1}, {reinterpret_cast<const char*>(&value), sizeof value}};
+    return std::move(*this);
+  }
   OneNode&& with_text(const std::string& name, const char* value) && {
     attribute(name, Attribute::kString).s = value;
     return std::move(*this);
@@ -286,6 +291,8 @@ TEST(OnnxOps, ComputesKnownIntegers) {
     expect_gives(OneNode(op).known(std::move(a)).known(std::move(b)), shape, wanted);
   };
   known("Expand", {7}, {3}, {3}, {7, 7, 7});
+  expect_gives(OneNode("ConstantOfShape").known({1, 2}).with_known("value", 7), {1, 2}, {7, 7});
+  expect_gives(OneNode("ConstantOfShape").known({2, 1}), {2, 1}, {0, 0});
   known("Add", {1, 2, 3}, {10}, {3}, {11, 12, 13});
   known("Sub", {10}, {1, 2}, {2}, {9, 8});
   known("Mul", {2, 3}, {4, 5}, {2}, {8, 15});

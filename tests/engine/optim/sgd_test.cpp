@@ -21,6 +21,21 @@ TEST(Sgd, DoesWhatOptimizersDoWithNesterovAndDecoupledDecay) {
   check_optimizer("sgd", arguments);
 }
 
+// Momentum that nobody asked for would be as much memory as the parameters.
+TEST(Sgd, KeepsNoMomentumWhereThereIsNone) {
+  const auto entries = [](double momentum) {
+    OptimizerArguments arguments;
+    arguments.momentum = momentum;
+    Tensor weight = Tensor::full({4}, 1.0);
+    weight.set_requires_grad(true);
+    const auto optimizer = value_or_throw(find_optimizer("sgd"))->build({{"weight", weight}}, arguments);
+    weight.backward(Tensor::full({4}, 1.0));
+    optimizer->step(0.1);
+    return optimizer->state().size();
+  };
+  EXPECT_EQ(entries(0.9), entries(0.0) + 1);
+}
+
 TEST(Sgd, RefusesNesterovWithoutMomentum) {
   OptimizerArguments arguments;
   arguments.momentum = 0.0;

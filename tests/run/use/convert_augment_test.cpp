@@ -1,4 +1,5 @@
 // Recipes as people's own programs hold them. What single transforms become: tests/cli/commands/convert_augment_test.cpp.
+#include "dlpipe/base/text.h"
 #include "dlpipe/run/use/convert_augment.h"
 
 #include <gtest/gtest.h>
@@ -145,6 +146,16 @@ TEST(ConvertProgram, WhatHasNoEqualIsNamedWithItsLine) {
              "without line 7: Resize: size is int(8 * 1.14), and not a number; write its value"}));
   EXPECT_EQ(converted("tf = T.Compose(get_list())"),
             (Lines{"tf: ", "without Compose: transforms is get_list(), and not a list of transforms"}));
+}
+
+// A container whose list can't be read is not what of it can.
+TEST(ConvertProgram, WhatContainersTakeFromIsReadWholeOrNotAtAll) {
+  for (const char* list :
+       {"[T.RandomHorizontalFlip()] + more", "[T.RandomHorizontalFlip()] if train else []"}) {
+    const std::string left_out = concat("without ", list, ": it is known only when the program runs");
+    for (const char* name : {"T.RandomApply", "T.RandomChoice", "A.OneOf"})
+      EXPECT_EQ(converted(concat(name, "(", list, ")")), (Lines{": ", left_out})) << name;
+  }
 }
 
 TEST(ConvertProgram, ListsThatGrowAreFollowed) {
