@@ -468,6 +468,8 @@ TEST(ConvertAugment, EveryArgumentHasItsPlaceAndItsDefault) {
            {"create_transform(224, is_training=True, color_jitter=0)", timm + imagenet},
            {"create_transform(224, is_training=True, color_jitter=(0.1, 0.2))",
             timm + " color_jitter(0.1,0.2,0,0)" + imagenet},
+           {"create_transform(224, is_training=True, auto_augment='augmix-m3-w4-d1', color_jitter=0)",
+            timm + " augmix(3,4,1,alpha=1,fill=124:116:104)" + imagenet},
            {"create_transform(224, is_training=True, auto_augment='3a', color_jitter=0.3)",
             timm + " three_augment(0) color_jitter(0.3,0.3,0.3,0)" + imagenet}})
     EXPECT_EQ(expression(recipe), converted) << recipe;

@@ -1,6 +1,6 @@
 // Recipes as people's own programs hold them. What single transforms become: tests/cli/commands/convert_augment_test.cpp.
-#include "dlpipe/base/text.h"
 #include "dlpipe/run/use/convert_augment.h"
+#include "dlpipe/base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -146,6 +146,12 @@ TEST(ConvertProgram, WhatHasNoEqualIsNamedWithItsLine) {
              "without line 7: Resize: size is int(8 * 1.14), and not a number; write its value"}));
   EXPECT_EQ(converted("tf = T.Compose(get_list())"),
             (Lines{"tf: ", "without Compose: transforms is get_list(), and not a list of transforms"}));
+}
+
+// As where a part of a class was pasted.
+TEST(ConvertProgram, WhatIsSelfsOutsideOfAClassIsTheProgramsOwn) {
+  EXPECT_EQ(converted("self.tf = T.Compose([T.CenterCrop(8)])\nimages = self.tf(images)\n"),
+            Lines{"tf: center_crop(8)"});
 }
 
 // A container whose list can't be read is not what of it can.
