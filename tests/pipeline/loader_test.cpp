@@ -138,6 +138,17 @@ TEST_F(LoaderTest, OneSampleDatasetGivesThatSampleForever) {
   EXPECT_EQ(hashes.size(), 5u);
 }
 
+TEST_F(LoaderTest, PicturesOfOnePixelAreAsGoodAsOthers) {
+  const std::string dots = *dir_ / "dots";
+  write_drawn_dataset(dots, {.count = 8, .layout = data::ImageLayout::kRaw, .size = 1});
+  LoaderOptions o = options();
+  o.data = dots;
+  o.augment = "resize(4x4)";
+  const auto loader = open_loader(o);
+  EXPECT_EQ(read_hashes(*loader).size(), 2u);
+  EXPECT_EQ(loader->stats().substituted, 0);
+}
+
 TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
   LoaderOptions o = options("square");
   o.batch = 64;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -109,6 +110,22 @@ TEST(Runner, PacksWeightsOnceToTheSameBits) {
     EXPECT_EQ(runner.run({&x, 1})[0].to_doubles(), wanted);
     EXPECT_EQ(runner.packed_bytes(), packed);
   }
+}
+
+TEST(Runner, TellsHowLongEachNodeTook) {
+  const Runner runner(capture_rows(
+      [](const std::vector<Tensor>& in) { return std::vector<Tensor>{relu(add(in[0], in[0]))}; }));
+  const Tensor x = Tensor::full({2, 4}, 1.25);
+  std::vector<size_t> nodes;
+  int64_t all_ns = 0;
+  const int64_t begin = now_ns();
+  runner.run({&x, 1}, [&](size_t node, int64_t ns) {
+    nodes.push_back(node);
+    EXPECT_GE(ns, 0);
+    all_ns += ns;
+  });
+  EXPECT_LE(all_ns, now_ns() - begin);
+  EXPECT_EQ(nodes.size(), runner.graph().nodes.size());
 }
 
 TEST(Runner, PutsF32BesideWhatAutocastMadeLow) {

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <optional>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/data/codec/coef/decoder.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "dlpipe/io/data/codec/coef/jpeg_scan.h"
 #include "dlpipe/io/data/codec/coef/kernels.h"
 #include "dlpipe/io/data/codec/coef/packed_code.h"
 #include "dlpipe/io/data/codec/coef/packed_reader.h"
@@ -13,6 +15,7 @@
 #include "dlpipe/io/data/codec/probe.h"
 #include "test_data.h"
 #include "tests/io/data/codec/image_files.h"
+#include "tests/io/data/codec/jpeg_surgery.h"
 
 namespace dlpipe::data {
 namespace {
@@ -253,6 +256,25 @@ TEST(Coefficients, DamagedRecordsNeverCrash) {
 }
 
 // Found by fuzzing: it decodes, but no JPEG can be written with what it decodes to.
+// The head that a record keeps may be damaged: of Huffman tables there are four of each class.
+TEST(Coefficients, AHeadWithATableThatThereIsNotIsRefused) {
+  const std::vector<std::byte> jpeg = *encode_jpeg(drawing(24, 16, 3, 5, 9).view(), 85);
+  const coef::Frame frame = value_or_throw(coef::parse_frame(*encode_coefficients(jpeg)));
+  const std::optional<coef::SourceScan> scan = coef::find_scan(jpeg);
+  ASSERT_TRUE(scan.has_value());
+  std::vector<std::byte> head(jpeg.begin(), jpeg.begin() + static_cast<ptrdiff_t>(scan->head_bytes));
+  EXPECT_TRUE(coef::SourceScanWriter::begin(frame, head).has_value());
+  JpegSegments segments(jpeg);
+  JpegSegments::Segment tables;
+  while (segments.next(&tables) && tables.marker != kHuffmanTables) continue;
+  ASSERT_EQ(tables.marker, kHuffmanTables);
+  std::byte& name = head[tables.begin + 4];  // behind marker and length: class, then number
+  for (const int wrong : {0x04, 0x14, 0x20}) {
+    name = static_cast<std::byte>(wrong);
+    EXPECT_FALSE(coef::SourceScanWriter::begin(frame, head).has_value()) << wrong;
+  }
+}
+
 TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
   const std::vector<std::byte> jpeg =
       read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/coefficient_out_of_range.jpg");
