@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "tests/run/ingest/pictures.h"
 
@@ -347,6 +348,18 @@ TEST(Ingest, FurtherColumnsOfAManifestBecomeFields) {
   const auto record = value_or_throw(reader->record(1));
   EXPECT_EQ(to_text(value_or_throw(data::field_bytes(*dataset, record, "camera"))), "left");
   EXPECT_EQ(value_or_throw(dataset->header(1)).label, 1);
+}
+
+// Names for people and for splits: absolute ones lose their slash.
+TEST(Ingest, NamesStandFromTheListsFolderWhereTheyAreBelowIt) {
+  TempDir dir;
+  for (const char* name : {"src/a", "src/deep/b.jpg", "beside.jpg"})
+    write_text(dir / name, jpeg_text(1, 9, 9));
+  write_text(dir / "src/list.csv", concat("path,label\na,x\ndeep/b.jpg,x\n", dir / "beside.jpg", ",x\n"));
+  value_or_throw(ingest(options_for(dir / "src/list.csv", dir / "dst")));
+  std::set<std::string> paths;
+  for (const Sample& sample : samples_of(dir / "dst")) paths.insert(sample.path);
+  EXPECT_EQ(paths, (std::set<std::string>{"a", "deep/b.jpg", (dir / "beside.jpg").substr(1)}));
 }
 
 TEST(Ingest, PacksSmallRecordsAndLeavesLargeOnesAlone) {
