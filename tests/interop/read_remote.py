@@ -81,7 +81,7 @@ class Server:
             request.wfile.write(b"busy")
             return
         if fault == "late":
-            time.sleep(0.2)
+            time.sleep(0.05)
         if fault == "changed":
             self.versions[name] = 2
         data = self.files[name]

@@ -117,6 +117,8 @@ TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {
     const Outcome outcome = run_dlpipe(launched({"--np", np}, train(run)));
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     expect_same_run(folder / "one", run);
+    EXPECT_NE(outcome.err.find("(80 samples, "), std::string::npos)
+        << outcome.err;                                                           // validated by all together
     EXPECT_NE(outcome.out.find("collective"), std::string::npos) << outcome.out;  // the ledger's row
     EXPECT_EQ(outcome.out.find("collective", outcome.out.find("unaccounted")),
               std::string::npos);  // printed once

@@ -7,6 +7,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
@@ -80,6 +81,19 @@ TEST_F(DeviceTensor, OpsAndViewsRunThere) {
   sum(mul(weight, add(there, there))).backward();
   EXPECT_EQ(&weight.grad().device(), &device());
   EXPECT_EQ(weight.grad().to_doubles(), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+}
+
+// Counts that only the host looks at would be waited for.
+TEST_F(DeviceTensor, ModulesTakeTheirFloatsThereAndLeaveTheirCounts) {
+  BatchNorm2d layer(4);
+  layer.to(device());
+  int counts = 0;
+  for (const NamedTensor& entry : layer.state_dict()) {
+    const bool is_count = entry.name == "num_batches_tracked";
+    counts += is_count ? 1 : 0;
+    EXPECT_EQ(&entry.tensor.device(), is_count ? &cpu_device() : &device()) << entry.name;
+  }
+  EXPECT_EQ(counts, 1);
 }
 
 TEST_F(DeviceTensor, WithoutKernelsItSaysWhy) {

@@ -41,6 +41,17 @@ TEST(TensorFile, TensorsComeBackWhateverTheirDtypeAndStrides) {
 }
 
 // The file was written by numpy and the safetensors package (tests/io/formats/golden/make_safetensors.py).
+TEST(TensorFile, TensorsOfTheMostAxesComeBack) {
+  test::ScratchFolder folder;
+  Shape most;
+  for (int axis = 0; axis < Shape::kMaxRank; ++axis) most.push_back(1);
+  const std::vector<NamedTensor> tensors = {{"dot", Tensor::full(most, 3)}};
+  ASSERT_TRUE(save_tensors(folder / "a", tensors).ok());
+  const auto back = load_tensors(folder / "a");
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(find(*back, "dot").shape(), most);
+}
+
 TEST(TensorFile, HalfPrecisionIsRead) {
   const auto tensors = load_tensors(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors");
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();
