@@ -123,6 +123,17 @@ TEST(Replay, OfAnMlpGivesTheBitsOfThePass) {
   mlp_pass().expect_same_bits();
 }
 
+// Whose kernel answers gradients in memory of its own.
+TEST(Replay, OfStretchedTensorsGivesTheBitsOfThePass) {
+  const auto mlp = small_mlp();
+  Pass pass(mlp, [mlp](const Inputs& in) {
+    const Tensor logits = (*mlp)(in[0]);
+    const Tensor sums = expand(sum(logits, {1}, true), {6, 4});
+    return cross_entropy(mul(logits, expand(mul(sums, sums), {6, 4})), in[1], Tensor(), 0.0);
+  });
+  pass.expect_same_bits();
+}
+
 TEST(Replay, DrawsRandomNumbersAnew) {
   Pass pass = mlp_pass(0.5);
   random_state() = {.seed = 1, .step = 1};
