@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/conv_unit.h"
+#include "dlpipe/engine/ops/conv_pair.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +11,9 @@
 #include "dlpipe/engine/core/parallel.h"
 
 namespace dlpipe::engine {
+
+extern const OpRecord conv_pair_op;
+
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -72,6 +75,12 @@ TEST(ConvUnit, RefusesAResidualOfAnotherShape) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST(ConvPair, CountsTheWorkOfBoth) {
+  const std::vector<TensorSpec> inputs = {{{2, 6, 5, 4}}, {{7, 4, 1, 1}}, {{7, 1, 3, 3}}};
+  const double pixels = 2 * 6 * 5, inner = 2 * pixels * 7 * 4, outer = 2 * pixels * 7 * 9;
+  EXPECT_EQ(conv_pair_op.flops(inputs, ConvPairAttrs{.padding = {1, 1}}), inner + outer);
 }
 
 TEST(ConvUnit, HasNoGradient) {
