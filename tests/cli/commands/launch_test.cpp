@@ -60,8 +60,9 @@ class Launch : public testing::Test {
     if (std::system("command -v mpirun > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
     if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
   }
-  /// Where no process is lost, a busy machine may keep one from answering for long.
-  static Words train(const std::string& out, const Words& more = {}, const char* peer_timeout = "120") {
+  /// Seconds. Where no process is lost, a busy machine may keep one from answering for long.
+  static constexpr const char* kPatience = "120";
+  static Words train(const std::string& out, const Words& more = {}, const char* peer_timeout = kPatience) {
     Words words = train_arguments(out, {"--grains", "8", "--peer-timeout", peer_timeout});
     words.insert(words.end(), more.begin(), more.end());
     return words;
@@ -117,8 +118,8 @@ TEST_F(Launch, ProcessesOfMpirunComputeTheRunOfOne) {
     const Outcome outcome = run_dlpipe(launched({"--np", np}, train(run)));
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     expect_same_run(folder / "one", run);
-    EXPECT_NE(outcome.err.find("(80 samples, "), std::string::npos)
-        << outcome.err;                                                           // validated by all together
+    // All validate together.
+    EXPECT_NE(outcome.err.find("(80 samples, "), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.out.find("collective"), std::string::npos) << outcome.out;  // the ledger's row
     EXPECT_EQ(outcome.out.find("collective", outcome.out.find("unaccounted")),
               std::string::npos);  // printed once
@@ -151,9 +152,9 @@ TEST_F(Launch, ProcessesTrainOnAFolderOfPictures) {
   ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
   const auto words = [&](const std::string& data, const std::string& out) {
     return Words{
-        "train", "--data",   data, "--val",      folder / "pictures", "--model",  "lenet", "--batch",
-        "16",    "--grains", "8",  "--schedule", "constant",          "--epochs", "2",     "--peer-timeout",
-        "120",   "--out",    out};
+        "train",   "--data",   data, "--val",      folder / "pictures", "--model",  "lenet", "--batch",
+        "16",      "--grains", "8",  "--schedule", "constant",          "--epochs", "2",     "--peer-timeout",
+        kPatience, "--out",    out};
   };
   ASSERT_EQ(run_dlpipe(words(folder / "pictures", folder / "one")).exit_code, 0);
   const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(folder / "pictures", folder / "two")));
@@ -230,7 +231,7 @@ TEST_F(Launch, ProcessesSplitTheModelAndOneReadsIt) {
                  "--out",
                  out,
                  "--peer-timeout",
-                 "120"};
+                 kPatience};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };

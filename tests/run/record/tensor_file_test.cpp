@@ -40,7 +40,6 @@ TEST(TensorFile, TensorsComeBackWhateverTheirDtypeAndStrides) {
   EXPECT_EQ(find(*back, "half").to_doubles(), find(tensors, "half").to_doubles());
 }
 
-// The file was written by numpy and the safetensors package (tests/io/formats/golden/make_safetensors.py).
 TEST(TensorFile, TensorsOfTheMostAxesComeBack) {
   test::ScratchFolder folder;
   Shape most;
@@ -52,6 +51,7 @@ TEST(TensorFile, TensorsOfTheMostAxesComeBack) {
   EXPECT_EQ(find(*back, "dot").shape(), most);
 }
 
+// The file was written by numpy and the safetensors package (tests/io/formats/golden/make_safetensors.py).
 TEST(TensorFile, HalfPrecisionIsRead) {
   const auto tensors = load_tensors(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors");
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();

@@ -1,11 +1,12 @@
 // Recipes as people's own programs hold them. What single transforms become: tests/cli/commands/convert_augment_test.cpp.
 #include "dlpipe/run/use/convert_augment.h"
-#include "dlpipe/base/text.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
 namespace {

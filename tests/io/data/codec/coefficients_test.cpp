@@ -255,7 +255,6 @@ TEST(Coefficients, DamagedRecordsNeverCrash) {
   EXPECT_GT(refused, 1000);
 }
 
-// Found by fuzzing: it decodes, but no JPEG can be written with what it decodes to.
 // The head that a record keeps may be damaged: of Huffman tables there are four of each class.
 TEST(Coefficients, AHeadWithATableThatThereIsNotIsRefused) {
   const std::vector<std::byte> jpeg = *encode_jpeg(drawing(24, 16, 3, 5, 9).view(), 85);
@@ -275,6 +274,7 @@ TEST(Coefficients, AHeadWithATableThatThereIsNotIsRefused) {
   }
 }
 
+// Found by fuzzing: it decodes, but no JPEG can be written with what it decodes to.
 TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
   const std::vector<std::byte> jpeg =
       read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/coefficient_out_of_range.jpg");
