@@ -215,13 +215,11 @@ void ManySources::warn_of_numbers_and_names(std::span<const SourceListing> listi
 }
 
 void ManySources::say_class_order(std::span<const SourceListing> listings, SourceListing& all) const {
-  size_t ordered = 0;
   size_t same = 0;
   const SourceListing* first = nullptr;
   for (const SourceListing& listing : listings) {
     if (!listing.has_class_order || listing.classes.empty()) continue;
     if (first == nullptr) first = &listing;
-    ++ordered;
     same += listing.classes == all.classes ? 1 : 0;
   }
   if (first == nullptr || listings.size() < 2) return;

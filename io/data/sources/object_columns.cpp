@@ -25,14 +25,14 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::find(names.begin(), names.end(), lower_text(name)) != names.end();
 }
 
-/// What a cell of objects holds by name: a list with a value for each object. Nothing where it is something else.
-std::optional<Json> lists_of(const std::string& cell) {
-  const Json json = Json::parse(cell, nullptr, false);
+/// What a cell of objects holds by name: a list with a value for each object. Null where it is something else.
+Json lists_of(const std::string& cell) {
+  Json json = Json::parse(cell, nullptr, false);
   if (json.is_object()) return json;
-  if (!json.is_array()) return std::nullopt;
+  if (!json.is_array()) return nullptr;
   Json lists = Json::object();
   for (const Json& one : json) {
-    if (!one.is_object()) return std::nullopt;
+    if (!one.is_object()) return nullptr;
     for (const auto& [key, value] : one.items()) lists[key].push_back(value);
   }
   return lists;
@@ -57,8 +57,7 @@ std::optional<ObjectColumn> look_at(const JsonTable& table, size_t column) {
     const std::string& cell = row.cells[column];
     if (cell.empty() || cell == "[]") continue;
     if (cell.front() != '{' && cell.front() != '[') return std::nullopt;
-    const std::optional<Json> lists = lists_of(cell);
-    const std::string boxes = lists ? boxes_among(*lists) : std::string();
+    const std::string boxes = boxes_among(lists_of(cell));
     return boxes.empty() ? std::nullopt : std::optional(ObjectColumn{column, boxes});
   }
   return std::nullopt;
@@ -97,20 +96,20 @@ std::vector<std::string> take_apart(const ObjectColumn& object, JsonTable& table
   std::vector<Part> parts;
   for (const JsonTable::Row& row : table.rows) {
     const std::string& cell = row.cells[object.column];
-    std::optional<Json> lists = cell.empty() ? Json::object() : lists_of(cell);
-    if (!lists) {
+    Json lists = cell.empty() ? Json::object() : lists_of(cell);
+    if (lists.is_null()) {
       unfit = {row.line,
                concat(in_quotes(cell.substr(0, 40)), " of ", in_quotes(table.columns[object.column]),
                       " is no object, or list of objects, as in the first line")};
       return {};
     }
-    for (const auto& [key, value] : lists->items()) {
+    for (const auto& [key, value] : lists.items()) {
       auto part =
           std::find_if(parts.begin(), parts.end(), [&key = key](const Part& one) { return one.key == key; });
       if (part == parts.end()) part = parts.insert(parts.end(), Part{key});
       if (!value.is_null()) part->see(value);
     }
-    rows.push_back(std::move(*lists));
+    rows.push_back(std::move(lists));
   }
   const std::string prefix = concat(table.columns[object.column], ".");
   std::vector<std::string> kinds;
