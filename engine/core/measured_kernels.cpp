@@ -17,6 +17,7 @@
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/io/formats/atomic_file.h"
 
 namespace dlpipe::engine::cpu {
@@ -191,6 +192,7 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
   };
   const auto measure = [&] {
     time_all(key, run, all);
+    renew_worker_scratch();  // those that lost may have taken the most
     const Candidate& best = fastest(all);
     KernelChoice found = best.choice;
     found.why = reasons(all, best);

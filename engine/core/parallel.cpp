@@ -85,18 +85,14 @@ std::shared_ptr<TrainingPool> training_pool() {
   return now.pool;
 }
 
-/// A body on a thread asks the kernel table of the thread whose op it is part of.
-struct BodyScope {
-  explicit BodyScope(KernelTable& caller) : table(&caller) { ++body_depth; }
-  ~BodyScope() { --body_depth; }
-  const UseKernelTable table;
-};
-
 std::atomic<size_t> scratch_total{0}, scratch_largest{0};
+std::atomic<uint64_t> scratch_age{
+    0};  // scratch of another age goes at its thread's next use of it, or next body
 
 struct Scratch {
   std::byte* data = nullptr;
   size_t size = 0;
+  uint64_t age = 0;
 
   void grow(size_t bytes) {
     release();
@@ -113,6 +109,31 @@ struct Scratch {
     size = 0;
   }
   ~Scratch() { release(); }
+};
+
+std::array<Scratch, kScratchSlots>& thread_scratch() {
+  thread_local std::array<Scratch, kScratchSlots> scratch;
+  return scratch;
+}
+
+/// Where no scratch of the thread is in use.
+void release_old_scratch() {
+  thread_local uint64_t checked = 0;
+  const uint64_t now = scratch_age.load(std::memory_order_relaxed);
+  if (std::exchange(checked, now) == now) return;
+  for (Scratch& slot : thread_scratch()) {
+    if (slot.age != now) slot.release();
+  }
+}
+
+/// A body on a thread asks the kernel table of the thread whose op it is part of. No scratch is in use where the first one on a
+/// thread begins.
+struct BodyScope {
+  explicit BodyScope(KernelTable& caller) : table(&caller) {
+    if (body_depth++ == 0) release_old_scratch();
+  }
+  ~BodyScope() { --body_depth; }
+  const UseKernelTable table;
 };
 
 }  // namespace
@@ -158,15 +179,21 @@ void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t 
 }
 
 std::byte* worker_scratch(int slot, size_t bytes) {
-  thread_local std::array<Scratch, kScratchSlots> scratch;
-  Scratch& mine = scratch.at(static_cast<size_t>(slot));
+  Scratch& mine = thread_scratch().at(static_cast<size_t>(slot));
+  const uint64_t now = scratch_age.load(std::memory_order_relaxed);
+  if (std::exchange(mine.age, now) != now) mine.release();
   if (mine.size >= bytes && mine.data != nullptr) return mine.data;
   mine.grow(std::max<size_t>(bytes, 1));
   size_t all = 0;
-  for (const Scratch& each : scratch) all += each.size;
+  for (const Scratch& each : thread_scratch()) all += each.age == now ? each.size : 0;
   size_t largest = scratch_largest.load();
   while (all > largest && !scratch_largest.compare_exchange_weak(largest, all)) continue;
   return mine.data;
+}
+
+void renew_worker_scratch() {
+  scratch_largest = 0;
+  ++scratch_age;
 }
 
 size_t worker_scratch_bytes() {

@@ -33,14 +33,18 @@ void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& bo
 void parallel_ranges(int64_t n, int64_t grain, const std::function<void(int64_t begin, int64_t end)>& body);
 
 /// Scratch of the calling thread for slice bodies: at least `bytes`, aligned to 64, valid until this thread's
-/// next call with the same slot number (0 .. 3). Grows and stays until the thread ends. What one op's slices
-/// share comes from Tensor::empty, whose blocks all ops reuse.
+/// next call with the same slot number (0 .. 3), or outside of bodies until its next body. Grows and stays until the thread
+/// ends, or all begins anew. What one op's slices share comes from Tensor::empty, whose blocks all ops reuse.
 inline constexpr int kScratchSlots = 4;
 std::byte* worker_scratch(int slot, size_t bytes);
 
+/// Has all scratch begin anew, each thread's with its next body, so that what other kernels needed is given back: after trying
+/// some, before measuring some. Any thread.
+void renew_worker_scratch();
+
 /// Bytes held by all threads' scratch, for memory reports.
 size_t worker_scratch_bytes();
-/// The most that one worker has had so far.
+/// The most that one worker has had since they last began anew.
 size_t largest_worker_scratch_bytes();
 
 /// While one lives, this thread's OpenMP regions have one thread: oneDNN primitives made and run outside the

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/op.h"
@@ -16,11 +17,14 @@ namespace dlpipe::run {
 
 namespace {
 
-/// Has the probe ask a table of its own, which begins as a copy of the run's: batches that only the probe has are
-/// no choices of the run.
+/// Has a probe ask a table of its own, which begins as a copy of the run's: batches that only the probe has are
+/// no choices of the run. `measured`: whom the table asks, as the run's does; null: nobody.
 class KernelTableScope {
  public:
-  KernelTableScope() { throw_if_error(table_.load(engine::kernel_table().save())); }
+  explicit KernelTableScope(std::shared_ptr<engine::cpu::MeasuredKernels> measured) {
+    throw_if_error(table_.load(engine::kernel_table().save()));
+    table_.measure_with(std::move(measured));
+  }
 
  private:
   engine::KernelTable table_;
@@ -104,6 +108,8 @@ Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
     if (parameter.tensor.requires_grad()) plan.gradients += parameter.tensor.size_bytes();
   }
   plan.optimizer = bytes_of(optimizer->state());
+  // Neither what earlier work of this process needed counts, nor what the first step tried.
+  if (is_host) engine::renew_worker_scratch();
   const uint64_t lasting = plan.parameters + (arguments.gradients_go ? 0 : plan.gradients) + plan.optimizer;
   const auto most_beside = [&](const auto& work) {
     engine::reset_peak(device);
@@ -149,8 +155,9 @@ int64_t MemoryPlan::largest_batch(uint64_t limit) const {
   return static_cast<int64_t>(left / bytes_a_sample);
 }
 
-MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
-  const KernelTableScope kernels;
+/// What a batch will take, by steps of a half and a quarter of it.
+static MemoryPlan foretell(const MemoryPlanArguments& arguments) {
+  const KernelTableScope kernels(nullptr);
   // Below a few samples the peak may lie in the optimizer's step, which does not grow, and convolutions of small pictures
   // run other kernels: no line begins there. Half and a quarter of the batch, because kernels cut batches in slices of some
   // samples, and each slice has partial sums of its own: less than a slice does not show them.
@@ -165,16 +172,34 @@ MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   const Line validation(small, less.validation, large, more.validation);
   const double of_step = step.at(arguments.batch) + static_cast<double>(more.packed);
   const double of_validation = validation.at(arguments.batch);
-  const double slope = of_step >= of_validation ? step.slope : validation.slope;
   MemoryPlan plan = more.fixed;
   plan.activations = static_cast<uint64_t>(std::max(of_step, of_validation));
+  plan.bytes_a_sample = of_step >= of_validation ? step.slope : validation.slope;
+  return plan;
+}
+
+MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
+  MemoryPlan plan = foretell(arguments);
+  // Which kernels a batch gets is found out at that batch, and may change a small network's need by a quarter: where the whole
+  // batch takes little, it is tried, with the kernels that the run will have, which then needn't find them again.
+  constexpr uint64_t kLittle = uint64_t{512} << 20;
+  if (const auto measured = engine::kernel_table().measured();
+      measured != nullptr && arguments.device->is_host() &&
+      plan.total() < std::min(kLittle, available_memory_bytes() / 4)) {
+    const KernelTableScope kernels(measured);
+    const Probe whole = probe(arguments, arguments.batch);
+    const double bytes_a_sample = plan.bytes_a_sample;
+    plan = whole.fixed;
+    plan.activations = std::max(whole.step + whole.packed, whole.validation);
+    plan.bytes_a_sample = bytes_a_sample;
+  }
   plan.batch = arguments.batch;
   plan.slots = arguments.slot_bytes;
   plan.scratch = arguments.scratch_bytes;
   plan.average = arguments.has_average ? plan.parameters : 0;
   plan.checkpoint = plan.parameters + plan.optimizer + plan.average;
-  plan.bytes_a_sample = slope + static_cast<double>(arguments.slot_bytes) /
-                                    static_cast<double>(std::max<int64_t>(1, arguments.batch));
+  plan.bytes_a_sample +=
+      static_cast<double>(arguments.slot_bytes) / static_cast<double>(std::max<int64_t>(1, arguments.batch));
   engine::release_cached_blocks(*arguments.device);
   return plan;
 }

@@ -1,6 +1,6 @@
 // How much memory a training run will take, known before its first step: two small steps on a copy of the
 // model, and a validation of as many samples, are measured; the rest is a straight line, since all that grows grows with the
-// batch.
+// batch. Where that says that the whole batch takes little, it is measured itself.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ struct MemoryPlanArguments {
   bool gradients_go = false;
 };
 
-/// Takes about as long as two steps. Leaves no trace: the allocator's cache is emptied and the kernel table is
+/// Takes about as long as two steps; four, and what finding the fastest kernels takes, where the whole batch is measured. Leaves
+/// no trace but measurements of kernels, where the kernel table asks for some: the allocator's cache is emptied and the table is
 /// as before. One thread.
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments);
 

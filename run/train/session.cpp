@@ -188,10 +188,10 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   make_model(weights);
   init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
+  use_kernels(options_.config.kernels);
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
   if (directory_ != nullptr && memory_.total() > 0)
     check_disk(options_, data_, memory_.checkpoint, *directory_, state_.step, notes());
-  use_kernels(options_.config.kernels);  // after the plan, whose batches no run has
   if (checkpoint != nullptr) throw_if_error(data_.train->seek(checkpoint->state.source));
   if (options_.overfits()) data_.train = first_batch_of(*data_.train);
 }

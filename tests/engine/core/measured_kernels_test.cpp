@@ -5,11 +5,13 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/io/formats/scratch.h"
 
@@ -41,6 +43,30 @@ TEST_F(MeasuredKernelsTest, OneAnswerAFile) {
   second.find_or_measure("b", [] { return KernelChoice{"winograd", 16, 1}; });
   // Another process's answer counts, also where this one has looked before.
   EXPECT_EQ(first.find_or_measure("b", never), (KernelChoice{"winograd", 16, 1}));
+}
+
+// A try may need far more scratch than the kernel that is taken.
+TEST_F(MeasuredKernelsTest, ScratchOfTriesIsGivenBack) {
+  set_engine_threads(1);
+  kernel_table().measure_with(std::make_shared<MeasuredKernels>(file()));
+  constexpr size_t kLarge = 8 << 20;
+  const auto run = [] {
+    parallel_slices(1, [&](int64_t) {
+      const bool is_greedy = kernel_table().find("key")->kernel == "greedy";
+      auto* scratch = worker_scratch(0, is_greedy ? kLarge : 4096);
+      if (is_greedy) std::fill_n(scratch, kLarge, std::byte{1});  // and is slower
+    });
+  };
+  measure_choices(
+      "key",
+      [] {
+        return std::vector<KernelChoice>{{"modest", 1, 1}, {"greedy", 1, 1}};
+      },
+      run);
+  ASSERT_EQ(kernel_table().find("key")->kernel, "modest");
+  run();
+  EXPECT_LT(worker_scratch_bytes(), kLarge);
+  EXPECT_EQ(largest_worker_scratch_bytes(), 4096u);
 }
 
 TEST_F(MeasuredKernelsTest, ProcessesThatAskTogetherGetOneAnswer) {

@@ -121,5 +121,26 @@ TEST(ScratchTest, GrowsStaysAndIsAligned) {
   EXPECT_EQ(worker_scratch_bytes(), held);  // a thread gives its scratch back when it ends
 }
 
+TEST(ScratchTest, BeginsAnewWithTheNextBody) {
+  set_engine_threads(1);
+  const auto body = [](size_t bytes) { parallel_slices(1, [&](int64_t) { worker_scratch(0, bytes); }); };
+  body(1 << 20);
+  EXPECT_GE(largest_worker_scratch_bytes(), 1u << 20);
+  const size_t held = worker_scratch_bytes();
+  renew_worker_scratch();
+  EXPECT_EQ(largest_worker_scratch_bytes(), 0u);
+  EXPECT_EQ(worker_scratch_bytes(), held) << "a body that runs now keeps what it has";
+  parallel_slices(1, [&](int64_t) {
+    auto* outer = worker_scratch(1, 4096);
+    *outer = std::byte{7};
+    renew_worker_scratch();
+    body(4096);  // within a body
+    EXPECT_EQ(*outer, std::byte{7});
+  });
+  EXPECT_LT(worker_scratch_bytes(), held);
+  body(4096);
+  EXPECT_EQ(largest_worker_scratch_bytes(), 4096u);
+}
+
 }  // namespace
 }  // namespace dlpipe::engine

@@ -4,9 +4,12 @@
 
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/train/gradient_sum.h"
+#include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
 namespace {
@@ -51,6 +54,25 @@ TEST(MemoryPlan, ForetellsAStepsPeakToATenth) {
     const auto peak = static_cast<double>(measured(arguments));
     EXPECT_NEAR(static_cast<double>(plan.total()), peak, 0.1 * peak);
   }
+}
+
+// Which of them are taken differs from machine to machine, and what they take by a quarter.
+TEST(MemoryPlan, ForetellsAStepWithMeasuredKernels) {
+  const test::ScratchFolder folder;
+  const std::string file = folder / "kernels.json";
+  engine::KernelTable table;
+  const engine::UseKernelTable use(&table);
+  table.measure_with(std::make_shared<engine::cpu::MeasuredKernels>(file));
+  const MemoryPlanArguments arguments = arguments_for("cifarnet", 32, 32);
+  const MemoryPlan plan = plan_memory(arguments);
+  EXPECT_EQ(table.size(), 0u);
+  const std::string found = value_or_throw(formats::read_file(file));
+  EXPECT_NE(found.find(" n32 "), std::string::npos);
+  EXPECT_EQ(found.find(" n16 "), std::string::npos) << "a batch that no run has";
+
+  const auto peak = static_cast<double>(measured(arguments));
+  EXPECT_NEAR(static_cast<double>(plan.total()), peak, 0.1 * peak);
+  EXPECT_EQ(value_or_throw(formats::read_file(file)), found) << "the steps had to find more";
 }
 
 // As with --val-augment "resize(256) center_crop(224)" beside small crops, or --tta ten_crop.
