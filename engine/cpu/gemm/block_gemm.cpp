@@ -11,9 +11,11 @@ namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int kGemmSlot = 2;  // of worker_scratch
-// Terms at a time: a panel of b is 16 KiB on AVX2, half of the first-level cache.
+// Terms at a time: strips of b are 16 KiB on AVX2, half of the first-level cache. Wide ones are read from the second, a fifth
+// as fast as it gives them: the fewer sums go to memory and back the better.
 constexpr int64_t kBlockTerms = 256;
-// A slice: its rows of a stay in the second-level cache while panels of b pass by.
+constexpr int64_t kWideBlockTerms = 768;
+// A slice: its rows of a stay in the second-level cache while strips of b pass by.
 constexpr int64_t kSliceRows = 192;
 constexpr int64_t kSliceColumns = 384;
 constexpr int64_t kFewGemmSlices = 8;
@@ -24,51 +26,57 @@ int64_t even_step(int64_t size, int64_t most, int64_t unit) {
   return divide_up(divide_up(size, divide_up(size, most)), unit) * unit;
 }
 
-/// All of b as panels, block of terms after block: [block][panel][term][column of the panel], zeros behind
-/// the last column. Once for all slices, and for all calls where b is a constant.
-class PackedPanels {
+int64_t block_terms() {
+  return block_product().wide > block_product().panel ? kWideBlockTerms : kBlockTerms;
+}
+
+/// All of b as strips of block_product().wide columns, the last one of whole panels, block of terms after block:
+/// [block][strip][term][column of the strip], zeros behind the last column. Once for all slices, and for all calls where b is a
+/// constant.
+class PackedStrips {
  public:
-  PackedPanels(const GemmMatrix& b, int64_t n, int64_t k)
-      : panel_(block_product().panel), panels_(divide_up(n, panel_)) {
+  PackedStrips(const GemmMatrix& b, int64_t n, int64_t k)
+      : wide_(block_product().wide), columns_(divide_up(n, block_product().panel) * block_product().panel) {
     const auto pack = [&] {
-      data_ = Tensor::empty({panels_ * panel_ * k});
+      data_ = Tensor::empty({columns_ * k});
       fill(b, n, k);
       return data_;
     };
     const uint64_t form = static_cast<uint64_t>(ConstantForm::kPanels) + (b.transposed ? 1 : 0);
     data_ = b.tensor == nullptr ? pack() : cached_or(*b.tensor, form, pack);
   }
-  float* at(int64_t index, int64_t term, int64_t terms) const {
-    return data_.data<float>() + term * panels_ * panel_ + index * terms * panel_;
+  /// Columns of the strip that begins at `column`.
+  int64_t width(int64_t column) const { return std::min(wide_, columns_ - column); }
+  float* at(int64_t column, int64_t term, int64_t terms) const {
+    return data_.data<float>() + term * columns_ + column * terms;
   }
 
  private:
   void fill(const GemmMatrix& b, int64_t n, int64_t k) const {
     const auto* const from = static_cast<const float*>(b.data);
-    parallel_ranges(panels_, kPanelsASlice, [&](int64_t begin, int64_t end) {
-      for (int64_t index = begin; index < end; ++index) {
-        const int64_t width = std::min(panel_, n - index * panel_);
-        for (int64_t term = 0; term < k; term += kBlockTerms) {
-          const int64_t terms = std::min(kBlockTerms, k - term);
-          float* const to = at(index, term, terms);
-          const float* const corner =
-              b.transposed ? from + index * panel_ * k + term : from + term * n + index * panel_;
+    parallel_ranges(divide_up(n, wide_), kStripsASlice, [&](int64_t begin, int64_t end) {
+      for (int64_t column = begin * wide_; column < std::min(end * wide_, n); column += wide_) {
+        const int64_t padded = width(column), there = std::min(padded, n - column);
+        for (int64_t term = 0; term < k; term += block_terms()) {
+          const int64_t terms = std::min(block_terms(), k - term);
+          float* const to = at(column, term, terms);
+          const float* const corner = b.transposed ? from + column * k + term : from + term * n + column;
           if (b.transposed) {
-            block_product().transpose(corner, k, width, terms, to, panel_);
-          } else if (width == panel_) {
-            block_product().copy(corner, n, terms, panel_, to, panel_);
+            block_product().transpose(corner, k, there, terms, to, padded);
+          } else if (there == padded) {
+            block_product().copy(corner, n, terms, padded, to, padded);
           } else {
-            for (int64_t t = 0; t < terms; ++t) std::copy_n(corner + t * n, width, to + t * panel_);
+            for (int64_t t = 0; t < terms; ++t) std::copy_n(corner + t * n, there, to + t * padded);
           }
-          for (int64_t t = 0; width < panel_ && t < terms; ++t)
-            std::fill(to + t * panel_ + width, to + (t + 1) * panel_, 0.0f);
+          for (int64_t t = 0; there < padded && t < terms; ++t)
+            std::fill(to + t * padded + there, to + (t + 1) * padded, 0.0f);
         }
       }
     });
   }
 
-  static constexpr int64_t kPanelsASlice = 4;
-  int64_t panel_, panels_;
+  static constexpr int64_t kStripsASlice = 2;
+  int64_t wide_, columns_;
   Tensor data_;
 };
 
@@ -106,16 +114,15 @@ class LeftBlock {
     }
   }
 
-  void multiply(const float* panel, float* to, int64_t to_row, bool accumulate) const {
+  void multiply(const float* strip, int64_t width, float* to, int64_t to_row, bool accumulate) const {
     const BlockProduct& product = block_product();
     if (!a_.transposed) {
-      product.run({first_, ld_, 1}, panel, product.panel, terms_, to, to_row, slice_.rows, product.panel,
-                  accumulate);
+      product.run({first_, ld_, 1}, strip, width, terms_, to, to_row, slice_.rows, width, accumulate);
       return;
     }
     for (int64_t r = 0; r < slice_.rows; r += product.rows) {
-      product.run({scratch_ + r * terms_, 1, product.rows}, panel, product.panel, terms_, to + r * to_row,
-                  to_row, std::min(product.rows, slice_.rows - r), product.panel, accumulate);
+      product.run({scratch_ + r * terms_, 1, product.rows}, strip, width, terms_, to + r * to_row, to_row,
+                  std::min(product.rows, slice_.rows - r), width, accumulate);
     }
   }
 
@@ -132,44 +139,46 @@ class LeftBlock {
 
 void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
                 float* c, const GemmPartDone& done) {
-  const int64_t panel = block_product().panel;
+  const int64_t wide = block_product().wide;
   // A few slices even of small products, so that cores have something to share.
   int64_t most_rows = kSliceRows, most_columns = kSliceColumns;
   while (most_rows > kFewestRows && divide_up(m, most_rows) * divide_up(n, most_columns) < kFewGemmSlices) {
     most_rows /= 2;
     most_columns /= 2;
   }
-  const int64_t rows_step = even_step(m, most_rows, 12), columns_step = even_step(n, most_columns, panel);
+  const int64_t rows_step = even_step(m, most_rows, 12), columns_step = even_step(n, most_columns, wide);
   const int64_t across = divide_up(n, columns_step);
-  const PackedPanels packed(b, n, k);
+  const PackedStrips packed(b, n, k);
   parallel_slices(divide_up(m, rows_step) * across, [&](int64_t index) {
     Slice s{index / across * rows_step, 0, index % across * columns_step, 0};
     s.rows = std::min(rows_step, m - s.row);
     s.columns = std::min(columns_step, n - s.column);
-    const int64_t whole = s.columns / panel * panel;
-    // Of transposed rows, a vector more than there are; and the last columns, where they are no whole panel.
-    const int64_t left_floats = (s.rows + 2 * panel) * kBlockTerms;
+    const int64_t last = (s.columns - 1) / wide * wide;
+    // A last strip with more columns than c has is computed beside it.
+    const int64_t whole = last + packed.width(s.column + last) == s.columns ? s.columns : last;
+    // Of transposed rows, a vector more than there are.
+    const int64_t left_floats = a.transposed ? (s.rows + 2 * wide) * block_terms() : 0;
     auto* const scratch = reinterpret_cast<float*>(
-        worker_scratch(kGemmSlot, static_cast<size_t>(left_floats + s.rows * panel) * sizeof(float)));
+        worker_scratch(kGemmSlot, static_cast<size_t>(left_floats + s.rows * wide) * sizeof(float)));
     float* const rest = scratch + left_floats;
     float* const out = c + s.row * n + s.column;
     for (int64_t r = 0; bias != nullptr && r < s.rows; ++r) {
       std::copy_n(bias + s.column, s.columns, out + r * n);
-      std::fill_n(std::copy_n(bias + s.column + whole, s.columns - whole, rest + r * panel),
-                  panel - (s.columns - whole), 0.0f);
+      std::fill_n(std::copy_n(bias + s.column + whole, s.columns - whole, rest + r * wide),
+                  wide - (s.columns - whole), 0.0f);
     }
     LeftBlock left(a, m, k, s, scratch);
-    for (int64_t term = 0; term < k; term += kBlockTerms) {
-      const int64_t terms = std::min(kBlockTerms, k - term);
+    for (int64_t term = 0; term < k; term += block_terms()) {
+      const int64_t terms = std::min(block_terms(), k - term);
       left.load(term, terms);
-      for (int64_t j = 0; j < s.columns; j += panel) {
-        float* const to = j < whole ? out + j : rest;
-        left.multiply(packed.at((s.column + j) / panel, term, terms), to, j < whole ? n : panel,
-                      term > 0 || bias != nullptr);
+      for (int64_t j = 0; j < s.columns; j += wide) {
+        const bool is_whole = j < whole;
+        left.multiply(packed.at(s.column + j, term, terms), packed.width(s.column + j),
+                      is_whole ? out + j : rest, is_whole ? n : wide, term > 0 || bias != nullptr);
       }
     }
     for (int64_t r = 0; whole < s.columns && r < s.rows; ++r)
-      std::copy_n(rest + r * panel, s.columns - whole, out + r * n + whole);
+      std::copy_n(rest + r * wide, s.columns - whole, out + r * n + whole);
     if (done) done(s.row, s.rows, s.column, s.columns);
   });
 }

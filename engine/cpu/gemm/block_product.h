@@ -19,6 +19,8 @@ struct BlockMatrix {
 struct BlockProduct {
   /// Columns come in multiples of this.
   int64_t panel;
+  /// Most columns that are computed together, one or two panels: `run` is at its best with multiples of it.
+  int64_t wide;
   /// Rows that are computed together: `run` is at its best with multiples of it.
   int64_t rows;
   /// c[i, j] = (accumulate: c[i, j] +) sum over k < terms of a[i, k] b[k, j]; rows of b and c lie b_row and

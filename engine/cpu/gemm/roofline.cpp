@@ -31,10 +31,10 @@ Roofline measure_roofline(double seconds) {
   const auto threads = static_cast<int64_t>(engine_threads());
   const cpu::BlockProduct& product = cpu::block_product();
   {
-    // 24 KiB in all: rows of a, a panel of b, the result.
-    constexpr int64_t kRows = 48, kTerms = 64;
+    // 28 KiB in all: rows of a, a strip of b, the result.
+    constexpr int64_t kRows = 24, kTerms = 64;
     constexpr int64_t kRepeats = 4000;
-    const int64_t columns = product.panel;
+    const int64_t columns = product.wide;
     const double work =
         2.0 * kRows * kTerms * static_cast<double>(columns) * kRepeats * static_cast<double>(threads);
     roofline.flops_per_s = best_rate(work, seconds / 2, [&] {
