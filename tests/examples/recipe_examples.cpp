@@ -159,6 +159,7 @@ void dataset_example() {
   auto record = value_or_throw(reader->record(7));  // in the map
   auto image = value_or_throw(data::image_bytes(*dataset, record));  // JPEG, PNG or raw
   static_cast<void>(row);
+  static_cast<void>(image);
 }
 
 }  // namespace dlpipe
