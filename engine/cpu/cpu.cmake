@@ -10,6 +10,7 @@ set(cpu_sources
     cpu/conv/conv2d_winograd.cpp
     cpu/gemm/few_rows.cpp
     cpu/gemm/gemm.cpp
+    cpu/gemm/onednn_gemm.cpp
     cpu/images/image_copy.cpp
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp

@@ -9,81 +9,12 @@
 #include "dlpipe/engine/cpu/gemm/block_gemm.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
 #include "dlpipe/engine/cpu/gemm/few_rows.h"
+#include "dlpipe/engine/cpu/gemm/onednn_gemm.h"
 #include "dlpipe/engine/cpu/loops/elementwise.h"
-#include "dlpipe/engine/cpu/onednn/onednn.h"
 
 namespace dlpipe::engine::cpu {
 
 namespace {
-
-using dnnl::memory;
-
-// What a slice's primitive depends on; hashed by its bytes.
-struct GemmKey {
-  int64_t m, n, k;        // of the slice
-  int64_t lda, ldb, ldc;  // elements from a row in memory to the next
-  int32_t transposed_a, transposed_b;
-  int32_t dtype;
-  int32_t has_bias;
-  friend bool operator==(const GemmKey&, const GemmKey&) = default;
-};
-
-struct GemmPrimitive {
-  memory::desc a, b, c, bias;
-  onednn::Primitive primitive;
-};
-
-memory::data_type data_type_of(DType dtype) {
-  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
-}
-
-GemmPrimitive make_primitive(const GemmKey& key) {
-  return onednn::translate_errors("making a matmul", [&] {
-    const memory::data_type type = data_type_of(static_cast<DType>(key.dtype));
-    auto matrix = [&](int64_t rows, int64_t columns, int64_t ld, bool transposed) {
-      return memory::desc({rows, columns}, type, transposed ? memory::dims{1, ld} : memory::dims{ld, 1});
-    };
-    GemmPrimitive made;
-    made.a = matrix(key.m, key.k, key.lda, key.transposed_a != 0);
-    made.b = matrix(key.k, key.n, key.ldb, key.transposed_b != 0);
-    made.c = matrix(key.m, key.n, key.ldc, false);
-    made.bias = memory::desc({1, key.n}, type, memory::dims{key.n, 1});
-    const auto describe = [](const auto&... matrices) {
-      return onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), matrices...);
-    };
-    made.primitive = onednn::Primitive::make<dnnl::matmul>(
-        key.has_bias != 0 ? describe(made.a, made.b, made.bias, made.c) : describe(made.a, made.b, made.c));
-    return made;
-  });
-}
-
-std::shared_ptr<const GemmPrimitive> primitive_for(const GemmKey& key) {
-  static auto* cache = new onednn::LruCache<GemmKey, GemmPrimitive>(512);
-  return cache->find_or_make(key, [&] { return make_primitive(key); });
-}
-
-// How c is cut: about 4 MFLOP a slice and at most 64 slices, rows first (each slice packs all of b), in steps
-// of 16.
-struct Cut {
-  int64_t rows, columns;  // of a slice
-  Cut(int64_t m, int64_t n, int64_t k) {
-    const int64_t wanted = std::clamp<int64_t>(2 * m * n * k / 4'000'000, 1, 64);
-    const int64_t row_slices = std::clamp<int64_t>(m / 64, 1, wanted);
-    const int64_t column_slices = std::clamp<int64_t>(wanted / row_slices, 1, std::max<int64_t>(1, n / 256));
-    rows = step(m, row_slices);
-    columns = step(n, column_slices);
-  }
-  static int64_t step(int64_t size, int64_t slices) { return ((size + slices - 1) / slices + 15) / 16 * 16; }
-};
-
-const std::byte* at(const void* base, int64_t elements, DType dtype) {
-  return static_cast<const std::byte*>(base) + elements * static_cast<int64_t>(dtype_size(dtype));
-}
-
-// First element of row i, column j of a matrix that the product sees as given.
-const std::byte* corner(const GemmMatrix& matrix, int64_t ld, int64_t i, int64_t j, DType dtype) {
-  return at(matrix.data, matrix.transposed ? j * ld + i : i * ld + j, dtype);
-}
 
 constexpr const char* kBlocks = "blocks";
 constexpr const char* kFewRows = "few_rows";
@@ -105,63 +36,37 @@ bool few_rows_fit(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Ge
 }
 
 // Ours on AVX2: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
-// reached 53 to 75 % of the roofline and ours 72 to 94.
+// reached 53 to 75 % of the roofline and ours 72 to 94. With AVX-512 ours where weights are read transposed, as a linear's
+// forward pass does: 100 to 112 GFLOP/s on one core of a Zen 4 in ten of twelve shapes, oneDNN 2.6 72 to 109; in the other
+// products oneDNN is as fast or up to a tenth faster.
 // Few rows of x by 1280x1000 weights took oneDNN 2.6 0.40 ms on one core of a Zen 4, and ours 0.16.
-KernelChoice gemm_rule(bool has_few_rows) {
+KernelChoice gemm_rule(bool has_few_rows, const GemmMatrix& a, const GemmMatrix& b) {
   if (has_few_rows) return {kFewRows};
-  return {kernel_isa() == KernelIsa::kAvx2 ? kBlocks : kOneDnn};
-}
-
-void gemm_onednn(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
-                 void* c, DType dtype, const GemmPartDone& done) {
-  const Cut cut(m, n, k);
-  const int64_t lda = a.transposed ? m : k;
-  const int64_t ldb = b.transposed ? k : n;
-  const int64_t across = (n + cut.columns - 1) / cut.columns;
-  const int64_t down = (m + cut.rows - 1) / cut.rows;
-  parallel_slices(across * down, [&](int64_t slice) {
-    const int64_t row = slice / across * cut.rows;
-    const int64_t column = slice % across * cut.columns;
-    const GemmKey key = {std::min(cut.rows, m - row),
-                         std::min(cut.columns, n - column),
-                         k,
-                         lda,
-                         ldb,
-                         n,
-                         a.transposed,
-                         b.transposed,
-                         static_cast<int32_t>(dtype),
-                         bias != nullptr};
-    const auto made = primitive_for(key);
-    made->primitive.run({{DNNL_ARG_SRC, &made->a, corner(a, lda, row, 0, dtype)},
-                         {DNNL_ARG_WEIGHTS, &made->b, corner(b, ldb, 0, column, dtype)},
-                         {DNNL_ARG_BIAS, &made->bias, bias == nullptr ? nullptr : at(bias, column, dtype)},
-                         {DNNL_ARG_DST, &made->c, at(c, row * n + column, dtype)}});
-    if (done) done(row, key.m, column, key.n);
-  });
+  return {kernel_isa() == KernelIsa::kAvx2 || (b.transposed && !a.transposed) ? kBlocks : kOneDnn};
 }
 
 void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
                     const void* bias, void* c, DType dtype, const GemmPartDone& done) {
   const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
-  if (!blocks_fit(m, n, dtype) && !has_few_rows) return gemm_onednn(m, n, k, a, b, bias, c, dtype, done);
+  if (!blocks_fit(m, n, dtype) && !has_few_rows) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
   const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
   const std::string key = concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ",
                                  isa_name(kernel_isa()), has_few_rows ? " answers" : "");
   const auto run = [&] {
-    const KernelChoice choice = kernel_table().find_or_add(key, [&] { return gemm_rule(has_few_rows); });
+    const KernelChoice choice =
+        kernel_table().find_or_add(key, [&] { return gemm_rule(has_few_rows, a, b); });
     if (choice.kernel == kBlocks && !has_few_rows)
       return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
     if (choice.kernel == kFewRows && has_few_rows)
       return few_rows_gemm(m, n, k, static_cast<const float*>(a.data), static_cast<const float*>(b.data),
                            static_cast<const float*>(bias), static_cast<float*>(c), done);
-    if (choice.kernel == kOneDnn) return gemm_onednn(m, n, k, a, b, bias, c, dtype, done);
+    if (choice.kernel == kOneDnn) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
     throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
                                                    "' in kernels.json; use ",
                                                    has_few_rows ? kFewRows : kBlocks, " or ", kOneDnn)));
   };
-  const auto candidates = [has_few_rows] {
-    const KernelChoice rule = gemm_rule(has_few_rows);
+  const auto candidates = [&] {
+    const KernelChoice rule = gemm_rule(has_few_rows, a, b);
     return std::vector<KernelChoice>{rule, {rule.kernel == kOneDnn ? kBlocks : kOneDnn}};
   };
   measure_choices(key, candidates, run);
