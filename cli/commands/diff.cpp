@@ -31,10 +31,21 @@ formats::Json pairs_json(const std::vector<run::ReceiptDifference>& differences)
   return pairs;
 }
 
+/// Null where nobody can say.
+formats::Json same_batches_json(const run::RunDifference& difference) {
+  return difference.can_compare_batches() ? formats::Json(difference.same_batches()) : formats::Json();
+}
+
+std::string batches_text(const run::RunDifference& difference) {
+  if (difference.can_compare_batches())
+    return concat("batches ", difference.same_batches() ? "equal" : "differ");
+  return "batches can't be compared (they are hashed by --grains and --receipt, which differ)";
+}
+
 std::string difference_json(const run::RunDifference& difference) {
   using formats::Json;
   return Json::object({{"same", difference.same()},
-                       {"same_batches", difference.same_batches()},
+                       {"same_batches", same_batches_json(difference)},
                        {"same_weights", difference.same_weights()},
                        {"first_different_step", difference.first_step},
                        {"beginning", difference.beginning == 0   ? Json()
@@ -74,11 +85,10 @@ std::string difference_report(const run::RunDifference& difference, const Option
   const bool is_beginning = difference.beginning != 0;
   std::vector<run::ReceiptDifference> receipt = difference.receipt;
   if (is_beginning) std::erase_if(receipt, is_of_length);
-  std::string text =
-      concat(is_beginning ? prose(beginning_text(difference, options))
-                          : concat("batches ", difference.same_batches() ? "equal" : "differ", ", weights ",
-                                   difference.same_weights() ? "equal" : "differ"),
-             "\n");
+  std::string text = concat(is_beginning ? prose(beginning_text(difference, options))
+                                         : concat(batches_text(difference), ", weights ",
+                                                  difference.same_weights() ? "equal" : "differ"),
+                            "\n");
   add_table("option", difference.options, text);
   add_table("receipt", receipt, text);
   if (difference.first_step >= 0 && !is_beginning) {

@@ -80,6 +80,9 @@ static bool lists(const std::vector<ReceiptDifference>& differences, std::string
   return std::any_of(differences.begin(), differences.end(),
                      [&](const ReceiptDifference& difference) { return difference.field == field; });
 }
+bool RunDifference::can_compare_batches() const {
+  return !lists(receipt, "grains") && !lists(options, "receipt");
+}
 bool RunDifference::same_batches() const {
   return !lists(receipt, "batches_chain");
 }

@@ -66,6 +66,9 @@ struct RunDifference {
   int64_t weights_step =
       -1;  // the last after which both noted their weights, which are equal there; -1: none
 
+  /// Whether equal batches have equal hashes: not where they were cut into other grains, each of which has a hash of its own, or
+  /// where pixels were hashed in one run alone.
+  bool can_compare_batches() const;
   /// Same batches and same weights. Build, ISA and kernels may differ all the same.
   bool same_batches() const;
   bool same_weights() const;

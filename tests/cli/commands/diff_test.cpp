@@ -52,6 +52,18 @@ TEST(Diff, AnotherSeedIsToldFieldByField) {
   EXPECT_EQ((*json)["first_different_step"].as_int(), 1);
 }
 
+// Each grain's batches have a hash of their own: that those differ says nothing of the batches.
+TEST(Diff, RunsOfOtherGrainsCannotBeComparedByTheirBatches) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe(train_arguments(folder / "b", {"--grains", "2"})).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"diff", trained_run().run, folder / "b"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.out.find("batches can't be compared"), std::string::npos) << outcome.out;
+  const auto json = formats::Json::parse(run_dlpipe({"diff", trained_run().run, folder / "b", "--json"}).out);
+  ASSERT_TRUE(json.ok());
+  EXPECT_TRUE((*json)["same_batches"].is_null());
+}
+
 TEST(Diff, OptionsAndDataThatDifferComeBeforeTheHashes) {
   ScratchDirectory folder;
   const std::vector<std::string> more = {"--data", trained_run().data.val, "--lr",
