@@ -18,7 +18,8 @@ std::atomic<pid_t> first_process{0};
 
 Status forked_status(pid_t process) {
   return misuse("loader", "this process was forked from process ", process,
-                ", which had a loader open: threads don't survive a fork; start processes with "
+                ", which has opened a loader: threads don't survive a fork, and they stay until it ends; "
+                "start processes with "
                 "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork");
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/augment/chain.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -228,6 +229,24 @@ Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool trai
   return Feed::open(options);
 }
 
+/// What pixels become: `given`, or where it is empty what the chain says, bytes where it says nothing. Refuses what the chain says
+/// otherwise, which nobody would see in the numbers. An expression that can't be read is the loader's to complain of.
+DType image_dtype(const std::string& given, const std::string& expression) {
+  const auto chain = augment::Chain::parse(expression, known_ops());
+  const bool is_cast = chain.ok() && chain->contains("cast");
+  const bool is_float = is_cast || (chain.ok() && chain->contains("normalize"));
+  if (given.empty() && !is_float) return DType::kU8;
+  BatchPrep prep;
+  if (is_cast) throw_if_error(chain->fill_prep(prep, {3, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}));
+  if (given.empty()) return prep.dtype;
+  const DType dtype = value_or_throw(parse_dtype(given));
+  if (is_float && (dtype == DType::kU8 || (is_cast && dtype != prep.dtype)))
+    throw Error(Status(ErrorCode::kMisuse, concat("[loader] augment ends in ", is_cast ? "cast" : "normalize",
+                                                  ", which makes pixels ", dtype_name(prep.dtype),
+                                                  ", and --dtype is ", given, ": leave one of them out")));
+  return dtype;
+}
+
 /// Where batches are, and who decodes them.
 void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOptions& options, BatchForm& form) {
   Device* const device = value_or_throw(find_device(name));
@@ -302,7 +321,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .channels = channels,
                     .fields = std::move(fields),
                     .mask_fill = mask_fill,
-                    .image_dtype = value_or_throw(parse_dtype(dtype)),
+                    .image_dtype = image_dtype(dtype, augment),
                     .mixup = mixup,
                     .cutmix = cutmix,
                     .on_bad = parse_on_bad(on_bad),
@@ -317,11 +336,11 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
   form.framework = parse_framework(framework);
   form.channels_first = channels_first;
   use_device(device, pin_memory, options.loader, form);
-  const DType image_dtype = options.loader.image_dtype;
-  if (image_dtype == DType::kU8 && (mixup > 0 || cutmix > 0))
+  const DType pixels = options.loader.image_dtype;
+  if (pixels == DType::kU8 && (mixup > 0 || cutmix > 0))
     throw Error(Status(ErrorCode::kMisuse,
                        "[loader] --mixup and --cutmix mix normalised pixels; set --dtype f32, f16 or bf16"));
-  if (image_dtype == DType::kBF16 && form.framework == Framework::kNumpy)
+  if (pixels == DType::kBF16 && form.framework == Framework::kNumpy)
     throw Error(Status(ErrorCode::kMisuse,
                        "[loader] NumPy has no bf16; use --dtype f16 or f32, or as_='torch' or 'jax'"));
   auto feed = unlocked([&]() -> Result<std::unique_ptr<Feed>> {

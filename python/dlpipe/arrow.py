@@ -9,6 +9,7 @@ import glob
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 from typing import Any
@@ -211,12 +212,21 @@ class Table:
         if self._current[0] != group:
             self._current = (group, self._read(group))
         row = self._current[1].slice(i - self._begins[group], 1).to_pylist()[0]
-        values = {name: column.value(row[name]) for name, column in self._columns.items()}
+        values = {name: self._value(column, row[name], i) for name, column in self._columns.items()}
         if self.image is not None:
             image = row[self.image]
             path = image.get("path") if isinstance(image, dict) else None
             return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image)}
         return values
+
+    def _value(self, column, value, i):
+        """Nothing in a column of numbers is NaN, in one of whole numbers there is no such thing."""
+        if value is None and column.kind in ("f32", "f64"):
+            return math.nan
+        if value is None and column.kind == "i64":
+            _refuse(f"row {i} of {', '.join(self.paths)} has no {column.name!r}, and a column of whole numbers can't say so: store "
+                    "it as floating-point numbers (NaN), fill it, or leave it out of the file")
+        return column.value(value)
 
     def _read(self, group, columns=None):
         file, number = self._groups[group]
@@ -300,10 +310,8 @@ def _kind(name, type):
         return "label" if name.lower() in LABEL_NAMES else "text"
     if types.is_binary(type) or types.is_large_binary(type):
         return "bytes"
-    if types.is_integer(type):
+    if types.is_integer(type) or types.is_boolean(type):
         return "label" if name.lower() in LABEL_NAMES else "i64"
-    if types.is_boolean(type):
-        return "i64"
     if types.is_floating(type):
         return "f64" if types.is_float64(type) else "f32"
     if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):

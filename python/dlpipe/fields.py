@@ -102,7 +102,7 @@ class Field:
             return _label(None, value)
         if value is None:
             if self.kind == "image" or (self.kind == "tensor" and self.shape):
-                refuse(f"the sample has no {self.name!r}")
+                refuse(f"the sample has no {self.name!r}; give a value, or fields= without it")
             return [] if self.kind == "labels" else b""
         if self.kind == "image":
             return picture(value)

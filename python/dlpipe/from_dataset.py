@@ -180,6 +180,8 @@ def _adapt(dataset, boxes):
         if boxes is not None:
             _refuse("boxes= is for Hugging Face's datasets; of Parquet give fields= with 'boxes' or 'boxes-xywh'")
         return dataset
+    if any((kind.__module__, kind.__name__) == ("torch.utils.data.dataloader", "DataLoader") for kind in type(dataset).__mro__):
+        _refuse("this is a DataLoader, whose items are batches; give its dataset: from_dataset(loader.dataset, ...)")
     has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
     if hugging_face.fits(dataset):
         return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
@@ -197,13 +199,15 @@ def _adapt(dataset, boxes):
 class _Converter:
     """From a source's item to the values of a sample; goes to the worker processes."""
 
-    def __init__(self, source, sample, fields):
-        self.source, self.sample, self.fields = source, sample, fields
+    def __init__(self, source, sample, fields, told_by_first):
+        self.source, self.sample, self.fields, self.told_by_first = source, sample, fields, told_by_first
 
-    def one(self, item):
+    def one(self, item, number):
         values = _as_dict(item if self.sample is None else self.sample(item))
-        if self.fields is None:
-            self.fields = _infer(values)
+        more = [name for name in values if name not in self.fields] if self.told_by_first else ()
+        if more:
+            _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first one, that the fields are told by, has not; "
+                    "give fields={name: kind} of what to store")
         try:
             return {name: _value(kind, values.get(name)) for name, kind in self.fields.items()}
         except MisuseError as error:
@@ -213,7 +217,7 @@ class _Converter:
                               "dlpipe.Loader's augment") from None  # fmt: skip
 
     def range(self, begin, end):
-        return [self.one(self.source[i]) for i in range(begin, end)]
+        return [self.one(self.source[i], i) for i in range(begin, end)]
 
 
 _converter: Any = None
@@ -359,12 +363,14 @@ def from_dataset(
         _refuse("no dataset: the dict is empty")
     sources = {str(split): _adapt(part, boxes) for split, part in parts.items()}
     first_source = next(iter(sources.values()))
+    told_by_first = False
     if fields is None and sample is None:
         fields = first_source.fields
     if fields is None:
         first = next((item for item in map(_first, sources.values()) if item is not None), None)
         if first is None:
             _refuse("the dataset is empty")
+        told_by_first = True
         fields = _infer(_as_dict(first if sample is None else sample(first)))
     if classes is None and sample is None:
         classes = first_source.classes
@@ -373,7 +379,7 @@ def from_dataset(
     name = "; ".join(f"{split} {source.name()}".strip() for split, source in sources.items())
     with contextlib.ExitStack() as stack:
         call = stack.enter_context(Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")))
-        converters = {split: _Converter(source, sample, fields) for split, source in sources.items()}
+        converters = {split: _Converter(source, sample, fields, told_by_first) for split, source in sources.items()}
         pools = {}
         for split, converter in converters.items():
             if workers > 0 and _length(converter.source):
@@ -389,7 +395,7 @@ def from_dataset(
 def _stream(writer, converter, number):
     """Yields the samples that the writer hasn't; a stream's length is known at its end."""
     for i, item in enumerate(converter.source):
-        yield None if number + i < writer.position else converter.one(item)
+        yield None if number + i < writer.position else converter.one(item, i)
 
 
 def _indexed(writer, converter, number, workers):
@@ -399,7 +405,7 @@ def _indexed(writer, converter, number, workers):
     if workers is not None:
         yield from workers.samples(begin, length)
     else:
-        yield from (converter.one(converter.source[i]) for i in range(begin, length))
+        yield from (converter.one(converter.source[i], i) for i in range(begin, length))
 
 
 def _write(writer, converters, pools, call, total):

@@ -14,7 +14,16 @@ from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
 from dlpipe.kinds import kinds_checked
-from dlpipe.loader_options import advise_on_options, check_fields, directory_bytes, dtype_name, imported_framework, normalize_op
+from dlpipe.loader_options import (
+    advise_on_options,
+    check_fields,
+    check_transform,
+    chosen_dtype,
+    device_name,
+    directory_bytes,
+    imported_framework,
+    normalize_op,
+)
 from dlpipe.loader_report import Timed, doctor_text
 from dlpipe.paths import Path
 from dlpipe.ranks import batch_of_rank, find_rank
@@ -78,17 +87,18 @@ class Loader:
         fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
         mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
-            NumPy's names are taken too.
-        mean, std: for `dtype`, three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's. For
+            NumPy's names are taken too. Default: "f32" with `mean` and `std` or where `augment` ends in normalize, what it
+            says where it ends in cast, else "u8".
+        mean, std: three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's. For
             validation those of the training set, where `data` is a folder of splits that has one; else give them: its
             loader's `mean_std`.
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
         slots_max: as many as there may become for whoever keeps batches. Default: 16.
-        device: where batches are: "cpu", "cuda" or "cuda:1". On a GPU the loader copies on a stream of its own, ahead of the
-            loop, and the GPU decodes what ingest stored as coefficients; the stream that is current where a batch is taken
-            waits for the copy, and reads it. sample_ids, weight, partner_label, lam and fields with any number of rows stay
-            on the CPU.
+        device: where batches are: "cpu", "cuda" or "cuda:1", or such a torch.device. On a GPU the loader copies on a stream of
+            its own, ahead of the loop, and the GPU decodes what ingest stored as coefficients; the stream that is current
+            where a batch is taken waits for the copy, and reads it. sample_ids, weight, partner_label, lam and fields with
+            any number of rows stay on the CPU.
         pin_memory: page-locked batches of the CPU, for `image.to("cuda", non_blocking=True)` of your own on the stream that
             is current where a batch is taken. The memory is filled again only after that copy.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
@@ -117,7 +127,7 @@ class Loader:
     """
 
     @advise_on_options
-    @kinds_checked("loader", augment=', such as "rrc(224) hflip"', device=', such as "cpu"')
+    @kinds_checked("loader", augment=', such as "rrc(224) hflip"')
     def __init__(
         self,
         data: Path,
@@ -137,13 +147,13 @@ class Loader:
         channels: int = 0,
         fields: Sequence[str] | None = None,
         mask_fill: int = 0,
-        dtype: Any = "u8",
+        dtype: Any = None,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
         threads: int = 0,
         slots: int = 3,
         slots_max: int | None = None,
-        device: str = "cpu",
+        device: Any = "cpu",
         pin_memory: bool = False,
         rank: int | None = None,
         world: int | None = None,
@@ -164,10 +174,11 @@ class Loader:
         batch = batch_of_rank(batch, global_batch, world)
         slots_max = max(slots, 16) if slots_max is None else slots_max
         check_fields(fields)
-        dtype = dtype_name(dtype)
+        check_transform(transform)
+        dtype = chosen_dtype(dtype, mean)
         self._feed = _dlpipe.Feed(
             data=directory_bytes(data),
-            augment=augment + normalize_op(mean, std, dtype),
+            augment=augment + normalize_op(mean, std, dtype, augment),
             batch=batch,
             views=views,
             threads=threads,
@@ -196,7 +207,7 @@ class Loader:
             cache_size=cache_size,
             framework=as_ or imported_framework(),
             channels_first=layout == "NCHW",
-            device=device,
+            device=device_name(device),
             pin_memory=pin_memory,
         )
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))

@@ -6,6 +6,7 @@ import difflib
 import functools
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import TypeVar
@@ -76,12 +77,35 @@ def dtype_name(dtype):
     return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
 
 
-def normalize_op(mean, std, dtype):
-    """The op that says so, for the end of an expression."""
+def device_name(device):
+    """"cuda:1" of that, and of torch.device("cuda:1")."""
+    if isinstance(device, str):
+        return device
+    if (type(device).__module__, type(device).__name__) == ("torch", "device"):
+        return str(device)
+    raise MisuseError(f'[loader] device is {device!r}; give a text, such as "cpu"')
+
+
+def check_transform(transform):
+    if transform is not None and not callable(transform):
+        raise MisuseError(f"[loader] transform is {transform!r}; give a function from a batch to what `for` gives")
+
+
+def chosen_dtype(dtype, mean):
+    """dtype_name of what is given; else what mean and std say, or "" for what the expression says."""
+    if dtype is not None:
+        return dtype_name(dtype)
+    return "" if mean is None else "f32"
+
+
+def normalize_op(mean, std, dtype, augment):
+    """The op that says so, for the end of the expression `augment`."""
     if mean is None and std is None:
         return ""
     if mean is None or std is None:
         raise MisuseError("[loader] mean and std belong together: give both or neither")
+    if re.search(r"\bnormalize\b", augment):
+        raise MisuseError("[loader] augment ends in normalize, and mean and std are given, too: leave one of them out")
     if dtype == "u8":
         raise MisuseError("[loader] mean and std normalise, and dtype 'u8' leaves pixels as they are; give dtype='f32', 'f16' or "
                           "'bf16'")  # fmt: skip

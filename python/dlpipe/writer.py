@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
+from dlpipe.errors import MisuseError
 from dlpipe.fields import Field, FieldKind, refuse
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
@@ -86,6 +88,8 @@ class Writer:
         self._fields = [Field(name, kind) for name, kind in fields.items()]
         self._kinds = [field.kind for field in self._fields]
         self._names = dict.fromkeys(field.name for field in self._fields)
+        self._labels = [i for i, kind in enumerate(self._kinds) if kind == "label"]
+        self._without_class = 0  # of the samples that this object wrote
         self._writer = _dlpipe.Writer(
             destination=os.fsencode(dst),
             fields=[field.schema() for field in self._fields],
@@ -108,8 +112,14 @@ class Writer:
             values = {**sample, **values}
         unknown = values.keys() - self._names.keys()
         if unknown:
-            refuse(f"no field {', '.join(map(repr, sorted(map(str, unknown))))}; the dataset has {', '.join(self._names)}")
-        self._writer.write([field.value(values.get(field.name)) for field in self._fields], split, self._kinds)
+            refuse(f"no field {', '.join(map(repr, sorted(map(str, unknown))))}; the dataset has {', '.join(self._names)}: give "
+                   "fields={name: kind} to have others")  # fmt: skip
+        try:
+            row = [field.value(values.get(field.name)) for field in self._fields]
+        except MisuseError as error:
+            raise MisuseError(f"{error} (sample {self.position})") from None
+        self._writer.write(row, split, self._kinds)
+        self._without_class += any(row[i] is None for i in self._labels)
 
     @property
     def position(self) -> int:
@@ -124,6 +134,10 @@ class Writer:
         """
         self._report = self._writer.finish()
         self._is_open = False
+        if 0 < self._without_class < self.position:
+            warning = f"[writer] {self._without_class} of {self.position} samples have no class: their label is -1"
+            self._report["warnings"].append(warning)
+            logging.getLogger("dlpipe").warning(warning)
         return self._report
 
     def close(self) -> None:

@@ -205,3 +205,26 @@ def test_the_program_of_the_package(tmp_path):
     refused = subprocess.run([*words[:-1], str(tmp_path / "e"), "--window", "1GiB"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert "--window" in refused.stderr
+
+
+def test_nothing_in_a_column_of_numbers(tmp_path):
+    pictures = pa.array([{"bytes": picture(i), "path": None} for i in range(3)],
+                        pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # fmt: skip
+    parquet.write_table(pa.table({"image": pictures, "label": [0, None, 1], "age": [1.5, None, 2.0]}), tmp_path / "f.parquet")
+    report = dlpipe.ingest(tmp_path / "f.parquet", tmp_path / "d")
+    assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
+    samples = list(dlpipe.Dataset(tmp_path / "d"))
+    assert [sample.label for sample in samples] == [0, -1, 1]
+    np.testing.assert_array_equal(np.concatenate([sample.age for sample in samples]), [1.5, np.nan, 2.0])
+
+    parquet.write_table(pa.table({"image": pictures, "count": pa.array([1, None, 2])}), tmp_path / "i.parquet")
+    with pytest.raises(dlpipe.MisuseError, match="row 1 of .*i.parquet has no 'count', .* floating-point numbers"):
+        dlpipe.ingest(tmp_path / "i.parquet", tmp_path / "e")
+
+
+def test_a_label_of_yes_and_no_is_a_class(tmp_path):
+    pictures = pa.array([picture(i) for i in range(2)], pa.binary())
+    parquet.write_table(pa.table({"image": pictures, "label": [True, False]}), tmp_path / "b.parquet")
+    dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "d")
+    assert dlpipe.Dataset(tmp_path / "d").classes == ["0", "1"]
+    assert [sample.label for sample in dlpipe.Dataset(tmp_path / "d")] == [1, 0]

@@ -13,6 +13,8 @@ import pytest
 from conftest import run_program
 from test_dataset import dataset_files, tree
 
+PICTURE = np.zeros((8, 8, 3), np.uint8)
+
 
 class Pictures:
     """A dataset by numbers."""
@@ -311,3 +313,18 @@ def test_pillow_pictures(tmp_path):
     dlpipe.from_dataset([(image.fromarray(Pictures(1)[0][0]), "cat")], tmp_path / "d")
     dlpipe.Dataset(tmp_path / "d").to_pil(0).save(file, "png")
     assert np.array_equal(np.asarray(image.open(file)), Pictures(1)[0][0])
+
+
+def test_what_the_first_sample_has_not_is_told_by_name_and_number(tmp_path):
+    samples = [{"image": PICTURE, "label": "a"}, {"image": PICTURE, "label": "b", "x": 2.7}]
+    with pytest.raises(dlpipe.MisuseError, match="sample 1 has 'x', which the first one, .* give fields="):
+        dlpipe.from_dataset(samples, tmp_path / "d")
+    dlpipe.from_dataset(samples, tmp_path / "e", fields={"image": "image", "label": "label"})
+    with pytest.raises(dlpipe.MisuseError, match=r"no 'x'.*fields= without it.*sample 1"):
+        dlpipe.from_dataset(samples[::-1], tmp_path / "f")
+
+
+def test_samples_without_a_class_are_counted(tmp_path):
+    report = dlpipe.from_dataset([(PICTURE, 0), (PICTURE, None), (PICTURE, 1)], tmp_path / "d")
+    assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
+    assert dlpipe.from_dataset([(PICTURE, 0), (PICTURE, 1)], tmp_path / "e")["warnings"] == []

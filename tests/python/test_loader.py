@@ -401,7 +401,7 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
     ({"on_bad": 3}, ValueError, "on_bad is 3; give a text"),
     ({"quarantine": 3}, ValueError, "quarantine is 3; give a path"),
     ({"device": 0}, ValueError, 'device is 0; give a text, such as "cpu"'),
-    ({"mean": [0.5] * 3, "std": [0.5] * 3}, ValueError, "dtype 'u8' leaves pixels as they are"),
+    ({"mean": [0.5] * 3, "std": [0.5] * 3, "dtype": "u8"}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
 def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text):
     with pytest.raises(kind, match=text) as raised:

@@ -29,6 +29,24 @@ def test_numbers_are_the_normalised_bytes(train, dtype, kind, given):
         np.testing.assert_allclose(batch.image, expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
 
 
+# As convert-augment writes them. They were bytes once, without a word.
+@pytest.mark.parametrize("options, kind", [
+    ({"augment": CROP + " normalize(0.5,0.25)"}, np.float32),
+    ({"augment": CROP + " normalize(0.5,0.25) cast(f16)"}, np.float16),
+    ({"augment": CROP + " normalize(0.5,0.25)", "dtype": "f16"}, np.float16),
+    ({"mean": [0.5] * 3, "std": [0.25] * 3}, np.float32),
+])
+def test_who_normalises_gets_numbers(train, options, kind):
+    for batch, bytes_ in zip(loader_of(train, **options), loader_of(train)):
+        assert batch.image.dtype == kind
+        np.testing.assert_allclose(batch.image, (bytes_.image / 255.0 - 0.5) / 0.25, atol=4e-3, rtol=4e-3)
+
+
+def test_a_cast_alone_gives_the_datasets_own_normalisation(train):
+    for batch, other in zip(loader_of(train, augment=CROP + " cast(f32)"), loader_of(train, dtype="f32")):
+        np.testing.assert_array_equal(batch.image, other.image)
+
+
 def test_bf16_is_torchs(train):
     torch = pytest.importorskip("torch")
     numbers = loader_of(train, dtype="bf16", as_="torch", layout="NCHW")
@@ -78,6 +96,9 @@ def test_cutmix_pastes_a_box(train):
     ({"mean": (0.5, 0.5, 0.5)}, "mean and std"),
     ({"mean": (0.5, 0.5), "std": (1, 1), "dtype": "f32"}, "normalize"),
     ({"mixup": -1, "dtype": "f32"}, "mixup -1"),
+    ({"augment": CROP + " normalize(0.5,0.5)", "dtype": "u8"}, "ends in normalize, .* dtype is u8: leave one of them out"),
+    ({"augment": CROP + " cast(f16)", "dtype": "f32"}, "ends in cast, which makes pixels f16, and dtype is f32"),
+    ({"augment": CROP + " normalize(0.5,0.5)", "mean": [0.5] * 3, "std": [1] * 3}, "mean and std are given, too"),
 ])
 def test_what_cannot_be_is_refused(train, options, text):
     with pytest.raises(ValueError, match=text):
