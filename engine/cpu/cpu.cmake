@@ -1,5 +1,6 @@
 # What several of the cpu's kernels share; the kernels themselves are registered in ops/ops.cmake.
 set(cpu_sources
+    cpu/attention/attention_pairs.cpp
     cpu/elementwise/activation.cpp
     cpu/gemm/block_gemm.cpp
     cpu/gemm/block_product.cpp
@@ -11,6 +12,7 @@ set(cpu_sources
     cpu/gemm/few_rows.cpp
     cpu/gemm/gemm.cpp
     cpu/gemm/onednn_gemm.cpp
+    cpu/gemm/pair_product.cpp
     cpu/images/image_copy.cpp
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp
@@ -25,5 +27,6 @@ set(cpu_sources_without_traps
     cpu/rows/cross_entropy.cpp
     cpu/rows/layer_norm.cpp
     cpu/rows/log_softmax.cpp
+    cpu/attention/attention_pairs.cpp
     cpu/attention/self_attention.cpp
     cpu/rows/softmax.cpp)

@@ -9,6 +9,7 @@
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/attention/attention_pairs.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/vec.h"
@@ -181,9 +182,16 @@ template <class T>
 void forward_slice(const Head& head, bool causal, int64_t first, int64_t last, const T* qkv, T* out,
                    float* log_sums) {
   const AttentionShape& s = head.s;
+  const T* const base = qkv + head.qkv;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    if (cpu::attention_pairs_fit(s)) {
+      return cpu::attention_pairs(
+          s, {base, base + s.out_row(), base + 2 * s.out_row(), out + head.out, log_sums + head.sums}, causal,
+          first, last);
+    }
+  }
   const cpu::BlockProduct& product = cpu::block_product();
   const auto b = in_scratch<ForwardBuffers>(head);
-  const T* const base = qkv + head.qkv;
   const int64_t reach = causal ? last : s.length;  // keys that any query of the slice sees
   pack(base + s.out_row(), s.qkv_row(), reach, s.width, head.row, 1.0f, b.keys);
   pack(base + 2 * s.out_row(), s.qkv_row(), reach, s.width, head.row, 1.0f, b.values);

@@ -1,40 +1,25 @@
 #include "dlpipe/engine/cpu/conv/unit_bf16.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "dlpipe/engine/core/kernel_table.h"
 
-// Intrinsics: Highway has this instruction from 1.1 on, and Debian 12 has 1.0.
 #if defined(__x86_64__)
 
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored \
-    "-Wmaybe-uninitialized"  // GCC 12's own intrinsics, whose undefined lanes are meant to be so
-#endif
-#include <immintrin.h>
-
-#define DLPIPE_BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+#include "dlpipe/engine/cpu/gemm/pair_sums.h"
 
 namespace dlpipe::engine::cpu {
 
 namespace {
 
-constexpr int64_t kUnitLanes = 16;
+constexpr int64_t kUnitLanes = kPairLanes;
 // Rows of a product beside one, two and three vectors of columns, as unit_kernels.cpp has them.
 constexpr int kRows[] = {0, 12, 12, 8};
 
-DLPIPE_BF16_TARGET inline __mmask16 first_lanes(int64_t count) {
-  return static_cast<__mmask16>(count >= kUnitLanes ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
-}
 DLPIPE_BF16_TARGET inline __m512 widened(const BFloat16* from, __mmask16 mask) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
 }
-DLPIPE_BF16_TARGET inline void store_narrowed(BFloat16* to, __mmask16 mask, __m512 value) {
-  _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
-}
-
 // R rows of W vectors of columns, of which `columns` are there; y_at: where they begin in the answer.
 template <int R, int W>
 DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p, const BFloat16* a,
@@ -46,20 +31,7 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sums[r][w] = _mm512_loadu_ps(bias + w * kUnitLanes);
   }
-  for (int64_t k = 0; k < p.terms; k += 2, b += 2 * W * kUnitLanes) {
-    __m512bh pairs[W];
-#pragma GCC unroll 16
-    for (int w = 0; w < W; ++w)
-      pairs[w] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 2 * w * kUnitLanes));
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      int pair;
-      std::memcpy(&pair, a + r * p.a_row + k, sizeof(pair));
-      const auto factors = reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-#pragma GCC unroll 16
-      for (int w = 0; w < W; ++w) sums[r][w] = _mm512_dpbf16_ps(sums[r][w], factors, pairs[w]);
-    }
-  }
+  add_pairs<R, W>(a, p.a_row, p.terms, b, sums);
   if (p.tail.silu) {
     // Vectors behind the last column are left out.
     alignas(64) float stored[R * W * kUnitLanes];

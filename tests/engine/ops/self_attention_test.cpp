@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/conversions.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -53,6 +54,25 @@ TEST(SelfAttentionOp, CausalPositionsDoNotSeeLaterOnes) {
   const std::vector<double> after = self_attention(x, 2, true).to_doubles();
   for (size_t i = 0; i < 50 * 16; ++i) EXPECT_EQ(after[i], before[i]) << i;
   EXPECT_NE(after[50 * 16], before[50 * 16]);
+}
+
+// By dot products of pairs where the CPU has them, whose weights are rounded to 8 bits; odd widths and long sequences are not.
+TEST(SelfAttentionOp, InBf16EqualsF32OfTheSameNumbers) {
+  struct Case {
+    int64_t length, heads, width;
+  };
+  for (const Case& c :
+       {Case{1, 1, 2}, {7, 2, 16}, {48, 1, 64}, {197, 2, 64}, {50, 3, 10}, {33, 2, 3}, {1030, 1, 8}}) {
+    for (const bool causal : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << c.length << " of " << c.heads << " x " << c.width << (causal ? ", causal" : ""));
+      const Tensor low = cast(noise({2, c.length, 3 * c.heads * c.width}, 1), DType::kBF16);
+      const std::vector<double> exact = self_attention(cast(low, DType::kF32), c.heads, causal).to_doubles();
+      const std::vector<double> got = self_attention(low, c.heads, causal).to_doubles();
+      // Values are at most 1: half a step of bf16 for the answer, as much for the weights.
+      for (size_t i = 0; i < exact.size(); ++i) ASSERT_NEAR(got[i], exact[i], 1.0 / 128) << i;
+    }
+  }
 }
 
 TEST(SelfAttentionOp, LargeScoresDoNotOverflow) {
