@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
@@ -253,8 +254,11 @@ class _Workers:
     def __init__(self, count, converter):
         from concurrent.futures import ProcessPoolExecutor
 
+        # As Python's default was before 3.14: datasets that a notebook's cell defines can't be sent to other processes. Here no
+        # thread of the library is needed behind the fork. Who has chosen another way keeps it.
+        method = multiprocessing.get_start_method(allow_none=True) or "fork"
         self.count = count
-        self.pool = ProcessPoolExecutor(count, initializer=_begin_worker, initargs=(converter,))
+        self.pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin_worker, (converter,))
         self._run(lambda: [f.result() for f in [self.pool.submit(_ready) for _ in range(count)]])
 
     @staticmethod
