@@ -180,13 +180,11 @@ static MemoryPlan foretell(const MemoryPlanArguments& arguments) {
 
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   MemoryPlan plan = foretell(arguments);
-  // Which kernels a batch gets is found out at that batch, and may change a small network's need by a quarter: where the whole
-  // batch takes little, it is tried, with the kernels that the run will have, which then needn't find them again.
+  // Kernels are chosen by the batch, by rule or by what is fastest there, and may change a small network's need by a third: where
+  // the whole batch takes little, it is tried, with the kernels that the run will have, which then needn't find them again.
   constexpr uint64_t kLittle = uint64_t{512} << 20;
-  if (const auto measured = engine::kernel_table().measured();
-      measured != nullptr && arguments.device->is_host() &&
-      plan.total() < std::min(kLittle, available_memory_bytes() / 4)) {
-    const KernelTableScope kernels(measured);
+  if (arguments.device->is_host() && plan.total() < std::min(kLittle, available_memory_bytes() / 4)) {
+    const KernelTableScope kernels(engine::kernel_table().measured());
     const Probe whole = probe(arguments, arguments.batch);
     const double bytes_a_sample = plan.bytes_a_sample;
     plan = whole.fixed;
