@@ -87,7 +87,7 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
   beside_ = static_cast<int64_t>(top.pictures.size());
   std::vector<ClassFolder> all;
   if (layout.parts.empty()) {
-    listing.classes = std::move(top.folders);
+    listing.classes = sorted_class_names(std::move(top.folders));
     for (size_t i = 0; i < listing.classes.size(); ++i)
       all.push_back({listing.classes[i], static_cast<int64_t>(i), "", 0});
     return all;
@@ -268,6 +268,7 @@ std::string FolderSource::hint_for_one_class(const SourceEntry& first, bool has_
 Result<SourceListing> FolderSource::list() {
   files_.clear();
   SourceListing listing;
+  listing.classes_are_folders = true;
   PictureFolder folder(root_);
   DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names top, folder.names_in(""));
   const size_t folders = top.folders.size();

@@ -281,6 +281,9 @@ Result<SourceListing> ManySources::list() {
   }
   SourceListing all;
   all.warnings = inputs_.notes;
+  all.classes_are_folders = std::any_of(listings.begin(), listings.end(), [](const SourceListing& listing) {
+    return listing.classes_are_folders;
+  });
   DLPIPE_RETURN_IF_ERROR(number_classes(listings, all));
   const auto failure =
       std::find_if(failures.begin(), failures.end(), [](const Status& status) { return !status.ok(); });

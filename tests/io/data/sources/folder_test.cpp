@@ -35,6 +35,24 @@ TEST(FolderSource, FoldersAreClassesInByteOrder) {
                                              "b/2.jpg=2"}));
 }
 
+TEST(FolderSource, FoldersCalledByNumbersAreNumberedAsListsOfThemAre) {
+  TempDir dir;
+  for (const char* file : {"10/a.jpg", "9/a.jpg", "2/a.jpg"}) {
+    write_text(dir / ("src/" + std::string(file)), "x");
+    write_text(dir / ("splits/train/" + std::string(file)), "x");
+    write_text(dir / ("splits/val/" + std::string(file)), "x");
+  }
+  for (const std::string& source : {dir / "src", dir / "splits"}) {
+    const SourceListing listing = value_or_throw(list_folder(source));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"2", "9", "10"}));
+    EXPECT_TRUE(listing.classes_are_folders);
+    for (const SourceEntry& entry : listing.entries)
+      EXPECT_NE(entry.path.find(listing.classes[static_cast<size_t>(entry.label)] + "/a.jpg"),
+                std::string::npos)
+          << entry.path;
+  }
+}
+
 TEST(FolderSource, ReadsWhatItListedAndNoticesChanges) {
   TempDir dir;
   write_text(dir / "a/1.jpg", "hello");
