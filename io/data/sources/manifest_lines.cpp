@@ -67,7 +67,8 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
 std::string ManifestSource::with_ending(const std::string& path, const std::string& root) {
   std::error_code ignored;
   if (path.empty() || has_image_name(path) || fs::exists(full(path, root), ignored)) return path;
-  for (const std::string_view ending : {".jpg", ".png", ".jpeg", ".webp", ".bmp"}) {
+  for (const std::string_view ending :
+       {".jpg", ".png", ".jpeg", ".JPEG", ".JPG", ".PNG", ".webp", ".bmp", ".ppm", ".pgm", ".WEBP", ".BMP"}) {
     if (std::string file = concat(path, ending); fs::exists(full(file, root), ignored)) return file;
   }
   return path;

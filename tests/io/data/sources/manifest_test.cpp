@@ -165,6 +165,16 @@ TEST_F(ManifestSource, IdsAreNamesWithoutAnEnding) {
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"id"});
 }
 
+TEST_F(ManifestSource, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
+  for (const char* name : {"n1/one.JPEG", "n1/two.JPG", "n1/three.PNG"}) write_text(dir / name, "x");
+  const SourceListing listing =
+      value_or_throw(list("image_id,label\none,cat\ntwo,dog\nthree,cat\n"));  // found in n1/, too
+  EXPECT_EQ(listing.entries[0].path, "one.JPEG");
+  EXPECT_EQ(listing.entries[1].path, "two.JPG");
+  EXPECT_EQ(listing.entries[2].path, "three.PNG");
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.problem, "");
+}
+
 TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "4.jpg", "four");
