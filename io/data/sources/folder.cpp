@@ -123,6 +123,17 @@ void FolderSource::add(FoundPicture picture, const ClassFolder& where, SourceLis
   listing.entries.push_back(std::move(entry));
 }
 
+/// Behind a class that is no folder, where all are numbers: ImageNet's ground truth has them.
+std::string_view hint_for_numbers(const std::vector<std::string>& classes) {
+  int64_t number = 0;
+  const bool are_numbers = std::all_of(classes.begin(), classes.end(),
+                                       [&](const std::string& name) { return parse_int(name, &number); });
+  return are_numbers
+             ? "; its lines are numbers: write the name of the class folder in place of each (the devkit "
+               "of ImageNet's ILSVRC2012_validation_ground_truth.txt says the synset of a number)"
+             : "";
+}
+
 Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFolder::Names& names,
                                   SourceListing& listing) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
@@ -132,7 +143,7 @@ Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFo
     if (label == listing.classes.end())
       return misuse("ingest", "--labels ", printable(options_.labels), " line ", i + 1, ": '",
                     printable(classes[i]), "' is no class folder of ", printable(root_),
-                    printable(suggestion(classes[i], listing.classes)));
+                    printable(suggestion(classes[i], listing.classes)), hint_for_numbers(classes));
     add(names.pictures[i], {part.folder, label - listing.classes.begin(), part.split, part.folder.size() + 1},
         listing);
   }

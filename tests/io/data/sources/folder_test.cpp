@@ -330,6 +330,19 @@ TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
   EXPECT_NE(error("dog\n\ncat\n").find("3 lines for 2"), std::string::npos);
   EXPECT_NE(error("\ncat\n").find("line 1 is empty"), std::string::npos);
   EXPECT_NE(error("dog\ncta\n").find("did you mean 'cat'"), std::string::npos);
+  // Lists of another kind, as ImageNet's are.
+  for (const char* list : {"a.jpg dog\nb.jpg cat\n", "a.jpg,dog\nb.jpg,cat\n"}) {
+    EXPECT_NE(error(list).find("its lines have a picture's name before the class ('a.jpg"), std::string::npos)
+        << error(list);
+    EXPECT_NE(error(list).find("write the class alone on each line"), std::string::npos) << error(list);
+  }
+  EXPECT_NE(
+      error("ImageId,PredictionString\na,dog 1 2\nb,cat 3 4\n")
+          .find("3 lines for 2 pictures: its first line ('ImageId,PredictionString') looks like names of "
+                "columns; write the class alone"),
+      std::string::npos);
+  EXPECT_NE(error("1\n2\n").find("its lines are numbers: write the name of the class folder"),
+            std::string::npos);
 }
 
 }  // namespace

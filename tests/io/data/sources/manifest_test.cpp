@@ -206,6 +206,19 @@ TEST_F(ManifestSource, ColumnsThatMaySayTheSplitAreNamed) {
   EXPECT_NE(beside.find("'list_eval_partition.csv' beside "), std::string::npos) << beside;
 }
 
+TEST_F(ManifestSource, PixelsInCellsAreRefusedAsSuch) {
+  std::string numbers = "5";
+  for (int i = 0; i < 784; ++i) numbers += ",0";
+  for (const std::string& text :
+       {std::string("label,pixel0,pixel1\n5,0,0\n"),
+        std::string("emotion,pixels,Usage\n0,70 80 82,Training\n"), numbers + "\n"}) {
+    EXPECT_NE(message(text).find(
+                  "line 1: its cells are pixels, which aren't read from lists; store them as an .npz"),
+              std::string::npos)
+        << message(text);
+  }
+}
+
 TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "4.jpg", "four");
