@@ -19,6 +19,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/draw.h"
 #include "dlpipe/run/ingest/files.h"
+#include "dlpipe/run/ingest/mask_values.h"
 #include "dlpipe/run/ingest/options.h"
 
 namespace dlpipe::ingest {
@@ -359,6 +360,10 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (options.store != Store::kLink) warn_of_no_validation(options, list);
   if (options.store == Store::kLink)
     DLPIPE_RETURN_IF_ERROR(check_can_be_linked(options, source, list.splits));
+  if (listing.mask_numbers != data::MaskNumbers::kDrawn) {
+    for (std::string& warning : warnings_of_masks(source, listing.fields, list.splits))
+      list.warnings.push_back(std::move(warning));
+  }
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 
   double bytes = 0;
