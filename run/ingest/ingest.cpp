@@ -48,6 +48,8 @@ Status check_places(const IngestOptions& options, const Paths& paths) {
     const fs::path source = fs::weakly_canonical(given, ignored);
     const auto [end, unused] =
         std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
+    if (source == destination)
+      return misuse("ingest", paths.destination, " is both SRC and DST; choose another DST, outside of SRC");
     if (end == source.end() && fs::is_directory(source, ignored))
       return misuse("ingest", paths.destination, " lies inside ", given, "; choose a DST outside of SRC");
   }
