@@ -18,10 +18,10 @@ std::string shortest(double value) {
   return std::string(buffer.data(), end);
 }
 
-std::string_view kind_in_words(std::string_view kind) {
+std::string kind_in_words(std::string_view kind) {
   if (kind == "int") return "a whole number";
   if (kind == "float") return "a number such as 0.5 or 3/4";
-  if (kind == "size") return "a size such as 224 or 192x256 (height x width)";
+  if (kind == "size") return concat("a size such as 224 or 192x256 (height x width), at most ", kMaxSize);
   if (kind == "range") return "a range such as 0.08..1, its lower end first";
   if (kind == "drawn") return "a number such as 1.5, or a range such as 0.5..1.5, its lower end first";
   if (kind == "ints") return "a whole number, or a range of them such as 4..8";

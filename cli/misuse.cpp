@@ -96,6 +96,11 @@ std::string plain_words(const CLI::ParseError& error, const CommandText& command
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && command.find(name) != nullptr)
     return concat(name, " is missing (", command.find(name)->help, ")");
+  if (const OptionText* const of = command.find(name); of != nullptr && text.starts_with(name + ":")) {
+    const auto letter = std::find_if(of->aliases.begin(), of->aliases.end(),
+                                     [](const std::string& alias) { return alias.size() == 2; });
+    if (letter != of->aliases.end()) return concat(name, " (", *letter, ")", text.substr(name.size()));
+  }
   return text;
 }
 

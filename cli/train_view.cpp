@@ -145,10 +145,11 @@ std::string ledger_table(const run::LedgerReport& report, const std::string& hea
   for (const run::LedgerRow& row : report.rows)
     rows.push_back({row.name, fixed(row.seconds, 2), percent(row.share)});
   rows.push_back({"all", fixed(report.wall_seconds, 2), "100.0 %"});
-  return concat(format_table(rows), "unaccounted: ", fixed(report.unaccounted_seconds, 3), " s, ",
-                fixed(100 * report.unaccounted_share, 2), " %",
-                report.adds_up() ? "" : " - more than 1 %: something in the training loop is not measured",
-                "\n");
+  return concat(
+      format_table(rows), "unaccounted: ", fixed(report.unaccounted_seconds, 3), " s, ",
+      fixed(100 * report.unaccounted_share, 2), " %",
+      report.lacks_something() ? " - more than 1 %: something in the training loop is not measured" : "",
+      "\n");
 }
 
 }  // namespace dlpipe::cli

@@ -110,7 +110,10 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--images", ingest.images,
                    "Folder of the pictures that SRC, a list or a COCO .json, describes; found by itself "
                    "where it lies beside it");
-  flags.add_option("--classes-from", ingest.classes_from, "Dataset whose numbers of the classes to take");
+  flags.add_option(
+      "--classes-from", ingest.classes_from,
+      "Dataset whose numbers of the classes to take, or file with a class per line: the first is label "
+      "0");
   flags.add_option("--on-error", options->on_error,
                    "What to do about bad files: auto (skip and list them, but stop at an archive that is cut "
                    "short), skip, stop");

@@ -299,6 +299,8 @@ Status unwritten_error(const ExportReport& report) {
 
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t, int64_t)>& progress) {
+  if (options.limit == 0 || options.limit < -1)
+    return misuse("export", "--limit ", options.limit, "; give at least 1");
   std::string directory = options.directory;
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   std::error_code error;

@@ -20,7 +20,7 @@ namespace dlpipe::data {
 
 struct ExportOptions {
   std::string directory;   // must not exist; appears by one rename when all is written
-  int64_t limit = -1;      // the first so many samples; -1: all
+  int64_t limit = -1;      // the first so many samples, at least 1; -1: all
   bool with_list = false;  // also where class folders say all: of splits, where another one's don't
   std::function<bool()> stop_requested;
 };

@@ -108,7 +108,7 @@ def ingest(
             "bbox:boxes-xywh", or "COLUMN:KIND:BOXES" for one label or number of each box. One or several.
         labels: a file with a class per line, for pictures without class folders, in the order of their names.
         images: the folder of the pictures that src, a COCO .json, describes; found by itself where it lies beside it.
-        classes_from: a dataset whose class order to take.
+        classes_from: a dataset whose class order to take, or a file with a class per line.
         limit: at most so many files, chosen by the seed; -1: all.
         split: fractions of train, val and test, each class alike: "0.9,0.1" or (0.9, 0.1).
         part: store this part of the files alone, "3/16", here or on another machine; `dlpipe join` makes one dataset of all.

@@ -15,9 +15,11 @@
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/sources/class_numbers.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/draw.h"
 #include "dlpipe/run/ingest/files.h"
+#include "dlpipe/run/ingest/mask_values.h"
 #include "dlpipe/run/ingest/options.h"
 
 namespace dlpipe::ingest {
@@ -27,19 +29,62 @@ namespace {
 using data::SourceEntry;
 using data::SourceListing;
 
-Status take_class_table(const IngestOptions& options, SourceListing& listing) {
-  const std::string& directory = options.classes_from;
+Result<std::vector<std::string>> classes_of_dataset(const std::string& directory) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, data::split_names(directory));
   DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
                           data::Dataset::open(directory, splits.empty() ? std::string() : splits.front()));
-  const std::vector<std::string> classes(dataset->classes().begin(), dataset->classes().end());
+  return std::vector<std::string>(dataset->classes().begin(), dataset->classes().end());
+}
+
+Result<std::vector<std::string>> classes_in_file(const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> classes, data::lines_in_file(file));
+  std::set<std::string_view> known;
+  for (const std::string& name : classes) {
+    if (!known.insert(name).second)
+      return misuse("ingest", "--classes-from ", printable(file), " names ", in_quotes(name),
+                    " twice; give each class one line");
+  }
+  return classes;
+}
+
+Status take_class_table(const IngestOptions& options, SourceListing& listing) {
+  const std::string& from = options.classes_from;
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(from, ignored);
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
+                          is_file ? classes_in_file(from) : classes_of_dataset(from));
   for (const std::string& name : listing.classes) {
     if (std::find(classes.begin(), classes.end(), name) == classes.end())
-      return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", directory,
+      return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", printable(from),
                     printable(suggestion(name, classes)));
   }
   return data::take_class_numbers(sources_text(options), classes,
                                   "masks are stored as they are, so leave --classes-from out", listing);
+}
+
+// Folders called by numbers were numbered as texts are sorted until folders and lists came to agree: what was made then
+// keeps its labels.
+Status take_former_order(const IngestOptions& options, SourceListing& listing) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> former, classes_of_dataset(options.order_from));
+  std::vector<std::string> as_texts = listing.classes;
+  std::sort(as_texts.begin(), as_texts.end());
+  if (!listing.classes_are_folders || former != as_texts || former == listing.classes) return {};
+  return data::take_class_numbers(sources_text(options), former,
+                                  "the dataset that is there numbers them so; choose another DST", listing);
+}
+
+// Whoever compares with labels that another program gave the same folders must know where they differ.
+void warn_of_order_as_texts(const SourceListing& listing, FrozenList& list) {
+  std::vector<std::string> as_texts = listing.classes;
+  std::sort(as_texts.begin(), as_texts.end());
+  const auto other = std::mismatch(as_texts.begin(), as_texts.end(), listing.classes.begin());
+  if (!listing.classes_are_folders || other.first == as_texts.end()) return;
+  const auto there = std::find(as_texts.begin(), as_texts.end(), *other.second) - as_texts.begin();
+  list.warnings.push_back(
+      concat("[ingest] the class folders are called by numbers and become labels in the order of these: ",
+             in_quotes(*other.second), " is label ", other.second - listing.classes.begin(),
+             ". torchvision's ImageFolder sorts them as texts, where it is label ", there,
+             "; to take its labels: --classes-from FILE, with the names in that order, one a line"));
 }
 
 // Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
@@ -47,16 +92,16 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
 void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
   const std::vector<std::string>& names = listing.classes;
   int64_t number = 0;
-  if (listing.tokens > 0 || !std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-        return parse_int(name, &number) && number >= 0;
-      }))
+  if (listing.tokens > 0 || names.size() < 2 ||
+      !std::all_of(names.begin(), names.end(),
+                   [&](const std::string& name) { return parse_int(name, &number) && number >= 0; }))
     return;
   for (size_t i = 0; i < names.size(); ++i) {
     parse_int(names[i], &number);
     if (number == static_cast<int64_t>(i)) continue;
-    list.warnings.push_back(concat("[ingest] the classes are called by numbers, but not by 0 to ",
-                                   names.size() - 1, ": class '", printable(names[i]), "' becomes label ", i,
-                                   ", and so on; --classes-from DATASET takes another dataset's labels"));
+    list.warnings.push_back(concat(
+        "[ingest] the classes are called by numbers that aren't their labels: class '", printable(names[i]),
+        "' becomes label ", i, ", and so on; --classes-from DATASET takes another dataset's labels"));
     return;
   }
 }
@@ -295,10 +340,13 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   FrozenList list;
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
-  if (options.classes_from.empty())
-    warn_of_other_numbers(listing, list);
-  else
+  if (!options.classes_from.empty()) {
     DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
+  } else {
+    if (!options.order_from.empty()) DLPIPE_RETURN_IF_ERROR(take_former_order(options, listing));
+    warn_of_other_numbers(listing, list);
+    warn_of_order_as_texts(listing, list);
+  }
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
@@ -312,6 +360,10 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (options.store != Store::kLink) warn_of_no_validation(options, list);
   if (options.store == Store::kLink)
     DLPIPE_RETURN_IF_ERROR(check_can_be_linked(options, source, list.splits));
+  if (listing.mask_numbers != data::MaskNumbers::kDrawn) {
+    for (std::string& warning : warnings_of_masks(source, listing.fields, list.splits))
+      list.warnings.push_back(std::move(warning));
+  }
   list.stored_ratio = estimate_stored_ratio(options, source, list.splits);
 
   double bytes = 0;

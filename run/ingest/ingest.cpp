@@ -48,6 +48,8 @@ Status check_places(const IngestOptions& options, const Paths& paths) {
     const fs::path source = fs::weakly_canonical(given, ignored);
     const auto [end, unused] =
         std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
+    if (source == destination)
+      return misuse("ingest", paths.destination, " is both SRC and DST; choose another DST, outside of SRC");
     if (end == source.end() && fs::is_directory(source, ignored))
       return misuse("ingest", paths.destination, " lies inside ", given, "; choose a DST outside of SRC");
   }
@@ -74,7 +76,9 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
                         data::Source& source) {
   if (provenance.source.empty()) return {};
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
-  DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
+  IngestOptions as_before = options;
+  as_before.order_from = paths.destination;
+  DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(as_before, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
   return misuse(
       "ingest", paths.destination, " exists already, made of ",

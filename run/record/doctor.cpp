@@ -161,7 +161,8 @@ class Doctor {
 
   void look_at_the_rest() {
     const double unaccounted = number(ledger_["unaccounted_share"]);
-    if (unaccounted >= LedgerReport::kMaxUnaccounted)
+    if (unaccounted >= LedgerReport::kMaxUnaccounted &&
+        number(ledger_["wall_seconds"]) >= LedgerReport::kShortSeconds)
       findings_.push_back({concat(percent(unaccounted), " of the time is unaccounted for"),
                            "please report it: the ledger should add up", unaccounted});
     if (facts_.quarantined_samples > 0)

@@ -74,6 +74,9 @@ struct LedgerReport {
       0;  // decode by the trainer + idle, of the time without start, validation, checkpoint
   static constexpr double kMaxUnaccounted = 0.01;
   bool adds_up() const { return unaccounted_share < kMaxUnaccounted; }
+  /// In a run of a few seconds what comes once, at its begin and end, is more than kMaxUnaccounted and says nothing.
+  static constexpr double kShortSeconds = 10;
+  bool lacks_something() const { return !adds_up() && wall_seconds >= kShortSeconds; }
 };
 LedgerReport report_ledger(const LedgerEntry& total);
 

@@ -101,7 +101,8 @@ TEST(ExpressionError, BadNumbersOfEveryKind) {
             "[augment] hflip: p must be a number such as 0.5 or 3/4, got 'half' at position 7 of "
             "\"hflip(half)\"");
   EXPECT_EQ(parse_error("rrc(224.5)"),
-            "[augment] rrc: size must be a size such as 224 or 192x256 (height x width), got '224.5' at "
+            "[augment] rrc: size must be a size such as 224 or 192x256 (height x width), at most 65536, got "
+            "'224.5' at "
             "position 5 of \"rrc(224.5)\"");
   EXPECT_EQ(parse_error("rrc(224, 1..0.5)"),
             "[augment] rrc: scale must be a range such as 0.08..1, its lower end first, got '1..0.5' at "

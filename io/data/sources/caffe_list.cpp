@@ -66,6 +66,29 @@ std::optional<PictureLine> parse(std::string_view line) {
   return std::nullopt;
 }
 
+/// Whether a line is a picture's path or id without an ending, with whole numbers behind it or alone: n01440764/n01440764_10026 1
+/// of ImageNet, apple_pie/1000 of Food-101, 2008_000008 -1 of VOC.
+bool is_without_ending(std::string_view line) {
+  std::string_view rest = trim(line);
+  bool has_number = false;
+  for (size_t before = rest.find_last_of(kBetween); before != std::string_view::npos;
+       before = rest.find_last_of(kBetween)) {
+    int64_t number = 0;
+    if (!parse_int(rest.substr(before + 1), &number)) return false;
+    has_number = true;
+    rest = without_end(rest.substr(0, before));
+  }
+  const size_t slash = rest.find('/');
+  if (slash != std::string_view::npos)
+    return slash > 0 && rest.back() != '/' && rest.find("//") == std::string_view::npos &&
+           rest.find('.', rest.rfind('/')) == std::string_view::npos;
+  constexpr size_t kShortestId = 5;
+  return has_number && rest.size() >= kShortestId &&
+         rest.find_first_of("0123456789") != std::string_view::npos &&
+         rest.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-") ==
+             std::string_view::npos;
+}
+
 /// Where a list's pictures are.
 struct Root {
   std::string folder;
@@ -170,6 +193,12 @@ Status CaffeListSource::refuse_kind() const {
         "ingest", printable(options_.path), " looks like a list of pictures without labels", shown,
         "; write each one's class behind it, as PATH 17, or ingest the folder that holds one folder per "
         "class",
+        kIfText);
+  if (kind == PictureListKind::kWithoutEnding)
+    return misuse(
+        "ingest", printable(options_.path), " looks like a list of pictures without their endings", shown,
+        "; ingest the folder that holds one folder per class, or write a .csv with the first line path,label "
+        "and PATH,CLASS on the others, where names without an ending find their pictures",
         kIfText);
   if (kind == PictureListKind::kOther)
     return misuse(
@@ -304,6 +333,8 @@ PictureListKind kind_of_picture_list(const std::string& path, const std::string&
       !fs::is_regular_file(path, ignored))
     return PictureListKind::kNone;
   const std::vector<std::string> lines = first_lines(path).lines;
+  if (lines.size() > 1 && std::all_of(lines.begin(), lines.end(), is_without_ending))
+    return PictureListKind::kWithoutEnding;
   std::vector<std::string> paths;
   bool any_labelled = false;
   bool any_other = false;

@@ -11,10 +11,11 @@
 namespace dlpipe::data {
 
 enum class PictureListKind : uint8_t {
-  kNone,      // a text, or no file
-  kLabelled,  // whole numbers behind paths
-  kPlain,     // paths alone
-  kOther,     // something else behind each path
+  kNone,           // a text, or no file
+  kLabelled,       // whole numbers behind paths
+  kPlain,          // paths alone
+  kOther,          // something else behind each path
+  kWithoutEnding,  // paths or ids without an ending, with whole numbers behind them or alone
 };
 
 /// What the first lines of a .txt, .lst or .list say. `images` as SourceOptions has it: a single line is only taken for a

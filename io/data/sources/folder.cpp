@@ -87,7 +87,7 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
   beside_ = static_cast<int64_t>(top.pictures.size());
   std::vector<ClassFolder> all;
   if (layout.parts.empty()) {
-    listing.classes = std::move(top.folders);
+    listing.classes = sorted_class_names(std::move(top.folders));
     for (size_t i = 0; i < listing.classes.size(); ++i)
       all.push_back({listing.classes[i], static_cast<int64_t>(i), "", 0});
     return all;
@@ -123,6 +123,17 @@ void FolderSource::add(FoundPicture picture, const ClassFolder& where, SourceLis
   listing.entries.push_back(std::move(entry));
 }
 
+/// Behind a class that is no folder, where all are numbers: ImageNet's ground truth has them.
+std::string_view hint_for_numbers(const std::vector<std::string>& classes) {
+  int64_t number = 0;
+  const bool are_numbers = std::all_of(classes.begin(), classes.end(),
+                                       [&](const std::string& name) { return parse_int(name, &number); });
+  return are_numbers
+             ? "; its lines are numbers: write the name of the class folder in place of each (the devkit "
+               "of ImageNet's ILSVRC2012_validation_ground_truth.txt says the synset of a number)"
+             : "";
+}
+
 Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFolder::Names& names,
                                   SourceListing& listing) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
@@ -132,7 +143,7 @@ Status FolderSource::add_labelled(const SplitLayout::Part& part, const PictureFo
     if (label == listing.classes.end())
       return misuse("ingest", "--labels ", printable(options_.labels), " line ", i + 1, ": '",
                     printable(classes[i]), "' is no class folder of ", printable(root_),
-                    printable(suggestion(classes[i], listing.classes)));
+                    printable(suggestion(classes[i], listing.classes)), hint_for_numbers(classes));
     add(names.pictures[i], {part.folder, label - listing.classes.begin(), part.split, part.folder.size() + 1},
         listing);
   }
@@ -268,6 +279,7 @@ std::string FolderSource::hint_for_one_class(const SourceEntry& first, bool has_
 Result<SourceListing> FolderSource::list() {
   files_.clear();
   SourceListing listing;
+  listing.classes_are_folders = true;
   PictureFolder folder(root_);
   DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names top, folder.names_in(""));
   const size_t folders = top.folders.size();

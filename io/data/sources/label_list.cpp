@@ -11,6 +11,33 @@
 
 namespace dlpipe::data {
 
+namespace {
+
+constexpr std::string_view kBetween = " \t,;";
+constexpr std::string_view kForm =
+    "; write the class alone on each line, in the order of the pictures' names, or a .csv with the first "
+    "line "
+    "path,label for --manifest";
+
+/// Lists of another kind: NAME.jpg CLASS on each line, or a first line that names columns.
+Status check_form(const std::string& file, const std::vector<std::string>& lines, size_t pictures) {
+  const auto begins_with_picture = [](const std::string& line) {
+    const size_t end = line.find_first_of(kBetween);
+    return end != std::string::npos && has_image_name(line.substr(0, end));
+  };
+  if (!lines.empty() && std::all_of(lines.begin(), lines.end(), begins_with_picture))
+    return misuse("ingest", "--labels ", printable(file),
+                  ": its lines have a picture's name before the class (", in_quotes(lines.front()), ")",
+                  kForm);
+  if (lines.size() == pictures + 1 && lines.front().find_first_of("\t,;") != std::string::npos)
+    return misuse("ingest", "--labels ", printable(file), " has ", lines.size(), " lines for ", pictures,
+                  " pictures: its first line (", in_quotes(lines.front()), ") looks like names of columns",
+                  kForm);
+  return {};
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_t pictures) {
   const std::string& file = options.labels;
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(file));
@@ -19,6 +46,7 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
   std::vector<std::string> classes;
   for (const std::string& line : split(text, '\n')) classes.emplace_back(trim(line));
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
+  DLPIPE_RETURN_IF_ERROR(check_form(file, classes, pictures));
   if (classes.size() != pictures) {
     return misuse("ingest", "--labels ", printable(file), " has ", classes.size(), " lines for ", pictures,
                   " pictures; it needs one class per picture, in the order of "

@@ -33,7 +33,8 @@ int recognizes_manifest(const SourceOptions& options) {
 
 /// Whether --manifest is a list of Caffe's without commas, semicolons or tabs, which make columns here.
 bool has_blanks_between(const SourceOptions& options) {
-  if (kind_of_picture_list(options.manifest, options.path) != PictureListKind::kLabelled) return false;
+  const PictureListKind kind = kind_of_picture_list(options.manifest, options.path);
+  if (kind != PictureListKind::kLabelled && kind != PictureListKind::kWithoutEnding) return false;
   std::ifstream file(options.manifest);
   std::string line;
   std::getline(file, line);

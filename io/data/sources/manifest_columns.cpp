@@ -63,6 +63,17 @@ std::optional<size_t> find_paths(const std::vector<std::string>& names,
   return is_only && next.size() == names.size() ? std::optional<size_t>(first - next.begin()) : std::nullopt;
 }
 
+/// Kaggle's MNIST (label,pixel0,...) and FER2013 (emotion,pixels,Usage), and lists of numbers without names.
+bool holds_pixels(const std::vector<std::string>& cells) {
+  constexpr size_t kMany = 64;
+  const auto is_called_so = [](const std::string& cell) { return lower_text(cell).starts_with("pixel"); };
+  double number = 0;
+  return std::any_of(cells.begin(), cells.end(), is_called_so) ||
+         (cells.size() > kMany && std::all_of(cells.begin(), cells.end(), [&](const std::string& cell) {
+            return parse_double(cell, &number);
+          }));
+}
+
 }  // namespace
 
 std::optional<size_t> find_path_column(const std::vector<std::string>& names) {
@@ -92,6 +103,11 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
   if (!path) {
     if (std::error_code ignored;
         !has_picture && cells[0].find('/') == std::string::npos && !fs::exists(full(cells[0]), ignored)) {
+      if (holds_pixels(cells))
+        return wrong(
+            line,
+            "its cells are pixels, which aren't read from lists; store them as an .npz with images and "
+            "labels (numpy.savez; uint8, one array [N,H,W] and one [N]), or as picture files");
       return wrong(line, concat(in_quotes(cells[0]),
                                 " is no file; if this line names the columns, call that of the "
                                 "files 'path' and that of the classes 'label'"));

@@ -1,6 +1,9 @@
 // What the labels of a list mean: numbers of classes; and what can't be meant.
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_set>
 
@@ -188,17 +191,67 @@ void ManifestSource::warn_of_decimal_commas(SourceListing& listing) const {
   }
 }
 
+namespace {
+
+/// Called as columns are that say which split a line is of, in numbers or words of their own.
+bool is_called_as_split(const std::string& name) {
+  constexpr std::array<std::string_view, 17> kNames = {
+      "split",  "splits", "subset",  "partition", "fold",     "folds",       "kfold",    "usage",  "phase",
+      "is_val", "is_dev", "is_test", "is_train",  "is_valid", "is_training", "data_set", "dataset"};
+  return std::find(kNames.begin(), kNames.end(), lower_text(name)) != kNames.end();
+}
+
+/// The file beside `list` that is called as a list of splits, as CelebA's list_eval_partition.csv.
+std::optional<std::string> partition_beside(const std::string& list) {
+  const std::filesystem::path path(list);
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           path.has_parent_path() ? path.parent_path() : std::filesystem::path("."), error)) {
+    const std::string name = entry.path().filename().string();
+    const std::string ending = lower_ending(name);
+    std::error_code ignored;
+    if (name[0] != '.' && lower_text(name).find("partition") != std::string::npos &&
+        (ending == "csv" || ending == "tsv" || ending == "txt") && name != path.filename() &&
+        entry.is_regular_file(ignored))
+      found.push_back(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
+}  // namespace
+
 void ManifestSource::warn_of_split_columns(SourceListing& listing) const {
+  if (!options_.splits) return;
+  constexpr std::string_view kHow =
+      "; to make splits, let the list have a column split with train, val or test in each line";
   for (size_t i = 0; i < listing.fields.size(); ++i) {
     const bool holds_splits =
         std::all_of(listing.entries.begin(), listing.entries.end(),
                     [&](const SourceEntry& entry) { return !split_of_name(entry.extra[i]).empty(); });
-    if (holds_splits && options_.splits)
+    if (holds_splits)
       listing.warnings.push_back(
           concat("[ingest] the column ", in_quotes(listing.fields[i].name),
                  " holds names of splits and becomes a field; to make splits of it, name it "
                  "split in the list's first line"));
+    if (holds_splits || columns_.split || listing.fields[i].kind != FieldKind::kBytes ||
+        !is_called_as_split(listing.fields[i].name))
+      continue;
+    constexpr size_t kFew = 16;
+    std::set<std::string> values;
+    for (const SourceEntry& entry : listing.entries) {
+      if (values.size() <= kFew) values.insert(entry.extra[i]);
+    }
+    if (values.size() < 2 || values.size() > kFew) continue;
+    listing.warnings.push_back(concat("[ingest] the column ", in_quotes(listing.fields[i].name), " (",
+                                      quoted_names(std::vector<std::string>(values.begin(), values.end()), 3),
+                                      ") may say which split a picture is of, and becomes a field", kHow));
   }
+  if (columns_.split || read_ || head_) return;
+  if (const std::optional<std::string> file = partition_beside(list_))
+    listing.warnings.push_back(
+        concat("[ingest] ", in_quotes(*file), " beside ", printable(list_), " is not read", kHow));
 }
 
 }  // namespace dlpipe::data

@@ -1,5 +1,6 @@
 // A line of a list as an entry.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "dlpipe/io/data/sources/csv.h"
@@ -12,6 +13,12 @@ namespace dlpipe::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// How programs write that a cell has no value; as a class it would be a mistake.
+bool is_no_value(std::string_view cell) {
+  constexpr std::array<std::string_view, 4> kWritten = {"nan", "NaN", "NAN", "<NA>"};
+  return std::find(kWritten.begin(), kWritten.end(), cell) != kWritten.end();
+}
 
 bool leads_out(const fs::path& path) {
   return std::find(path.begin(), path.end(), "..") != path.end();
@@ -67,7 +74,8 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
 std::string ManifestSource::with_ending(const std::string& path, const std::string& root) {
   std::error_code ignored;
   if (path.empty() || has_image_name(path) || fs::exists(full(path, root), ignored)) return path;
-  for (const std::string_view ending : {".jpg", ".png", ".jpeg", ".webp", ".bmp"}) {
+  for (const std::string_view ending :
+       {".jpg", ".png", ".jpeg", ".JPEG", ".JPG", ".PNG", ".webp", ".bmp", ".ppm", ".pgm", ".WEBP", ".BMP"}) {
     if (std::string file = concat(path, ending); fs::exists(full(file, root), ignored)) return file;
   }
   return path;
@@ -78,7 +86,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
     return wrong(line, concat(cells.size(), " columns, the first line has ", columns_.count,
                               "; write path,label[,...] on every line"));
   const std::string path = with_ending(cells[columns_.path]);
-  const std::string label = columns_.label ? cells[*columns_.label] : std::string();
+  std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty()) return wrong(line, "an empty path; fill it in");
   if (leads_out(path))
     return wrong(line, concat(printable(path), " leads out of ", printable(root_),
@@ -94,9 +102,14 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   entry.path = path;
   entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
   entry.problem = problem_of(entry, line);
-  const bool has_no_label = columns_.label && label.empty() && !columns_.is_question && !read_ && !head_;
-  if (has_no_label && entry.problem.empty())
-    entry.problem = concat(place_of(line), ": its label is empty; write its class");
+  const bool needs_label = columns_.label && !columns_.is_question && !read_ && !head_;
+  if (needs_label && (label.empty() || is_no_value(label))) {
+    if (entry.problem.empty())
+      entry.problem = concat(place_of(line), ": its label is ",
+                             label.empty() ? std::string("empty") : concat(in_quotes(label), ", no value"),
+                             "; write its class");
+    label.clear();
+  }
   if (columns_.split) {
     const std::string& split = cells[*columns_.split];
     entry.split = split_of_name(split);

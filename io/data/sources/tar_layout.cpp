@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -110,11 +111,14 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
   }
   SourceListing listing;
   listing.warnings = layout.notes;
+  listing.classes_are_folders = true;
   listing.classes = layout.classes;
   if (layout.parts.empty()) {
     for (const TopFolder& top : tops) listing.classes.push_back(top.name);
+    listing.classes = sorted_class_names(std::move(listing.classes));
   }
-  std::sort(listing.classes.begin(), listing.classes.end());
+  std::unordered_map<std::string_view, int64_t> label_of;
+  for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
   int64_t beside = 0;
   for (const TarMember* one : pictures) {
     SourceEntry entry = entry_of(*one, tar.archive);
@@ -129,12 +133,12 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
       entry.name_begin = folder.size() + 1;
       folder = first_part(rest).first;
     }
-    const auto label = std::lower_bound(listing.classes.begin(), listing.classes.end(), folder);
-    if (folder.empty() || label == listing.classes.end() || *label != folder) {
+    const auto label = label_of.find(folder);
+    if (folder.empty() || label == label_of.end()) {
       ++beside;
       continue;
     }
-    entry.label = label - listing.classes.begin();
+    entry.label = label->second;
     listing.entries.push_back(std::move(entry));
   }
   if (tar.options.alone) warn_of_classes(listing);

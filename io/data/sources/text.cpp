@@ -88,13 +88,19 @@ Result<SourceListing> TextSource::list() {
   if (!number_characters(text, listing)) {
     listing.classes.clear();
     number_bytes(text, listing);
-    listing.warnings.push_back(concat("[ingest] ", path_, " has more than ", kMostTokens,
+    listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as a text; it has more than ",
+                                      kMostTokens,
                                       " different characters or is no UTF-8: its tokens are bytes"));
+  } else {
+    // Lists are texts, too: who meant one must hear of it.
+    listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as a text of ",
+                                      human_count(static_cast<int64_t>(tokens_.size())), " characters, ",
+                                      listing.classes.size(), " different ones"));
   }
   const int64_t count = (static_cast<int64_t>(tokens_.size()) - 1) / length_;
   if (count < 1) {
-    return misuse("ingest", path_, " has ", tokens_.size(), " tokens, --length asks for ", length_ + 1,
-                  " per sequence; give a smaller --length");
+    return misuse("ingest", path_, " is read as a text and has ", tokens_.size(),
+                  " tokens, --length asks for ", length_ + 1, " per sequence; give a smaller --length");
   }
   const std::string name = std::filesystem::path(path_).filename().string();
   for (int64_t i = 0; i < count; ++i) {

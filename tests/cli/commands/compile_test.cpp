@@ -136,6 +136,7 @@ TEST(Compile, OnnxGoesOutAndComesBack) {
   EXPECT_EQ(run_dlpipe({"compile", "--onnx", onnx, "--ckpt", file, "-o", again}).exit_code, 2);
   const Outcome foreign = run_dlpipe({"compile", "--ckpt", file, "-o", folder / "m.pt"});
   EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_NE(foreign.err.find("--out (-o): '"), std::string::npos) << foreign.err;
   EXPECT_NE(foreign.err.find("m.pt' would not hold what its ending says; end it in .dlg or .onnx"),
             std::string::npos)
       << foreign.err;

@@ -36,6 +36,19 @@ TEST(Doctor, NamesTheStageThatIsWaitedFor) {
   EXPECT_NE(fast.findings[0].advice.find("--threads"), std::string::npos);
 }
 
+TEST(Doctor, AShortRunsUnaccountedTimeSaysNothing) {
+  const auto is_said = [](double seconds) {
+    Json times = ledger(0, 0, 0.02, "decoder");
+    times.set("wall_seconds", seconds);
+    const auto found = *run::diagnose(times, {}, {.dataset_layout = "jpeg"});
+    return std::any_of(found.findings.begin(), found.findings.end(), [](const auto& finding) {
+      return finding.what.find("unaccounted for") != std::string::npos;
+    });
+  };
+  EXPECT_FALSE(is_said(3.5));
+  EXPECT_TRUE(is_said(60));
+}
+
 TEST(Doctor, SaysNothingTwice) {
   const auto found = *run::diagnose(ledger(0.4, 0, 0, "decoder"), {}, {.dataset_layout = "jpeg"});
   const std::string all = concat(found.verdict, found.findings[0].what, found.findings[0].advice);

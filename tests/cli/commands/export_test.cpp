@@ -39,6 +39,10 @@ TEST(ExportCommand, GivesTheFilesBack) {
   const Outcome nowhere = run_dlpipe({"export", dir / "data/train", ""});
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_NE(nowhere.err.find("OUT is empty"), std::string::npos) << nowhere.err;
+  const Outcome nothing = run_dlpipe({"export", dir / "data", dir / "none", "--limit", "0"});
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_NE(nothing.err.find("--limit 0; give at least 1"), std::string::npos) << nothing.err;
+  EXPECT_FALSE(std::filesystem::exists(dir / "none"));
 }
 
 TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {

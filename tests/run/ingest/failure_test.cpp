@@ -64,6 +64,8 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_NE(message([](auto& o) { o.map_bytes = 5; }).find("--map-size"), std::string::npos);
   EXPECT_NE(message([&](auto& o) { o.destination = dir / "src/below"; }).find("lies inside"),
             std::string::npos);
+  EXPECT_NE(message([&](auto& o) { o.destination = dir / "src"; }).find("src is both SRC and DST"),
+            std::string::npos);
   EXPECT_NE(message([](auto& o) {
               o.split = {0.999, 0.001};
             }).find("too few samples for --split"),

@@ -278,6 +278,27 @@ TEST(Ingest, LimitTakesFilesOfAllClasses) {
   EXPECT_EQ(labels.size(), 3u);
 }
 
+TEST(Ingest, MasksThatWereDrawnToBeSeenAreNamed) {
+  TempDir dir;
+  const auto said = [&](uint8_t object, uint8_t edge) {
+    data::Pixels mask(9, 9, 1);
+    std::fill(mask.bytes.begin(), mask.bytes.end(), uint8_t{0});
+    mask.bytes[40] = object;
+    mask.bytes[41] = edge;
+    write_text(dir / "src/images/1.jpg", jpeg_text(7, 9, 9));
+    write_text(dir / "src/masks/1.png", to_text(value_or_throw(data::encode_png(mask.view()))));
+    const std::string made = dir / ("made" + std::to_string(object) + "-" + std::to_string(edge));
+    std::string all;
+    for (const std::string& warning : value_or_throw(ingest(options_for(dir / "src", made))).warnings)
+      all += warning + "\n";
+    return all;
+  };
+  expect_part(said(255, 255), "the masks of the field 'mask' hold nothing but 0 and 255 (1 was looked at)");
+  for (const auto& [object, edge] : {std::pair(1, 255), std::pair(0, 0), std::pair(1, 1)})
+    EXPECT_EQ(said(static_cast<uint8_t>(object), static_cast<uint8_t>(edge)).find("nothing but"),
+              std::string::npos);
+}
+
 TEST(Ingest, ClassOrderCanComeFromAnotherDataset) {
   TempDir dir;
   for (const char* file :
@@ -329,7 +350,7 @@ TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
     for (const std::string& warning : value_or_throw(ingest(options)).warnings) text += warning + "\n";
     return text;
   };
-  EXPECT_NE(warned(options_for(dir / "gap", dir / "d1")).find("class '10' becomes label 1, and so on"),
+  EXPECT_NE(warned(options_for(dir / "gap", dir / "d1")).find("class '2' becomes label 1, and so on"),
             std::string::npos);
   EXPECT_EQ(warned(options_for(dir / "whole", dir / "d2")).find("becomes label"), std::string::npos);
   IngestOptions taken = options_for(dir / "whole", dir / "d3");

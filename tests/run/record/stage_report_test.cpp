@@ -90,6 +90,9 @@ TEST(LedgerReport, SharesAddUpWithTheUnaccounted) {
   EXPECT_DOUBLE_EQ(report.unaccounted_share, 0.1);
   EXPECT_DOUBLE_EQ(report.data_wait_share, 0.3);
   EXPECT_FALSE(report.adds_up());
+  EXPECT_FALSE(report.lacks_something()) << "100 ns are too short a run to say so";
+  entry.wall_ns = 100 * kSecond;
+  EXPECT_TRUE(report_ledger(entry).lacks_something());
 }
 
 TEST(LedgerReport, ADevicesGoesIntoTheJson) {

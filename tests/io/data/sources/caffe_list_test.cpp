@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
@@ -94,6 +95,25 @@ TEST_F(CaffeListSource, SeveralNumbersAreAFieldInTheLabelsPlace) {
   EXPECT_EQ(field_names(as_many), std::vector<std::string>{"target"});
   EXPECT_EQ(floats(as_many.entries[1].extra[0]), (std::vector<float>{1, 1, -1}));
   EXPECT_NE(warnings_of(as_many).find("3 numbers each, in the field 'target'"), std::string::npos);
+}
+
+TEST_F(CaffeListSource, AListOfNamesWithoutEndingsIsNoText) {
+  for (const char* text : {"n01440764/n01440764_10026 1\nn01440764/n01440764_10027 2\n",  // ImageNet
+                           "apple_pie/1000\nwaffles/9\n",                                 // Food-101
+                           "2008_000008 -1\n2008_000015  1\n",                            // VOC
+                           "Abyssinian_100 1 1 1\nbeagle_1 2 2 1\n"}) {                   // Oxford-IIIT Pet
+    const std::string said = message(text);
+    EXPECT_NE(said.find("looks like a list of pictures without their endings ('"), std::string::npos) << said;
+    EXPECT_NE(said.find("write a .csv with the first line path,label"), std::string::npos) << said;
+    EXPECT_NE(said.find("change its ending to .text"), std::string::npos) << said;
+    const Status manifest = list(text, {.path = dir.path(), .manifest = dir / "train.txt"}).status();
+    EXPECT_EQ(manifest.message(), said);
+  }
+  for (const char* text : {"either/or\nboth of them\n", "https://a.b/c\nhttps://a.b/d\n", "12 13\n25 26\n",
+                           "chapter 1\nchapter 2\n", "src/a.cpp\nsrc/b.cpp\n", "one/line\n"}) {
+    write_text(dir / "train.txt", text);
+    EXPECT_EQ(kind_of_picture_list(dir / "train.txt", ""), PictureListKind::kNone) << text;
+  }
 }
 
 TEST_F(CaffeListSource, AListWithoutLabelsIsNoTextAndSaysWhatToDo) {

@@ -35,6 +35,24 @@ TEST(FolderSource, FoldersAreClassesInByteOrder) {
                                              "b/2.jpg=2"}));
 }
 
+TEST(FolderSource, FoldersCalledByNumbersAreNumberedAsListsOfThemAre) {
+  TempDir dir;
+  for (const char* file : {"10/a.jpg", "9/a.jpg", "2/a.jpg"}) {
+    write_text(dir / ("src/" + std::string(file)), "x");
+    write_text(dir / ("splits/train/" + std::string(file)), "x");
+    write_text(dir / ("splits/val/" + std::string(file)), "x");
+  }
+  for (const std::string& source : {dir / "src", dir / "splits"}) {
+    const SourceListing listing = value_or_throw(list_folder(source));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"2", "9", "10"}));
+    EXPECT_TRUE(listing.classes_are_folders);
+    for (const SourceEntry& entry : listing.entries)
+      EXPECT_NE(entry.path.find(listing.classes[static_cast<size_t>(entry.label)] + "/a.jpg"),
+                std::string::npos)
+          << entry.path;
+  }
+}
+
 TEST(FolderSource, ReadsWhatItListedAndNoticesChanges) {
   TempDir dir;
   write_text(dir / "a/1.jpg", "hello");
@@ -312,6 +330,19 @@ TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
   EXPECT_NE(error("dog\n\ncat\n").find("3 lines for 2"), std::string::npos);
   EXPECT_NE(error("\ncat\n").find("line 1 is empty"), std::string::npos);
   EXPECT_NE(error("dog\ncta\n").find("did you mean 'cat'"), std::string::npos);
+  // Lists of another kind, as ImageNet's are.
+  for (const char* list : {"a.jpg dog\nb.jpg cat\n", "a.jpg,dog\nb.jpg,cat\n"}) {
+    EXPECT_NE(error(list).find("its lines have a picture's name before the class ('a.jpg"), std::string::npos)
+        << error(list);
+    EXPECT_NE(error(list).find("write the class alone on each line"), std::string::npos) << error(list);
+  }
+  EXPECT_NE(
+      error("ImageId,PredictionString\na,dog 1 2\nb,cat 3 4\n")
+          .find("3 lines for 2 pictures: its first line ('ImageId,PredictionString') looks like names of "
+                "columns; write the class alone"),
+      std::string::npos);
+  EXPECT_NE(error("1\n2\n").find("its lines are numbers: write the name of the class folder"),
+            std::string::npos);
 }
 
 }  // namespace

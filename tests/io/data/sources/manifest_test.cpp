@@ -165,6 +165,60 @@ TEST_F(ManifestSource, IdsAreNamesWithoutAnEnding) {
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"id"});
 }
 
+TEST_F(ManifestSource, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
+  for (const char* name : {"n1/one.JPEG", "n1/two.JPG", "n1/three.PNG"}) write_text(dir / name, "x");
+  const SourceListing listing =
+      value_or_throw(list("image_id,label\none,cat\ntwo,dog\nthree,cat\n"));  // found in n1/, too
+  EXPECT_EQ(listing.entries[0].path, "one.JPEG");
+  EXPECT_EQ(listing.entries[1].path, "two.JPG");
+  EXPECT_EQ(listing.entries[2].path, "three.PNG");
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.problem, "");
+}
+
+TEST_F(ManifestSource, ALabelThatIsNoValueIsAMissingOne) {
+  const SourceListing listing = value_or_throw(list("path,label\n3.png,cat\np/1.jpg,nan\n"));
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
+  EXPECT_EQ(listing.entries[1].label, -1);
+  EXPECT_NE(listing.entries[1].problem.find("line 3: its label is 'nan', no value; write its class"),
+            std::string::npos)
+      << listing.entries[1].problem;
+}
+
+TEST_F(ManifestSource, ColumnsThatMaySayTheSplitAreNamed) {
+  const auto said = [&](const std::string& text) {
+    std::string all;
+    for (const std::string& warning : value_or_throw(list(text)).warnings) all += warning + "\n";
+    return all;
+  };
+  const std::string valid = said("path,label,is_valid\n3.png,cat,False\np/1.jpg,dog,True\n");
+  EXPECT_NE(
+      valid.find("the column 'is_valid' ('False', 'True') may say which split a picture is of, and becomes "
+                 "a field; to make splits, let the list have a column split with train, val or test in "
+                 "each line"),
+      std::string::npos)
+      << valid;
+  EXPECT_NE(said("path,label,Partition\n3.png,cat,0\np/1.jpg,dog,1\n").find("'Partition' ('0', '1')"),
+            std::string::npos);
+  EXPECT_EQ(said("path,label,fold\n3.png,cat,1\np/1.jpg,dog,1\n"), "") << "one value says nothing";
+  EXPECT_EQ(said("path,label,split,fold\n3.png,cat,train,1\np/1.jpg,dog,val,2\n"), "");
+  write_text(dir / "list_eval_partition.csv", "image_id,partition\n3.png,0\n");
+  const std::string beside = said("path,label\n3.png,cat\np/1.jpg,dog\n");
+  EXPECT_NE(beside.find("'list_eval_partition.csv' beside "), std::string::npos) << beside;
+}
+
+TEST_F(ManifestSource, PixelsInCellsAreRefusedAsSuch) {
+  std::string numbers = "5";
+  for (int i = 0; i < 784; ++i) numbers += ",0";
+  for (const std::string& text :
+       {std::string("label,pixel0,pixel1\n5,0,0\n"),
+        std::string("emotion,pixels,Usage\n0,70 80 82,Training\n"), numbers + "\n"}) {
+    EXPECT_NE(message(text).find(
+                  "line 1: its cells are pixels, which aren't read from lists; store them as an .npz"),
+              std::string::npos)
+        << message(text);
+  }
+}
+
 TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "4.jpg", "four");
@@ -244,7 +298,7 @@ TEST_F(ManifestSource, WhatIsNoClassIsRefusedByName) {
             std::string::npos);
   EXPECT_NE(message("path,label\n3.png,1\np/1.jpg,0.25\n").find("line 3: the label '0.25' is a number"),
             std::string::npos);
-  EXPECT_NE(message("3.png,nan\np/1.jpg,2\n").find("'nan' is a number, but no whole one"), std::string::npos);
+  EXPECT_NE(message("3.png,inf\np/1.jpg,2\n").find("'inf' is a number, but no whole one"), std::string::npos);
   EXPECT_TRUE(list("3.png,1.5T\np/1.jpg,2.0T\n").ok()) << "names may hold numbers";
   EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("as if each were a class"),
             std::string::npos);

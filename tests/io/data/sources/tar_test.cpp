@@ -173,6 +173,18 @@ TEST(TarSource, ClassFoldersAreThoseOfAFolder) {
                                                 {"val/cat/3.jpg", "cat|val|c"}}));
 }
 
+TEST(TarSource, ClassFoldersCalledByNumbersAreNumberedAsThoseOfAFolder) {
+  TempDir dir;
+  write_text(dir / "a.tar",
+             tar_file("10/1.jpg", "a") + tar_file("9/1.jpg", "b") + tar_file("2/1.jpg", "c") + tar_end());
+  const SourceListing listing = value_or_throw(list(dir, dir / "a.tar"));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"2", "9", "10"}));
+  EXPECT_TRUE(listing.classes_are_folders);
+  EXPECT_EQ(
+      contents(dir, dir / "a.tar"),
+      (std::map<std::string, std::string>{{"10/1.jpg", "10||a"}, {"9/1.jpg", "9||b"}, {"2/1.jpg", "2||c"}}));
+}
+
 TEST(TarSource, ClassArchivesInAnArchiveAreThePublishedImageNet) {
   TempDir dir;
   const std::string inner = tar_file("n01_1.JPEG", "a") + tar_file("n01_2.JPEG", "b") + tar_end();

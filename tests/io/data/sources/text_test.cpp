@@ -20,6 +20,9 @@ TEST(TextSource, CutsATextIntoSequencesThatOverlapByOneToken) {
   EXPECT_EQ(listing.classes, (std::vector<std::string>{" ", ",", "e", "h", "l", "o"}));
   EXPECT_EQ(listing.tokens, 6);
   EXPECT_TRUE(listing.in_sequence);
+  ASSERT_EQ(listing.warnings.size(), 1u);
+  EXPECT_NE(listing.warnings[0].find("a.txt is read as a text of 12 characters, 6 different ones"),
+            std::string::npos);
   ASSERT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.entries[1].path, "a.txt-000000001");
   EXPECT_EQ(listing.entries[1].label, -1);
@@ -48,6 +51,8 @@ TEST(TextSource, OtherTextsAreBytes) {
     ASSERT_EQ(listing.classes.size(), 256u);
     EXPECT_EQ(listing.classes[10], "0x0a");
     ASSERT_EQ(listing.warnings.size(), 1u);
+    EXPECT_NE(listing.warnings[0].find("is read as a text; it has more than 256 different characters"),
+              std::string::npos);
     const auto tokens = value_or_throw(source->read(listing.entries[0]));
     for (size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens[i], static_cast<std::byte>(text[i]));
   }
@@ -61,6 +66,7 @@ TEST(TextSource, RefusesWhatGivesNoSequence) {
     const auto source = value_or_throw(open_source({.path = dir / name, .length = 5}));
     const auto listing = source->list();
     EXPECT_EQ(listing.status().code(), ErrorCode::kMisuse) << name;
+    EXPECT_NE(listing.status().message().find("is read as a text and has "), std::string::npos);
     EXPECT_NE(listing.status().message().find("--length"), std::string::npos);
   }
   EXPECT_EQ(open_source({.path = dir / "short.txt", .length = 0}).status().code(), ErrorCode::kMisuse);
