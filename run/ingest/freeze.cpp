@@ -62,31 +62,6 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
                                   "masks are stored as they are, so leave --classes-from out", listing);
 }
 
-// Folders called by numbers were numbered as texts are sorted until folders and lists came to agree: what was made then
-// keeps its labels.
-Status take_former_order(const IngestOptions& options, SourceListing& listing) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> former, classes_of_dataset(options.order_from));
-  std::vector<std::string> as_texts = listing.classes;
-  std::sort(as_texts.begin(), as_texts.end());
-  if (!listing.classes_are_folders || former != as_texts || former == listing.classes) return {};
-  return data::take_class_numbers(sources_text(options), former,
-                                  "the dataset that is there numbers them so; choose another DST", listing);
-}
-
-// Whoever compares with labels that another program gave the same folders must know where they differ.
-void warn_of_order_as_texts(const SourceListing& listing, FrozenList& list) {
-  std::vector<std::string> as_texts = listing.classes;
-  std::sort(as_texts.begin(), as_texts.end());
-  const auto other = std::mismatch(as_texts.begin(), as_texts.end(), listing.classes.begin());
-  if (!listing.classes_are_folders || other.first == as_texts.end()) return;
-  const auto there = std::find(as_texts.begin(), as_texts.end(), *other.second) - as_texts.begin();
-  list.warnings.push_back(
-      concat("[ingest] the class folders are called by numbers and become labels in the order of these: ",
-             in_quotes(*other.second), " is label ", other.second - listing.classes.begin(),
-             ". torchvision's ImageFolder sorts them as texts, where it is label ", there,
-             "; to take its labels: --classes-from FILE, with the names in that order, one a line"));
-}
-
 // Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
 // would take one class for another.
 void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
@@ -99,9 +74,14 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
   for (size_t i = 0; i < names.size(); ++i) {
     parse_int(names[i], &number);
     if (number == static_cast<int64_t>(i)) continue;
+    const bool is_sorted_as_text = listing.classes_are_folders && names != data::sorted_class_names(names);
     list.warnings.push_back(concat(
         "[ingest] the classes are called by numbers that aren't their labels: class '", printable(names[i]),
-        "' becomes label ", i, ", and so on; --classes-from DATASET takes another dataset's labels"));
+        "' becomes label ", i,
+        is_sorted_as_text
+            ? ", as folders are sorted as texts, by torchvision's ImageFolder, too; for the order of the "
+              "numbers: --classes-from FILE, with the names in that order, one a line"
+            : ", and so on; --classes-from DATASET takes another dataset's labels"));
     return;
   }
 }
@@ -343,9 +323,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (!options.classes_from.empty()) {
     DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
   } else {
-    if (!options.order_from.empty()) DLPIPE_RETURN_IF_ERROR(take_former_order(options, listing));
     warn_of_other_numbers(listing, list);
-    warn_of_order_as_texts(listing, list);
   }
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));

@@ -76,9 +76,7 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
                         data::Source& source) {
   if (provenance.source.empty()) return {};
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
-  IngestOptions as_before = options;
-  as_before.order_from = paths.destination;
-  DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(as_before, source, std::move(listing)));
+  DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
   return misuse(
       "ingest", paths.destination, " exists already, made of ",

@@ -51,9 +51,6 @@ struct IngestOptions {
   std::string images;  // --images: folder of the pictures that SRC, a COCO .json, describes
   std::string
       classes_from;  // --classes-from: dataset whose class table this one takes, or file with a class per line
-  /// A dataset of the same folders, made before: where it has their numbers sorted as texts, so has this one. No option of
-  /// `dlpipe ingest`, which finds it at DST.
-  std::string order_from;
   OnError on_error = OnError::kAuto;
   int resize_max = 0;  // longer sides are scaled down to this; 0: no
   int quality = 90;    // of the JPEGs that are re-coded

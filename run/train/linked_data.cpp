@@ -127,7 +127,6 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   auto report = ingest::ingest(options, on_progress);
   if (report.status().code() == ErrorCode::kMisuse && holds_only_links(to)) {
     options.destination = to + ".new";
-    options.order_from = to;
     report = ingest::ingest(options, on_progress);
     if (report.ok()) replace(to, options.destination);
   }

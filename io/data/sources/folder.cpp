@@ -87,7 +87,7 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
   beside_ = static_cast<int64_t>(top.pictures.size());
   std::vector<ClassFolder> all;
   if (layout.parts.empty()) {
-    listing.classes = sorted_class_names(std::move(top.folders));
+    listing.classes = std::move(top.folders);
     for (size_t i = 0; i < listing.classes.size(); ++i)
       all.push_back({listing.classes[i], static_cast<int64_t>(i), "", 0});
     return all;

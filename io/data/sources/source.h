@@ -69,7 +69,7 @@ struct SourceListing {
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
   bool has_class_order = false;      // the source says which class has which number
-  bool classes_are_folders = false;  // others number the same folders, too, some of them in another order
+  bool classes_are_folders = false;  // and sorted as texts, as others number them, too
   MaskNumbers mask_numbers = MaskNumbers::kOwn;
 };
 

@@ -10,7 +10,6 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
 
@@ -183,7 +182,7 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   DLPIPE_RETURN_IF_ERROR(check_named_once(source, found));
   for (const Named& one : found)
     DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, has_labels, layout));
-  layout.classes = sorted_class_names(first->folder->folders);
+  layout.classes = first->folder->folders;
   std::vector<std::pair<std::string, std::string>> parts;
   for (const SplitLayout::Part& part : layout.parts) parts.emplace_back(part.folder, part.split);
   layout.notes.insert(layout.notes.begin(), concat("[ingest] the folders of ", printable(source),

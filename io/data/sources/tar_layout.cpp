@@ -115,8 +115,8 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
   listing.classes = layout.classes;
   if (layout.parts.empty()) {
     for (const TopFolder& top : tops) listing.classes.push_back(top.name);
-    listing.classes = sorted_class_names(std::move(listing.classes));
   }
+  std::sort(listing.classes.begin(), listing.classes.end());
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
   int64_t beside = 0;

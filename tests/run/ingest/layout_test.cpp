@@ -62,54 +62,27 @@ TEST(PublishedSplits, AreTheSameDatasetsAsTheirFoldersAlone) {
   EXPECT_EQ(samples_of(dir / "dst", "val").front().path, "c0/1000.jpg") << "named without the split's folder";
 }
 
-// Other programs sort folders as texts, and so did datasets that were made before lists and folders agreed.
-TEST(NumberedFolders, AreLabelledByTheirNumbersUnlessAnotherOrderIsGiven) {
+// torchvision sorts folders as texts, and its labels are what people have.
+TEST(NumberedFolders, AreSortedAsTextsUnlessAnotherOrderIsGiven) {
   TempDir dir;
   for (const int number : {0, 1, 2, 10})
     write_text(dir / ("src/" + std::to_string(number) + "/a.jpg"),
                jpeg_text(static_cast<uint64_t>(number), 8, 8));
   const IngestReport plain = value_or_throw(ingest(options_for(dir / "src", dir / "plain")));
-  EXPECT_EQ(plain.classes, (std::vector<std::string>{"0", "1", "2", "10"}));
+  EXPECT_EQ(plain.classes, (std::vector<std::string>{"0", "1", "10", "2"}));
   expect_part(
       all_warnings(plain),
-      "in the order of these: '2' is label 2. torchvision's ImageFolder sorts them as texts, where it "
-      "is label 3; to take its labels: --classes-from FILE");
-  expect_part(all_warnings(plain), "numbers that aren't their labels: class '10' becomes label 3");
+      "numbers that aren't their labels: class '10' becomes label 2, as folders are sorted as texts, by "
+      "torchvision's ImageFolder, too; for the order of the numbers: --classes-from FILE");
   IngestOptions given = options_for(dir / "src", dir / "given");
   given.classes_from = dir / "classes.txt";
-  write_text(dir / "classes.txt", "0\n1\n10\n2\n");
-  const IngestReport as_texts = value_or_throw(ingest(given));
-  EXPECT_EQ(as_texts.classes, (std::vector<std::string>{"0", "1", "10", "2"}));
-  EXPECT_EQ(all_warnings(as_texts), "");
+  write_text(dir / "classes.txt", "0\n1\n2\n10\n");
+  const IngestReport as_numbers = value_or_throw(ingest(given));
+  EXPECT_EQ(as_numbers.classes, (std::vector<std::string>{"0", "1", "2", "10"}));
+  EXPECT_EQ(all_warnings(as_numbers), "");
   write_text(dir / "classes.txt", "0\n1\n10\n1\n2\n");
   given.destination = dir / "twice";
   expect_misuse(ingest(given).status(), {"classes.txt names '1' twice"});
-}
-
-TEST(NumberedFolders, KeepTheLabelsThatADatasetOfThemHas) {
-  TempDir dir;
-  for (const int number : {0, 2, 10})
-    write_text(dir / ("src/" + std::to_string(number) + "/a.jpg"),
-               jpeg_text(static_cast<uint64_t>(number), 8, 8));
-  const std::vector<std::string> as_texts = {"0", "10", "2"};
-  IngestOptions given = options_for(dir / "src", dir / "former");
-  given.classes_from = dir / "classes.txt";
-  write_text(dir / "classes.txt", "0\n10\n2\n");
-  value_or_throw(ingest(given));
-  IngestOptions again = options_for(dir / "src", dir / "again");
-  again.order_from = dir / "former";
-  EXPECT_EQ(value_or_throw(ingest(again)).classes, as_texts);
-  // The plain command, at a dataset that has this order.
-  const IngestReport same = value_or_throw(ingest(options_for(dir / "src", dir / "again")));
-  EXPECT_TRUE(same.already_complete);
-  EXPECT_EQ(same.classes, as_texts);
-  // An order that neither is.
-  given.destination = dir / "other";
-  write_text(dir / "classes.txt", "2\n0\n10\n");
-  value_or_throw(ingest(given));
-  again.destination = dir / "third";
-  again.order_from = dir / "other";
-  EXPECT_EQ(value_or_throw(ingest(again)).classes, (std::vector<std::string>{"0", "2", "10"}));
 }
 
 TEST(PublishedSplits, AreTakenLiterallyWhenAsked) {

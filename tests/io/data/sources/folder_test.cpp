@@ -35,7 +35,8 @@ TEST(FolderSource, FoldersAreClassesInByteOrder) {
                                              "b/2.jpg=2"}));
 }
 
-TEST(FolderSource, FoldersCalledByNumbersAreNumberedAsListsOfThemAre) {
+// As torchvision's ImageFolder, whose labels people have.
+TEST(FolderSource, FoldersCalledByNumbersAreSortedAsTexts) {
   TempDir dir;
   for (const char* file : {"10/a.jpg", "9/a.jpg", "2/a.jpg"}) {
     write_text(dir / ("src/" + std::string(file)), "x");
@@ -44,7 +45,7 @@ TEST(FolderSource, FoldersCalledByNumbersAreNumberedAsListsOfThemAre) {
   }
   for (const std::string& source : {dir / "src", dir / "splits"}) {
     const SourceListing listing = value_or_throw(list_folder(source));
-    EXPECT_EQ(listing.classes, (std::vector<std::string>{"2", "9", "10"}));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"10", "2", "9"}));
     EXPECT_TRUE(listing.classes_are_folders);
     for (const SourceEntry& entry : listing.entries)
       EXPECT_NE(entry.path.find(listing.classes[static_cast<size_t>(entry.label)] + "/a.jpg"),

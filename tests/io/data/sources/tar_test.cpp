@@ -178,7 +178,7 @@ TEST(TarSource, ClassFoldersCalledByNumbersAreNumberedAsThoseOfAFolder) {
   write_text(dir / "a.tar",
              tar_file("10/1.jpg", "a") + tar_file("9/1.jpg", "b") + tar_file("2/1.jpg", "c") + tar_end());
   const SourceListing listing = value_or_throw(list(dir, dir / "a.tar"));
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"2", "9", "10"}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"10", "2", "9"}));
   EXPECT_TRUE(listing.classes_are_folders);
   EXPECT_EQ(
       contents(dir, dir / "a.tar"),
