@@ -70,6 +70,12 @@ const Kind* kind_of_file(const fs::path& file) {
   return nullptr;
 }
 
+std::string split_of_file(const std::string& path) {
+  const Kind* const kind = kind_of_file(path);
+  if (kind == nullptr) return {};
+  return fs::path(path).filename() == kind->test ? "val" : "train";
+}
+
 bool is_pickled_folder(const fs::path& folder) {
   return (is_there(folder / "data_batch_1") && is_there(folder / "batches.meta")) ||
          (is_there(folder / "train") && is_there(folder / "meta") && is_there(folder / "test") &&
@@ -237,6 +243,10 @@ const SourceRecord cifar_source = {
     "cifar",
     "the folder of CIFAR-10 or CIFAR-100 in binary (data_batch_1.bin, ...), or one of "
     "its files; --label superclass takes CIFAR-100's 20",
-    recognizes_cifar, open_cifar, "--label"};
+    recognizes_cifar,
+    open_cifar,
+    "--label",
+    false,
+    split_of_file};
 
 }  // namespace dlpipe::data

@@ -209,12 +209,18 @@ Status IdxSource::load(Pair& pair) {
 }
 
 // train and t10k or test: the published halves. Anything else must be one pair.
+std::string half_of(const std::string& name) {
+  if (name.find("train") != std::string::npos) return "train";
+  return name.find("t10k") != std::string::npos || name.find("test") != std::string::npos ? "val" : "";
+}
+
 std::string split_of(const Pair& pair, size_t pairs) {
-  if (pairs != 2) return {};
-  if (pair.prefix.find("train") != std::string::npos) return "train";
-  return pair.prefix.find("t10k") != std::string::npos || pair.prefix.find("test") != std::string::npos
-             ? "val"
-             : "";
+  return pairs == 2 ? half_of(pair.prefix) : std::string();
+}
+
+std::string split_of_file(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  return is_images_name(name) ? half_of(name.substr(0, name.find("images"))) : std::string();
 }
 
 Result<SourceListing> IdxSource::list() {
@@ -278,6 +284,10 @@ extern const SourceRecord idx_source;
 const SourceRecord idx_source = {
     "idx",
     "an IDX images file (...images-idx3-ubyte, .gz too) with its labels beside it, or a folder of them",
-    recognizes_idx, open_idx};
+    recognizes_idx,
+    open_idx,
+    "",
+    false,
+    split_of_file};
 
 }  // namespace dlpipe::data

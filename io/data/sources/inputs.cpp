@@ -206,6 +206,20 @@ std::vector<std::string> splits_by_names(const std::vector<SourceInput>& inputs,
   return splits;
 }
 
+/// Of each input the split that it is of a published set; "" for none.
+std::vector<std::string> published_splits(const std::vector<SourceInput>& inputs) {
+  std::vector<std::string> splits;
+  for (const SourceInput& input : inputs) {
+    std::string& split = splits.emplace_back();
+    std::error_code ignored;
+    if (!fs::is_regular_file(input.path, ignored)) continue;
+    for (const SourceRecord* record : source_table()) {
+      if (split.empty() && record->published_split != nullptr) split = record->published_split(input.path);
+    }
+  }
+  return splits;
+}
+
 std::map<std::string, int64_t> counts_of(const std::vector<std::string>& splits) {
   std::map<std::string, int64_t> counts;
   for (const std::string& split : splits) ++counts[split];
@@ -217,23 +231,26 @@ bool tell_splits(const std::vector<std::string>& splits) {
   return counts.size() > 1 && !counts.contains("");
 }
 
-/// Where some inputs are called like two splits or more, and others aren't.
+/// Where some inputs are called like splits, and others aren't.
 void note_half_splits(const std::vector<std::string>& splits, SourceInputs& all) {
   std::vector<std::string> called;
   for (const auto& [split, count] : counts_of(splits)) {
     if (!split.empty()) called.push_back(split);
   }
-  if (called.size() < 2) return;
-  const SourceInput& other = all.inputs[std::find(splits.begin(), splits.end(), "") - splits.begin()];
-  all.notes.push_back(concat("[ingest] one dataset is made of all: some are called like the splits ",
-                             quoted_names(called), ", but ", printable(other.path),
+  const auto other = std::find(splits.begin(), splits.end(), "");
+  if (called.empty() || other == splits.end()) return;
+  all.notes.push_back(concat("[ingest] one dataset is made of all: some are called like the split",
+                             called.size() == 1 ? " " : "s ", quoted_names(called), ", but ",
+                             printable(all.inputs[other - splits.begin()].path),
                              " isn't; name all of them so, or ingest each split alone"));
 }
 
-/// Splits where all inputs, or all folders that these lie in, are called so, by two or more.
+/// Splits where all inputs are those of published sets, or all inputs, or all folders that these lie in, are called so, by
+/// two or more.
 void split_by_names(SourceInputs& all) {
   const std::string kind = kind_of_inputs(all.inputs);
-  std::vector<std::string> splits = splits_by_names(all.inputs, false);
+  std::vector<std::string> splits = published_splits(all.inputs);
+  if (!tell_splits(splits)) splits = splits_by_names(all.inputs, false);
   std::string what = concat("the ", kind, "s' names tell");
   if (!tell_splits(splits)) {
     const std::vector<std::string> of_folders = splits_by_names(all.inputs, true);

@@ -122,6 +122,8 @@ struct SourceRecord {
   Result<std::unique_ptr<Source>> (*open)(const SourceOptions& options);
   const char* takes = "";  // which of --label, --field, --labels and --images it looks at; others are refused
   bool takes_address = false;  // it reads its file by ArchiveBytes::open, which may be a remote one
+  /// Of a file of a published set, the split that it is by its name, as the set's folder makes it; "": none. Null: of no file.
+  std::string (*published_split)(const std::string& path) = nullptr;
 };
 
 std::span<const SourceRecord* const> source_table();

@@ -128,9 +128,16 @@ std::string_view split_of_name(std::string_view name) {
 }
 
 std::string split_in_words(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  // MNIST's test set and those of its kin, whose digits would end the word.
+  constexpr std::string_view kTestOfTenThousand = "t10k";
+  if (const size_t at = lower.find(kTestOfTenThousand); at != std::string::npos)
+    lower.replace(at, kTestOfTenThousand.size(), "-test-");
   std::string found;
   std::string word;
-  for (const char c : std::string(text) + "-") {
+  for (const char c : lower + "-") {
     if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
       word += c;
       continue;

@@ -169,6 +169,39 @@ TEST(Inputs, FilesAndFoldersOfEveryKindTellTheirSplit) {
   EXPECT_EQ(splits({"train_labels.csv", "a/train.json"}), (Names{"", ""})) << "one split alone is none";
 }
 
+TEST(Inputs, FilesOfPublishedSetsMakeTheSplitsThatTheirFolderMakes) {
+  TempDir dir;
+  for (const char* name :
+       {"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "train-images-idx3-ubyte.gz",
+        "t10k-images-idx3-ubyte.gz", "train_set.npz", "t10k_set.npz", "c/train.bin", "c/test.bin",
+        "c/fine_label_names.txt", "d/train.bin", "d/test.bin"})
+    write_text(dir / name, "x");
+  const auto inputs = [&](const Names& names, bool splits = true) {
+    std::vector<std::string> given;
+    for (const std::string& name : names) given.push_back(dir / name);
+    return value_or_throw(expand_inputs(given, "", splits));
+  };
+  const auto splits = [&](const Names& names, bool make = true) {
+    Names found;
+    for (const SourceInput& input : inputs(names, make).inputs) found.push_back(input.split);
+    return found;
+  };
+  EXPECT_EQ(splits({"*_batch*.bin"}), (Names{"train", "train", "val"}));
+  EXPECT_EQ(inputs({"*_batch*.bin"}).notes,
+            (Names{"[ingest] the files' names tell the splits: 2 files of train, 1 file of val; "
+                   "--no-splits makes one dataset of all"}));
+  EXPECT_EQ(splits({"*_batch*.bin"}, false), (Names{"", "", ""}));
+  EXPECT_EQ(splits({"train-images-idx3-ubyte.gz", "t10k-images-idx3-ubyte.gz"}), (Names{"train", "val"}));
+  EXPECT_EQ(splits({"c/train.bin", "c/test.bin"}), (Names{"train", "val"}));
+  EXPECT_EQ(splits({"d/train.bin", "d/test.bin"}), (Names{"train", "test"})) << "of no published set";
+  EXPECT_EQ(splits({"train_set.npz", "t10k_set.npz"}), (Names{"train", "test"}));
+  const SourceInputs half = inputs({"data_batch_1.bin", "t10k_set.npz"});
+  ASSERT_EQ(half.notes.size(), 1u);
+  EXPECT_NE(half.notes[0].find("one dataset is made of all: some are called like the split 'test', but "),
+            std::string::npos)
+      << half.notes[0];
+}
+
 TEST(Inputs, ClassesOfSeveralInputsArePutTogetherByName) {
   TempDir dir;
   write_text(dir / "one/cat/1.jpg", "a");
