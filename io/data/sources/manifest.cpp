@@ -178,18 +178,20 @@ Result<SourceListing> ManifestSource::list() {
         return !entry.problem.empty() && entry.modified_ns == 0;  // there is no such file
       });
   if (!is_lost || read_ || !options_.images.empty()) return listing;
-  const std::optional<std::string> root = find_root(listing);
-  if (!root) {
+  std::optional<Places> places = find_places(listing);
+  if (!places) {
     listing.warnings.insert(
         listing.warnings.begin(),
         concat("[ingest] ", printable(list_), ": none of its files is below ", printable(root_),
                ", nor in just one of the folders there; name their folder with --images"));
     return listing;
   }
-  root_ = *root;
+  root_ = std::move(places->root);
+  parts_ = std::move(places->parts);
   DLPIPE_ASSIGN_OR_RETURN(listing, list_below_root());
   listing.warnings.insert(listing.warnings.begin(),
-                          concat("[ingest] ", printable(list_), ": its files are below ", printable(root_)));
+                          concat("[ingest] ", printable(list_), ": its files are below ", printable(root_),
+                                 parts_.empty() ? std::string() : concat(", in ", quoted_names(parts_, 3))));
   return listing;
 }
 

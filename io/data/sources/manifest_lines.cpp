@@ -27,7 +27,7 @@ bool leads_out(const fs::path& path) {
 }  // namespace
 
 uint64_t ManifestSource::name_begin(const std::string& path) const {
-  if (!path.starts_with('/')) return 0;
+  if (!path.starts_with('/')) return part_size(path);
   std::error_code ignored;
   const std::string root = fs::absolute(root_, ignored).lexically_normal().string();
   const std::string below = root.ends_with('/') ? root : root + "/";
@@ -44,10 +44,10 @@ uint64_t ManifestSource::name_begin(const std::string& path, const std::string& 
 std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
   if (file.empty()) return {};
   SourceEntry mask;
-  mask.path = file;
+  mask.path = parts_.empty() ? file : placed(file);
   const std::string problem = problem_of(mask, line);
   if (entry.problem.empty()) entry.problem = problem;
-  return data::refer_to({mask.size_bytes, mask.modified_ns}, file);
+  return data::refer_to({mask.size_bytes, mask.modified_ns}, mask.path);
 }
 
 Result<std::vector<std::byte>> ManifestSource::read_referred(const SourceEntry&,
@@ -66,7 +66,8 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
   const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
   const bool has_backslash = entry.path.find('\\') != std::string::npos;
   return concat(place_of(line), ": ",
-                is_gone ? "there is no file " + printable(full(entry.path))
+                is_gone ? concat("there is no file ", printable(full(entry.path)),
+                                 parts_.empty() ? "" : ", nor is it in just one of the folders there")
                         : std::string(without_area(stamp.status().message())),
                 is_gone && has_backslash ? "; write / between folders" : "");
 }
@@ -85,7 +86,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   if (cells.size() != columns_.count)
     return wrong(line, concat(cells.size(), " columns, the first line has ", columns_.count,
                               "; write path,label[,...] on every line"));
-  const std::string path = with_ending(cells[columns_.path]);
+  const std::string path = placed(cells[columns_.path]);
   std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty()) return wrong(line, "an empty path; fill it in");
   if (leads_out(path))

@@ -1,4 +1,5 @@
-// The folder that a list's paths begin in, where it isn't the list's own: images/ beside labels.csv, train/ beside train.csv.
+// The folder that a list's paths begin in, where it isn't the list's own: images/ beside labels.csv, train/ beside train.csv,
+// part_1/ and part_2/ beside metadata.csv.
 #include <algorithm>
 #include <filesystem>
 
@@ -29,32 +30,77 @@ std::vector<fs::path> folders_in(const fs::path& root) {
   return folders;
 }
 
+/// So many of the files as decide, from the whole of the list: what one folder holds may stand together in it.
+std::vector<std::string> some_paths(const SourceListing& listing) {
+  const size_t count = std::min(kFilesThatDecide, listing.entries.size());
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& path = listing.entries[i * listing.entries.size() / count].path;
+    if (!path.starts_with('/')) paths.push_back(path);
+  }
+  return paths;
+}
+
 }  // namespace
 
-std::optional<std::string> ManifestSource::find_root(const SourceListing& listing) const {
+std::optional<ManifestSource::Places> ManifestSource::find_places(const SourceListing& listing) const {
+  struct Candidate {
+    fs::path folder;
+    size_t found = 0;
+  };
   const std::string stem = fs::path(list_).stem().string();
-  const size_t looked = std::min(kFilesThatDecide, listing.entries.size());
+  const std::vector<std::string> paths = some_paths(listing);
+  std::vector<size_t> times(paths.size());  // in how many folders each is
+  std::vector<Candidate> some;              // that have any
   size_t most = 0;
-  std::vector<fs::path> best;  // that have as many
   for (const fs::path& folder : folders_in(root_)) {
-    std::vector<std::string> first;
-    for (size_t i = 0; i < looked; ++i) {
-      const std::string& path = listing.entries[i].path;
-      if (!path.starts_with('/')) first.push_back(with_ending(path, folder.string()));
+    Candidate candidate{folder};
+    for (size_t i = 0; i < paths.size(); ++i) {
+      std::error_code ignored;
+      if (!fs::is_regular_file(folder / with_ending(paths[i], folder.string()), ignored)) continue;
+      ++times[i];
+      ++candidate.found;
     }
-    const size_t found = count_files(folder, first);
-    if (2 * found <= looked || found < most) continue;
-    if (found > most) best.clear();
-    most = found;
-    best.push_back(folder);
+    most = std::max(most, candidate.found);
+    if (candidate.found > 0) some.push_back(std::move(candidate));
   }
-  if (best.size() > 1)
-    std::erase_if(best, [&](const fs::path& folder) {
-      const std::string name = folder.filename().string();
+  const size_t looked = std::min(kFilesThatDecide, listing.entries.size());
+  const auto there = static_cast<size_t>(
+      std::count_if(times.begin(), times.end(), [](size_t in_folders) { return in_folders > 0; }));
+  if (2 * there <= looked) return std::nullopt;
+  if (there > most && std::all_of(times.begin(), times.end(), [](size_t n) { return n <= 1; })) {
+    Places places{root_, {}};
+    for (const Candidate& one : some) places.parts.push_back(fs::relative(one.folder, root_).string());
+    return places;
+  }
+  if (2 * most <= looked) return std::nullopt;
+  std::erase_if(some, [&](const Candidate& one) { return one.found < most; });
+  if (some.size() > 1)
+    std::erase_if(some, [&](const Candidate& one) {
+      const std::string name = one.folder.filename().string();
       return name != stem && name != split_in_words(stem);
     });
-  if (best.size() != 1) return std::nullopt;
-  return best.front().string();
+  if (some.size() != 1) return std::nullopt;
+  return Places{some.front().folder.string(), {}};
+}
+
+std::string ManifestSource::placed(const std::string& path) const {
+  if (parts_.empty() || path.starts_with('/')) return with_ending(path, root_);
+  std::string found;
+  for (const std::string& part : parts_) {
+    const std::string file = concat(part, "/", with_ending(path, full(part)));
+    std::error_code ignored;
+    if (!fs::is_regular_file(full(file), ignored)) continue;
+    if (!found.empty()) return path;  // which one is meant nobody knows
+    found = file;
+  }
+  return found.empty() ? path : found;
+}
+
+uint64_t ManifestSource::part_size(const std::string& placed) const {
+  const auto part = std::find_if(parts_.begin(), parts_.end(),
+                                 [&](const std::string& one) { return placed.starts_with(one + "/"); });
+  return part == parts_.end() ? 0 : part->size() + 1;
 }
 
 }  // namespace dlpipe::data

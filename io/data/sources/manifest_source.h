@@ -115,13 +115,20 @@ class ManifestSource final : public Source {
   Status check_typed_columns() const;
 
   // Where its files are: manifest_root.cpp.
-  /// The folder in root_, or in one there, that has most of the first files of the list; of several the one that is called as the
-  /// list is. None where that says nothing.
-  std::optional<std::string> find_root(const SourceListing& listing) const;
+  struct Places {
+    std::string root;
+    std::vector<std::string> parts;  // folders below it, each of which has some of the files; mostly none
+  };
+  /// The folder in root_, or in one there, that has most of the files of the list; of several the one that is called as the
+  /// list is. Several where each has files that no other has. None where that says nothing.
+  std::optional<Places> find_places(const SourceListing& listing) const;
+  /// `path`, with an ending where it needs one, below the only one of parts_ that has it; without parts below root_.
+  std::string placed(const std::string& path) const;
+  /// How much of a placed path is a part's.
+  uint64_t part_size(const std::string& placed) const;
 
   // The other lines: manifest_lines.cpp.
   /// `path`, or the picture of that name with an ending where only that is there.
-  std::string with_ending(const std::string& path) const { return with_ending(path, root_); }
   static std::string with_ending(const std::string& path, const std::string& root);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
@@ -151,6 +158,7 @@ class ManifestSource final : public Source {
 
   std::string list_;
   std::string root_;
+  std::vector<std::string> parts_;  // folders below it that the files are divided among; mostly none
   SourceOptions options_;
   std::optional<ReadList> read_;
   char separator_ = ',';           // between the cells

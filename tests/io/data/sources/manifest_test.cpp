@@ -75,6 +75,40 @@ TEST_F(ManifestSource, FindsItsFilesInAFolderBesideIt) {
   EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries[0].problem, "");
 }
 
+TEST_F(ManifestSource, FindsItsFilesInSeveralFoldersBesideIt) {
+  std::string lines = "image_id,dx,age\n";
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = std::to_string(100 + i);
+    write_text(dir / ((i < 60 ? "d/part_1/" : "d/part_2/images/") + id + ".jpg"), "x");
+    lines += id + (i % 2 == 0 ? ",nv,5\n" : ",mel,5\n");
+  }
+  write_text(dir / "d/metadata.csv", lines);
+  write_text(dir / "d/other/notes.jpg", "x");
+  SourceOptions options;
+  options.path = dir / "d/metadata.csv";
+  options.label = "dx";
+  auto source = value_or_throw(open_source(options));
+  SourceListing listing = value_or_throw(source->list());
+  ASSERT_EQ(listing.entries.size(), 100u);
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"mel", "nv"}));
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.problem, "");
+    EXPECT_EQ(value_or_throw(source->read(entry)).size(), 1u);
+    EXPECT_EQ(entry.name().size(), 7u) << entry.name();
+  }
+  EXPECT_EQ(listing.entries[99].path, "part_2/images/199.jpg");
+  EXPECT_NE(listing.warnings.at(0).find("d, in 'part_1', 'part_2/images'"), std::string::npos)
+      << listing.warnings[0];
+  // One that is in both is nobody's.
+  write_text(dir / "d/part_2/images/101.jpg", "y");
+  source = value_or_throw(open_source(options));
+  listing = value_or_throw(source->list());
+  EXPECT_NE(listing.entries[1].problem.find("101, nor is it in just one of the folders there"),
+            std::string::npos)
+      << listing.entries[1].problem;
+  EXPECT_EQ(listing.entries[2].problem, "");
+}
+
 TEST_F(ManifestSource, StandsBesideAFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "labels.txt", "\xef\xbb\xbfp/1.jpg,a\np/2.jpg,b\n");
