@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 #include <tuple>
 
 #include "dlpipe/base/printable.h"
@@ -10,7 +11,10 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/label_list.h"
+#include "dlpipe/io/data/sources/labels_beside.h"
+#include "dlpipe/io/data/sources/likely_classes.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/picture_tree.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -19,10 +23,24 @@ namespace dlpipe::data {
 
 namespace {
 
+/// The only file of a folder with this ending; "" where there is none, or several are.
+std::string only_file(const std::string& folder, std::string_view ending) {
+  std::string found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.' || lower_ending(name) != ending || !entry.is_regular_file(ignored)) continue;
+    if (!found.empty()) return {};
+    found = name;
+  }
+  return found;
+}
+
 class FolderSource final : public Source {
  public:
   explicit FolderSource(const SourceOptions& options)
-      : options_(options), root_(PictureFolder(options.path).root()) {}
+      : options_(options), given_(PictureFolder(options.path).root()), root_(given_) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
@@ -44,7 +62,10 @@ class FolderSource final : public Source {
     FileId id;
     size_t entry;
   };
+  /// Of the folders of root_; where the classes are in a deeper one, `below_root` says which, and a warning that it is so.
+  Result<SourceListing> list_root(std::string& below_root);
   Result<SplitLayout> find_layout(const PictureFolder::Names& top) const;
+  Status look_into(PictureFolder& look, TopFolder& folder) const;
   Result<std::vector<ClassFolder>> class_folders(const SplitLayout& layout, PictureFolder& folder,
                                                  PictureFolder::Names& top, SourceListing& listing);
   void add(FoundPicture picture, const ClassFolder& where, SourceListing& listing);
@@ -54,28 +75,43 @@ class FolderSource final : public Source {
   Status add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing);
   Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
   void warn_of_files_listed_twice(SourceListing& listing);
-  void warn_of_unlikely_classes(SourceListing& listing) const;
   void warn_of_lists(const SplitLayout& layout, SourceListing& listing) const;
-  std::string hint_for_one_class(const SourceEntry& first, bool has_splits) const;
-
   SourceOptions options_;
-  std::string root_;
+  std::string given_;
+  std::string root_;  // that, or a folder below it
   std::vector<FileOfEntry> files_;
   int64_t beside_ = 0;  // pictures that lie beside the class folders
 };
 
+// What lies in `folder`, or in the only folder there that is called as pictures are, or as itself: val/images, seg_train/seg_train.
+Status FolderSource::look_into(PictureFolder& look, TopFolder& folder) const {
+  std::string path = folder.name;
+  DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names names, look.names_in(path));
+  if (names.pictures.empty() && names.folders.size() == 1 &&
+      (names.folders[0] == folder.name || is_called_pictures(names.folders[0]))) {
+    for (const char* ending : {"txt", "csv", "tsv"}) {
+      if (folder.list.empty()) folder.list = only_file(concat(root_, "/", path), ending);
+    }
+    if (!folder.list.empty()) folder.list = concat(path, "/", folder.list);
+    path = concat(path, "/", names.folders[0]);
+    DLPIPE_ASSIGN_OR_RETURN(names, look.names_in(path));
+  }
+  folder.path = path;
+  folder.folders = std::move(names.folders);
+  folder.pictures = names.pictures.size();
+  return {};
+}
+
 Result<SplitLayout> FolderSource::find_layout(const PictureFolder::Names& top) const {
-  const auto named = std::count_if(top.folders.begin(), top.folders.end(),
-                                   [](const std::string& name) { return !split_of_name(name).empty(); });
-  if (!options_.splits || named < 2) return SplitLayout();
+  const auto is_named = [](const std::string& name) { return !split_in_words(name).empty(); };
+  if (!options_.splits || std::count_if(top.folders.begin(), top.folders.end(), is_named) < 2)
+    return SplitLayout();
   std::vector<TopFolder> folders;
   PictureFolder look(root_);  // its own: what it leaves aside is counted when the folder is walked
   for (const std::string& name : top.folders) {
-    folders.push_back({name, {}, 0});
-    if (split_of_name(name).empty()) continue;
-    DLPIPE_ASSIGN_OR_RETURN(PictureFolder::Names names, look.names_in(name));
-    folders.back().folders = std::move(names.folders);
-    folders.back().pictures = names.pictures.size();
+    TopFolder& folder = folders.emplace_back();
+    folder.name = name;
+    if (is_named(name)) DLPIPE_RETURN_IF_ERROR(look_into(look, folder));
   }
   return find_split_layout(root_, folders, !options_.labels.empty());
 }
@@ -182,7 +218,9 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
   }
   if (!listing.entries.empty()) return {};
   std::string hint;
-  if (rest.find(".tar") != std::string::npos || rest.find(".tgz") != std::string::npos)
+  if (const std::string other = other_source_below(root_, options_); !other.empty())
+    hint = concat("; did you mean dlpipe ingest ", shell_word(other), " DST?");
+  else if (rest.find(".tar") != std::string::npos || rest.find(".tgz") != std::string::npos)
     hint = concat("; archives in folders are given by name, as '", printable(root_), "/*/*.tar'");
   else if (rest.find("no ending") != std::string::npos)
     hint = "; a manifest may name pictures without an ending: --manifest LIST.csv with lines of PATH,LABEL";
@@ -213,28 +251,6 @@ void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
   }
 }
 
-// The folders of SRC are classes, but look as if they were something else.
-void FolderSource::warn_of_unlikely_classes(SourceListing& listing) const {
-  const std::vector<std::string>& classes = listing.classes;
-  if (classes.size() < 2) return;
-  if (std::none_of(classes.begin(), classes.end(),
-                   [](const std::string& name) { return split_in_words(name).empty(); })) {
-    listing.warnings.push_back(
-        concat("[ingest] the classes are called like splits: ", quoted_names(classes),
-               "; if a list gives the classes of the pictures, name it with --manifest"));
-  }
-  const auto is_deep = [](const SourceEntry& entry) {
-    return std::count(entry.path.begin(), entry.path.end(), '/') > 1;
-  };
-  if (std::all_of(listing.entries.begin(), listing.entries.end(), is_deep)) {
-    const SourceEntry& first = listing.entries.front();
-    listing.warnings.push_back(concat(
-        "[ingest] all pictures lie in deeper folders: ", in_quotes(first.path), " is of the class ",
-        in_quotes(classes[static_cast<size_t>(first.label)]),
-        "; to take the deeper folders as classes: dlpipe ingest ", shell_word(concat(root_, "/*")), " DST"));
-  }
-}
-
 // What `dlpipe export` wrote for samples that folders alone don't describe: read as a folder, its masks become a class.
 void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listing) const {
   std::vector<std::string> folders = {root_};
@@ -254,29 +270,20 @@ void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listi
                                       ": dlpipe ingest ", lists, " DST"));
 }
 
-// Behind the warning that there is one class alone. A list beside its folder says mostly what the pictures are.
-std::string FolderSource::hint_for_one_class(const SourceEntry& first, bool has_splits) const {
-  std::vector<std::string> lists;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(root_, error)) {
-    const std::string name = entry.path().filename().string();
-    const std::string ending = lower_ending(name);
-    std::error_code ignored;
-    if (name[0] != '.' && (ending == "csv" || ending == "tsv" || ending == "jsonl" || ending == "json") &&
-        entry.is_regular_file(ignored))
-      lists.push_back(name);
-  }
-  std::sort(lists.begin(), lists.end());
-  if (!lists.empty())
-    return concat("; if ", quoted_names(lists, 3), lists.size() == 1 ? " beside it says" : " beside it say",
-                  " what its pictures are: dlpipe ingest ", shell_word(concat(root_, "/", lists[0])), " DST");
-  const std::filesystem::path path(first.path);
-  const bool nested = !has_splits && std::distance(path.begin(), path.end()) > 2;
-  return nested ? concat("; did you mean ", printable(root_), "/", printable(path.begin()->string()), "?")
-                : "; give the folder above its classes";
+Result<SourceListing> FolderSource::list() {
+  root_ = given_;
+  std::string below_root;
+  auto listing = list_root(below_root);
+  if (!listing.ok() || below_root.empty()) return listing;
+  root_ = concat(given_, "/", below_root);
+  const std::string note = listing->warnings.front();
+  listing = list_root(below_root);
+  if (listing.ok()) listing->warnings.insert(listing->warnings.begin(), note);
+  return listing;
 }
 
-Result<SourceListing> FolderSource::list() {
+Result<SourceListing> FolderSource::list_root(std::string& below_root) {
+  below_root.clear();
   files_.clear();
   SourceListing listing;
   listing.classes_are_folders = true;
@@ -289,10 +296,26 @@ Result<SourceListing> FolderSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ClassFolder> all, class_folders(layout, folder, top, listing));
   for (const ClassFolder& where : all) DLPIPE_RETURN_IF_ERROR(add_pictures(where, folder, listing));
   DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, listing));
+  const LikelyClasses likely(root_, options_, listing);
+  const bool is_literal = layout.parts.empty();
+  if (options_.splits && is_literal) {
+    if (beside_ == 0) {
+      DLPIPE_ASSIGN_OR_RETURN(below_root, likely.classes_below());
+    }
+    if (!below_root.empty()) {
+      listing.warnings = {likely.note_of(below_root)};
+      return listing;
+    }
+    DLPIPE_RETURN_IF_ERROR(likely.check());
+  }
+  const bool is_one =
+      std::all_of(listing.entries.begin(), listing.entries.end(), [&](const SourceEntry& entry) {
+        return entry.label == listing.entries.front().label;
+      });  // of many nobody asks, and lists are long
   if (options_.alone)
-    warn_of_classes(listing, hint_for_one_class(listing.entries.front(), !layout.parts.empty()));
+    warn_of_classes(listing, is_one ? likely.hint_for_one_class(!is_literal) : std::string());
   warn_of_lists(layout, listing);
-  if (options_.splits && layout.parts.empty()) warn_of_unlikely_classes(listing);
+  if (options_.splits && is_literal) likely.warn(listing.warnings);
   if (beside_ > 0)
     listing.warnings.push_back(concat(
         "[ingest] ", beside_, " pictures beside the class folders were left aside: they have no class"));

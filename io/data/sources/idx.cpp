@@ -160,6 +160,12 @@ Status IdxSource::find_pairs() {
     }
     if (error) return status_from_errno("ingest", concat("cannot list ", path_), error.value());
     std::sort(files.begin(), files.end());
+    // What was unpacked beside its archive is one file.
+    const std::vector<std::string> all = files;
+    std::erase_if(files, [&](const std::string& file) {
+      return file.ends_with(".gz") &&
+             std::binary_search(all.begin(), all.end(), file.substr(0, file.size() - 3));
+    });
   } else {
     files.push_back(path_);
   }

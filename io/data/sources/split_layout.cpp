@@ -15,15 +15,13 @@ namespace dlpipe::data {
 
 namespace {
 
-constexpr std::string_view kLiterally = "--no-splits takes each folder as a class";
-
 struct Named {
-  std::string_view split;
+  std::string split;
   const TopFolder* folder;
 };
 
 Status unclear(const std::string& source, const std::string& what) {
-  return misuse("ingest", printable(source), what, "; ", kLiterally);
+  return misuse("ingest", printable(source), what, "; ", kTakesLiterally);
 }
 
 /// Names of `names` that `known` (sorted) doesn't have.
@@ -40,15 +38,30 @@ bool share_a_class(const TopFolder& a, const TopFolder& b) {
   return missing_in(a.folders, b.folders).size() < b.folders.size();
 }
 
-/// The folders with a split's name: train, then val, then test.
-std::vector<Named> named_splits(std::span<const TopFolder> top) {
+std::string path_of(const TopFolder& folder) {
+  return folder.path.empty() ? folder.name : folder.path;
+}
+
+/// The folders that `split_of` gives a split: train, then val, then test.
+template <typename SplitOf>
+std::vector<Named> named_splits(std::span<const TopFolder> top, const SplitOf& split_of) {
   std::vector<Named> found;
   for (const std::string_view split : {"train", "val", "test"}) {
     for (const TopFolder& folder : top) {
-      if (split_of_name(folder.name) == split) found.push_back({split, &folder});
+      if (split_of(folder.name) == split) found.push_back({std::string(split), &folder});
     }
   }
   return found;
+}
+
+/// Whether two folders of different splits hold folders of one name.
+bool share_classes(const std::vector<Named>& found) {
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (found[i].split != found[k].split && share_a_class(*found[k].folder, *found[i].folder)) return true;
+    }
+  }
+  return false;
 }
 
 std::string names_of(const std::vector<Named>& found) {
@@ -56,6 +69,19 @@ std::string names_of(const std::vector<Named>& found) {
   names.reserve(found.size());
   for (const Named& one : found) names.push_back(one.folder->name);
   return quoted_names(names);
+}
+
+/// Of a folder of pictures without class folders, beside one with them.
+std::string what_to_do_without_classes(const std::string& source, const Named& one,
+                                       const TopFolder& reference) {
+  const auto full = [&](const std::string& path) { return shell_word(concat(source, "/", path)); };
+  const std::string train = full(path_of(reference));
+  if (!one.folder->list.empty())
+    return concat("if ", in_quotes(one.folder->list), " says their classes: dlpipe ingest ", train,
+                  " DST/train, then dlpipe ingest ", full(path_of(*one.folder)), " DST/", one.split,
+                  " --manifest ", full(one.folder->list), " --classes-from DST/train");
+  return concat("name a list of their classes with --labels, sort them into folders, or ingest ", train,
+                " with --split 0.9,0.1");
 }
 
 /// Makes `one` a part, leaves it aside with a note, or says why neither will do.
@@ -69,7 +95,7 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
     return {};
   }
   if (!is_reference && folder.folders.empty() && has_labels && one.split == "val") {
-    layout.parts.push_back({std::string(one.split), folder.name, true});
+    layout.parts.push_back({one.split, path_of(folder), true});
     return {};
   }
   // Test pictures are often published without labels; validation pictures that lack them are a mistake.
@@ -83,9 +109,7 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
   if (!is_reference && folder.folders.empty()) {
     return unclear(source, concat(": the folder ", in_quotes(folder.name),
                                   " holds pictures, but no class folders as ", in_quotes(reference.name),
-                                  " does; name a list of their "
-                                  "classes with --labels, sort them into folders, or ingest ",
-                                  shell_word(concat(source, "/", reference.name)), " with --split 0.9,0.1"));
+                                  " does; ", what_to_do_without_classes(source, one, reference)));
   }
   const std::vector<std::string> unknown = missing_in(reference.folders, folder.folders);
   if (!unknown.empty()) {
@@ -93,16 +117,21 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
                                   in_quotes(reference.name), " has not: ", quoted_names(unknown),
                                   "; the classes of both must be the same, so rename or remove them"));
   }
-  layout.parts.push_back({std::string(one.split), folder.name, false});
+  layout.parts.push_back({one.split, path_of(folder), false});
   return {};
 }
 
-Status check_named_once(const std::string& source, const std::vector<Named>& found) {
+/// One for each split; several inputs may be of one.
+Status check_named_once(const std::string& source, const std::vector<Named>& found, bool in_words) {
+  std::string inputs;
+  for (const Named& one : found) inputs += concat(" ", shell_word(concat(source, "/", path_of(*one.folder))));
   for (size_t i = 1; i < found.size(); ++i) {
     if (found[i].split != found[i - 1].split) continue;
-    return unclear(source, concat(" has two folders for the split ", found[i].split, ", ",
-                                  in_quotes(found[i - 1].folder->name), " and ",
-                                  in_quotes(found[i].folder->name), "; move one away"));
+    return unclear(source,
+                   concat(" has two folders for the split ", found[i].split, ", ",
+                          in_quotes(found[i - 1].folder->name), " and ", in_quotes(found[i].folder->name),
+                          in_words ? concat("; to put them together: dlpipe ingest", inputs, " DST")
+                                   : "; move one away"));
   }
   return {};
 }
@@ -161,8 +190,10 @@ std::string splits_text(std::span<const std::pair<std::string, std::string>> fol
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
                                       bool has_labels) {
   SplitLayout layout;
-  const std::vector<Named> found = named_splits(top);
-  if (found.size() < 2) return layout;
+  std::vector<Named> found = named_splits(top, split_of_name);
+  const bool in_words = found.size() < 2;
+  if (in_words) found = named_splits(top, split_in_words);
+  if (found.size() < 2 || (in_words && !share_classes(found))) return layout;
   const bool alone = found.size() == top.size();
   const auto first =
       std::find_if(found.begin(), found.end(), [](const Named& one) { return !one.folder->folders.empty(); });
@@ -186,17 +217,19 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
                "two of them"));
     return layout;
   }
-  DLPIPE_RETURN_IF_ERROR(check_named_once(source, found));
+  DLPIPE_RETURN_IF_ERROR(check_named_once(source, found, in_words));
   for (const Named& one : found)
     DLPIPE_RETURN_IF_ERROR(add_part(source, one, *first->folder, has_labels, layout));
   layout.classes = first->folder->folders;
   std::vector<std::pair<std::string, std::string>> parts;
   for (const SplitLayout::Part& part : layout.parts) parts.emplace_back(part.folder, part.split);
-  layout.notes.insert(layout.notes.begin(), concat("[ingest] the folders of ", printable(source),
-                                                   " are splits: ", splits_text(parts), "; ", kLiterally));
+  layout.notes.insert(layout.notes.begin(),
+                      concat("[ingest] the folders of ", printable(source),
+                             " are splits: ", splits_text(parts), "; ", kTakesLiterally));
   std::vector<std::string> others;
   for (const TopFolder& folder : top) {
-    if (split_of_name(folder.name).empty()) others.push_back(folder.name);
+    if (std::none_of(found.begin(), found.end(), [&](const Named& one) { return one.folder == &folder; }))
+      others.push_back(folder.name);
   }
   if (!others.empty())
     layout.notes.push_back(concat("[ingest] beside the splits and left aside: ", quoted_names(others)));

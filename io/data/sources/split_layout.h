@@ -22,17 +22,22 @@ std::string split_in_words(std::string_view text);
 /// Folders and the splits that they are, for people: "'train', 'validation' as val".
 std::string splits_text(std::span<const std::pair<std::string, std::string>> folders_and_splits);
 
-/// A folder of SRC, with what lies directly in it.
+/// How to insist on what else is taken as splits, or refused.
+inline constexpr std::string_view kTakesLiterally = "--no-splits takes each folder as a class";
+
+/// A folder of SRC, with what lies directly in it, or in the only folder there where that is called as pictures are, or as itself.
 struct TopFolder {
   std::string name;
   std::vector<std::string> folders;
   size_t pictures = 0;
+  std::string path = {};  // of what it holds, below SRC: "val/images"; empty: its name
+  std::string list = {};  // a file in it that may say its pictures' classes, below SRC
 };
 
 struct SplitLayout {
   struct Part {
     std::string split;     // "train", "val", "test"
-    std::string folder;    // its name in SRC
+    std::string folder;    // in SRC: "val", "val/images"
     bool is_flat = false;  // pictures without class folders, labelled by a list
   };
   std::vector<Part> parts;           // empty: the folders of SRC are classes
@@ -41,7 +46,8 @@ struct SplitLayout {
 };
 
 /// The splits of SRC, whose folders are `top`. They are splits where at least two have a split's name, and either two
-/// of these hold folders of one name, or nothing else is there. kMisuse where they look like splits that can't be
+/// of these hold folders of one name, or nothing else is there; also where words of their names are splits' (seg_train), and two of
+/// different splits hold folders of one name. kMisuse where they look like splits that can't be
 /// made: classes that differ, two folders for one split, pictures without classes.
 /// With `has_labels`, the folders for validation and test may hold pictures without class folders.
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,

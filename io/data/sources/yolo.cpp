@@ -267,7 +267,8 @@ int recognizes_yolo(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   if (!is_folder(options.path)) return is_yaml(options.path) ? 2 : 0;
   const fs::path folder(options.path);
-  const bool has_both = is_folder(folder / "images") && holds_ending(folder / "labels", "txt");
+  const bool has_both = is_folder(folder / "images") && holds_ending(folder / "labels", "txt") &&
+                        !holds_class_folders(folder / "images", folder / "labels");
   if (has_both || config_in(folder) || !folders_of_both(folder).empty()) return 2;
   return options.labels.empty() && dataset_around(options.path) ? 2 : 0;
 }

@@ -94,6 +94,19 @@ std::string label_path(const std::string& picture) {
   return fs::path(path).replace_extension(".txt").string();
 }
 
+bool holds_class_folders(const fs::path& images, const fs::path& labels) {
+  size_t folders = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(images, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.') continue;
+    if (!entry.is_directory(ignored) || !split_called(name).empty() || is_folder(labels / name)) return false;
+    ++folders;
+  }
+  return folders > 0;
+}
+
 std::optional<Around> dataset_around(const std::string& given) {
   fs::path folder = full_path(given);
   if (!folder.has_filename()) folder = folder.parent_path();  // x/images/

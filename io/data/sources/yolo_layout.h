@@ -26,6 +26,10 @@ std::vector<std::string> folders_of_both(const std::filesystem::path& root);
 /// The label file of a picture, whose path is absolute: where it should be, or beside the picture.
 std::string label_path(const std::string& picture);
 
+/// Whether the pictures lie in folders, none of which is a split or has one of its name beside it: these are classes, and a .txt in
+/// `labels` is a list.
+bool holds_class_folders(const std::filesystem::path& images, const std::filesystem::path& labels);
+
 /// A dataset by the folder of its pictures: x/images, or x/images/train, beside x/labels.
 struct Around {
   std::string root;          // x

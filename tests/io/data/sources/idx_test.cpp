@@ -83,6 +83,18 @@ TEST(IdxSource, ATrainAndATestPairBecomeSplits) {
   EXPECT_NE(list_idx(dir.path()).status().message().find("holds 3 IDX image files"), std::string::npos);
 }
 
+TEST(IdxSource, AFileUnpackedBesideItsArchiveIsOneFile) {
+  TempDir dir;
+  for (const std::string prefix : {"train", "t10k"}) {
+    const std::string images = idx({5, 2, 2}, pixels(20));
+    write_text(dir / (prefix + "-images-idx3-ubyte"), images);
+    write_gzip(dir / (prefix + "-images-idx3-ubyte.gz"), images);
+    write_text(dir / (prefix + "-labels-idx1-ubyte"), idx({5}, kLabels));
+    write_gzip(dir / (prefix + "-labels-idx1-ubyte.gz"), idx({5}, kLabels));
+  }
+  EXPECT_EQ(value_or_throw(list_idx(dir.path())).entries.size(), 10u);
+}
+
 TEST(IdxSource, ColourImagesHaveAFourthDimension) {
   TempDir dir;
   write_text(dir / "x-images-idx4-ubyte", idx({5, 2, 2, 3}, pixels(60)));

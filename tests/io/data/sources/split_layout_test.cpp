@@ -50,6 +50,21 @@ TEST(SplitLayout, ClassesThatAreCalledTrainAreClasses) {
   EXPECT_NE(notes_of(both).find("'train', 'test' are taken as classes"), std::string::npos) << notes_of(both);
 }
 
+TEST(SplitLayout, WordsOfNamesAreSplitsWhereTheyShareClasses) {
+  EXPECT_EQ(parts_of(layout_of({{"train_mini", {"a", "b"}, 0}, {"val", {"a", "b"}, 0}})),
+            "train_mini=train val=val ");
+  EXPECT_EQ(parts_of(layout_of({{"seg_pred", {}, 9},
+                                {"seg_test", {"a"}, 0, "seg_test/seg_test"},
+                                {"seg_train", {"a", "b"}, 0, "seg_train/seg_train"}})),
+            "seg_train/seg_train=train seg_test/seg_test=test ");
+  EXPECT_EQ(parts_of(layout_of({{"train_images", {}, 9}, {"test_images", {}, 9}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"train_station", {"x"}, 0}, {"test_tube", {"y"}, 0}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"train", {"x"}, 0}, {"train_masks", {"x"}, 0}})), "") << "one split";
+  EXPECT_NE(refusal({{"train.1", {"a"}, 0}, {"train.2", {"b"}, 0}, {"val.X", {"a", "b"}, 0}})
+                .find("to put them together: dlpipe ingest SRC/train.1 SRC/train.2 SRC/val.X DST"),
+            std::string::npos);
+}
+
 TEST(SplitLayout, WhatStandsBesideSplitsIsLeftAsideWithANote) {
   const SplitLayout layout =
       layout_of({{"devkit", {}, 0}, {"train", {"a"}, 0}, {"unlabeled", {}, 99}, {"val", {"a"}, 0}});

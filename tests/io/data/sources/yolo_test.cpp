@@ -127,6 +127,16 @@ TEST_F(YoloSource, TheFolderOfItsPicturesStandsForIt) {
 }
 
 // Darknet's folders, as CVAT, Roboflow and labelImg write them.
+TEST_F(YoloSource, ListsBesideClassFoldersAreNoLabels) {
+  for (const char* file : {"dtd/images/banded/1.jpg", "dtd/images/dotted/1.jpg", "dtd/labels/train1.txt"})
+    write_text(dir / file, "x");
+  const SourceListing listing = value_or_throw(list({dir / "dtd", ""}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"banded", "dotted"}));
+  EXPECT_TRUE(listing.fields.empty());
+  write_text(dir / "dtd/labels/banded/1.txt", "0 0.5 0.5 1 1\n");
+  EXPECT_EQ(std::string(value_or_throw(find_source({dir / "dtd", ""}))->name), "yolo");
+}
+
 TEST_F(YoloSource, LabelsMayLieBesideTheirPictures) {
   const auto pair = [&](const std::string& stem) {
     write_text(dir / (stem + ".jpg"), "x");
