@@ -71,7 +71,7 @@ Said what_says(const SourceOptions& one) {
 Said what_says_of(const std::string& list, std::span<const std::string> folders,
                   const SourceOptions& options) {
   SourceOptions one = options_for(list, options);
-  const Said alone = what_says(one);
+  Said alone = what_says(one);
   if (alone.is_certain) return alone;
   for (const std::string& folder : folders) {
     one.images = folder;
@@ -97,6 +97,7 @@ std::string hint_of(const std::string& root, std::vector<List>& lists) {
     return std::tuple(b.said.is_certain, b.said.classes) < std::tuple(a.said.is_certain, a.said.classes);
   });
   std::vector<std::string> names;
+  names.reserve(lists.size());
   for (const List& list : lists) names.push_back(list.name);
   const Said& said = lists[0].said;
   const std::string list = shell_word(concat(root, "/", names[0]));
