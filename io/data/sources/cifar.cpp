@@ -190,7 +190,8 @@ Result<SourceListing> CifarSource::list() {
         concat("[ingest] ", printable(options_.path),
                " is CIFAR's version for Python, which is pickled: loading a pickle runs what it holds. "
                "Download the binary version, cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, from the "
-               "same page, unpack it and ingest its folder"));
+               "same page, unpack it and ingest its folder; or, in Python, "
+               "dlpipe.from_dataset(torchvision.datasets.CIFAR10(...), DST)"));
   }
   DLPIPE_RETURN_IF_ERROR(open_files(folder));
   SourceListing listing;
