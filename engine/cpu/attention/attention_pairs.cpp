@@ -13,12 +13,12 @@ namespace dlpipe::engine::cpu {
 
 namespace {
 
-constexpr int64_t kQueries = 48;    // a block's rows
-constexpr int64_t kLongest = 1024;  // whose scores take 192 KiB
-constexpr int kSlot = 1;            // of worker_scratch
+constexpr int64_t kPairQueries = 48;  // a block's rows
+constexpr int64_t kLongest = 1024;    // whose scores take 192 KiB
+constexpr int kPairsSlot = 1;         // of worker_scratch
 
 /// The softmax of scale times the first `seen` scores, in bf16, zeros up to `terms`; the logarithm of its sum of exponentials.
-float soften(float* scores, float scale, int64_t seen, int64_t terms, BFloat16* weights) {
+float soften_to_pairs(float* scores, float scale, int64_t seen, int64_t terms, BFloat16* weights) {
   float log_sum = 0.0f;
   on_best_isa([=, &log_sum]() DLPIPE_INLINE {
     constexpr int64_t kLanes = 16;
@@ -59,17 +59,18 @@ void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool ca
   const int64_t reach = causal ? last : s.length;  // keys that any query sees
   const PairPanels keys{s.width, reach}, values{reach, s.width};
   const int64_t scores_row = keys.padded_columns(), weights_row = values.even_terms();
-  const int64_t floats = kQueries * scores_row;
-  const int64_t lows = kQueries * weights_row + keys.size() + values.size();
-  auto* const scores = reinterpret_cast<float*>(worker_scratch(
-      kSlot, static_cast<size_t>(floats) * sizeof(float) + static_cast<size_t>(lows) * sizeof(BFloat16)));
+  const int64_t floats = kPairQueries * scores_row;
+  const int64_t lows = kPairQueries * weights_row + keys.size() + values.size();
+  auto* const scores =
+      reinterpret_cast<float*>(worker_scratch(kPairsSlot, static_cast<size_t>(floats) * sizeof(float) +
+                                                              static_cast<size_t>(lows) * sizeof(BFloat16)));
   auto* const packed_keys = reinterpret_cast<BFloat16*>(scores + floats);
   BFloat16* const packed_values = packed_keys + keys.size();
   BFloat16* const weights = packed_values + values.size();
   pack_turned_pairs(head.keys, s.qkv_row(), keys, packed_keys);
   pack_pairs(head.values, s.qkv_row(), values, packed_values);
-  for (int64_t query = first; query < last; query += kQueries) {
-    const int64_t queries = std::min(kQueries, last - query);
+  for (int64_t query = first; query < last; query += kPairQueries) {
+    const int64_t queries = std::min(kPairQueries, last - query);
     const int64_t end = causal ? query + queries : s.length;
     const int64_t terms = (end + 1) / 2 * 2;
     pair_product({.a = head.queries + query * s.qkv_row(),
@@ -82,8 +83,9 @@ void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool ca
                   .wide = scores,
                   .y_row = scores_row});
     for (int64_t r = 0; r < queries; ++r) {
-      head.log_sums[query + r] = soften(scores + r * scores_row, static_cast<float>(s.scale),
-                                        causal ? query + r + 1 : s.length, terms, weights + r * weights_row);
+      head.log_sums[query + r] =
+          soften_to_pairs(scores + r * scores_row, static_cast<float>(s.scale),
+                          causal ? query + r + 1 : s.length, terms, weights + r * weights_row);
     }
     pair_product({.a = weights,
                   .a_row = weights_row,

@@ -12,7 +12,7 @@ namespace {
 
 using dnnl::memory;
 
-constexpr int kGemmSlot = 2;  // of worker_scratch
+constexpr int kSliceSlot = 2;  // of worker_scratch
 
 // What a slice's primitive depends on; hashed by its bytes.
 struct GemmKey {
@@ -35,18 +35,18 @@ memory::data_type data_type_of(DType dtype) {
   return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-memory::desc matrix(int64_t rows, int64_t columns, int64_t ld, bool transposed, DType dtype) {
+memory::desc matrix_desc(int64_t rows, int64_t columns, int64_t ld, bool transposed, DType dtype) {
   return {{rows, columns}, data_type_of(dtype), transposed ? memory::dims{1, ld} : memory::dims{ld, 1}};
 }
 
 template <class... Matrices>
-dnnl::matmul::primitive_desc describe(const Matrices&... matrices) {
+dnnl::matmul::primitive_desc describe_matmul(const Matrices&... matrices) {
   return onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), matrices...);
 }
 
 /// b in the form that oneDNN chooses. It chooses for each product by itself, only where a and c are dense, and takes none of its
 /// own forms that it is given.
-memory::desc any_matrix(int64_t rows, int64_t columns, DType dtype) {
+memory::desc any_matrix_desc(int64_t rows, int64_t columns, DType dtype) {
   return {{rows, columns}, data_type_of(dtype), memory::format_tag::any};
 }
 
@@ -56,18 +56,18 @@ struct PackedFormat {
   bool is_packed;  // by an implementation that packs what lies plainly, each time
 };
 
-struct FormatKey {
+struct PackedFormatKey {
   int64_t n, k, dtype;
-  friend bool operator==(const FormatKey&, const FormatKey&) = default;
+  friend bool operator==(const PackedFormatKey&, const PackedFormatKey&) = default;
 };
 
 std::shared_ptr<const PackedFormat> packed_format(int64_t n, int64_t k, DType dtype) {
-  static auto* cache = new onednn::LruCache<FormatKey, PackedFormat>(256);
+  static auto* cache = new onednn::LruCache<PackedFormatKey, PackedFormat>(256);
   return cache->find_or_make({n, k, static_cast<int64_t>(dtype)}, [&] {
     return onednn::translate_errors("asking for a matmul's format", [&] {
       constexpr int64_t kRows = 192;
-      const auto desc = describe(matrix(kRows, k, k, false, dtype), any_matrix(k, n, dtype),
-                                 matrix(kRows, n, n, false, dtype));
+      const auto desc = describe_matmul(matrix_desc(kRows, k, k, false, dtype), any_matrix_desc(k, n, dtype),
+                                        matrix_desc(kRows, n, n, false, dtype));
       return PackedFormat{desc.weights_desc(), std::string(desc.impl_info_str()).rfind("brg", 0) == 0};
     });
   });
@@ -77,13 +77,13 @@ GemmPrimitive make_primitive(const GemmKey& key) {
   return onednn::translate_errors("making a matmul", [&] {
     const auto dtype = static_cast<DType>(key.dtype);
     GemmPrimitive made;
-    made.a = matrix(key.m, key.k, key.lda, key.transposed_a != 0, dtype);
-    made.b = key.packed != 0 ? any_matrix(key.k, key.n, dtype)
-                             : matrix(key.k, key.n, key.ldb, key.transposed_b != 0, dtype);
-    made.c = matrix(key.m, key.n, key.ldc, false, dtype);
+    made.a = matrix_desc(key.m, key.k, key.lda, key.transposed_a != 0, dtype);
+    made.b = key.packed != 0 ? any_matrix_desc(key.k, key.n, dtype)
+                             : matrix_desc(key.k, key.n, key.ldb, key.transposed_b != 0, dtype);
+    made.c = matrix_desc(key.m, key.n, key.ldc, false, dtype);
     made.bias = memory::desc({1, key.n}, data_type_of(dtype), memory::dims{key.n, 1});
-    const auto desc =
-        key.has_bias != 0 ? describe(made.a, made.b, made.bias, made.c) : describe(made.a, made.b, made.c);
+    const auto desc = key.has_bias != 0 ? describe_matmul(made.a, made.b, made.bias, made.c)
+                                        : describe_matmul(made.a, made.b, made.c);
     made.b = desc.weights_desc();
     made.takes_packed = key.packed != 0 && made.b == packed_format(key.n, key.k, dtype)->b;
     made.primitive = onednn::Primitive::make<dnnl::matmul>(desc);
@@ -137,7 +137,7 @@ class PackedColumns {
       const int64_t ld = b.transposed ? k : n;
       parallel_slices(divide_up(n, columns), [&](int64_t slice) {
         const int64_t column = slice * columns, there = std::min(columns, n - column);
-        const onednn::FormatCopy copy(matrix(k, there, ld, b.transposed, dtype),
+        const onednn::FormatCopy copy(matrix_desc(k, there, ld, b.transposed, dtype),
                                       packed_format(there, k, dtype)->b, 1);
         copy.run(0, corner(b, ld, 0, column, dtype), static_cast<std::byte*>(packed.raw()) + slice * step_);
       });
@@ -191,7 +191,7 @@ void onednn_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gem
     auto made = packed.primitive(key);
     if (made != nullptr) {
       right = packed.at(slice % across);
-      if (key.n < n) out = worker_scratch(kGemmSlot, static_cast<size_t>(key.m * key.n * size));
+      if (key.n < n) out = worker_scratch(kSliceSlot, static_cast<size_t>(key.m * key.n * size));
     } else {
       made = primitive_for(key);
     }

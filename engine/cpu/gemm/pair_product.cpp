@@ -12,10 +12,11 @@ namespace dlpipe::engine::cpu {
 
 namespace {
 
-constexpr int kRows = 12;
+constexpr int kPairRows = 12;
 
 template <int R, int W>
-DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const PairProduct& p, int64_t row, int64_t column) {
+DLPIPE_BF16_TARGET __attribute__((noinline)) void pair_tile(const PairProduct& p, int64_t row,
+                                                            int64_t column) {
   __m512 sums[R][W];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -38,9 +39,9 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const PairProduct& p, int
 }
 
 template <int R, int W>
-void tile_of_rows(int64_t rows, const PairProduct& p, int64_t row, int64_t column) {
-  if (rows >= R) return tile<R, W>(p, row, column);
-  if constexpr (R > 1) tile_of_rows<R - 1, W>(rows, p, row, column);
+void pair_tile_of_rows(int64_t rows, const PairProduct& p, int64_t row, int64_t column) {
+  if (rows >= R) return pair_tile<R, W>(p, row, column);
+  if constexpr (R > 1) pair_tile_of_rows<R - 1, W>(rows, p, row, column);
 }
 
 int64_t panel_columns(const PairPanels& panels, int64_t column) {
@@ -86,11 +87,11 @@ void pack_turned_pairs(const BFloat16* from, int64_t from_row, const PairPanels&
 void pair_product(const PairProduct& p) {
   for (int64_t column = 0; column < p.columns;) {
     const int64_t wide = panel_columns(p.panels, column);
-    for (int64_t row = 0; row < p.rows; row += kRows) {
+    for (int64_t row = 0; row < p.rows; row += kPairRows) {
       if (wide == kPairLanes) {
-        tile_of_rows<kRows, 1>(p.rows - row, p, row, column);
+        pair_tile_of_rows<kPairRows, 1>(p.rows - row, p, row, column);
       } else {
-        tile_of_rows<kRows, 2>(p.rows - row, p, row, column);
+        pair_tile_of_rows<kPairRows, 2>(p.rows - row, p, row, column);
       }
     }
     column += wide;
