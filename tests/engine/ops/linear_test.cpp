@@ -104,10 +104,17 @@ Memory memory_of(Activation activation, bool together) {
   return {allocator_statistics().used_bytes - before, allocator_statistics().peak_used_bytes - before};
 }
 
+/// What the allocator takes for so many floats, which is more than they have.
+size_t allocated_bytes(int64_t floats) {
+  const size_t before = allocator_statistics().used_bytes;
+  const Tensor held = Tensor::empty({floats});
+  return allocator_statistics().used_bytes - before;
+}
+
 // relu's backward wants y alone, gelu's also what it read.
 TEST(LinearOp, WithAnActivationKeepsWhatTwoOpsKeepAndMakesOneOutputLess) {
   const size_t output = 1024 * 256 * sizeof(float);
-  const size_t packed = 256 * 64 * sizeof(float);  // weights, while a product of blocks runs
+  const size_t packed = allocated_bytes(256 * 64);  // weights, while a product of blocks runs
   for (const Activation activation : {Activation::kRelu, Activation::kGelu}) {
     const Memory two = memory_of(activation, false), one = memory_of(activation, true);
     EXPECT_EQ(one.kept, two.kept);
