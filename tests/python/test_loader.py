@@ -400,6 +400,7 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
     ({"slots_max": 2.5}, ValueError, "slots_max is 2.5; give a whole number"),
     ({"on_bad": 3}, ValueError, "on_bad is 3; give a text"),
     ({"quarantine": 3}, ValueError, "quarantine is 3; give a path"),
+    ({"transform": 5}, ValueError, "transform is 5; give a function"),
     ({"device": 0}, ValueError, 'device is 0; give a text, such as "cpu"'),
     ({"mean": [0.5] * 3, "std": [0.5] * 3, "dtype": "u8"}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
