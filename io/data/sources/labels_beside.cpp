@@ -70,7 +70,12 @@ Said what_says(const SourceOptions& one) {
 /// The same, where that is nothing certain also with each of the folders for its pictures: by --images, or as its --manifest.
 Said what_says_of(const std::string& list, std::span<const std::string> folders,
                   const SourceOptions& options) {
+  // Each line costs a look at the disk, or several, and ImageNet's lists have half a million.
+  constexpr uint64_t kLookedBytes = 256 << 10;
+  std::error_code ignored;
+  const auto every = static_cast<int64_t>(1 + fs::file_size(list, ignored) / kLookedBytes);
   SourceOptions one = options_for(list, options);
+  one.every = every;
   Said alone = what_says(one);
   if (alone.is_certain) return alone;
   for (const std::string& folder : folders) {
@@ -80,6 +85,7 @@ Said what_says_of(const std::string& list, std::span<const std::string> folders,
     if (said.is_certain) return said;
     SourceOptions beside = options_for(folder, options);
     beside.manifest = list;
+    beside.every = every;
     said = what_says(beside);
     said.folder = folder;
     if (said.is_certain && said.classes > 1) return said;

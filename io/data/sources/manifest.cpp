@@ -119,6 +119,7 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
   CsvReader reader(text, separator_);
   std::vector<std::string> cells;
   int64_t line = 0;
+  int64_t read = 0;  // behind the head
   bool is_first = true;
   while (true) {
     const auto more = reader.next(cells, line);
@@ -134,7 +135,7 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
       DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(cells, next, line, listing));
       if (is_head) continue;
     }
-    DLPIPE_RETURN_IF_ERROR(add_line(cells, line, listing));
+    if (read++ % options_.every == 0) DLPIPE_RETURN_IF_ERROR(add_line(cells, line, listing));
   }
 }
 

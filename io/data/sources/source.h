@@ -69,7 +69,7 @@ struct SourceListing {
   int64_t tokens = 0;        // above 0: entries are no images, but u8 tokens, so many each; classes name them
   bool in_sequence = false;  // splits are runs of entries by path, not drawn
   bool has_class_order = false;      // the source says which class has which number
-  bool classes_are_folders = false;  // and sorted as texts, as others number them, too
+  bool classes_are_folders = false;  // sorted as texts, as others number them, too
   MaskNumbers mask_numbers = MaskNumbers::kOwn;
 };
 
@@ -106,8 +106,9 @@ struct SourceOptions {
   std::string images = {};   // --images: folder of the pictures that SRC describes; empty: found beside it
   std::string address = {};  // where `path` is an address: the whole of it (remote.h)
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
-  const SourceRegistry* known = nullptr;       // what `path` may be; null: what is built in
-  std::function<bool()> stop_requested = {};   // asked while something long is read; true: kCancelled
+  int64_t every = 1;  // above 1: one of so many lines of a .csv, .tsv or .txt, for a look at it
+  const SourceRegistry* known = nullptr;      // what `path` may be; null: what is built in
+  std::function<bool()> stop_requested = {};  // asked while something long is read; true: kCancelled
 };
 
 struct SourceRecord {

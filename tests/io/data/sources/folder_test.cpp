@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -284,6 +285,27 @@ TEST(FolderSource, FoldersThatAreCalledLikeSplitsAreNoClasses) {
   EXPECT_TRUE(value_or_throw(list_folder(dir / "fine")).warnings.empty());
   auto literal = value_or_throw(open_source({.path = dir / "kaggle", .splits = false}));
   EXPECT_EQ(value_or_throw(literal->list()).classes.size(), 2u);
+}
+
+// A list of half a million lines is looked at here and there: the whole took a minute, before a word was said.
+TEST(FolderSource, OfALongListBesideItsFolderSomeLinesAreReadFromAllOfIt) {
+  TempDir dir;
+  std::string list = "path,label\n";
+  for (int i = 0; i < 3000; ++i) {
+    const std::string name = concat("images/", std::string(100, 'n'), i, ".jpg");
+    write_text(dir / ("src/" + name), "x");
+    list += concat(name, ",", i < 1500 ? "cat" : "dog", "\n");
+  }
+  ASSERT_GT(list.size(), size_t{256} << 10);
+  write_text(dir / "src/labels.csv", list);
+  EXPECT_NE(refusal_of(dir / "src").find("'labels.csv' beside it says what its pictures are"),
+            std::string::npos);
+  SourceOptions options{.path = dir / "src/labels.csv"};
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries.size(), 3000u);
+  options.every = 7;
+  const SourceListing some = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(some.entries.size(), 429u);
+  EXPECT_EQ(some.classes, (std::vector<std::string>{"cat", "dog"}));
 }
 
 TEST(FolderSource, OneFolderThatSaysNoClassIsRefused) {
