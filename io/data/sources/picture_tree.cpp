@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <utility>
 
 #include "dlpipe/io/data/sources/source_file.h"
 
@@ -9,7 +11,15 @@ namespace dlpipe::data {
 
 PictureTree picture_tree(std::span<const SourceEntry> entries) {
   PictureTree root;
+  // Those of one folder stand together, a million of them at times.
+  std::string_view folder;
+  PictureTree* of_folder = &root;
   for (const SourceEntry& entry : entries) {
+    const std::string_view own = std::string_view(entry.path).substr(0, entry.path.rfind('/') + 1);
+    if (std::exchange(folder, own) == own) {
+      ++of_folder->pictures;
+      continue;
+    }
     PictureTree* at = &root;
     size_t begin = 0;
     for (size_t end = entry.path.find('/'); end != std::string::npos; end = entry.path.find('/', begin)) {
@@ -17,6 +27,7 @@ PictureTree picture_tree(std::span<const SourceEntry> entries) {
       begin = end + 1;
     }
     ++at->pictures;
+    of_folder = at;
   }
   return root;
 }
