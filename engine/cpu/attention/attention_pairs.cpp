@@ -7,6 +7,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/gemm/pair_product.h"
 #include "dlpipe/engine/cpu/loops/elementwise.h"
+#include "dlpipe/engine/cpu/loops/rows.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine::cpu {
@@ -21,28 +22,12 @@ constexpr int kPairsSlot = 1;         // of worker_scratch
 float soften_to_pairs(float* scores, float scale, int64_t seen, int64_t terms, BFloat16* weights) {
   float log_sum = 0.0f;
   on_best_isa([=, &log_sum]() DLPIPE_INLINE {
-    constexpr int64_t kLanes = 16;
-    float most[kLanes];
-    for (float& lane : most) lane = -INFINITY;
-    int64_t k = 0;
-    for (; k + kLanes <= seen; k += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane)
-        most[lane] = scores[k + lane] > most[lane] ? scores[k + lane] : most[lane];
-    }
-    for (; k < seen; ++k) most[0] = scores[k] > most[0] ? scores[k] : most[0];
-    float largest = most[0];
-    for (int64_t lane = 1; lane < kLanes; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-    for (k = 0; k < seen; ++k) scores[k] = vector_math::exp(scale * (scores[k] - largest));
-    float parts[kLanes] = {};
-    for (k = 0; k + kLanes <= seen; k += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) parts[lane] += scores[k + lane];
-    }
-    for (; k < seen; ++k) parts[0] += scores[k];
-    float sum = 0.0f;
-    for (const float part : parts) sum += part;
+    const float largest = largest_of(scores, seen);
+    for (int64_t k = 0; k < seen; ++k) scores[k] = vector_math::exp(scale * (scores[k] - largest));
+    const float sum = sum_terms(seen, [=](int64_t k) DLPIPE_INLINE { return scores[k]; });
     const float inverse = 1.0f / sum;
-    for (k = 0; k < seen; ++k) store_one(weights + k, scores[k] * inverse);
-    for (k = seen; k < terms; ++k) weights[k] = BFloat16();
+    for (int64_t k = 0; k < seen; ++k) store_one(weights + k, scores[k] * inverse);
+    for (int64_t k = seen; k < terms; ++k) weights[k] = BFloat16();
     log_sum = scale * largest + std::log(sum);
   });
   return log_sum;
