@@ -86,8 +86,8 @@ std::shared_ptr<TrainingPool> training_pool() {
 }
 
 std::atomic<size_t> scratch_total{0}, scratch_largest{0};
-std::atomic<uint64_t> scratch_age{
-    0};  // scratch of another age goes at its thread's next use of it, or next body
+// Scratch of another age goes at its thread's next use of it, or next body.
+std::atomic<uint64_t> scratch_age{0};
 
 struct Scratch {
   std::byte* data = nullptr;
