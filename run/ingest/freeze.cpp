@@ -320,11 +320,10 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   FrozenList list;
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
-  if (!options.classes_from.empty()) {
-    DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
-  } else {
+  if (options.classes_from.empty())
     warn_of_other_numbers(listing, list);
-  }
+  else
+    DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));

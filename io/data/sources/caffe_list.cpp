@@ -188,24 +188,24 @@ Status CaffeListSource::refuse_kind() const {
   const PictureListKind kind = kind_of_picture_list(options_.path, options_.images);
   const std::vector<std::string> lines = first_lines(options_.path).lines;
   const std::string shown = lines.empty() ? std::string() : concat(" (", in_quotes(trim(lines.front())), ")");
+  const auto refuse = [&](std::string_view without, const std::string& what_to_do) {
+    return misuse("ingest", printable(options_.path), " looks like a list of pictures", without, shown,
+                  what_to_do, kIfText);
+  };
   if (kind == PictureListKind::kPlain)
-    return misuse(
-        "ingest", printable(options_.path), " looks like a list of pictures without labels", shown,
-        "; write each one's class behind it, as PATH 17, or ingest the folder that holds one folder per "
-        "class",
-        kIfText);
+    return refuse(
+        " without labels",
+        "; write each one's class behind it, as PATH 17, or ingest the folder that holds one folder "
+        "per class");
   if (kind == PictureListKind::kWithoutEnding)
-    return misuse(
-        "ingest", printable(options_.path), " looks like a list of pictures without their endings", shown,
-        "; ingest the folder that holds one folder per class, or write a .csv with the first line path,label "
-        "and PATH,CLASS on the others, where names without an ending find their pictures",
-        kIfText);
+    return refuse(
+        " without their endings",
+        "; ingest the folder that holds one folder per class, or write a .csv with the first line "
+        "path,label and PATH,CLASS on the others, where names without an ending find their pictures");
   if (kind == PictureListKind::kOther)
-    return misuse(
-        "ingest", printable(options_.path), " looks like a list of pictures", shown,
-        ", but not with a whole number behind each; with PATH,LABEL on every line: dlpipe ingest FOLDER "
-        "DST --manifest ",
-        shell_word(options_.path), kIfText);
+    return refuse("", concat(", but not with a whole number behind each; with PATH,LABEL on every line: "
+                             "dlpipe ingest FOLDER DST --manifest ",
+                             shell_word(options_.path)));
   return {};
 }
 

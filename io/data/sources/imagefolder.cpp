@@ -273,7 +273,6 @@ Result<SourceListing> ImageFolderSource::list() {
   rows_ =
       std::make_unique<ManifestSource>(concat("the metadata of ", root_), root_, options, std::move(list_));
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, rows_->list());
-  listing.classes_are_folders = has_class_folders_;
   for (SourceEntry& entry : listing.entries) {
     if (splits_.empty()) break;
     entry.split = splits_.at(std::string(top_of(entry.path)));

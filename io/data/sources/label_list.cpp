@@ -16,8 +16,7 @@ namespace {
 constexpr std::string_view kBetween = " \t,;";
 constexpr std::string_view kForm =
     "; write the class alone on each line, in the order of the pictures' names, or a .csv with the first "
-    "line "
-    "path,label for --manifest";
+    "line path,label for --manifest";
 
 /// Lists of another kind: NAME.jpg CLASS on each line, or a first line that names columns.
 Status check_form(const std::string& file, const std::vector<std::string>& lines, size_t pictures) {

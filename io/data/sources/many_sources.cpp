@@ -281,9 +281,6 @@ Result<SourceListing> ManySources::list() {
   }
   SourceListing all;
   all.warnings = inputs_.notes;
-  all.classes_are_folders = std::any_of(listings.begin(), listings.end(), [](const SourceListing& listing) {
-    return listing.classes_are_folders;
-  });
   DLPIPE_RETURN_IF_ERROR(number_classes(listings, all));
   if (std::all_of(listings.begin(), listings.end(),
                   [](const SourceListing& listing) { return listing.mask_numbers == MaskNumbers::kDrawn; }))

@@ -10,6 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -157,9 +158,7 @@ std::string_view split_of_name(std::string_view name) {
 }
 
 std::string split_in_words(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string lower = lower_text(text);
   // MNIST's test set and those of its kin, whose digits would end the word.
   constexpr std::string_view kTestOfTenThousand = "t10k";
   if (const size_t at = lower.find(kTestOfTenThousand); at != std::string::npos)

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -117,8 +116,6 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
     for (const TopFolder& top : tops) listing.classes.push_back(top.name);
   }
   std::sort(listing.classes.begin(), listing.classes.end());
-  std::unordered_map<std::string_view, int64_t> label_of;
-  for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);
   int64_t beside = 0;
   for (const TarMember* one : pictures) {
     SourceEntry entry = entry_of(*one, tar.archive);
@@ -133,12 +130,12 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
       entry.name_begin = folder.size() + 1;
       folder = first_part(rest).first;
     }
-    const auto label = label_of.find(folder);
-    if (folder.empty() || label == label_of.end()) {
+    const auto label = std::lower_bound(listing.classes.begin(), listing.classes.end(), folder);
+    if (folder.empty() || label == listing.classes.end() || *label != folder) {
       ++beside;
       continue;
     }
-    entry.label = label->second;
+    entry.label = label - listing.classes.begin();
     listing.entries.push_back(std::move(entry));
   }
   if (tar.options.alone) warn_of_classes(listing);
