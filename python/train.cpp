@@ -206,18 +206,21 @@ class OpenPredictor {
     pass_log_on();
   }
 
-  nb::any probabilities(const nb::list& pictures) {
-    std::vector<run::PictureFile> files;
-    for (const nb::handle& picture : pictures) {
-      const std::vector<std::byte> bytes = picture_bytes(picture);
-      files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
-    }
+  /// `pictures`: a sequence; `load` makes each the bytes or pixels of a picture, when its batch's turn comes.
+  nb::any probabilities(const nb::object& pictures, const nb::callable& load) {
+    const size_t count = nb::len(pictures), at_once = predictor_->rows_at_once(count);
     std::vector<float> rows;
-    for (size_t begin = 0; begin < files.size();) {
-      begin = unlocked([&]() -> Result<size_t> {
+    for (size_t begin = 0; begin < count; begin += at_once) {
+      std::vector<run::PictureFile> files;
+      for (size_t i = begin; i < std::min(begin + at_once, count); ++i) {
+        const std::vector<std::byte> bytes = picture_bytes(load(pictures[i]));
+        files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
+      }
+      unlocked([&]() -> Status {
         const MutexLock lock(mutex_);
         try {
-          return predictor_->append_probabilities(files, begin, rows);
+          predictor_->append_probabilities(files, at_once, begin, rows);
+          return {};
         } catch (...) {
           return status_from_current_exception("predict");
         }
@@ -229,7 +232,7 @@ class OpenPredictor {
     const size_t classes = predictor_->model().state.classes.size();
     const nb::capsule owner(owned.release(),
                             [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
-    return make_array(Framework::kNumpy, data, {DType::kF32, {files.size(), classes}, {}}, owner);
+    return make_array(Framework::kNumpy, data, {DType::kF32, {count, classes}, {}}, owner);
   }
 
   nb::any predict(const std::vector<std::string>& paths, const nb::object& progress) {
@@ -277,7 +280,7 @@ void bind_train(nb::module_& module) {
           },
           nb::kw_only(), nb::arg("model"), nb::arg("batch"), nb::arg("threads"), nb::arg("device"),
           nb::arg("max_pixels"), nb::arg("top"))
-      .def("probabilities", &OpenPredictor::probabilities, nb::arg("pictures"))
+      .def("probabilities", &OpenPredictor::probabilities, nb::arg("pictures"), nb::arg("load"))
       .def(
           "predict",
           [](OpenPredictor& self, const std::vector<nb::bytes>& paths, const nb::object& progress) {

@@ -179,10 +179,13 @@ class Predictor:
         return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} classes"
 
     def __call__(self, pictures: Path | Picture | Sequence[Path | Picture]) -> npt.NDArray[np.float32]:
-        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes."""
+        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes.
+
+        No more than a batch of them is read and decoded at once, and Ctrl-C ends it between batches.
+        """
         many = isinstance(pictures, (list, tuple)) or getattr(pictures, "ndim", 0) == 4
         all_of_them: Any = pictures if many else [pictures]
-        found = self._predictor.probabilities([_load(one) for one in all_of_them])
+        found = self._predictor.probabilities(all_of_them, _load)
         return found if many else found[0]
 
     def top(self, pictures: Path | Picture | Sequence[Path | Picture], k: int = 5) -> list[Any]:

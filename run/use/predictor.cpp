@@ -98,24 +98,27 @@ Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch
 
 std::vector<float> Predictor::probabilities(std::span<const PictureFile> files) {
   std::vector<float> all;
-  for (size_t begin = 0; begin < files.size();) begin = append_probabilities(files, begin, all);
+  const size_t rows = rows_at_once(files.size());
+  for (size_t begin = 0; begin < files.size(); begin += rows)
+    append_probabilities(files.subspan(begin, std::min(rows, files.size() - begin)), rows, begin, all);
   return all;
 }
 
-size_t Predictor::append_probabilities(std::span<const PictureFile> files, size_t begin,
-                                       std::vector<float>& all) {
-  const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
-  const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
+size_t Predictor::rows_at_once(size_t pictures) const {
+  return std::min(static_cast<size_t>(options_.batch), pictures);
+}
+
+void Predictor::append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
+                                     std::vector<float>& all) {
   std::vector<std::string> errors;
-  const Tensor logits = batch_logits(there, static_cast<int64_t>(batch), errors);
+  const Tensor logits = batch_logits(files, static_cast<int64_t>(rows), errors);
   const auto classes = static_cast<size_t>(logits.size(1));
-  for (size_t i = 0; i < there.size(); ++i) {
+  for (size_t i = 0; i < files.size(); ++i) {
     if (!errors[i].empty())
       throw Error(Status(ErrorCode::kCorrupt, concat("[predict] picture ", begin + i, ": ", errors[i])));
     for (const double p : probabilities_of({logits.data<float>() + i * classes, classes}))
       all.push_back(static_cast<float>(p));
   }
-  return begin + there.size();
 }
 
 bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,

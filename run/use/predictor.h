@@ -43,9 +43,12 @@ class Predictor {
   /// Probabilities of all classes, [files, classes], in the order of `files`, whose bytes stand in memory or are read.
   /// Throws Error for the first that can't be used, by its place.
   std::vector<float> probabilities(std::span<const PictureFile> files);
-  /// The same of the one batch that begins at `begin`, appended to `all`; answers where the next one begins. For callers who
-  /// look between batches whether they are to go on.
-  size_t append_probabilities(std::span<const PictureFile> files, size_t begin, std::vector<float>& all);
+  /// For callers who hold no more than a batch, and look between batches whether they are to go on: how many pictures each
+  /// batch of `pictures` has, but the last, and the probabilities of one batch, appended to `all`. `begin` is its first
+  /// picture's place in errors; `rows`, what rows_at_once says, is computed of the last batch, too, for the same bits.
+  size_t rows_at_once(size_t pictures) const;
+  void append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
+                            std::vector<float>& all);
   const LoadedModel& model() const { return model_; }
 
  private:

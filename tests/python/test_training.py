@@ -174,6 +174,21 @@ def test_ctrl_c_ends_a_predictor_between_batches(pictures, run):
     assert said == "stopped (10,)\n"
 
 
+def test_a_predictor_reads_a_batch_at_a_time(pictures, run, monkeypatch):
+    picture = str(sorted((pictures / "ring").iterdir())[0])
+    loaded = []
+    load = dlpipe.training._load
+    monkeypatch.setattr(dlpipe.training, "_load", lambda one: loaded.append(one) or load(one))
+    predictor = dlpipe.Predictor(run, batch=8)
+    assert predictor([picture] * 20).shape == (20, 10)
+    assert len(loaded) == 20
+    loaded.clear()
+    with pytest.raises(dlpipe.CorruptError, match="picture 9"):
+        predictor([picture] * 9 + [b"no picture"] + [picture] * 1000)
+    assert len(loaded) == 16
+    assert predictor([]).shape == (0, 10)
+
+
 def test_the_guides_example_trains_and_judges(splits, pictures, tmp_path):
     guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
     part = guide.read_text().split("## Training and judging without a loop")[1]
