@@ -1,31 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-
-#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/manifest_fixture.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
 namespace {
 
-class ManifestSource : public testing::Test {
- protected:
-  ManifestSource() {
-    for (const char* file : {"p/1.jpg", "p/2.jpg", "p/with, comma.jpg", "3.png"}) write_text(dir / file, "x");
-  }
-  Result<SourceListing> list(const std::string& text, const std::string& name = "list.csv") {
-    write_text(dir / name, text);
-    auto source = open_source({dir / name, ""});
-    if (!source.ok()) return source.status();
-    return (*source)->list();
-  }
-  std::string message(const std::string& text) { return list(text).status().message(); }
-  TempDir dir;
-};
-
-TEST_F(ManifestSource, ReadsPathsAndLabels) {
+TEST_F(ManifestTest, ReadsPathsAndLabels) {
   const SourceListing listing =
       value_or_throw(list("p/1.jpg,dog\r\n\n3.png , cat\n\"p/with, comma.jpg\",dog"));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
@@ -37,7 +19,7 @@ TEST_F(ManifestSource, ReadsPathsAndLabels) {
   EXPECT_TRUE(listing.fields.empty());
 }
 
-TEST_F(ManifestSource, AHeaderNamesFurtherColumns) {
+TEST_F(ManifestTest, AHeaderNamesFurtherColumns) {
   const SourceListing listing =
       value_or_throw(list("path\tlabel\tcamera\n3.png\t10\tA \"b\"\np/1.jpg\t9\t\"x\"\"\ty\"\n", "list.tsv"));
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"camera"});
@@ -49,7 +31,7 @@ TEST_F(ManifestSource, AHeaderNamesFurtherColumns) {
 }
 
 // images/ beside labels.csv, train/ and test/ beside train.csv: bare names, or ids without an ending.
-TEST_F(ManifestSource, FindsItsFilesInAFolderBesideIt) {
+TEST_F(ManifestTest, FindsItsFilesInAFolderBesideIt) {
   for (const char* file : {"all/images/a.jpg", "all/images/b.png", "all/.hidden/a.jpg", "two/train/a.jpg",
                            "two/train/b.png", "two/test/a.jpg", "two/test/b.png"})
     write_text(dir / file, "x");
@@ -75,7 +57,7 @@ TEST_F(ManifestSource, FindsItsFilesInAFolderBesideIt) {
   EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries[0].problem, "");
 }
 
-TEST_F(ManifestSource, FindsItsFilesInSeveralFoldersBesideIt) {
+TEST_F(ManifestTest, FindsItsFilesInSeveralFoldersBesideIt) {
   std::string lines = "image_id,dx,age\n";
   for (int i = 0; i < 100; ++i) {
     const std::string id = std::to_string(100 + i);
@@ -109,7 +91,7 @@ TEST_F(ManifestSource, FindsItsFilesInSeveralFoldersBesideIt) {
   EXPECT_EQ(listing.entries[2].problem, "");
 }
 
-TEST_F(ManifestSource, StandsBesideAFolder) {
+TEST_F(ManifestTest, StandsBesideAFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "labels.txt", "\xef\xbb\xbfp/1.jpg,a\np/2.jpg,b\n");
   auto source = value_or_throw(open_source({dir.path(), elsewhere / "labels.txt"}));
@@ -118,7 +100,7 @@ TEST_F(ManifestSource, StandsBesideAFolder) {
   EXPECT_EQ(value_or_throw(source->read(listing.entries[0])).size(), 1u);
 }
 
-TEST_F(ManifestSource, MistakesAreNamedWithTheirLine) {
+TEST_F(ManifestTest, MistakesAreNamedWithTheirLine) {
   EXPECT_NE(message("3.png,a\np/1.jpg,b\n3.png,b\n").find("line 3: 3.png was listed on line 1 already"),
             std::string::npos);
   EXPECT_NE(message("3.png,a\n./3.png,b\n").find("line 2: ./3.png was listed on line 1 already"),
@@ -137,7 +119,7 @@ TEST_F(ManifestSource, MistakesAreNamedWithTheirLine) {
 }
 
 // As spreadsheets write lists where a comma stands in numbers.
-TEST_F(ManifestSource, SemicolonsDivideCellsWhereCommasDoNot) {
+TEST_F(ManifestTest, SemicolonsDivideCellsWhereCommasDoNot) {
   for (const auto& [text, name] : std::vector<std::pair<std::string, std::string>>{
            {"3.png;b\np/1.jpg;a\n", "list.csv"},
            {"path;label\n3.png;b\np/1.jpg;a\n", "list.csv"},
@@ -152,7 +134,7 @@ TEST_F(ManifestSource, SemicolonsDivideCellsWhereCommasDoNot) {
   }
 }
 
-TEST_F(ManifestSource, AnEmptyLabelIsOneEntryWithAProblem) {
+TEST_F(ManifestTest, AnEmptyLabelIsOneEntryWithAProblem) {
   const SourceListing listing = value_or_throw(list("path,label\n3.png,a\np/1.jpg,\np/2.jpg,b\n"));
   ASSERT_EQ(listing.entries.size(), 3u);
   EXPECT_EQ(listing.entries[0].problem, "");
@@ -162,7 +144,7 @@ TEST_F(ManifestSource, AnEmptyLabelIsOneEntryWithAProblem) {
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_F(ManifestSource, WhereNoFileIsThereTheClassesAreNotNamedOneByOne) {
+TEST_F(ManifestTest, WhereNoFileIsThereTheClassesAreNotNamedOneByOne) {
   for (const char* text : {"none/1.jpg,a\nnone/2.jpg,b\n", "path,label\n3.png,\np/1.jpg,\n"}) {
     const SourceListing listing = value_or_throw(list(text));
     for (const std::string& warning : listing.warnings)
@@ -170,7 +152,7 @@ TEST_F(ManifestSource, WhereNoFileIsThereTheClassesAreNotNamedOneByOne) {
   }
 }
 
-TEST_F(ManifestSource, AFileThatCannotBeReadIsOneEntryWithAProblem) {
+TEST_F(ManifestTest, AFileThatCannotBeReadIsOneEntryWithAProblem) {
   const SourceListing listing =
       value_or_throw(list("3.png,a\np/none.jpg,b\np,c\np\\1.jpg,a\n/etc/none.jpg,a\n"));
   ASSERT_EQ(listing.entries.size(), 5u);
@@ -188,7 +170,7 @@ TEST_F(ManifestSource, AFileThatCannotBeReadIsOneEntryWithAProblem) {
   EXPECT_NE(all.find("class 'b' has no picture"), std::string::npos) << all;
 }
 
-TEST_F(ManifestSource, IdsAreNamesWithoutAnEnding) {
+TEST_F(ManifestTest, IdsAreNamesWithoutAnEnding) {
   SourceListing listing = value_or_throw(list("\xef\xbb\xbfid,breed\r\n3,cat\r\np/1,dog\r\n"));
   EXPECT_EQ(listing.entries[0].path, "3.png");
   EXPECT_EQ(listing.entries[1].path, "p/1.jpg");
@@ -199,7 +181,7 @@ TEST_F(ManifestSource, IdsAreNamesWithoutAnEnding) {
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"id"});
 }
 
-TEST_F(ManifestSource, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
+TEST_F(ManifestTest, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
   for (const char* name : {"n1/one.JPEG", "n1/two.JPG", "n1/three.PNG"}) write_text(dir / name, "x");
   const SourceListing listing =
       value_or_throw(list("image_id,label\none,cat\ntwo,dog\nthree,cat\n"));  // found in n1/, too
@@ -209,7 +191,7 @@ TEST_F(ManifestSource, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
   for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.problem, "");
 }
 
-TEST_F(ManifestSource, ALabelThatIsNoValueIsAMissingOne) {
+TEST_F(ManifestTest, ALabelThatIsNoValueIsAMissingOne) {
   const SourceListing listing = value_or_throw(list("path,label\n3.png,cat\np/1.jpg,nan\n"));
   EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
   EXPECT_EQ(listing.entries[1].label, -1);
@@ -218,29 +200,7 @@ TEST_F(ManifestSource, ALabelThatIsNoValueIsAMissingOne) {
       << listing.entries[1].problem;
 }
 
-TEST_F(ManifestSource, ColumnsThatMaySayTheSplitAreNamed) {
-  const auto said = [&](const std::string& text) {
-    std::string all;
-    for (const std::string& warning : value_or_throw(list(text)).warnings) all += warning + "\n";
-    return all;
-  };
-  const std::string valid = said("path,label,is_valid\n3.png,cat,False\np/1.jpg,dog,True\n");
-  EXPECT_NE(
-      valid.find("the column 'is_valid' ('False', 'True') may say which split a picture is of, and becomes "
-                 "a field; to make splits, let the list have a column split with train, val or test in "
-                 "each line"),
-      std::string::npos)
-      << valid;
-  EXPECT_NE(said("path,label,Partition\n3.png,cat,0\np/1.jpg,dog,1\n").find("'Partition' ('0', '1')"),
-            std::string::npos);
-  EXPECT_EQ(said("path,label,fold\n3.png,cat,1\np/1.jpg,dog,1\n"), "") << "one value says nothing";
-  EXPECT_EQ(said("path,label,split,fold\n3.png,cat,train,1\np/1.jpg,dog,val,2\n"), "");
-  write_text(dir / "list_eval_partition.csv", "image_id,partition\n3.png,0\n");
-  const std::string beside = said("path,label\n3.png,cat\np/1.jpg,dog\n");
-  EXPECT_NE(beside.find("'list_eval_partition.csv' beside "), std::string::npos) << beside;
-}
-
-TEST_F(ManifestSource, PixelsInCellsAreRefusedAsSuch) {
+TEST_F(ManifestTest, PixelsInCellsAreRefusedAsSuch) {
   std::string numbers = "5";
   for (int i = 0; i < 784; ++i) numbers += ",0";
   for (const std::string& text :
@@ -253,7 +213,7 @@ TEST_F(ManifestSource, PixelsInCellsAreRefusedAsSuch) {
   }
 }
 
-TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
+TEST_F(ManifestTest, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "4.jpg", "four");
   write_text(dir / "list.csv", dir / "p/1.jpg" + ",a\n" + (elsewhere / "4.jpg") + ",b\n");
@@ -267,34 +227,7 @@ TEST_F(ManifestSource, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
             std::string::npos);
 }
 
-TEST_F(ManifestSource, AFirstLineMayNameTheColumnsInAnyOrder) {
-  const SourceListing listing =
-      value_or_throw(list("ID,Class,camera,,Filename\n7,dog,left,x,3.png\n8,cat,right,y,p/1.jpg\n"));
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(listing.entries[0].path, "3.png");
-  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"ID", "camera"}));
-  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"8", "right"}));
-  ASSERT_EQ(listing.warnings.size(), 1u);
-  EXPECT_NE(listing.warnings[0].find("column 4 of"), std::string::npos) << listing.warnings[0];
-  EXPECT_EQ(value_or_throw(list("3.png,image\np/1.jpg,file\n")).entries.size(), 2u)
-      << "classes of these names";
-  EXPECT_NE(message("number,breed\n3,a\n").find("'number' is no file; if this line names the columns"),
-            std::string::npos);
-  EXPECT_NE(message("path,split\n3.png,train\n").find("no column of labels"), std::string::npos);
-}
-
-// As hospitals call it: Image Index.
-TEST_F(ManifestSource, TheOnlyColumnOfPicturesNamesThem) {
-  const SourceListing listing = value_or_throw(list("Image Index,label\n3.png,a\np/1.jpg,b\n"));
-  ASSERT_EQ(listing.entries.size(), 2u);
-  EXPECT_EQ(listing.entries[1].path, "p/1.jpg");
-  EXPECT_NE(listing.warnings.at(0).find("the column 'Image Index' of "), std::string::npos)
-      << listing.warnings[0];
-  EXPECT_NE(message("number,before,behind\n1,3.png,p/1.jpg\n").find("'number' is no file"), std::string::npos)
-      << "two columns of pictures";
-}
-
-TEST_F(ManifestSource, BlanksBlankLinesAndLineEndsAreNoCells) {
+TEST_F(ManifestTest, BlanksBlankLinesAndLineEndsAreNoCells) {
   const SourceListing listing = value_or_throw(
       list("\xef\xbb\xbfpath , label\r\n  \t \r\n ,\r\n \"p/with, comma.jpg\" , \"a\"\"b\"\r\n\r\n3.png,c"));
   ASSERT_EQ(listing.entries.size(), 2u);
@@ -304,275 +237,6 @@ TEST_F(ManifestSource, BlanksBlankLinesAndLineEndsAreNoCells) {
             (std::vector<std::string>{"a", "b, c"}))
       << "tabs, whatever the list's name";
   EXPECT_EQ(value_or_throw(list("3.png,a\rp/1.jpg,b\r")).entries.size(), 2u) << "lines of old Macs";
-}
-
-TEST_F(ManifestSource, AColumnOfSplitsMakesSplits) {
-  const std::string text = "path,split,label\n3.png,Train,a\np/1.jpg,valid,b\np/2.jpg,TEST,a\n";
-  const SourceListing listing = value_or_throw(list(text));
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(listing.entries[0].split, "train");
-  EXPECT_EQ(listing.entries[1].split, "val");
-  EXPECT_EQ(listing.entries[2].split, "test");
-  EXPECT_TRUE(listing.fields.empty());
-  EXPECT_NE(message("path,label,split\n3.png,a,holdout\n").find("line 2: the split 'holdout' is none of"),
-            std::string::npos);
-  auto literal = value_or_throw(open_source({.path = dir / "list.csv", .splits = false}));
-  write_text(dir / "list.csv", text);
-  const SourceListing plain = value_or_throw(literal->list());
-  EXPECT_EQ(field_names(plain), std::vector<std::string>{"split"});
-  EXPECT_EQ(plain.entries[0].split, "");
-  const SourceListing unnamed = value_or_throw(list("3.png,a,train\np/1.jpg,b,val\n"));
-  ASSERT_EQ(unnamed.warnings.size(), 1u);
-  EXPECT_NE(unnamed.warnings[0].find("'column3' holds names of splits"), std::string::npos)
-      << unnamed.warnings[0];
-}
-
-TEST_F(ManifestSource, WhatIsNoClassIsRefusedByName) {
-  EXPECT_NE(message("3.png,a\np/1.jpg,cat|dog\n").find("line 2: the label 'cat|dog' names several classes"),
-            std::string::npos);
-  EXPECT_NE(message("path,label\n3.png,1\np/1.jpg,0.25\n").find("line 3: the label '0.25' is a number"),
-            std::string::npos);
-  EXPECT_NE(message("3.png,inf\np/1.jpg,2\n").find("'inf' is a number, but no whole one"), std::string::npos);
-  EXPECT_TRUE(list("3.png,1.5T\np/1.jpg,2.0T\n").ok()) << "names may hold numbers";
-  EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("as if each were a class"),
-            std::string::npos);
-  EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("in one column 'label'"),
-            std::string::npos);
-  for (const char* row : {"1,1", "0,0"}) {
-    const std::string several = message(concat("path,cat,dog\n3.png,1,0\np/1.jpg,", row, "\n"));
-    for (const char* part : {"line 3", "as cat|bird, and give --field COLUMN:labels"})
-      EXPECT_NE(several.find(part), std::string::npos) << several;
-    EXPECT_EQ(several.find("the class's name in one column"), std::string::npos) << several;
-  }
-  EXPECT_TRUE(list("path,label,blurred\n3.png,1,0\np/1.jpg,0,1\n").ok()) << "the label is named";
-}
-
-TEST_F(ManifestSource, AColumnIsTakenForTheClassWhereItMustBe) {
-  EXPECT_EQ(value_or_throw(list("path,breed\n3.png,a\np/1.jpg,b\n")).classes,
-            (std::vector<std::string>{"a", "b"}));
-  EXPECT_NE(message("path,x1,y1,x2,y2\n3.png,1,2,3,4\np/1.jpg,1,2,3,5\n")
-                .find("which column is the class? None of 'x1', 'y1', 'x2', 'y2' is called 'label'; name it "
-                      "with --label"),
-            std::string::npos)
-      << message("path,x1,y1,x2,y2\n3.png,1,2,3,4\np/1.jpg,1,2,3,5\n");
-  EXPECT_EQ(value_or_throw(list("path,y\n3.png,a\np/1.jpg,b\n")).classes.size(), 2u);
-  for (const std::string name : {"text", "caption", "fold", "my column"}) {
-    const std::string column = name == "my column" ? "'my column" : name;
-    EXPECT_NE(message("path," + name + "\n3.png,a\np/1.jpg,b\np/2.jpg,b\n")
-                  .find("which column is the class? '" + name +
-                        "' isn't called as one (label, class, "
-                        "category, target, ...); if it is, --label " +
-                        column),
-              std::string::npos)
-        << message("path," + name + "\n3.png,a\np/1.jpg,b\n");
-  }
-  EXPECT_NE(message("file_name,text\n3.png,a cat; a dog\np/1.jpg,\n").find("--field text:text"),
-            std::string::npos);
-  EXPECT_NE(message("path,seg mask\np/1.jpg,3.png\np/2.jpg,\n")
-                .find("the column 'seg mask' names pictures and no classes; if these are masks: --field "
-                      "'seg mask:mask'"),
-            std::string::npos)
-      << message("path,seg mask\np/1.jpg,3.png\np/2.jpg,\n");
-  const SourceListing beside = value_or_throw(list("path,label,mask\np/1.jpg,a,3.png\np/2.jpg,b,3.png\n"));
-  ASSERT_EQ(beside.warnings.size(), 1u);
-  EXPECT_NE(beside.warnings[0].find("--field mask:mask"), std::string::npos) << beside.warnings[0];
-  SourceOptions caption{.path = dir / "list.csv"};
-  caption.label = "text";
-  write_text(dir / "list.csv", "path,text\n3.png,a\np/1.jpg,b\n");
-  EXPECT_EQ(value_or_throw(value_or_throw(open_source(caption))->list()).classes.size(), 2u);
-  std::string lines;
-  for (int i = 0; i < 5; ++i) {
-    write_text(dir / concat("q/", i, ".png"), "x");
-    lines += concat("q/", i, ".png,a picture ", i, "\n");
-  }
-  EXPECT_NE(message(lines).find("which column is the class? Each of its 5 lines has another text"),
-            std::string::npos)
-      << message(lines);
-  EXPECT_TRUE(list(lines + "3.png,a picture 0\n").ok()) << "a value repeats";
-  const auto jsonl = [&](const std::string& text) { return list(text, "list.jsonl").status().message(); };
-  EXPECT_NE(jsonl("{\"file_name\": \"3.png\", \"bbox\": [[1, 2, 3, 4]]}\n")
-                .find("is a list or an object, and no class"),
-            std::string::npos);
-  EXPECT_NE(
-      jsonl("{\"file_name\": \"3.png\", \"objects\": {\"bbox\": [[1, 2, 3, 4]], \"categories\": [0]}}\n")
-          .find("is a list or an object, and no class"),
-      std::string::npos);
-}
-
-TEST_F(ManifestSource, AFirstLineOfJsonMaySayWhatColumnsAre) {
-  const SourceListing listing = value_or_throw(
-      list("{\"fields\": [\"boxes:boxes\", \"kinds:labels:boxes\", \"note:text\"]}\n"
-           "{\"path\": \"3.png\", \"boxes\": [[1, 2, 3, 4]], \"kinds\": [\"cat\"], \"note\": \"a\"}\n",
-           "list.jsonl"));
-  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "kinds", "note"}));
-  EXPECT_EQ(listing.fields[1].of, "boxes");
-  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
-  EXPECT_EQ(listing.entries[0].label, -1);
-  EXPECT_NE(list("{\"fields\": [\"boxes:bxes\"]}\n{\"path\": \"3.png\"}\n", "list.jsonl")
-                .status()
-                .message()
-                .find("boxes"),
-            std::string::npos);
-  EXPECT_NE(list("{\"fields\": []}\n{\"path\": 1,\n", "list.jsonl").status().message().find("line 2"),
-            std::string::npos);
-}
-
-std::vector<float> floats_of(const std::string& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-
-TEST_F(ManifestSource, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
-  SourceOptions options{.path = dir / "list.csv"};
-  options.fields = {"age:number",  "pose:numbers",    "tags:labels",
-                    "boxes:boxes", "xywh:boxes-xywh", "eyes:points"};
-  write_text(dir / "list.csv",
-             "path,age,pose,tags,boxes,xywh,eyes,note\n"
-             "3.png,1.5,1 2 3,dog|cat,\"1,2,3,4; 5,6,7,8\",1 2 3 4,,a\n"
-             "p/1.jpg,-2,\"[4, 5, 6]\",,,,10 20 1,b\n");
-  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
-  ASSERT_EQ(listing.fields.size(), 7u);
-  EXPECT_EQ(listing.fields[0].kind, FieldKind::kTensor);
-  EXPECT_EQ(listing.fields[1].shape, (Shape{3}));
-  EXPECT_EQ(listing.fields[2].kind, FieldKind::kLabels);
-  EXPECT_EQ(listing.fields[3].kind, FieldKind::kBoxes);
-  EXPECT_EQ(listing.fields[6].kind, FieldKind::kBytes);
-  const SourceEntry& first = listing.entries[0];
-  EXPECT_EQ(first.label, -1);
-  EXPECT_EQ(floats_of(first.extra[0]), (std::vector<float>{1.5F}));
-  EXPECT_EQ(floats_of(first.extra[1]), (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(decode_labels(first.extra[2]), (std::vector<int64_t>{1, 0}));
-  EXPECT_EQ(floats_of(first.extra[3]), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(floats_of(first.extra[4]), (std::vector<float>{1, 2, 4, 6}));
-  EXPECT_EQ(first.extra[5], "");
-  EXPECT_EQ(floats_of(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
-  EXPECT_EQ(listing.entries[1].extra[2], "");
-  ASSERT_EQ(listing.warnings.size(), 1u);
-  EXPECT_NE(listing.warnings[0].find("fields, but no class"), std::string::npos);
-}
-
-TEST_F(ManifestSource, ColumnsMayBeOfBoxes) {
-  SourceOptions options{.path = dir / "list.csv"};
-  options.fields = {"score:numbers:boxes", "kinds:labels:boxes", "boxes:boxes"};
-  write_text(dir / "list.csv",
-             "path,score,kinds,boxes\n3.png,0.5 0.25,dog|cat,\"1,2,3,4; 5,6,7,8\"\np/1.jpg,,,\n");
-  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
-  ASSERT_EQ(listing.fields.size(), 3u);
-  EXPECT_EQ(listing.fields[0].of, "boxes");
-  EXPECT_EQ(listing.fields[0].shape.rank(), 0) << "as many numbers as boxes";
-  EXPECT_EQ(listing.fields[1].of, "boxes");
-  EXPECT_EQ(listing.fields[2].of, "");
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), (std::vector<float>{0.5F, 0.25F}));
-  const auto error = [&](const std::vector<std::string>& fields) {
-    options.fields = fields;
-    return value_or_throw(open_source(options))->list().status().message();
-  };
-  EXPECT_NE(error({"kinds:labels:boxs", "boxes:boxes"}).find("boxs is no column of boxes; add --field boxs"),
-            std::string::npos);
-  EXPECT_NE(error({"kinds:labels:score", "score:numbers"}).find("score is no column of boxes"),
-            std::string::npos);
-  EXPECT_NE(error({"score:number:boxes", "boxes:boxes"}).find("labels and numbers may be of boxes"),
-            std::string::npos);
-}
-
-TEST_F(ManifestSource, ALabelAndLabelsShareOneTableOfClasses) {
-  SourceOptions options{.path = dir / "list.csv"};
-  options.label = "kind";
-  options.fields = {"label:labels"};
-  write_text(dir / "list.csv", "path,label,kind\n3.png,b;c,c\np/1.jpg,a,b\n");
-  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(field_names(listing), std::vector<std::string>{"labels"}) << "'label' is the record's own";
-  EXPECT_EQ(listing.entries[0].label, 2);
-  EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), (std::vector<int64_t>{1, 2}));
-}
-
-TEST_F(ManifestSource, TheNamedLabelWinsOverAColumnOfThatName) {
-  SourceOptions options{.path = dir / "list.csv"};
-  options.label = "label2";
-  write_text(dir / "list.csv", "path,label,label2,image\n3.png,b,x,i\np/1.jpg,a,y,j\n");
-  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"x", "y"}));
-  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"label_text", "image_text"}));
-  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"a", "j"}));
-  EXPECT_NE(listing.warnings.at(0).find("the column 'label' of"), std::string::npos);
-}
-
-TEST_F(ManifestSource, JsonLinesAreReadByTheirKeys) {
-  SourceOptions options{.path = dir / "list.jsonl"};
-  options.fields = {"boxes:boxes", "tags:labels"};
-  write_text(dir / "list.jsonl",
-             "{\"file_name\": \"3.png\", \"label\": 7, \"boxes\": [[1, 2, 3, 4], [5, 6, 7, 8]], \"tags\": "
-             "[\"x\"]}\n\n"
-             "{\"label\": 8, \"file_name\": \"p/1.jpg\", \"more\": {\"a\": 1}, \"boxes\": null}\r\n");
-  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"7", "8", "x"}));
-  EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "tags", "more"}));
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]).size(), 8u);
-  EXPECT_EQ(listing.entries[1].extra[2], "{\"a\":1}");
-  const auto error = [&](const std::string& text) {
-    write_text(dir / "list.jsonl", text);
-    return value_or_throw(open_source(options))->list().status().message();
-  };
-  EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n[1]\n").find("line 2: no JSON object"),
-            std::string::npos);
-  EXPECT_NE(error("{\"pth\": \"3.png\"}\n").find("no key 'path'"), std::string::npos);
-  EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n").find("no such column"), std::string::npos);
-}
-
-TEST_F(ManifestSource, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
-  SourceOptions options{.path = dir / "list.csv", .fields = {"x:number"}};
-  const auto listed = [&](const std::string& first, const std::string& second) {
-    write_text(dir / "list.csv", "path;label;x\n3.png;a;" + first + "\np/1.jpg;b;" + second + "\n");
-    return value_or_throw(open_source(options))->list();
-  };
-  const SourceListing listing = value_or_throw(listed("0,5", "-12"));
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), std::vector<float>{0.5f});
-  EXPECT_EQ(floats_of(listing.entries[1].extra[0]), std::vector<float>{-12.f});
-  EXPECT_EQ(floats_of(value_or_throw(listed("1,5e3", "\"2,25\"")).entries[1].extra[0]),
-            std::vector<float>{2.25f});
-  EXPECT_NE(listed("0,5", "1.234").status().message().find("line 2 has a decimal comma and line 3 a point"),
-            std::string::npos);
-  EXPECT_NE(listed("1.234,5", "1").status().message().find("2 numbers where 1 should stand"),
-            std::string::npos);
-  // Several numbers in a cell may have commas between them.
-  options.fields = {"x:numbers"};
-  const SourceListing two = value_or_throw(listed("0,5", "3,4"));
-  EXPECT_EQ(floats_of(two.entries[0].extra[0]), (std::vector<float>{0, 5}));
-  ASSERT_EQ(two.warnings.size(), 1u);
-  EXPECT_NE(two.warnings[0].find("where it is one number with a decimal comma: --field x:number"),
-            std::string::npos)
-      << two.warnings[0];
-  EXPECT_TRUE(value_or_throw(listed("0,5,1", "3,4,5")).warnings.empty());
-  EXPECT_NE(message("path;label\n3.png;1\np/1.jpg;0,25\n").find("the label '0,25' is a number, but no whole"),
-            std::string::npos);
-}
-
-TEST_F(ManifestSource, CellsThatAreNoneOfTheirKindAreNamed) {
-  SourceOptions options{.path = dir / "list.csv"};
-  const auto error = [&](const std::string& field, const std::string& cell) {
-    options.fields = {field};
-    write_text(dir / "list.csv", "path,label,x\n3.png,a,1 2 3\np/1.jpg,b,\"" + cell + "\"\n");
-    return value_or_throw(open_source(options))->list().status().message();
-  };
-  EXPECT_NE(error("x:numbers", "1 2").find("line 3: column 'x': 2 numbers where 3 should stand"),
-            std::string::npos);
-  EXPECT_NE(error("x:numbers", "1 2 nan").find("'nan' is no number"), std::string::npos);
-  EXPECT_NE(error("x:numbers", "1 2 1e99").find("'1e99' is no number"), std::string::npos);
-  EXPECT_NE(error("x:number", "1").find("line 2: column 'x': 3 numbers where 1"), std::string::npos);
-  EXPECT_NE(error("x:boxes", "").find("line 2: column 'x': 3 numbers are no boxes"), std::string::npos);
-  EXPECT_NE(error("x:points", "1 2").find("2 numbers are no points"), std::string::npos);
-  EXPECT_NE(error("x:labels", "a||b").find("an empty class"), std::string::npos);
-  EXPECT_NE(error("x:labels", "[1, {}]").find("no list of names"), std::string::npos);
-  EXPECT_NE(error("x:boxs", "").find("did you mean 'boxes'"), std::string::npos);
-  EXPECT_NE(error("y:boxes", "").find("no such column"), std::string::npos);
-  options.fields = {"x:boxes"};
-  write_text(dir / "list.csv", "path,label,x\n3.png,a,5 5 4 6\n");
-  EXPECT_NE(
-      value_or_throw(open_source(options))->list().status().message().find("box 1 ends before it begins"),
-      std::string::npos);
 }
 
 }  // namespace

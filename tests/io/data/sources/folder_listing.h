@@ -1,0 +1,35 @@
+// What a folder of pictures is read as.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/temp_dir.h"
+
+namespace dlpipe::data {
+
+inline Result<SourceListing> list_folder(const std::string& path) {
+  auto source = open_source({path, ""});
+  if (!source.ok()) return source.status();
+  return (*source)->list();
+}
+
+inline std::string all_warnings(const SourceListing& listing) {
+  std::string all;
+  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  return all;
+}
+
+inline void write_each(const TempDir& dir, std::initializer_list<const char*> files) {
+  for (const char* file : files) write_text(dir / file, "x");
+}
+
+inline std::string refusal_of(const std::string& path) {
+  const auto listing = list_folder(path);
+  EXPECT_EQ(listing.status().code(), ErrorCode::kMisuse);
+  EXPECT_NE(listing.status().message().find("--no-splits takes each folder as a class"), std::string::npos)
+      << "the way to insist is named: " << listing.status().message();
+  return listing.status().message();
+}
+
+}  // namespace dlpipe::data
