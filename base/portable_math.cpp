@@ -15,7 +15,6 @@ double portable_log(double x) {
   }
   const double t = (mantissa - 1) / (mantissa + 1);  // log m = 2 (t + t^3/3 + t^5/5 + ...), |t| < 0.172
   double sum = 0;
-#pragma GCC unroll 11  // 1 / k are constants then, and drawing weights takes two thirds of the time
   for (int k = 21; k >= 1; k -= 2) sum = sum * t * t + 1.0 / k;
   return exponent * std::numbers::ln2 + 2 * t * sum;
 }
@@ -37,7 +36,6 @@ SineAndCosine portable_sine_and_cosine(double x) {
   const double rest = x - quarter * kFirst - quarter * kSecond - quarter * kThird;  // at most pi / 4
   const double square = rest * rest;
   double sine = 0, cosine = 0;  // Taylor: sin r = r (1 - r^2/(2*3) (1 - r^2/(4*5) (...)))
-#pragma GCC unroll 10
   for (int k = 20; k >= 2; k -= 2) {
     sine = square / (k * (k + 1)) * (1 - sine);
     cosine = square / ((k - 1) * k) * (1 - cosine);
