@@ -30,10 +30,14 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   throw_if_error(chain_.fill_prep(prep_));
 }
 
+size_t Predictor::rows_at_once(size_t pictures) const {
+  return std::min(static_cast<size_t>(options_.batch), pictures);
+}
+
 void Predictor::predict(std::span<const PictureFile> files,
                         const std::function<bool(const Prediction&)>& sink) {
   // All batches are of one size, so that a kernel is chosen once; rows without a file are computed, too.
-  const size_t batch = std::min(static_cast<size_t>(options_.batch), files.size());
+  const size_t batch = rows_at_once(files.size());
   for (size_t begin = 0; begin < files.size(); begin += batch) {
     const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
     if (!predict_batch(there, static_cast<int64_t>(batch), sink)) return;
@@ -94,18 +98,6 @@ Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch
                      value_or_throw(parse_views(model_.state.tta)))
       .contiguous_copy()
       .to(cpu_device());
-}
-
-std::vector<float> Predictor::probabilities(std::span<const PictureFile> files) {
-  std::vector<float> all;
-  const size_t rows = rows_at_once(files.size());
-  for (size_t begin = 0; begin < files.size(); begin += rows)
-    append_probabilities(files.subspan(begin, std::min(rows, files.size() - begin)), rows, begin, all);
-  return all;
-}
-
-size_t Predictor::rows_at_once(size_t pictures) const {
-  return std::min(static_cast<size_t>(options_.batch), pictures);
 }
 
 void Predictor::append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,

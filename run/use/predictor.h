@@ -40,13 +40,11 @@ class Predictor {
   /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
   /// false. Batches are no larger than there are files.
   void predict(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
-  /// Probabilities of all classes, [files, classes], in the order of `files`, whose bytes stand in memory or are read.
-  /// Throws Error for the first that can't be used, by its place.
-  std::vector<float> probabilities(std::span<const PictureFile> files);
-  /// For callers who hold no more than a batch, and look between batches whether they are to go on: how many pictures each
-  /// batch of `pictures` has, but the last, and the probabilities of one batch, appended to `all`. `begin` is its first
-  /// picture's place in errors; `rows`, what rows_at_once says, is computed of the last batch, too, for the same bits.
+  /// Of so many pictures, how many are computed at once: the batches of append_probabilities, but for the last one.
   size_t rows_at_once(size_t pictures) const;
+  /// Probabilities of all classes of one batch, [files, classes], appended to `all`, for callers who hold no more than a batch
+  /// and look between batches whether they are to go on. `rows`: what rows_at_once says, of the last batch, too, so that a
+  /// kernel is chosen once. Throws Error for the first that can't be used, by its place, counted from `begin`.
   void append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
                             std::vector<float>& all);
   const LoadedModel& model() const { return model_; }

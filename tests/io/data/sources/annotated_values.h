@@ -1,4 +1,4 @@
-// What an entry's extra bytes hold, for the tests of sources of boxes.
+// What an entry's extra bytes hold, and what a listing warns of, for the tests of sources.
 #pragma once
 
 #include <cstring>

@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/folder_listing.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -134,7 +135,7 @@ TEST(FolderSource, SplitsMayBeWordsOfNamesAndHoldAFolderOfTheirOwnName) {
   for (const SourceEntry& entry : listing.entries)
     EXPECT_EQ(entry.split, entry.path.substr(4, 5) == "train" ? "train" : "test") << entry.path;
   EXPECT_EQ(listing.entries.front().name(), "sea/1.jpg");
-  EXPECT_NE(all_warnings(listing).find("beside the splits and left aside: 'seg_pred'"), std::string::npos);
+  EXPECT_NE(warnings_of(listing).find("beside the splits and left aside: 'seg_pred'"), std::string::npos);
 }
 
 TEST(FolderSource, ValidationPicturesWithAListGetTheCommandsThatReadThem) {
@@ -203,7 +204,7 @@ TEST(FolderSource, OneFolderThatSaysNoClassIsRefused) {
   std::filesystem::remove(dir / "jpg/labels.mat");
   EXPECT_NE(refusal_of(dir / "jpg").find("which says no class; make one folder for each class"),
             std::string::npos);
-  EXPECT_NE(all_warnings(value_or_throw(list_folder(dir / "faces"))).find("only one class, 'aligned'"),
+  EXPECT_NE(warnings_of(value_or_throw(list_folder(dir / "faces"))).find("only one class, 'aligned'"),
             std::string::npos);
   write_text(dir / "faces/attributes.csv", "image_id,Male,Young\n1.jpg,-1,1\n2.jpg,1,1\n");
   EXPECT_NE(refusal_of(dir / "faces")
@@ -265,7 +266,7 @@ TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, (std::vector<std::string>{"train a/deep/2.jpg=0", "train b/1.jpg=1", "train c/3.jpg=2",
                                              "val a/5.jpg=0", "val b/4.jpg=1"}));
-  const std::string all = all_warnings(listing);
+  const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("are splits: 'train', 'val'"), std::string::npos) << all;
   EXPECT_NE(all.find("'test' has none of the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("left aside: 'notes'"), std::string::npos) << all;

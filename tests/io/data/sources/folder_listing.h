@@ -14,12 +14,6 @@ inline Result<SourceListing> list_folder(const std::string& path) {
   return (*source)->list();
 }
 
-inline std::string all_warnings(const SourceListing& listing) {
-  std::string all;
-  for (const std::string& warning : listing.warnings) all += warning + "\n";
-  return all;
-}
-
 inline void write_each(const TempDir& dir, std::initializer_list<const char*> files) {
   for (const char* file : files) write_text(dir / file, "x");
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/folder_listing.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -74,8 +75,7 @@ TEST(FolderSource, LeavesAsideWhatIsNoPictureAndSaysSo) {
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
-  std::string all;
-  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("class 'c' has no picture"), std::string::npos) << all;
   EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("1 x .db"), std::string::npos) << all;
@@ -152,7 +152,7 @@ TEST(FolderSource, APictureThatIsALinkToNothingIsAnEntryThatCannotBeRead) {
                           {"b/self.jpg=1", "is a link to self.jpg, which leads back to itself"},
                           {"b/through.jpg=1", "is a link to 1.jpg/inside.jpg, which isn't there"}}));
   EXPECT_EQ(listing.entries.size(), 6u);
-  EXPECT_EQ(all_warnings(listing), "") << "each is named where it is skipped";
+  EXPECT_EQ(warnings_of(listing), "") << "each is named where it is skipped";
 }
 
 TEST(FolderSource, ALinkToNothingThatIsCalledAsNoPictureIsNamed) {
@@ -161,10 +161,10 @@ TEST(FolderSource, ALinkToNothingThatIsCalledAsNoPictureIsNamed) {
   for (const char* link : {"cat", "a/notes.txt"}) std::filesystem::create_symlink("gone", dir / link);
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
-  EXPECT_NE(all_warnings(listing).find("left aside, links to nothing, which may have been folders of "
-                                       "pictures: 'a/notes.txt', 'cat'"),
+  EXPECT_NE(warnings_of(listing).find("left aside, links to nothing, which may have been folders of "
+                                      "pictures: 'a/notes.txt', 'cat'"),
             std::string::npos)
-      << all_warnings(listing);
+      << warnings_of(listing);
 }
 
 TEST(FolderSource, FoldersThatSystemsMakeAreNoClasses) {
@@ -177,7 +177,7 @@ TEST(FolderSource, FoldersThatSystemsMakeAreNoClasses) {
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(listing.entries.size(), 2u);
-  const std::string all = all_warnings(listing);
+  const std::string all = warnings_of(listing);
   for (const char* kind : {"1 x __MACOSX", "2 x @eaDir", "1 x lost+found", "3 x hidden", "1 x $RECYCLE.BIN"})
     EXPECT_NE(all.find(kind), std::string::npos) << kind << " in " << all;
 }
@@ -189,8 +189,8 @@ TEST(FolderSource, PipesAreNeverOpenedAndAreCounted) {
   ASSERT_EQ(mkfifo((dir / "a/pipe.jpg").c_str(), 0600), 0);
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.entries.size(), 2u);
-  EXPECT_NE(all_warnings(listing).find("1 x pipe, socket or device"), std::string::npos)
-      << all_warnings(listing);
+  EXPECT_NE(warnings_of(listing).find("1 x pipe, socket or device"), std::string::npos)
+      << warnings_of(listing);
 }
 
 TEST(FolderSource, AFileListedTwiceByALinkIsSaid) {
@@ -201,7 +201,7 @@ TEST(FolderSource, AFileListedTwiceByALinkIsSaid) {
   std::filesystem::create_hard_link(dir / "b/2.jpg", dir / "a/hard.jpg");
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.entries.size(), 4u);
-  const std::string all = all_warnings(listing);
+  const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("2 pictures are the same file as another one"), std::string::npos) << all;
   EXPECT_NE(all.find("'b/link.jpg' is 'a/1.jpg'"), std::string::npos) << all;
 }

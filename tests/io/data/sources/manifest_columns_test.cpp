@@ -1,21 +1,16 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/manifest_fixture.h"
 
 namespace dlpipe::data {
 namespace {
 
 TEST_F(ManifestTest, ColumnsThatMaySayTheSplitAreNamed) {
-  const auto said = [&](const std::string& text) {
-    std::string all;
-    for (const std::string& warning : value_or_throw(list(text)).warnings) all += warning + "\n";
-    return all;
-  };
+  const auto said = [&](const std::string& text) { return warnings_of(value_or_throw(list(text))); };
   const std::string valid = said("path,label,is_valid\n3.png,cat,False\np/1.jpg,dog,True\n");
   EXPECT_NE(
       valid.find("the column 'is_valid' ('False', 'True') may say which split a picture is of, and becomes "
@@ -170,12 +165,6 @@ TEST_F(ManifestTest, AFirstLineOfJsonMaySayWhatColumnsAre) {
             std::string::npos);
 }
 
-std::vector<float> floats_of(const std::string& bytes) {
-  std::vector<float> numbers(bytes.size() / sizeof(float));
-  if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
-}
-
 TEST_F(ManifestTest, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   SourceOptions options{.path = dir / "list.csv"};
   options.fields = {"age:number",  "pose:numbers",    "tags:labels",
@@ -194,13 +183,13 @@ TEST_F(ManifestTest, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   EXPECT_EQ(listing.fields[6].kind, FieldKind::kBytes);
   const SourceEntry& first = listing.entries[0];
   EXPECT_EQ(first.label, -1);
-  EXPECT_EQ(floats_of(first.extra[0]), (std::vector<float>{1.5F}));
-  EXPECT_EQ(floats_of(first.extra[1]), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{1.5F}));
+  EXPECT_EQ(floats(first.extra[1]), (std::vector<float>{1, 2, 3}));
   EXPECT_EQ(decode_labels(first.extra[2]), (std::vector<int64_t>{1, 0}));
-  EXPECT_EQ(floats_of(first.extra[3]), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(floats_of(first.extra[4]), (std::vector<float>{1, 2, 4, 6}));
+  EXPECT_EQ(floats(first.extra[3]), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(floats(first.extra[4]), (std::vector<float>{1, 2, 4, 6}));
   EXPECT_EQ(first.extra[5], "");
-  EXPECT_EQ(floats_of(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
+  EXPECT_EQ(floats(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
   EXPECT_EQ(listing.entries[1].extra[2], "");
   ASSERT_EQ(listing.warnings.size(), 1u);
   EXPECT_NE(listing.warnings[0].find("fields, but no class"), std::string::npos);
@@ -217,7 +206,7 @@ TEST_F(ManifestTest, ColumnsMayBeOfBoxes) {
   EXPECT_EQ(listing.fields[0].shape.rank(), 0) << "as many numbers as boxes";
   EXPECT_EQ(listing.fields[1].of, "boxes");
   EXPECT_EQ(listing.fields[2].of, "");
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), (std::vector<float>{0.5F, 0.25F}));
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), (std::vector<float>{0.5F, 0.25F}));
   const auto error = [&](const std::vector<std::string>& fields) {
     options.fields = fields;
     return value_or_throw(open_source(options))->list().status().message();
@@ -263,7 +252,7 @@ TEST_F(ManifestTest, JsonLinesAreReadByTheirKeys) {
   const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"7", "8", "x"}));
   EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "tags", "more"}));
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]).size(), 8u);
+  EXPECT_EQ(floats(listing.entries[0].extra[0]).size(), 8u);
   EXPECT_EQ(listing.entries[1].extra[2], "{\"a\":1}");
   const auto error = [&](const std::string& text) {
     write_text(dir / "list.jsonl", text);
@@ -282,9 +271,9 @@ TEST_F(ManifestTest, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
     return value_or_throw(open_source(options))->list();
   };
   const SourceListing listing = value_or_throw(listed("0,5", "-12"));
-  EXPECT_EQ(floats_of(listing.entries[0].extra[0]), std::vector<float>{0.5f});
-  EXPECT_EQ(floats_of(listing.entries[1].extra[0]), std::vector<float>{-12.f});
-  EXPECT_EQ(floats_of(value_or_throw(listed("1,5e3", "\"2,25\"")).entries[1].extra[0]),
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), std::vector<float>{0.5f});
+  EXPECT_EQ(floats(listing.entries[1].extra[0]), std::vector<float>{-12.f});
+  EXPECT_EQ(floats(value_or_throw(listed("1,5e3", "\"2,25\"")).entries[1].extra[0]),
             std::vector<float>{2.25f});
   EXPECT_NE(listed("0,5", "1.234").status().message().find("line 2 has a decimal comma and line 3 a point"),
             std::string::npos);
@@ -293,7 +282,7 @@ TEST_F(ManifestTest, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
   // Several numbers in a cell may have commas between them.
   options.fields = {"x:numbers"};
   const SourceListing two = value_or_throw(listed("0,5", "3,4"));
-  EXPECT_EQ(floats_of(two.entries[0].extra[0]), (std::vector<float>{0, 5}));
+  EXPECT_EQ(floats(two.entries[0].extra[0]), (std::vector<float>{0, 5}));
   ASSERT_EQ(two.warnings.size(), 1u);
   EXPECT_NE(two.warnings[0].find("where it is one number with a decimal comma: --field x:number"),
             std::string::npos)

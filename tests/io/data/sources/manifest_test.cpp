@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/manifest_fixture.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -165,8 +166,7 @@ TEST_F(ManifestTest, AFileThatCannotBeReadIsOneEntryWithAProblem) {
       << listing.entries[2].problem;
   EXPECT_NE(listing.entries[3].problem.find("write / between folders"), std::string::npos);
   EXPECT_NE(listing.entries[4].problem.find("there is no file /etc/none.jpg"), std::string::npos);
-  std::string all;
-  for (const std::string& warning : listing.warnings) all += warning + "\n";
+  const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("class 'b' has no picture"), std::string::npos) << all;
 }
 

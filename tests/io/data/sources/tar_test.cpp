@@ -9,6 +9,7 @@
 #include "dlpipe/io/data/sources/inputs.h"
 #include "dlpipe/io/data/sources/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -107,8 +108,7 @@ TEST(TarSource, WebDatasetSamplesHaveTheirKeysClassAndTexts) {
   SourceOptions options;
   options.label = "label";
   EXPECT_EQ(contents(dir, {dir / "a.tar"}, options)["x/000.a.JPG"], "3||one|{\"label\": 3}|");
-  std::string warnings;
-  for (const std::string& warning : listing.warnings) warnings += warning;
+  const std::string warnings = warnings_of(listing);
   EXPECT_NE(warnings.find("1 x .seg.png"), std::string::npos) << warnings;
   EXPECT_NE(warnings.find("1 x hidden"), std::string::npos) << warnings;
 }
@@ -241,8 +241,7 @@ TEST(TarSource, LinksDevicesAndLaterVersionsAreAsTarTakesThem) {
                                 tar_end());
   EXPECT_EQ(contents(dir, dir / "a.tar"),
             (std::map<std::string, std::string>{{"cat/1.jpg", "cat||new"}, {"dog/1.jpg", "dog||old"}}));
-  std::string warnings;
-  for (const std::string& warning : value_or_throw(list(dir, dir / "a.tar")).warnings) warnings += warning;
+  const std::string warnings = warnings_of(value_or_throw(list(dir, dir / "a.tar")));
   for (const char* part : {"1 x symbolic link", "1 x device", "1 x name that leads out", "stand in it twice",
                            "behind the archive's end mark"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
