@@ -16,7 +16,7 @@ constexpr int kGemmSlot = 2;  // of worker_scratch
 constexpr int64_t kBlockTerms = 256;
 constexpr int64_t kWideBlockTerms = 768;
 // A slice: its rows of a stay in the second-level cache while strips of b pass by.
-constexpr int64_t kSliceRows = 192;
+constexpr int64_t kSliceRows = 216;
 constexpr int64_t kSliceColumns = 384;
 constexpr int64_t kFewGemmSlices = 8;
 constexpr int64_t kFewestRows = 48;
@@ -140,13 +140,18 @@ class LeftBlock {
 void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
                 float* c, const GemmPartDone& done) {
   const int64_t wide = block_product().wide;
-  // A few slices even of small products, so that cores have something to share.
-  int64_t most_rows = kSliceRows, most_columns = kSliceColumns;
-  while (most_rows > kFewestRows && divide_up(m, most_rows) * divide_up(n, most_columns) < kFewGemmSlices) {
-    most_rows /= 2;
-    most_columns /= 2;
+  // A few slices even of small products, so that cores have something to share: of fewer columns first, for all of b is read
+  // for each slice of rows.
+  int64_t rows_step = even_step(m, kSliceRows, 12), columns_step = even_step(n, kSliceColumns, wide);
+  while (divide_up(m, rows_step) * divide_up(n, columns_step) < kFewGemmSlices) {
+    if (columns_step > wide) {
+      columns_step = even_step(n, columns_step / 2, wide);
+    } else if (rows_step > kFewestRows) {
+      rows_step = even_step(m, rows_step / 2, 12);
+    } else {
+      break;
+    }
   }
-  const int64_t rows_step = even_step(m, most_rows, 12), columns_step = even_step(n, most_columns, wide);
   const int64_t across = divide_up(n, columns_step);
   const PackedStrips packed(b, n, k);
   parallel_slices(divide_up(m, rows_step) * across, [&](int64_t index) {
