@@ -102,7 +102,9 @@ KernelChoice own_winograd_rule(ConvPass pass, const Conv2dShape& s) {
       divide_up(std::min(kFewSlices, wanted_slices(s.flops())), divide_up(s.n, images));
   const int64_t channels = pass == ConvPass::kBackwardData ? s.c : s.o;
   const int64_t blocks = divide_up(channels, kChannelsAPart) * (weights ? divide_up(s.c, kChannelsAPart) : 1);
-  return {kOwnWinograd, images, std::min(wanted_parts, blocks)};
+  if (weights) return {kOwnWinograd, images, std::min(wanted_parts, blocks)};
+  const int64_t rows = std::max<int64_t>(1, images * tiles_an_image / kWinogradTilesAPart);
+  return {kOwnWinograd, images, std::min(wanted_parts, rows * blocks)};
 }
 
 }  // namespace

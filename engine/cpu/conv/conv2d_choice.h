@@ -32,6 +32,7 @@ std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtyp
 
 /// The same where that is our Winograd (conv2d_winograd.h).
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
+inline constexpr int64_t kWinogradTilesAPart = 24;
 inline constexpr const char* kOwnWinograd = "winograd4x4";
 
 /// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.

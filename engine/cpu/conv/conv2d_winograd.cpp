@@ -94,13 +94,16 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   const int64_t panel = product.panel;
   const int64_t u_plane = u.elements() / kWinogradFrequencies;
   const int64_t images = x.shape()[0];
-  const int64_t parts = std::min(choice.parts, divide_up(weights.outs, panel));
   const int64_t tiles_an_image = tiles.rows * tiles.columns;
-  const int64_t step = tiles_a_step(std::min(images, choice.images) * tiles_an_image);
-  parallel_slices(divide_up(images, choice.images) * parts, [&](int64_t slice) {
-    const int64_t first = slice / parts * choice.images;
-    const int64_t last_tile = std::min(images, first + choice.images) * tiles_an_image;
-    const Range outs = part_of(weights.outs, panel, parts, slice % parts);
+  const int64_t most_tiles = std::min(images, choice.images) * tiles_an_image;
+  // Parts of the tiles first: parts of the channels would each transform all tiles.
+  const int64_t down = std::clamp<int64_t>(most_tiles / kWinogradTilesAPart, 1, choice.parts);
+  const int64_t across = std::min(choice.parts / down, divide_up(weights.outs, panel));
+  const int64_t step = tiles_a_step(divide_up(most_tiles, down));
+  parallel_slices(divide_up(images, choice.images) * down * across, [&](int64_t slice) {
+    const int64_t first = slice / (down * across) * choice.images;
+    const Range range = part_of(std::min(images - first, choice.images) * tiles_an_image, 1, down, slice / across % down);
+    const Range outs = part_of(weights.outs, panel, across, slice % across);
     const int64_t outs_row = divide_up(outs.size(), panel) * panel;
     WinogradRange v, m;
     const int64_t floats = lay_out(v, step, weights.ins, nullptr) + lay_out(m, step, outs_row, nullptr);
@@ -109,9 +112,9 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
     m.data = v.data + kWinogradFrequencies * v.plane;
     v.first_channel = 0, v.channels = weights.ins;
     m.first_channel = outs.begin, m.channels = outs.size();
-    for (int64_t tile = first * tiles_an_image; tile < last_tile; tile += step) {
-      v.first_tile = m.first_tile = tile;
-      v.tiles = m.tiles = std::min(step, last_tile - tile);
+    for (int64_t tile = range.begin; tile < range.end; tile += step) {
+      v.first_tile = m.first_tile = first * tiles_an_image + tile;
+      v.tiles = m.tiles = std::min(step, range.end - tile);
       kernels.input(in, tiles, v);
       for (int64_t f = 0; f < kWinogradFrequencies; ++f) {
         for (int64_t o = 0; o < outs_row; o += panel) {
