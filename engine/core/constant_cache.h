@@ -58,7 +58,13 @@ Tensor cached_or(const Tensor& tensor, uint64_t form, const Make& make) {
 }
 
 /// Numbers of forms: a plan's or a kernel's own, from next_constant_form() where it is made; below, those of ops.
-enum class ConstantForm : uint64_t { kCast = 1, kWinograd = 64, kPanels = 66, kFirstFree = 1024 };
+enum class ConstantForm : uint64_t {
+  kCast = 1,
+  kWinograd = 64,
+  kPanels = 66,
+  kPointwise = 68,
+  kFirstFree = 1024
+};
 uint64_t next_constant_form();
 
 }  // namespace dlpipe::engine

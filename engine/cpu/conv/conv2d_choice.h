@@ -32,8 +32,14 @@ std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtyp
 
 /// The same where that is our Winograd (conv2d_winograd.h).
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
-inline constexpr int64_t kWinogradTilesAPart = 24;
 inline constexpr const char* kOwnWinograd = "winograd4x4";
+/// Tiles of a part of an image, at least, where several slices share it.
+inline constexpr int64_t kWinogradTilesAPart = 24;
+
+/// The same where that is our product of pixels (conv2d_pointwise.h), which takes images that are held so.
+std::optional<KernelChoice> pointwise_choice(ConvPass pass, const Conv2dShape& shape, DType dtype,
+                                             LayoutChoice held);
+inline constexpr const char* kOwnPointwise = "pointwise";
 
 /// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
 bool computes_bf16();

@@ -102,7 +102,8 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   const int64_t step = tiles_a_step(divide_up(most_tiles, down));
   parallel_slices(divide_up(images, choice.images) * down * across, [&](int64_t slice) {
     const int64_t first = slice / (down * across) * choice.images;
-    const Range range = part_of(std::min(images - first, choice.images) * tiles_an_image, 1, down, slice / across % down);
+    const Range range =
+        part_of(std::min(images - first, choice.images) * tiles_an_image, 1, down, slice / across % down);
     const Range outs = part_of(weights.outs, panel, across, slice % across);
     const int64_t outs_row = divide_up(outs.size(), panel) * panel;
     WinogradRange v, m;
