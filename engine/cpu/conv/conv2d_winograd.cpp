@@ -96,11 +96,14 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   const int64_t images = x.shape()[0];
   const int64_t tiles_an_image = tiles.rows * tiles.columns;
   const int64_t most_tiles = std::min(images, choice.images) * tiles_an_image;
-  // Parts of the tiles first: parts of the channels would each transform all tiles.
+  // Parts of the tiles first: parts of the channels each transform all tiles, so that there are no more of these than
+  // threads want.
+  const int64_t groups = divide_up(images, choice.images);
   const int64_t down = std::clamp<int64_t>(most_tiles / kWinogradTilesAPart, 1, choice.parts);
-  const int64_t across = std::min(choice.parts / down, divide_up(weights.outs, panel));
+  const int64_t across = std::min({choice.parts / down, divide_up(weights.outs, panel),
+                                   divide_up(engine_threads(), groups * down)});
   const int64_t step = tiles_a_step(divide_up(most_tiles, down));
-  parallel_slices(divide_up(images, choice.images) * down * across, [&](int64_t slice) {
+  parallel_slices(groups * down * across, [&](int64_t slice) {
     const int64_t first = slice / (down * across) * choice.images;
     const Range range =
         part_of(std::min(images - first, choice.images) * tiles_an_image, 1, down, slice / across % down);
