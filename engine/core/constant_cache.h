@@ -62,7 +62,7 @@ enum class ConstantForm : uint64_t {
   kCast = 1,
   kWinograd = 64,
   kPanels = 66,
-  kPointwise = 68,
+  kPixelProduct = 68,
   kFirstFree = 1024
 };
 uint64_t next_constant_form();

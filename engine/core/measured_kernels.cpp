@@ -142,8 +142,11 @@ void MeasuredKernels::write() {
 std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
   auto choice = known_.find(key);
   if (!choice || is_possible(*choice)) return choice;
-  log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
-                                 ": the entry is damaged or another program's, and is measured anew"));
+  // Once: a new version that cuts work in another way finds many of these.
+  if (!std::exchange(has_said_of_choice_, true)) {
+    log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
+                                   ": entries that are damaged or another version's are measured anew"));
+  }
   return std::nullopt;
 }
 

@@ -51,7 +51,8 @@ class MeasuredKernels {
   const int64_t most_wait_ns_;
   const int64_t quiet_wait_ns_;
   KernelTable known_ DLPIPE_GUARDED_BY(mutex_);
-  bool has_said_ DLPIPE_GUARDED_BY(mutex_) = false;
+  bool has_said_ DLPIPE_GUARDED_BY(mutex_) = false;            // that nothing is kept
+  bool has_said_of_choice_ DLPIPE_GUARDED_BY(mutex_) = false;  // that an entry is measured anew
 };
 
 /// Where kernel_table() has nobody's choice for `key` but measurements to ask: asks them. They set each of

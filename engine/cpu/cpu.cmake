@@ -7,7 +7,7 @@ set(cpu_sources
     cpu/loops/broadcast.cpp
     cpu/conv/conv2d_choice.cpp
     cpu/conv/conv2d_plan.cpp
-    cpu/conv/conv2d_pointwise.cpp
+    cpu/conv/conv2d_product.cpp
     cpu/conv/conv2d_primitive.cpp
     cpu/conv/conv2d_winograd.cpp
     cpu/gemm/few_rows.cpp
@@ -18,7 +18,7 @@ set(cpu_sources
     cpu/onednn/onednn.cpp
     cpu/loops/reduce.cpp
     cpu/gemm/roofline.cpp
-    cpu/conv/pointwise_kernels.cpp
+    cpu/conv/pixel_product.cpp
     cpu/conv/unit_bands.cpp
     cpu/conv/unit_bf16.cpp
     cpu/conv/unit_kernels.cpp

@@ -9,7 +9,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/conv2d_plan.h"
-#include "dlpipe/engine/cpu/conv/conv2d_pointwise.h"
+#include "dlpipe/engine/cpu/conv/conv2d_product.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/elementwise/activation.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
@@ -333,8 +333,8 @@ void run_forward(const ForwardArgs& args) {
                                    bias.defined() ? widened(bias) : Tensor(), y, attrs.activation);
     }
     const LayoutChoice held{x.layout(), y.layout()};
-    if (const auto choice = cpu::pointwise_choice(ConvPass::kForward, shape, x.dtype(), held)) {
-      return cpu::pointwise_forward(shape, *choice, x, weight, bias, y, attrs.activation);
+    if (const auto choice = cpu::product_choice(ConvPass::kForward, shape, x.dtype(), held)) {
+      return cpu::product_forward(shape, *choice, x, weight, bias, y, attrs.activation);
     }
     forward(*cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), held, bias.defined()), x, weight, bias, y,
             attrs.activation);
@@ -359,9 +359,6 @@ void run_backward(const BackwardArgs& args) {
       return cpu::winograd_backward_data(shape, *choice, dy, widened(weight), dx);
     }
     const LayoutChoice held{x.layout(), dy.layout()};
-    if (const auto choice = cpu::pointwise_choice(ConvPass::kBackwardData, shape, x.dtype(), held)) {
-      return cpu::pointwise_backward_data(shape, *choice, dy, weight, dx);
-    }
     backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy, weight, dx);
   };
   if (dx.defined()) run_chosen(ConvPass::kBackwardData, shape, x.dtype(), run_data);

@@ -7,7 +7,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/conv2d_pointwise.h"
+#include "dlpipe/engine/cpu/conv/conv2d_product.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/cpu/onednn/onednn_version.h"
 
@@ -139,25 +139,26 @@ KernelChoice direct_rule(ConvPass pass, const Conv2dShape& s, int block) {
   return {"direct", 1, pass == ConvPass::kForward ? std::min(parts, s.oh) : 1};
 }
 
-bool can_be_pointwise(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  return pass == ConvPass::kForward && dtype == DType::kF32 && pointwise_fits(s) && block == pointwise_block();
+bool can_be_product(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
+  return pass == ConvPass::kForward && dtype == DType::kF32 && product_fits(s) && block == product_block();
 }
 
-// Beside oneDNN 2's on two cores of a Zen 4, ResNet-50's shapes at 224, with bias and relu: 1x1 1.03 to 1.06 times as fast, 1.08
-// where the stride is 2, whose pixels are copied; 3x3 on 7x7 pixels of one image 1.12, else 0.93 to 0.98: what is copied there
-// is nine times the image.
-bool prefers_pointwise(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  if (!can_be_pointwise(pass, s, dtype, block) || prefers_own_winograd(pass, s, dtype)) return false;
-  return s.kh * s.kw == 1 || s.n * s.oh * s.ow <= kFewPixels;
+// On AVX-512, where slices are parts of an image. Beside oneDNN 2's on two cores of a Zen 4, one image of ResNet-50's shapes at
+// 224: 1x1 1.03 to 1.06 times as fast, 1.08 where the stride is 2, whose pixels are copied; 3x3 on 7x7 pixels 1.12, on more of
+// them 0.93 to 0.98, as nine times the image is copied. In batches of 32, and on AVX2, both are as fast.
+bool prefers_product(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
+  if (!can_be_product(pass, s, dtype, block) || prefers_own_winograd(pass, s, dtype)) return false;
+  return kernel_isa() >= KernelIsa::kAvx512 && wanted_slices(s.flops()) > s.n &&
+         (s.kh * s.kw == 1 || s.n * s.oh * s.ow <= kFewPixels);
 }
 
-KernelChoice pointwise_rule(const Conv2dShape& s) {
+KernelChoice product_rule(const Conv2dShape& s) {
   const int64_t slices = wanted_slices(s.flops()), images = images_a_slice(s.n, slices);
-  return {kOwnPointwise, images, divide_up(slices, divide_up(s.n, images))};
+  return {kOwnProduct, images, divide_up(slices, divide_up(s.n, images))};
 }
 
 KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  if (prefers_pointwise(pass, s, dtype, block)) return pointwise_rule(s);
+  if (prefers_product(pass, s, dtype, block)) return product_rule(s);
   return prefers_own_winograd(pass, s, dtype) ? own_winograd_rule(pass, s) : direct_rule(pass, s, block);
 }
 
@@ -168,7 +169,7 @@ std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType 
     if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
   };
   add(direct_rule(pass, s, block));
-  if (can_be_pointwise(pass, s, dtype, block)) add(pointwise_rule(s));
+  if (can_be_product(pass, s, dtype, block)) add(product_rule(s));
   if (has_winograd(s, block)) add({"winograd", std::min(s.n, kWinogradImages), 1});
   if (kernel_isa() >= KernelIsa::kAvx2 && winograd_fits(s)) add(own_winograd_rule(pass, s));
   return all;
@@ -190,12 +191,12 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
   KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, dtype, block); });
   const bool known = choice.kernel == "direct" || choice.kernel == "winograd" ||
                      (choice.kernel == kOwnWinograd && winograd_fits(s)) ||
-                     (choice.kernel == kOwnPointwise && pointwise_fits(s));
+                     (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
     throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
                                                    "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                                                   " (3x3, stride 1, channels in eights) or ", kOwnPointwise,
-                                                   " (1x1, stride 1)")));
+                                                   " (3x3, stride 1, channels in eights) or ", kOwnProduct,
+                                                   " (forward, one group, channels in whole vectors)")));
   }
   return choice;
 }
@@ -232,15 +233,15 @@ std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s,
   return choice;
 }
 
-std::optional<KernelChoice> pointwise_choice(ConvPass pass, const Conv2dShape& s, DType dtype,
-                                             LayoutChoice held) {
+std::optional<KernelChoice> product_choice(ConvPass pass, const Conv2dShape& s, DType dtype,
+                                           LayoutChoice held) {
   const auto is_blocked = [](Layout layout) {
-    return layout != Layout::kPlain && layout_block(layout) == pointwise_block();
+    return layout != Layout::kPlain && layout_block(layout) == product_block();
   };
-  if (!pointwise_fits(s) || dtype != DType::kF32 || !is_blocked(held.inputs) || !is_blocked(held.outputs))
+  if (!product_fits(s) || dtype != DType::kF32 || !is_blocked(held.inputs) || !is_blocked(held.outputs))
     return std::nullopt;
   KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
-  if (choice.kernel != kOwnPointwise) return std::nullopt;
+  if (choice.kernel != kOwnProduct) return std::nullopt;
   return choice;
 }
 

@@ -100,8 +100,8 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   // threads want.
   const int64_t groups = divide_up(images, choice.images);
   const int64_t down = std::clamp<int64_t>(most_tiles / kWinogradTilesAPart, 1, choice.parts);
-  const int64_t across = std::min({choice.parts / down, divide_up(weights.outs, panel),
-                                   divide_up(engine_threads(), groups * down)});
+  const int64_t across = std::min(
+      {choice.parts / down, divide_up(weights.outs, panel), divide_up(engine_threads(), groups * down)});
   const int64_t step = tiles_a_step(divide_up(most_tiles, down));
   parallel_slices(groups * down * across, [&](int64_t slice) {
     const int64_t first = slice / (down * across) * choice.images;

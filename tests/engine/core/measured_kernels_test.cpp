@@ -163,6 +163,30 @@ TEST_F(MeasuredKernelsTest, ADamagedNameIsMeasuredAnewAndItsFileNamed) {
   EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", never, is_direct), good);
 }
 
+TEST_F(MeasuredKernelsTest, AnotherVersionsChoicesAreSaidOnce) {
+  const auto set = [&](const char* key, const char* kernel) {
+    MeasuredKernels(file()).find_or_measure(key, [&] { return KernelChoice{kernel, 2, 1}; });
+  };
+  set("a", "former");
+  set("b", "former");
+  MeasuredKernels measured(file());
+  const auto is_direct = [](const KernelChoice& choice) { return choice.kernel == "direct"; };
+  testing::internal::CaptureStderr();
+  for (const char* key : {"a", "b"}) {
+    const KernelChoice found = measured.find_or_measure(
+        key,
+        [] {
+          return KernelChoice{"direct", 1, 1};
+        },
+        is_direct);
+    EXPECT_EQ(found.kernel, "direct") << key;
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t first = said.find("is no choice for");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("is no choice for", first + 1), std::string::npos) << said;
+}
+
 // HOME may lie where nobody may look, or be no path at all.
 TEST_F(MeasuredKernelsTest, AFolderThatCannotBeLookedIntoKeepsNothingAndEndsNothing) {
   testing::internal::CaptureStderr();

@@ -165,8 +165,9 @@ TEST(ConvWinograd, TakesNanAndInfinityFromNowhere) {
 TEST(ConvWinograd, ImagesAreTheSameBitsHoweverTheyAreSliced) {
   const Case c{6, 9, 10, 72, 88, {1, 1}};
   const Answer whole = by_winograd(c, {kOwnWinograd, 6, 1});
-  for (const KernelChoice& choice : {KernelChoice{kOwnWinograd, 1, 1}, KernelChoice{kOwnWinograd, 4, 2},
-                                     KernelChoice{kOwnWinograd, 6, 4}, KernelChoice{kOwnWinograd, 2, 100}}) {
+  for (const KernelChoice& choice :
+       {KernelChoice{kOwnWinograd, 1, 1}, KernelChoice{kOwnWinograd, 4, 2}, KernelChoice{kOwnWinograd, 6, 4},
+        KernelChoice{kOwnWinograd, 6, 100}, KernelChoice{kOwnWinograd, 2, 100}}) {
     const Answer sliced = by_winograd(c, choice);
     const std::string what = dlpipe::concat(choice.images, " images, ", choice.parts, " parts");
     EXPECT_TRUE(same_bits({whole[0], whole[1]}, {sliced[0], sliced[1]})) << what;

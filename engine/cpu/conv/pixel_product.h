@@ -1,4 +1,4 @@
-// The inner loop of conv2d_pointwise.h, in Highway, chosen at run time for the CPU. Pure functions; any thread. Internal to
+// The inner loops of conv2d_product.h, in Highway, chosen at run time for the CPU. Pure functions; any thread. Internal to
 // engine/cpu.
 #pragma once
 
@@ -7,11 +7,11 @@
 namespace dlpipe::engine::cpu {
 
 /// Vectors of output channels of a panel; the last panel has one where their number is odd.
-inline constexpr int64_t kPointwisePanel = 2;
+inline constexpr int64_t kPixelProductPanel = 2;
 
 /// y = bias + x weights, then relu where wanted, of some pixels in a row: images are blocks of `lanes` channels, a block's
 /// pixels side by side, blocks `plane` elements apart.
-struct PointwiseProduct {
+struct PixelProduct {
   const float* x = nullptr;
   int64_t x_plane = 0, in_blocks = 0;
   /// Panel after panel, the one that begins at block v at weights + v * lanes * in_blocks * lanes; in a panel, input channel
@@ -25,12 +25,12 @@ struct PointwiseProduct {
   bool relu = false;  // of NaN it is NaN
 };
 
-struct PointwiseKernels {
+struct PixelProductKernels {
   int64_t lanes;  // of a vector
-  void (*product)(const PointwiseProduct& product);
+  void (*run)(const PixelProduct& product);
 };
 
 /// For the best instruction set of this machine.
-const PointwiseKernels& pointwise_kernels();
+const PixelProductKernels& pixel_product();
 
 }  // namespace dlpipe::engine::cpu

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/conv/pointwise_kernels.h"
+#include "dlpipe/engine/cpu/conv/pixel_product.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/conv/pointwise_kernels.cpp"
+#define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/conv/pixel_product.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
@@ -17,8 +17,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using PointD = hn::ScalableTag<float>;
-using PointV = hn::Vec<PointD>;
+using PixelD = hn::ScalableTag<float>;
+using PixelV = hn::Vec<PixelD>;
 
 // Pixels whose sums fill the registers, with a panel's vectors and one factor beside them.
 constexpr int kPixels = HWY_TARGET <= HWY_AVX3 ? 12 : 6;
@@ -29,25 +29,25 @@ constexpr int64_t kFewestPixels = 4 * kPixels;
 
 // R pixels of W blocks.
 template <int R, int W>
-HWY_NOINLINE void tile(const PointwiseProduct& p, const float* x, const float* weights, const float* bias,
+HWY_NOINLINE void tile(const PixelProduct& p, const float* x, const float* weights, const float* bias,
                        float* y) {
-  const PointD d;
+  const PixelD d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  PointV sums[R][W];
+  PixelV sums[R][W];
 #pragma GCC unroll 16
   for (int w = 0; w < W; ++w) {
-    const PointV start = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + w * lanes);
+    const PixelV start = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + w * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) sums[r][w] = start;
   }
   for (int64_t block = 0; block < p.in_blocks; ++block, x += p.x_plane) {
     for (int64_t k = 0; k < lanes; ++k, weights += W * lanes) {
-      PointV columns[W];
+      PixelV columns[W];
 #pragma GCC unroll 16
       for (int w = 0; w < W; ++w) columns[w] = hn::LoadU(d, weights + w * lanes);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        const PointV factor = hn::Set(d, x[r * lanes + k]);
+        const PixelV factor = hn::Set(d, x[r * lanes + k]);
 #pragma GCC unroll 16
         for (int w = 0; w < W; ++w) sums[r][w] = hn::MulAdd(factor, columns[w], sums[r][w]);
       }
@@ -69,7 +69,7 @@ HWY_NOINLINE void tile(const PointwiseProduct& p, const float* x, const float* w
 }
 
 template <int R, int W>
-HWY_INLINE void tile_of(int64_t pixels, const PointwiseProduct& p, const float* x, const float* weights,
+HWY_INLINE void tile_of(int64_t pixels, const PixelProduct& p, const float* x, const float* weights,
                         const float* bias, float* y) {
   if (pixels == R) return tile<R, W>(p, x, weights, bias, y);
   if constexpr (R > 1) tile_of<R - 1, W>(pixels, p, x, weights, bias, y);
@@ -77,8 +77,8 @@ HWY_INLINE void tile_of(int64_t pixels, const PointwiseProduct& p, const float* 
 
 // Pixels [from, to) of W blocks, in groups as even as they can be.
 template <int W>
-HWY_NOINLINE void panel(const PointwiseProduct& p, int64_t block, int64_t from, int64_t to) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(PointD()));
+HWY_NOINLINE void panel(const PixelProduct& p, int64_t block, int64_t from, int64_t to) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(PixelD()));
   const float* const weights = p.weights + block * lanes * p.in_blocks * lanes;
   const float* const bias = p.bias == nullptr ? nullptr : p.bias + block * lanes;
   float* const y = p.y + block * p.y_plane;
@@ -89,21 +89,21 @@ HWY_NOINLINE void panel(const PointwiseProduct& p, int64_t block, int64_t from, 
   }
 }
 
-void ProductOfPixels(const PointwiseProduct& p) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(PointD()));
+void ProductOfPixels(const PixelProduct& p) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(PixelD()));
   const int64_t most = std::max(kFewestPixels, kChunkFloats / (p.in_blocks * lanes));
   const int64_t chunks = (p.pixels + most - 1) / most;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t from = p.pixels * chunk / chunks, to = p.pixels * (chunk + 1) / chunks;
     int64_t block = p.first_block;
-    for (; block + kPointwisePanel <= p.last_block; block += kPointwisePanel)
-      panel<kPointwisePanel>(p, block, from, to);
+    for (; block + kPixelProductPanel <= p.last_block; block += kPixelProductPanel)
+      panel<kPixelProductPanel>(p, block, from, to);
     if (block < p.last_block) panel<1>(p, block, from, to);
   }
 }
 
-const PointwiseKernels* KernelsOfPixels() {
-  static const PointwiseKernels kernels = {static_cast<int64_t>(hn::Lanes(PointD())), ProductOfPixels};
+const PixelProductKernels* KernelsOfPixels() {
+  static const PixelProductKernels kernels = {static_cast<int64_t>(hn::Lanes(PixelD())), ProductOfPixels};
   return &kernels;
 }
 
@@ -116,7 +116,7 @@ namespace dlpipe::engine::cpu {
 
 HWY_EXPORT(KernelsOfPixels);
 
-const PointwiseKernels& pointwise_kernels() {
+const PixelProductKernels& pixel_product() {
   return *HWY_DYNAMIC_DISPATCH(KernelsOfPixels)();
 }
 
