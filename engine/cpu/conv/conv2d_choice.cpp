@@ -171,7 +171,9 @@ std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType 
   add(direct_rule(pass, s, block));
   if (can_be_product(pass, s, dtype, block)) add(product_rule(s));
   if (has_winograd(s, block)) add({"winograd", std::min(s.n, kWinogradImages), 1});
-  if (kernel_isa() >= KernelIsa::kAvx2 && winograd_fits(s)) add(own_winograd_rule(pass, s));
+  // The transformed weights of few tiles are read from memory, four times as many: fast alone, not beside other programs.
+  const bool has_tiles = s.n * winograd_tiles_an_image(pass, s) >= kFewestTiles;
+  if (kernel_isa() >= KernelIsa::kAvx2 && winograd_fits(s) && has_tiles) add(own_winograd_rule(pass, s));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cpu/conv/conv2d_primitive.h"
 
@@ -29,6 +30,28 @@ enum class Compute : uint8_t {
   kF32,
   kF32Plain,  // on plain images, whatever the tensors hold
   kBF16,
+};
+
+/// Numbers of the formats that weights were brought to so far. Any thread.
+class WeightsForms {
+ public:
+  uint64_t of(const dnnl::memory::desc& weights, int64_t parts) {
+    const MutexLock lock(mutex_);
+    for (const Known& known : known_) {
+      if (known.parts == parts && known.weights == weights) return known.form;
+    }
+    known_.push_back({weights, parts, next_constant_form()});
+    return known_.back().form;
+  }
+
+ private:
+  struct Known {
+    dnnl::memory::desc weights;
+    int64_t parts;
+    uint64_t form;
+  };
+  Mutex mutex_;
+  std::vector<Known> known_ DLPIPE_GUARDED_BY(mutex_);
 };
 
 class PlanMaker {
@@ -200,6 +223,8 @@ class PlanMaker {
       oihw = oihw.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
     }
     const dnnl::memory::desc& inner = plan_.variants.front().weights;
+    static auto* forms = new WeightsForms;  // as plans are, never destroyed
+    plan_.form = forms->of(inner, plan_.parts);
     const int64_t parts = plan_.parts > 1 || s_.weights() < kSmallWeights ? 1 : kCopyParts;
     plan_.weights_copy =
         to_oihw ? onednn::FormatCopy(inner, oihw, parts) : onednn::FormatCopy(oihw, inner, parts);

@@ -69,7 +69,9 @@ struct ConvPlan {
   /// Between OIHW and the primitive's format, one part. oihw_step: elements from part to part.
   onednn::FormatCopy weights_copy;
   int64_t oihw_step = 0;
-  const uint64_t form = next_constant_form();  // of weights in the primitive's format, where they are kept
+  /// Of weights in the primitive's format, where they are kept: plans of one format share it, also those made anew while
+  /// kernels are measured.
+  uint64_t form = 0;
   size_t weights_bytes() const { return variants[0].weights.get_size(); }
 };
 

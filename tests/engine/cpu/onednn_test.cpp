@@ -49,6 +49,7 @@ TEST(OneDnnTest, PrimitivesMadeInOneThreadRunInEight) {
   const std::vector<float> expected = run(*plan);
   std::vector<std::vector<float>> got(8);
   std::vector<std::thread> threads;
+  threads.reserve(got.size());
   for (auto& answer : got) {
     threads.emplace_back([&] {
       const SingleOpenMpThread single;
@@ -70,6 +71,9 @@ TEST(OneDnnTest, PlansAreMadeOnceUntilTheTableChanges) {
   EXPECT_EQ(plan(), first);
   kernel_table().set("something else", {"direct", 1, 1});
   EXPECT_NE(plan(), first);
+  EXPECT_EQ(plan()->form, first->form) << "what constants were packed to would be packed anew";
+  const auto other = cpu::conv_plan(ConvPass::kForward, square(2, 8, 64), DType::kF32, layouts, false);
+  EXPECT_NE(other->form, first->form);
   kernel_table().clear();
 }
 
@@ -118,7 +122,7 @@ TEST(OneDnnTest, ErrorsNameWhatWasTried) {
   const memory::desc a({2, 3}, memory::data_type::f32, memory::format_tag::ab);
   const memory::desc b({3, 2}, memory::data_type::f32, memory::format_tag::ab);
   try {
-    onednn::FormatCopy(a, b, 1);
+    const onednn::FormatCopy copy(a, b, 1);
     FAIL() << "shapes differ";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("[onednn] making a reorder"), std::string::npos) << error.what();
