@@ -7,6 +7,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/conv/pixel_product.h"
 #include "dlpipe/engine/cpu/elementwise/activation.h"
+#include "dlpipe/engine/cpu/gemm/block_product.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -23,11 +24,14 @@ Tensor panels_of(const Tensor& weight) {
   parallel_slices(divide_up(outs, width), [&](int64_t panel) {
     const int64_t first = panel * width, count = std::min(width, outs - first);
     float* const to = panels.data<float>() + first * taps * inputs;
-    for (int64_t o = 0; o < count; ++o) {
-      const float* from = weight.data<float>() + (first + o) * inputs * taps;
-      for (int64_t c = 0; c < inputs; ++c) {
-        for (int64_t tap = 0; tap < taps; ++tap) to[(tap * inputs + c) * count + o] = *from++;
-      }
+    const float* const rows = weight.data<float>() + first * inputs * taps;
+    if (taps == 1) return block_product().transpose(rows, inputs, count, inputs, to, count);
+    const auto values = static_cast<size_t>(taps * inputs * count);
+    auto* const columns = reinterpret_cast<float*>(worker_scratch(kWindowsSlot, values * sizeof(float)));
+    block_product().transpose(rows, inputs * taps, count, inputs * taps, columns, count);
+    for (int64_t c = 0; c < inputs; ++c) {
+      for (int64_t tap = 0; tap < taps; ++tap)
+        std::copy_n(columns + (c * taps + tap) * count, count, to + (tap * inputs + c) * count);
     }
   });
   return panels;

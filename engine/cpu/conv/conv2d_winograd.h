@@ -2,7 +2,7 @@
 // both dtypes. Four times fewer multiplications than the direct convolution; what that gives and costs in
 // accuracy is in ARCHITECTURE.md. Internal to engine/cpu.
 //
-// Slices cut the images, and the output channels where there are few images; what a slice computes doesn't
+// Slices cut the images; where there are few of them, their tiles, then the output channels. What a slice computes doesn't
 // depend on how they are cut, except for the gradient of the weights, whose partial sums are added in slice
 // order. All functions work on the training pool and return when done.
 #pragma once
