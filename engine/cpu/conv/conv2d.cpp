@@ -333,7 +333,7 @@ void run_forward(const ForwardArgs& args) {
                                    bias.defined() ? widened(bias) : Tensor(), y, attrs.activation);
     }
     const LayoutChoice held{x.layout(), y.layout()};
-    if (const auto choice = cpu::product_choice(ConvPass::kForward, shape, x.dtype(), held)) {
+    if (const auto choice = cpu::product_choice(shape, x.dtype(), held)) {
       return cpu::product_forward(shape, *choice, x, weight, bias, y, attrs.activation);
     }
     forward(*cpu::conv_plan(ConvPass::kForward, shape, x.dtype(), held, bias.defined()), x, weight, bias, y,

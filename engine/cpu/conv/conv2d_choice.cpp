@@ -112,6 +112,10 @@ KernelChoice own_winograd_rule(ConvPass pass, const Conv2dShape& s) {
 
 }  // namespace
 
+bool is_pointwise(const Conv2dShape& s) {
+  return s.kh == 1 && s.kw == 1 && s.stride == std::array{1, 1} && s.padding == std::array{0, 0};
+}
+
 bool computes_bf16() {
   return kernel_isa() >= KernelIsa::kAvx512Bf16;
 }
@@ -235,14 +239,13 @@ std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s,
   return choice;
 }
 
-std::optional<KernelChoice> product_choice(ConvPass pass, const Conv2dShape& s, DType dtype,
-                                           LayoutChoice held) {
+std::optional<KernelChoice> product_choice(const Conv2dShape& s, DType dtype, LayoutChoice held) {
   const auto is_blocked = [](Layout layout) {
     return layout != Layout::kPlain && layout_block(layout) == product_block();
   };
   if (!product_fits(s) || dtype != DType::kF32 || !is_blocked(held.inputs) || !is_blocked(held.outputs))
     return std::nullopt;
-  KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
+  KernelChoice choice = conv_choice(ConvPass::kForward, s, dtype, output_block(s));
   if (choice.kernel != kOwnProduct) return std::nullopt;
   return choice;
 }

@@ -36,10 +36,12 @@ inline constexpr const char* kOwnWinograd = "winograd4x4";
 /// Tiles of a part of an image, at least, where several slices share it.
 inline constexpr int64_t kWinogradTilesAPart = 24;
 
-/// The same where that is our product of pixels and weights (conv2d_product.h) and takes images that are held so.
-std::optional<KernelChoice> product_choice(ConvPass pass, const Conv2dShape& shape, DType dtype,
-                                           LayoutChoice held);
+/// The same of a forward pass where that is our product of pixels and weights (conv2d_product.h) and takes images that are held so.
+std::optional<KernelChoice> product_choice(const Conv2dShape& shape, DType dtype, LayoutChoice held);
 inline constexpr const char* kOwnProduct = "product";
+
+/// Whether a product of pixels and weights can read the image as it lies.
+bool is_pointwise(const Conv2dShape& shape);
 
 /// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
 bool computes_bf16();

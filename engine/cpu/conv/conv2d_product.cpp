@@ -5,6 +5,7 @@
 
 #include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/conv/image_cut.h"
 #include "dlpipe/engine/cpu/conv/pixel_product.h"
 #include "dlpipe/engine/cpu/elementwise/activation.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
@@ -50,41 +51,28 @@ class ProductCall {
         activation_(activation) {}
 
   void run(const KernelChoice& choice) const {
-    const int64_t groups = divide_up(s_.n, choice.images);
-    const int64_t down = std::clamp<int64_t>(pixels_ / kPixelsAPart, 1, choice.parts);
-    // Parts of the channels each read all pixels, so that there are no more of these than threads want.
-    const int64_t panels = divide_up(s_.o, kPixelProductPanel * lanes_);
-    const int64_t across =
-        std::min({choice.parts / down, panels, divide_up(engine_threads(), groups * down)});
-    parallel_slices(groups * down * across, [&](int64_t slice) {
-      const int64_t part = slice / across % down, piece = slice % across;
-      const int64_t first = slice / (down * across) * choice.images;
-      const int64_t begin = pixels_ * part / down, end = pixels_ * (part + 1) / down;
-      const int64_t first_block = panels * piece / across * kPixelProductPanel;
-      const int64_t last_block = std::min(s_.o / lanes_, panels * (piece + 1) / across * kPixelProductPanel);
+    const int64_t panel = kPixelProductPanel * lanes_;
+    const ImageCut cut(choice, s_.n, pixels_, kPixelsAPart, divide_up(s_.o, panel));
+    parallel_slices(cut.slices(), [&](int64_t slice) {
+      const int64_t first = cut.group(slice) * choice.images;
       for (int64_t n = first; n < std::min(s_.n, first + choice.images); ++n)
-        multiply(n, {begin, end}, first_block, last_block);
+        multiply(n, cut.positions(slice, pixels_), cut.channels(slice, s_.o, panel));
     });
   }
 
  private:
-  struct Pixels {
-    int64_t begin, end;
-    int64_t size() const { return end - begin; }
-  };
-
-  void multiply(int64_t n, Pixels part, int64_t first_block, int64_t last_block) const {
+  void multiply(int64_t n, Range part, Range outs) const {
     const float* const image = x_ + n * s_.h * s_.w * s_.c;
     PixelProduct p;
     p.in_blocks = s_.kh * s_.kw * s_.c / lanes_;
     p.weights = panels_;
     p.bias = bias_;
-    p.first_block = first_block, p.last_block = last_block;
+    p.first_block = outs.begin / lanes_, p.last_block = outs.end / lanes_;
     p.y = y_ + n * pixels_ * s_.o + part.begin * lanes_;
     p.y_plane = pixels_ * lanes_;
     p.pixels = part.size();
     p.relu = activation_ == Activation::kRelu;
-    if (reads_in_place_) {
+    if (is_pointwise(s_)) {
       p.x = image + part.begin * lanes_;
       p.x_plane = pixels_ * lanes_;
     } else {
@@ -93,12 +81,12 @@ class ProductCall {
     }
     pixel_product().run(p);
     if (p.relu) return;
-    float* const y = p.y + first_block * p.y_plane;
-    activate_rows(activation_, DType::kF32, y, y, last_block - first_block, p.pixels * lanes_, p.y_plane);
+    float* const y = p.y + p.first_block * p.y_plane;
+    activate_rows(activation_, DType::kF32, y, y, p.last_block - p.first_block, p.pixels * lanes_, p.y_plane);
   }
 
   /// What some output pixels read, in this worker's scratch: tap after tap, in each block after block; zeros outside the image.
-  const float* windows_of(const float* image, Pixels part) const {
+  const float* windows_of(const float* image, Range part) const {
     const int64_t taps = s_.kh * s_.kw, values = part.size() * taps * s_.c;
     auto* const windows =
         reinterpret_cast<float*>(worker_scratch(kWindowsSlot, static_cast<size_t>(values) * sizeof(float)));
@@ -113,7 +101,7 @@ class ProductCall {
     return windows;
   }
 
-  void copy_tap(const float* plane, Pixels part, int64_t top, int64_t left, float* to) const {
+  void copy_tap(const float* plane, Range part, int64_t top, int64_t left, float* to) const {
     int64_t oy = part.begin / s_.ow, ox = part.begin % s_.ow;
     for (int64_t pixel = part.begin; pixel < part.end; ++pixel, to += lanes_) {
       const int64_t y = oy * s_.stride[0] + top, x = ox * s_.stride[1] + left;
@@ -135,8 +123,6 @@ class ProductCall {
   Activation activation_;
   int64_t lanes_ = pixel_product().lanes;
   int64_t pixels_ = s_.oh * s_.ow;
-  bool reads_in_place_ =
-      s_.kh == 1 && s_.kw == 1 && s_.stride == std::array{1, 1} && s_.padding == std::array{0, 0};
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/cpu/conv/image_cut.h"
 #include "dlpipe/engine/cpu/conv/winograd_kernels.h"
 #include "dlpipe/engine/cpu/gemm/block_product.h"
 
@@ -25,16 +26,6 @@ static_assert(kTilesAStep <= kWinogradMostTiles);
 /// Steps of a slice's tiles, as even as they can be.
 int64_t tiles_a_step(int64_t tiles) {
   return divide_up(tiles, divide_up(tiles, kTilesAStep));
-}
-
-/// A slice's part of [0, whole): part `index` of `parts`, in multiples of `unit`.
-struct Range {
-  int64_t begin, end;
-  int64_t size() const { return end - begin; }
-};
-Range part_of(int64_t whole, int64_t unit, int64_t parts, int64_t index) {
-  const int64_t units = divide_up(whole, unit);
-  return {std::min(whole, units * index / parts * unit), std::min(whole, units * (index + 1) / parts * unit)};
 }
 
 WinogradImages images_of(const Tensor& tensor) {
@@ -96,18 +87,12 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   const int64_t images = x.shape()[0];
   const int64_t tiles_an_image = tiles.rows * tiles.columns;
   const int64_t most_tiles = std::min(images, choice.images) * tiles_an_image;
-  // Parts of the tiles first: parts of the channels each transform all tiles, so that there are no more of these than
-  // threads want.
-  const int64_t groups = divide_up(images, choice.images);
-  const int64_t down = std::clamp<int64_t>(most_tiles / kWinogradTilesAPart, 1, choice.parts);
-  const int64_t across = std::min(
-      {choice.parts / down, divide_up(weights.outs, panel), divide_up(engine_threads(), groups * down)});
-  const int64_t step = tiles_a_step(divide_up(most_tiles, down));
-  parallel_slices(groups * down * across, [&](int64_t slice) {
-    const int64_t first = slice / (down * across) * choice.images;
-    const Range range =
-        part_of(std::min(images - first, choice.images) * tiles_an_image, 1, down, slice / across % down);
-    const Range outs = part_of(weights.outs, panel, across, slice % across);
+  const ImageCut cut(choice, images, most_tiles, kWinogradTilesAPart, divide_up(weights.outs, panel));
+  const int64_t step = tiles_a_step(divide_up(most_tiles, cut.down));
+  parallel_slices(cut.slices(), [&](int64_t slice) {
+    const int64_t first = cut.group(slice) * choice.images;
+    const Range range = cut.positions(slice, std::min(images - first, choice.images) * tiles_an_image);
+    const Range outs = cut.channels(slice, weights.outs, panel);
     const int64_t outs_row = divide_up(outs.size(), panel) * panel;
     WinogradRange v, m;
     const int64_t floats = lay_out(v, step, weights.ins, nullptr) + lay_out(m, step, outs_row, nullptr);

@@ -44,21 +44,17 @@ constexpr int64_t kFewestImageRows = 7, kMostImageRows = 16;  // streams that a 
 bool is_depthwise(const Conv2dShape& s) {
   return s.groups > 1 && s.groups == s.c && s.c == s.o;
 }
-// The product reads the image as it lies.
-bool is_pointwise(const Conv2dShape& s) {
-  return s.kh == 1 && s.kw == 1 && s.stride == std::array{1, 1} && s.padding == std::array{0, 0};
-}
 
 // Terms of bf16 come in pairs; windows are copied to an even number of them.
 bool fits(const Conv2dShape& s, DType dtype) {
   if (!cpu::has_units(dtype) || (s.groups != 1 && !is_depthwise(s))) return false;
-  return dtype == DType::kF32 || s.c % 2 == 0 || !is_pointwise(s);
+  return dtype == DType::kF32 || s.c % 2 == 0 || !cpu::is_pointwise(s);
 }
 
 // Windows of many channels cost a copy of each for each tap, and Winograd saves multiplications.
 KernelChoice rule(const Conv2dShape& s) {
   constexpr int64_t kMostCopiedChannels = 32;
-  const bool copies = s.groups == 1 && !is_pointwise(s);
+  const bool copies = s.groups == 1 && !cpu::is_pointwise(s);
   return {copies && s.c > kMostCopiedChannels && s.kh * s.kw > 1 ? kConv2d : kUnit};
 }
 
@@ -117,7 +113,7 @@ class UnitCall {
       } else {
         p.tail.residual = residual;
       }
-      if (is_pointwise(s_)) {
+      if (cpu::is_pointwise(s_)) {
         p.a = x_ + first * s_.c;
         p.a_row = s_.c;
       } else {
