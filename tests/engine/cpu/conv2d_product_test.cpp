@@ -17,9 +17,12 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/conv_testing.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
+
+using test::distance;
 
 struct ProductCase {
   Shape x, weight;
@@ -33,10 +36,7 @@ struct ProductCase {
 };
 
 Tensor values_of(const Shape& shape, uint64_t key) {
-  RandomStream random(20261127, key);
-  std::vector<float> values(static_cast<size_t>(shape.elements()));
-  for (float& value : values) value = static_cast<float>(random.uniform_double() * 2 - 1);
-  return Tensor::from<float>(values, shape);
+  return test::uniform_noise(shape, RandomStream(20261127, key));
 }
 
 struct ProductInputs {
@@ -70,17 +70,6 @@ Tensor by_reference(const ProductInputs& in, const ProductCase& c) {
   return conv2d(wide(in.x), wide(in.weight), wide(in.bias), c.attrs);
 }
 
-/// The largest difference, in parts of the largest expected value.
-double difference(const Tensor& got, const Tensor& expected) {
-  const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
-  double most = 0, largest = 1e-30;
-  for (size_t i = 0; i < b.size(); ++i) {
-    if (!(std::abs(a.at(i) - b[i]) <= most)) most = std::abs(a[i] - b[i]);
-    largest = std::max(largest, std::abs(b[i]));
-  }
-  return most / largest;
-}
-
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.size_bytes() == b.size_bytes() && std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0;
 }
@@ -112,7 +101,7 @@ TEST_F(ConvProduct, EqualsTheF64Reference) {
   for (const ProductCase& c : product_cases()) {
     const ProductInputs in(c);
     ASSERT_TRUE(product_fits(in.shape)) << c.name();
-    EXPECT_LE(difference(by_product(in, {kOwnProduct, 1, 4}, Activation::kNone), by_reference(in, c)), 2e-6)
+    EXPECT_LE(distance(by_product(in, {kOwnProduct, 1, 4}, Activation::kNone), by_reference(in, c)), 2e-6)
         << c.name();
   }
 }
@@ -182,7 +171,7 @@ TEST_F(ConvProduct, ATableCanNameItForwardAlone) {
   const std::string key = conv_key(in.shape, DType::kF32);
   kernel_table().set(dlpipe::concat("conv2d forward ", key), {kOwnProduct, 1, 2});
   EXPECT_EQ(conv_explanation(ConvPass::kForward, in.shape, DType::kF32), kOwnProduct);
-  EXPECT_LE(difference(conv2d(in.x, in.weight, in.bias, c.attrs), by_reference(in, c)), 2e-6);
+  EXPECT_LE(distance(conv2d(in.x, in.weight, in.bias, c.attrs), by_reference(in, c)), 2e-6);
   kernel_table().set(dlpipe::concat("conv2d backward_data ", key), {kOwnProduct, 1, 2});
   EXPECT_THROW(conv_choice(ConvPass::kBackwardData, in.shape, DType::kF32, product_block()), Error);
   kernel_table().clear();

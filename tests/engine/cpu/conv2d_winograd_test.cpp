@@ -16,9 +16,12 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/conv_testing.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
+
+using test::distance;
 
 struct Case {
   int64_t n, h, w, c, o;
@@ -34,10 +37,7 @@ struct Case {
 
 Tensor noise(const Shape& shape, uint64_t key, DType dtype) {
   const NoGrad no_grad;
-  RandomStream random(20261122, key);
-  std::vector<float> values(static_cast<size_t>(shape.elements()));
-  for (float& value : values) value = static_cast<float>(random.uniform_double() * 2 - 1);
-  return cast(Tensor::from<float>(values, shape), dtype);
+  return cast(test::uniform_noise(shape, RandomStream(20261122, key)), dtype);
 }
 
 /// All gradients of one convolution: y, dx, dweight, dbias, plain.
@@ -77,17 +77,6 @@ Answer by_winograd(const Case& c, const KernelChoice& choice) {
   winograd_backward_data(in.shape, choice, dy, weight, dx);
   winograd_backward_weights(in.shape, choice, x, dy, dweight.data<float>(), dbias.data<float>());
   return {plain(y), plain(dx), dweight, dbias};
-}
-
-/// The largest difference, in parts of the largest expected value.
-double distance(const Tensor& got, const Tensor& expected) {
-  const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
-  double difference = 0, largest = 1e-30;
-  for (size_t i = 0; i < b.size(); ++i) {
-    if (!(std::abs(a.at(i) - b[i]) <= difference)) difference = std::abs(a[i] - b[i]);
-    largest = std::max(largest, std::abs(b[i]));
-  }
-  return difference / largest;
 }
 
 bool same_bits(const Answer& a, const Answer& b) {

@@ -14,15 +14,15 @@
 #include "dlpipe/engine/cpu/conv/conv2d_choice.h"
 #include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/conv_testing.h"
 
 namespace dlpipe::engine {
 namespace {
 
+using test::distance;
+
 Tensor noise(const Shape& shape, uint64_t key) {
-  RandomStream random(20261121, key);
-  std::vector<float> values(static_cast<size_t>(shape.elements()));
-  for (float& value : values) value = static_cast<float>(random.uniform_double() * 2 - 1);
-  return Tensor::from<float>(values, shape);
+  return test::uniform_noise(shape, RandomStream(20261121, key));
 }
 
 struct Case {
@@ -53,23 +53,6 @@ Answer run(const Case& c, Backend backend, DType dtype = DType::kF32, bool image
   const Tensor y = conv2d(x, weight, bias, c.attrs);
   y.backward(cast(cast(noise(y.shape(), 4), DType::kBF16), dtype));
   return {plain(y.detach()), x.grad(), weight.grad(), c.bias ? bias.grad() : Tensor()};
-}
-
-/// The largest difference, relative to the largest expected value: sums of many terms have errors of the size
-/// of the terms, wherever the sum itself happens to land.
-double distance(const Tensor& got, const Tensor& expected) {
-  if (got.defined() != expected.defined()) return INFINITY;
-  if (!got.defined()) return 0;
-  const std::vector<double> a = got.to_doubles();
-  const std::vector<double> b = expected.to_doubles();
-  double difference = 0;
-  double largest = 1e-30;
-  for (size_t i = 0; i < a.size(); ++i) {
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    largest = std::max(largest, std::abs(b[i]));
-    if (std::isnan(a[i])) return INFINITY;
-  }
-  return difference / largest;
 }
 
 void expect_close(const Answer& got, const Answer& expected, double tolerance, const std::string& what) {
