@@ -1,10 +1,13 @@
 #include "dlpipe/engine/layers/init.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/layers/draws.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 
 namespace dlpipe::engine {
@@ -20,14 +23,17 @@ uint64_t hash_name(const std::string& name) {
   return hash;
 }
 
-template <class Draw>
-void fill(Tensor& tensor, const InitKey& key, const Draw& draw) {
+/// Each element is from_draw of one number that draw (of draws.h) gives.
+template <class Draw, class FromDraw>
+void fill(Tensor& tensor, const InitKey& key, const Draw& draw, const FromDraw& from_draw) {
   if (thread_state::leaves_uninitialized()) return;
   float* const values = tensor.data<float>();
   const uint64_t stream_key = philox_mix(key.seed, hash_name(key.name));
   parallel_ranges(tensor.elements(), kElementsPerStream, [&](int64_t begin, int64_t end) {
-    RandomStream random(stream_key, static_cast<uint64_t>(begin / kElementsPerStream));
-    for (int64_t i = begin; i < end; ++i) values[i] = draw(random);
+    std::array<double, kElementsPerStream> numbers;
+    const std::span<double> drawn(numbers.data(), static_cast<size_t>(end - begin));
+    draw(stream_key, static_cast<uint64_t>(begin / kElementsPerStream), drawn);
+    std::transform(drawn.begin(), drawn.end(), values + begin, from_draw);
   });
   tensor.bump_version();
 }
@@ -42,14 +48,13 @@ bool& thread_state::leaves_uninitialized() {
 void fill_uniform(Tensor& tensor, const InitKey& key, double low, double high) {
   // Rounding to float may reach `high`; the largest float below it is still in the interval.
   const float last = std::nextafterf(static_cast<float>(high), static_cast<float>(low));
-  fill(tensor, key, [=](RandomStream& random) {
-    return std::min(static_cast<float>(low + (high - low) * random.uniform_double()), last);
-  });
+  fill(tensor, key, draw_uniform,
+       [=](double drawn) { return std::min(static_cast<float>(low + (high - low) * drawn), last); });
 }
 
 void fill_normal(Tensor& tensor, const InitKey& key, double mean, double standard_deviation) {
-  fill(tensor, key,
-       [=](RandomStream& random) { return static_cast<float>(mean + standard_deviation * random.normal()); });
+  fill(tensor, key, draw_normal,
+       [=](double drawn) { return static_cast<float>(mean + standard_deviation * drawn); });
 }
 
 void fill_constant(Tensor& tensor, double value) {

@@ -1,6 +1,7 @@
 set(layer_sources
     layers/activation.cpp
     layers/conv2d.cpp
+    layers/draws.cpp
     layers/embedding.cpp
     layers/init.cpp
     layers/layer_chain.cpp
