@@ -211,12 +211,13 @@ bool CoefficientCache::has_room(uint64_t more) {
 }
 
 void CoefficientCache::fill_up(const std::string& why) {
-  if (full_.exchange(true)) return;
+  if (fills_up_.exchange(true)) return;
   log(LogLevel::kWarning,
       concat("[cache] ", options_.directory, " stops growing at ", human_bytes(bytes()), ", ",
              human_count(records()), " of ", human_count(options_.samples), " pictures: ", why,
              "; what it holds is used, other pictures are read from "
              "their files"));
+  full_ = true;  // who sees that may expect it said
 }
 
 void CoefficientCache::offer(int64_t sample) {

@@ -111,6 +111,7 @@ class CoefficientCache {
   std::atomic<uint64_t> rows_{0};  // of the index, its head not counted
   std::atomic<int64_t> records_{0};
   std::atomic<int64_t> withdrawn_{0};
+  std::atomic<bool> fills_up_{false};
   std::atomic<bool> full_{false};
   std::array<std::atomic<int64_t>, kOffers> offers_;
   std::atomic<uint64_t> offered_{0};

@@ -171,7 +171,10 @@ def interrupted(attack, root):
         process = subprocess.Popen([attack.program, "ingest", source, root / "long", *RESUMED],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         file = partial / "data.mdb"
-        while process.poll() is None and (not file.exists() or file.stat().st_size < 32 << 20 or not transaction(file)):
+        while process.poll() is None and not transaction(file):
+            time.sleep(0.001)
+        committed = time.monotonic()  # a disk then gets pages of the next commit, memory gets them all at its end
+        while process.poll() is None and file.stat().st_size < 32 << 20 and time.monotonic() < committed + 0.05:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "dlpipe/base/text.h"
@@ -69,6 +70,7 @@ TEST(Answers, FitATerminalOf80Columns) {
               {{"eval", "--ckpt", run, "--data", data, "--report"}, "taken for"},
               {{"info", run}, "parameters"},
               {{"bench", "train", "--model", "lenet", "--batch", "4", "--seconds", "0.1"}, "median step"}});
+  const std::string scratch = std::filesystem::temp_directory_path().string();
   ::unsetenv("COLUMNS");
   for (const Answer& answer : all) {
     Terminal terminal(80);
@@ -79,6 +81,9 @@ TEST(Answers, FitATerminalOf80Columns) {
     std::istringstream lines(shown);
     for (std::string line; std::getline(lines, line);) {
       if (line.ends_with('\r')) line.pop_back();
+      // wherever the tests' files lie
+      if (const size_t at = line.find(scratch); at != std::string::npos)
+        line.replace(at, scratch.size(), "/tmp");
       const std::vector<std::string> words = split(line, ' ');
       const auto is_name = [](const std::string& word) { return word.size() > 40; };  // or a chain's numbers
       if (std::ranges::any_of(words, is_name)) continue;
