@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -33,9 +34,8 @@ struct Options {
   bool json = false;
 };
 
-PassChoice choice_of(const std::string& text) {
-  return text == "all" ? PassChoice::kAll : text == "none" ? PassChoice::kNone : PassChoice::kSameBits;
-}
+constexpr Named<PassChoice> kPassNames[] = {
+    {"all", PassChoice::kAll}, {"same-bits", PassChoice::kSameBits}, {"none", PassChoice::kNone}};
 
 Json report_json(const Options& options, const run::CompiledModel& compiled) {
   Json passes = Json::array();
@@ -67,7 +67,7 @@ Status compile(const Options& options) {
     return misuse("compile", "CKPT and --onnx both name a model; give one");
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("compile", "--out", options.out, options.json));
   std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
-  const PassChoice passes = choice_of(options.passes);
+  const PassChoice passes = value_or_throw(value_named(kPassNames, options.passes, "compile", "--passes"));
   const run::CompiledModel compiled = run::compile_model(model, passes);
   for (const std::string& note : compiled.notes) print_note(printable(note));
   DLPIPE_RETURN_IF_ERROR(
@@ -117,7 +117,7 @@ std::function<Status()> setup(Flags& flags) {
       "say it: without this option only dlpipe run takes what is compiled, with it predict and eval, too");
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
-      .choices({"all", "same-bits", "none"});
+      .choices(names_of(kPassNames));
   flags.add_flag("--list-onnx-ops", options->list_onnx_ops,
                  "Print the ops that an ONNX file may have, and no more");
   flags.add_flag("--json", options->json, "Print one JSON line");

@@ -4,7 +4,8 @@
 // Ten classes of shapes (bar, crescent, disc, frame, pair, plus, ring, square, star, triangle). Place, scale,
 // rotation, both colours, both textures, light and noise are drawn independently of the class, and a shape
 // may be lighter or darker than its ground, so no weighted sum of pixels tells the classes apart, while a
-// small convolutional net does. A picture is a pure function of (seed, class, number, size).
+// small convolutional net does. A picture is a pure function of (seed, class, number, size)
+// and, in the rounding of a pixel now and then, of the C library's sine: what trains on them says which data it had.
 //
 // Threads: one call starts `jobs` threads and joins them. Memory: one picture per thread.
 #pragma once

@@ -1,12 +1,12 @@
 #include "dlpipe/run/use/text_generator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <span>
 #include <vector>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
@@ -56,7 +56,7 @@ int64_t draw(std::span<const float> logits, const GenerateOptions& options, Rand
   std::vector<double> weights;
   weights.reserve(order.size());
   for (const int64_t token : order)
-    weights.push_back(std::exp((logits[static_cast<size_t>(token)] - largest) / options.temperature));
+    weights.push_back(portable_exp((logits[static_cast<size_t>(token)] - largest) / options.temperature));
   double left = random.uniform_double() * std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i + 1 < order.size(); ++i) {
     left -= weights[i];

@@ -18,6 +18,8 @@ import onnx
 import onnx.helper
 import onnx.numpy_helper
 import zstandard
+from tensorboard.compat.proto import event_pb2, summary_pb2
+from tensorboard.summary.writer.record_writer import RecordWriter
 from tfrecord import example_pb2
 from tfrecord.writer import TFRecordWriter
 
@@ -142,8 +144,40 @@ def onnx_models():
     yield "sizes", onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y], [one, two])).SerializeToString()
 
 
-KINDS = {"annotations": annotations, "onnx": onnx_models, "datum": datums, "numpy": arrays, "cifar": cifars,
-         "state": states, "tar": tars, "text": texts, "tfrecord": tfrecords}
+def idx_files():
+    """A byte for the type, one for the axes, each axis as four bytes, big end first (MNIST's page)."""
+    for name, code, array in (("u8_images", 8, np.arange(2 * 3 * 4, dtype="u1").reshape(2, 3, 4)), ("u8_labels", 8, np.arange(3, dtype="u1")),
+                              ("f32", 13, np.arange(4, dtype=">f4").reshape(2, 2))):
+        yield name, struct.pack(f">HBB{array.ndim}I", 0, code, array.ndim, *array.shape) + array.tobytes()
+    yield "u8_gzip", gzip.compress(struct.pack(">HBBI", 0, 8, 1, 3) + b"abc", mtime=0)
+
+
+def event_files():
+    out = io.BytesIO()
+    writer = RecordWriter(out)
+    writer.write(event_pb2.Event(wall_time=1, file_version="brain.Event:2").SerializeToString())
+    scalars = [summary_pb2.Summary.Value(tag=tag, simple_value=0.5) for tag in ("loss", "lr")]
+    writer.write(event_pb2.Event(wall_time=2, step=7, summary=summary_pb2.Summary(value=scalars)).SerializeToString())
+    yield "tensorboard", out.getvalue()
+
+
+def tensor_files():
+    """safetensors: the length of a JSON header, which says where each tensor's bytes lie, and those."""
+    def file(tensors, metadata=None):
+        header, data = {} if metadata is None else {"__metadata__": metadata}, b""
+        for name, (dtype, array) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [len(data), len(data) + array.nbytes]}
+            data += array.tobytes()
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text)) + text + data
+
+    yield "f32", file({"fc.weight": ("F32", np.arange(6, dtype="f4").reshape(2, 3)), "fc.bias": ("F32", np.zeros(2, dtype="f4"))})
+    yield "dtypes", file({"a": ("BF16", np.zeros(2, dtype="u2")), "b": ("I64", np.array(3, dtype="i8")), "c": ("F16", np.ones(1, dtype="f2"))},
+                         {"format": "pt"})
+
+
+KINDS = {"annotations": annotations, "onnx": onnx_models, "datum": datums, "numpy": arrays, "cifar": cifars, "events": event_files,
+         "idx": idx_files, "state": states, "tar": tars, "tensors": tensor_files, "text": texts, "tfrecord": tfrecords}
 
 
 def main():

@@ -13,6 +13,7 @@
 #include "dlpipe/engine/cpu/gemm/block_product.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/vec.h"
+#include "dlpipe/engine/cpu/loops/with_type.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine {
@@ -305,17 +306,12 @@ void backward_slice(const Head& head, bool causal, const T* qkv, const T* out, c
   unpack(b.grad_values, head.row, s.length, s.width, grad_qkv + head.qkv + 2 * s.out_row(), s.qkv_row());
 }
 
-template <class Work>
-void with_type(DType dtype, const Work& work) {
-  dtype == DType::kBF16 ? work(BFloat16()) : work(float());
-}
-
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<AttentionAttrs>();
   const AttentionShape s(args.inputs[0].shape(), attrs);
   if (args.outputs[0].elements() == 0) return;
   const int64_t runs = divide_up(s.length, kQueriesASlice);
-  with_type(args.inputs[0].dtype(), [&](auto type) {
+  cpu::with_type(args.inputs[0].dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_slices(s.batch * s.heads * runs, [&](int64_t slice) {
       const int64_t first = slice % runs * kQueriesASlice;
@@ -330,7 +326,7 @@ void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<AttentionAttrs>();
   const AttentionShape s(args.inputs[0].shape(), attrs);
   if (args.outputs[0].elements() == 0) return;
-  with_type(args.inputs[0].dtype(), [&](auto type) {
+  cpu::with_type(args.inputs[0].dtype(), [&](auto type) {
     using T = decltype(type);
     parallel_slices(s.batch * s.heads, [&](int64_t slice) {
       backward_slice<T>(Head(s, slice), attrs.causal, static_cast<const T*>(args.inputs[0].raw()),

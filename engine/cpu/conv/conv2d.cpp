@@ -14,6 +14,7 @@
 #include "dlpipe/engine/cpu/elementwise/activation.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/vec.h"
+#include "dlpipe/engine/cpu/loops/with_type.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -41,11 +42,6 @@ float* floats(const Tensor& tensor) {
   return static_cast<float*>(tensor.raw());
 }
 
-template <class Work>
-void with_type(DType dtype, const Work& work) {
-  dtype == DType::kBF16 ? work(BFloat16()) : work(float());
-}
-
 int block_of(Form form) {
   return form == Form::kBlocked8 ? 8 : 16;
 }
@@ -59,7 +55,7 @@ const void* bring(Form form, const Tensor& held, const Piece& piece, void* scrat
     cpu::blocked_to_plain(piece.run, layout_block(held.layout()), reinterpret_cast<const float*>(from), to);
     return scratch;
   }
-  with_type(held.dtype(), [&](auto type) {
+  cpu::with_type(held.dtype(), [&](auto type) {
     const auto* plain = reinterpret_cast<const decltype(type)*>(from);
     if (form == Form::kPlanes) {
       cpu::plain_to_planes(piece.run, plain, to);
@@ -81,7 +77,7 @@ void take_back(Form form, const void* scratch, const Tensor& held, const Piece& 
     cpu::plain_to_blocked(piece.run, layout_block(held.layout()), from, reinterpret_cast<float*>(to));
     return;
   }
-  with_type(held.dtype(), [&](auto type) {
+  cpu::with_type(held.dtype(), [&](auto type) {
     auto* plain = reinterpret_cast<decltype(type)*>(to);
     if (form == Form::kPlanes) {
       cpu::planes_to_plain(piece.run, from, plain);

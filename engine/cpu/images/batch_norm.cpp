@@ -11,6 +11,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/cpu/images/batch_norm_lanes.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
+#include "dlpipe/engine/cpu/loops/with_type.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -104,10 +105,6 @@ void walk_tiles(Chunk chunk, const Visitor& visitor) {
   });
 }
 
-template <class Work>
-void with_type(DType dtype, const Work& work) {
-  dtype == DType::kBF16 ? work(BFloat16()) : work(float());
-}
 template <class Work>
 void with_flags(bool a, bool b, const Work& work) {
   if (a) {
@@ -345,11 +342,11 @@ extern const Kernels batch_norm_cpu;
 const Kernels batch_norm_cpu{
     .forward =
         [](const ForwardArgs& args) {
-          with_type(args.inputs[0].dtype(), [&](auto type) { forward<decltype(type)>(args); });
+          cpu::with_type(args.inputs[0].dtype(), [&](auto type) { forward<decltype(type)>(args); });
         },
     .backward =
         [](const BackwardArgs& args) {
-          with_type(args.inputs[0].dtype(), [&](auto type) { backward<decltype(type)>(args); });
+          cpu::with_type(args.inputs[0].dtype(), [&](auto type) { backward<decltype(type)>(args); });
         },
     .supports = cpu::supports_first_f32_bf16,
 };
