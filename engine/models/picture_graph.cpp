@@ -12,6 +12,12 @@ PictureGraph picture_graph(const graph::Graph& graph) {
            " outputs; a model of pictures has one of each");
   const graph::Value& x = graph.value(graph.inputs[0]);
   const Shape& in = x.shape;
+  if (x.batch_axes == 0 && in.rank() == 4)
+    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name, "', pictures in batches of ",
+           in[0],
+           " alone; export it with a batch that may vary (torch.onnx.export: "
+           "dynamic_axes={'",
+           x.name, "': {0: 'N'}}, or dynamic_shapes with dynamo)");
   const bool is_batch = x.dtype == DType::kF32 && in.rank() == 4 && x.batch_axes == bit(0) && in[0] == 1;
   const bool channels_first = is_batch && in[1] <= kMostChannels && in[3] > kMostChannels;
   if (!is_batch || (!channels_first && in[3] > kMostChannels))

@@ -177,6 +177,14 @@ Run::Run(const Model& model, Constants& constants, std::span<const Tensor> input
     : model_(model), constants_(constants), values_(constants.values()) {
   const auto opset = model.opsets.find("");
   opset_ = opset == model.opsets.end() ? 1 : opset->second;
+  // Before opset 7 operands were stretched by attributes; what a later one than these will mean nobody knows.
+  constexpr int64_t kOldestOpset = 7, kNewestOpset = 28;
+  if (opset_ < kOldestOpset || opset_ > kNewestOpset)
+    throw Error(
+        Status(ErrorCode::kUnsupported,
+               dlpipe::concat("[onnx] the model is of opset ", opset_, "; dlpipe takes ", kOldestOpset,
+                              " to ", kNewestOpset,
+                              "; export it with one of them, or convert it (onnx.version_converter)")));
   size_t next = 0;
   for (const ValueInfo& info : model.inputs) {
     if (values_.contains(info.name)) continue;

@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/graph_file.h"
@@ -28,6 +29,7 @@ class Bench {
     engine::set_engine_threads(options.threads);
     use_kernels(options.kernels);
     dtype_ = value_or_throw(training_dtype(options.dtype, cpu_device()));
+    refuse_other_batch(options);
     for (const engine::graph::ValueId id : runner_.graph().inputs) {
       const Value& value = runner_.graph().value(id);
       inputs_.push_back(Tensor::zeros(value.shape_at(options.batch), value.dtype));
@@ -60,6 +62,19 @@ class Bench {
   static engine::graph::Graph read(const std::string& model) {
     throw_if_error(refuse_other_kind("bench", model, Wanted::kCompiledModel));
     return value_or_throw(engine::graph::read_graph(model));
+  }
+
+  // A graph whose inputs don't grow with the batch runs as many samples as their first axis says.
+  void refuse_other_batch(const BenchRunOptions& options) const {
+    int64_t fixed = 1;
+    for (const engine::graph::ValueId id : runner_.graph().inputs) {
+      const Value& value = runner_.graph().value(id);
+      if (value.batch_axes != 0) return;
+      if (id == runner_.graph().inputs.front() && value.shape.rank() > 0) fixed = value.shape[0];
+    }
+    if (options.batch == fixed) return;
+    refuse("bench", options.model, " was made for batches of ", fixed, " alone; give --batch ", fixed,
+           ", or export it with a batch that may vary");
   }
 
   Runner runner_;

@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/formats/foreign_weights.h"
+#include "dlpipe/io/formats/safetensors.h"
 
 namespace dlpipe::run {
 
@@ -146,6 +147,13 @@ const std::vector<Row>& rows() {
        [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },
        "`dlpipe info %` shows it, and `dlpipe predict --ckpt % PICTURE` and `dlpipe run %` run it",
        {{kModelName, "`dlpipe train --init %` begins with its weights"}}},
+      {"a damaged file of weights",  // who reads it says where
+       {kModel, kCompiledModel},
+       [](const Given& given) {
+         return is_safetensors(given) && !formats::SafetensorsFile::open(given.path).ok();
+       },
+       "`dlpipe info %` says what is wrong with it",
+       {}},
       {"a file of weights",
        {kModel},
        is_safetensors,

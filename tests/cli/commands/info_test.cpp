@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "dlpipe/io/formats/json.h"
 #include "test_data.h"
 #include "tests/cli/program.h"
@@ -73,6 +75,10 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_NE(none.err.find("is a file of weights and no compiled model; `dlpipe compile "), std::string::npos)
       << none.err;
+  std::filesystem::resize_file(folder / "m.dlg", std::filesystem::file_size(folder / "m.dlg") - 1);
+  const Outcome cut = run_dlpipe({"info", folder / "m.dlg", "--graph"});
+  EXPECT_EQ(cut.exit_code, 1);
+  EXPECT_NE(cut.err.find("outside the file's"), std::string::npos) << cut.err;
   const Outcome eval = run_dlpipe({"eval", "--ckpt", folder / "m.onnx", trained_run().data.val});
   EXPECT_EQ(eval.exit_code, 0) << eval.err;
 }

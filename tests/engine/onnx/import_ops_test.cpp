@@ -347,5 +347,12 @@ TEST(OnnxOps, ConvolvesAndPools) {
                {1, 2, 1, 1}, {1, 5});
 }
 
+TEST(OnnxOps, OfAnOpsetThatIsNotKnownAreRefused) {
+  // Up to opset 6 Mul's attribute `axis` said where the second operand lies.
+  expect_refused(OneNode("Mul", 6).input({1, 3, 3}).weights({3}).with("broadcast", 1).with("axis", 1),
+                 "opset 6");
+  expect_refused(OneNode("Relu", 29).input({2}), "opset 29; dlpipe takes 7 to 28");
+}
+
 }  // namespace
 }  // namespace dlpipe::engine::onnx
