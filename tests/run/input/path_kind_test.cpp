@@ -49,7 +49,12 @@ TEST_F(PathKindTest, KindsAreToldByWhatIsThere) {
       {folder_ / "set", "a folder of datasets"},
       {folder_ / "pictures", "a folder of pictures"},
       {file("m.onnx", "\x08\x0a\x12\x07pytorch"), "an ONNX model"},
-      {file("w.safetensors", std::string("\x20\0\0\0\0\0\0\0{\"a\":{\"dtype\"", 22)), "a file of weights"},
+      {file("w.safetensors", std::string("\x36\0\0\0\0\0\0\0", 8) +
+                                 R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"
+                                 "1234"),
+       "a file of weights"},
+      {file("cut.safetensors", std::string("\x20\0\0\0\0\0\0\0{\"a\":{\"dtype\"", 22)),
+       "a damaged file of weights"},
       {file("w.pth", "PK\3\4......archive/data.pkl"), "a file of another program's weights"},
       {file("p", "\xff\xd8\xff\xe0"), "a picture"},
       {file("recipe.toml", "epochs = 3"), "a file of options"},
