@@ -8,12 +8,10 @@
 
 #include "dlpipe/base/portable_math.h"
 
-#define DLPIPE_FORMULA inline __attribute__((always_inline))
-
 namespace dlpipe {
 
 /// portable_log.
-DLPIPE_FORMULA double log_formula(double x) {
+inline __attribute__((always_inline)) double log_formula(double x) {
   constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
   constexpr int64_t kRootOfTwo = std::bit_cast<int64_t>(std::numbers::sqrt2) & kFraction;
   // x = m 2^e with m in [sqrt(1/2), sqrt(2)), by its bits: m's exponent is that of 1/2, or of 1 where the fraction is small
@@ -32,7 +30,7 @@ DLPIPE_FORMULA double log_formula(double x) {
 }
 
 /// portable_sine_and_cosine.
-DLPIPE_FORMULA SineAndCosine sine_and_cosine_formula(double x) {
+inline __attribute__((always_inline)) SineAndCosine sine_and_cosine_formula(double x) {
   // pi / 2 in three parts (Cody and Waite): products of the first two with a quarter's number are exact.
   constexpr double kFirst = 0x1.921fb544p0, kSecond = 0x1.0b4611a6p-34, kThird = 0x1.3198a2e037073p-69;
   constexpr double kWhole = 0x1.8p52;  // a number beside it loses what is behind its point

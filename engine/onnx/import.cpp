@@ -98,6 +98,22 @@ DType input_dtype(const ValueInfo& info) {
                                     static_cast<int>(info.type), "; expected float or int64")));
 }
 
+int64_t opset_of(const Model& model) {
+  const auto opset = model.opsets.find("");
+  return opset == model.opsets.end() ? 1 : opset->second;
+}
+
+// Before opset 7 operands were stretched by attributes; what ops mean after the newest of these isn't known.
+Status check_opset(const Model& model) {
+  constexpr int64_t kOldest = 7, kNewest = 28;
+  const int64_t opset = opset_of(model);
+  if (opset >= kOldest && opset <= kNewest) return Status();
+  return Status(
+      ErrorCode::kUnsupported,
+      dlpipe::concat("[onnx] the model is of opset ", opset, "; dlpipe takes ", kOldest, " to ", kNewest,
+                     "; export it with one of them, or convert it (onnx.version_converter)"));
+}
+
 // The model's inputs but those that initializers give.
 std::vector<graph::CaptureInput> inputs_of(const Model& model) {
   std::set<std::string> given;
@@ -174,17 +190,7 @@ const RunValue& Constants::of(const std::string& name, const TensorValue& tensor
 }
 
 Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs)
-    : model_(model), constants_(constants), values_(constants.values()) {
-  const auto opset = model.opsets.find("");
-  opset_ = opset == model.opsets.end() ? 1 : opset->second;
-  // Before opset 7 operands were stretched by attributes; what a later one than these will mean nobody knows.
-  constexpr int64_t kOldestOpset = 7, kNewestOpset = 28;
-  if (opset_ < kOldestOpset || opset_ > kNewestOpset)
-    throw Error(
-        Status(ErrorCode::kUnsupported,
-               dlpipe::concat("[onnx] the model is of opset ", opset_, "; dlpipe takes ", kOldestOpset,
-                              " to ", kNewestOpset,
-                              "; export it with one of them, or convert it (onnx.version_converter)")));
+    : model_(model), constants_(constants), opset_(opset_of(model)), values_(constants.values()) {
   size_t next = 0;
   for (const ValueInfo& info : model.inputs) {
     if (values_.contains(info.name)) continue;
@@ -341,6 +347,7 @@ const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) 
 }
 
 graph::Graph import_model(const Model& model) {
+  throw_if_error(check_opset(model));
   Constants constants(model);
   const std::vector<graph::CaptureInput> inputs = inputs_of(model);
   if (model.outputs.empty())

@@ -116,7 +116,7 @@ class Run {
   }
   const Model& model_;
   Constants& constants_;
-  int64_t opset_ = 0;
+  int64_t opset_;
   std::map<std::string, RunValue> values_;
 };
 

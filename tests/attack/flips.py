@@ -161,6 +161,13 @@ def transaction(file):
         return 0
 
 
+def size(file):
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # not yet, or no longer: the ingest is done
+        return 0
+
+
 def interrupted(attack, root):
     """An ingest that was killed behind its first commit, which comes after 32 MB of records."""
     source, partial = root / "long.src", root / "long.partial"
@@ -174,7 +181,7 @@ def interrupted(attack, root):
         while process.poll() is None and not transaction(file):
             time.sleep(0.001)
         committed = time.monotonic()  # a disk then gets pages of the next commit, memory gets them all at its end
-        while process.poll() is None and file.stat().st_size < 32 << 20 and time.monotonic() < committed + 0.05:
+        while process.poll() is None and size(file) < 32 << 20 and time.monotonic() < committed + 0.05:
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         process.wait()
