@@ -2,7 +2,7 @@
 // is planned and run for every picture by itself, with random numbers of its own; what stands behind it is planned once, for
 // the whole. Each picture is asked only for the part that is read in the end, so regions are decoded as ever.
 //
-// The sample's own picture is the first; the pipeline draws the others (pipeline/sampler.h). ChainPlan::pictures holds their
+// The sample's own picture is the first; the pipeline draws the others (pipeline/plan/sampler.h). ChainPlan::pictures holds their
 // plans, and Chain::apply_joined runs them.
 #pragma once
 

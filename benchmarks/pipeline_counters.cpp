@@ -7,8 +7,8 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
-#include "dlpipe/pipeline/flow_meter.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/graph/flow_meter.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 
 namespace {
 

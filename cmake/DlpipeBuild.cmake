@@ -144,8 +144,8 @@ endfunction()
 
 # dlpipe_test(NAME SOURCES a_test.cpp ... [LIBS targets...] [LABELS pipeline ...] [ENV VAR=VALUE ...] [TIMEOUT s] [SHARDS n])
 # One GoogleTest program; each TEST in it becomes one ctest test. With SHARDS n (for tests that look at something costly,
-# which a program makes once) or DLPIPE_TEST_SHARDS=n, which goes before it, the program becomes n of them, NAME.1 to
-# NAME.n, which share its TESTs (TIMEOUT is then a shard's).
+# which a program makes once) or DLPIPE_TEST_SHARDS=n, whichever is more, the program becomes n of them, NAME.1 to NAME.n,
+# which share its TESTs. TIMEOUT is then a shard's, and of DLPIPE_TEST_SHARDS three times as long: sanitizers are slow.
 function(dlpipe_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;LIBS;LABELS;ENV" ${ARGN})
   if(NOT DLPIPE_TESTS)
@@ -179,11 +179,14 @@ function(dlpipe_test name)
     endif()
     add_dependencies(tests_${label} ${name})
   endforeach()
+  if(DLPIPE_TEST_SHARDS)
+    if(NOT ARG_SHARDS OR ARG_SHARDS LESS DLPIPE_TEST_SHARDS)
+      set(ARG_SHARDS ${DLPIPE_TEST_SHARDS})
+    endif()
+    math(EXPR ARG_TIMEOUT "3 * ${ARG_TIMEOUT}")
+  endif()
   # the same kernels on every machine, nothing in anybody's ~/.cache
   set(properties LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT_MODIFICATION DLPIPE_KERNELS=set:rules)
-  if(DLPIPE_TEST_SHARDS)
-    set(ARG_SHARDS ${DLPIPE_TEST_SHARDS})
-  endif()
   if(NOT ARG_SHARDS)
     set(environment "") # an empty value would be dropped on the way and shift the properties after it
     if(ARG_ENV)

@@ -10,11 +10,12 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/pipeline/bench.h"
-#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/device_decode.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 #include "dlpipe/pipeline/sample_worker.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
-#include "dlpipe/pipeline/stage_counters.h"
 #include "dlpipe/pipeline/stages/augmenter.h"
 #include "dlpipe/pipeline/stages/box_planner.h"
 #include "dlpipe/pipeline/stages/decoder.h"
@@ -30,7 +31,7 @@ namespace {
 class Bench {
  public:
   static Result<std::unique_ptr<Bench>> open(const LoaderOptions& options) {
-    DLPIPE_ASSIGN_OR_RETURN(auto setup, Setup::make(options));
+    DLPIPE_ASSIGN_OR_RETURN(auto setup, open_setup(options));
     if (setup->image_field < 0)
       return Status(
           ErrorCode::kUnsupported,

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "dlpipe/base/mutex.h"
-#include "dlpipe/pipeline/flow_meter.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/graph/flow_meter.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 
 namespace dlpipe::pipeline {
 

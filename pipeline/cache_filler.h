@@ -19,8 +19,8 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/io/data/cache_coder.h"
-#include "dlpipe/pipeline/flow_meter.h"
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/graph/flow_meter.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 namespace dlpipe::pipeline {
 

@@ -7,7 +7,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/setup.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
 #include "dlpipe/pipeline/stages/tile_sender.h"
 
@@ -114,8 +114,6 @@ Status measure(const Setup& setup, DeviceDecode& chosen) {
   return {};
 }
 
-}  // namespace
-
 Result<DeviceDecode> choose_decode(const Setup& setup) {
   const LoaderOptions& o = setup.options;
   DeviceDecode chosen;
@@ -136,6 +134,14 @@ Result<DeviceDecode> choose_decode(const Setup& setup) {
     return misuse("loader", "--decode device is not possible: ", chosen.reason, "; or use --decode auto");
   }
   return chosen;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Setup>> open_setup(const LoaderOptions& options) {
+  DLPIPE_ASSIGN_OR_RETURN(auto setup, Setup::make(options));
+  DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));
+  return std::shared_ptr<const Setup>(std::move(setup));
 }
 
 }  // namespace dlpipe::pipeline

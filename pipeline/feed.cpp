@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/device_decode.h"
 #include "dlpipe/pipeline/feed_impl.h"
 
 namespace dlpipe::pipeline {
@@ -88,7 +89,7 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
     auto impl = std::make_unique<Impl>();
     LoaderOptions loader_options = options.loader;
     loader_options.epochs = -1;
-    DLPIPE_ASSIGN_OR_RETURN(impl->setup, Setup::make(loader_options));
+    DLPIPE_ASSIGN_OR_RETURN(impl->setup, open_setup(loader_options));
     DLPIPE_ASSIGN_OR_RETURN(impl->loader, BatchStream::create(impl->setup));
     impl->epochs_per_pass = options.epochs_per_pass;
     impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);

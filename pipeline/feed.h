@@ -28,7 +28,7 @@
 #include "dlpipe/base/batch.h"
 #include "dlpipe/base/batch_source.h"
 #include "dlpipe/base/error.h"
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 namespace dlpipe::pipeline {
 

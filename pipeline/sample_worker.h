@@ -12,11 +12,11 @@
 #include <span>
 
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/portion_queue.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/graph/portion_queue.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 #include "dlpipe/pipeline/stages/augmenter.h"
 #include "dlpipe/pipeline/stages/box_planner.h"
 #include "dlpipe/pipeline/stages/decoder.h"

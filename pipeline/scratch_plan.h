@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 namespace dlpipe::pipeline {
 

@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <string_view>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/file_bytes.h"
 

@@ -19,22 +19,9 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/shape.h"
+#include "dlpipe/io/data/codec/image_layout.h"
 
 namespace dlpipe::data {
-
-/// How an image's bytes stand in the record. Values stand in files.
-enum class ImageLayout : uint8_t {
-  kNone = 0,
-  kJpeg = 1,
-  kPng = 2,
-  kRaw = 3,
-  kCoefficients = 4,
-  kRestart = 5,
-  kWebp = 6,
-  kBmp = 7,
-  kPnm = 8
-};
-std::string_view image_layout_name(ImageLayout layout);
 
 /// What a field holds. Values stand in files.
 enum class FieldKind : uint8_t {

@@ -1,9 +1,9 @@
 // Records of a dataset: where they lie in a value, and what they are unpacked to.
 #include <algorithm>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/dataset_impl.h"
 #include "dlpipe/io/data/linked_records.h"
 

@@ -7,16 +7,16 @@
 #include <unordered_set>
 
 #include "dlpipe/base/base64.h"
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/schema.h"
-#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::data {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/file_bytes.h"
 
 namespace dlpipe::data {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 
 namespace dlpipe::data {
 

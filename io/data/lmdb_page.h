@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/io/data/lmdb_file.h"
 
 namespace dlpipe::data {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 
 namespace dlpipe::data {
 

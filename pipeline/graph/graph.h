@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "dlpipe/pipeline/flow_meter.h"
-#include "dlpipe/pipeline/portion_queue.h"
+#include "dlpipe/pipeline/graph/flow_meter.h"
+#include "dlpipe/pipeline/graph/portion_queue.h"
 
 namespace dlpipe::pipeline {
 

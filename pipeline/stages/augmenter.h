@@ -8,7 +8,7 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
-#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/plan/plan.h"
 
 namespace dlpipe::pipeline {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/mixing.h"
+#include "dlpipe/pipeline/plan/mixing.h"
 
 namespace dlpipe::pipeline {
 

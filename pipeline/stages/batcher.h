@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/plan/slot.h"
 
 namespace dlpipe::pipeline {
 

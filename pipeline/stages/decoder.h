@@ -11,8 +11,8 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 #include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 namespace dlpipe::pipeline {
 

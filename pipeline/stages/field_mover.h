@@ -12,9 +12,9 @@
 #include "dlpipe/augment/moving.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/codec/mask.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
 
 namespace dlpipe::pipeline {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
 #include "dlpipe/pipeline/stages/page_window.h"
 

@@ -9,8 +9,8 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/touched.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/touched.h"
 
 namespace dlpipe::pipeline {
 

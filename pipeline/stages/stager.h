@@ -18,9 +18,9 @@
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/error.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 
 namespace dlpipe::pipeline {
 

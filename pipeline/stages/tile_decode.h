@@ -10,8 +10,8 @@
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/error.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
 
 namespace dlpipe::pipeline {
 

@@ -11,9 +11,9 @@
 #include "dlpipe/base/coef_batch.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/codec/coef/tile_selection.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/setup.h"
-#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/setup.h"
+#include "dlpipe/pipeline/plan/slot.h"
 
 namespace dlpipe::pipeline {
 

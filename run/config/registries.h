@@ -4,8 +4,7 @@
 //   registries.models.add(kMine);
 //   dlpipe::run::Session session(config, registries);
 //
-// A value, in the beginning what is built in. The records are the program's and live longer. (Sources are
-// ingest's: IngestOptions::known_sources.)
+// A value, in the beginning what is built in. The records are the program's and live longer.
 #pragma once
 
 #include <vector>
@@ -16,6 +15,7 @@
 #include "dlpipe/engine/metrics/metrics.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/config/loss.h"
 
 namespace dlpipe::run {
@@ -28,6 +28,8 @@ struct Registries {
   engine::MetricRegistry metrics = engine::MetricRegistry::builtin();
   /// What bench_ops measures; models apply an op's row itself.
   engine::OpRegistry ops = engine::OpRegistry::builtin();
+  /// What --data may be where it is no dataset (ingest takes its own: IngestOptions::known_sources).
+  data::SourceRegistry sources = data::SourceRegistry::builtin();
   std::vector<Device*> devices;  // by their names, before the machine's
 
   Result<Device*> find_device(std::string_view name) const {

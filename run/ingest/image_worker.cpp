@@ -11,7 +11,7 @@
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/codec/restart.h"
-#include "dlpipe/io/data/picture_head.h"
+#include "dlpipe/io/data/sources/picture_head.h"
 
 namespace dlpipe::ingest {
 

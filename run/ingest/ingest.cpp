@@ -13,6 +13,7 @@
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sources/inputs.h"
 #include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/freeze.h"
 #include "dlpipe/run/ingest/frozen_list.h"
@@ -27,11 +28,6 @@ namespace dlpipe::ingest {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 Status make_directory(const std::string& directory) {
   std::error_code error;
@@ -130,7 +126,7 @@ Status check_readable(const IngestOptions& options, const data::SourceListing& l
 // The frozen list: of the run that is being continued, or made now. Both are read back from the file, so
 // that both runs go on from the same bytes.
 Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source) {
-  const bool resumed = exists(paths.list);
+  const bool resumed = data::is_there(paths.list);
   if (resumed) {
     DLPIPE_ASSIGN_OR_RETURN(FrozenList list, load_list(paths.list));
     DLPIPE_RETURN_IF_ERROR(check_same_options(paths, list.options, canonical_options(options)));
@@ -203,12 +199,13 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   DLPIPE_ASSIGN_OR_RETURN(const auto source,
                           data::open_sources(options.sources, options.list, source_options(options, paths)));
   DLPIPE_RETURN_IF_ERROR(check_places(options, paths));
-  if (exists(paths.destination)) return already_there(options, paths, *source);
+  if (data::is_there(paths.destination)) return already_there(options, paths, *source);
 
   DLPIPE_ASSIGN_OR_RETURN(auto partial, data::PartialDirectory::claim("ingest", paths.destination));
-  if (exists(paths.provenance) && !exists(paths.list)) return finish_sealed(options, paths, partial);
+  if (data::is_there(paths.provenance) && !data::is_there(paths.list))
+    return finish_sealed(options, paths, partial);
   IngestReport report;
-  report.resumed = exists(paths.list);
+  report.resumed = data::is_there(paths.list);
   const auto list = take_list(options, paths, *source);
   if (!list.ok()) {
     if (!partial.was_there()) DLPIPE_RETURN_IF_ERROR(partial.remove());  // nothing was frozen

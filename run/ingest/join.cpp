@@ -12,6 +12,7 @@
 #include "dlpipe/io/data/dataset_writer.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/schema.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/files.h"
@@ -34,15 +35,10 @@ struct PartDirectory {
   std::string name() const { return concat(printable(directory), " (part ", part_text(file.part), ")"); }
 };
 
-bool is_there(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 Result<PartDirectory> open_part(std::string directory) {
   while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  if (!is_there(directory)) {
-    const bool is_begun = is_there(directory + ".partial");
+  if (!data::is_there(directory)) {
+    const bool is_begun = data::is_there(directory + ".partial");
     return Status(ErrorCode::kNotFound,
                   concat("[join] there is no ", printable(directory),
                          is_begun ? ", but an unfinished one; run its ingest again" : ""));
@@ -50,7 +46,7 @@ Result<PartDirectory> open_part(std::string directory) {
   if (directory.ends_with(".partial"))
     return misuse("join", printable(directory), " is unfinished; run its ingest again");
   const std::string file = concat(directory, "/", kPartName);
-  if (!is_there(file))
+  if (!data::is_there(file))
     return misuse("join", printable(directory), " is no part of an ingest, it has no ", kPartName,
                   "; make parts with `dlpipe ingest SRC PART --part 1/16`");
   auto part = load_part(file);
@@ -321,7 +317,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
 /// What DST.partial was begun with; made where there is none.
 Status check_begun(const Paths& paths, const PartFile& first) {
   const std::string note = concat(first.source, " ", first.list, " ", first.part.count, "\n");
-  if (!is_there(paths.list)) return write_file_durably(paths.list, note);
+  if (!data::is_there(paths.list)) return write_file_durably(paths.list, note);
   DLPIPE_ASSIGN_OR_RETURN(const std::string was, formats::read_file(paths.list));
   if (was == note) return {};
   return misuse("join", paths.partial, " was begun with other parts; use those, or remove it to begin again");
@@ -358,12 +354,12 @@ Result<IngestReport> join_checked(const JoinOptions& options,
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<PartDirectory> parts, open_parts(options.parts));
   const PartFile& first = parts.front().file;
   const Paths paths(options.destination);
-  if (is_there(paths.destination)) return joined_already(paths, first);
+  if (data::is_there(paths.destination)) return joined_already(paths, first);
 
   DLPIPE_ASSIGN_OR_RETURN(auto partial, data::PartialDirectory::claim("join", paths.destination));
   IngestReport report;
-  const bool is_sealed = is_there(paths.provenance) && !is_there(paths.list);
-  report.resumed = is_sealed || is_there(paths.list);
+  const bool is_sealed = data::is_there(paths.provenance) && !data::is_there(paths.list);
+  report.resumed = is_sealed || data::is_there(paths.list);
   std::vector<std::string> names;
   for (const PartFile::Split& split : first.splits) names.push_back(split.name);
   if (!is_sealed) {

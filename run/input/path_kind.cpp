@@ -13,6 +13,7 @@
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"

@@ -58,6 +58,7 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
   ingest::IngestOptions options;
   options.sources = {path};
   options.destination = to;
+  options.known_sources = &session.registries.sources;
   options.store = ingest::Store::kLink;
   options.late_checksums = true;
   options.jobs = session.threads;
@@ -103,12 +104,24 @@ void replace(const std::string& links, const std::string& by) {
   if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
 }
 
+/// Whether a source that the program has added reads `path`.
+bool is_of_own_source(const Registries& registries, const std::string& path) {
+  data::SourceOptions options;
+  options.path = path;
+  options.known = &registries.sources;
+  const auto found = data::find_source(options);
+  if (!found.ok()) return false;
+  const auto records = data::SourceRegistry::builtin().records();
+  return std::find(records.begin(), records.end(), *found) == records.end();
+}
+
 using Stop = std::function<bool()>;
 
 /// The dataset of links, `to`, to the pictures at `path`.
 void link(const SessionOptions& session, const std::string& path, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
-  if (!is_kind(path, Wanted::kRawData)) throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
+  if (!is_kind(path, Wanted::kRawData) && !is_of_own_source(session.registries, path))
+    throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
   options.stop_requested = stop;

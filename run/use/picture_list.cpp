@@ -13,8 +13,8 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
-#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {

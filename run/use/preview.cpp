@@ -11,8 +11,8 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/pipeline/sampler.h"
-#include "dlpipe/pipeline/stages/box_planner.h"
+#include "dlpipe/pipeline/plan/record_objects.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 namespace dlpipe::run {
 

@@ -12,8 +12,8 @@ Checks, over the real #include lines:
   6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone (python/ aside).
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
-are named from the room, cells are lists, `all`, `all but ...` or words that name no folder; `from outside` lists
-headers, by the ends of their paths. Standard library of Python only.
+are named from the room, `.` are the files beside its folders, cells are lists, `all`, `all but ...` or words that name no
+folder; `from outside` lists headers, by the ends of their paths. Standard library of Python only.
 Usage: check_tree.py SOURCE_DIR
 """
 import pathlib
@@ -106,6 +106,8 @@ def allowed(rows, folder, target):
 
 def folder_of(rows, path):
     fitting = [f for f in rows if path == f or path.startswith(f + "/")]
+    if not fitting and "." in rows and "/" not in path:
+        return "."
     return max(fitting, key=len) if fitting else None
 
 
@@ -119,7 +121,7 @@ def is_within(path, room):
 
 
 def name_of(room, folder):
-    return f"{room}/{folder}" if room else folder
+    return room if folder == "." else f"{room}/{folder}" if room else folder
 
 
 def check_include(tables, where, header):
@@ -132,7 +134,7 @@ def check_include(tables, where, header):
         if not is_within(where, room):
             outside = rows[target].outside if target else ""
             if outside != "all" and not any(("/" + header).endswith("/" + name) for name in listed(outside)):
-                return f"from outside {room} only {outside} of {room}/{target} may be included, not {header}"
+                return f"from outside {room} only {outside} of {name_of(room, target)} may be included, not {header}"
             continue
         folder = folder_of(rows, where[start:])
         if folder is not None and (target is None or not allowed(rows, folder, target)):

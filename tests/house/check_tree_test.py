@@ -77,6 +77,17 @@ class CheckTree(unittest.TestCase):
                                                                 '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), 0)
         self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
 
+    def test_a_table_has_a_row_for_the_files_beside_the_folders(self):
+        table = "## The folder table\n| folder | may include | from outside |\n|---|---|---|\n" \
+                "| plan | nothing else of the room | nothing |\n| . | plan | loader.h |\n"
+        tree = {"pipeline/plan/slot.h": "// A.\n", "pipeline/loader.h": "// B.\n", "pipeline/stream.h": "// C.\n",
+                "pipeline/README.md": table}
+        loader, slot, stream = (f'#include "dlpipe/pipeline/{header}"\n' for header in ("loader.h", "plan/slot.h", "stream.h"))
+        self.assertEqual(self.check({"pipeline/loader.cpp": slot + stream, "run/a.cpp": loader, **tree}), 0)
+        for name, text in {"pipeline/plan/slot.cpp": loader, "run/a.cpp": stream, "run/b.cpp": slot,
+                           "pipeline/stages/a.cpp": slot}.items():
+            self.assertEqual(self.check({name: text, **tree}), 1)
+
     def test_reports_third_party_out_of_its_room(self):
         self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}), 1)
         self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}), 1)

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dlpipe/pipeline/bench.h"
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"

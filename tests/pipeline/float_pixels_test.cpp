@@ -1,5 +1,5 @@
 // Batches as normalised numbers: what BatchPrep says of the bytes, done in the loader.
-#include "dlpipe/pipeline/float_pixels.h"
+#include "dlpipe/pipeline/plan/float_pixels.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"

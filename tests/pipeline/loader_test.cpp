@@ -1,6 +1,6 @@
 // What a loader gives, and what it refuses.
 #include "dlpipe/pipeline/loader.h"
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 #include <gtest/gtest.h>
 

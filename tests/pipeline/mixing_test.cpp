@@ -1,6 +1,6 @@
 // Who is mixed with whom and by how much: the distributions of the papers, every draw a function of its place
 // in the run.
-#include "dlpipe/pipeline/mixing.h"
+#include "dlpipe/pipeline/plan/mixing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include <fstream>
 #include <thread>
 
-#include "dlpipe/pipeline/portion_queue.h"
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/graph/portion_queue.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
+#include "dlpipe/pipeline/plan/touched.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
-#include "dlpipe/pipeline/touched.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::pipeline {

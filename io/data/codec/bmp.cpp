@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
 
 namespace dlpipe::data {

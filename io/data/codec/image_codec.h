@@ -18,7 +18,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/codec/image_layout.h"
 
 namespace dlpipe::data {
 

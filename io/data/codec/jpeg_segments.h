@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 
 namespace dlpipe::data {
 

@@ -7,7 +7,7 @@
 #include <new>
 #include <string_view>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 
 namespace dlpipe::data {
 

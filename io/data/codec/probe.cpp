@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/bmp.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/pixels.h"
 #include "dlpipe/io/data/codec/probe.h"
 

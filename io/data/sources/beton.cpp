@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/beton_file.h"
 #include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 

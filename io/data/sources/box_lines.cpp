@@ -7,9 +7,9 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data::box_list {

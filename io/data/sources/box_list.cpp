@@ -15,6 +15,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/box_lines.h"
 #include "dlpipe/io/data/sources/box_list_layout.h"

@@ -5,9 +5,9 @@
 #include <array>
 #include <filesystem>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
 #include "dlpipe/io/data/sources/source.h"
@@ -43,11 +43,6 @@ const std::array<Kind, 2>& kinds() {
       {"CIFAR-100", 2, {"train.bin"}, "test.bin", "fine_label_names.txt", "coarse_label_names.txt"},
   }};
   return kKinds;
-}
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
 }
 
 const Kind* kind_of_folder(const fs::path& folder) {

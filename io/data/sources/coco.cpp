@@ -13,6 +13,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/coco_json.h"
 #include "dlpipe/io/data/sources/pictures_beside.h"
@@ -43,11 +44,6 @@ std::string name_of(const fs::path& file) {
   if (file.filename() == kBesidePictures) return file.parent_path().filename().string();
   const std::string stem = file.stem().string();
   return stem.substr(stem.rfind('_') + 1);
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
 }
 
 std::vector<std::string> json_files(const fs::path& folder) {

@@ -10,6 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/labels_beside.h"
 #include "dlpipe/io/data/sources/likely_classes.h"

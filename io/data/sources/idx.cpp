@@ -10,11 +10,11 @@
 #include <filesystem>
 #include <memory>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/gzip.h"
 #include "dlpipe/io/data/sources/source.h"

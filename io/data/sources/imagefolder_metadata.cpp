@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/json_lines.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -21,11 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kCsv = kMetadataNames[0];
 constexpr const char* kJsonLines = kMetadataNames[1];
 constexpr const char* kParquet = kMetadataNames[2];
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 /// Whether the first line has a column of files. (Others call their lists metadata.csv, too.)
 bool names_pictures(const fs::path& file) {

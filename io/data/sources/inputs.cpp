@@ -13,6 +13,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/many_sources.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
@@ -29,11 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostInputs = 1'000'000;
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 /// "000..127" as its numbers, as wide as the wider end; nothing for anything else.
 std::optional<std::vector<std::string>> range_of(std::string_view text) {
@@ -75,7 +71,7 @@ std::vector<std::string> matches(const std::string& pattern) {
 }
 
 Result<std::vector<std::string>> expand_one(const std::string& given) {
-  if (given == "-" || exists(given)) return std::vector<std::string>{given};
+  if (given == "-" || is_there(given)) return std::vector<std::string>{given};
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, expand_braces(given));
   if (is_address(given)) {
     if (shown_address(given).find('*') != std::string::npos)
@@ -85,7 +81,7 @@ Result<std::vector<std::string>> expand_one(const std::string& given) {
   }
   std::vector<std::string> paths;
   for (const std::string& name : names) {
-    if (exists(name)) {
+    if (is_there(name)) {
       paths.push_back(name);
       continue;
     }

@@ -11,8 +11,8 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
-#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/caffe_list.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/json_lines.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {

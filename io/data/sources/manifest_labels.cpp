@@ -9,9 +9,9 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {

@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/csv.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/source_file.h"

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 
 namespace dlpipe::data {
 

@@ -7,7 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/file_name.h"
 
 namespace dlpipe::data {
 

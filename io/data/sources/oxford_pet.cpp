@@ -10,11 +10,11 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/manifest_source.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 

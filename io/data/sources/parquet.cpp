@@ -4,8 +4,8 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {

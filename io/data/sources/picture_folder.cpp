@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 
 namespace dlpipe::data {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/file_name.h"
 
 namespace dlpipe::data {
 

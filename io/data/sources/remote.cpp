@@ -10,8 +10,8 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/remote_address.h"
-#include "dlpipe/io/data/sources/source_file.h"
 
 #ifdef DLPIPE_HAVE_CURL
 #include <curl/curl.h>

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/annotated_pictures.h"
 #include "dlpipe/io/data/sources/image_sets.h"
 #include "dlpipe/io/data/sources/picture_folder.h"

@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 
 namespace dlpipe::data {
 
@@ -90,6 +91,21 @@ std::string lasting_reference(const std::string& reference) {
   return parse_reference(reference, &found) ? concat(found.stamp.size_bytes, " ", found.path) : reference;
 }
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool is_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 bool is_dead_link(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_symlink(path, ignored) && !std::filesystem::exists(path, ignored);
@@ -100,26 +116,6 @@ size_t count_files(const std::filesystem::path& folder, std::span<const std::str
     std::error_code ignored;
     return std::filesystem::is_regular_file(folder / path, ignored);
   }));
-}
-
-std::string lower_text(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-std::string lower_ending(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos || path.find('/', dot) != std::string_view::npos) return {};
-  return lower_text(path.substr(dot + 1));
-}
-
-bool has_image_name(const std::string& path) {
-  static constexpr std::array<std::string_view, 19> kEndings = {
-      "jpg", "jpeg", "jpe", "jfif", "png",  "bmp",  "gif", "webp", "tif", "tiff",
-      "ppm", "pgm",  "jp2", "heic", "avif", "heif", "jxl", "pbm",  "pnm"};
-  return std::find(kEndings.begin(), kEndings.end(), lower_ending(path)) != kEndings.end();
 }
 
 std::optional<std::filesystem::path> find_below(

@@ -50,18 +50,16 @@ struct Referred {
 Result<Referred> referred(std::string_view reference);
 /// The same without the time, which a copy of the file may have its own of; other texts as they are.
 std::string lasting_reference(const std::string& reference);
+/// Whether `path` leads to something; to a regular file; to a folder. What can't be told is none.
+bool is_there(const std::filesystem::path& path);
+bool is_file(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
 /// Whether `path` is a link that leads to nothing: what it should have led to is missing, and is not nothing.
 bool is_dead_link(const std::string& path);
 /// The first files of a list decide in which folder they all are.
 inline constexpr size_t kFilesThatDecide = 32;
 /// How many of `paths` are files below `folder`.
 size_t count_files(const std::filesystem::path& folder, std::span<const std::string> paths);
-/// ASCII letters in lower case.
-std::string lower_text(std::string_view text);
-/// The letters behind the last dot of a name, in lower case: "jpg".
-std::string lower_ending(std::string_view path);
-/// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.
-bool has_image_name(const std::string& path);
 /// The first of what lies below `folder`, at any depth, that `fits`; nothing where there is no such folder. What may not be
 /// entered is passed over.
 std::optional<std::filesystem::path> find_below(

@@ -10,7 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/file_name.h"
 
 namespace dlpipe::data {
 

@@ -10,8 +10,9 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/unpack.h"
 
 namespace dlpipe::data {
 
@@ -64,10 +65,6 @@ bool checksum_fits(const Header& header) {
   }
   const auto sum = static_cast<int64_t>(*noted);
   return sum == as_unsigned || sum == as_signed;
-}
-
-bool is_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
 }
 
 /// What the headers before a member say about it.
@@ -250,7 +247,7 @@ Status Indexer::look_behind(uint64_t at) {
   for (const uint64_t stop = std::min(end_, at + kMostPadding); at < stop; at += piece.size()) {
     const auto want = std::span(piece).first(std::min<uint64_t>(piece.size(), end_ - at));
     DLPIPE_ASSIGN_OR_RETURN(const size_t count, scan_.read(at, want));
-    if (is_zero(want.first(count))) continue;
+    if (all_zero(want.first(count))) continue;
     index_.bytes_behind_end = end_ - at;
     break;
   }
@@ -262,7 +259,7 @@ Result<bool> Indexer::next(uint64_t& at) {
   if (end_ - at < kBlock) return cut_short(at == end_ ? "(it has no end mark)" : "within a header");
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, scan_.read(at, header));
   if (count < kBlock) return cut_short("within a header");
-  if (is_zero(header)) {
+  if (all_zero(header)) {
     DLPIPE_RETURN_IF_ERROR(look_behind(at + kBlock));
     return false;
   }

@@ -16,14 +16,18 @@
 
 namespace dlpipe::data {
 
-namespace {
-
-constexpr size_t kPieceBytes = size_t{1} << 18;
-
-Status damaged(const std::string& name, std::string_view what) {
+Status damaged_archive(const std::string& name, std::string_view what) {
   return Status(ErrorCode::kCorrupt,
                 concat("[ingest] ", printable(name), ": ", what, "; download or make it again"));
 }
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+}
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 18;
 
 /// What is left of a packed stream, piece by piece.
 class Input {
@@ -49,10 +53,6 @@ class Input {
   size_t size_ = 0;
 };
 
-bool all_zero(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
-}
-
 // Zeros behind a stream may fill a tape's block. More of them are a file of another kind, which isn't read through.
 constexpr uint64_t kMostPadding = uint64_t{64} << 20;
 
@@ -64,22 +64,23 @@ Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name)
   uint64_t padding = 0;
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
-    if (in.empty()) return between ? Status() : damaged(name, "the gzip stream is cut short");
+    if (in.empty()) return between ? Status() : damaged_archive(name, "the gzip stream is cut short");
     if (between) {
       if (all_zero(in)) {
         padding += in.size();
-        if (padding > kMostPadding) return damaged(name, "more than 64 MB of zeros follow the gzip stream");
+        if (padding > kMostPadding)
+          return damaged_archive(name, "more than 64 MB of zeros follow the gzip stream");
         input.use(in.size());
         continue;
       }
-      if (!inflater.again().ok()) return damaged(name, "damaged gzip stream");
+      if (!inflater.again().ok()) return damaged_archive(name, "damaged gzip stream");
       between = false;
     }
     std::span<const std::byte> left = in;
     std::span<const std::byte> piece;
     do {
       const auto step = inflater.step(left, out);
-      if (!step.ok()) return damaged(name, concat("damaged gzip stream: ", step.status().message()));
+      if (!step.ok()) return damaged_archive(name, concat("damaged gzip stream: ", step.status().message()));
       between = step->is_end;
       piece = std::span<const std::byte>(out).first(step->made);
       DLPIPE_RETURN_IF_ERROR(take(piece));
@@ -96,14 +97,14 @@ Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name)
   size_t wanted = 0;  // 0: between frames
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
-    if (in.empty()) return wanted == 0 ? Status() : damaged(name, "the zstd stream is cut short");
+    if (in.empty()) return wanted == 0 ? Status() : damaged_archive(name, "the zstd stream is cut short");
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     do {
       to.pos = 0;
       wanted = ZSTD_decompressStream(stream.get(), &to, &from);
       if (ZSTD_isError(wanted))
-        return damaged(name, concat("damaged zstd stream: ", ZSTD_getErrorName(wanted)));
+        return damaged_archive(name, concat("damaged zstd stream: ", ZSTD_getErrorName(wanted)));
       DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(to.pos)));
     } while (from.pos < from.size || (wanted != 0 && to.pos == to.size));
     input.use(in.size());

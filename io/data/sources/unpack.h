@@ -16,6 +16,10 @@ namespace dlpipe::data {
 using ReadPiece = std::function<Result<size_t>(std::span<std::byte>)>;
 using TakePiece = std::function<Status(std::span<const std::byte>)>;
 
+/// kCorrupt: what is wrong with the archive `name`, and what to do.
+Status damaged_archive(const std::string& name, std::string_view what);
+bool all_zero(std::span<const std::byte> bytes);
+
 enum class Packing : uint8_t { kNone, kGzip, kZstd };
 /// What the first bytes (six are enough) say. kUnsupported names xz, bzip2, lz4 and zip with what to do.
 Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& name);

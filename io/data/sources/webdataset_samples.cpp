@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/tar_layout.h"
 
 namespace dlpipe::data {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
@@ -27,11 +28,6 @@ bool holds_labelled_picture(const fs::path& folder) {
 }
 
 }  // namespace
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 fs::path full_path(const fs::path& path) {
   return (fs::current_path() / path).lexically_normal();

@@ -9,7 +9,6 @@
 
 namespace dlpipe::data::yolo {
 
-bool is_folder(const std::filesystem::path& path);
 bool is_yaml(const std::string& path);
 /// Also of "", the folder that the program is in.
 std::filesystem::path full_path(const std::filesystem::path& path);

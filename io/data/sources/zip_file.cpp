@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/sources/inflater.h"
+#include "dlpipe/io/data/sources/unpack.h"
 
 namespace dlpipe::data {
 
@@ -26,11 +27,6 @@ constexpr size_t kEnd64Bytes = 56;
 constexpr size_t kLocatorBytes = 20;
 constexpr uint32_t kIn64 = 0xffffffff;
 
-Status damaged_zip(const std::string& name, std::string_view what) {
-  return Status(ErrorCode::kCorrupt,
-                concat("[ingest] ", printable(name), ": ", what, "; download or make it again"));
-}
-
 struct Directory {
   uint64_t begin = 0;
   uint64_t size = 0;
@@ -44,7 +40,7 @@ Result<Directory> find_directory(const ArchiveBytes& file, const std::string& na
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> tail, file.read(tail_at, tail_bytes));
   size_t at = tail.size() < kEndBytes ? 0 : tail.size() - kEndBytes + 1;
   while (at > 0 && load_le<uint32_t>(tail, at - 1) != kEndMagic) --at;
-  if (at-- == 0) return damaged_zip(name, "no zip file, or one that is cut short");
+  if (at-- == 0) return damaged_archive(name, "no zip file, or one that is cut short");
   Directory directory;
   directory.members = load_le<uint16_t>(tail, at + 10);
   directory.size = load_le<uint32_t>(tail, at + 12);
@@ -53,7 +49,7 @@ Result<Directory> find_directory(const ArchiveBytes& file, const std::string& na
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> end,
                           file.read(load_le<uint64_t>(tail, at - kLocatorBytes + 8), kEnd64Bytes));
   if (load_le<uint32_t>(end, 0) != kEnd64Magic)
-    return damaged_zip(name, "its directory is not where it should be");
+    return damaged_archive(name, "its directory is not where it should be");
   directory.members = load_le<uint64_t>(end, 32);
   directory.size = load_le<uint64_t>(end, 40);
   directory.begin = load_le<uint64_t>(end, 48);
@@ -71,7 +67,7 @@ Status take_zip64(std::span<const std::byte> extra, ZipMember& member, const std
     size_t place = 0;
     for (uint64_t* value : {&member.size_bytes, &member.packed_bytes, &member.header_at}) {
       if (*value != kIn64) continue;
-      if (place + 8 > field.size()) return damaged_zip(name, "a size is cut short");
+      if (place + 8 > field.size()) return damaged_archive(name, "a size is cut short");
       *value = load_le<uint64_t>(field, place);
       place += 8;
     }
@@ -115,19 +111,19 @@ Result<uint32_t> inflate_to(const ArchiveBytes& packed, const ZipMember& member,
     do {
       const auto step = inflater.step(left, out);
       if (!step.ok())
-        return damaged_zip(
+        return damaged_archive(
             name, concat("the member ", printable(member.name), " is damaged: ", step.status().message()));
       is_end = step->is_end;
       piece = std::span<const std::byte>(out).first(step->made);
       made += piece.size();
       if (made > member.size_bytes)
-        return damaged_zip(name, concat(printable(member.name), " is longer than it says"));
+        return damaged_archive(name, concat(printable(member.name), " is longer than it says"));
       crc = crc32(crc, reinterpret_cast<const Bytef*>(piece.data()), static_cast<uInt>(piece.size()));
       DLPIPE_RETURN_IF_ERROR(scratch.append(piece));
     } while (!is_end && piece.size() == out.size());
   }
   if (!is_end || made != member.size_bytes)
-    return damaged_zip(name, concat("the member ", printable(member.name), " is cut short"));
+    return damaged_archive(name, concat("the member ", printable(member.name), " is cut short"));
   return static_cast<uint32_t>(crc);
 }
 
@@ -138,18 +134,18 @@ Result<std::vector<ZipMember>> zip_members(const ArchiveBytes& file, const std::
   constexpr uint64_t kMostDirectory = uint64_t{256} << 20;
   if (directory.begin > file.size_bytes() || directory.size > file.size_bytes() - directory.begin ||
       directory.size > kMostDirectory)
-    return damaged_zip(name, "its directory lies behind its end");
+    return damaged_archive(name, "its directory lies behind its end");
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, file.read(directory.begin, directory.size));
   std::vector<ZipMember> members;
   for (size_t at = 0; members.size() < directory.members;) {
     const std::span<const std::byte> left = std::span(bytes).subspan(std::min(at, bytes.size()));
     if (left.size() < kCentralBytes || load_le<uint32_t>(left, 0) != kCentralMagic)
-      return damaged_zip(name, "its directory is cut short");
+      return damaged_archive(name, "its directory is cut short");
     const size_t name_bytes = load_le<uint16_t>(left, 28);
     const size_t extra_bytes = load_le<uint16_t>(left, 30);
     const size_t comment_bytes = load_le<uint16_t>(left, 32);
     if (left.size() < kCentralBytes + name_bytes + extra_bytes + comment_bytes)
-      return damaged_zip(name, "its directory is cut short");
+      return damaged_archive(name, "its directory is cut short");
     ZipMember member;
     member.name.assign(reinterpret_cast<const char*>(left.data()) + kCentralBytes, name_bytes);
     member.method = load_le<uint16_t>(left, 10);
@@ -172,11 +168,11 @@ Result<ArchiveBytes> member_bytes(const ArchiveBytes& file, const ZipMember& mem
                                   const SourceOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> head, file.read(member.header_at, kLocalBytes));
   if (load_le<uint32_t>(head, 0) != kLocalMagic)
-    return damaged_zip(name, concat(printable(member.name), " is not where the directory says"));
+    return damaged_archive(name, concat(printable(member.name), " is not where the directory says"));
   const uint64_t begin =
       member.header_at + kLocalBytes + load_le<uint16_t>(head, 26) + load_le<uint16_t>(head, 28);
   if (begin > file.size_bytes() || member.packed_bytes > file.size_bytes() - begin)
-    return damaged_zip(name, concat(printable(member.name), " is cut short"));
+    return damaged_archive(name, concat(printable(member.name), " is cut short"));
   const ArchiveBytes packed = file.part(begin, member.packed_bytes);
   ArchiveBytes bytes = packed;
   uint32_t crc = 0;
@@ -195,7 +191,7 @@ Result<ArchiveBytes> member_bytes(const ArchiveBytes& file, const ZipMember& mem
                          member.method, "; numpy.savez and savez_compressed are read"));
   }
   if (crc == member.crc) return bytes;
-  return damaged_zip(name, concat("the checksum of ", printable(member.name), " differs"));
+  return damaged_archive(name, concat("the checksum of ", printable(member.name), " differs"));
 }
 
 }  // namespace dlpipe::data

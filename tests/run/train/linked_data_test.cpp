@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <fstream>
+
+#include "dlpipe/io/data/dataset.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
 
@@ -25,6 +28,33 @@ TEST(LinkedData, ADatasetThatCannotBeListedIsNotTakenForPictures) {
   }
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_NE(said.find("cannot list " + options.config.data), std::string::npos) << said;
+}
+
+// A source of a program's own: a file NAME.mine, which holds the path of a folder with one folder per class.
+data::SourceOptions options_of_folder(data::SourceOptions options) {
+  std::ifstream(options.path) >> options.path;
+  options.known = nullptr;
+  return options;
+}
+const data::SourceRecord kMine = {
+    "mine", "a .mine",
+    [](const data::SourceOptions& options) { return options.path.ends_with(".mine") ? 9 : 0; },
+    [](const data::SourceOptions& options) { return data::open_source(options_of_folder(options)); }};
+
+TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
+  const test::ScratchFolder folder;
+  const std::string jpegs = test::make_sample_data(folder.path(), 2).jpegs;
+  std::ofstream(folder / "pictures.mine") << jpegs << "\n";
+  SessionOptions options;
+  options.config.data = folder / "pictures.mine";
+  EXPECT_THROW(link_pictures(options, folder / "run", {}), Error);  // nobody has added it
+
+  options.registries.sources.add(kMine);
+  link_pictures(options, folder / "run", {});
+  EXPECT_NE(options.config.data, folder / "pictures.mine");
+  const auto dataset = value_or_throw(data::Dataset::open(options.config.data));
+  EXPECT_EQ(dataset->size(), 20);
+  EXPECT_TRUE(dataset->links().has_value());
 }
 
 }  // namespace dlpipe::run

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/coef_format.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
 #include "dlpipe/io/data/codec/coef/prefix_code.h"
 

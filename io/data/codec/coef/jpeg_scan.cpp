@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "dlpipe/io/data/bytes.h"
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"
 

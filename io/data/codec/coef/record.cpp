@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bytes.h"
 #include "dlpipe/io/data/codec/coef/head.h"
 
 namespace dlpipe::data::coef {

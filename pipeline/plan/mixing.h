@@ -17,7 +17,7 @@
 #include "dlpipe/augment/op.h"
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/rng.h"
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 

@@ -1,9 +1,9 @@
-#include "dlpipe/pipeline/plan.h"
+#include "dlpipe/pipeline/plan/plan.h"
 
 #include <array>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/pipeline/stages/box_planner.h"
+#include "dlpipe/pipeline/plan/record_objects.h"
 
 namespace dlpipe::pipeline {
 

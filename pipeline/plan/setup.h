@@ -16,17 +16,27 @@
 #include "dlpipe/base/batch_prep.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/device_decode.h"
-#include "dlpipe/pipeline/float_pixels.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/pipeline/mixing.h"
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/float_pixels.h"
+#include "dlpipe/pipeline/plan/loader_options.h"
+#include "dlpipe/pipeline/plan/mixing.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 
+/// Who decodes a batch's images (device_decode.h).
+struct DeviceDecode {
+  coef::CoefDecode decode = nullptr;  // null: the host decodes everything
+  size_t tile_bytes = 0;              // of a slot
+  size_t scratch_bytes = 0;           // on the device, for one batch
+  std::string reason;  // why a device's images are decoded on the host; empty where nobody asks
+
+  bool is_on() const { return decode != nullptr; }
+};
+
 struct Setup {
-  /// Checks every option and answers kMisuse with the option's name and what it may be.
-  static Result<std::shared_ptr<const Setup>> make(const LoaderOptions& options);
+  /// Checks every option and answers kMisuse with the option's name and what it may be. `device_decode` is the host's:
+  /// open_setup() chooses (device_decode.h).
+  static Result<std::shared_ptr<Setup>> make(const LoaderOptions& options);
 
   LoaderOptions
       options;  // defaults filled in: threads, limit, max_bad, device, slots_max; `batch` is of views

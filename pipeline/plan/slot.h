@@ -17,9 +17,9 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/mutex.h"
-#include "dlpipe/pipeline/plan.h"
-#include "dlpipe/pipeline/sampler.h"
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/plan.h"
+#include "dlpipe/pipeline/plan/sampler.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 namespace dlpipe::pipeline {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/picture_head.h"
+#include "dlpipe/io/data/sources/picture_head.h"
 
 #include <unistd.h>
 

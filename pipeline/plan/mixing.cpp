@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/mixing.h"
+#include "dlpipe/pipeline/plan/mixing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/portion_queue.h"
+#include "dlpipe/pipeline/graph/portion_queue.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/stage_counters.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/float_pixels.h"
+#include "dlpipe/pipeline/plan/float_pixels.h"
 
 #include <type_traits>
 

@@ -16,11 +16,11 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/sampler.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 
-class RecordObjects;  // stages/box_planner.h
+class RecordObjects;  // record_objects.h
 
 /// A record that is read.
 struct PlannedRecord {

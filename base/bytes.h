@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
-namespace dlpipe::data {
+namespace dlpipe {
 
-// Files are little-endian and LMDB's own pages are native: one order for both keeps a dataset portable.
+// Files are little-endian and the pages of LMDB native: one order for both keeps a dataset portable.
 static_assert(std::endian::native == std::endian::little, "datasets are read on little-endian machines");
 
 template <class T>
@@ -45,4 +45,4 @@ inline uint32_t load_be32(std::span<const std::byte> bytes, size_t offset) {
   return (load_be16(bytes, offset) << 16) | load_be16(bytes, offset + 2);
 }
 
-}  // namespace dlpipe::data
+}  // namespace dlpipe

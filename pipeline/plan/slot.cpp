@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/slot.h"
+#include "dlpipe/pipeline/plan/slot.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/setup.h"
+#include "dlpipe/pipeline/plan/setup.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
-#include "dlpipe/pipeline/stages/box_planner.h"
+#include "dlpipe/pipeline/plan/record_objects.h"
 
 namespace dlpipe::pipeline {
 
@@ -256,7 +256,7 @@ std::string hash_pipeline(const Setup& setup) {
 
 }  // namespace
 
-Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
+Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   DLPIPE_RETURN_IF_ERROR(check_options(options));
   auto setup = std::make_shared<Setup>();
   LoaderOptions& o = setup->options;
@@ -295,8 +295,7 @@ Result<std::shared_ptr<const Setup>> Setup::make(const LoaderOptions& options) {
                   ", and an incomplete batch is dropped; use a smaller --batch");
   }
   setup->pipeline_id = hash_pipeline(*setup);
-  DLPIPE_ASSIGN_OR_RETURN(setup->device_decode, choose_decode(*setup));
-  return std::shared_ptr<const Setup>(std::move(setup));
+  return setup;
 }
 
 }  // namespace dlpipe::pipeline
