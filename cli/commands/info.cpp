@@ -142,14 +142,51 @@ Status print_model(const Options& options, const std::string& name) {
 Status print_graph(const Options& options) {
   if (options.path.empty())
     return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
+  if (options.dot && options.json)
+    return misuse(
+        "info", "--dot prints text for Graphviz and --json JSON; give --graph --json for the nodes as JSON");
   const std::optional<run::OpenedGraph> opened = run::open_graph(options.path);
   if (!opened) throw_if_error(run::refuse_other_kind("info", options.path, run::Wanted::kCompiledModel));
   if (!opened) return engine::graph::read_graph(options.path).status();  // says what it is instead
+  if (options.json) {
+    print_answer(engine::graph::graph_json(opened->graph));
+    return {};
+  }
   std::string text =
       options.dot ? engine::graph::to_dot(opened->graph) : engine::graph::to_text(opened->graph);
   text.pop_back();  // print_answer ends the line
   print_answer(text);
   return {};
+}
+
+std::string profile_json(const run::RunProfile& profile, int64_t total_ns,
+                         const engine::graph::LayoutCopies& copies) {
+  using formats::Json;
+  Json nodes = Json::array();
+  for (const run::NodeRate& node : profile.nodes) {
+    const auto seconds = static_cast<double>(std::max<int64_t>(node.cost.ns, 1)) * 1e-9;
+    nodes.push_back(Json::object({{"name", node.name},
+                                  {"op", node.cost.op},
+                                  {"inputs", node.cost.inputs},
+                                  {"ns", node.cost.ns},
+                                  {"flops_per_s", node.cost.flops / seconds},
+                                  {"bytes_per_s", node.cost.bytes / seconds},
+                                  {"roofline_share", run::roofline_share(node.cost, profile.roofline)},
+                                  {"copied_bytes", node.copies.bytes}}));
+  }
+  return Json::object({{"model", profile.options.model},
+                       {"batch", profile.options.batch},
+                       {"threads", profile.options.threads},
+                       {"dtype", profile.options.dtype},
+                       {"ns", total_ns},
+                       {"peak_bytes", profile.peak_bytes},
+                       {"roofline_flops_per_s", profile.roofline.flops_per_s},
+                       {"roofline_bytes_per_s", profile.roofline.bytes_per_s},
+                       {"reorders", copies.reorders},
+                       {"view_copies", copies.of_views},
+                       {"copied_bytes", copies.bytes},
+                       {"nodes", std::move(nodes)}})
+      .dump();
 }
 
 // Each node of a compiled model: its time, and the share of what the machine could do in that time.
@@ -161,10 +198,17 @@ Status print_profile(const Options& options) {
   bench.batch = options.batch;
   const run::RunProfile profile = run::profile_run(bench);
   int64_t total = 0;
-  for (const run::NodeRate& node : profile.nodes) total += node.cost.ns;
+  engine::graph::LayoutCopies copies = profile.output_copies;
+  for (const run::NodeRate& node : profile.nodes) {
+    total += node.cost.ns;
+    copies += node.copies;
+  }
+  if (options.json) {
+    print_answer(profile_json(profile, total, copies));
+    return {};
+  }
   std::vector<std::vector<std::string>> rows = {
       {"node", "op", "ms", "share", "GFLOP/s", "GB/s", "of roofline", "copied"}};
-  engine::graph::LayoutCopies copies = profile.output_copies;
   for (const run::NodeRate& node : profile.nodes) {
     const auto ns = static_cast<double>(std::max<int64_t>(node.cost.ns, 1));
     rows.push_back({printable(node.name), node.cost.op, fixed(ns * 1e-6, 3),
@@ -172,7 +216,6 @@ Status print_profile(const Options& options) {
                     fixed(node.cost.flops / ns, 1), fixed(node.cost.bytes / ns, 1),
                     concat(fixed(100 * run::roofline_share(node.cost, profile.roofline), 0), " %"),
                     node.copies.count() == 0 ? "" : human_bytes(static_cast<uint64_t>(node.copies.bytes))});
-    copies += node.copies;
   }
   print_answer(format_table(rows));
   print_answer(

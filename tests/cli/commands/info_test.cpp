@@ -70,6 +70,9 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   EXPECT_EQ((*json)["kind"].as_string(), "onnx");
   const Outcome nodes = run_dlpipe({"info", folder / "m.onnx", "--graph"});
   EXPECT_NE(nodes.out.find("conv2d"), std::string::npos) << nodes.out << nodes.err;
+  const Outcome dot = run_dlpipe({"info", folder / "m.onnx", "--dot", "--json"});
+  EXPECT_EQ(dot.exit_code, 2) << dot.out;
+  EXPECT_NE(dot.err.find("--dot prints text for Graphviz"), std::string::npos) << dot.err;
   const Outcome none =
       run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors", "--graph"});
   EXPECT_EQ(none.exit_code, 2);
