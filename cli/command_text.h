@@ -13,11 +13,10 @@ inline constexpr const char* kEveryCommand = "Every command";
 
 /// An option, or a word that has its meaning by its place.
 struct OptionText {
-  std::string name;  // "--threads", or "DATA" for a word by its place
-  std::vector<std::string>
-      aliases;               // other names that are accepted: "--jobs", not listed, and "-o", which is
-  std::string value;         // what stands for its value: "N"; "" for a switch and for a word
-  std::string default_text;  // "" for none
+  std::string name;                  // "--threads", or "DATA" for a word by its place
+  std::vector<std::string> aliases;  // other names that are accepted: "--jobs", "-o"
+  std::string value;                 // what stands for its value: "N"; "" for a switch and for a word
+  std::string default_text;          // "" for none
   std::string help;
   std::string group;                 // heading in --help-all; "" for the command's own
   std::vector<std::string> choices;  // the words that the value may be; empty: any

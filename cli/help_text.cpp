@@ -26,6 +26,15 @@ std::string short_name(const OptionText& option) {
   return found != option.aliases.end() ? *found : "";
 }
 
+/// "--output" of --out, whose -o stands beside it; "--ckpt, --checkpoint CKPT" of the word CKPT. "" where there is none.
+std::string other_names(const OptionText& option) {
+  std::string names;
+  for (const std::string& alias : option.aliases) {
+    if (option.is_word() || alias.starts_with("--")) names += concat(names.empty() ? "" : ", ", alias);
+  }
+  return names.empty() || !option.is_word() ? names : concat(names, " ", option.name);
+}
+
 std::string with_value(const std::string& name, const OptionText& option) {
   return concat(name, option.value.empty() ? "" : " ", option.value);
 }
@@ -144,8 +153,7 @@ std::string full_help(const OptionText& option) {
     for (const std::string& choice : option.choices) words += (words.empty() ? "" : ", ") + choice;
     add(words);
   }
-  if (option.is_word() && !short_name(option).empty())
-    add(concat("or ", short_name(option), " ", option.name));
+  if (const std::string others = other_names(option); !others.empty()) add(concat("or ", others));
   if (option.is_required) add("required");
   if (!option.default_text.empty()) add(concat("default ", printable(option.default_text)));
   return more.empty() ? text : concat(text, " (", more, ")");

@@ -104,7 +104,7 @@ std::function<Status()> setup(Flags& flags) {
                   "What to compile: a run (its best checkpoint), a checkpoint, an ONNX file, a safetensors "
                   "file, or a compiled model")
       .optional();
-  flags.add_option("--onnx", options->onnx, "An ONNX file by this name, as CKPT").hidden();
+  flags.add_option("--onnx", options->onnx, "The ONNX file to compile; CKPT takes one, too");
   flags.add_option("--out", options->out, "File to write: model.dlg, or model.onnx for ONNX (opset 17)")
       .writes_file({".dlg", ".onnx"});
   flags.add_option("--model", options->model.model, "Model by name, for a safetensors file");

@@ -63,9 +63,19 @@ TEST(Help, AShortNameStandsBesideTheLongOne) {
     EXPECT_NE(text.find("\n  -o, --out "), std::string::npos) << text;
     EXPECT_NE(text.find("  -h, --help "), std::string::npos) << text;
   }
-  EXPECT_NE(text_of({"synth", "--help"}).find("or -o OUT"), std::string::npos);
+  EXPECT_NE(text_of({"synth", "--help"}).find("(or --out, --output, -o OUT;"), std::string::npos);
   EXPECT_NE(text_of({"preview", "--help"}).find("Usage: dlpipe preview --augment TEXT --out TEXT ["),
             std::string::npos);
+}
+
+// What a guide or a script may call an option is found in its help.
+TEST(Help, SaysWhichOtherNamesAnOptionHas) {
+  const Columns wide("120");
+  const std::string compile = text_of({"compile", "--help"});
+  EXPECT_NE(compile.find("(or --ckpt, --checkpoint, --init CKPT)"), std::string::npos) << compile;
+  EXPECT_NE(compile.find("\n  --onnx TEXT "), std::string::npos) << compile;
+  const std::string run = text_of({"run", "--help"});
+  EXPECT_NE(run.find("(or --output; required)"), std::string::npos) << run;
 }
 
 // Shells complete names as they are declared; other names of an option are lines of run/config/other_names.cpp.
