@@ -93,8 +93,11 @@ std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("MODEL", options->model, "Compiled model (.dlg), made by dlpipe compile").required();
   flags
-      .add_option("--input", options->inputs,
-                  "Array of NumPy's (.npy), one for each input; images are [N,H,W,C]")
+      .add_option(
+          "--input", options->inputs,
+          "Array of NumPy's (.npy), one for each input, in the shape that `dlpipe info MODEL` shows. "
+          "Images are [N,H,W,C]; of an ONNX file that was compiled without --val-augment they keep its "
+          "order, mostly [N,C,H,W]")
       .required();
   flags.add_option("--out", options->outputs, "Array to write (.npy), one for each output")
       .writes_file({".npy"})

@@ -78,6 +78,12 @@ TEST(Help, SaysWhichOtherNamesAnOptionHas) {
   EXPECT_NE(run.find("(or --output; required)"), std::string::npos) << run;
 }
 
+TEST(Help, OfRunSaysInWhichOrderEachKindOfModelTakesImages) {
+  const std::vector<std::string> words = words_of(text_of({"run", "--help"}));
+  for (const char* order : {"[N,H,W,C];", "[N,C,H,W]"})
+    EXPECT_NE(std::find(words.begin(), words.end(), order), words.end()) << order;
+}
+
 // Shells complete names as they are declared; other names of an option are lines of run/config/other_names.cpp.
 TEST(Help, EveryOptionIsDeclaredByOneName) {
   const std::string script = text_of({"completion", "bash"});
