@@ -63,6 +63,8 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
   if (begin.starts_with("\x89HDF\r\n"sv))
     return "an HDF5 file, as Keras writes, not safetensors; export the model to ONNX, and give that to "
            "dlpipe compile";
+  if (std::filesystem::path(path).extension() == ".onnx")
+    return "named as an ONNX model and is none; get it anew, or export the model again";
   if (begin.starts_with("GGUF")) return "a GGUF file, not safetensors; get the weights as safetensors";
   return {};
 }

@@ -153,7 +153,7 @@ static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, c
   DLPIPE_RETURN_IF_ERROR(read_at(fd, path, file_bytes - count, std::as_writable_bytes(std::span(end))));
   const std::string foreign = describe_foreign_weights(path, begin, end);
   return foreign.empty() ? Status(problem.code(), concat(problem.message(), "; get it anew"))
-                         : Status(ErrorCode::kUnsupported, concat("[safetensors] ", path, " is ", foreign));
+                         : Status(ErrorCode::kUnsupported, concat("[weights] ", path, " is ", foreign));
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {

@@ -203,4 +203,23 @@ TEST(Compile, RefusesWhatIsNoModel) {
   EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run}).exit_code, 2);
 }
 
+TEST(Compile, AFileThatIsOnlyNamedOnnxIsCalledSo) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "x.onnx";
+  for (const std::string& bytes : {std::string(), std::string("hello"), std::string(500, '\x93')}) {
+    std::ofstream(onnx, std::ios::binary) << bytes;
+    for (const std::vector<std::string>& command :
+         {std::vector<std::string>{"compile", onnx, "-o", folder / "m.dlg"},
+          {"info", onnx},
+          {"predict", "--ckpt", onnx, onnx},
+          {"run", onnx, "--input", "x.npy", "-o", "y.npy"}}) {
+      const Outcome outcome = run_dlpipe(command);
+      EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+      EXPECT_NE(outcome.err.find("x.onnx is named as an ONNX model and is none; get it anew"),
+                std::string::npos)
+          << outcome.err;
+    }
+  }
+}
+
 }  // namespace dlpipe::test
