@@ -109,7 +109,7 @@ const std::vector<Row>& rows() {
   using enum Wanted;
   static const std::vector<Row> kRows = {
       {"a run",
-       {kRun, kModel},
+       {kRun, kModel, kCheckpoint},
        [](const Given& given) { return given.holds("config.toml") && given.holds("checkpoints"); },
        "`dlpipe info %` shows its model, `dlpipe doctor %` who waited for whom, and `dlpipe train --resume "
        "%` "
@@ -119,7 +119,7 @@ const std::vector<Row>& rows() {
         {kOptions, "`dlpipe train --config %/config.toml` runs the same again"},
         {kModelName, "`dlpipe train --init %` begins with its weights"}}},
       {"a checkpoint",
-       {kModel},
+       {kModel, kCheckpoint},
        [](const Given& given) {
          // Hugging Face's save_to_disk leaves a state.json, too, beside .arrow files.
          return (given.holds("state.json") && !given.holds("dataset_info.json")) ||
@@ -147,7 +147,10 @@ const std::vector<Row>& rows() {
        {kModel, kCompiledModel},
        [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },
        "`dlpipe info %` shows it, and `dlpipe predict --ckpt % PICTURE` and `dlpipe run %` run it",
-       {{kModelName, "`dlpipe train --init %` begins with its weights"}}},
+       {{kModelName, "`dlpipe train --init %` begins with its weights"},
+        {kCheckpoint,
+         "a graph that is made to run, with weights changed for that; `dlpipe export-weights RUN -o "
+         "FILE.safetensors` writes those of the run that it was compiled from"}}},
       {"a damaged file of weights",  // who reads it says where
        {kModel, kCompiledModel},
        [](const Given& given) {
@@ -216,8 +219,8 @@ std::string with_path(std::string_view advice, const std::string& path) {
 
 std::string_view words_of(Wanted wanted) {
   static constexpr std::array kWords = {
-      "dataset"sv, "trained model"sv, "compiled model"sv,  "run"sv,
-      "picture"sv, "raw data"sv,      "file of options"sv, "name of a model"sv};
+      "dataset"sv,  "trained model"sv,   "compiled model"sv,  "run"sv,       "picture"sv,
+      "raw data"sv, "file of options"sv, "name of a model"sv, "checkpoint"sv};
   return kWords.at(static_cast<size_t>(wanted));
 }
 

@@ -18,10 +18,11 @@ enum class Wanted : uint8_t {
   kModel,          // --ckpt, --init: a run, a checkpoint, or a file with weights
   kCompiledModel,  // a .dlg
   kRun,
-  kPicture,    // or a folder of pictures
-  kRawData,    // what ingest reads
-  kOptions,    // --config
-  kModelName,  // --model
+  kPicture,     // or a folder of pictures
+  kRawData,     // what ingest reads
+  kOptions,     // --config
+  kModelName,   // --model
+  kCheckpoint,  // or a run, which holds some
 };
 
 struct PathKind {

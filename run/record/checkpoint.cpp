@@ -349,7 +349,7 @@ Result<std::string> find_checkpoint(const std::string& path) {
                   concat("[checkpoint] there is no ", path,
                          "; give runs/NAME, runs/NAME/checkpoints/best or a file of weights"));
   }
-  DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));
+  DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kCheckpoint));
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
                                              " is no checkpoint and no run with one; give runs/NAME or "
                                              "runs/NAME/checkpoints/best"));

@@ -63,5 +63,14 @@ TEST(ExportWeights, RefusesToReplaceAFileAndSaysWhatIsNoCheckpoint) {
   EXPECT_FALSE(std::filesystem::exists(folder / "other"));
 }
 
+TEST(ExportWeights, SaysWhatACompiledModelIsAndWhatIsGivenInstead) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"compile", trained_run().run, "-o", folder / "m.dlg"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"export-weights", folder / "m.dlg", "-o", folder / "w.safetensors"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  for (const char* part : {"m.dlg is a compiled model and no checkpoint; ", "`dlpipe export-weights RUN -o "})
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+}
+
 }  // namespace
 }  // namespace dlpipe::test
