@@ -91,6 +91,11 @@ Flag& Flag::writes_file(const std::vector<std::string>& allowed) {
   text_->help += "; -: stdout";
   option_->transform([](const std::string& given) { return given == "-" ? std::string(kStdout) : given; });
   option_->check([allowed](const std::string& given) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(given, ignored)) {
+      return concat("'", given, "' is a folder; name the file to write in it, as ",
+                    (std::filesystem::path(given) / ("NAME" + allowed[0])).string());
+    }
     const std::string ending = std::filesystem::path(given).extension().string();
     if (ending.empty() || std::find(allowed.begin(), allowed.end(), ending) != allowed.end())
       return std::string();

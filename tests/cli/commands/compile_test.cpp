@@ -203,6 +203,16 @@ TEST(Compile, RefusesWhatIsNoModel) {
   EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run}).exit_code, 2);
 }
 
+// Before any work: the model isn't there either.
+TEST(Compile, RefusesAFolderAsTheFileToWrite) {
+  ScratchDirectory folder;
+  const Outcome outcome = run_dlpipe({"compile", folder / "nothing", "-o", folder.path()});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("is a folder; name the file to write in it, as "), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("/NAME.dlg"), std::string::npos) << outcome.err;
+}
+
 TEST(Compile, AFileThatIsOnlyNamedOnnxIsCalledSo) {
   ScratchDirectory folder;
   const std::string onnx = folder / "x.onnx";
