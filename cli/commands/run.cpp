@@ -1,4 +1,5 @@
 // `dlpipe run`: a compiled model on arrays.
+#include <algorithm>
 #include <memory>
 
 #include "dlpipe/base/machine.h"
@@ -53,6 +54,11 @@ Status write_output(const std::string& path, const Tensor& output) {
 Status run(const Options& options) {
   for (const std::string& output : options.outputs)
     DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("run", "--out", output, options.json));
+  if (std::find(options.inputs.begin(), options.inputs.end(), "-") != options.inputs.end()) {
+    return misuse("run",
+                  "--input -: arrays aren't read from standard input; give the path of a .npy file "
+                  "(./- where it is called so)");
+  }
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
   const DType dtype = value_or_throw(run::training_dtype(options.dtype, cpu_device()));
   throw_if_error(run::refuse_other_kind("run", options.model, run::Wanted::kCompiledModel));

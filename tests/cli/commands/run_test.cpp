@@ -48,6 +48,18 @@ TEST(Run, WritesWhatTheModelAnswers) {
   EXPECT_EQ(low.exit_code, 0) << low.err;
 }
 
+TEST(Run, SaysWhatItCanNotDoBeforeItReadsTheModel) {
+  const auto refused = [](const std::vector<std::string>& more, const std::string& part) {
+    std::vector<std::string> words = {"run", "m.dlg"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_dlpipe(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("--device"), std::string::npos) << outcome.err;
+  };
+  refused({"--input", "-", "-o", "y.npy"}, "arrays aren't read from standard input; give the path of a .npy");
+}
+
 TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
   Compiled model;
   model.shape[3] = 2;
