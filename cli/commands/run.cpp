@@ -44,11 +44,15 @@ Tensor read_input(const std::string& path) {
   return tensor;
 }
 
-Status write_output(const std::string& path, const Tensor& output) {
+// What a file can hold of it: NumPy has no bf16.
+Tensor as_numpy_has_it(const Tensor& output) {
   const Tensor tensor = output.is_contiguous() ? output : output.contiguous_copy();
-  const Tensor wide = is_low(tensor.dtype()) ? engine::cast(tensor, DType::kF32) : tensor;
-  return formats::write_npy(path, wide.dtype(), wide.shape().dims(),
-                            {static_cast<const std::byte*>(wide.raw()), wide.size_bytes()});
+  return is_low(tensor.dtype()) ? engine::cast(tensor, DType::kF32) : tensor;
+}
+
+Status write_output(const std::string& path, const Tensor& output) {
+  return formats::write_npy(path, output.dtype(), output.shape().dims(),
+                            {static_cast<const std::byte*>(output.raw()), output.size_bytes()});
 }
 
 Status run(const Options& options) {
@@ -60,7 +64,7 @@ Status run(const Options& options) {
                   "(./- where it is called so)");
   }
   engine::set_engine_threads(options.threads > 0 ? options.threads : available_threads());
-  const DType dtype = value_or_throw(run::training_dtype(options.dtype, cpu_device()));
+  const DType dtype = value_or_throw(run::compiled_dtype(options.dtype));
   throw_if_error(run::refuse_other_kind("run", options.model, run::Wanted::kCompiledModel));
   const engine::graph::Runner runner(value_or_throw(engine::graph::read_graph(options.model)));
   const engine::graph::Graph& graph = runner.graph();
@@ -76,6 +80,7 @@ Status run(const Options& options) {
     const engine::UseAutocast autocast(dtype);
     outputs = runner.run(inputs);
   }
+  for (Tensor& output : outputs) output = as_numpy_has_it(output);
   Json answer = Json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
     DLPIPE_RETURN_IF_ERROR(write_output(options.outputs[i], outputs[i]));

@@ -28,7 +28,7 @@ class Bench {
     if (options.threads == 0) options.threads = available_threads();
     engine::set_engine_threads(options.threads);
     use_kernels(options.kernels);
-    dtype_ = value_or_throw(training_dtype(options.dtype, cpu_device()));
+    dtype_ = value_or_throw(compiled_dtype(options.dtype));
     refuse_other_batch(options);
     for (const engine::graph::ValueId id : runner_.graph().inputs) {
       const Value& value = runner_.graph().value(id);

@@ -9,13 +9,22 @@ namespace dlpipe::run {
 Result<DType> training_dtype(std::string_view name, const Device& device) {
   DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
   if (dtype != DType::kF16 || !device.is_host()) return dtype;
-  return misuse("dtype",
-                "--dtype f16 is for GPUs; give --device cuda, or --dtype bf16, which the host computes");
+  return misuse("dtype", "--dtype f16 is for GPUs",
+                cuda_device(0).ok() ? "; give --device cuda, or" : ", and there is none here; give",
+                " --dtype bf16, which the host computes");
 }
 
 Result<DType> inference_dtype(std::string_view name, const Device& device) {
   DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
   return dtype == DType::kF16 && device.is_host() ? DType::kF32 : dtype;
+}
+
+Result<DType> compiled_dtype(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    if (name == dtype_name(dtype)) return dtype;
+  }
+  return misuse("dtype", "a compiled model runs on the CPU in f32 or bf16, not in '", name,
+                "'; give --dtype bf16, or leave it out");
 }
 
 bool take_tf32(bool wanted, const Device& device) {

@@ -16,6 +16,10 @@ Result<DType> training_dtype(std::string_view name, const Device& device);
 /// The same for a trained model, which runs anywhere: f32 where the host has to do what was trained in f16.
 Result<DType> inference_dtype(std::string_view name, const Device& device);
 
+/// The dtype that a compiled model is autocast to. It runs on the CPU, by commands that have no --device: kMisuse for all but f32
+/// and bf16.
+Result<DType> compiled_dtype(std::string_view name);
+
 /// Whether `--tf32` is taken on `device`. Where it is `wanted` on the host, a warning says that it changes
 /// nothing there.
 bool take_tf32(bool wanted, const Device& device);

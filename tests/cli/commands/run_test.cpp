@@ -46,6 +46,9 @@ TEST(Run, WritesWhatTheModelAnswers) {
   const auto low = run_dlpipe({"run", model.file, "--input", model.write_input("x.npy"), "--output", out,
                                "--dtype", "bf16", "--json"});
   EXPECT_EQ(low.exit_code, 0) << low.err;
+  // NumPy has no bf16: what is said is what the file holds.
+  EXPECT_NE(low.out.find("\"dtype\":\"f32\""), std::string::npos) << low.out;
+  EXPECT_EQ(value_or_throw(formats::read_npy(out)).dtype, DType::kF32);
 }
 
 TEST(Run, SaysWhatItCanNotDoBeforeItReadsTheModel) {
@@ -58,6 +61,7 @@ TEST(Run, SaysWhatItCanNotDoBeforeItReadsTheModel) {
     EXPECT_EQ(outcome.err.find("--device"), std::string::npos) << outcome.err;
   };
   refused({"--input", "-", "-o", "y.npy"}, "arrays aren't read from standard input; give the path of a .npy");
+  refused({"--input", "x.npy", "-o", "y.npy", "--dtype", "f16"}, "runs on the CPU in f32 or bf16");
 }
 
 TEST(Run, RefusesInputsThatTheModelDoesNotTake) {

@@ -55,10 +55,22 @@ TEST(Precision, TheHostTrainsInAllButF16AndSaysWhatToDo) {
   }
   const Status status = training_dtype("f16", cpu_device()).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  for (const char* part : {"--device cuda", "--dtype bf16"})
-    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("--dtype bf16"), std::string::npos) << status.message();
+  EXPECT_EQ(status.message().find("--device cuda") != std::string::npos, cuda_device(0).ok())
+      << status.message();
   EXPECT_EQ(*inference_dtype("f16", cpu_device()), DType::kF32);
   EXPECT_FALSE(inference_dtype("f17", cpu_device()).ok());
+}
+
+TEST(Precision, ACompiledModelRunsOnTheCpuAlone) {
+  EXPECT_EQ(*compiled_dtype("f32"), DType::kF32);
+  EXPECT_EQ(*compiled_dtype("bf16"), DType::kBF16);
+  for (const char* name : {"f16", "f64", "u8"}) {
+    const Status status = compiled_dtype(name).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find("on the CPU in f32 or bf16"), std::string::npos) << status.message();
+    EXPECT_EQ(status.message().find("--device"), std::string::npos) << status.message();
+  }
 }
 
 }  // namespace
