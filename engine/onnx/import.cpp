@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "dlpipe/engine/graph/capture.h"
@@ -151,6 +152,35 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model) {
   return inputs;
 }
 
+// Each name is given by one alone, and before a node reads it: of a file that breaks this rule of ONNX's, what a node reads
+// would depend on the order of nodes.
+void check_names(const Model& model) {
+  std::map<std::string, std::string> makers;
+  const auto make = [&](const std::string& name, const std::string& maker) {
+    const auto [at, is_new] = makers.emplace(name, maker);
+    if (is_new) return;
+    throw Error(Status(ErrorCode::kCorrupt,
+                       dlpipe::concat("[onnx] '", name, "' is made twice, by ", at->second, " and by ", maker,
+                                      "; give each value a name of its own, or export the model again")));
+  };
+  for (const TensorValue& tensor : model.initializers) make(tensor.name, "an initializer");
+  const auto initializers = makers;  // an input may have one, as its default
+  for (const ValueInfo& info : model.inputs) {
+    if (!initializers.contains(info.name)) make(info.name, "the model's input");
+  }
+  for (const NodeEntry& node : model.nodes) {
+    for (const std::string& name : node.inputs) {
+      if (name.empty() || makers.contains(name)) continue;
+      throw Error(Status(ErrorCode::kCorrupt,
+                         dlpipe::concat("[onnx] ", node_text(node), " reads '", name,
+                                        "', which no node before it makes; export the model again")));
+    }
+    for (const std::string& name : node.outputs) {
+      if (!name.empty()) make(name, node_text(node));
+    }
+  }
+}
+
 void name_outputs(graph::Graph& graph, const Model& model) {
   std::set<std::string> taken;
   for (const graph::Value& value : graph.values) taken.insert(value.name);
@@ -164,6 +194,11 @@ void name_outputs(graph::Graph& graph, const Model& model) {
 }
 
 }  // namespace
+
+std::string node_text(const NodeEntry& node) {
+  const std::string& name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
+  return dlpipe::concat("node '", name, "' (", node.op, ")");
+}
 
 Tensor planes_of(const Tensor& image) {
   return transpose(image, {0, 3, 1, 2});
@@ -222,16 +257,12 @@ std::vector<Tensor> Run::run() {
 
 const RunValue& Run::value(const NodeEntry& node, size_t i) const {
   if (!has(node, i))
-    throw Error(
-        Status(ErrorCode::kCorrupt,
-               dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") has ", node.inputs.size(),
-                              " inputs; it needs number ", i, "; export the model again")));
+    throw Error(Status(ErrorCode::kCorrupt,
+                       dlpipe::concat("[onnx] ", node_text(node), " has ", node.inputs.size(),
+                                      " inputs; it needs number ", i, "; export the model again")));
   const auto found = values_.find(node.inputs[i]);
-  if (found == values_.end())
-    throw Error(
-        Status(ErrorCode::kCorrupt,
-               dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, ") reads '", node.inputs[i],
-                              "', which no node before it makes; export the model again")));
+  if (found == values_.end())  // of the names that check_names found, an output that dlpipe doesn't compute
+    refuse(node, "reads '", node.inputs[i], "', an output that dlpipe doesn't compute");
   return found->second;
 }
 
@@ -348,6 +379,7 @@ const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) 
 
 graph::Graph import_model(const Model& model) {
   throw_if_error(check_opset(model));
+  check_names(model);
   Constants constants(model);
   const std::vector<graph::CaptureInput> inputs = inputs_of(model);
   if (model.outputs.empty())

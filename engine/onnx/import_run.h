@@ -49,6 +49,9 @@ class Constants {
   std::map<std::string, RunValue> values_;
 };
 
+/// "node 'conv1' (Conv)"; of one without a name its first output.
+std::string node_text(const NodeEntry& node);
+
 class Run {
  public:
   Run(const Model& model, Constants& constants, std::span<const Tensor> inputs);
@@ -106,14 +109,10 @@ class Run {
 
   template <class... Parts>
   [[noreturn]] void refuse(const NodeEntry& node, const Parts&... parts) const {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       dlpipe::concat("[onnx] node '", node_name(node), "' (", node.op, "): ", parts...)));
+    throw Error(Status(ErrorCode::kUnsupported, dlpipe::concat("[onnx] ", node_text(node), ": ", parts...)));
   }
 
  private:
-  static std::string node_name(const NodeEntry& node) {
-    return !node.name.empty() ? node.name : node.outputs.empty() ? "" : node.outputs[0];
-  }
   const Model& model_;
   Constants& constants_;
   int64_t opset_;

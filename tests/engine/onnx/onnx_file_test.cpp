@@ -165,6 +165,10 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   model = one_node("Relu");
   model.nodes[0].inputs = {"z"};
   expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
+  model.nodes[0].inputs = {"x", "z"};  // one that the op doesn't look at
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
+  model.nodes[0].inputs = {"y"};
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'y', which no node before it makes");
   model.nodes[0].inputs = {};
   expect_refused(model, ErrorCode::kCorrupt, "has 0 inputs");
   model = one_node("Relu");
@@ -176,6 +180,21 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   Attribute axis{.name = "axis", .type = Attribute::kInt};
   axis.i = 9;
   expect_refused(one_node("Softmax", {axis}), ErrorCode::kUnsupported, "axis 9");
+}
+
+TEST(OnnxImport, NamesWhoMakesAValueTwice) {
+  Model model = one_node("Relu");
+  model.nodes.push_back(model.nodes[0]);
+  model.nodes[1].name = "again";
+  expect_refused(model, ErrorCode::kCorrupt,
+                 "[onnx] 'y' is made twice, by node 'only' (Relu) and by node 'again' (Relu)");
+  model = one_node("Relu");
+  model.nodes[0].outputs = {"x"};
+  expect_refused(model, ErrorCode::kCorrupt, "'x' is made twice, by the model's input and by node 'only'");
+  model = one_node("Relu");
+  const TensorValue weight = {"w", ElementType::kFloat, {1}, std::string(4, '\0')};
+  model.initializers = {weight, weight};
+  expect_refused(model, ErrorCode::kCorrupt, "'w' is made twice, by an initializer and by an initializer");
 }
 
 TEST(OnnxImport, RefusesImpossibleIntegersAndNodes) {
