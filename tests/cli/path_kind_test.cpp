@@ -83,11 +83,13 @@ TEST(PathKinds, WhereAModelIsWanted) {
     std::vector<std::string> words = {command, things.splits};
     if (command == "compile" || command == "export-weights")
       words.insert(words.end(), {"-o", things.folder / "o"});
-    expect_answer(words, "is a folder of datasets and no trained model; `dlpipe inspect ");
+    // Weights are exported of a checkpoint alone.
+    const std::string wanted = command == "export-weights" ? "checkpoint" : "trained model";
+    expect_answer(words, "is a folder of datasets and no " + wanted + "; `dlpipe inspect ");
     words[1] = things.picture;
-    expect_answer(words, "is a picture and no trained model; `dlpipe predict --ckpt RUN ");
+    expect_answer(words, "is a picture and no " + wanted + "; `dlpipe predict --ckpt RUN ");
     words[1] = things.pictures;
-    expect_answer(words, "is a folder of pictures and no trained model; `dlpipe ingest ");
+    expect_answer(words, "is a folder of pictures and no " + wanted + "; `dlpipe ingest ");
   }
   expect_answer({"predict", "--ckpt", things.data, things.picture}, "is a dataset and no trained model");
   expect_answer({"eval", "--ckpt", things.run + "/config.toml", things.data},
