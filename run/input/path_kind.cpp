@@ -149,7 +149,7 @@ const std::vector<Row>& rows() {
        "`dlpipe info %` shows it, and `dlpipe predict --ckpt % PICTURE` and `dlpipe run %` run it",
        {{kModelName, "`dlpipe train --init %` begins with its weights"},
         {kCheckpoint,
-         "a graph that is made to run, with weights changed for that; `dlpipe export-weights RUN -o "
+         "it holds a graph made to run, with weights changed for that; `dlpipe export-weights RUN -o "
          "FILE.safetensors` writes those of the run that it was compiled from"}}},
       {"a damaged file of weights",  // who reads it says where
        {kModel, kCompiledModel},
