@@ -88,7 +88,7 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--metrics", "top2"}), 2, {"top2", "top1"}},
       {train({"--schedule", "cosin"}), 2, {"--schedule", "'cosin'", "'cosine'"}},
       {train({"--dtype", "fp16"}), 2, {"--dtype", "fp16", "f16"}},
-      {train({"--dtype", "f16"}), 2, {"--dtype f16", "--device cuda", "--dtype bf16"}},
+      {train({"--dtype", "f16"}), 2, {"--dtype f16 is for GPUs", "--dtype bf16"}},
       {train({"--device", "tpu"}), 2, {"'tpu'", "cpu, cuda"}},
       {train({"--device", "cuda:99"}), 1, {"[device]"}},
       {train({"--graph", "maybe"}), 2, {"--graph", "'maybe'"}},
