@@ -120,6 +120,12 @@ void HostReplay::backward(const std::function<void()>& work) {
   end_recording();
 }
 
+void HostReplay::release_memory() {
+  if (last_ == nullptr) return;
+  last_->release_memory();
+  engine::release_cached_blocks();
+}
+
 void HostReplay::end_recording() {
   recording_->end();
   HostCounters::Values counts = counters_.since(counts_before_);

@@ -35,6 +35,9 @@ class HostReplay {
   /// Behind it, and before the next; gradients arrive at the parameters.
   void backward(const std::function<void()>& work);
 
+  /// Until the next pass.
+  void release_memory();
+
   /// Why passes aren't replayed; empty where they are, or will be.
   const std::string& reason() const { return reason_; }
   /// Of the form replayed last.

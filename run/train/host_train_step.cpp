@@ -195,6 +195,12 @@ void HostTrainStep::refuse(StepOutcome& outcome) {
   }
 }
 
+void HostTrainStep::release_memory() {
+  if (!replay_) return;
+  model_.zero_grad();  // gradients that the update has taken lie in the arena, and would keep it
+  replay_->release_memory();
+}
+
 std::optional<StepOutcome> HostTrainStep::take_outcome(bool) {
   if (outcomes_.empty()) return std::nullopt;
   StepOutcome outcome = std::move(outcomes_.front());

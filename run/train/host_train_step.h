@@ -27,6 +27,7 @@ class HostTrainStep final : public TrainStep {
   std::optional<StepOutcome> take_outcome(bool wait) override;
   std::string replay_reason() const override { return replay_ ? replay_->reason() : ""; }
   ReplayMemory replay_memory() const override { return replay_ ? replay_->memory() : ReplayMemory(); }
+  void release_memory() override;
   size_t gradient_bytes() const override { return gradient_bytes_; }
   size_t packed_bytes() const override { return packed_bytes_; }
 

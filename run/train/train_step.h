@@ -122,6 +122,8 @@ class TrainStep {
   virtual std::string replay_reason() const { return ""; }
   /// What the passes replayed take; zeros where none was.
   virtual ReplayMemory replay_memory() const { return {}; }
+  /// Gives back what is kept from step to step and the next one makes again: before other work that takes memory.
+  virtual void release_memory() {}
   /// With shares, of the last update: the sums of gradients that this rank had, all that there were of it.
   virtual size_t gradient_bytes() const { return 0; }
   /// What kernels made of weights and was kept during the last step.

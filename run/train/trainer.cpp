@@ -262,6 +262,7 @@ void Trainer::validate_if_due(bool at_end) {
 
 void Trainer::validate() {
   take_outcomes(true);
+  step_->release_memory();  // the memory plan doesn't count it beside validation's
   EvalReport result;
   {
     const SpanScope span(Span::kValidation);

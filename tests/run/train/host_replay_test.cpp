@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/layers/layers.h"
 #include "dlpipe/engine/models/model.h"
@@ -178,6 +179,27 @@ TEST(HostReplay, KeepsTheLastFormsOfItsInputs) {
       },
       16);
   EXPECT_EQ(compiled.memory.passes, 16 - 3 * 2);
+}
+
+TEST(HostReplay, GivesItsArenaBackBetweenSteps) {
+  const auto weights_of = [](bool releases) {
+    Trial run = model_run("lenet", {.loss = *find_loss("cross_entropy"), .compile = true});
+    const auto optimizer = (*engine::find_optimizer("sgd"))->build(run.model->parameters(), {});
+    const auto step = TrainStep::create(*run.model, *optimizer, nullptr, run.options);
+    run.model->train();
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_NE(step->run(run.batch(i), i, 0.05), nullptr);
+      step->take_outcome(true);
+      if (!releases) continue;
+      const size_t before = engine::allocator_statistics().used_bytes;
+      step->release_memory();
+      const size_t arena = step->replay_memory().arena_bytes;
+      EXPECT_EQ(arena > 0, i >= 2);
+      EXPECT_GE(before - engine::allocator_statistics().used_bytes, arena);
+    }
+    return hash_tensors(run.model->state_dict(), 0);
+  };
+  EXPECT_EQ(weights_of(true), weights_of(false));
 }
 
 TEST(HostReplay, RunsWhatHasTooManyFormsAsItIs) {

@@ -43,7 +43,7 @@ const data::SourceRecord kMine = {
 
 TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   const test::ScratchFolder folder;
-  const std::string jpegs = test::make_sample_data(folder.path(), 2).jpegs;
+  const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
   std::ofstream(folder / "pictures.mine") << jpegs << "\n";
   SessionOptions options;
   options.config.data = folder / "pictures.mine";
@@ -53,7 +53,7 @@ TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   link_pictures(options, folder / "run", {});
   EXPECT_NE(options.config.data, folder / "pictures.mine");
   const auto dataset = value_or_throw(data::Dataset::open(options.config.data));
-  EXPECT_EQ(dataset->size(), 20);
+  EXPECT_EQ(dataset->size(), 50);
   EXPECT_TRUE(dataset->links().has_value());
 }
 
