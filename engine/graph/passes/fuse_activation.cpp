@@ -1,4 +1,4 @@
-// A relu or gelu that alone reads a convolution's or linear's output runs in that node's pass over memory: the
+// A relu or gelu that alone reads a convolution's, linear's or batch norm's output runs in that node's pass over memory: the
 // records promise the same bits (OpRecord::fused).
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/graph/passes.h"
@@ -7,9 +7,18 @@ namespace dlpipe::engine::graph {
 
 namespace {
 
-bool takes(const Node& product, std::string_view activation) {
-  if (is_op(product, "linear")) return activation == "relu" || activation == "gelu";
-  return is_op(product, "conv2d") && activation == "relu";
+/// Makes `activation` a part of `node`; false where the node can't have it, or has one.
+bool take(Node& node, const std::string& activation) {
+  const bool is_relu = activation == "relu";
+  if (is_relu && is_op(node, "batch_norm")) {
+    if (attribute(node, "relu") != AttrValue(false)) return false;
+    set_attribute(node, "relu", true);
+    return true;
+  }
+  if (!is_op(node, "linear") && !(is_relu && is_op(node, "conv2d"))) return false;
+  if (attribute(node, "activation") != AttrValue(std::string("none"))) return false;
+  set_attribute(node, "activation", activation);
+  return true;
 }
 
 int fuse(Graph& graph) {
@@ -21,9 +30,7 @@ int fuse(Graph& graph) {
     const ValueId x = node.inputs[0];
     const int index = graph.producers()[static_cast<size_t>(x)];
     if (index < 0 || graph.uses()[static_cast<size_t>(x)] != 1) continue;
-    Node& product = graph.nodes[static_cast<size_t>(index)];
-    if (!takes(product, name) || attribute(product, "activation") != AttrValue(std::string("none"))) continue;
-    set_attribute(product, "activation", std::string(name));
+    if (!take(graph.nodes[static_cast<size_t>(index)], std::string(name))) continue;
     graph.replace_uses(node.outputs[0], x);
     graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
     --i;
@@ -34,7 +41,7 @@ int fuse(Graph& graph) {
 
 }  // namespace
 
-const Pass fuse_activation = {"fuse_activation", "relu and gelu run in the pass of the product before them",
-                              true, fuse};
+const Pass fuse_activation = {
+    "fuse_activation", "relu and gelu run in the pass of the product or batch norm before them", true, fuse};
 
 }  // namespace dlpipe::engine::graph

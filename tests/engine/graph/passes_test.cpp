@@ -246,6 +246,21 @@ TEST(Passes, FuseActivationsToTheSameBits) {
   EXPECT_EQ(largest_difference(before, graph), 0.0);
 }
 
+// As between DenseNet's concatenations, where no convolution is before them to be folded into.
+TEST(Passes, FuseReluIntoABatchNormToTheSameBits) {
+  const Tensor gamma = drawn({16}, 1), beta = drawn({16}, 2);
+  Tensor mean = drawn({16}, 3), var = exp(drawn({16}, 4));
+  const Graph before = captured({{1, 5, 4, 16}}, [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{relu(batch_norm(in[0], gamma, beta, mean, var, {.training = false}))};
+  });
+  Graph graph = before;
+  EXPECT_EQ(fuse_activation.run(graph), 1);
+  EXPECT_EQ(graph.nodes.size(), 1u);
+  EXPECT_NE(body(graph).find("training=false relu=true"), std::string::npos) << body(graph);
+  EXPECT_EQ(largest_difference(before, graph), 0.0);
+  EXPECT_EQ(fuse_activation.run(graph), 0);
+}
+
 TEST(Passes, FuseAddAndReluToTheSameBits) {
   const Graph before = captured({{1, 5, 4, 16}}, [](const std::vector<Tensor>& in) {
     const Tensor branch = scale(in[0], -0.5, 0.25);
