@@ -209,8 +209,10 @@ Status print_profile(const Options& options) {
   }
   std::vector<std::vector<std::string>> rows = {
       {"node", "op", "ms", "share", "GFLOP/s", "GB/s", "of roofline", "copied"}};
+  bool stays_in_caches = false;
   for (const run::NodeRate& node : profile.nodes) {
     const auto ns = static_cast<double>(std::max<int64_t>(node.cost.ns, 1));
+    stays_in_caches = stays_in_caches || run::roofline_share(node.cost, profile.roofline) > 1;
     rows.push_back({printable(node.name), node.cost.op, fixed(ns * 1e-6, 3),
                     concat(fixed(100 * ns / static_cast<double>(std::max<int64_t>(total, 1)), 1), " %"),
                     fixed(node.cost.flops / ns, 1), fixed(node.cost.bytes / ns, 1),
@@ -218,14 +220,16 @@ Status print_profile(const Options& options) {
                     node.copies.count() == 0 ? "" : human_bytes(static_cast<uint64_t>(node.copies.bytes))});
   }
   print_answer(format_table(rows));
-  print_answer(
-      prose(concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch,
-                   " with ", profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
-                   "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ",
-                   copies.reorders, copies.reorders == 1 ? " reorder" : " reorders",
-                   " into or out of blocks of channels and ", copies.of_views,
-                   copies.of_views == 1 ? " copy of a view, " : " copies of views, ",
-                   human_bytes(static_cast<uint64_t>(copies.bytes)))));
+  print_answer(prose(
+      concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch,
+             " with ", profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
+             "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ",
+             copies.reorders, copies.reorders == 1 ? " reorder" : " reorders",
+             " into or out of blocks of channels and ", copies.of_views,
+             copies.of_views == 1 ? " copy of a view, " : " copies of views, ",
+             human_bytes(static_cast<uint64_t>(copies.bytes)),
+             stays_in_caches ? "; above 100 % of the roofline, which is memory's, values stayed in the caches"
+                             : "")));
   return {};
 }
 
