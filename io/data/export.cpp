@@ -25,28 +25,21 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-std::string lower_ending(const std::string& path) {
-  std::string ending = fs::path(path).extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending;
-}
-
 // The ending of `path` may stay when it is a picture's and not another layout's.
 std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const std::string ending = lower_ending(path);
-  const bool has_jpeg = ending == ".jpg" || ending == ".jpeg" || ending == ".jpe" || ending == ".jfif";
+  const bool has_jpeg = ending == "jpg" || ending == "jpeg" || ending == "jpe" || ending == "jfif";
   const bool is_jpeg =
       layout == ImageLayout::kJpeg || layout == ImageLayout::kCoefficients || layout == ImageLayout::kRestart;
   const bool is_pnm = layout == ImageLayout::kPnm;
-  const bool has_pnm = ending == ".ppm" || ending == ".pgm" || ending == ".pbm" || ending == ".pnm";
-  const char* wanted = is_jpeg                        ? ".jpg"
-                       : layout == ImageLayout::kWebp ? ".webp"
-                       : layout == ImageLayout::kBmp  ? ".bmp"
-                       : is_pnm                       ? ".pnm"
-                                                      : ".png";
+  const bool has_pnm = ending == "ppm" || ending == "pgm" || ending == "pbm" || ending == "pnm";
+  const char* wanted = is_jpeg                        ? "jpg"
+                       : layout == ImageLayout::kWebp ? "webp"
+                       : layout == ImageLayout::kBmp  ? "bmp"
+                       : is_pnm                       ? "pnm"
+                                                      : "png";
   if (is_jpeg ? has_jpeg : is_pnm ? has_pnm : ending == wanted) return path;
-  return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : path + wanted;
+  return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : concat(path, ".", wanted);
 }
 
 /// A class's name as the class table has it, which is UTF-8, of a folder's bytes.
