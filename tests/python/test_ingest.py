@@ -19,7 +19,7 @@ FUNCTION = {"src", "dst", "progress", "storing"}
 
 
 def test_the_options_are_the_programs():
-    known = set(re.findall(r"^ +(?:-\w, ?)?--([a-z-]+)", run_program("ingest", "--help"), re.MULTILINE))
+    known = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", run_program("ingest", "--help"), re.MULTILINE))
     assert {"store", "background", "part", "list"} <= known
     mine = {*inspect.signature(dlpipe.ingest).parameters, *StoringOptions.__annotations__} - FUNCTION
     assert mine == {name.replace("-", "_") for name in known - PROGRAM}
