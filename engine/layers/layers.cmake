@@ -15,4 +15,5 @@ set(layer_sources
     layers/stage_line.cpp
     layers/staged_module.cpp
     layers/transformer.cpp
+    layers/upsample.cpp
     layers/whiten.cpp)

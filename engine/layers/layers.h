@@ -12,3 +12,4 @@
 #include "dlpipe/engine/layers/sequential.h"     // IWYU pragma: export
 #include "dlpipe/engine/layers/staged_module.h"  // IWYU pragma: export
 #include "dlpipe/engine/layers/transformer.h"    // IWYU pragma: export
+#include "dlpipe/engine/layers/upsample.h"       // IWYU pragma: export

@@ -48,6 +48,12 @@ Attribute Exporter::number(std::string name, double value) {
   return attribute;
 }
 
+Attribute Exporter::text(std::string name, std::string_view value) {
+  Attribute attribute{.name = std::move(name), .type = Attribute::kString};
+  attribute.s = value;
+  return attribute;
+}
+
 Model Exporter::run() {
   constexpr int64_t kOpset = 17;
   model_.producer = "dlpipe";
@@ -98,6 +104,7 @@ void Exporter::export_node(const Node& node) {
       {"mul", &Exporter::binary},
       {"relu", &Exporter::unary},
       {"reshape", &Exporter::reshape},
+      {"resize", &Exporter::resize},
       {"scale", &Exporter::unary},
       {"self_attention", &Exporter::attention},
       {"sigmoid", &Exporter::unary},

@@ -1,7 +1,10 @@
 // Convolutions, pooling and batch normalisation: images are planes there.
+#include <cmath>
+
 #include "dlpipe/engine/onnx/export_run.h"
 #include "dlpipe/engine/ops/conv_pair.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/resize.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -94,6 +97,43 @@ void Exporter::global_pool(const Node& node) {
   const std::string out = new_plain(node.outputs[0]);
   const std::string pooled = emit("GlobalAveragePool", {planes(node.inputs[0])}, temporary(out));
   emit("Flatten", {pooled}, out, {integer("axis", 1)});
+}
+
+// By sizes, or where places aren't those of output over input, by scales.
+void Exporter::resize(const Node& node) {
+  const auto& attrs = node.attrs.as<ResizeAttrs>();
+  const bool is_scaled = attrs.scale_height > 0 || attrs.scale_width > 0;
+  ResizeCoordinates coordinates = attrs.coordinates;
+  if (coordinates == ResizeCoordinates::kHalfPixelSymmetric) {
+    if (is_scaled) refuse(node, "half_pixel_symmetric is of opset 19");
+    coordinates = ResizeCoordinates::kHalfPixel;
+  }
+  const Shape& from = value(node.inputs[0]).shape;
+  const std::string x = planes(node.inputs[0]);
+  const std::string out = new_planes(node.outputs[0]);
+  std::vector<std::string> inputs = {x, ""};
+  if (is_scaled) {
+    const auto scale_of = [&](double given, int64_t in, int out_size) {
+      const auto scale = static_cast<float>(given > 0 ? given : out_size / static_cast<double>(in));
+      if (std::floor(static_cast<float>(in) * scale) != static_cast<float>(out_size))
+        refuse(node, dlpipe::concat("by ", scale, ", ", in, " pixels aren't ", out_size, " in ONNX"));
+      return scale;
+    };
+    const float scales[] = {1, 1, scale_of(attrs.scale_height, from[1], attrs.size[0]),
+                            scale_of(attrs.scale_width, from[2], attrs.size[1])};
+    inputs.push_back(add_initializer(unused("scales"), ElementType::kFloat, {4}, scales, sizeof(scales)));
+  } else {
+    inputs.emplace_back();
+    const std::vector<int64_t> sizes = {from[3], attrs.size[0], attrs.size[1]};
+    const bool grows = (value(node.inputs[0]).batch_axes & bit(0)) != 0;
+    inputs.push_back(grows ? emit("Concat", {batch_size(node, from[0], out), integers(sizes)}, temporary(out),
+                                  {integer("axis", 0)})
+                           : integers({from[0], sizes[0], sizes[1], sizes[2]}));
+  }
+  emit("Resize", inputs, out,
+       {text("mode", attr_names(attrs.mode)[static_cast<size_t>(attrs.mode)]),
+        text("coordinate_transformation_mode", attr_names(coordinates)[static_cast<size_t>(coordinates)]),
+        text("nearest_mode", attr_names(attrs.rounding)[static_cast<size_t>(attrs.rounding)])});
 }
 
 void Exporter::flatten(const Node& node) {

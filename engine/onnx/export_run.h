@@ -72,6 +72,7 @@ class Exporter {
   static Attribute ints(std::string name, std::vector<int64_t> values);
   static Attribute integer(std::string name, int64_t value);
   static Attribute number(std::string name, double value);
+  static Attribute text(std::string name, std::string_view value);
 
   // Images.
   /// `bias` may be kNone. `x` and `out` are planes.
@@ -87,6 +88,7 @@ class Exporter {
   void max_pool(const Node& node);
   void avg_pool(const Node& node);
   void global_pool(const Node& node);
+  void resize(const Node& node);
   // Channels first: what flatten's own order means.
   void flatten(const Node& node);
   void batch_norm(const Node& node);

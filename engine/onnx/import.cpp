@@ -76,8 +76,9 @@ Tensor tensor_of(const KnownInts& ints) {
   return tensor;
 }
 
-std::array<std::span<const ImportedOp>, 7> all_ops() {
-  return {arithmetic_ops(), copy_ops(), image_ops(), math_ops(), norm_ops(), shape_ops(), size_ops()};
+std::array<std::span<const ImportedOp>, 8> all_ops() {
+  return {arithmetic_ops(), copy_ops(),   image_ops(), math_ops(),
+          norm_ops(),       resize_ops(), shape_ops(), size_ops()};
 }
 
 const ImportedOp* find_op(const std::string& name) {
@@ -302,6 +303,19 @@ double Run::number(const NodeEntry& node, size_t i) const {
   if (given.ints || constant == constants_.values().end() || given.tensor.elements() != 1)
     refuse(node, "input ", i, " is not one number that is known before the model runs");
   return given.tensor.item();
+}
+
+// A name that stands for a constant's (Identity) has that one's tensor.
+std::vector<double> Run::numbers(const NodeEntry& node, size_t i) const {
+  const RunValue& given = value(node, i);
+  if (given.ints) return {given.ints->values.begin(), given.ints->values.end()};
+  const auto& constants = constants_.values();
+  const bool is_constant = std::any_of(constants.begin(), constants.end(), [&](const auto& constant) {
+    const Tensor& tensor = constant.second.tensor;
+    return tensor.defined() && tensor.raw() == given.tensor.raw() && tensor.shape() == given.tensor.shape();
+  });
+  if (!is_constant) refuse(node, "input ", i, " is not known before the model runs");
+  return given.tensor.to_doubles();
 }
 
 void Run::set_value(const NodeEntry& node, RunValue value, size_t output) {

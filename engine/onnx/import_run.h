@@ -82,6 +82,8 @@ class Run {
   Shape shape(const NodeEntry& node, size_t i) const;
   /// The only element of a constant.
   double number(const NodeEntry& node, size_t i) const;
+  /// All elements of one.
+  std::vector<double> numbers(const NodeEntry& node, size_t i) const;
 
   // Outputs of a node.
   void set(const NodeEntry& node, Tensor tensor, size_t output = 0);
@@ -128,6 +130,7 @@ std::span<const ImportedOp> copy_ops();
 std::span<const ImportedOp> image_ops();
 std::span<const ImportedOp> math_ops();
 std::span<const ImportedOp> norm_ops();
+std::span<const ImportedOp> resize_ops();
 std::span<const ImportedOp> shape_ops();
 std::span<const ImportedOp> size_ops();
 

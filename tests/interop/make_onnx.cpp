@@ -3,9 +3,11 @@
 #include <cstdio>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/engine/ops/resize.h"
 #include "dlpipe/io/formats/npy.h"
 
 using namespace dlpipe;
@@ -14,6 +16,16 @@ using namespace dlpipe::engine;
 static void save(const std::string& path, const Tensor& tensor) {
   throw_if_error(formats::write_npy(path, tensor.dtype(), tensor.shape().dims(),
                                     {static_cast<const std::byte*>(tensor.raw()), tensor.size_bytes()}));
+}
+
+// Of `base`.x.npy the graph answers `base`.y.npy.
+static void write(const std::string& base, graph::Graph graph, const Tensor& x, const Tensor& y) {
+  graph.metadata["about"] = "a test of dlpipe's";
+  throw_if_error(onnx::write_model(base + ".onnx", onnx::export_graph(graph)));
+  graph::optimize(graph);
+  throw_if_error(onnx::write_model(base + ".optimized.onnx", onnx::export_graph(graph)));
+  save(base + ".x.npy", x);
+  save(base + ".y.npy", y.contiguous_copy());
 }
 
 static void make(const ModelRecord& record, const std::string& folder) {
@@ -31,20 +43,42 @@ static void make(const ModelRecord& record, const std::string& folder) {
     }
   }
   graph::Graph captured = capture_model(*model, arguments, record.name);
-  captured.metadata["about"] = "a test of dlpipe's";
-  const std::string base = folder + "/" + record.name;
-  throw_if_error(onnx::write_model(base + ".onnx", onnx::export_graph(captured)));
-  graph::optimize(captured);
-  throw_if_error(onnx::write_model(base + ".optimized.onnx", onnx::export_graph(captured)));
-  save(base + ".x.npy", x);
   model->eval();
   const NoGrad no_grad;
-  save(base + ".y.npy", (*model)(x).contiguous_copy());
+  write(folder + "/" + record.name, std::move(captured), x, (*model)(x));
+}
+
+// What no model of the table has: images of other sizes, by each rule that ONNX knows.
+static void make_resizes(const std::string& folder) {
+  using Where = ResizeCoordinates;
+  constexpr ResizeMode kLinear = ResizeMode::kLinear;
+  const std::vector<ResizeAttrs> all = {
+      {.size = {12, 14}},
+      {.size = {9, 4}, .coordinates = Where::kHalfPixel, .rounding = ResizeRounding::kPreferCeil},
+      {.size = {4, 10}, .coordinates = Where::kAlignCorners, .rounding = ResizeRounding::kPreferFloor},
+      {.size = {11, 5}, .mode = kLinear, .coordinates = Where::kHalfPixel},
+      {.size = {12, 14}, .mode = kLinear, .coordinates = Where::kHalfPixelSymmetric},
+      {.size = {4, 9}, .mode = kLinear, .coordinates = Where::kAlignCorners},
+      {.size = {1, 3}, .mode = kLinear, .coordinates = Where::kPytorchHalfPixel},
+      {.size = {9, 4}, .mode = kLinear, .scale_height = 1.5, .scale_width = 0.6},
+      {.size = {10, 7}, .mode = kLinear, .coordinates = Where::kHalfPixel, .scale_height = 1.7},
+  };
+  const graph::Function resizes = [&](const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> rows;
+    for (const ResizeAttrs& attrs : all) rows.push_back(flatten(resize(relu(inputs[0]), attrs)));
+    return std::vector<Tensor>{concat(rows, 1)};
+  };
+  const graph::CaptureInput input = {"x", {{1, 6, 7, 5}}, bit(0)};
+  Tensor x = Tensor::empty({3, 6, 7, 5});
+  RandomStream random(6, 1);
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = static_cast<float>(random.normal());
+  write(folder + "/resizes", graph::capture("resizes", {&input, 1}, {}, resizes), x, resizes({x})[0]);
 }
 
 int main(int count, char** arguments) try {
   if (count != 2) return 2;
   for (const ModelRecord* record : model_table()) make(*record, arguments[1]);
+  make_resizes(arguments[1]);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

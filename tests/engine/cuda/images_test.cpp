@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/resize.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/simulated.h"
 
@@ -56,6 +57,19 @@ TEST(SimulatedImages, MaxPool2dInSeveralBlocks) {
 }
 TEST(SimulatedImages, AvgPool2dInSeveralBlocks) {
   check("avg_pool2d", pool_samples);
+}
+
+TEST(SimulatedImages, ResizeInSeveralBlocks) {
+  check("resize", []() -> std::vector<OpSample> {
+    const ResizeAttrs nearest{.size = {150, 70}};
+    const ResizeAttrs linear{
+        .size = {11, 140}, .mode = ResizeMode::kLinear, .coordinates = ResizeCoordinates::kHalfPixel};
+    return {
+        {"several blocks per row", {{{2, 9, 70, 32}}}, linear, -1, 1, 0},
+        {"several blocks of places", {{{1, 130, 9, 5}}}, nearest, -1, 1, 0},
+        {"channels of f32 packs alone", {{{2, 23, 50, 12}}}, linear, -1, 1, 0},
+    };
+  });
 }
 
 TEST(SimulatedImages, GlobalAvgPoolOfSeveralTiles) {
@@ -214,6 +228,7 @@ TEST(SimulatedImages, AlignmentChangesNoBit) {
     };
     expect_same("max_pool2d", {}, Pool2dAttrs());
     expect_same("avg_pool2d", {}, Pool2dAttrs());
+    expect_same("resize", {}, ResizeAttrs{.size = {17, 7}, .mode = ResizeMode::kLinear});
     expect_same("global_avg_pool", {}, {});
     const Tensor one = Tensor::full({72}, 1.0);
     expect_same("batch_norm", {one, noise({72}, 2), noise({72}, 4), one}, BatchNormAttrs{.relu = true});

@@ -54,6 +54,7 @@ constexpr Exception kExceptions[] = {
     {"rows of a bias", 2, true, "of a product that cublasLt doesn't do"},
     {"fill", 2, true, "a gradient of weights"},
     {"max", 2, true, "over another axis than the last: a thread a result; no model has it", true},
+    {"resize places", 2, true, "rows and columns"},
     {"im2col", 9, false, "each pixel stands in nine windows; cuDNN needs none of it"},
 };
 const Exception* exception_of(std::string_view kernel) {

@@ -102,6 +102,29 @@ TEST(Layers, PoolsUseTheKernelAsStrideUnlessTold) {
   EXPECT_EQ(GlobalAvgPool()(x).shape(), (Shape{1, 2}));
 }
 
+TEST(Layers, UpsampleTakesAScaleOrASize) {
+  const Tensor x = random_tensor({1, 4, 5, 3});
+  EXPECT_EQ(Upsample()(x).to_doubles(), resize(x, {.size = {8, 10}}).to_doubles());
+  // By 1.5, 5 pixels are 7, and places are computed by 1.5; corners are the output's.
+  ResizeAttrs attrs{.size = {6, 7},
+                    .coordinates = ResizeCoordinates::kHalfPixel,
+                    .rounding = ResizeRounding::kPreferCeil,
+                    .scale_width = 1.5};
+  EXPECT_EQ(Upsample({.scale = 1.5, .mode = UpsampleMode::kNearestExact})(x).to_doubles(),
+            resize(x, attrs).to_doubles());
+  attrs.mode = ResizeMode::kLinear;
+  EXPECT_EQ(Upsample({.scale = 1.5, .mode = UpsampleMode::kBilinear})(x).to_doubles(),
+            resize(x, attrs).to_doubles());
+  attrs.coordinates = ResizeCoordinates::kAlignCorners;
+  attrs.scale_width = 0;
+  EXPECT_EQ(Upsample({.scale = 1.5, .mode = UpsampleMode::kBilinear, .align_corners = true})(x).to_doubles(),
+            resize(x, attrs).to_doubles());
+  EXPECT_EQ(Upsample({.size = Size2(3, 9)})(x).to_doubles(), resize(x, {.size = {3, 9}}).to_doubles());
+  EXPECT_EQ(error_of([] { Upsample({.scale = 0}); }), "[Upsample] expected a scale above 0, got 0");
+  EXPECT_EQ(error_of([] { Upsample({.align_corners = true}); }),
+            "[Upsample] align_corners is of bilinear; leave it out");
+}
+
 TEST(Layers, FlattenEmitsChannelsFirst) {
   const float x[] = {1, 10, 2, 20};  // 1x2 pixels of two channels
   EXPECT_EQ(Flatten()(Tensor::from<float>(x, {1, 1, 2, 2})).to_doubles(),

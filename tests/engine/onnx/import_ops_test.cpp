@@ -71,6 +71,10 @@ class OneNode {
     attribute(name, Attribute::kInts).ints = std::move(values);
     return std::move(*this);
   }
+  OneNode&& with_floats(const std::string& name, std::vector<float> values) && {
+    attribute(name, Attribute::kFloats).floats = std::move(values);
+    return std::move(*this);
+  }
   OneNode&& with_float(const std::string& name, float value) && {
     attribute(name, Attribute::kFloat).f = value;
     return std::move(*this);
@@ -345,6 +349,81 @@ TEST(OnnxOps, ConvolvesAndPools) {
                    .weights({2}, {4, 4})
                    .with_float("epsilon", 0),
                {1, 2, 1, 1}, {1, 5});
+}
+
+// Numbers of the ONNX project's own tests, most of them; PyTorch's are in tests/engine/ops/resize_test.cpp.
+TEST(OnnxOps, ResizesByScalesAndSizes) {
+  const auto by_scales = [](const Shape& shape, float height, float width) {
+    return OneNode("Resize").input(shape).left_out().weights({4}, {1, 1, height, width});
+  };
+  const std::vector<double> wide = {1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 3, 3, 3, 4, 4, 4};
+  expect_gives(by_scales({1, 1, 2, 2}, 2, 3), {1, 1, 4, 6}, wide);
+  expect_gives(by_scales({1, 1, 2, 2}, 2, 2).with_text("mode", "linear"), {1, 1, 4, 4},
+               {1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75, 3.25, 3.5, 3, 3.25, 3.75, 4});
+  // By 0.6, 2x4 pixels are 1x2; places are those of 0.6.
+  const auto less = [&] { return by_scales({1, 1, 2, 4}, 0.6f, 0.6f).with_text("mode", "linear"); };
+  expect_gives(less(), {1, 1, 1, 2}, {2.6666665, 4.3333331});
+  const char* const coordinates = "coordinate_transformation_mode";
+  expect_refused(less().with_text(coordinates, "align_corners"), "its scale 0.6 makes no whole pixels of 2");
+  expect_refused(by_scales({1, 1, 1, 4}, 1, 0.4f).with_text(coordinates, "pytorch_half_pixel"),
+                 "its scale 0.4 makes no whole pixels of 4, where pytorch_half_pixel means");
+  const auto by_sizes = [](const Shape& shape, int64_t height, int64_t width, int64_t opset = 17) {
+    return OneNode("Resize", opset).input(shape).left_out().left_out().known({1, 1, height, width});
+  };
+  expect_gives(
+      by_sizes({1, 1, 4, 4}, 3, 1).with_text("mode", "linear").with_text(coordinates, "pytorch_half_pixel"),
+      {1, 1, 3, 1}, {1.6666666, 7, 12.333333});
+  // Two thirds, in f32, of six pixels: the third is the fourth of those, at 3 and not at 2.9999999.
+  expect_gives(by_scales({1, 1, 1, 6}, 1, 2.0f / 3)
+                   .with_text(coordinates, "asymmetric")
+                   .with_text("nearest_mode", "floor"),
+               {1, 1, 1, 4}, {1, 2, 4, 5});
+  expect_gives(by_sizes({1, 1, 1, 3}, 1, 3).then("Relu"), {1, 1, 1, 3}, {1, 2, 3});
+  const auto by_axes = [](std::vector<int64_t> sizes, const char* policy) {
+    return OneNode("Resize", 18)
+        .input({1, 1, 2, 2})
+        .left_out()
+        .left_out()
+        .known(sizes)
+        .with_ints("axes", {3, -2})
+        .with_text("keep_aspect_ratio_policy", policy);
+  };
+  expect_gives(by_axes({6, 4}, "stretch"), {1, 1, 4, 6}, wide);
+  expect_gives(by_axes({3, 4}, "not_larger"), {1, 1, 3, 3}, {1, 1, 2, 1, 1, 2, 3, 3, 4});
+  expect_gives(by_axes({2, 3}, "not_smaller"), {1, 1, 3, 3}, {1, 1, 2, 1, 1, 2, 3, 3, 4});
+  expect_gives(OneNode("Upsample", 9).input({1, 1, 2, 2}).weights({4}, {1, 1, 2, 3}), {1, 1, 4, 6}, wide);
+  expect_gives(OneNode("Upsample", 7).input({1, 1, 2, 2}).with_floats("scales", {1, 1, 2, 3}), {1, 1, 4, 6},
+               wide);
+  expect_gives(
+      OneNode("Resize", 10).input({1, 1, 1, 2}).weights({4}, {1, 1, 1, 2}).with_text("mode", "linear"),
+      {1, 1, 1, 4}, {1, 1.5, 2, 2});
+  // The pixel behind 5/3 and 10/3.
+  expect_gives(OneNode("Resize", 10).input({1, 1, 1, 5}).weights({4}, {1, 1, 1, 0.6f}), {1, 1, 1, 3},
+               {1, 3, 5});
+  const std::vector<Tensor> middle =
+      less().with_text(coordinates, "half_pixel_symmetric").run();  // of opset 19: export writes 17
+  expect_tensor(middle[0], {1, 1, 1, 2}, {3.6666667, 5.3333333});
+
+  const auto resized = [] { return OneNode("Resize").input({1, 2, 4, 4}).left_out(); };
+  const auto doubled = [&] { return resized().weights({4}, {1, 1, 2, 2}); };
+  expect_refused(doubled().with_text("mode", "cubic"), "its mode is 'cubic'; dlpipe takes nearest, linear");
+  expect_refused(doubled().with("antialias", 1), "no antialias");
+  expect_refused(doubled().with("exclude_outside", 1), "no exclude_outside");
+  expect_refused(doubled().with_text(coordinates, "tf_crop_and_resize"), "'tf_crop_and_resize'");
+  expect_refused(resized().weights({4}, {1, 2, 2, 2}), "it changes the batch or the channels");
+  expect_refused(resized().weights({4}, {2, 1, 2, 2}), "it changes the batch or the channels");
+  expect_refused(resized().weights({4}, {1, 1, 0, 2}), "impossible sizes");
+  expect_refused(resized().weights({4}, {1, 1, 0.1f, 2}), "impossible sizes");
+  expect_refused(resized().weights({2}, {2, 2}), "expected 4 scales, got 2");
+  expect_refused(resized().input({4}), "input 2 is not known before the model runs");
+  expect_refused(resized(), "expected scales or sizes");
+  expect_refused(doubled().known({1, 2, 8, 8}), "expected scales or sizes");
+  expect_refused(by_sizes({1, 1, 4, 4}, -3, 1), "impossible sizes");
+  expect_refused(by_sizes({1, 1, 4, 4}, int64_t{1} << 30, int64_t{1} << 30), "impossible sizes");
+  expect_refused(OneNode("Resize").input({1, 2, 4}).left_out().weights({3}), "expected images [N,C,H,W]");
+  expect_refused(by_axes({3, 4}, "larger"), "its keep_aspect_ratio_policy is 'larger'");
+  expect_refused(OneNode("Upsample", 9).input({1, 1, 2, 2}).weights({4}, {1, 1, 2, 0.5f}),
+                 "one side longer and the other shorter");
 }
 
 TEST(OnnxOps, OfAnOpsetThatIsNotKnownAreRefused) {
