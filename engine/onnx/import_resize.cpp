@@ -38,10 +38,11 @@ Enum chosen(const Run& run, const NodeEntry& node, const char* name, const char*
 // The sizes that scales give, as ONNX's shape inference and ONNX Runtime compute them. A scale that is output over input,
 // rounded to f32, is taken for that: places that are a pixel's would lie beside it otherwise.
 void scale_axis(const Run& run, const NodeEntry& node, size_t axis, double given, Resized& resized) {
+  constexpr int32_t kMostPixels = std::numeric_limits<int32_t>::max() / 2;
   const auto scale = static_cast<float>(given);
   const auto in = static_cast<float>(resized.size[axis]);
   const float out = std::floor(in * scale);
-  if (!(scale > 0) || !(out >= 0) || out > static_cast<float>(std::numeric_limits<int32_t>::max() / 2))
+  if (!(scale > 0) || !(out >= 0) || out > static_cast<float>(kMostPixels))
     run.refuse(node, "impossible sizes: its scales are ", given, " of ", resized.size[axis]);
   resized.size[axis] = static_cast<int64_t>(out);
   resized.scale[axis] = static_cast<float>(out / static_cast<double>(in)) == scale ? 0 : scale;
