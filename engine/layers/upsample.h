@@ -13,7 +13,7 @@ namespace dlpipe::engine {
 enum class UpsampleMode : uint8_t { kNearest, kNearestExact, kBilinear };
 
 struct UpsampleArguments {
-  std::optional<Size2> size;  // of the output; `scale` times the input's when not given
+  std::optional<Size2> size = {};  // of the output; `scale` times the input's when not given
   double scale = 2;
   UpsampleMode mode = UpsampleMode::kNearest;
   bool align_corners = false;  // of kBilinear
