@@ -7,7 +7,6 @@
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/onnx/export.h"
-#include "dlpipe/engine/ops/concat.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/resize.h"
 #include "dlpipe/io/formats/npy.h"
