@@ -6,7 +6,7 @@ SERVE is the module of serve_commands.cpp, which gives the program one command a
 
 Each test is a model of one op with inputs and outputs. dlpipe compiles and runs it, or refuses it by the name of what it
 doesn't know: anything else, and a wrong answer, fails. Prints the pass rate of every op that the importer knows.
-dlpipe wants sizes, axes and bounds before a model runs: inputs that are lists of integers or single numbers beside a
+dlpipe wants sizes, axes and bounds before a model runs: inputs that are lists of integers, scales or single numbers beside a
 tensor become the model's constants.
 """
 import collections
@@ -25,6 +25,8 @@ from onnx import TensorProto
 # Of the tests whose ops the importer knows and whose tensors are float: those that pass, at least.
 LEAST_RATE = 0.9
 FLOATS = {TensorProto.FLOAT, TensorProto.INT64}
+# Their lists of floats are scales.
+SCALED = {"Resize", "Upsample"}
 
 
 class Program:
@@ -54,10 +56,12 @@ def with_constants(case):
     inputs = list(case.data_sets[0][0])
     if len(inputs) < 2:
         return model, inputs
+    has_scales = any(node.op_type in SCALED for node in case.model.graph.node)
     kept = []
     for value, array in zip(case.model.graph.input, inputs):
         array = numpy.asarray(array)
-        is_small = array.dtype in ("int64", "int32", "bool") and array.ndim <= 1 or array.ndim == 0
+        is_list = array.dtype in ("int64", "int32", "bool") or has_scales
+        is_small = is_list and array.ndim <= 1 or array.ndim == 0
         if kept and is_small:
             model.graph.initializer.append(onnx.numpy_helper.from_array(array, value.name))
             model.graph.input.remove(next(one for one in model.graph.input if one.name == value.name))

@@ -99,6 +99,16 @@ float* row_scratch(int64_t elements) {
   return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(elements) * sizeof(float)));
 }
 
+/// for_channels() whose last vector takes some of the channels before once more, where there are so many: lane by lane they
+/// take longer than all others.
+template <class At>
+DLPIPE_INLINE inline void for_vectors(int64_t width, const At& at) {
+  if (width < cpu::kLanes) return cpu::for_channels(width, at);
+  int64_t c = 0;
+  for (; c + cpu::kLanes <= width; c += cpu::kLanes) at(cpu::WholeVectors{}, c);
+  if (c < width) at(cpu::WholeVectors{}, width - cpu::kLanes);
+}
+
 DLPIPE_INLINE inline F32x8 mixed(const F32x8& first, const F32x8& second, const F32x8& share) {
   return first * (1.0f - share) + second * share;
 }
@@ -134,7 +144,7 @@ DLPIPE_INLINE inline void mix_columns(const Row& row, const Places& columns, int
   for (size_t i = 0; i < columns.share.size(); ++i, y += width) {
     const int64_t first = columns.first[i], second = columns.second[i];
     const F32x8 share = cpu::all(columns.share[i]);
-    cpu::for_channels(width, [&](const auto& io, int64_t c) DLPIPE_INLINE {
+    for_vectors(width, [&](const auto& io, int64_t c) DLPIPE_INLINE {
       io.put(y + c, mixed(row.get(io, first + c), row.get(io, second + c), share));
     });
   }
@@ -224,7 +234,7 @@ void backward(const ResizedImages& images, const T* dy, T* dx) {
         const T* const from = dy + out + rows.begin[row] * out_row;
         const float* const row_weights = rows.weights.data() + rows.at[row];
         const int64_t row_count = rows.count[row];
-        cpu::for_channels(row_count == 0 ? 0 : out_row, [&](const auto& io, int64_t i) DLPIPE_INLINE {
+        for_vectors(row_count == 0 ? 0 : out_row, [&](const auto& io, int64_t i) DLPIPE_INLINE {
           F32x8 all{};
           for (int64_t k = 0; k < row_count; ++k)
             all += io.get(from + k * out_row + i) * cpu::all(row_weights[k]);
@@ -235,7 +245,7 @@ void backward(const ResizedImages& images, const T* dy, T* dx) {
           const float* const pixels = sum + columns.begin[column] * width;
           const float* const weights = columns.weights.data() + columns.at[column];
           const int64_t count = row_count == 0 ? 0 : columns.count[column];
-          cpu::for_channels(width, [&](const auto& io, int64_t c) DLPIPE_INLINE {
+          for_vectors(width, [&](const auto& io, int64_t c) DLPIPE_INLINE {
             F32x8 all{};
             for (int64_t k = 0; k < count; ++k) all += io.get(pixels + k * width + c) * cpu::all(weights[k]);
             io.put(to + w * width + c, all);
