@@ -95,8 +95,8 @@ Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
   options.skip_nonfinite = true;  // random pictures may do anything; memory is what counts
   options.clip = 0;
   options.graph = GraphUse::kOff;
-  options.compile =
-      false;  // what it takes is about the same, and never beside validation's: run/train/host_replay.h
+  // What a replay takes is about the same, and never beside validation's (run/train/host_replay.h).
+  options.compile = false;
   const auto step = TrainStep::create(*model, *optimizer, nullptr, options);
   step->run(*source, 0, 0.0);  // makes the optimizer's state
   step->take_outcome(true);
