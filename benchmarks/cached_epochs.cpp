@@ -26,7 +26,7 @@
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 
 namespace {
 

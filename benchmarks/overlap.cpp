@@ -23,7 +23,7 @@
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 #include "drawn_data.h"
 
 namespace {

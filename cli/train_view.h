@@ -7,8 +7,8 @@
 
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/train/observer.h"
-#include "dlpipe/run/train/trainer.h"
+#include "dlpipe/run/train/loop/observer.h"
+#include "dlpipe/run/train/loop/trainer.h"
 
 namespace dlpipe::cli {
 

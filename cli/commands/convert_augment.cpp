@@ -10,7 +10,7 @@
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/use/convert_augment.h"
+#include "dlpipe/run/convert/convert_augment.h"
 #include "dlpipe/run/use/picture_list.h"
 
 namespace dlpipe::cli {

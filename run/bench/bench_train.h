@@ -11,7 +11,7 @@
 #include "dlpipe/engine/cpu/gemm/roofline.h"
 #include "dlpipe/run/config/registries.h"
 #include "dlpipe/run/record/device_ledger.h"
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 
 namespace dlpipe::run {
 

@@ -3,7 +3,7 @@
 
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/config/config.h"
-#include "dlpipe/run/train/trainer.h"
+#include "dlpipe/run/train/loop/trainer.h"
 
 namespace dlpipe::run {
 

@@ -12,12 +12,12 @@
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/saved_config.h"
 #include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/train/disk_plan.h"
-#include "dlpipe/run/train/linked_data.h"
-#include "dlpipe/run/train/ranks_agree.h"
-#include "dlpipe/run/train/resume_rules.h"
-#include "dlpipe/run/train/session_memory.h"
-#include "dlpipe/run/train/session_results.h"
+#include "dlpipe/run/train/session/disk_plan.h"
+#include "dlpipe/run/train/session/linked_data.h"
+#include "dlpipe/run/train/session/memory.h"
+#include "dlpipe/run/train/session/ranks_agree.h"
+#include "dlpipe/run/train/session/results.h"
+#include "dlpipe/run/train/session/resume_rules.h"
 #include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::run {

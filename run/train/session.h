@@ -8,7 +8,7 @@
 //   dlpipe::run::Session session(config);
 //   const dlpipe::run::TrainOutcome outcome = session.train();
 //
-// A Session runs the stages of session_options.h one after the other and keeps what they return, with its place
+// A Session runs the stages of session/options.h one after the other and keeps what they return, with its place
 // in the run directory. One thread constructs and trains; the loaders have threads of their own. The engine's
 // number of threads is set for the process. Everything here throws dlpipe::Error. Without `out` nothing is
 // written.
@@ -28,11 +28,11 @@
 #include "dlpipe/run/config/registries.h"
 #include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/run_directory.h"
-#include "dlpipe/run/train/observer.h"
-#include "dlpipe/run/train/session_data.h"
-#include "dlpipe/run/train/session_model.h"
-#include "dlpipe/run/train/session_options.h"
-#include "dlpipe/run/train/trainer.h"
+#include "dlpipe/run/train/loop/observer.h"
+#include "dlpipe/run/train/loop/trainer.h"
+#include "dlpipe/run/train/session/data.h"
+#include "dlpipe/run/train/session/model.h"
+#include "dlpipe/run/train/session/options.h"
 
 namespace dlpipe::run {
 
@@ -44,7 +44,7 @@ class Session {
   explicit Session(const TrainConfig& config, const Registries& registries = {},
                    TrainObserver* observer = nullptr, engine::Collective* ranks = nullptr);
   /// Goes on with a run where its latest checkpoint stands: the same losses and weights, bit for bit, as if
-  /// it had never stopped. `changes` are options (name, text) that differ (resume_rules.h says which may).
+  /// it had never stopped. `changes` are options (name, text) that differ (session/resume_rules.h says which may).
   static std::unique_ptr<Session> resume(const std::string& run_directory,
                                          const std::vector<std::pair<std::string, std::string>>& changes = {},
                                          const Registries& registries = {}, TrainObserver* observer = nullptr,

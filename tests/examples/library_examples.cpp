@@ -77,7 +77,7 @@ bool example(std::string_view text) {
 }
 }  // namespace named_values
 
-// run/train/session_options.h
+// run/train/session/options.h
 namespace run {
 void stages_example(const TrainConfig& config) {
   const SessionOptions options = resolve_options(config);

@@ -13,7 +13,7 @@
 
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"

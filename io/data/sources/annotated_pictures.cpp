@@ -27,10 +27,6 @@ std::vector<Field> fields_of(const AnnotatedPictures::Kinds& kinds) {
   return fields;
 }
 
-std::string bytes_of(std::span<const float> numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
-}
-
 bool leads_out(const std::string& path) {
   const std::filesystem::path parts(path);
   return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -157,9 +153,9 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
                           ? "there is no file " + printable(full(entry))
                           : std::string(without_area(stamp.status().message()));
     }
-    if (kinds.has_objects) entry.extra = {bytes_of(picture.boxes), encode_labels(picture.labels)};
-    if (!kinds.flag.empty()) entry.extra.push_back(bytes_of(picture.flags));
-    if (kinds.points > 0) entry.extra.push_back(bytes_of(picture.points));
+    if (kinds.has_objects) entry.extra = {encode_numbers(picture.boxes), encode_labels(picture.labels)};
+    if (!kinds.flag.empty()) entry.extra.push_back(encode_numbers(picture.flags));
+    if (kinds.points > 0) entry.extra.push_back(encode_numbers(picture.points));
     if (has_masks) entry.extra.push_back(std::move(mask));
     listing.entries.push_back(std::move(entry));
   }

@@ -386,11 +386,9 @@ Result<std::vector<std::byte>> BoxListSource::read(const SourceEntry& entry) con
 int recognizes_box_list(const SourceOptions& options) {
   if (!options.label.empty() || !options.fields.empty() || !options.address.empty()) return 0;
   if (!options.manifest.empty()) return columns_in(options.manifest) ? 4 : 0;
-  std::error_code ignored;
   // 1, as a folder of classes, which comes later in the table: what another source takes is that one's, YOLO's folder with a list
   // beside, for instance.
-  if (fs::is_directory(options.path, ignored))
-    return options.labels.empty() && holds_lists(options.path) ? 1 : 0;
+  if (is_folder(options.path)) return options.labels.empty() && holds_lists(options.path) ? 1 : 0;
   const std::string ending = lower_ending(options.path);
   return (ending == "csv" || ending == "tsv") && columns_in(options.path) ? 3 : 0;
 }

@@ -1,4 +1,5 @@
 #include "dlpipe/io/data/sources/box_list_layout.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 #include <algorithm>
 #include <cctype>
@@ -19,8 +20,7 @@ namespace dlpipe::data::box_list {
 namespace fs = std::filesystem;
 
 std::optional<Columns> columns_in(const std::string& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return std::nullopt;
+  if (!is_file(file)) return std::nullopt;
   std::string text(size_t{64} << 10, '\0');
   std::ifstream stream(file, std::ios::binary);
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -83,8 +83,7 @@ bool holds_lists(const fs::path& folder) {
 
 Result<std::vector<Part>> parts_of(const SourceOptions& options) {
   const std::string& given = options.manifest.empty() ? options.path : options.manifest;
-  std::error_code ignored;
-  if (!fs::is_directory(given, ignored)) return std::vector<Part>{{given, {}}};
+  if (!is_folder(given)) return std::vector<Part>{{given, {}}};
   std::vector<Part> parts = lists_of(given);
   if (parts.size() < 2) {
     for (Part& part : parts) part.split.clear();
@@ -133,9 +132,7 @@ std::optional<std::string> names_of_classes_beside(const std::string& file) {
     }
   }
   const fs::path of_fiftyone = folder / ".." / "metadata" / "classes.csv";
-  std::error_code ignored;
-  return fs::is_regular_file(of_fiftyone, ignored) ? std::optional(of_fiftyone.lexically_normal().string())
-                                                   : std::nullopt;
+  return is_file(of_fiftyone) ? std::optional(of_fiftyone.lexically_normal().string()) : std::nullopt;
 }
 
 }  // namespace dlpipe::data::box_list

@@ -74,7 +74,7 @@ std::string split_of_file(const std::string& path) {
 bool is_pickled_folder(const fs::path& folder) {
   return (is_there(folder / "data_batch_1") && is_there(folder / "batches.meta")) ||
          (is_there(folder / "train") && is_there(folder / "meta") && is_there(folder / "test") &&
-          !fs::is_directory(folder / "train"));
+          !is_folder(folder / "train"));
 }
 
 class CifarSource final : public Source {
@@ -106,7 +106,7 @@ class CifarSource final : public Source {
 
 Status CifarSource::open_files(const fs::path& folder) {
   files_.clear();
-  const bool alone = !fs::is_directory(options_.path);
+  const bool alone = !is_folder(options_.path);
   const auto add = [&](std::string_view name, std::string_view split) -> Status {
     if (alone ? fs::path(options_.path).filename() != name : !is_there(folder / name)) return {};
     DLPIPE_ASSIGN_OR_RETURN(ArchiveBytes bytes, ArchiveBytes::open((folder / name).string(), options_));
@@ -176,9 +176,9 @@ Status CifarSource::add_file(size_t number, SourceListing& listing) {
 }
 
 Result<SourceListing> CifarSource::list() {
-  const bool is_folder = fs::is_directory(options_.path);
-  const fs::path folder = is_folder ? fs::path(options_.path) : fs::path(options_.path).parent_path();
-  kind_ = is_folder ? kind_of_folder(folder) : kind_of_file(options_.path);
+  const bool in_folder = is_folder(options_.path);
+  const fs::path folder = in_folder ? fs::path(options_.path) : fs::path(options_.path).parent_path();
+  kind_ = in_folder ? kind_of_folder(folder) : kind_of_file(options_.path);
   if (kind_ == nullptr) {
     return Status(
         ErrorCode::kUnsupported,
@@ -203,7 +203,7 @@ Result<SourceListing> CifarSource::list() {
   }
   listing.has_class_order = true;
   for (size_t i = 0; i < files_.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_file(i, listing));
-  if (is_folder && !is_100 && files_.size() != 6)
+  if (in_folder && !is_100 && files_.size() != 6)
     listing.warnings.push_back(concat("[ingest] ", printable(options_.path), " holds ", files_.size(),
                                       " of the 6 files of ", kind_->name));
   return listing;
@@ -223,8 +223,7 @@ Result<std::vector<std::byte>> CifarSource::read(const SourceEntry& entry) const
 
 int recognizes_cifar(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
-  std::error_code ignored;
-  if (!fs::is_directory(options.path, ignored)) return kind_of_file(options.path) != nullptr ? 2 : 0;
+  if (!is_folder(options.path)) return kind_of_file(options.path) != nullptr ? 2 : 0;
   return kind_of_folder(options.path) != nullptr || is_pickled_folder(options.path) ? 2 : 0;
 }
 

@@ -95,9 +95,8 @@ bool begins_as_coco(const fs::path& file) {
 
 /// The only JSON of a folder, where it lists objects of the pictures in a folder beside it; "" where there is none.
 std::string file_beside_folder(const fs::path& root) {
-  std::error_code ignored;
   if (std::none_of(kPictureFolders.begin(), kPictureFolders.end(),
-                   [&](const char* name) { return fs::is_directory(root / name, ignored); }))
+                   [&](const char* name) { return is_folder(root / name); }))
     return {};
   const std::vector<std::string> files = json_files(root);
   return files.size() == 1 && begins_as_coco(root / files[0]) ? files[0] : std::string();
@@ -110,8 +109,7 @@ bool is_root(const fs::path& path) {
 
 Result<std::vector<Part>> parts_of(const SourceOptions& options) {
   const fs::path root(options.path);
-  std::error_code ignored;
-  if (!fs::is_directory(root, ignored)) return std::vector<Part>{{options.path, name_of(root)}};
+  if (!is_folder(root)) return std::vector<Part>{{options.path, name_of(root)}};
   std::vector<Part> parts;
   if (is_file(root / kBesidePictures)) {
     parts.push_back({(root / kBesidePictures).string(), name_of(root / kBesidePictures)});
@@ -297,8 +295,7 @@ Result<SourceListing> CocoSource::list() {
 
 int recognizes_coco(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
-  std::error_code ignored;
-  if (fs::is_directory(options.path, ignored))
+  if (is_folder(options.path))
     return is_root(options.path) ? 3 : (file_beside_folder(options.path).empty() ? 0 : 2);
   return lower_ending(options.path) == "json" ? 2 : 0;
 }

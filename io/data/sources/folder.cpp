@@ -206,8 +206,7 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
     const std::string what = beside_ > 0    ? std::string(" holds pictures but no folders")
                              : rest.empty() ? std::string(" is empty")
                                             : concat(" holds no pictures; there is ", rest);
-    std::error_code ignored;
-    if (const std::string list = root_ + "/fields.jsonl"; std::filesystem::is_regular_file(list, ignored))
+    if (const std::string list = root_ + "/fields.jsonl"; is_file(list))
       return Status(ErrorCode::kNotFound,
                     concat("[ingest] ", printable(root_), what,
                            "; its list says what they are: dlpipe ingest ", shell_word(list), " DST"));
@@ -260,8 +259,7 @@ void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listi
   size_t count = 0;
   for (const std::string& folder : folders) {
     const std::string list = folder + "/fields.jsonl";
-    std::error_code ignored;
-    if (!std::filesystem::is_regular_file(list, ignored)) continue;
+    if (!is_file(list)) continue;
     lists += concat(count++ == 0 ? "" : " ", shell_word(list));
   }
   if (count > 0)
@@ -329,7 +327,7 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
 }
 
 int recognizes_folder(const SourceOptions& options) {
-  return options.manifest.empty() && std::filesystem::is_directory(options.path) ? 1 : 0;
+  return options.manifest.empty() && is_folder(options.path) ? 1 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_folder(const SourceOptions& options) {

@@ -154,7 +154,7 @@ Status IdxSource::find_pairs() {
   pairs_.clear();
   std::vector<std::string> files;
   std::error_code error;
-  if (fs::is_directory(path_, error)) {
+  if (is_folder(path_)) {
     for (const auto& entry : fs::directory_iterator(path_, error)) {
       if (is_images_name(entry.path().filename().string())) files.push_back(entry.path().string());
     }
@@ -183,8 +183,8 @@ Status IdxSource::find_pairs() {
     const std::string other = labels.size() > 3 && labels.substr(labels.size() - 3) == ".gz"
                                   ? labels.substr(0, labels.size() - 3)
                                   : labels + ".gz";
-    pair.labels_file = fs::exists(labels, error) ? labels : other;
-    if (!fs::exists(pair.labels_file, error))
+    pair.labels_file = is_there(labels) ? labels : other;
+    if (!is_there(pair.labels_file))
       return Status(ErrorCode::kNotFound,
                     concat("[ingest] ", file, " has no labels beside it; looked for ", labels));
     pair.prefix = name.substr(0, name.find("images"));
@@ -272,7 +272,7 @@ Result<std::vector<std::byte>> IdxSource::read(const SourceEntry& entry) const {
 int recognizes_idx(const SourceOptions& options) {
   if (!options.manifest.empty()) return 0;
   std::error_code error;
-  if (!fs::is_directory(options.path, error))
+  if (!is_folder(options.path))
     return fs::path(options.path).filename().string().find("idx") != std::string::npos ? 2 : 0;
   for (const auto& entry : fs::directory_iterator(options.path, error)) {
     if (is_images_name(entry.path().filename().string()) && entry.is_regular_file(error)) return 2;

@@ -289,8 +289,7 @@ Result<SourceListing> ImageFolderSource::list() {
 }
 
 int recognizes_imagefolder(const SourceOptions& options) {
-  std::error_code ignored;
-  if (!options.manifest.empty() || options.path == "-" || !fs::is_directory(options.path, ignored)) return 0;
+  if (!options.manifest.empty() || options.path == "-" || !is_folder(options.path)) return 0;
   return root_in(options.path).empty() ? 0 : 2;
 }
 

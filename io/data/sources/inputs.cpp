@@ -182,10 +182,7 @@ Result<bool> add_archives(const std::string& folder, bool splits, SourceInputs& 
 std::string kind_of_inputs(const std::vector<SourceInput>& inputs) {
   std::set<std::string> kinds;
   for (const SourceInput& input : inputs) {
-    std::error_code ignored;
-    kinds.insert(is_archive(input.path)                  ? "archive"
-                 : fs::is_directory(input.path, ignored) ? "folder"
-                                                         : "file");
+    kinds.insert(is_archive(input.path) ? "archive" : is_folder(input.path) ? "folder" : "file");
   }
   return kinds.size() == 1 ? *kinds.begin() : "input";
 }
@@ -207,8 +204,7 @@ std::vector<std::string> published_splits(const std::vector<SourceInput>& inputs
   std::vector<std::string> splits;
   for (const SourceInput& input : inputs) {
     std::string& split = splits.emplace_back();
-    std::error_code ignored;
-    if (!fs::is_regular_file(input.path, ignored)) continue;
+    if (!is_file(input.path)) continue;
     for (const SourceRecord* record : source_table()) {
       if (split.empty() && record->published_split != nullptr) split = record->published_split(input.path);
     }
@@ -325,8 +321,7 @@ Result<SourceInputs> expand_inputs(std::span<const std::string> given, const std
         all.inputs.push_back({shown_address(path), "", path});
         continue;
       }
-      std::error_code ignored;
-      if (path != "-" && fs::is_directory(path, ignored)) {
+      if (path != "-" && is_folder(path)) {
         DLPIPE_ASSIGN_OR_RETURN(const bool has_archives, add_archives(path, splits, all));
         if (has_archives) continue;
       }

@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/npy_array.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/io/data/sources/zip_file.h"
@@ -204,7 +205,7 @@ std::vector<fs::path> files_in(const fs::path& folder, std::string_view ending) 
 
 Status NumpySource::open_arrays() {
   const fs::path given(options_.path);
-  if (!fs::is_directory(given)) {
+  if (!is_folder(given)) {
     if (lower_ending(options_.path) == "npz") return open_zip(given);
     const fs::path folder = given.parent_path().empty() ? fs::path(".") : given.parent_path();
     const std::string split = split_in_words(given.stem().string());
@@ -385,7 +386,7 @@ int recognizes_numpy(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   std::error_code ignored;
   const std::string ending = lower_ending(options.path);
-  if (!fs::is_directory(options.path, ignored)) return ending == "npy" || ending == "npz" ? 2 : 0;
+  if (!is_folder(options.path)) return ending == "npy" || ending == "npz" ? 2 : 0;
   for (const auto& entry : fs::directory_iterator(options.path, ignored)) {
     if (entry.is_directory(ignored) && entry.path().filename().string()[0] != '.') return 0;  // classes
   }

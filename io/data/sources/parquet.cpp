@@ -6,6 +6,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
@@ -55,8 +56,7 @@ bool is_folder_of_parquet(const std::string& path) {
 
 int recognizes_parquet(const SourceOptions& options) {
   if (!options.manifest.empty()) return 0;
-  std::error_code ignored;
-  if (std::filesystem::is_directory(options.path, ignored)) return is_folder_of_parquet(options.path) ? 2 : 0;
+  if (is_folder(options.path)) return is_folder_of_parquet(options.path) ? 2 : 0;
   return has_parquet_name(options.path) ? 2 : 0;
 }
 

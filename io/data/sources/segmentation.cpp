@@ -186,14 +186,12 @@ Result<SourceListing> SegmentationSource::list() {
 
 /// It may have masks beside, which YOLO doesn't read.
 bool is_yolo(const fs::path& root) {
-  std::error_code ignored;
-  if (fs::exists(root / "data.yaml", ignored) || fs::exists(root / "dataset.yaml", ignored)) return true;
+  if (is_there(root / "data.yaml") || is_there(root / "dataset.yaml")) return true;
   return holds_ending(root / "labels", "txt");
 }
 
 int recognizes_segmentation(const SourceOptions& options) {
-  std::error_code ignored;
-  if (!options.manifest.empty() || !fs::is_directory(options.path, ignored)) return 0;
+  if (!options.manifest.empty() || !is_folder(options.path)) return 0;
   return is_yolo(options.path) || layout_of(options.path).parts.empty() ? 0 : 2;
 }
 

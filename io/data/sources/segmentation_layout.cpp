@@ -190,12 +190,11 @@ Layout inner_pairs(const fs::path& root, const Splits& splits) {
   layout.naming = first->naming;
   layout.text = concat("in each split pictures in ", in_quotes(first->pictures), ", the mask of each in ",
                        in_quotes(first->masks), " by the same name");
-  std::error_code ignored;
   for (size_t i = 0; i < splits.size(); ++i) {
     // A test's masks are often not handed out.
     const Pair pair = pairs[i].value_or(*first);
     const fs::path folder = root / splits[i].first;
-    if (fs::is_directory(folder / pair.pictures, ignored))
+    if (is_folder(folder / pair.pictures))
       add_part(splits[i].first, splits[i].second, folder / pair.pictures, folder / pair.masks, layout);
   }
   return layout;

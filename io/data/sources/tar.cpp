@@ -122,7 +122,7 @@ Result<SourceListing> TarSource::list() {
 int recognizes_tar(const SourceOptions& options) {
   if (!options.manifest.empty()) return 0;
   if (options.path == "-") return 2;
-  return has_tar_name(options.path) && !std::filesystem::is_directory(options.path) ? 2 : 0;
+  return has_tar_name(options.path) && !is_folder(options.path) ? 2 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_tar(const SourceOptions& options) {

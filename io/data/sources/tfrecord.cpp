@@ -2,6 +2,7 @@
 // image, the class image/class/label or label, or the key that --label names. While it is listed, only what is no picture
 // is read; a record's checksum is compared when its picture is read. Packed files (.gz) are unpacked to a scratch file.
 #include "dlpipe/io/data/sources/tfrecord.h"
+#include "dlpipe/io/data/sources/source_file.h"
 
 #include <algorithm>
 #include <array>
@@ -264,7 +265,7 @@ Result<std::vector<std::byte>> TfrecordSource::read(const SourceEntry& entry) co
 
 int recognizes_tfrecord(const SourceOptions& options) {
   if (!options.manifest.empty() || !has_tfrecord_name(options.path)) return 0;
-  return std::filesystem::is_directory(options.path) ? 0 : 2;
+  return is_folder(options.path) ? 0 : 2;
 }
 
 Result<std::unique_ptr<Source>> open_tfrecord(const SourceOptions& options) {

@@ -36,10 +36,6 @@ Status wrong(const std::string& what) {
   return Status(ErrorCode::kCorrupt, what);
 }
 
-std::string bytes_of(std::span<const float> numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
-}
-
 }  // namespace
 
 static const KindName* find_kind(std::string_view name) {
@@ -182,7 +178,7 @@ Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
                  is_xywh ? "boxes-xywh takes x_min, y_min, width, height"
                          : "boxes takes x_min, y_min, x_max, y_max; boxes-xywh takes widths and heights"));
   }
-  return bytes_of(numbers);
+  return encode_numbers(numbers);
 }
 
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers) {
@@ -192,14 +188,18 @@ Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell
   if (kind == ColumnKind::kBoxes || kind == ColumnKind::kBoxesXywh)
     return encode_boxes(std::move(values), kind == ColumnKind::kBoxesXywh);
   if (kind == ColumnKind::kPoints) {
-    if (count % 3 == 0) return bytes_of(values);
+    if (count % 3 == 0) return encode_numbers(values);
     return wrong(concat(count, " numbers are no points of x, y, visible"));
   }
-  if (!column.of.empty()) return bytes_of(values);
+  if (!column.of.empty()) return encode_numbers(values);
   if (kind == ColumnKind::kNumber) *numbers = 1;
   if (*numbers == 0) *numbers = count;
-  if (count == *numbers && count > 0) return bytes_of(values);
+  if (count == *numbers && count > 0) return encode_numbers(values);
   return wrong(concat(count, count == 1 ? " number" : " numbers", " where ", *numbers, " should stand"));
+}
+
+std::string encode_numbers(std::span<const float> numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
 }
 
 std::string encode_labels(std::span<const int64_t> labels) {

@@ -41,6 +41,8 @@ Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell
 /// Rows of x_min, y_min, x_max, y_max as f32, of such rows or of x_min, y_min, width, height. kCorrupt for a box that ends
 /// before it begins.
 Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh);
+/// f32 of each number.
+std::string encode_numbers(std::span<const float> numbers);
 /// i64 of each index.
 std::string encode_labels(std::span<const int64_t> labels);
 std::vector<int64_t> decode_labels(std::string_view bytes);

@@ -71,11 +71,10 @@ struct Set {
 };
 
 std::optional<Set> set_in(const fs::path& root) {
-  std::error_code ignored;
   for (const char* annotations : {"Annotations", "annotations"}) {
     if (!has_xml(root / annotations)) continue;
     for (const char* pictures : {"JPEGImages", "images", "Images"}) {
-      if (fs::is_directory(root / pictures, ignored)) return Set{root, annotations, pictures};
+      if (is_folder(root / pictures)) return Set{root, annotations, pictures};
     }
   }
   if (has_xml(root) && !files_by_stem(root, has_image_name).empty()) return Set{root, ".", "."};
@@ -99,7 +98,7 @@ std::vector<Set> sets_in(const fs::path& root) {
   }
   std::sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return a.prefix < b.prefix; });
   if (sets.size() == 1) sets[0].prefix = sets[0].split = "";
-  return sets.empty() && root.filename() != "VOCdevkit" && fs::is_directory(root / "VOCdevkit", error)
+  return sets.empty() && root.filename() != "VOCdevkit" && is_folder(root / "VOCdevkit")
              ? sets_in(root / "VOCdevkit")
              : sets;
 }
@@ -291,8 +290,7 @@ Result<SourceListing> VocSource::list() {
 }
 
 int recognizes_voc(const SourceOptions& options) {
-  std::error_code ignored;
-  if (!options.manifest.empty() || !fs::is_directory(options.path, ignored)) return 0;
+  if (!options.manifest.empty() || !is_folder(options.path)) return 0;
   return sets_in(options.path).empty() ? 0 : 3;
 }
 

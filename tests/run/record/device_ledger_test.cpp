@@ -9,7 +9,7 @@
 #include "dlpipe/base/buffer.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"

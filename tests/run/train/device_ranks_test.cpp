@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/train/device_travel.h"
+#include "dlpipe/run/train/gradients/device_travel.h"
 #include "tests/run/device_ranks.h"
 #include "tests/run/device_step_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "dlpipe/base/log.h"
-#include "dlpipe/run/train/step_graph.h"
+#include "dlpipe/run/train/step/step_graph.h"
 #include "tests/run/device_step_fixture.h"
 
 namespace dlpipe::run {

@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/disk_plan.h"
+#include "dlpipe/run/train/session/disk_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/host_replay.h"
+#include "dlpipe/run/train/step/host_replay.h"
 
 #include <gtest/gtest.h>
 

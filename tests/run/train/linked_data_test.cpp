@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/linked_data.h"
+#include "dlpipe/run/train/session/linked_data.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

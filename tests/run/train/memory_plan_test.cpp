@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/memory_plan.h"
+#include "dlpipe/run/train/step/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/train/gradient_sum.h"
+#include "dlpipe/run/train/gradients/gradient_sum.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {

@@ -8,9 +8,9 @@
 
 #include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/node.h"
-#include "dlpipe/run/train/gradient_sum.h"
-#include "dlpipe/run/train/session_memory.h"
-#include "dlpipe/run/train/session_model.h"
+#include "dlpipe/run/train/gradients/gradient_sum.h"
+#include "dlpipe/run/train/session/memory.h"
+#include "dlpipe/run/train/session/model.h"
 #include "tests/run/train/ranks_fixture.h"
 
 namespace dlpipe::test {

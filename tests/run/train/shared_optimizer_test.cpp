@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/run/train/checkpoint_parts.h"
-#include "dlpipe/run/train/gradient_sum.h"
+#include "dlpipe/run/train/gradients/gradient_sum.h"
+#include "dlpipe/run/train/loop/checkpoint_parts.h"
 #include "tests/run/train/ranks_fixture.h"
 
 namespace dlpipe::test {
@@ -94,7 +94,8 @@ TEST_F(SharedOptimizerTest, EachRankKeepsItsShareOfTheOptimizerWithinFivePercent
       options.ranks = &ranks;
       options.shard_optimizer = true;
       int64_t own = 0;
-      for (const engine::Share& share : run::gradient_shares(parameters, options)) own += share.count();
+      for (const engine::Share& share : run::GradientSum::shares(parameters, options.gradient_form()))
+        own += share.count();
       EXPECT_NEAR(static_cast<double>(own) * world / static_cast<double>(all), 1.0, 0.05) << world;
       sum += own;
     });

@@ -7,8 +7,8 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/train/session_memory.h"
-#include "dlpipe/run/train/session_model.h"
+#include "dlpipe/run/train/session/memory.h"
+#include "dlpipe/run/train/session/model.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dlpipe/run/train/split_weights.h"
+#include "dlpipe/run/train/gradients/split_weights.h"
 #include "tests/run/train/split_fixture.h"
 
 namespace dlpipe::test {

@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/train_step.h"
+#include "dlpipe/run/train/step/train_step.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/trainer.h"
+#include "dlpipe/run/train/loop/trainer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,128 @@
+// What the loop says of its steps: lines and scalars of the log, progress, and shares of time.
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/train/loop/trainer.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using formats::Json;
+using formats::Scalar;
+
+constexpr int64_t kMaxSkippedInARow = 100;
+
+double share(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+int64_t data_ns(const LedgerEntry& entry) {
+  return entry.span_ns[static_cast<size_t>(Span::kDataDecode)] +
+         entry.span_ns[static_cast<size_t>(Span::kDataIdle)];
+}
+
+}  // namespace
+
+double TrainOutcome::data_wait_share() const {
+  if (device.steps > 0) return device.wait_share();
+  return share(data_ns(ledger), ledger.training_ns());
+}
+
+StageReport TrainOutcome::stages() const {
+  StageReport report = report_stages(stats, data_wait_share(), ledger.training_ns());
+  if (collective.operations > 0) add_communication(collective, ledger, samples, report);
+  return report;
+}
+
+void Trainer::log_step(const StepOutcome& outcome) {
+  const SpanScope span(Span::kLogging);
+  if (outcome_.samples == 0) outcome_.first_loss = outcome.loss;
+  outcome_.samples += outcome.samples;
+  outcome_.loss = outcome.loss;
+  outcome_.loss_scale = outcome.loss_scale;
+  if (outcome.overflowed) ++state_.overflowed_steps;
+  const bool is_bad = outcome.skipped && !outcome.overflowed;
+  skipped_in_a_row_ = is_bad ? skipped_in_a_row_ + 1 : 0;
+  if (is_bad) {
+    ++state_.skipped_steps;
+    parts_.observer->on_note(concat("step ", outcome.step + 1, " skipped: not finite in ", outcome.reason));
+    if (skipped_in_a_row_ >= kMaxSkippedInARow) {
+      throw Error(Status(ErrorCode::kNonfinite,
+                         concat("[train] ", kMaxSkippedInARow,
+                                " steps in a row were not finite, the last in ", outcome.reason)));
+    }
+  }
+  if (parts_.directory == nullptr) return;
+  Json line = Json::object(
+      {{"step", outcome.step + 1}, {"epoch", outcome.epoch}, {"loss", outcome.loss}, {"lr", outcome.lr}});
+  if (outcome.skipped) line.set("skipped", outcome.reason);
+  throw_if_error(parts_.directory->log_line(line));
+  std::vector<Scalar> scalars = {{"train/loss", outcome.loss}, {"train/lr", outcome.lr}};
+  if (outcome.loss_scale > 0) scalars.push_back({"train/loss_scale", outcome.loss_scale});
+  throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
+}
+
+Trainer::Window Trainer::begin_window() const {
+  Window window;
+  window.begin_ns = now_ns();
+  window.ledger_wall_ns = ledger_.total().wall_ns;
+  window.ledger_data_ns = data_ns(ledger_.total());
+  window.device = step_->device_times().entry;
+  return window;
+}
+
+void Trainer::report_progress(const StepOutcome& outcome) {
+  const SpanScope span(Span::kLogging);
+  window_.samples += outcome.samples;
+  window_.steps += 1;
+  window_.loss_sum += outcome.loss;
+  epoch_loss_sum_ += outcome.loss;
+  epoch_steps_ += 1;
+  const int64_t now = now_ns();
+  const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
+  if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
+    return;
+
+  const Window& window = window_;
+  const LedgerEntry& total = ledger_.total();
+  ProgressReport report;
+  report.step = outcome.step + 1;
+  report.total_steps = settings_.schedule.total_steps;
+  report.epoch = epoch();
+  report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
+  report.loss = window.loss_sum / static_cast<double>(window.steps);
+  report.lr = outcome.lr;
+  report.samples_per_s =
+      static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
+  DeviceTimes device = step_->device_times();
+  device.entry -= window.device;
+  const bool has_device_times = device.entry.wall_ns > 0;
+  report.data_wait_share =
+      has_device_times ? device.wait_share()
+                       : share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
+  const double seconds_a_step =
+      static_cast<double>(now - begin_ns_) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
+  report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
+  const std::string bottleneck =
+      report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;
+  report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
+  report.epoch_ended = outcome.epoch_ended;
+  if (outcome.epoch_ended) {
+    report.epoch_loss = epoch_loss_sum_ / static_cast<double>(epoch_steps_);
+    epoch_loss_sum_ = 0;
+    epoch_steps_ = 0;
+  }
+  parts_.observer->on_progress(report);
+  if (parts_.directory != nullptr) {
+    std::vector<Scalar> scalars = {{"time/samples_per_s", report.samples_per_s},
+                                   {"time/data_wait", report.data_wait_share}};
+    if (has_device_times) {
+      for (const LedgerRow& row : report_ledger(device.entry).rows)
+        scalars.push_back({"device/" + row.name, row.share});
+    }
+    throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
+  }
+  window_ = begin_window();
+}
+
+}  // namespace dlpipe::run

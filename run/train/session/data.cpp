@@ -1,0 +1,308 @@
+#include "dlpipe/run/train/session/data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/run/config/enumerated.h"
+#include "dlpipe/run/input/batch_input.h"
+#include "dlpipe/run/input/cached_batch.h"
+#include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/train/session/resume_rules.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+pipeline::LoaderOptions loader_options(const SessionOptions& session) {
+  const TrainConfig& config = session.config;
+  pipeline::LoaderOptions options;
+  options.batch = config.batch / session.ranks.data_world();
+  options.rank = session.ranks.data_rank();
+  options.world = session.ranks.data_world();
+  options.grains = config.grains;
+  options.threads = session.threads;
+  options.slots = static_cast<int>(config.slots);
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.max_bad = config.max_bad;
+  options.max_pixels = config.max_pixels;
+  options.ops = &session.registries.augmentations;
+  return options;
+}
+
+pipeline::Decode decode_of(const SessionOptions& session) {
+  return value_or_throw(value_named(pipeline::kDecodeNames, session.config.decode, "train", "--decode"));
+}
+
+/// Batches go to the run's device.
+void use_device(const SessionOptions& session, pipeline::LoaderOptions& options) {
+  options.device = session.device;
+  if (!session.is_on_host()) options.coef_decode = engine::device_code(*session.device).decode_coefficients;
+  if (decode_of(session) == pipeline::Decode::kHost) options.decode = pipeline::Decode::kHost;
+}
+
+Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
+  return misuse("train", "there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
+                batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
+                " (--accumulate); give more, or 0 to save and validate the initial weights alone");
+}
+
+// Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
+// it, and a resumed run needs the file no more.
+std::string with_normalization_of(const WeightsSource& init, int channels, const SessionOptions& session,
+                                  const Notes& notes) {
+  const TrainConfig& config = session.config;
+  const augment::OpRegistry& registry = session.registries.augmentations;
+  if (channels == 0 || value_or_throw(augment::Chain::parse(config.augment, registry)).contains("normalize"))
+    return config.augment;
+  const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
+  if (known.op.empty()) {
+    tell(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
+                       " doesn't say what its weights were trained with. If you know, add "
+                       "normalize(mean=r:g:b,std=r:g:b) to --augment"));
+    return config.augment;
+  }
+  tell(notes,
+       concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
+  return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
+}
+
+void check_input(const SessionOptions& session, const pipeline::Loader& loader) {
+  const data::Dataset& dataset = loader.dataset();
+  const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
+  const bool has_input =
+      wants_tokens ? token_field(loader.schema()) != nullptr
+                   : image_field(loader.schema()) != nullptr && label_field(loader.schema()) != nullptr;
+  if (!has_input || (wants_tokens && dataset.classes().empty())) {
+    refuse("train", session.config.model, " takes ",
+           wants_tokens ? "sequences of tokens" : "images with classes", ", and ", dataset.directory(),
+           " has none");
+  }
+  if (wants_tokens && session.eval.views != Views::kOne)
+    refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
+}
+
+/// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
+ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
+                          const std::string& train_chain) {
+  const TrainConfig& config = session.config;
+  const data::Dataset& dataset = loader.dataset();
+  ModelState model;
+  model.model = config.model;
+  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  model.arguments.classes = static_cast<int64_t>(model.classes.size());
+  model.arguments.seed = static_cast<uint64_t>(config.seed);
+  model.tta = config.tta;
+  model.dtype = config.dtype;
+  model.loss = config.loss;
+  model.metrics = config.metrics;
+  check_input(session, loader);
+  if (session.model->input == engine::ModelInput::kTokens) {
+    model.arguments.length = token_field(loader.schema())->shape[0] - 1;
+    return model;
+  }
+  const Shape& image = image_field(loader.schema())->shape;
+  model.arguments.height = image[0];
+  model.arguments.width = image[1];
+  model.arguments.channels = image[2];
+  model.val_augment = value_or_throw(validation_chain(
+      config.val_augment, train_chain, image, dataset.pixel_stats(), session.registries.augmentations));
+  return model;
+}
+
+/// The options of the training loader, all but its augmentation.
+/// Of --cache coefficients. Processes of a run read other pictures every epoch, and each keeps a cache of its own.
+std::string cache_of(const std::string& run_directory, int rank) {
+  return concat(run_directory, "/cache", rank > 0 ? concat("-", rank) : "");
+}
+
+pipeline::LoaderOptions train_options(const SessionOptions& session, const std::string& quarantine_file) {
+  const TrainConfig& config = session.config;
+  pipeline::LoaderOptions options = loader_options(session);
+  options.data = value_or_throw(training_data(config.data));
+  options.channels = value_or_throw(image_channels(options.data));
+  options.limit = config.limit;
+  options.hash_pixels = value_or_throw(parse_receipt(config.receipt));
+  options.quarantine_file = quarantine_file;
+  if (session.overfits()) return options;
+  if (value_or_throw(parse_cache(config.cache))) {
+    options.cache = cache_of(config.out, session.ranks.rank());
+    options.cache_bytes = session.cache_bytes;
+  }
+  options.mixup = config.mixup;
+  options.cutmix = config.cutmix;
+  use_device(session, options);
+  options.decode = decode_of(session);
+  if (config.max_steps < 0) options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config.epochs)));
+  return options;
+}
+
+ModelFields fields_of(const SessionOptions& session, const std::string& dataset) {
+  return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
+}
+
+/// Of a run that goes on, before anything else is asked of the data: where they are another dataset, that is why they don't suit the
+/// run.
+void check_is_the_runs(const std::string& name, const std::string& path, const std::string& directory,
+                       const TrainConfig& config) {
+  if (!config.record.contains(name)) return;
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  throw_if_error(check_dataset(name, path, dataset->id(), config));
+}
+
+/// Before a loader is opened: what can't be trained on at all is said before what doesn't suit a batch or a chain of it.
+void check_classes_of_pictures(const SessionOptions& session, const std::string& directory,
+                               const ModelFields& fields) {
+  if (session.model->input == engine::ModelInput::kTokens) return;
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  throw_if_error(check_samples_have_classes("train", *dataset, fields.unused));
+}
+
+void open_train(const SessionOptions& session, const WeightsSource* init, const std::string& quarantine_file,
+                const Notes& notes, SessionData& data) {
+  const TrainConfig& config = session.config;
+  pipeline::LoaderOptions options = train_options(session, quarantine_file);
+  check_is_the_runs("data-id", config.data, options.data, config);
+  throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
+                                  options.data, options.channels));
+  data.augment =
+      init != nullptr ? with_normalization_of(*init, options.channels, session, notes) : config.augment;
+  options.augment = options.channels == 0
+                        ? data.augment
+                        : value_or_throw(training_chain(data.augment, session.registries.augmentations));
+  const ModelFields fields = fields_of(session, options.data);
+  options.fields = fields.names;
+  check_classes_of_pictures(session, options.data, fields);
+  auto loader = value_or_throw(pipeline::Loader::open(options));
+  if (!loader->decode_reason().empty())
+    tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));
+  const data::Dataset& dataset = loader->dataset();
+  data.model = model_state_of(session, *loader, options.augment);
+  if (!fields.unused.empty())
+    tell(notes, concat(config.model, " is not trained on ", fields.unused, " of ", options.data));
+  data.dataset_id = dataset.id();
+  data.pipeline_id = loader->pipeline_id();
+  data.subset = loader->subset();
+  const int64_t samples = config.limit < 0 ? dataset.size() : std::min(config.limit, dataset.size());
+  data.train_samples = loader->batches_per_epoch() * config.batch;
+  data.left_out = session.overfits() ? 0 : samples - data.train_samples;
+  if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
+  data.schedule = schedule_of(config, loader->batches_per_epoch());
+  data.scratch_bytes += static_cast<uint64_t>(loader->planned_scratch_bytes());
+  data.train = std::move(loader);
+}
+
+/// Where --val isn't given and no split of the data is one to validate on.
+std::string no_validation_set(const TrainConfig& config) {
+  const std::string text = "no validation set: --val isn't given, and ";
+  const auto pictures = config.record.find("data-pictures");
+  if (pictures != config.record.end())
+    return concat(text, pictures->second, " has no split val; --val takes pictures or a dataset");
+  const std::vector<std::string> names = value_or_throw(data::split_names(config.data));
+  const auto other = std::ranges::find_if(names, [](const std::string& name) { return name != "train"; });
+  return concat(text, config.data, " has no split val",
+                other == names.end()
+                    ? ""
+                    : concat("; --val ", shell_word(concat(config.data, "/", *other)), " takes ", *other));
+}
+
+void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
+  const TrainConfig& config = session.config;
+  const std::string directory = value_or_throw(validation_data(config.data, config.val));
+  if (session.overfits()) return;
+  if (directory.empty()) {
+    if (config.early_stop > 0)
+      refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
+    tell(notes, concat(no_validation_set(config),
+                       config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
+    return;
+  }
+  check_is_the_runs("val-id", directory, directory, config);
+  if (session.val_every.unit == Interval::Unit::kNever)
+    tell(notes, concat("--val-every never: ", directory, " is not used"));
+  pipeline::LoaderOptions options = pipeline::validation_options(loader_options(session));
+  options.data = directory;
+  options.augment = data.model.val_augment;
+  options.channels = static_cast<int>(data.model.arguments.channels);
+  options.epochs = 1;
+  const ModelFields fields = fields_of(session, directory);
+  options.fields = fields.names;
+  check_classes_of_pictures(session, directory, fields);
+  use_device(session, options);
+  data.val = value_or_throw(pipeline::Loader::open(options));
+  data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
+  data.val_id = data.val->dataset().id();
+  throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
+}
+
+}  // namespace
+
+engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
+  const double steps_per_epoch =
+      static_cast<double>(batches_per_epoch) / static_cast<double>(config.accumulate);
+  engine::ScheduleArguments schedule;
+  schedule.total_steps = std::llround(std::floor(config.epochs * steps_per_epoch + 1e-9));
+  if (config.max_steps >= 0) schedule.total_steps = std::min(schedule.total_steps, config.max_steps);
+  if (config.overfit_batch > 0) schedule.total_steps = config.overfit_batch;
+  schedule.name = config.schedule;
+  schedule.lr = config.lr.value_or(schedule.lr);
+  schedule.warmup_steps = std::llround(config.warmup.value_or(0) * steps_per_epoch);
+  schedule.warmup_start = config.warmup_start.value_or(schedule.warmup_start);
+  schedule.gamma = config.gamma.value_or(schedule.gamma);
+  schedule.final_ratio = config.final_ratio.value_or(schedule.final_ratio);
+  schedule.peak_at = config.peak_at.value_or(schedule.peak_at);
+  for (const std::string& milestone : config.milestones) {
+    double epoch = 0;
+    if (!parse_double(milestone, &epoch) || epoch < 0) {
+      refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
+    }
+    schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
+  }
+  if (config.epochs == 0 || config.max_steps == 0) return schedule;  // on purpose
+  if (schedule.total_steps < 1) throw Error(no_steps(config, batches_per_epoch));
+  value_or_throw(engine::learning_rate(schedule, 0));
+  return schedule;
+}
+
+SessionData open_data(const SessionOptions& options, const WeightsSource* init,
+                      const std::string& quarantine_file, const Notes& notes) {
+  SessionData data;
+  open_train(options, init, quarantine_file, notes, data);
+  open_val(options, notes, data);
+  return data;
+}
+
+engine::Tensor first_images(const SessionOptions& session, const SessionData& data) {
+  constexpr int64_t kImages = 512;
+  pipeline::LoaderOptions options = loader_options(session);
+  options.data = value_or_throw(training_data(session.config.data));
+  options.augment = data.model.val_augment;
+  options.channels = static_cast<int>(data.model.arguments.channels);
+  options.limit = session.config.limit;
+  options.fields = fields_of(session, options.data).names;
+  options.batch = std::min(kImages, data.train_samples);  // the same on all ranks
+  options.rank = 0;
+  options.world = 1;
+  options.grains = 1;
+  options.slots = 2;
+  const auto loader = value_or_throw(pipeline::Loader::open(options));
+  const std::optional<Batch> batch = value_or_throw(loader->next());
+  if (!batch) return {};
+  engine::Tensor images = batch_input(*batch).pixels;
+  throw_if_error(loader->release(*batch));
+  return images;
+}
+
+std::unique_ptr<BatchSource> first_batch_of(BatchSource& source) {
+  const std::optional<Batch> batch = value_or_throw(source.next());
+  auto cached = std::make_unique<CachedBatch>(*batch);
+  throw_if_error(source.release(*batch));
+  return cached;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,247 @@
+#include "dlpipe/run/train/session/linked_data.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "dlpipe/augment/chain.h"
+#include "dlpipe/base/counter.h"
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/base/threads.h"
+#include "dlpipe/engine/collective/collective.h"
+#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/input/data_paths.h"
+#include "dlpipe/run/input/path_kind.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path inner = fs::weakly_canonical(path, ignored);
+  const fs::path outer = fs::weakly_canonical(folder, ignored);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// Whether a folder has something in it, the run directory apart, which may just have been made there.
+bool holds_something(const std::string& folder, const std::string& run_directory) {
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    if (run_directory.empty() || !is_inside(run_directory, it->path())) return true;
+  }
+  return false;
+}
+
+/// Whether `path` is something else than a dataset or a folder of splits. What isn't there is nothing, unless it may be
+/// several: shards-{000..127}.tar. Throws where a folder can't be listed: it may be a dataset.
+bool is_raw(const std::string& path, const std::string& run_directory) {
+  std::error_code ignored;
+  if (path.empty()) return false;
+  if (!fs::exists(path, ignored)) return is_pattern(path);
+  if (value_or_throw(data::holds_dataset(path))) return false;
+  return !fs::is_directory(path, ignored) || holds_something(path, run_directory);
+}
+
+ingest::IngestOptions link_options(const SessionOptions& session, const std::string& path,
+                                   const std::string& to) {
+  ingest::IngestOptions options;
+  options.sources = {path};
+  options.destination = to;
+  options.known_sources = &session.registries.sources;
+  options.store = ingest::Store::kLink;
+  options.late_checksums = true;
+  options.jobs = session.threads;
+  options.max_pixels = session.config.max_pixels;
+  return options;
+}
+
+std::string counts_text(const ingest::IngestReport& report) {
+  int64_t samples = 0;
+  for (const ingest::IngestReport::Split& split : report.splits) samples += split.samples;
+  std::string text = concat(human_count(samples), samples == 1 ? " picture" : " pictures");
+  if (report.skipped.empty()) return text;
+  const ingest::SkippedFile& first = report.skipped.front();
+  return concat(text, "; ", report.skipped.size(), " files were skipped, the first one ",
+                printable(first.path), ": ", printable(first.reason));
+}
+
+/// Of which pictures mean and standard deviation are.
+std::string statistics_text(const ingest::IngestReport& report) {
+  const bool has_many =
+      std::any_of(report.splits.begin(), report.splits.end(), [](const ingest::IngestReport::Split& split) {
+        return split.samples >= static_cast<int64_t>(2 * ingest::kDecodedLinks);
+      });
+  return has_many ? concat("about ", ingest::kDecodedLinks, ", evenly spread over them") : "all of them";
+}
+
+/// Whether a directory is what link() makes and nothing else.
+bool holds_only_links(const std::string& directory) {
+  auto splits = data::split_names(directory);
+  if (!splits.ok()) return false;
+  if (splits->empty()) splits->emplace_back();
+  return std::all_of(splits->begin(), splits->end(), [&](const std::string& split) {
+    const auto dataset = data::Dataset::open(directory, split, data::Dataset::IdCheck::kLater);
+    return dataset.ok() && (*dataset)->links().has_value();
+  });
+}
+
+/// The links of a start before, to other pictures or to where they lay then, give way to those of this one.
+void replace(const std::string& links, const std::string& by) {
+  std::error_code error;
+  fs::remove_all(links, error);
+  if (!error) fs::rename(by, links, error);
+  if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
+}
+
+/// Whether a source that the program has added reads `path`.
+bool is_of_own_source(const Registries& registries, const std::string& path) {
+  data::SourceOptions options;
+  options.path = path;
+  options.known = &registries.sources;
+  const auto found = data::find_source(options);
+  if (!found.ok()) return false;
+  const auto records = data::SourceRegistry::builtin().records();
+  return std::find(records.begin(), records.end(), *found) == records.end();
+}
+
+using Stop = std::function<bool()>;
+
+/// The dataset of links, `to`, to the pictures at `path`.
+void link(const SessionOptions& session, const std::string& path, const std::string& to,
+          const std::string& classes_from, const Stop& stop, const Notes& notes) {
+  if (!is_kind(path, Wanted::kRawData) && !is_of_own_source(session.registries, path))
+    throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
+  ingest::IngestOptions options = link_options(session, path, to);
+  options.classes_from = classes_from;
+  options.stop_requested = stop;
+  options.on_warning = [&](const std::string& warning) { tell(notes, warning); };
+  tell(notes, concat(path,
+                     " is no dataset: its pictures are linked, and each file is read whole in the first "
+                     "epoch; `dlpipe ingest ",
+                     shell_word(path), " DST` makes a dataset that trains faster"));
+  int64_t told_ns = now_ns();
+  const auto on_progress = [&](const ingest::IngestProgress& progress) {
+    constexpr int64_t kInterval_ns = 5'000'000'000;
+    if (now_ns() - told_ns < kInterval_ns) return;
+    told_ns = now_ns();
+    tell(notes, concat("linked ", human_count(progress.done), " of ", human_count(progress.total), " files"));
+  };
+  auto report = ingest::ingest(options, on_progress);
+  if (report.status().code() == ErrorCode::kMisuse && holds_only_links(to)) {
+    options.destination = to + ".new";
+    report = ingest::ingest(options, on_progress);
+    if (report.ok()) replace(to, options.destination);
+  }
+  if (const Status& status = report.status();
+      (status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported) &&
+      status.message().find("dlpipe ingest") == std::string::npos)
+    throw Error(Status(status.code(), concat(status.message(), "; `dlpipe ingest ", shell_word(path),
+                                             " DST` makes a dataset of it, which can be trained on")));
+  throw_if_error(report.status());
+  tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
+                     "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));
+}
+
+/// Looking into all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
+/// All of them throw where `work` fails; what went wrong is the first rank's to say.
+void first_rank_works(engine::Collective& ranks, const std::function<void(const Stop&)>& work) {
+  constexpr const char* kWhat = "the links to the pictures";
+  constexpr std::string_view kDone = "done";
+  constexpr std::string_view kFailed = "failed";
+  if (ranks.rank() != 0) {
+    while (true) {
+      const std::string heard = value_or_throw(ranks.gather({}, kWhat)).front();
+      if (heard == kDone) return;
+      if (heard == kFailed) throw Error(Status(ErrorCode::kCancelled, "[train] the first process failed"));
+    }
+  }
+  std::atomic<bool> stop = false;
+  Threads worker("train", 1, [&](int) { work([&] { return stop.load(); }); });
+  while (worker.running() > 0) {
+    constexpr std::chrono::milliseconds kInterval{50};
+    std::this_thread::sleep_for(kInterval);
+    const Status others = ranks.gather({}, kWhat).status();
+    if (others.ok()) continue;
+    stop = true;
+    (void)worker.join();  // what it says is that it was stopped
+    throw Error(others);
+  }
+  const Status worked = worker.join();
+  const Status others = ranks.gather(worked.ok() ? kDone : kFailed, kWhat).status();
+  throw_if_error(worked);
+  throw_if_error(others);
+}
+
+/// What is written wrong is said before all files are read.
+void check_chains(const SessionOptions& options) {
+  for (const std::string* chain : {&options.config.augment, &options.config.val_augment})
+    value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
+}
+
+/// `option` becomes the dataset at `links`; the run remembers of which pictures.
+void use_links(TrainConfig& config, const PathOption& option, const std::string& links) {
+  config.record[pictures_key(option)] = config.*option.path;
+  config.*option.path = links;
+}
+
+}  // namespace
+
+std::string pictures_key(const PathOption& option) {
+  return concat(option.name, "-pictures");
+}
+
+std::string links_of(const std::string& run_directory, const PathOption& option) {
+  const std::string below = option.path == &TrainConfig::data ? "linked" : concat("linked-", option.name);
+  return (fs::absolute(run_directory) / below).lexically_normal().string();
+}
+
+bool is_of_pictures(const TrainConfig& config, const PathOption& option) {
+  return (option.path == &TrainConfig::data || option.path == &TrainConfig::val) &&
+         is_raw(config.*option.path, config.out);
+}
+
+void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {
+  TrainConfig& config = options.config;
+  const bool data = is_raw(config.data, run_directory);
+  const bool val = is_raw(config.val, run_directory);
+  if (!data && !val) return;
+  if (run_directory.empty())
+    refuse("train", data ? config.data : config.val,
+           " is no dataset, and there is no run directory to keep links to "
+           "its pictures in; make one with `dlpipe ingest SRC DST --store link`");
+  for (const std::string* raw : {data ? &config.data : nullptr, val ? &config.val : nullptr}) {
+    if (raw != nullptr && is_inside(run_directory, *raw))
+      refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,
+             "; choose another --out");
+  }
+  check_chains(options);
+  const PathOption data_option{"data", &TrainConfig::data};
+  const PathOption val_option{"val", &TrainConfig::val};
+  const std::string linked = links_of(run_directory, data_option);
+  const std::string linked_val = links_of(run_directory, val_option);
+  const auto work = [&, pictures = config.data, val_pictures = config.val](const Stop& stop) {
+    if (data) link(options, pictures, linked, {}, stop, notes);
+    if (val)
+      link(options, val_pictures, linked_val, value_or_throw(training_data(data ? linked : pictures)), stop,
+           notes);
+  };
+  if (options.ranks.all != nullptr)
+    first_rank_works(*options.ranks.all, work);
+  else
+    work({});
+  if (data) use_links(config, data_option, linked);
+  if (val) use_links(config, val_option, linked_val);
+}
+
+}  // namespace dlpipe::run

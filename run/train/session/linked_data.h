@@ -1,0 +1,26 @@
+// Training without an ingest: --data may be pictures (a folder by class, tar shards, whatever `dlpipe ingest` reads and can
+// leave where it is). A dataset of links to them is made beside the run, which from then on is the run's dataset.
+#pragma once
+
+#include <string>
+
+#include "dlpipe/run/config/config.h"
+#include "dlpipe/run/train/session/options.h"
+
+namespace dlpipe::run {
+
+/// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and sets the
+/// options to these. Of several ranks the first one makes them and the others wait, however long it takes. Tells what it
+/// does. Reads what each file begins with, for its size in pixels; the first epoch reads the rest, and from then on it must stay
+/// as it is (io/data/FORMAT.md, Late checksums). Decodes a few hundred pictures for mean and standard deviation.
+void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
+
+/// Whether link_pictures would: throws where a folder can't be listed.
+bool is_of_pictures(const TrainConfig& config, const PathOption& option);
+
+/// The run's own dataset of links to the pictures that `option`, --data or --val, names; absolute.
+std::string links_of(const std::string& run_directory, const PathOption& option);
+/// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.
+std::string pictures_key(const PathOption& option);
+
+}  // namespace dlpipe::run

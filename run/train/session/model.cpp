@@ -1,0 +1,171 @@
+#include "dlpipe/run/train/session/model.h"
+
+#include <algorithm>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/train/gradients/gradient_sum.h"
+#include "dlpipe/run/train/session/initial_weights.h"
+
+namespace dlpipe::run {
+
+namespace {
+
+using engine::NamedTensor;
+
+void set_first_weights(const SessionOptions& options, const SessionData& data, const FirstWeights& weights,
+                       const Notes& notes, engine::Module& model) {
+  if (weights.checkpoint != nullptr) {
+    throw_if_error(check_classes("the checkpoint", weights.checkpoint->state.model.classes,
+                                 options.config.data, data.model.classes));
+    model.load_state_dict(weights.checkpoint->tensors.model);
+  } else if (weights.init != nullptr) {
+    for (const std::string& line :
+         load_initial_weights(*weights.init, data.model.classes, *options.model, options.config.reset_head,
+                              model, options.registries)) {
+      tell(notes, line);
+    }
+  } else if (options.model->initialize_from_images != nullptr) {
+    if (const engine::Tensor images = first_images(options, data); images.defined())
+      options.model->initialize_from_images(model, images);
+  }
+}
+
+void freeze_parameters(const TrainConfig& config, const Notes& notes, engine::Module& model) {
+  for (const std::string& pattern : config.freeze) {
+    const int frozen = model.freeze(pattern);
+    if (frozen == 0) {
+      refuse("train", "--freeze ", pattern, " matches no parameter of ", config.model, "; the first is ",
+             model.parameters()[0].name);
+    }
+    tell(notes, concat("frozen: ", frozen, " parameters match ", pattern));
+  }
+  const std::vector<NamedTensor> all = model.parameters();
+  if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.tensor.requires_grad(); }))
+    refuse("train", "--freeze leaves nothing to train; freeze less");
+}
+
+void checkpoint_activations(const TrainConfig& config, const Notes& notes, engine::Module& model) {
+  for (const std::string& pattern : config.checkpoint_activations) {
+    const int count = model.checkpoint_activations(pattern);
+    if (count == 0) {
+      refuse("train", "--checkpoint-activations ", pattern, " matches no module of ", config.model,
+             "; the first is ", model.modules().at(1).name);
+    }
+    tell(notes, concat("recomputed in backward: ", count, " modules match ", pattern));
+  }
+}
+
+/// "conv?.weight=2" of `option`.
+std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
+                                                            const std::vector<std::string>& texts) {
+  std::vector<engine::OptimizerArguments::Scale> scales;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    engine::OptimizerArguments::Scale scale;
+    if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor)) {
+      refuse("train", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2");
+    }
+    scale.pattern = text.substr(0, equals);
+    scales.push_back(std::move(scale));
+  }
+  return scales;
+}
+
+/// Error unless `pattern`, from `option`, matches a parameter of the model, which is whole.
+void check_matches(const char* option, const std::string& pattern, const std::string& text,
+                   const std::string& model, const std::vector<NamedTensor>& all) {
+  const bool matches = std::any_of(
+      all.begin(), all.end(), [&](const auto& parameter) { return matches_glob(parameter.name, pattern); });
+  if (matches) return;
+  refuse("train", option, " ", text, " matches no parameter of ", model, "; the first is ", all[0].name);
+}
+
+void check_optimizers_patterns(const SessionOptions& options, const engine::Module& model) {
+  const TrainConfig& config = options.config;
+  const engine::OptimizerArguments arguments = optimizer_arguments(options);
+  const std::vector<NamedTensor> all = model.parameters();
+  const auto check = [&](const char* option, const auto& scales, const std::vector<std::string>& texts) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      check_matches(option, scales[i].pattern, texts[i], config.model, all);
+  };
+  check("--lr-scale", arguments.lr_scales, config.lr_scale);
+  check("--wd-scale", arguments.decay_scales, config.wd_scale);
+  for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
+}
+
+/// An option that the optimizer doesn't take has no value, and leaves the argument as it is.
+template <class Value, class Argument>
+void take(const std::optional<Value>& given, Argument& argument) {
+  if (given) argument = static_cast<Argument>(*given);
+}
+
+}  // namespace
+
+std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
+                                            const FirstWeights& weights, const Notes& notes) {
+  std::shared_ptr<engine::Module> model = options.model->build(data.model.arguments);
+  set_first_weights(options, data, weights, notes, *model);
+  check_optimizers_patterns(options, *model);
+  freeze_parameters(options.config, notes, *model);
+  checkpoint_activations(options.config, notes, *model);
+  model->to(*options.device);
+  return model;
+}
+
+SplitWeights split_model(const SessionOptions& options, const SessionData& data, engine::Module& model) {
+  if (options.ranks.replica == nullptr) return {};
+  const engine::ModelSummary summary = engine::summarize(model, data.model.arguments, 1);
+  const auto flops_below = [&](const std::string& name) {
+    double flops = 0;
+    for (const engine::LayerSummary& layer : summary.layers)
+      if (layer.name == name || layer.name.starts_with(name + ".")) flops += layer.flops;
+    return flops;
+  };
+  try {
+    SplitWeights weights(model, options.ranks, flops_below);
+    if (options.ranks.tensor != nullptr && model.splits().empty())
+      refuse("split", "no layer of it can be split; take a transformer, or leave it out");
+    return weights;
+  } catch (const Error& error) {
+    throw Error(error.status().with_context(
+        concat("[train] ", replica_options(options.config), " of ", options.config.model, ": ")));
+  }
+}
+
+engine::OptimizerArguments optimizer_arguments(const SessionOptions& options) {
+  const TrainConfig& config = options.config;
+  engine::OptimizerArguments arguments;
+  take(config.lr, arguments.lr);
+  take(config.momentum, arguments.momentum);
+  take(config.nesterov, arguments.nesterov);
+  take(config.weight_decay, arguments.weight_decay);
+  take(config.decoupled, arguments.decoupled);
+  take(config.beta1, arguments.beta1);
+  take(config.beta2, arguments.beta2);
+  take(config.epsilon, arguments.epsilon);
+  take(config.muon_momentum, arguments.muon.momentum);
+  take(config.muon_iterations, arguments.muon.iterations);
+  take(config.muon_normalize, arguments.muon.normalize);
+  arguments.decay_vectors = config.decay_vectors;
+  arguments.lr_scales = parse_scales("--lr-scale", config.lr_scale);
+  arguments.decay_scales = parse_scales("--wd-scale", config.wd_scale);
+  arguments.muon.patterns = config.muon;
+  return arguments;
+}
+
+Optimization build_optimizer(const SessionOptions& options, engine::Module& model,
+                             const Checkpoint* checkpoint, const SplitWeights& weights) {
+  Optimization built;
+  built.optimizer = options.optimizer->build(model.parameters(), optimizer_arguments(options));
+  if (options.step.shares())
+    built.optimizer->keep(GradientSum::shares(model.parameters(), options.step.gradient_form()));
+  if (options.config.ema > 0) built.ema = std::make_unique<engine::Ema>(model, options.config.ema);
+  if (checkpoint == nullptr) return built;
+  built.optimizer->load_state(weights.own(checkpoint->tensors.optimizer));
+  if (built.ema != nullptr) built.ema->load_state(weights.own(checkpoint->tensors.ema));
+  return built;
+}
+
+}  // namespace dlpipe::run

@@ -1,0 +1,133 @@
+#include "dlpipe/run/train/session/resume_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/run/train/session/linked_data.h"
+
+namespace dlpipe::run {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Beside the free ones: what they may become is checked once the data are open.
+constexpr std::array<std::string_view, 2> kDataOptions = {"data", "val"};
+constexpr std::array<std::string_view, 2> kLengthOptions = {"epochs", "max-steps"};
+
+bool may_change(const ConfigOption& option) {
+  const std::string_view name = option.name;
+  return option.free_on_resume || std::ranges::find(kDataOptions, name) != kDataOptions.end() ||
+         std::ranges::find(kLengthOptions, name) != kLengthOptions.end();
+}
+
+std::string absolute(const std::string& path) {
+  return fs::absolute(path).lexically_normal().string();
+}
+
+std::string typed_key(const PathOption& option) {
+  return concat(option.name, "-typed");
+}
+
+bool exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// Empty paths are for others to judge: without --val a split of the data is taken.
+Status check_is_there(std::string_view option, const std::string& path, std::string_view what) {
+  if (path.empty() || is_pattern(path) || exists(path)) return {};
+  return {ErrorCode::kNotFound, concat("[train] the run's ", what, " ", path, " is not there; say with --",
+                                       option, " where it is now")};
+}
+
+/// "runs/a/" as "runs/a".
+std::string without_slash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+void record_paths(TrainConfig& config) {
+  config.record.clear();
+  for (const PathOption& option : kPathOptions) {
+    std::string& path = config.*option.path;
+    if (path.empty()) continue;
+    if (!fs::path(path).is_absolute()) config.record[typed_key(option)] = path;
+    path = absolute(path);
+  }
+}
+
+Status change_for_resume(const std::string& directory,
+                         const std::vector<std::pair<std::string, std::string>>& changes,
+                         TrainConfig& config) {
+  for (const PathOption& option : kPathOptions) {
+    std::string& path = config.*option.path;
+    if (path.empty()) continue;
+    if (config.record.contains(pictures_key(option))) {  // the run may have been moved since
+      path = links_of(directory, option);
+      continue;
+    }
+    const auto typed = config.record.find(typed_key(option));
+    if (!exists(path) && typed != config.record.end() && exists(typed->second)) path = typed->second;
+    path = absolute(path);
+  }
+  for (const auto& [name, text] : changes) {
+    const ConfigOption* option = find_config_option(name);
+    if (option == nullptr || !may_change(*option)) {
+      return misuse("train", "--", name,
+                    " can't be changed on --resume: the run would not be the same; start "
+                    "another with --config ",
+                    shell_word(concat(directory, "/config.toml")), " --out NEW");
+    }
+    DLPIPE_RETURN_IF_ERROR(set_option(*option, text, config));
+    for (const PathOption& path : kPathOptions) {
+      if (name != path.name) continue;
+      config.record[typed_key(path)] = text;
+      config.record.erase(pictures_key(path));
+      config.*path.path = absolute(text);
+    }
+  }
+  DLPIPE_RETURN_IF_ERROR(check_is_there("data", config.data, "dataset"));
+  return check_is_there("val", config.val, "validation set");
+}
+
+Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
+                     const TrainConfig& config) {
+  const auto known = config.record.find(name);
+  if (known == config.record.end() || known->second == id) return {};
+  return misuse("train", path, " holds dataset ", id, ", and the run began with ", known->second,
+                "; give the dataset that it began with, or begin another run with --config ",
+                without_slash(config.out), "/config.toml --out NEW");
+}
+
+Status check_same_past(const engine::ScheduleArguments& former, const engine::ScheduleArguments& now,
+                       int64_t step, const TrainConfig& config) {
+  const std::string run = without_slash(config.out);
+  if (now.total_steps < step) {
+    return misuse("train", run, " has done ", human_count(step),
+                  " steps already, and --epochs and --max-steps would end it at ",
+                  human_count(now.total_steps), "; give more");
+  }
+  for (int64_t s = 0; s < step; ++s) {
+    DLPIPE_ASSIGN_OR_RETURN(const double was, engine::learning_rate(former, s));
+    DLPIPE_ASSIGN_OR_RETURN(const double is, engine::learning_rate(now, s));
+    if (was == is) continue;
+    const ConfigOption& epochs = *find_config_option("epochs");
+    const std::string steps = config.max_steps < 0 ? "" : concat(" --max-steps ", config.max_steps);
+    return misuse("train", "the schedule ", now.name,
+                  " spreads over the whole run: with another length, step ", s + 1,
+                  " would have had another rate (", is, ", it had ", was,
+                  "). Begin another run from its weights: dlpipe train --config ",
+                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), " --epochs ",
+                  option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")));
+  }
+  return {};
+}
+
+}  // namespace dlpipe::run
