@@ -126,7 +126,10 @@ Result<std::optional<Batch>> BatchStream::next() {
   const MutexLock lock(lend_mutex_);
   Batch batch = stager_->lend(next_lend_);
   ended_ = book(batch);
-  if (!ended_.ok()) return ended_;
+  if (!ended_.ok()) {  // nobody gets the batch: a stream that is sought anew needs its slot
+    (void)stager_->release(batch, nullptr);
+    return ended_;
+  }
   ++next_lend_;
   lent_batches_.fetch_add(1, std::memory_order_relaxed);
   lent_samples_.fetch_add(batch.count, std::memory_order_relaxed);

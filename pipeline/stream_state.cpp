@@ -57,7 +57,7 @@ Status BatchStream::check_state(const SourceState& state) const {
   }
   const int64_t batches = batches_per_epoch();
   if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||
-      state.epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
+      state.epoch > setup_->sampler.last_epoch()) {
     return refuse(concat("it is at batch ", state.batch_index, " of epoch ", state.epoch,
                          ", and this one has ", batches,
                          " batches per epoch; keep the dataset, the global batch and --limit"));
@@ -86,11 +86,9 @@ Status BatchStream::seek(const SourceState& state) {
 }
 
 Status BatchStream::seek_epoch(int64_t epoch) {
-  const int64_t batches = batches_per_epoch();
-  if (epoch < 0 || epoch > std::numeric_limits<int64_t>::max() / (batches + 1) - 1) {
-    return misuse("loader", "epoch ", epoch, "; use 0 or more");
-  }
-  return move_to(epoch * batches);
+  if (epoch < 0 || epoch > setup_->sampler.last_epoch())
+    return misuse("loader", "epoch ", epoch, "; use 0 to ", setup_->sampler.last_epoch());
+  return move_to(epoch * batches_per_epoch());
 }
 
 // Batches that are held stay as they are; their slots come back when they are released.

@@ -79,7 +79,10 @@ class MpiTransport final : public Transport {
   Status exchange_at_once(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
     std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     Status status = send_and_receive(peer, out, in, requests);
-    for (MPI_Request& request : requests) {  // of what failed: the memory is the caller's again
+    if (status.ok() && !in.empty()) status = listen();
+    // Of what failed. MPI takes back no send that has begun: the peer may yet be sent what lies in `out` by then, in a process
+    // that ends. It was told before, and listens before it takes what it got for data.
+    for (MPI_Request& request : requests) {
       if (request == MPI_REQUEST_NULL) continue;
       MPI_Cancel(&request);
       MPI_Request_free(&request);

@@ -24,7 +24,8 @@ class Transport {
   /// Sends `out` to `peer` and receives in.size() bytes from it, both at once. The peer calls it with this rank's
   /// number and the sizes the other way round; either side may be empty on both ranks. Messages between two ranks
   /// arrive in order. kIo says which rank did not answer within the peer timeout, or which one stopped and why; after
-  /// it every call answers an error.
+  /// it every call answers an error. MPI takes back nothing that it was given: what then comes to lie in `out` may still be
+  /// sent, and `in` written, so the process should end.
   virtual Status exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in) = 0;
   /// Tells the others that this rank stops, and why; what they wait for ends with that text. Does not wait.
   virtual void abort(std::string_view reason) noexcept = 0;

@@ -43,12 +43,17 @@ void tell_of_copy(const Tensor& to, const Tensor& from) {
     observer->on_copy(to, from);
 }
 
+// Beside a size of 0 the others may be any: strides wrap, and no step is taken.
+int64_t wrapping_product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
   std::array<int64_t, Shape::kMaxRank> strides{};
   int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[axis] = stride;
-    stride *= shape[axis];
+    stride = wrapping_product(stride, shape[axis]);
   }
   return strides;
 }
@@ -58,7 +63,7 @@ bool strides_are_row_major(const Shape& shape, std::span<const int64_t> strides)
   int64_t expected = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] != 1 && strides[axis] != expected) return false;
-    expected *= shape[axis];
+    expected = wrapping_product(expected, shape[axis]);
   }
   return true;
 }

@@ -1,6 +1,8 @@
 // resize: the shape rule, samples, and how places along an axis follow from the attributes.
 #include "dlpipe/engine/ops/resize.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "dlpipe/base/refuse.h"
@@ -28,10 +30,13 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
       refuse("resize", "expected a size of at least 1x1, got ", attrs.size[0], "x", attrs.size[1],
              "; a scale of less than 1 pixel's is too small");
   }
-  for (const double scale : {attrs.scale_height, attrs.scale_width}) {
-    if (!(scale >= 0) || scale > std::numeric_limits<float>::max())
-      refuse("resize", "expected scales above 0, or 0 for output over input, got ", attrs.scale_height,
-             " and ", attrs.scale_width);
+  for (const int axis : {0, 1}) {
+    const double scale = axis == 0 ? attrs.scale_height : attrs.scale_width;
+    const double size = attrs.size[static_cast<size_t>(axis)];
+    const double scaled = scale * static_cast<double>(x.shape[axis + 1]);
+    if (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size))  // sizes are rounded or cut
+      refuse("resize", "expected the scale of ", x.shape[axis + 1], " pixels to ",
+             attrs.size[static_cast<size_t>(axis)], ", or 0 for output over input, got ", scale);
   }
   return {{{x.shape[0], attrs.size[0], attrs.size[1], x.shape[3]}, x.dtype, Layout::kPlain}};
 }
@@ -108,24 +113,26 @@ ResizeAxis resize_axis(const Shape& x, const ResizeAttrs& attrs, int axis) {
   made.is_by_scale = scale > 0;
   made.numerator = scale > 0 ? 1 : made.in;
   made.denominator = scale > 0 ? scale : made.out;
-  const auto begin = [&] { made.shift = made.offset = made.numerator = 0, made.denominator = 1; };
   switch (attrs.coordinates) {
     case ResizeCoordinates::kAsymmetric:
       break;
     case ResizeCoordinates::kAlignCorners:
       made.is_by_scale = false;
       made.numerator = made.in - 1;
-      made.denominator = made.out - 1;
-      if (made.out == 1) begin();
+      made.denominator = std::max(1, made.out - 1);
       break;
     case ResizeCoordinates::kPytorchHalfPixel:
     case ResizeCoordinates::kHalfPixelSymmetric:
     case ResizeCoordinates::kHalfPixel:
       made.shift = 0.5;
       made.offset = -0.5;
-      if (attrs.coordinates == ResizeCoordinates::kHalfPixelSymmetric && scale > 0)
-        made.offset += made.in / 2.0 * (1 - made.out / (scale * made.in));
-      if (attrs.coordinates == ResizeCoordinates::kPytorchHalfPixel && made.out == 1) begin();
+      if (attrs.coordinates == ResizeCoordinates::kHalfPixelSymmetric && scale > 0) {
+        made.shift -= made.out / 2.0;  // from the middle, which is so to the bit
+        made.offset += made.in / 2.0;
+      }
+      if (attrs.coordinates == ResizeCoordinates::kPytorchHalfPixel && made.out == 1) {
+        made.numerator = made.offset = 0;
+      }
       break;
   }
   return made;

@@ -105,7 +105,9 @@ struct ResizeAxis {
   }
 
  private:
-  DLPIPE_FORMULA double inside(double at) const { return at < 0 ? 0 : at > in - 1 ? in - 1 : at; }
+  DLPIPE_FORMULA double inside(double at) const {
+    return !(at > 0) ? 0 : at > in - 1 ? in - 1 : at;
+  }  // NaN: 0
   template <class Is>
   DLPIPE_FORMULA int first_where(const Is& is) const {
     int low = 0, high = out;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
@@ -117,6 +118,11 @@ BatchRange Sampler::range(int64_t sequence) const {
   range.first *= options_.views;
   range.count *= options_.views;
   return range;
+}
+
+int64_t Sampler::last_epoch() const {
+  const int64_t of_epoch = std::max(batches_per_epoch(), options_.views * samples_used_per_epoch());
+  return std::numeric_limits<int64_t>::max() / (of_epoch + 1) - 1;
 }
 
 int64_t Sampler::consumed(int64_t epoch, int64_t index) const {

@@ -93,6 +93,8 @@ class Sampler {
   BatchRange range(int64_t sequence) const;
   /// Positions of all ranks before `index` of `epoch`, counted from the start of epoch 0.
   int64_t consumed(int64_t epoch, int64_t index) const;
+  /// The largest epoch whose batches and samples can be counted.
+  int64_t last_epoch() const;
   /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one per portion, not one a
   /// sample.
   class Order {

@@ -25,7 +25,7 @@ namespace dlpipe::run {
 
 namespace {
 
-constexpr int kDone = 0, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
+constexpr int kDone = 0, kUnknown = 1, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
 
 /// The value of `--name VALUE` or `--name=VALUE`, the last one as for the run itself; empty: not given.
 std::string option_of(const std::vector<std::string>& arguments, const std::string& name) {
@@ -84,6 +84,8 @@ Result<pid_t> start(std::vector<std::string>& words) {
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  // Where whoever started this program ignores it, the system would keep no exit code of a child.
+  ::signal(SIGCHLD, SIG_DFL);  // NOLINT(cert-err33-c): there is such a signal
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -108,6 +110,7 @@ int wait_for(pid_t pid, const std::atomic<bool>* stop) {
     int status = 0;
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
     if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (ended < 0 && errno != EINTR) return kUnknown;  // somebody else of this program waited for it
     if (!has_said && stop != nullptr && stop->load()) {
       has_said = true;
       ::kill(pid, SIGUSR1);

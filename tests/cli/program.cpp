@@ -38,9 +38,13 @@ static std::string temporary_file() {
   return name;
 }
 
+std::string program_path() {
+  return DLPIPE_PROGRAM;
+}
+
 RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Streams streams)
     : streams_(std::move(streams)), out_file_(temporary_file()), err_file_(temporary_file()) {
-  std::vector<std::string> words = {DLPIPE_PROGRAM};
+  std::vector<std::string> words = {program_path()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

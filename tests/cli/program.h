@@ -25,6 +25,9 @@ struct Streams {
   std::string terminal = {};
 };
 
+/// Where the program is.
+std::string program_path();
+
 /// Runs `dlpipe ARGUMENTS...` to its end.
 Outcome run_dlpipe(const std::vector<std::string>& arguments, const Streams& streams = {});
 

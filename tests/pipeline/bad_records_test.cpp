@@ -247,6 +247,20 @@ TEST_F(BadRecordsTest, StopEndsAtTheFirstBadSampleInOrder) {
   }
 }
 
+TEST_F(BadRecordsTest, ABatchThatEndsTheStreamIsNotHeldByAnyone) {
+  LoaderOptions o = options();
+  o.on_bad = OnBadRecord::kStop;
+  o.shuffle = false;
+  o.slots = 2;
+  const auto loader = open_loader(o);
+  for (int pass = 0; pass < 5; ++pass) {
+    throw_if_error(loader->seek_epoch(pass % 2));
+    const Status status = read_to_error(*loader);
+    EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+    EXPECT_NE(status.message().find("bad sample 3 "), std::string::npos) << status.message();
+  }
+}
+
 TEST_F(BadRecordsTest, WhenEverySubstituteIsBadTheRunEnds) {
   LoaderOptions o = options("hopeless");
   o.batch = 1;

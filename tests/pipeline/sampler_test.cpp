@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -214,6 +215,14 @@ TEST(Sampler, ConsumedCountsAllRanksOverEpochs) {
   const Sampler keep({.subset = Subset::all(10), .batch = 2, .world = 2, .keep_last = true});
   EXPECT_EQ(keep.consumed(0, 3), 10);
   EXPECT_EQ(keep.consumed(2, 1), 24);
+}
+
+TEST(Sampler, TheLastEpochIsTheOneWhoseSamplesCanBeCounted) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const Sampler sampler({.subset = Subset::all(40), .batch = 8, .views = 2});
+  EXPECT_LE(sampler.last_epoch(), kMost / 80 - 1);
+  EXPECT_GT(sampler.last_epoch(), kMost / 82 - 2);
+  EXPECT_GT(sampler.consumed(sampler.last_epoch(), 5), kMost / 82 * 80 - 80);
 }
 
 // A dataset sorted by class keeps every class's share, but for the two stretches that lie across its ends.

@@ -14,10 +14,23 @@ GrainTurns::GrainTurns(int64_t grains, engine::Collective* ranks)
       given_(static_cast<size_t>(grains)),
       changed_(static_cast<size_t>(grains)),
       has_ended_(static_cast<size_t>(grains)) {
-  for (int64_t grain = 0; grain + 1 < grains; ++grain) threads_.emplace_back([this, grain] { serve(grain); });
+  try {
+    for (int64_t grain = 0; grain + 1 < grains; ++grain)
+      threads_.emplace_back([this, grain] { serve(grain); });
+  } catch (const std::exception& error) {
+    end_threads();
+    throw Error(Status(ErrorCode::kOutOfMemory,
+                       concat("[train] --sync-bn needs a thread for each of ", grains,
+                              " grains, and the system gives ", threads_.size(), " (", error.what(),
+                              "); raise ulimit -v or ulimit -u, or use fewer --grains")));
+  }
 }
 
 GrainTurns::~GrainTurns() {
+  end_threads();
+}
+
+void GrainTurns::end_threads() {
   {
     const MutexLock lock(mutex_);
     ending_ = true;

@@ -41,6 +41,7 @@ class GrainTurns final : public engine::StatisticsPeers {
   bool leads() const override { return turn_now_ == 0; }
 
  private:
+  void end_threads();
   void serve(int64_t grain);
   /// A grain from its first turn to its end; keeps what it throws.
   void play(int64_t grain);

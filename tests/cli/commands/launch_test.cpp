@@ -341,6 +341,17 @@ TEST(LaunchMisuse, ABuildWithoutMpiIsNamed) {
   EXPECT_NE(outcome.err.find("[launch] this dlpipe was built without MPI"), std::string::npos) << outcome.err;
 }
 
+TEST(LaunchMisuse, AnEndIsNoticedWhereNobodyWantedSigchld) {
+  if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
+  const ScratchDirectory folder;
+  const std::string launch = concat("trap \"\" CHLD; exec ", program_path(),
+                                    " launch --np 2 --mpirun false -- train --out ", folder / "run");
+  const int status = std::system(concat("timeout 60 sh -c '", launch, "' 2> ", folder / "err").c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(file_text(folder / "err").find("(mpirun's exit code is 1)"), std::string::npos);
+}
+
 TEST(LaunchMisuse, AMissingMpirunIsNamed) {
   if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
   const Outcome outcome =

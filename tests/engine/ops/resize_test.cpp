@@ -88,6 +88,22 @@ TEST(ResizeOp, HasPixelsAndMiddlesToTheBit) {
   EXPECT_EQ(middles(ResizeRounding::kPreferCeil), (std::vector<int>{1, 3, 5}));
 }
 
+TEST(ResizeOp, HasTheMiddlesOfBothAtOnePlaceWhereTheyAreSymmetric) {
+  // What ONNX's reference and ONNX Runtime answer. 9 pixels by 0.6 are 5, whose middle is the fifth of the 9, to the bit.
+  const auto pixels = [](int in, int out, double scale, ResizeRounding rounding) {
+    const ResizeAttrs attrs{.size = {1, out},
+                            .coordinates = ResizeCoordinates::kHalfPixelSymmetric,
+                            .rounding = rounding,
+                            .scale_width = scale};
+    const ResizeAxis axis = resize_axis({1, 1, in, 1}, attrs, 1);
+    std::vector<int> firsts;
+    for (int i = 0; i < out; ++i) firsts.push_back(axis.place(i).first);
+    return firsts;
+  };
+  EXPECT_EQ(pixels(9, 5, 0.6f, ResizeRounding::kCeil), (std::vector<int>{1, 3, 4, 6, 8}));
+  EXPECT_EQ(pixels(3, 4, 1.5f, ResizeRounding::kFloor), (std::vector<int>{0, 0, 1, 2}));
+}
+
 TEST(ResizeOp, SearchesFindThePixelsThatReadOne) {
   for (const ResizeMode mode : {ResizeMode::kNearest, ResizeMode::kLinear}) {
     for (const int out : {1, 3, 7, 8, 20}) {
@@ -119,7 +135,12 @@ TEST(ResizeOp, RefusesWhatIsNoImageOrSize) {
   expect_refusal({{1, 2, 2, 3}, DType::kU8}, {}, "got u8 [1,2,2,3]");
   expect_refusal({{1, 0, 2, 3}}, {}, "at least one pixel");
   expect_refusal(images, {.size = {0, 4}}, "expected a size of at least 1x1, got 0x4");
-  expect_refusal(images, {.size = {4, 4}, .scale_width = -2}, "got 0 and -2");
+  expect_refusal(images, {.size = {4, 4}, .scale_width = -2},
+                 "scale of 2 pixels to 4, or 0 for output over input, got -2");
+  // Places by a scale that isn't theirs are nowhere: this one's are NaN.
+  expect_refusal(
+      images, {.size = {4, 4}, .coordinates = ResizeCoordinates::kHalfPixelSymmetric, .scale_height = 1e-310},
+      "scale of 2 pixels to 4");
 }
 
 }  // namespace
