@@ -318,7 +318,10 @@ std::function<Status()> setup(Flags& flags) {
   Flags run_part = add_part(flags, "run", "The forward pass of a compiled model", *options);
   run_part.add_option("MODEL", options->run.model, "Compiled model (.dlg), made by dlpipe compile")
       .required();
-  run_part.add_option("--batch", options->run.batch, "Samples per batch").range(1, 1'000'000);
+  run_part
+      .add_option("--batch", options->run.batch,
+                  "Samples per batch; 0: one, or as many as the model was made for")
+      .range(0, 1'000'000);
   run_part.add_option("--threads", options->run.threads, "Threads; 0: as many as the process may use")
       .range(0, 4096);
   run_part.add_option("--dtype", options->run.dtype, "f32 or bf16");

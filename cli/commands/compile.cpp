@@ -1,4 +1,5 @@
 // `dlpipe compile`: a trained model as a graph, optimised, in one file that needs none of the model's code.
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/use/graph_model.h"
+#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::cli {
 
@@ -54,6 +56,12 @@ Json report_json(const Options& options, const run::CompiledModel& compiled) {
 }
 
 Status compile(const Options& options) {
+  if (options.list_onnx_ops && options.json) {
+    Json names = Json::array();
+    for (const std::string& name : engine::onnx::imported_ops()) names.push_back(name);
+    print_answer(Json::object({{"ops", std::move(names)}}).dump());
+    return {};
+  }
   if (options.list_onnx_ops) {
     for (const std::string& name : engine::onnx::imported_ops()) print_answer(name);
     return {};
@@ -66,6 +74,12 @@ Status compile(const Options& options) {
   if (!options.model.weights.empty() && !options.onnx.empty())
     return misuse("compile", "CKPT and --onnx both name a model; give one");
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("compile", "--out", options.out, options.json));
+  if (!options.onnx.empty() && !run::is_onnx_file(options.onnx))
+    run::read_onnx(options.onnx);  // says what is wrong
+  std::error_code ignored;
+  if (std::filesystem::equivalent(model.weights, options.out, ignored))
+    return misuse("compile", "--out ", options.out,
+                  " is the file to compile, which would be gone; give another name");
   std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
   const PassChoice passes = value_or_throw(value_named(kPassNames, options.passes, "compile", "--passes"));
   const run::CompiledModel compiled = run::compile_model(model, passes);
@@ -115,6 +129,10 @@ std::function<Status()> setup(Flags& flags) {
       "--val-augment", options->model.val_augment,
       "How pictures are prepared; by default as the checkpoint says. An ONNX file of another program doesn't "
       "say it: without this option only dlpipe run takes what is compiled, with it predict and eval, too");
+  flags.add_option("--input-shape", options->model.input_shapes,
+                   "Sizes of an ONNX file's input that it leaves open: NAME=N,3,224,224, where N is a batch "
+                   "of any size; for each "
+                   "such input");
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
       .choices(names_of(kPassNames));

@@ -76,7 +76,7 @@ struct Options {
   bool json = false;
   std::string model;
   engine::ModelArguments arguments = {.classes = 10, .channels = 3, .height = 0, .width = 0, .seed = 0};
-  int64_t batch = 1;
+  int64_t batch = 0;
   bool graph = false;
   bool dot = false;
   bool profile = false;
@@ -125,16 +125,17 @@ Status print_model(const Options& options, const std::string& name) {
   arguments.width = arguments.height;
   if (record->input == engine::ModelInput::kTokens) arguments.length = arguments.height;
   const auto model = record->build(arguments);
+  const int64_t batch = std::max<int64_t>(1, options.batch);
   if (options.json) {
-    print_answer(model_json(name, options.batch, engine::summarize(*model, arguments, options.batch)));
+    print_answer(model_json(name, batch, engine::summarize(*model, arguments, batch)));
     return {};
   }
-  const engine::ModelSummary totals = engine::summarize(*model, arguments, options.batch);
+  const engine::ModelSummary totals = engine::summarize(*model, arguments, batch);
   print_answer(layers_table(totals));
-  print_answer(prose(concat(
-      "batch ", options.batch, ", forward pass; ", human_count(totals.trainable_parameters),
-      " parameters are trained; weights and buffers ", human_bytes(static_cast<uint64_t>(totals.state_bytes)),
-      ", gradients ", human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
+  print_answer(prose(concat("batch ", batch, ", forward pass; ", human_count(totals.trainable_parameters),
+                            " parameters are trained; weights and buffers ",
+                            human_bytes(static_cast<uint64_t>(totals.state_bytes)), ", gradients ",
+                            human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
   return {};
 }
 
@@ -234,6 +235,8 @@ Status print_profile(const Options& options) {
 }
 
 Status info(const Options& options) {
+  if (options.profile && (options.graph || options.dot))
+    return misuse("info", "--profile shows the nodes in a table of its own; leave --graph and --dot out");
   if (options.profile) return print_profile(options);
   if (options.run.dtype != run::BenchRunOptions().dtype || options.run.threads != 0)
     return misuse("info", "--dtype and --threads are of --profile; give it, too, or leave them out");
@@ -279,7 +282,11 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 65536);
   flags.add_option("--channels", options->arguments.channels, "Channels of the model's images").range(1, 4);
   flags.add_option("--classes", options->arguments.classes, "Classes of the model").range(1, 1 << 24);
-  flags.add_option("--batch", options->batch, "Images per batch, for FLOPs and memory").range(1, 1 << 24);
+  flags
+      .add_option(
+          "--batch", options->batch,
+          "Images per batch, for FLOPs and memory; 0: one, or as many as a compiled model was made for")
+      .range(0, 1 << 24);
   flags.add_option("--dtype", options->run.dtype, "With --profile: f32 or bf16");
   flags.add_option("--threads", options->run.threads, "With --profile; 0: as many as the process may use")
       .range(0, 1024);

@@ -1,5 +1,6 @@
 // `dlpipe run`: a compiled model on arrays.
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "dlpipe/base/machine.h"
@@ -35,6 +36,24 @@ struct Options {
   bool json = false;
 };
 
+// Without a loss: what a model of the file's own type would have taken.
+Tensor widened(const Tensor& tensor, DType to) {
+  const DType from = tensor.dtype();
+  const bool is_exact = (to == DType::kF32 && is_low(from)) ||
+                        (to == DType::kI64 && (from == DType::kI32 || from == DType::kU8));
+  if (!is_exact) return tensor;
+  const std::vector<double> values = tensor.to_doubles();
+  Tensor wide = Tensor::empty(tensor.shape(), to);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (to == DType::kF32) {
+      wide.data<float>()[i] = static_cast<float>(values[i]);
+    } else {
+      wide.data<int64_t>()[i] = static_cast<int64_t>(values[i]);
+    }
+  }
+  return wide;
+}
+
 Tensor read_input(const std::string& path) {
   const formats::NpyArray array = value_or_throw(formats::read_npy(path));
   if (array.shape.size() > static_cast<size_t>(Shape::kMaxRank))
@@ -55,6 +74,36 @@ Status write_output(const std::string& path, const Tensor& output) {
                             {static_cast<const std::byte*>(output.raw()), output.size_bytes()});
 }
 
+std::string_view numpy_name(DType dtype) {
+  return dtype == DType::kI64 ? "int64" : dtype == DType::kF32 ? "float32" : dtype_name(dtype);
+}
+
+/// The file of each of the graph's inputs, in its order: as given, or by "NAME=FILE".
+std::vector<std::pair<std::string, engine::graph::ValueId>> inputs_in_order(
+    const std::vector<std::string>& given, const engine::graph::Graph& graph) {
+  std::map<std::string, std::string> by_name;
+  std::vector<std::string> in_order;
+  for (const std::string& word : given) {
+    const auto named = std::find_if(graph.inputs.begin(), graph.inputs.end(), [&](engine::graph::ValueId id) {
+      return word.starts_with(concat(graph.value(id).name, "="));
+    });
+    if (named == graph.inputs.end()) {
+      in_order.push_back(word);
+      continue;
+    }
+    const std::string& name = graph.value(*named).name;
+    if (!by_name.emplace(name, word.substr(name.size() + 1)).second)
+      refuse("run", "--input names '", name, "' twice");
+  }
+  std::vector<std::pair<std::string, engine::graph::ValueId>> files;
+  size_t next = 0;
+  for (const engine::graph::ValueId id : graph.inputs) {
+    const auto named = by_name.find(graph.value(id).name);
+    files.emplace_back(named != by_name.end() ? named->second : in_order.at(next++), id);
+  }
+  return files;
+}
+
 Status run(const Options& options) {
   for (const std::string& output : options.outputs)
     DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("run", "--out", output, options.json));
@@ -73,7 +122,13 @@ Status run(const Options& options) {
                   " outputs; give as many --input and --output");
   }
   std::vector<Tensor> inputs;
-  for (const std::string& path : options.inputs) inputs.push_back(read_input(path));
+  for (const auto& [path, id] : inputs_in_order(options.inputs, graph)) {
+    const engine::graph::Value& value = graph.value(id);
+    inputs.push_back(widened(read_input(path), value.dtype));
+    if (inputs.back().dtype() != value.dtype)
+      return misuse("run", path, " holds ", dtype_name(inputs.back().dtype()), ", and '", value.name,
+                    "' takes ", dtype_name(value.dtype), "; save x.astype('", numpy_name(value.dtype), "')");
+  }
   std::vector<Tensor> outputs;
   {
     const StopText kept("; no output was written");
@@ -106,7 +161,8 @@ std::function<Status()> setup(Flags& flags) {
   flags
       .add_option(
           "--input", options->inputs,
-          "Array of NumPy's (.npy), one for each input, in the shape that `dlpipe info MODEL` shows. "
+          "Array of NumPy's (.npy), one for each input in their order, or NAME=FILE, in the shape that "
+          "`dlpipe info MODEL` shows. "
           "Images are [N,H,W,C]; of an ONNX file that was compiled without --val-augment they keep its "
           "order, mostly [N,C,H,W]")
       .required();

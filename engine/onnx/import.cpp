@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/import_run.h"
 
@@ -91,13 +92,13 @@ const ImportedOp* find_op(const std::string& name) {
 }
 
 DType input_dtype(const ValueInfo& info) {
-  if (info.type == ElementType::kInt64) return DType::kI64;
+  if (info.type == ElementType::kInt64 || info.type == ElementType::kInt32) return DType::kI64;
   if (info.type == ElementType::kFloat || info.type == ElementType::kFloat16 ||
       info.type == ElementType::kDouble || info.type == ElementType::kBFloat16)
     return DType::kF32;
   throw Error(Status(ErrorCode::kUnsupported,
                      dlpipe::concat("[onnx] input '", info.name, "' has elements of type ",
-                                    static_cast<int>(info.type), "; expected float or int64")));
+                                    element_type_name(info.type), "; dlpipe takes floats, int64 and int32")));
 }
 
 int64_t opset_of(const Model& model) {
@@ -116,15 +117,50 @@ Status check_opset(const Model& model) {
                      "; export it with one of them, or convert it (onnx.version_converter)"));
 }
 
-// The model's inputs but those that initializers give.
-std::vector<graph::CaptureInput> inputs_of(const Model& model) {
-  std::set<std::string> given;
-  for (const TensorValue& tensor : model.initializers) given.insert(tensor.name);
+std::string shape_text(const ValueInfo& info) {
+  std::string text;
+  for (const ValueInfo::Dim& dim : info.dims)
+    text += dlpipe::concat(text.empty() ? "" : ",", dim.size < 0 ? dim.symbol : std::to_string(dim.size));
+  return dlpipe::concat("[", text, "]");
+}
+
+void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
+  for (const auto& [name, sizes] : options.shapes) {
+    const auto input =
+        std::find_if(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
+    if (input == inputs.end()) {
+      std::string names;
+      for (const ValueInfo& info : inputs) names += dlpipe::concat(names.empty() ? "" : ", ", info.name);
+      dlpipe::refuse("onnx", "there is no input '", name, "' to give a shape; the model has ", names);
+    }
+    if (!input->has_shape) input->dims.resize(sizes.size());
+    input->has_shape = true;
+    bool fits = sizes.size() == input->dims.size();
+    for (size_t axis = 0; fits && axis < sizes.size(); ++axis) {
+      ValueInfo::Dim& dim = input->dims[axis];
+      const bool is_batch = axis == 0 && sizes[0] == kAnyBatch;
+      fits = is_batch || (sizes[axis] >= 0 && (dim.size < 0 || dim.size == sizes[axis]));
+      if (fits) dim.size = sizes[axis];
+    }
+    if (!fits)
+      dlpipe::refuse("onnx", "input '", name, "' has the shape ", shape_text(*input),
+                     ", which the given sizes don't fit; give a size for each axis, those that it has as "
+                     "they are (the first may be N)");
+  }
+}
+
+std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptions& options) {
+  std::vector<ValueInfo> infos = open_inputs(model);
+  set_shapes(infos, options);
   std::vector<graph::CaptureInput> inputs;
   constexpr int64_t kMostElements = int64_t{1} << 32;
-  for (const ValueInfo& info : model.inputs) {
-    if (given.contains(info.name)) continue;
+  for (const ValueInfo& info : infos) {
     graph::CaptureInput input{info.name, {{}, input_dtype(info)}, 0};
+    if (!info.has_shape)
+      throw Error(Status(ErrorCode::kUnsupported,
+                         dlpipe::concat("[onnx] input '", info.name,
+                                        "' has no shape; give it: dlpipe compile --input-shape ", info.name,
+                                        "=N,3,224,224")));
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
                          dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(),
@@ -134,11 +170,12 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model) {
       const bool is_batch = axis == 0 && info.dims[0].size < 0;
       const int64_t size = is_batch ? 1 : info.dims[axis].size;
       if (size < 0) {
-        throw Error(Status(ErrorCode::kUnsupported,
-                           dlpipe::concat("[onnx] axis ", axis, " of input '", info.name, "' has no size ('",
-                                          info.dims[axis].symbol,
-                                          "'); only the first may vary: export the model with "
-                                          "the others fixed")));
+        throw Error(Status(
+            ErrorCode::kUnsupported,
+            dlpipe::concat(
+                "[onnx] axis ", axis, " of input '", info.name, "' has no size ('", info.dims[axis].symbol,
+                "'); only the first may vary: give the others, as in dlpipe compile --input-shape ",
+                info.name, "=N,3,224,224, or export the model with them fixed")));
       }
       if (size > 0 && elements > kMostElements / size)
         throw Error(Status(
@@ -391,11 +428,11 @@ const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) 
   return constants_.of(node.outputs.empty() ? "" : node.outputs[0], tensor);
 }
 
-graph::Graph import_model(const Model& model) {
+graph::Graph import_model(const Model& model, const ImportOptions& options) {
   throw_if_error(check_opset(model));
   check_names(model);
   Constants constants(model);
-  const std::vector<graph::CaptureInput> inputs = inputs_of(model);
+  const std::vector<graph::CaptureInput> inputs = inputs_of(model, options);
   if (model.outputs.empty())
     throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output; export it again"));
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
@@ -405,6 +442,16 @@ graph::Graph import_model(const Model& model) {
   name_outputs(graph, model);
   graph.metadata = model.metadata;
   return graph;
+}
+
+std::vector<ValueInfo> open_inputs(const Model& model) {
+  std::set<std::string> given;
+  for (const TensorValue& tensor : model.initializers) given.insert(tensor.name);
+  std::vector<ValueInfo> inputs;
+  for (const ValueInfo& info : model.inputs) {
+    if (!given.contains(info.name)) inputs.push_back(info);
+  }
+  return inputs;
 }
 
 std::vector<std::string> imported_ops() {

@@ -5,6 +5,8 @@
 // meanwhile and leaves no node.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,10 +15,21 @@
 
 namespace dlpipe::engine::onnx {
 
+inline constexpr int64_t kAnyBatch = -1;
+
+struct ImportOptions {
+  /// By input: sizes of its axes, for dimensions that the file leaves open; the first one may be kAnyBatch, whatever the
+  /// file says of it.
+  std::map<std::string, std::vector<int64_t>> shapes = {};
+};
+
 /// Inputs and outputs keep the model's names, shapes and order of axes ([N,C,H,W]). A first dimension without a number
-/// is the batch; other dimensions need one. Floating weights become f32. kUnsupported names the node and the op that
+/// is the batch; other dimensions need one, here or in `options`. Floating weights become f32. kUnsupported names the node and the op that
 /// dlpipe lacks or takes otherwise, kCorrupt what is wrong with the model.
-graph::Graph import_model(const Model& model);
+graph::Graph import_model(const Model& model, const ImportOptions& options = {});
+
+/// The model's inputs but those that initializers give: import_model's, in order.
+std::vector<ValueInfo> open_inputs(const Model& model);
 
 /// The ops of ONNX that import_model knows, in order.
 std::vector<std::string> imported_ops();

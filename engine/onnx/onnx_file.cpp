@@ -103,6 +103,7 @@ Status parse_type(std::string_view message, ValueInfo& info) {
     for (const ProtobufField& field : tensor) {
       if (field.number == 1) info.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
       if (field.number != 2) continue;
+      info.has_shape = true;
       DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> dims, formats::parse_message(field.bytes));
       for (const ProtobufField& dim : dims) {
         if (dim.number != 1) continue;
@@ -116,7 +117,7 @@ Status parse_type(std::string_view message, ValueInfo& info) {
 
 Result<ValueInfo> parse_value(std::string_view message) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
-  ValueInfo info;
+  ValueInfo info{.has_shape = false};
   for (const ProtobufField& field : fields) {
     if (field.number == 1) info.name = field.bytes;
     if (field.number == 2) DLPIPE_RETURN_IF_ERROR(parse_type(field.bytes, info));

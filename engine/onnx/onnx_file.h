@@ -29,6 +29,8 @@ enum class ElementType : int32_t {
 };
 /// 0 for types that dlpipe has no use for.
 size_t element_size(ElementType type);
+/// As NumPy calls it; "type 99" where ONNX has no such type.
+std::string element_type_name(ElementType type);
 
 struct TensorValue {
   std::string name = {};
@@ -76,6 +78,7 @@ struct ValueInfo {
     std::string symbol = {};
   };
   std::vector<Dim> dims = {};
+  bool has_shape = true;
 };
 
 struct Model {

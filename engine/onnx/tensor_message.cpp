@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -162,7 +163,7 @@ Result<uint64_t> bytes_by_sizes(const TensorValue& tensor) {
   if (element == 0) {
     return Status(ErrorCode::kUnsupported,
                   concat("[onnx] tensor '", tensor.name, "' has elements of type ",
-                         static_cast<int>(tensor.type), ", which dlpipe lacks; export it as float"));
+                         element_type_name(tensor.type), ", which dlpipe lacks; export it as float"));
   }
   return static_cast<uint64_t>(elements) * element;
 }
@@ -219,6 +220,16 @@ size_t element_size(ElementType type) {
     default:
       return 0;
   }
+}
+
+std::string element_type_name(ElementType type) {
+  static constexpr std::array<std::string_view, 24> kNames = {
+      "undefined",      "float32",    "uint8",          "int8",       "uint16",   "int16",
+      "int32",          "int64",      "string",         "bool",       "float16",  "float64",
+      "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
+      "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
+  const auto index = static_cast<size_t>(type);
+  return index < kNames.size() ? std::string(kNames[index]) : concat("type ", static_cast<int>(type));
 }
 
 int64_t TensorValue::elements() const {

@@ -91,10 +91,38 @@ std::optional<uint64_t> bounded_product(std::span<const int64_t> shape, uint64_t
   return product;
 }
 
+// Elements whose first axis changes fastest (Fortran's order), with the last one fastest.
+std::string row_major(std::string_view data, const NpyArray& array) {
+  const size_t element = dtype_size(array.dtype);
+  std::vector<size_t> index(array.shape.size()), step(array.shape.size());
+  size_t stride = element;
+  for (size_t axis = 0; axis < step.size(); ++axis) {
+    step[axis] = stride;
+    stride *= static_cast<size_t>(array.shape[axis]);
+  }
+  std::string rows;
+  rows.reserve(data.size());
+  for (size_t from = 0; rows.size() < data.size();) {
+    rows.append(data.substr(from, element));
+    for (size_t axis = index.size(); axis-- > 0;) {
+      from += step[axis];
+      if (++index[axis] < static_cast<size_t>(array.shape[axis])) break;
+      from -= step[axis] * index[axis];
+      index[axis] = 0;
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 Result<NpyArray> parse_npy(std::string_view bytes, const std::string& file) {
   const Header whole(bytes, file);
+  if (bytes.starts_with("PK")) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[npy] ", file,
+                         " is an archive of arrays (.npz); save the one that is meant with numpy.save"));
+  }
   if (bytes.size() < 10 || !bytes.starts_with(kMagic)) return whole.corrupt("it doesn't begin as one");
   const auto byte = [&](size_t at) { return static_cast<uint64_t>(static_cast<uint8_t>(bytes[at])); };
   const bool is_long = byte(6) > 1;
@@ -108,15 +136,11 @@ Result<NpyArray> parse_npy(std::string_view bytes, const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(array.dtype, dtype_of(header, file));
   DLPIPE_ASSIGN_OR_RETURN(array.shape, shape_of(header));
   DLPIPE_ASSIGN_OR_RETURN(const std::string_view order, header.after("fortran_order"));
-  if (!order.starts_with("False")) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[npy] ", file, " is in Fortran's order; save numpy.ascontiguousarray(x)"));
-  }
   const std::string_view data = bytes.substr(begin + length);
   const auto size = bounded_product(array.shape, dtype_size(array.dtype), data.size());
   if (!size || *size != data.size())
     return whole.corrupt("it has more or fewer elements than its shape says");
-  array.bytes = data;
+  array.bytes = order.starts_with("False") ? std::string(data) : row_major(data, array);
   return array;
 }
 

@@ -26,8 +26,8 @@ struct NpyArray {
   std::string bytes;  // row-major, little endian
 };
 
-/// The array of a file's bytes; `file` is named in errors. kUnsupported for element types that dlpipe has none
-/// for, big-endian ones, and Fortran's order, with what to do in NumPy; kCorrupt for what is no .npy.
+/// The array of a file's bytes, of Fortran's order, too; `file` is named in errors. kUnsupported for element types that dlpipe has
+/// none for and big-endian ones, with what to do in NumPy; kCorrupt for what is no .npy.
 Result<NpyArray> parse_npy(std::string_view bytes, const std::string& file);
 Result<NpyArray> read_npy(const std::string& path);
 /// Writes aside and renames. kUnsupported for bf16, which NumPy doesn't have.

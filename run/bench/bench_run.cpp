@@ -29,7 +29,11 @@ class Bench {
     engine::set_engine_threads(options.threads);
     use_kernels(options.kernels);
     dtype_ = value_or_throw(compiled_dtype(options.dtype));
-    refuse_other_batch(options);
+    const int64_t only = only_batch();
+    if (options.batch == 0) options.batch = std::max<int64_t>(1, only);
+    if (only != 0 && options.batch != only)
+      refuse("bench", options.model, " was made for batches of ", only, " alone; give --batch ", only,
+             ", or export it with a batch that may vary");
     for (const engine::graph::ValueId id : runner_.graph().inputs) {
       const Value& value = runner_.graph().value(id);
       inputs_.push_back(Tensor::zeros(value.shape_at(options.batch), value.dtype));
@@ -64,17 +68,15 @@ class Bench {
     return value_or_throw(engine::graph::read_graph(model));
   }
 
-  // A graph whose inputs don't grow with the batch runs as many samples as their first axis says.
-  void refuse_other_batch(const BenchRunOptions& options) const {
+  // A graph whose inputs don't grow with the batch runs as many samples as their first axis says; 0: any number.
+  int64_t only_batch() const {
     int64_t fixed = 1;
     for (const engine::graph::ValueId id : runner_.graph().inputs) {
       const Value& value = runner_.graph().value(id);
-      if (value.batch_axes != 0) return;
+      if (value.batch_axes != 0) return 0;
       if (id == runner_.graph().inputs.front() && value.shape.rank() > 0) fixed = value.shape[0];
     }
-    if (options.batch == fixed) return;
-    refuse("bench", options.model, " was made for batches of ", fixed, " alone; give --batch ", fixed,
-           ", or export it with a batch that may vary");
+    return fixed;
   }
 
   Runner runner_;

@@ -13,8 +13,8 @@ namespace dlpipe::run {
 
 struct BenchRunOptions {
   std::string model;  // file of dlpipe compile
-  int64_t batch = 1;
-  int threads = 0;  // 0: what the process may use
+  int64_t batch = 0;  // 0: one sample, or as many as the graph was made for
+  int threads = 0;    // 0: what the process may use
   std::string dtype = "f32";
   std::string kernels = "auto";
   double seconds = 10;

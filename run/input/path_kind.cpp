@@ -254,7 +254,11 @@ bool is_kind(const std::string& path, Wanted wanted) {
 
 Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted) {
   if (path.empty()) return {};
-  const Row* const row = row_of(look_at(path));
+  const Given given = look_at(path);
+  if (wanted == Wanted::kCompiledModel && !given.is_there)
+    return {ErrorCode::kNotFound,
+            concat("[", area, "] there is no ", path, "; `dlpipe compile` makes compiled models")};
+  const Row* const row = row_of(given);
   if (row == nullptr || contains(row->uses, wanted)) return {};
   std::string_view advice = row->advice;
   for (const auto& [of, other] : row->advice_for) {

@@ -10,7 +10,6 @@
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/models/picture_graph.h"
-#include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/use/graph_weights.h"
 
@@ -48,6 +47,11 @@ engine::graph::Graph of_pictures(engine::graph::Graph graph) {
   const int producer = graph.producers()[static_cast<size_t>(graph.outputs[0])];
   if (producer >= 0) {
     const engine::graph::Node& last = graph.nodes[static_cast<size_t>(producer)];
+    if (engine::graph::is_op(last, "sigmoid"))
+      refuse(
+          "weights", graph.name,
+          " ends in a sigmoid: its labels don't exclude one another, and predict and eval take one class per "
+          "picture; dlpipe compile without --val-augment and dlpipe run give its outputs");
     if (engine::graph::is_op(last, "softmax") || engine::graph::is_op(last, "log_softmax"))
       graph.outputs[0] = last.inputs[0];
   }
@@ -71,13 +75,16 @@ engine::graph::Graph of_pictures(engine::graph::Graph graph) {
   return turned;
 }
 
-CompiledModel import_onnx(const ModelOptions& options) {
+CompiledModel compiled_from(engine::graph::Graph graph) {
+  CompiledModel compiled;
+  compiled.captured_nodes = graph.nodes.size();
+  compiled.graph = std::move(graph);
+  return compiled;
+}
+
+void refuse_name_of_model(const ModelOptions& options) {
   if (!options.model.empty())
     refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
-  CompiledModel compiled;
-  compiled.graph = engine::onnx::import_model(value_or_throw(engine::onnx::read_model(options.weights)));
-  compiled.captured_nodes = compiled.graph.nodes.size();
-  return compiled;
 }
 
 /// What compile wrote into an ONNX file of the model behind it; none where another program wrote the file.
@@ -111,8 +118,12 @@ struct OnnxPictures {
 
 OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, const Registries& registries,
                               const data::Dataset* dataset) {
-  OnnxPictures made = {import_onnx(options), {}};
+  refuse_name_of_model(options);
+  std::vector<std::string> notes;
+  OnnxPictures made = {compiled_from(read_onnx_of_any_batch(options.weights, options.input_shapes, notes)),
+                       {}};
   CompiledModel& compiled = made.compiled;
+  compiled.notes = std::move(notes);
   made.state = state_of_file(compiled.graph, options, registries, dataset, compiled.notes);
   compiled.graph = of_pictures(std::move(compiled.graph));
   compiled.graph.metadata[kModelKey] = to_json(made.state).dump();
@@ -123,7 +134,20 @@ OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, co
 CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const Registries& registries) {
   const bool says_pictures = !options.classes.empty() || !options.val_augment.empty();
   if (says_pictures) return compile_pictures(options, passes, registries, nullptr).compiled;
-  CompiledModel compiled = import_onnx(options);  // what compile wrote of a model stands in its metadata
+  refuse_name_of_model(options);
+  // What compile wrote of a model stands in its metadata.
+  CompiledModel compiled = compiled_from(read_onnx(options.weights, options.input_shapes));
+  run_passes(compiled, passes);
+  return compiled;
+}
+
+/// A compiled model that doesn't say what its numbers stand for, for dlpipe run as it was; none of other weights.
+std::optional<CompiledModel> compile_again(const ModelOptions& options, PassChoice passes) {
+  if (!options.val_augment.empty() || !engine::graph::is_graph_file(options.weights)) return std::nullopt;
+  engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(options.weights));
+  if (graph.metadata.contains(kModelKey)) return std::nullopt;
+  refuse_options(options);
+  CompiledModel compiled = compiled_from(std::move(graph));
   run_passes(compiled, passes);
   return compiled;
 }
@@ -147,6 +171,9 @@ engine::Tensor GraphModel::forward(const engine::Tensor& x) {
 
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes, const Registries& registries) {
   if (is_onnx_file(options.weights)) return compile_onnx(options, passes, registries);
+  if (!options.input_shapes.empty())
+    refuse("weights", "--input-shape is for ONNX files, and ", options.weights, " is none; leave it out");
+  if (auto plain = compile_again(options, passes)) return std::move(*plain);
   LoadedModel loaded = load_model(options, registries);
   CompiledModel compiled;
   compiled.notes = std::move(loaded.notes);

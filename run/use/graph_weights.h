@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dlpipe/engine/graph/graph.h"
 #include "dlpipe/engine/models/model.h"
@@ -22,6 +23,14 @@ struct OpenedGraph {
   bool is_compiled = false;
 };
 std::optional<OpenedGraph> open_graph(const std::string& path);
+
+/// An ONNX file as a graph. `shapes` are of inputs that leave some open, as texts: "x=N,3,224,224", without the name where there is one
+/// input. kMisuse says what is wrong with them.
+engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::string>& shapes = {});
+/// The same for who brings batches of any size: of a file for batches of one size, what engine::onnx::with_any_batch makes of it,
+/// where it does, with a note.
+engine::graph::Graph read_onnx_of_any_batch(const std::string& path, const std::vector<std::string>& shapes,
+                                            std::vector<std::string>& notes);
 
 /// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
 /// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).

@@ -25,6 +25,8 @@ struct ModelOptions {
   std::string val_augment = {};  // the weights' normalisation is added where this has none
   std::string tta = {};          // views.h
   std::string dtype = {};
+  std::vector<std::string> input_shapes =
+      {};  // of an ONNX file that leaves some open: read_onnx (graph_weights.h)
 };
 
 /// Whether a bare file will do; else a checkpoint is asked for, as its alphabet is needed.

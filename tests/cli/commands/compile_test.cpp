@@ -201,6 +201,28 @@ TEST(Compile, RefusesWhatIsNoModel) {
   EXPECT_NE(missing.err.find("there is no "), std::string::npos) << missing.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "m.dlg"));
   EXPECT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run}).exit_code, 2);
+  const Outcome onnx = run_dlpipe({"compile", "--onnx", folder / "nothing", "-o", folder / "m.dlg"});
+  EXPECT_EQ(onnx.exit_code, 1) << onnx.err;
+  EXPECT_NE(onnx.err.find("[onnx] "), std::string::npos) << onnx.err;
+}
+
+// A graph of no pictures: what is compiled is for dlpipe run alone.
+TEST(Compile, APlainGraphIsCompiledAgainButNotOntoItself) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx", file = folder / "m.dlg", back = folder / "back.onnx";
+  ASSERT_EQ(run_dlpipe({"compile", trained_run().run, "-o", onnx}).exit_code, 0);
+  forget_metadata(onnx);
+  ASSERT_EQ(run_dlpipe({"compile", onnx, "-o", file}).exit_code, 0);
+  const Outcome again = run_dlpipe({"compile", file, "-o", back});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  const auto size = std::filesystem::file_size(back);
+  for (const std::string& same : {back, folder / "./back.onnx"}) {
+    const Outcome refused = run_dlpipe({"compile", back, "-o", same});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("is the file to compile, which would be gone"), std::string::npos)
+        << refused.err;
+  }
+  EXPECT_EQ(std::filesystem::file_size(back), size);
 }
 
 // Before any work: the model isn't there either.

@@ -51,6 +51,30 @@ TEST(Run, WritesWhatTheModelAnswers) {
   EXPECT_EQ(value_or_throw(formats::read_npy(out)).dtype, DType::kF32);
 }
 
+TEST(Run, TakesInputsByNameAndWidensWhatLosesNothing) {
+  const Compiled model;
+  const std::string out = model.folder / "y.npy", half = model.folder / "half.npy",
+                    wide = model.folder / "wide.npy";
+  const auto elements =
+      static_cast<size_t>(model.shape[0] * model.shape[1] * model.shape[2] * model.shape[3]);
+  const std::vector<uint16_t> halves(elements, 0x3800);  // 0.5
+  throw_if_error(formats::write_npy(half, DType::kF16, model.shape, std::as_bytes(std::span(halves))));
+  std::vector<std::string> answers;
+  for (const std::string& input : {model.write_input("x.npy"), "x=" + model.write_input("x.npy"), half}) {
+    const Outcome outcome = run_dlpipe({"run", model.file, "--input", input, "--output", out});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    answers.push_back(value_or_throw(formats::read_npy(out)).bytes);
+  }
+  EXPECT_EQ(answers[1], answers[0]);
+  EXPECT_EQ(answers[2], answers[0]);
+  const std::vector<double> doubles(elements, 0.5);
+  throw_if_error(formats::write_npy(wide, DType::kF64, model.shape, std::as_bytes(std::span(doubles))));
+  const Outcome refused = run_dlpipe({"run", model.file, "--input", wide, "--output", out});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("holds f64, and 'x' takes f32; save x.astype('float32')"), std::string::npos)
+      << refused.err;
+}
+
 TEST(Run, SaysWhatItCanNotDoBeforeItReadsTheModel) {
   const auto refused = [](const std::vector<std::string>& more, const std::string& part) {
     std::vector<std::string> words = {"run", "m.dlg"};
@@ -80,6 +104,10 @@ TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
                                     "--output", model.folder / "y.npy"});
   EXPECT_EQ(other.exit_code, 2) << other.err;
   EXPECT_NE(other.err.find("bad.npy is raw data and no compiled model"), std::string::npos) << other.err;
+  const Outcome none = run_dlpipe({"run", model.folder / "none.dlg", "--input", model.folder / "bad.npy",
+                                   "--output", model.folder / "y.npy"});
+  EXPECT_EQ(none.exit_code, 1) << none.err;
+  EXPECT_NE(none.err.find("none.dlg; `dlpipe compile` makes compiled models"), std::string::npos) << none.err;
 }
 
 }  // namespace dlpipe::test

@@ -39,8 +39,8 @@ TEST(BenchRun, AModelOfAFixedBatchIsMeasuredAtThatBatchAlone) {
   options.seconds = 0;
   options.threads = 1;
   throw_if_error(engine::graph::write_graph(options.model, of_four_pictures()));
-  options.batch = 4;
   const BenchRunReport report = bench_run(options);
+  EXPECT_EQ(report.options.batch, 4);
   EXPECT_DOUBLE_EQ(report.samples_per_s, 4 / (report.median_ms * 1e-3));
   for (const int64_t other : {1, 32}) {
     options.batch = other;

@@ -24,14 +24,18 @@ class GraphModelTest : public testing::Test {
     lenet_->eval();
   }
 
-  /// An ONNX file of lenet for pictures [N,C,H,W], probabilities in place of logits where `softmax` says so.
-  std::string channels_first_onnx(bool softmax) {
-    const engine::graph::CaptureInput input = {"x", engine::Tensor::zeros({1, 3, 32, 32}).spec(),
-                                               engine::bit(0)};
+  enum class End : uint8_t { kLogits, kSoftmax, kSigmoid };
+  /// An ONNX file of lenet for pictures [N,C,H,W], or of a batch of `batch` alone.
+  std::string channels_first_onnx(End end, int64_t batch = 0) {
+    const engine::graph::CaptureInput input = {
+        "x", engine::Tensor::zeros({batch == 0 ? 1 : batch, 3, 32, 32}).spec(),
+        batch == 0 ? engine::bit(0) : 0};
     const engine::graph::Graph graph =
         engine::graph::capture("lenet", {&input, 1}, {}, [&](const std::vector<engine::Tensor>& inputs) {
           const engine::Tensor logits = (*lenet_)(engine::transpose(inputs[0], {0, 2, 3, 1}));
-          return std::vector{softmax ? engine::softmax(logits, 1) : logits};
+          return std::vector{end == End::kSoftmax   ? engine::softmax(logits, 1)
+                             : end == End::kSigmoid ? engine::sigmoid(logits)
+                                                    : logits};
         });
     throw_if_error(engine::onnx::write_model(folder_ / "m.onnx", engine::onnx::export_graph(graph)));
     return folder_ / "m.onnx";
@@ -44,11 +48,17 @@ class GraphModelTest : public testing::Test {
 TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
   const engine::Tensor x = engine::Tensor::full({2, 32, 32, 3}, 0.25);
   const engine::Tensor expected = (*lenet_)(x);
-  for (const bool softmax : {false, true}) {
-    const CompiledModel compiled =
-        compile_model({.weights = channels_first_onnx(softmax), .val_augment = kChain}, PassChoice::kAll);
-    ASSERT_FALSE(compiled.notes.empty());
-    EXPECT_NE(compiled.notes[0].find("classes are numbers"), std::string::npos) << compiled.notes[0];
+  for (const auto& [softmax, batch] :
+       {std::pair(false, 0), std::pair(true, 0), std::pair(false, 1), std::pair(true, 3)}) {
+    const std::string file = channels_first_onnx(softmax ? End::kSoftmax : End::kLogits, batch);
+    const CompiledModel compiled = compile_model({.weights = file, .val_augment = kChain}, PassChoice::kAll);
+    const size_t of_batch = batch == 0 ? 0 : 1;
+    ASSERT_GT(compiled.notes.size(), of_batch);
+    EXPECT_NE(compiled.notes[of_batch].find("classes are numbers"), std::string::npos)
+        << compiled.notes[of_batch];
+    if (batch != 0)
+      EXPECT_NE(compiled.notes[0].find("alone; it answers the same in batches of any size"),
+                std::string::npos);
     throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
     const LoadedModel loaded = load_graph_model({.weights = folder_ / "m.dlg"}, {});
     EXPECT_EQ(loaded.state.classes, (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6"}));
@@ -62,7 +72,8 @@ TEST_F(GraphModelTest, PicturesGoIntoAnOnnxModelWhoseChannelsStandFirst) {
 }
 
 TEST_F(GraphModelTest, WithoutItsPreparationAnOnnxModelIsNoModelOfPictures) {
-  const CompiledModel compiled = compile_model({.weights = channels_first_onnx(false)}, PassChoice::kAll);
+  const CompiledModel compiled =
+      compile_model({.weights = channels_first_onnx(End::kLogits)}, PassChoice::kAll);
   throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
   try {
     load_graph_model({.weights = folder_ / "m.dlg"}, {});
@@ -70,6 +81,33 @@ TEST_F(GraphModelTest, WithoutItsPreparationAnOnnxModelIsNoModelOfPictures) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("--val-augment"), std::string::npos) << error.what();
   }
+}
+
+TEST_F(GraphModelTest, LabelsThatDoNotExcludeOneAnotherAreNoClasses) {
+  try {
+    compile_model({.weights = channels_first_onnx(End::kSigmoid), .val_augment = kChain}, PassChoice::kAll);
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("ends in a sigmoid"), std::string::npos) << error.what();
+  }
+  EXPECT_NO_THROW(compile_model({.weights = channels_first_onnx(End::kSigmoid)}, PassChoice::kAll));
+}
+
+TEST_F(GraphModelTest, ShapesThatNobodyCouldMeanAreRefused) {
+  const auto error_of = [&](const std::string& shape) -> std::string {
+    try {
+      compile_model({.weights = channels_first_onnx(End::kLogits), .input_shapes = {shape}},
+                    PassChoice::kAll);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of("N,3,32,32"), "");
+  EXPECT_EQ(error_of("x=5,3,32,32"), "");
+  EXPECT_NE(error_of("x=N,3,N,32").find("--input-shape x=N,3,N,32: 'N' is no size"), std::string::npos);
+  EXPECT_NE(error_of("3,x").find("'x' is no size"), std::string::npos);
+  EXPECT_NE(error_of("x=N,4,32,32").find("don't fit"), std::string::npos);
 }
 
 }  // namespace
