@@ -54,11 +54,12 @@ class OneNode {
                                    {reinterpret_cast<const char*>(values.data()), values.size() * 8}});
     return std::move(*this);
   }
-  OneNode&& known_one(int64_t value) && {
-    OneNode&& same = std::move(*this).known(std::vector<int64_t>{value});
-    same.model_.initializers.back().dims.clear();
+  OneNode&& known_of(std::vector<int64_t> dims, const std::vector<int64_t>& values) && {
+    OneNode&& same = std::move(*this).known(values);
+    same.model_.initializers.back().dims = std::move(dims);
     return std::move(same);
   }
+  OneNode&& known_one(int64_t value) && { return std::move(*this).known_of({}, {value}); }
   OneNode&& left_out() && {
     model_.nodes.back().inputs.emplace_back();
     return std::move(*this);
@@ -283,9 +284,23 @@ TEST(OnnxOps, MovesAndChoosesElements) {
   ASSERT_EQ(parts.size(), 2u);
   expect_tensor(parts[0], {1, 3}, {1, 2, 3});
   expect_tensor(parts[1], {1, 2}, {4, 5});
-  for (const int64_t which : {0, 1})
-    expect_gives(OneNode("Where").known_one(which).input({2}, {1, 2}).input({2}, {3, 4}), {2},
-                 which != 0 ? std::vector<double>{1, 2} : std::vector<double>{3, 4});
+}
+
+TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
+  const auto where = [](int64_t which) { return OneNode("Where").known_one(which); };
+  expect_gives(where(1).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 2});
+  expect_gives(where(0).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {3, 4});
+  // What is chosen gets the shape of all three.
+  expect_gives(where(0).input({2, 2}).weights({}, {3}), {2, 2}, {3, 3, 3, 3});
+  expect_gives(where(1).input({2, 1}).input({1, 2}), {2, 2}, {1, 1, 2, 2});
+  expect_gives(OneNode("Where").known_of({1, 1, 1}, {1}).input({2}).input({2}), {1, 1, 2}, {1, 2});
+  expect_refused(where(1).input({2}).input({3}), "its inputs don't broadcast");
+  expect_refused(OneNode("Where").known({1, 0}).input({2}).input({2}), "dlpipe chooses whole tensors alone");
+  // Of integers that are known, element by element.
+  expect_gives(OneNode("Where").known_of({2, 1}, {1, 0}).known_of({1, 2}, {1, 2}).known_of({1, 2}, {10, 20}),
+               {2, 2}, {1, 2, 10, 20});
+  expect_gives(OneNode("Where").known({1, 0, 2}).known_one(7).known({1, 2, 3}), {3}, {7, 2, 7});
+  expect_refused(OneNode("Where").known({1, 0}).known({1, 2, 3}).known_one(0), "its inputs don't broadcast");
 }
 
 // What is computed from sizes before the model runs.
