@@ -2,6 +2,7 @@
 // tests/interop/onnx_nodes.py; they take a minute and a half.)
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -37,6 +38,12 @@ class OneNode {
     model_.inputs.push_back(info);
     given_.push_back(Tensor::from<float>(values, shape));
     return std::move(*this);
+  }
+  OneNode&& integers(const Shape& shape, const std::vector<int64_t>& values) && {
+    OneNode&& same = std::move(*this).input(shape);
+    same.model_.inputs.back().type = ElementType::kInt64;
+    same.given_.back() = Tensor::from<int64_t>(values, shape);
+    return std::move(same);
   }
   OneNode&& weights(const Shape& shape, std::vector<float> values = {}) && {
     if (values.empty()) values = ramp(shape.elements());
@@ -330,6 +337,30 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("start", 1), {2}, {3, 4});
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("end", -1), {2}, {2, 3});
   expect_gives(OneNode("Size").input({2, 3}), {}, {6});
+}
+
+TEST(OnnxOps, CountsInRanges) {
+  const auto range = [](int64_t begin, int64_t end, int64_t step) {
+    return OneNode("Range").known_one(begin).known_one(end).known_one(step);
+  };
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  expect_gives(range(-1, 4, 2), {3}, {-1, 1, 3});
+  expect_gives(range(1, 2, kLargest), {1}, {1});  // 1 + step is past what 64 bits hold
+  expect_gives(range(kLargest, -kLargest, 1).then("Size"), {}, {0});
+  expect_refused(range(2, 1, -1), "dlpipe counts upwards");
+}
+
+TEST(OnnxOps, CastsIntegersThatAreKnown) {
+  const auto to = [](int64_t type) { return OneNode("Cast").known({5, 0, -3}).with("to", type); };
+  expect_gives(to(1), {3}, {5, 0, -3});
+  expect_gives(to(7), {3}, {5, 0, -3});
+  expect_gives(to(9), {3}, {1, 0, 1});
+  // A tensor's stay what they are, which truths aren't.
+  const auto of_input = [](int64_t type) {
+    return OneNode("Cast").integers({3}, {5, 0, -3}).with("to", type);
+  };
+  expect_gives(of_input(7), {3}, {5, 0, -3});
+  expect_refused(of_input(9), "dlpipe casts between floats, and between integers");
 }
 
 TEST(OnnxOps, ConvolvesAndPools) {
