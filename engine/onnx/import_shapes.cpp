@@ -1,7 +1,6 @@
 // Ops that move elements, or leave them as they are; of sizes that are known alike.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 
 #include "dlpipe/engine/onnx/import_run.h"
@@ -26,7 +25,7 @@ void dropout_op(Run& run, const NodeEntry& node) {
   identity(run, node);
 }
 
-// Sizes as Reshape means them: 0 is the input's, -1 what is left.
+// Sizes as Reshape means them: 0 is the input's, -1 what is left. They have as many elements as the input.
 std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector<int64_t> sizes,
                               const Shape& from) {
   const bool zero_is_zero = run.attribute(node, "allowzero", int64_t{0}) != 0;
@@ -51,6 +50,8 @@ std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector
     if (known == 0 || from.elements() % known != 0)
       run.refuse(node, "its sizes don't divide ", from.to_string());
     sizes[static_cast<size_t>(open)] = from.elements() / known;
+  } else if (known != from.elements()) {
+    run.refuse(node, "its sizes are not those of ", from.to_string());
   }
   return sizes;
 }
@@ -61,9 +62,6 @@ void reshape_op(Run& run, const NodeEntry& node) {
   if (run.is_known(node, 0)) {
     KnownInts ints = run.ints(node, 0);
     ints.dims = sizes;
-    if (std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()) !=
-        static_cast<int64_t>(ints.values.size()))
-      run.refuse(node, "its sizes are not those of ", from.to_string());
     return run.set_ints(node, std::move(ints));
   }
   if (sizes.size() > static_cast<size_t>(Shape::kMaxRank))

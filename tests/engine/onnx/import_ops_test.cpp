@@ -293,6 +293,25 @@ TEST(OnnxOps, MovesAndChoosesElements) {
   expect_tensor(parts[1], {1, 2}, {4, 5});
 }
 
+TEST(OnnxOps, ReshapesToAsManyElements) {
+  const auto reshaped = [](std::vector<int64_t> sizes) {
+    return OneNode("Reshape").input({2, 3}).known(std::move(sizes));
+  };
+  expect_gives(reshaped({0, 1, -1}), {2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  expect_refused(reshaped({0, 7}), "its sizes are not those of [2,3]");
+  expect_refused(reshaped({4, -1}), "its sizes don't divide [2,3]");
+  const auto of_picture = [](std::vector<int64_t> sizes) {
+    return OneNode("MaxPool")
+        .input({2, 3, 2, 2})
+        .with_ints("kernel_shape", {2, 2})
+        .then("Reshape")
+        .known(std::move(sizes));
+  };
+  expect_gives(of_picture({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
+  expect_refused(of_picture({0, 7}), "its sizes are not those of [2,3,1,1]");
+  expect_refused(OneNode("Reshape").known({1, 2, 3}).known({2, 2}), "its sizes are not those of [3]");
+}
+
 TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
   const auto where = [](int64_t which) { return OneNode("Where").known_one(which); };
   expect_gives(where(1).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 2});
