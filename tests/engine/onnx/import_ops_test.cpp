@@ -220,6 +220,13 @@ TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(OneNode("ReduceL1").input({1, 2}, {3, -4}).with_ints("axes", {1}), {1, 1}, {7});
   expect_gives(OneNode("ReduceLogSumExp").input({1, 2}, {100, 100}).with_ints("axes", {1}), {1, 1},
                {100.6931472});
+  // Of what has no finite largest element: log(0), and infinity.
+  const float infinity = std::numeric_limits<float>::infinity();
+  const OneNode of_infinities = OneNode("ReduceLogSumExp")
+                                    .input({3, 2}, {-infinity, -infinity, infinity, 1, -infinity, 1})
+                                    .with_ints("axes", {1})
+                                    .with("keepdims", 0);
+  EXPECT_EQ(of_infinities.run()[0].to_doubles(), (std::vector<double>{-infinity, infinity, 1}));
   // Nothing to reduce, where that is said; else no axes are all.
   expect_gives(OneNode("ReduceSum", 13).input({2}).with("noop_with_empty_axes", 1), {2}, {1, 2});
   expect_refused(OneNode("ReduceL1", 18).input({2}).with("noop_with_empty_axes", 1), "noop_with_empty_axes");
