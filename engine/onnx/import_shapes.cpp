@@ -123,8 +123,8 @@ void concat_op(Run& run, const NodeEntry& node) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     parts.push_back(any_image ? run.image(node, i) : run.tensor(node, i));
-  if (any_image) return run.set_image(node, engine::concat(parts, kImageAxis[static_cast<size_t>(axis)]));
-  run.set(node, engine::concat(parts, axis));
+  if (any_image) return run.set_image(node, concat_all(parts, kImageAxis[static_cast<size_t>(axis)]));
+  run.set(node, concat_all(parts, axis));
 }
 
 void split_op(Run& run, const NodeEntry& node) {
@@ -278,14 +278,13 @@ void gather(Run& run, const NodeEntry& node) {
       which.dims.size() <=
           static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: how PyTorch writes a reshape
     return run.set(node, reshape(run.tensor(node, 0), Shape(std::span<const int64_t>(which.dims))));
-  constexpr size_t kMostPieces = 32;
-  if (places.empty() || places.size() > kMostPieces || which.dims.size() > 1)
+  if (places.empty() || static_cast<int64_t>(places.size()) > kMostPieces || which.dims.size() > 1)
     run.refuse(node, "dlpipe gathers 1 to ", kMostPieces, " known places");
   const Tensor x = run.tensor(node, 0);
   std::vector<Tensor> pieces;
   pieces.reserve(places.size());
   for (const int64_t place : places) pieces.push_back(slice(x, axis, place, place + 1));
-  const Tensor joined = pieces.size() == 1 ? pieces[0] : engine::concat(pieces, axis);
+  const Tensor joined = concat_all(pieces, axis);
   run.set(node,
           which.dims.empty() ? reshape(joined, without_axes(run, node, joined.shape(), {axis})) : joined);
 }

@@ -21,6 +21,10 @@ std::vector<float> ramp(int64_t count) {
   return values;
 }
 
+std::vector<double> all_of(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
+
 /// A model of a node, or of several of which each reads what the one before it made.
 class OneNode {
  public:
@@ -37,6 +41,11 @@ class OneNode {
     for (const int64_t size : shape) info.dims.push_back({size, ""});
     model_.inputs.push_back(info);
     given_.push_back(Tensor::from<float>(values, shape));
+    return std::move(*this);
+  }
+  /// `count` of them, of one number each: `first`, and so on.
+  OneNode&& counted_inputs(const Shape& shape, int first, int64_t count) && {
+    for (int64_t i = 0; i < count; ++i) std::move(*this).input(shape, {static_cast<float>(first + i)});
     return std::move(*this);
   }
   OneNode&& integers(const Shape& shape, const std::vector<int64_t>& values) && {
@@ -192,6 +201,29 @@ TEST(OnnxOps, RepeatsAndTradesChannelsForPixels) {
                {1, 3, 2, 4, 5, 7, 6, 8});
   expect_refused(OneNode("DepthToSpace").input({1, 6, 1, 1}).with("blocksize", 2), "2 x 2 divides");
   expect_refused(OneNode("SpaceToDepth").input({1, 1, 2, 3}).with("blocksize", 2), "got 2x3");
+}
+
+// More than one concat of dlpipe's takes: those are joined in turn.
+TEST(OnnxOps, JoinsAnyNumberOfPieces) {
+  constexpr int64_t kCount = 2 * OpRecord::kMostInputs + 1;
+  const std::vector<double> counted = all_of(ramp(kCount));
+  expect_gives(OneNode("Concat").counted_inputs({1, 1}, 1, kCount), {1, kCount}, counted);
+  // Pictures, as DenseNet's blocks join them.
+  expect_gives(
+      OneNode("GlobalMaxPool").input({1, 1, 1, 1}).then("Concat").counted_inputs({1, 1, 1, 1}, 2, kCount - 1),
+      {1, kCount, 1, 1}, counted);
+  const std::vector<double> ones(kCount, 1.0);
+  expect_gives(OneNode("Tile").input({1, 1}).known({kCount, 1}), {kCount, 1}, ones);
+  std::vector<int64_t> places(kCount);
+  std::iota(places.rbegin(), places.rend(), 0);
+  expect_gives(OneNode("Gather").input({kCount}).known(places), {kCount}, {counted.rbegin(), counted.rend()});
+  std::vector<double> reflected(counted.rbegin(), counted.rend());
+  reflected.insert(reflected.end(), counted.begin() + 1, counted.end());
+  reflected.insert(reflected.end(), counted.rbegin() + 1, counted.rend());
+  expect_gives(
+      OneNode("Pad").input({kCount}).with_ints("pads", {kCount - 1, kCount - 1}).with_text("mode", "reflect"),
+      {3 * kCount - 2}, reflected);
+  expect_refused(OneNode("Tile").input({1}).known({1 << 20}), "1 to 1024 times, got 1048576");
 }
 
 TEST(OnnxOps, MultipliesMatricesAndVectors) {
