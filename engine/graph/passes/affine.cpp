@@ -1,5 +1,7 @@
 #include "dlpipe/engine/graph/passes/affine.h"
 
+#include <algorithm>
+
 #include "dlpipe/engine/graph/matching.h"
 
 namespace dlpipe::engine::graph {
@@ -10,7 +12,7 @@ namespace {
 Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
   Tensor scaled = weight.contiguous_copy();
   auto* const values = scaled.data<float>();
-  const int64_t row = weight.elements() / weight.size(0);
+  const int64_t row = weight.elements() / std::max<int64_t>(1, weight.size(0));  // there may be no rows
   for (int64_t i = 0; i < weight.elements(); ++i)
     values[i] = static_cast<float>(values[i] * factor[static_cast<size_t>(i / row)]);
   return scaled;

@@ -186,6 +186,16 @@ TEST(Passes, FoldScalesAndShiftsOfChannelsIntoWeights) {
   EXPECT_LT(largest_difference(before, graph), 1e-5);
 }
 
+TEST(Passes, FoldScalesOfNoChannels) {
+  const Tensor weight = drawn({0, 4}, 1), factor = drawn({0}, 2);
+  Graph graph = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{linear(in[0], weight, Tensor()) * factor};
+  });
+  EXPECT_EQ(fold_scale_and_shift.run(graph), 1);
+  EXPECT_EQ(body(graph),
+            "  linear = linear(x, %constant_1, %constant_1.bias) activation=none  : f32 [N,0]\n");
+}
+
 TEST(Passes, FoldBatchNormIntoConvolutionAndLinear) {
   const Tensor weight = drawn({16, 3, 3, 3}, 1), gamma = drawn({16}, 2, 2), beta = drawn({16}, 3);
   Tensor mean = drawn({16}, 4), variance = Tensor::full({16}, 0.7);
