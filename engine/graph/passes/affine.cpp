@@ -21,8 +21,8 @@ Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
 Tensor changed_bias(const Graph& graph, const Node& product, const Affine& affine) {
   std::vector<float> bias;
   std::vector<double> old(affine.factor.size(), 0.0);
-  if (product.inputs.size() > 2 && product.inputs[2] != kNone)
-    old = graph.value(product.inputs[2]).constant.to_doubles();
+  if (const ValueId given = input_or_none(product, 2); given != kNone)
+    old = graph.value(given).constant.to_doubles();
   for (size_t i = 0; i < old.size(); ++i)
     bias.push_back(static_cast<float>(old[i] * affine.factor[i] + affine.offset[i]));
   return Tensor::from<float>(bias, {static_cast<int64_t>(bias.size())});
