@@ -12,11 +12,12 @@ set(graph_sources
     graph/passes/fold_constants.cpp
     graph/passes/fold_scale_and_shift.cpp
     graph/passes/fuse_activation.cpp
+    graph/passes/fuse_add_relu.cpp
     graph/passes/fuse_attention.cpp
     graph/passes/fuse_conv_pairs.cpp
     graph/passes/fuse_conv_units.cpp
-    graph/passes/fuse_elementwise.cpp
     graph/passes/fuse_elementwise_chains.cpp
+    graph/passes/fuse_written_out.cpp
     graph/passes/leave_rows_in_place.cpp
     graph/passes/remove_dead_nodes.cpp
     graph/passes/share_equal_nodes.cpp

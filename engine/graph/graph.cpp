@@ -57,8 +57,7 @@ void check_ids(const Graph& graph) {
   }
 }
 
-// What the record's shape rule says of a node, for a batch of `batch`.
-/// What the record's rule says that node `index` answers.
+// What the record's shape rule says that node `index` answers for a batch of `batch`.
 std::vector<TensorSpec> inferred(const Graph& graph, size_t index, int64_t batch) {
   const Node& node = graph.nodes[index];
   std::vector<TensorSpec> inputs;

@@ -199,7 +199,6 @@ class Reader {
   Graph graph_;
 };
 
-// The name in the file of each constant: the value's own; two values of one name get a number behind it.
 }  // namespace
 
 std::vector<std::string> constant_names(const Graph& graph) {

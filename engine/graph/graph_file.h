@@ -20,7 +20,7 @@ bool is_graph_file(const std::string& path);
 
 /// Under which name each constant stands in a file: its own, numbered where several have one. "" for other values.
 std::vector<std::string> constant_names(const Graph& graph);
-/// The JSON of FORMAT.md. Constants are named alone;
+/// The JSON of FORMAT.md. Of constants it has the names alone (constant_names); their elements are the file's tensors.
 std::string graph_json(const Graph& graph);
 /// What a file's JSON says, its constants taken from `constants` by name. `file` is named in errors.
 Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Tensor>& constants,

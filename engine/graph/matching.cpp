@@ -1,5 +1,7 @@
 #include "dlpipe/engine/graph/matching.h"
 
+#include <utility>
+
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
 
@@ -32,6 +34,39 @@ void set_attribute(Node& node, std::string_view name, AttrValue value) {
     break;
   }
   node.attrs = make_attrs(*node.op->record, list);
+}
+
+ValueId input_or_none(const Node& node, size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : kNone;
+}
+
+void become(Node& node, std::string_view op, std::vector<ValueId> inputs) {
+  node.op = &row_of(op);
+  node.attrs = NoAttrs{};
+  node.inputs = std::move(inputs);
+}
+
+std::optional<OperandAndNumber> operand_and_number(const Graph& graph, const Node& node) {
+  if (node.inputs.size() != 2) return std::nullopt;
+  for (const size_t side : {0, 1}) {
+    const ValueId operand = node.inputs[side], other = node.inputs[1 - side];
+    if (operand == kNone || other == kNone) continue;
+    const Value& constant = graph.value(other);
+    if (!constant.is_constant() || constant.shape.elements() != 1) continue;
+    if (graph.value(node.outputs[0]).shape != graph.value(operand).shape) continue;
+    return OperandAndNumber{operand, constant.constant.to_doubles()[0], side == 0};
+  }
+  return std::nullopt;
+}
+
+const Node* Makers::maker(ValueId id) const {
+  const int index = id == kNone ? -1 : producers_[static_cast<size_t>(id)];
+  return index < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(index)];
+}
+
+const Node* Makers::maker_for_us(ValueId id, std::string_view op) const {
+  const Node* const node = maker(id);
+  return node != nullptr && is_op(*node, op) && uses_[static_cast<size_t>(id)] == 1 ? node : nullptr;
 }
 
 std::string beside(std::string_view weight, std::string_view name) {

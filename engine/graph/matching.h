@@ -1,8 +1,10 @@
-// What passes and exporters ask of nodes: which op, which attribute.
+// What passes and exporters ask of nodes: which op, which attribute, who makes what they read.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlpipe/engine/graph/graph.h"
 
@@ -14,6 +16,37 @@ const OpRow& row_of(std::string_view name);
 /// kInternal where the op has no such attribute.
 AttrValue attribute(const Node& node, std::string_view name);
 void set_attribute(Node& node, std::string_view name, AttrValue value);
+/// kNone, too, where the node's list ends before an optional input.
+ValueId input_or_none(const Node& node, size_t i);
+/// Makes `node` another op without attributes, of the same outputs.
+void become(Node& node, std::string_view op, std::vector<ValueId> inputs);
+
+/// An operand of a node and the number that the other one is.
+struct OperandAndNumber {
+  ValueId operand;
+  double number;
+  bool is_number_last;  // x / 2, not 2 / x
+};
+/// Of a node of two inputs, one of them a constant of one element; none where that gives the answer another shape than the
+/// operand's: a constant may have more axes.
+std::optional<OperandAndNumber> operand_and_number(const Graph& graph, const Node& node);
+
+/// Who makes the values of a graph and how many read them, as they were when it was made.
+class Makers {
+ public:
+  explicit Makers(const Graph& graph) : graph_(graph), uses_(graph.uses()), producers_(graph.producers()) {}
+  /// The node that makes `id`; nullptr: none.
+  const Node* maker(ValueId id) const;
+  /// The same where it is `op` and `id` has this one reader.
+  const Node* maker_for_us(ValueId id, std::string_view op) const;
+  /// Graph::producers().
+  const std::vector<int>& producers() const { return producers_; }
+
+ private:
+  const Graph& graph_;
+  std::vector<int> uses_, producers_;
+};
+
 /// Another tensor of the same module: ("conv1.weight", "bias") -> "conv1.bias".
 std::string beside(std::string_view weight, std::string_view name);
 

@@ -1,6 +1,7 @@
 // Convolutions, pooling and batch normalisation: images are planes there.
 #include <cmath>
 
+#include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/onnx/export_run.h"
 #include "dlpipe/engine/ops/conv_pair.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -37,32 +38,23 @@ void Exporter::convolve_unit(const std::string& x, ValueId weight, ValueId bias,
   if (attrs.tail == ConvTail::kSilu) emit("Mul", {sums, emit("Sigmoid", {sums}, temporary(out))}, out);
 }
 
-namespace {
-
-// An optional input that may have been left out.
-graph::ValueId input_of(const graph::Node& node, size_t i) {
-  return i < node.inputs.size() ? node.inputs[i] : graph::kNone;
-}
-
-}  // namespace
-
 void Exporter::convolution(const Node& node) {
   const auto& attrs = node.attrs.as<Conv2dAttrs>();
   const std::string x = planes(node.inputs[0]);
   const std::string out = new_planes(node.outputs[0]);
   const bool relu = attrs.activation == Activation::kRelu;
   const std::string sums = relu ? temporary(out) : out;
-  convolve(x, node.inputs[1], input_of(node, 2), attrs, sums);
+  convolve(x, node.inputs[1], graph::input_or_none(node, 2), attrs, sums);
   if (relu) emit("Relu", {sums}, out);
 }
 
 void Exporter::convolution_unit(const Node& node) {
   const std::string x = planes(node.inputs[0]);
-  const ValueId residual = input_of(node, 3);
+  const ValueId residual = graph::input_or_none(node, 3);
   const std::string added = residual == graph::kNone ? "" : planes(residual);
   const std::string out = new_planes(node.outputs[0]);
   const std::string activated = residual == graph::kNone ? out : temporary(out);
-  convolve_unit(x, node.inputs[1], input_of(node, 2), node.attrs.as<ConvUnitAttrs>(), activated);
+  convolve_unit(x, node.inputs[1], graph::input_or_none(node, 2), node.attrs.as<ConvUnitAttrs>(), activated);
   if (residual != graph::kNone) emit("Add", {activated, added}, out);
 }
 
@@ -71,8 +63,9 @@ void Exporter::convolution_pair(const Node& node) {
   const std::string x = planes(node.inputs[0]);
   const std::string out = new_planes(node.outputs[0]);
   const std::string between = temporary(out);
-  convolve_unit(x, node.inputs[1], input_of(node, 3), attrs.inner(), between);
-  convolve_unit(between, node.inputs[2], input_of(node, 4), attrs.outer(value(node.inputs[1]).shape[0]), out);
+  convolve_unit(x, node.inputs[1], graph::input_or_none(node, 3), attrs.inner(), between);
+  convolve_unit(between, node.inputs[2], graph::input_or_none(node, 4),
+                attrs.outer(value(node.inputs[1]).shape[0]), out);
 }
 
 std::vector<Attribute> Exporter::window_of(const Pool2dAttrs& attrs) {
@@ -151,8 +144,9 @@ void Exporter::batch_norm(const Node& node) {
   const bool images = rank == 4;
   const auto name = [&](ValueId id) { return images ? planes(id) : plain(id); };
   const std::string x = name(node.inputs[0]);
-  const bool has_residual = node.inputs.size() > 5 && node.inputs[5] != graph::kNone;
-  const std::string residual = has_residual ? name(node.inputs[5]) : "";
+  const ValueId added = graph::input_or_none(node, 5);
+  const bool has_residual = added != graph::kNone;
+  const std::string residual = has_residual ? name(added) : "";
   const std::string out = images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0]);
   std::string y =
       emit("BatchNormalization",

@@ -9,6 +9,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/tensor_message.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -52,12 +53,14 @@ float float_at(const TensorValue& tensor, size_t i) {
   }
 }
 
-RunValue value_of(const TensorValue& tensor) {
+// `name` is what errors call it: a tensor inside a node has none of its own.
+RunValue value_of(const std::string& name, const TensorValue& tensor) {
   if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
-    throw Error(Status(ErrorCode::kUnsupported,
-                       dlpipe::concat("[onnx] tensor '", tensor.name, "' has ", tensor.dims.size(),
-                                      " axes; dlpipe takes ", Shape::kMaxRank)));
+    throw Error(
+        Status(ErrorCode::kUnsupported, dlpipe::concat("[onnx] tensor '", name, "' has ", tensor.dims.size(),
+                                                       " axes; dlpipe takes ", Shape::kMaxRank)));
   }
+  throw_if_error(check_bytes(name, tensor));
   RunValue value;
   const auto count = static_cast<size_t>(tensor.elements());
   if (is_integer(tensor.type)) {
@@ -246,7 +249,8 @@ Tensor image_of(const Tensor& planes) {
 }
 
 Constants::Constants(const Model& model) {
-  for (const TensorValue& tensor : model.initializers) values_.emplace(tensor.name, value_of(tensor));
+  for (const TensorValue& tensor : model.initializers)
+    values_.emplace(tensor.name, value_of(tensor.name, tensor));
 }
 
 std::vector<std::pair<std::string, Tensor>> Constants::named_tensors() const {
@@ -259,7 +263,7 @@ std::vector<std::pair<std::string, Tensor>> Constants::named_tensors() const {
 
 const RunValue& Constants::of(const std::string& name, const TensorValue& tensor) {
   const auto known = values_.find(name);
-  return known != values_.end() ? known->second : values_.emplace(name, value_of(tensor)).first->second;
+  return known != values_.end() ? known->second : values_.emplace(name, value_of(name, tensor)).first->second;
 }
 
 Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs)

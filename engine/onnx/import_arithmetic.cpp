@@ -54,9 +54,10 @@ void mean_op(Run& run, const NodeEntry& node) {
   joined(run, node, add, 1.0 / static_cast<double>(std::max<size_t>(1, node.inputs.size())));
 }
 
-Shape broadcast(const Run& run, const NodeEntry& node, const std::vector<int64_t>& a,
-                const std::vector<int64_t>& b) {
+Shape broadcast(const Run& run, const NodeEntry& node, std::span<const int64_t> a,
+                std::span<const int64_t> b) {
   const size_t rank = std::max(a.size(), b.size());
+  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
   Shape shape;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t left = i + a.size() < rank ? 1 : a[i + a.size() - rank];
@@ -83,14 +84,11 @@ size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>
   return static_cast<size_t>(place);
 }
 
-// The same on integers that are known.
-template <class Function>
-KnownInts known_binary(const Run& run, const NodeEntry& node, const Function& op) {
-  const KnownInts& a = run.ints(node, 0);
-  const KnownInts& b = run.ints(node, 1);
-  if (std::max(a.dims.size(), b.dims.size()) > static_cast<size_t>(Shape::kMaxRank))
-    run.refuse(node, "too many axes");
-  const Shape shape = broadcast(run, node, a.dims, b.dims);
+// The same on integers that are known: of `lists`, which broadcast to each other, what `op` says of each element.
+template <class Function, class... Lists>
+KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
+  Shape shape;
+  for (const KnownInts* const list : {&lists...}) shape = broadcast(run, node, shape.dims(), list->dims);
   constexpr int64_t kMost = 1 << 24;
   int64_t elements = 1;
   for (const int64_t size : shape.dims()) {
@@ -99,8 +97,7 @@ KnownInts known_binary(const Run& run, const NodeEntry& node, const Function& op
   }
   KnownInts result{{shape.begin(), shape.end()}, {}};
   for (int64_t i = 0; i < elements; ++i)
-    result.values.push_back(
-        op(a.values[broadcast_place(i, shape, a.dims)], b.values[broadcast_place(i, shape, b.dims)]));
+    result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
   return result;
 }
 
@@ -116,7 +113,7 @@ int64_t wrapping(uint64_t value) {
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
 void arithmetic(Run& run, const NodeEntry& node) {
   if (both_known(run, node)) {
-    run.set_ints(node, known_binary(run, node, kKnown));
+    run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
   } else {
     binary(run, node, kOp);
   }
@@ -138,7 +135,7 @@ int64_t known_div(int64_t a, int64_t b) {
 template <int64_t (*kKnown)(int64_t, int64_t)>
 void known_only(Run& run, const NodeEntry& node) {
   if (!both_known(run, node)) run.refuse(node, "dlpipe compares sizes alone, not what depends on the input");
-  run.set_ints(node, known_binary(run, node, kKnown));
+  run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
 }
 int64_t known_equal(int64_t a, int64_t b) {
   return a == b ? 1 : 0;
@@ -168,27 +165,25 @@ int64_t known_and(int64_t a, int64_t b) {
   return a != 0 && b != 0 ? 1 : 0;
 }
 
+int64_t known_choice(int64_t which, int64_t yes, int64_t no) {
+  return which != 0 ? yes : no;
+}
+
+// The tensor of the two that `which`, one truth, says, in the shape of all three.
+void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
+  if (which.values.size() != 1) run.refuse(node, "dlpipe chooses whole tensors alone");
+  const size_t chosen = which.values[0] != 0 ? 1 : 2;
+  const Shape yes = run.shape(node, 1), no = run.shape(node, 2);
+  const Shape both = broadcast(run, node, yes.dims(), no.dims());
+  const Shape shape = broadcast(run, node, which.dims, both.dims());
+  if (run.shape(node, chosen) == shape) return run.set_value(node, run.value(node, chosen));
+  run.set(node, expand(run.tensor(node, chosen), shape));
+}
+
 void where(Run& run, const NodeEntry& node) {
   const KnownInts& which = run.ints(node, 0);
-  if (!run.is_known(node, 1) || !run.is_known(node, 2)) {
-    if (which.values.size() != 1) run.refuse(node, "dlpipe chooses whole tensors alone");
-    const size_t chosen = which.values[0] != 0 ? 1 : 2;
-    run.set_value(node, run.value(node, chosen));
-    return;
-  }
-  const KnownInts& yes = run.ints(node, 1);
-  const KnownInts& no = run.ints(node, 2);
-  KnownInts result{which.dims, {}};
-  if (yes.values.size() > which.values.size()) result.dims = yes.dims;
-  if (no.values.size() > std::max(yes.values.size(), which.values.size())) result.dims = no.dims;
-  const size_t count = static_cast<size_t>(Shape(std::span<const int64_t>(result.dims)).elements());
-  const auto at = [&](const KnownInts& ints, size_t i) {
-    if (ints.values.size() != 1 && ints.values.size() != count)
-      run.refuse(node, "its inputs have unlike sizes");
-    return ints.values[ints.values.size() == 1 ? 0 : i];
-  };
-  for (size_t i = 0; i < count; ++i) result.values.push_back(at(which, i) != 0 ? at(yes, i) : at(no, i));
-  run.set_ints(node, std::move(result));
+  if (!run.is_known(node, 1) || !run.is_known(node, 2)) return choose_whole(run, node, which);
+  run.set_ints(node, known_elements(run, node, known_choice, which, run.ints(node, 1), run.ints(node, 2)));
 }
 
 void negative(Run& run, const NodeEntry& node) {

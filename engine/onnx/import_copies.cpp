@@ -2,17 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
 namespace {
-
-// Copies of one tensor that are joined, at most: a graph of more is no longer read by anyone.
-constexpr int64_t kMostPieces = 64;
 
 Shape with_size(const Tensor& x, int axis, int64_t size) {
   Shape shape;
@@ -45,7 +45,7 @@ Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode,
   } else {
     run.refuse(node, "its mode is '", mode, "'; dlpipe takes constant, edge, reflect and wrap");
   }
-  return engine::concat(pieces, axis);
+  return concat_all(pieces, axis);
 }
 
 void pad_op(Run& run, const NodeEntry& node) {
@@ -91,7 +91,7 @@ void tile(Run& run, const NodeEntry& node) {
     if (repeats[i] < 1 || repeats[i] > kMostPieces)
       run.refuse(node, "dlpipe repeats an axis 1 to ", kMostPieces, " times, got ", repeats[i]);
     const int axis = value.is_image ? kImageAxis[i] : static_cast<int>(i);
-    if (repeats[i] > 1) y = engine::concat(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+    y = concat_all(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
   }
   run.set_like_input(node, y);
 }
@@ -142,6 +142,20 @@ constexpr std::array kCopyOps = {
 };
 
 }  // namespace
+
+Tensor concat_all(std::vector<Tensor> parts, int axis) {
+  constexpr size_t kMost = OpRecord::kMostInputs;
+  while (parts.size() > 1) {
+    std::vector<Tensor> joined;
+    for (size_t begin = 0; begin < parts.size(); begin += kMost) {
+      const auto group = std::span(parts).subspan(begin, std::min(kMost, parts.size() - begin));
+      joined.push_back(group.size() == 1 ? group[0]
+                                         : engine::concat(std::vector(group.begin(), group.end()), axis));
+    }
+    parts = std::move(joined);
+  }
+  return parts.at(0);
+}
 
 Tensor padded(const Tensor& x, int axis, int64_t before, int64_t behind, double value) {
   if (before == 0 && behind == 0) return x;

@@ -91,7 +91,8 @@ void clip_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, clip(float_input(run, node), low, high));
 }
 
-// Of halves: products, a root, one division.
+// Of halves: products, a root, one division. C's pow has roots of minus infinity (infinity) and of -0 (0); these are those of
+// sqrt, NaN and -0: telling them apart would take three more ops in each norm that is written with Pow.
 void pow_op(Run& run, const NodeEntry& node) {
   const double exponent = run.number(node, 1), halves = std::fabs(exponent) * 2;
   constexpr double kMostHalves = 16;
@@ -194,9 +195,11 @@ Tensor norm_2(const Tensor& x, const std::vector<int>& axes, bool keep) {
 Tensor log_sum(const Tensor& x, const std::vector<int>& axes, bool keep) {
   return log(sum(x, axes, keep));
 }
-Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes,
-                   bool keep) {  // the largest kept from overflowing
-  return log(sum(exp(x - largest(x, axes, true)), axes, keep)) + largest(x, axes, keep);
+// Less the largest element, so that nothing overflows; a finite one, since infinity less itself is no number.
+Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes, bool keep) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const auto shift = [&](bool keep_axes) { return clip(largest(x, axes, keep_axes), -kMost, kMost); };
+  return log(sum(exp(x - shift(true)), axes, keep)) + shift(keep);
 }
 
 template <Tensor (*kOp)(const Tensor&, int)>

@@ -137,6 +137,10 @@ std::span<const ImportedOp> size_ops();
 /// The plain tensor [N,C,H,W] of images.
 Tensor planes_of(const Tensor& image);
 Tensor image_of(const Tensor& planes);
+/// Into how many pieces a node may cut or copy its input: a graph of more is no longer read by anyone.
+inline constexpr int64_t kMostPieces = 1 << 10;
+/// One after another along an axis, any number of them: more than concat takes are joined in groups first.
+Tensor concat_all(std::vector<Tensor> parts, int axis);
 /// `x` between `before` and `behind` places of `value` along an axis.
 Tensor padded(const Tensor& x, int axis, int64_t before, int64_t behind, double value);
 

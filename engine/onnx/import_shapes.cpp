@@ -1,7 +1,6 @@
 // Ops that move elements, or leave them as they are; of sizes that are known alike.
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 
 #include "dlpipe/engine/onnx/import_run.h"
@@ -26,7 +25,7 @@ void dropout_op(Run& run, const NodeEntry& node) {
   identity(run, node);
 }
 
-// Sizes as Reshape means them: 0 is the input's, -1 what is left.
+// Sizes as Reshape means them: 0 is the input's, -1 what is left. They have as many elements as the input.
 std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector<int64_t> sizes,
                               const Shape& from) {
   const bool zero_is_zero = run.attribute(node, "allowzero", int64_t{0}) != 0;
@@ -51,6 +50,8 @@ std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector
     if (known == 0 || from.elements() % known != 0)
       run.refuse(node, "its sizes don't divide ", from.to_string());
     sizes[static_cast<size_t>(open)] = from.elements() / known;
+  } else if (known != from.elements()) {
+    run.refuse(node, "its sizes are not those of ", from.to_string());
   }
   return sizes;
 }
@@ -61,9 +62,6 @@ void reshape_op(Run& run, const NodeEntry& node) {
   if (run.is_known(node, 0)) {
     KnownInts ints = run.ints(node, 0);
     ints.dims = sizes;
-    if (std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()) !=
-        static_cast<int64_t>(ints.values.size()))
-      run.refuse(node, "its sizes are not those of ", from.to_string());
     return run.set_ints(node, std::move(ints));
   }
   if (sizes.size() > static_cast<size_t>(Shape::kMaxRank))
@@ -125,8 +123,8 @@ void concat_op(Run& run, const NodeEntry& node) {
   std::vector<Tensor> parts;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     parts.push_back(any_image ? run.image(node, i) : run.tensor(node, i));
-  if (any_image) return run.set_image(node, engine::concat(parts, kImageAxis[static_cast<size_t>(axis)]));
-  run.set(node, engine::concat(parts, axis));
+  if (any_image) return run.set_image(node, concat_all(parts, kImageAxis[static_cast<size_t>(axis)]));
+  run.set(node, concat_all(parts, axis));
 }
 
 void split_op(Run& run, const NodeEntry& node) {
@@ -280,14 +278,13 @@ void gather(Run& run, const NodeEntry& node) {
       which.dims.size() <=
           static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: how PyTorch writes a reshape
     return run.set(node, reshape(run.tensor(node, 0), Shape(std::span<const int64_t>(which.dims))));
-  constexpr size_t kMostPieces = 32;
-  if (places.empty() || places.size() > kMostPieces || which.dims.size() > 1)
+  if (places.empty() || static_cast<int64_t>(places.size()) > kMostPieces || which.dims.size() > 1)
     run.refuse(node, "dlpipe gathers 1 to ", kMostPieces, " known places");
   const Tensor x = run.tensor(node, 0);
   std::vector<Tensor> pieces;
   pieces.reserve(places.size());
   for (const int64_t place : places) pieces.push_back(slice(x, axis, place, place + 1));
-  const Tensor joined = pieces.size() == 1 ? pieces[0] : engine::concat(pieces, axis);
+  const Tensor joined = concat_all(pieces, axis);
   run.set(node,
           which.dims.empty() ? reshape(joined, without_axes(run, node, joined.shape(), {axis})) : joined);
 }

@@ -86,8 +86,8 @@ void cast_op(Run& run, const NodeEntry& node) {
     return run.set_ints(node, std::move(truths));
   }
   if (value.ints || (is_float && is_floating(value.tensor.dtype()))) return run.set_value(node, value);
-  if (!value.tensor.defined() || is_floating(value.tensor.dtype()) || is_float)
-    run.refuse(node, "dlpipe casts between floats, and between integers that are known");
+  if (!value.tensor.defined() || is_floating(value.tensor.dtype()) || is_float || to == ElementType::kBool)
+    run.refuse(node, "dlpipe casts between floats, and between integers; to truths those that are known");
   run.set_value(node, value);
 }
 
@@ -97,8 +97,9 @@ void range_op(Run& run, const NodeEntry& node) {
     if (given.values.size() != 1) run.refuse(node, "input ", i, " is not one integer");
     return given.values[0];
   };
-  const int64_t begin = one(0), end = one(1), step = one(2);
   constexpr int64_t kMost = 1 << 24;
+  // A step past the end of any range is as good as a longer one, which could go past what 64 bits hold.
+  const int64_t begin = one(0), end = one(1), step = std::min(one(2), 2 * kMost);
   if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
   KnownInts numbers;
   for (int64_t i = begin; i < end; i += step) numbers.values.push_back(i);

@@ -150,20 +150,20 @@ Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
   }
 }
 
-Result<uint64_t> bytes_by_sizes(const TensorValue& tensor) {
+Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor) {
   if (tensor.dims.size() > kMostAxes)
-    return corrupt(concat("tensor '", tensor.name, "' has ", tensor.dims.size(), " axes"));
+    return corrupt(concat("tensor '", name, "' has ", tensor.dims.size(), " axes"));
   int64_t elements = 1;
   for (const int64_t size : tensor.dims) {
     if (size < 0 || (size > 0 && elements > kMostElements / size))
-      return corrupt(concat("tensor '", tensor.name, "' has impossible sizes"));
+      return corrupt(concat("tensor '", name, "' has impossible sizes"));
     elements *= size;
   }
   const size_t element = element_size(tensor.type);
   if (element == 0) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[onnx] tensor '", tensor.name, "' has elements of type ",
-                         element_type_name(tensor.type), ", which dlpipe lacks; export it as float"));
+                  concat("[onnx] tensor '", name, "' has elements of type ", element_type_name(tensor.type),
+                         ", which dlpipe lacks; export it as float"));
   }
   return static_cast<uint64_t>(elements) * element;
 }
@@ -184,21 +184,25 @@ Result<std::pair<std::string, std::string>> parse_entry(std::string_view message
   return entry;
 }
 
+Status check_bytes(std::string_view name, const TensorValue& tensor) {
+  DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(name, tensor));
+  if (tensor.bytes.size() == expected) return {};
+  return corrupt(concat("tensor '", name, "' has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
+}
+
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
   TensorMessage message;
   for (const ProtobufField& field : fields) DLPIPE_RETURN_IF_ERROR(parse_tensor_field(field, message));
   TensorValue& tensor = message.tensor;
-  DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(tensor));
   if (message.is_outside) {
+    DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(tensor.name, tensor));
     DLPIPE_ASSIGN_OR_RETURN(tensor.bytes, read_outside(message.outside, beside, expected, tensor.name));
     if (beside.is_counting) return std::move(tensor);
   } else if (!message.is_raw) {
     tensor.bytes = bytes_of_numbers(tensor.type, message.floats, message.ints, message.doubles);
   }
-  if (tensor.bytes.size() != expected)
-    return corrupt(
-        concat("tensor '", tensor.name, "' has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
+  DLPIPE_RETURN_IF_ERROR(check_bytes(tensor.name, tensor));
   return std::move(tensor);
 }
 

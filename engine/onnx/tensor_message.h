@@ -28,6 +28,10 @@ struct BesideModel {
   uint64_t bytes = 0;        // of all such tensors; several of them may name the same ones
 };
 
+/// Unless a tensor has as many bytes as its sizes and type say: kCorrupt, or kUnsupported for a type that dlpipe lacks.
+/// `name` is what errors call it.
+Status check_bytes(std::string_view name, const TensorValue& tensor);
+
 /// TensorProto.
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside);
 

@@ -1,5 +1,7 @@
 #include "dlpipe/engine/graph/passes/affine.h"
 
+#include <algorithm>
+
 #include "dlpipe/engine/graph/matching.h"
 
 namespace dlpipe::engine::graph {
@@ -10,7 +12,7 @@ namespace {
 Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
   Tensor scaled = weight.contiguous_copy();
   auto* const values = scaled.data<float>();
-  const int64_t row = weight.elements() / weight.size(0);
+  const int64_t row = weight.elements() / std::max<int64_t>(1, weight.size(0));  // there may be no rows
   for (int64_t i = 0; i < weight.elements(); ++i)
     values[i] = static_cast<float>(values[i] * factor[static_cast<size_t>(i / row)]);
   return scaled;
@@ -19,8 +21,8 @@ Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
 Tensor changed_bias(const Graph& graph, const Node& product, const Affine& affine) {
   std::vector<float> bias;
   std::vector<double> old(affine.factor.size(), 0.0);
-  if (product.inputs.size() > 2 && product.inputs[2] != kNone)
-    old = graph.value(product.inputs[2]).constant.to_doubles();
+  if (const ValueId given = input_or_none(product, 2); given != kNone)
+    old = graph.value(given).constant.to_doubles();
   for (size_t i = 0; i < old.size(); ++i)
     bias.push_back(static_cast<float>(old[i] * affine.factor[i] + affine.offset[i]));
   return Tensor::from<float>(bias, {static_cast<int64_t>(bias.size())});

@@ -46,7 +46,7 @@ int fold(Graph& graph) {
                      affine_of(graph, norm, std::get<double>(attribute(norm, "epsilon"))));
     // What follows takes the norm's place.
     const bool relu = attribute(norm, "relu") == AttrValue(true);
-    const bool residual = norm.inputs.size() > 5 && norm.inputs[5] != kNone;
+    const ValueId residual = input_or_none(norm, 5);
     const ValueId y = norm.outputs[0];
     std::vector<Node> behind;
     ValueId last = norm.inputs[0];
@@ -60,7 +60,7 @@ int fold(Graph& graph) {
       behind.push_back({&row_of(op), NoAttrs{}, std::move(inputs), {made}, 0});
       last = made;
     };
-    if (residual) follow("add", {last, norm.inputs[5]}, !relu);
+    if (residual != kNone) follow("add", {last, residual}, !relu);
     if (relu) follow("relu", {last}, true);
     if (behind.empty()) {
       graph.replace_uses(y, last);

@@ -5,6 +5,7 @@
 // Exporters cut q, k and v out of one product [B,T,3*H*D] (or [T,B,..]) by reshapes, transposes and slices in many ways.
 // Which element each of them reads is what counts: the cuts are run on a tensor of element numbers, for a batch of two.
 #include <cmath>
+#include <optional>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/matching.h"
@@ -23,8 +24,7 @@ constexpr int64_t kBatch = 2;
 
 class AttentionMatch {
  public:
-  AttentionMatch(const Graph& graph, size_t node)
-      : graph_(graph), uses_(graph.uses()), producers_(graph.producers()) {
+  AttentionMatch(const Graph& graph, size_t node) : graph_(graph), makers_(graph) {
     matches_ = match(graph.nodes[node]);
   }
   bool matches() const { return matches_; }
@@ -35,14 +35,6 @@ class AttentionMatch {
   int64_t width() const { return width_; }
 
  private:
-  const Node* maker(ValueId id) const {
-    const int index = id == kNone ? -1 : producers_[static_cast<size_t>(id)];
-    return index < 0 ? nullptr : &graph_.nodes[static_cast<size_t>(index)];
-  }
-  const Node* only_for_us(ValueId id, std::string_view op) const {
-    const Node* const node = maker(id);
-    return node != nullptr && is_op(*node, op) && uses_[static_cast<size_t>(id)] == 1 ? node : nullptr;
-  }
   static bool is_plain_matmul(const Node& node) {
     return is_op(node, "matmul") && attribute(node, "transpose_a") == AttrValue(false) &&
            attribute(node, "transpose_b") == AttrValue(false);
@@ -53,9 +45,9 @@ class AttentionMatch {
     const Value& answer = graph_.value(last.outputs[0]);
     if (answer.shape.rank() != 4 || answer.batch_axes != bit(0) || answer.shape[0] != 1) return false;
     heads_ = answer.shape[1], length_ = answer.shape[2], width_ = answer.shape[3];
-    const Node* const softmax = only_for_us(last.inputs[0], "softmax");
+    const Node* const softmax = makers_.maker_for_us(last.inputs[0], "softmax");
     if (softmax == nullptr || attribute(*softmax, "axis") != AttrValue(int64_t{3})) return false;
-    const Node* const scores = only_for_us(softmax->inputs[0], "matmul");
+    const Node* const scores = makers_.maker_for_us(softmax->inputs[0], "matmul");
     if (scores == nullptr || !is_plain_matmul(*scores)) return false;
     double factor = 1;
     const ValueId q = unscaled(scores->inputs[0], factor), k = unscaled(scores->inputs[1], factor);
@@ -73,22 +65,19 @@ class AttentionMatch {
 
   // x of x * constant, whose value joins `factor`; else the value itself.
   ValueId unscaled(ValueId id, double& factor) const {
-    const Node* const mul = maker(id);
+    const Node* const mul = makers_.maker(id);
     if (mul == nullptr || !is_op(*mul, "mul")) return id;
-    for (const size_t side : {0, 1}) {
-      const Value& constant = graph_.value(mul->inputs[side]);
-      if (!constant.is_constant() || constant.shape.elements() != 1) continue;
-      factor *= constant.constant.to_doubles()[0];
-      return mul->inputs[1 - side];
-    }
-    return id;
+    const std::optional<OperandAndNumber> given = operand_and_number(graph_, *mul);
+    if (!given) return id;
+    factor *= given->number;
+    return given->operand;
   }
 
   static bool is_cut(const Node& node) {
     return is_op(node, "reshape") || is_op(node, "transpose") || is_op(node, "slice");
   }
   ValueId source_of(ValueId id) const {
-    for (const Node* node = maker(id); node != nullptr && is_cut(*node); node = maker(id))
+    for (const Node* node = makers_.maker(id); node != nullptr && is_cut(*node); node = makers_.maker(id))
       id = node->inputs[0];
     return id;
   }
@@ -97,7 +86,7 @@ class AttentionMatch {
   bool reads(ValueId id, int64_t part, bool transposed) const {
     const Tensor source = counted(graph_.value(source_).shape_at(kBatch));
     const std::vector<double> numbers =
-        through_views(graph_, producers_, source_, id, source, kBatch).to_doubles();
+        through_views(graph_, makers_.producers(), source_, id, source, kBatch).to_doubles();
     const int64_t count = kBatch * heads_ * length_ * width_;
     const Shape wanted =
         transposed ? Shape{kBatch, heads_, width_, length_} : Shape{kBatch, heads_, length_, width_};
@@ -115,7 +104,7 @@ class AttentionMatch {
   }
 
   const Graph& graph_;
-  std::vector<int> uses_, producers_;
+  Makers makers_;
   bool matches_ = false;
   ValueId source_ = kNone;
   int batch_axis_ = 0;

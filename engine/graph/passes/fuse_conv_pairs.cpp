@@ -10,10 +10,6 @@ namespace dlpipe::engine::graph {
 
 namespace {
 
-ValueId input_or_none(const Node& node, size_t i) {
-  return i < node.inputs.size() ? node.inputs[i] : kNone;
-}
-
 bool is_unit(const Node& node) {
   return is_op(node, "conv_unit") && input_or_none(node, 3) == kNone;
 }

@@ -186,6 +186,16 @@ TEST(Passes, FoldScalesAndShiftsOfChannelsIntoWeights) {
   EXPECT_LT(largest_difference(before, graph), 1e-5);
 }
 
+TEST(Passes, FoldScalesOfNoChannels) {
+  const Tensor weight = drawn({0, 4}, 1), factor = drawn({0}, 2);
+  Graph graph = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{linear(in[0], weight, Tensor()) * factor};
+  });
+  EXPECT_EQ(fold_scale_and_shift.run(graph), 1);
+  EXPECT_EQ(body(graph),
+            "  linear = linear(x, %constant_1, %constant_1.bias) activation=none  : f32 [N,0]\n");
+}
+
 TEST(Passes, FoldBatchNormIntoConvolutionAndLinear) {
   const Tensor weight = drawn({16, 3, 3, 3}, 1), gamma = drawn({16}, 2, 2), beta = drawn({16}, 3);
   Tensor mean = drawn({16}, 4), variance = Tensor::full({16}, 0.7);
@@ -284,25 +294,37 @@ TEST(Passes, LeaveAnAddThatOthersRead) {
   EXPECT_EQ(fuse_add_relu.run(graph), 0);
 }
 
+// As PyTorch's exporters write it; the constants are of shape `one`.
+Tensor gelu_written_out(const Tensor& x, const Shape& one) {
+  const Tensor scaled = x / Tensor::full(one, std::sqrt(2.0));
+  const Tensor product = x * (erf(scaled) + Tensor::full(one, 1.0));
+  return product * Tensor::full(one, 0.5);
+}
+
 TEST(Passes, KnowGeluAndSiluThatAreWrittenOut) {
-  const Graph before = captured({{1, 40}}, [](const std::vector<Tensor>& in) {
-    // As PyTorch's exporters write them.
-    const Tensor half = Tensor::full({}, 0.5), one = Tensor::full({}, 1.0),
-                 root = Tensor::full({}, std::sqrt(2.0));
-    const Tensor scaled = in[0] / root;
-    const Tensor sum = erf(scaled) + one;
-    const Tensor product = in[0] * sum;
-    const Tensor first = product * half;
-    return std::vector<Tensor>{first * sigmoid(first)};
+  for (const Shape& one : {Shape{}, Shape{1}, Shape{1, 1}}) {
+    const Graph before = captured({{1, 40}}, [&](const std::vector<Tensor>& in) {
+      const Tensor first = gelu_written_out(in[0], one);
+      return std::vector<Tensor>{first * sigmoid(first)};
+    });
+    Graph graph = before;
+    EXPECT_EQ(fuse_written_out.run(graph), 2);
+    remove_dead_nodes.run(graph);
+    EXPECT_EQ(body(graph),
+              "  mul_2 = gelu(x)  : f32 [N,40]\n"
+              "  mul_3 = silu(mul_2)  : f32 [N,40]\n");
+    // A few roundings of values up to 4.
+    EXPECT_LT(largest_difference(before, graph), 4e-6);
+  }
+}
+
+// A number that is a constant of more axes than x gives the answer those, which gelu(x) doesn't have.
+TEST(Passes, LeaveWhatIsWrittenOutWithConstantsOfMoreAxes) {
+  Graph graph = captured({{1, 40}}, [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{gelu_written_out(in[0], {1, 1, 1})};
   });
-  Graph graph = before;
-  EXPECT_EQ(fuse_written_out.run(graph), 2);
-  remove_dead_nodes.run(graph);
-  EXPECT_EQ(body(graph),
-            "  mul_2 = gelu(x)  : f32 [N,40]\n"
-            "  mul_3 = silu(mul_2)  : f32 [N,40]\n");
-  // A few roundings of values up to 4.
-  EXPECT_LT(largest_difference(before, graph), 4e-6);
+  EXPECT_EQ(fuse_written_out.run(graph), 0);
+  EXPECT_NO_THROW(optimize(graph));
 }
 
 // An inverted bottleneck: wide by 1x1, depthwise, narrow by 1x1, and the input added.

@@ -2,6 +2,7 @@
 // tests/interop/onnx_nodes.py; they take a minute and a half.)
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -18,6 +19,10 @@ std::vector<float> ramp(int64_t count) {
   std::vector<float> values(static_cast<size_t>(count));
   std::iota(values.begin(), values.end(), 1.0f);
   return values;
+}
+
+std::vector<double> all_of(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
 }
 
 /// A model of a node, or of several of which each reads what the one before it made.
@@ -38,6 +43,17 @@ class OneNode {
     given_.push_back(Tensor::from<float>(values, shape));
     return std::move(*this);
   }
+  /// `count` of them, of one number each: `first`, and so on.
+  OneNode&& counted_inputs(const Shape& shape, int first, int64_t count) && {
+    for (int64_t i = 0; i < count; ++i) std::move(*this).input(shape, {static_cast<float>(first + i)});
+    return std::move(*this);
+  }
+  OneNode&& integers(const Shape& shape, const std::vector<int64_t>& values) && {
+    OneNode&& same = std::move(*this).input(shape);
+    same.model_.inputs.back().type = ElementType::kInt64;
+    same.given_.back() = Tensor::from<int64_t>(values, shape);
+    return std::move(same);
+  }
   OneNode&& weights(const Shape& shape, std::vector<float> values = {}) && {
     if (values.empty()) values = ramp(shape.elements());
     model_.initializers.push_back({read("w"),
@@ -54,11 +70,12 @@ class OneNode {
                                    {reinterpret_cast<const char*>(values.data()), values.size() * 8}});
     return std::move(*this);
   }
-  OneNode&& known_one(int64_t value) && {
-    OneNode&& same = std::move(*this).known(std::vector<int64_t>{value});
-    same.model_.initializers.back().dims.clear();
+  OneNode&& known_of(std::vector<int64_t> dims, const std::vector<int64_t>& values) && {
+    OneNode&& same = std::move(*this).known(values);
+    same.model_.initializers.back().dims = std::move(dims);
     return std::move(same);
   }
+  OneNode&& known_one(int64_t value) && { return std::move(*this).known_of({}, {value}); }
   OneNode&& left_out() && {
     model_.nodes.back().inputs.emplace_back();
     return std::move(*this);
@@ -186,6 +203,29 @@ TEST(OnnxOps, RepeatsAndTradesChannelsForPixels) {
   expect_refused(OneNode("SpaceToDepth").input({1, 1, 2, 3}).with("blocksize", 2), "got 2x3");
 }
 
+// More than one concat of dlpipe's takes: those are joined in turn.
+TEST(OnnxOps, JoinsAnyNumberOfPieces) {
+  constexpr int64_t kCount = 2 * OpRecord::kMostInputs + 1;
+  const std::vector<double> counted = all_of(ramp(kCount));
+  expect_gives(OneNode("Concat").counted_inputs({1, 1}, 1, kCount), {1, kCount}, counted);
+  // Pictures, as DenseNet's blocks join them.
+  expect_gives(
+      OneNode("GlobalMaxPool").input({1, 1, 1, 1}).then("Concat").counted_inputs({1, 1, 1, 1}, 2, kCount - 1),
+      {1, kCount, 1, 1}, counted);
+  const std::vector<double> ones(kCount, 1.0);
+  expect_gives(OneNode("Tile").input({1, 1}).known({kCount, 1}), {kCount, 1}, ones);
+  std::vector<int64_t> places(kCount);
+  std::iota(places.rbegin(), places.rend(), 0);
+  expect_gives(OneNode("Gather").input({kCount}).known(places), {kCount}, {counted.rbegin(), counted.rend()});
+  std::vector<double> reflected(counted.rbegin(), counted.rend());
+  reflected.insert(reflected.end(), counted.begin() + 1, counted.end());
+  reflected.insert(reflected.end(), counted.rbegin() + 1, counted.rend());
+  expect_gives(
+      OneNode("Pad").input({kCount}).with_ints("pads", {kCount - 1, kCount - 1}).with_text("mode", "reflect"),
+      {3 * kCount - 2}, reflected);
+  expect_refused(OneNode("Tile").input({1}).known({1 << 20}), "1 to 1024 times, got 1048576");
+}
+
 TEST(OnnxOps, MultipliesMatricesAndVectors) {
   expect_gives(OneNode("MatMul").input({2, 3}).input({3, 1}), {2, 1}, {14, 32});
   expect_gives(OneNode("MatMul").input({3}).input({3, 2}), {2}, {22, 28});
@@ -212,6 +252,13 @@ TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(OneNode("ReduceL1").input({1, 2}, {3, -4}).with_ints("axes", {1}), {1, 1}, {7});
   expect_gives(OneNode("ReduceLogSumExp").input({1, 2}, {100, 100}).with_ints("axes", {1}), {1, 1},
                {100.6931472});
+  // Of what has no finite largest element: log(0), and infinity.
+  const float infinity = std::numeric_limits<float>::infinity();
+  const OneNode of_infinities = OneNode("ReduceLogSumExp")
+                                    .input({3, 2}, {-infinity, -infinity, infinity, 1, -infinity, 1})
+                                    .with_ints("axes", {1})
+                                    .with("keepdims", 0);
+  EXPECT_EQ(of_infinities.run()[0].to_doubles(), (std::vector<double>{-infinity, infinity, 1}));
   // Nothing to reduce, where that is said; else no axes are all.
   expect_gives(OneNode("ReduceSum", 13).input({2}).with("noop_with_empty_axes", 1), {2}, {1, 2});
   expect_refused(OneNode("ReduceL1", 18).input({2}).with("noop_with_empty_axes", 1), "noop_with_empty_axes");
@@ -283,9 +330,42 @@ TEST(OnnxOps, MovesAndChoosesElements) {
   ASSERT_EQ(parts.size(), 2u);
   expect_tensor(parts[0], {1, 3}, {1, 2, 3});
   expect_tensor(parts[1], {1, 2}, {4, 5});
-  for (const int64_t which : {0, 1})
-    expect_gives(OneNode("Where").known_one(which).input({2}, {1, 2}).input({2}, {3, 4}), {2},
-                 which != 0 ? std::vector<double>{1, 2} : std::vector<double>{3, 4});
+}
+
+TEST(OnnxOps, ReshapesToAsManyElements) {
+  const auto reshaped = [](std::vector<int64_t> sizes) {
+    return OneNode("Reshape").input({2, 3}).known(std::move(sizes));
+  };
+  expect_gives(reshaped({0, 1, -1}), {2, 1, 3}, {1, 2, 3, 4, 5, 6});
+  expect_refused(reshaped({0, 7}), "its sizes are not those of [2,3]");
+  expect_refused(reshaped({4, -1}), "its sizes don't divide [2,3]");
+  const auto of_picture = [](std::vector<int64_t> sizes) {
+    return OneNode("MaxPool")
+        .input({2, 3, 2, 2})
+        .with_ints("kernel_shape", {2, 2})
+        .then("Reshape")
+        .known(std::move(sizes));
+  };
+  expect_gives(of_picture({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
+  expect_refused(of_picture({0, 7}), "its sizes are not those of [2,3,1,1]");
+  expect_refused(OneNode("Reshape").known({1, 2, 3}).known({2, 2}), "its sizes are not those of [3]");
+}
+
+TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
+  const auto where = [](int64_t which) { return OneNode("Where").known_one(which); };
+  expect_gives(where(1).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 2});
+  expect_gives(where(0).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {3, 4});
+  // What is chosen gets the shape of all three.
+  expect_gives(where(0).input({2, 2}).weights({}, {3}), {2, 2}, {3, 3, 3, 3});
+  expect_gives(where(1).input({2, 1}).input({1, 2}), {2, 2}, {1, 1, 2, 2});
+  expect_gives(OneNode("Where").known_of({1, 1, 1}, {1}).input({2}).input({2}), {1, 1, 2}, {1, 2});
+  expect_refused(where(1).input({2}).input({3}), "its inputs don't broadcast");
+  expect_refused(OneNode("Where").known({1, 0}).input({2}).input({2}), "dlpipe chooses whole tensors alone");
+  // Of integers that are known, element by element.
+  expect_gives(OneNode("Where").known_of({2, 1}, {1, 0}).known_of({1, 2}, {1, 2}).known_of({1, 2}, {10, 20}),
+               {2, 2}, {1, 2, 10, 20});
+  expect_gives(OneNode("Where").known({1, 0, 2}).known_one(7).known({1, 2, 3}), {3}, {7, 2, 7});
+  expect_refused(OneNode("Where").known({1, 0}).known({1, 2, 3}).known_one(0), "its inputs don't broadcast");
 }
 
 // What is computed from sizes before the model runs.
@@ -315,6 +395,30 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("start", 1), {2}, {3, 4});
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("end", -1), {2}, {2, 3});
   expect_gives(OneNode("Size").input({2, 3}), {}, {6});
+}
+
+TEST(OnnxOps, CountsInRanges) {
+  const auto range = [](int64_t begin, int64_t end, int64_t step) {
+    return OneNode("Range").known_one(begin).known_one(end).known_one(step);
+  };
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  expect_gives(range(-1, 4, 2), {3}, {-1, 1, 3});
+  expect_gives(range(1, 2, kLargest), {1}, {1});  // 1 + step is past what 64 bits hold
+  expect_gives(range(kLargest, -kLargest, 1).then("Size"), {}, {0});
+  expect_refused(range(2, 1, -1), "dlpipe counts upwards");
+}
+
+TEST(OnnxOps, CastsIntegersThatAreKnown) {
+  const auto to = [](int64_t type) { return OneNode("Cast").known({5, 0, -3}).with("to", type); };
+  expect_gives(to(1), {3}, {5, 0, -3});
+  expect_gives(to(7), {3}, {5, 0, -3});
+  expect_gives(to(9), {3}, {1, 0, 1});
+  // A tensor's stay what they are, which truths aren't.
+  const auto of_input = [](int64_t type) {
+    return OneNode("Cast").integers({3}, {5, 0, -3}).with("to", type);
+  };
+  expect_gives(of_input(7), {3}, {5, 0, -3});
+  expect_refused(of_input(9), "dlpipe casts between floats, and between integers");
 }
 
 TEST(OnnxOps, ConvolvesAndPools) {

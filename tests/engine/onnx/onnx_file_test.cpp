@@ -217,6 +217,29 @@ TEST(OnnxImport, RefusesImpossibleIntegersAndNodes) {
   expect_refused(model, ErrorCode::kUnsupported, "impossible sizes");
 }
 
+// Files of such tensors aren't read; attributes without one, and models that programs put together, get as far as here.
+TEST(OnnxImport, RefusesTensorsWithoutTheirElements) {
+  const auto constant = [](const char* op, TensorValue tensor) {
+    Attribute value{.name = "value", .type = Attribute::kTensor};
+    value.t = std::move(tensor);
+    Model model = one_node(op, {value});
+    model.initializers = {{"sizes", ElementType::kInt64, {1}, std::string("\x02\0\0\0\0\0\0\0", 8)}};
+    model.nodes[0].inputs = {"sizes"};
+    return model;
+  };
+  for (const char* const op : {"Constant", "ConstantOfShape"}) {
+    SCOPED_TRACE(op);
+    expect_refused(constant(op, {}), ErrorCode::kUnsupported, "tensor 'y' has elements of type 0");
+    expect_refused(constant(op, {"", ElementType::kFloat, {}, ""}), ErrorCode::kCorrupt,
+                   "tensor 'y' has 0 bytes, its sizes say 4");
+    expect_refused(constant(op, {"", ElementType::kInt64, {1}, "abc"}), ErrorCode::kCorrupt,
+                   "tensor 'y' has 3 bytes, its sizes say 8");
+  }
+  Model model = one_node("Relu");
+  model.initializers = {{"w", ElementType::kFloat, {int64_t{1} << 33, int64_t{1} << 33}, "abcd"}};
+  expect_refused(model, ErrorCode::kCorrupt, "tensor 'w' has impossible sizes");
+}
+
 TEST(OnnxImport, RefusesImpossiblePads) {
   const auto padded = [](int64_t before, int64_t behind) {
     Attribute pads{.name = "pads", .type = Attribute::kInts};

@@ -1,0 +1,133 @@
+"""Parts of networks as exporters write them: dlpipe and ONNX Runtime answer the same, and so does what dlpipe exports of them.
+
+    onnx_blocks.py DLPIPE
+
+The ONNX project's tests of each op are onnx_nodes.py's; here several ops stand together, and what passes make of them.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+# Sums of up to a few hundred products in another order, through up to 80 convolutions: a share of the largest answer.
+TOLERANCE = 1e-4
+BATCH = 2
+
+
+class Block:
+    """A model of one input x, put together node by node; weights are seeded."""
+
+    def __init__(self, shape):
+        self.shape, self.nodes, self.weights = shape, [], []
+        self.random = numpy.random.default_rng(20261127)
+
+    def add(self, op, *inputs, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
+        return name
+
+    def constant(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(numpy.asarray(array, numpy.float32), name))
+        return name
+
+    def drawn(self, *shape):
+        return self.constant(self.random.standard_normal(shape) / numpy.sqrt(max(1, numpy.prod(shape[1:]))))
+
+    def normalized(self, x, channels):
+        statistics = [self.constant(self.random.uniform(0.5, 1.5, channels)) for _ in range(4)]
+        return self.add("Relu", self.add("BatchNormalization", x, *statistics))
+
+    def model(self):
+        self.nodes[-1].output[0] = "y"
+        graph = helper.make_graph(
+            self.nodes, "block", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", *self.shape])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def dense_block(layers, growth=2):
+    """Huang et al., 2017: each layer reads what all before it made. DenseNet-201 has blocks of up to 48."""
+    block = Block([4, 6, 5])
+    parts, channels = ["x"], 4
+    for _ in range(layers):
+        x = block.add("Concat", *parts, axis=1)
+        x = block.add("Conv", block.normalized(x, channels), block.drawn(4 * growth, channels, 1, 1))
+        x = block.add("Conv", block.normalized(x, 4 * growth), block.drawn(growth, 4 * growth, 3, 3),
+                      pads=[1, 1, 1, 1])
+        parts.append(x)
+        channels += growth
+    block.add("GlobalAveragePool", block.normalized(block.add("Concat", *parts, axis=1), channels))
+    return block.model()
+
+
+def gelu_written_out(rank):
+    """Its numbers as constants of `rank` axes, of which x has two."""
+    block = Block([4])
+
+    def number(value):
+        return block.constant(numpy.full([1] * rank, value))
+
+    erf = block.add("Erf", block.add("Div", "x", number(2**0.5)))
+    product = block.add("Mul", "x", block.add("Add", erf, number(1)))
+    block.add("Mul", product, number(0.5))
+    return block.model()
+
+
+BLOCKS = {
+    "dense block of 33 layers": lambda: dense_block(33),
+    "dense block of 48 layers": lambda: dense_block(48),
+    "gelu of scalars": lambda: gelu_written_out(0),
+    "gelu of constants of three axes": lambda: gelu_written_out(3),
+}
+
+
+def runtime_answer(path, x):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+
+
+def problem_of(answer, wanted):
+    if answer.shape != wanted.shape:
+        return f"shape {answer.shape}, expected {wanted.shape}"
+    difference = numpy.abs(answer - wanted).max() / numpy.abs(wanted).max()
+    return None if difference < TOLERANCE else f"differs by {difference:.1e} of the largest answer"
+
+
+def problems_of(program, model, folder):
+    onnx.save(model, folder / "block.onnx")
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim][1:]
+    x = numpy.random.default_rng(7).standard_normal([BATCH, *shape]).astype(numpy.float32)
+    numpy.save(folder / "x.npy", x)
+    wanted = runtime_answer(folder / "block.onnx", x)
+    for passes in ("all", "none"):
+        for suffix in ("dlg", "onnx"):
+            made = folder / f"made.{suffix}"
+            done = subprocess.run([program, "compile", folder / "block.onnx", "-o", made, "--passes", passes, "--quiet"],
+                                  capture_output=True, text=True)
+            if done.returncode == 0 and suffix == "dlg":
+                done = subprocess.run([program, "run", made, "--input", folder / "x.npy", "--output", folder / "y.npy",
+                                       "--quiet"], capture_output=True, text=True)
+            where = f"passes {passes}, {suffix}"
+            if done.returncode != 0:
+                yield f"{where}: exit code {done.returncode}: {done.stderr.strip()}"
+                continue
+            answer = numpy.load(folder / "y.npy") if suffix == "dlg" else runtime_answer(made, x)
+            if problem := problem_of(answer, wanted):
+                yield f"{where}: {problem}"
+
+
+def main():
+    failures = []
+    for name, make in BLOCKS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            failures += [f"{name}: {problem}" for problem in problems_of(sys.argv[1], make(), pathlib.Path(folder))]
+    return "\n".join(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main() or 0)
