@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/import_run.h"
@@ -85,7 +86,9 @@ std::array<std::span<const ImportedOp>, 8> all_ops() {
           norm_ops(),       resize_ops(), shape_ops(), size_ops()};
 }
 
-const ImportedOp* find_op(const std::string& name) {
+const ImportedOp* find_op(const NodeEntry& node) {
+  if (!node.domain.empty() && node.domain != "ai.onnx") return nullptr;
+  const std::string& name = node.op;
   for (const std::span<const ImportedOp> ops : all_ops()) {
     const auto found =
         std::find_if(ops.begin(), ops.end(), [&](const ImportedOp& op) { return op.name == name; });
@@ -222,6 +225,31 @@ void check_names(const Model& model) {
   }
 }
 
+const std::string& name_of(const NodeEntry& node) {
+  return node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
+}
+
+// All that are missing, so that who exports the model again learns of them at once.
+void check_ops(const Model& model) {
+  std::map<std::string, std::pair<int, const NodeEntry*>> missing;
+  for (const NodeEntry& node : model.nodes) {
+    if (find_op(node) != nullptr) continue;
+    auto& [count, first] = missing[node.domain.empty() ? node.op : dlpipe::concat(node.domain, ".", node.op)];
+    if (count++ == 0) first = &node;
+  }
+  if (missing.empty()) return;
+  std::string ops;
+  for (const auto& [name, where] : missing) {
+    const NodeEntry& first = *where.second;
+    ops += dlpipe::concat(ops.empty() ? "" : ", ", name, " (",
+                          where.first == 1 ? "" : dlpipe::concat(where.first, " nodes, the first is "), "'",
+                          name_of(first), "')");
+  }
+  throw Error(Status(ErrorCode::kUnsupported,
+                     dlpipe::concat("[onnx] dlpipe has no such op", missing.size() == 1 ? ": " : "s: ", ops,
+                                    "; dlpipe compile --list-onnx-ops lists those that it has")));
+}
+
 void name_outputs(graph::Graph& graph, const Model& model) {
   std::set<std::string> taken;
   for (const graph::Value& value : graph.values) taken.insert(value.name);
@@ -237,8 +265,7 @@ void name_outputs(graph::Graph& graph, const Model& model) {
 }  // namespace
 
 std::string node_text(const NodeEntry& node) {
-  const std::string& name = node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
-  return dlpipe::concat("node '", name, "' (", node.op, ")");
+  return dlpipe::concat("node '", name_of(node), "' (", node.op, ")");
 }
 
 Tensor planes_of(const Tensor& image) {
@@ -277,11 +304,12 @@ Run::Run(const Model& model, Constants& constants, std::span<const Tensor> input
 
 std::vector<Tensor> Run::run() {
   for (const NodeEntry& node : model_.nodes) {
-    const ImportedOp* const op = node.domain.empty() || node.domain == "ai.onnx" ? find_op(node.op) : nullptr;
-    if (op == nullptr)
-      refuse(node, "dlpipe has no such op", node.domain.empty() ? "" : dlpipe::concat(" of ", node.domain),
-             "; dlpipe compile --list-onnx-ops lists those that it has");
-    op->call(*this, node);
+    try {
+      find_op(node)->call(*this, node);
+    } catch (const Error& error) {  // what an op refuses is no misuse of who brought the file
+      if (error.code() != ErrorCode::kMisuse) throw;
+      refuse(node, without_area(error.status().message()));
+    }
   }
   std::vector<Tensor> outputs;
   for (const ValueInfo& info : model_.outputs) {
@@ -435,6 +463,7 @@ const RunValue& Run::constant(const NodeEntry& node, const TensorValue& tensor) 
 graph::Graph import_model(const Model& model, const ImportOptions& options) {
   throw_if_error(check_opset(model));
   check_names(model);
+  check_ops(model);
   Constants constants(model);
   const std::vector<graph::CaptureInput> inputs = inputs_of(model, options);
   if (model.outputs.empty())

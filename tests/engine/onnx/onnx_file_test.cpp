@@ -158,10 +158,16 @@ TEST(OnnxFile, SaysItsAreaOnce) {
 
 TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   expect_refused(one_node("Sine"), ErrorCode::kUnsupported,
-                 "[onnx] node 'only' (Sine): dlpipe has no such op");
+                 "[onnx] dlpipe has no such op: Sine ('only'); dlpipe compile --list-onnx-ops");
   Model model = one_node("Relu");
   model.nodes[0].domain = "com.example";
-  expect_refused(model, ErrorCode::kUnsupported, "of com.example");
+  expect_refused(model, ErrorCode::kUnsupported, "no such op: com.example.Relu ('only')");
+  model = one_node("Relu");
+  model.nodes.push_back({"Sine", "", "one", {"y"}, {"z"}});
+  model.nodes.push_back({"Cosine", "", "other", {"z"}, {"a"}});
+  model.nodes.push_back({"Sine", "", "two", {"a"}, {"b"}});
+  expect_refused(model, ErrorCode::kUnsupported,
+                 "no such ops: Cosine ('other'), Sine (2 nodes, the first is 'one')");
   model = one_node("Relu");
   model.nodes[0].inputs = {"z"};
   expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
@@ -229,7 +235,7 @@ TEST(OnnxImport, RefusesTensorsWithoutTheirElements) {
   };
   for (const char* const op : {"Constant", "ConstantOfShape"}) {
     SCOPED_TRACE(op);
-    expect_refused(constant(op, {}), ErrorCode::kUnsupported, "tensor 'y' has elements of type 0");
+    expect_refused(constant(op, {}), ErrorCode::kUnsupported, "tensor 'y' has elements of type undefined");
     expect_refused(constant(op, {"", ElementType::kFloat, {}, ""}), ErrorCode::kCorrupt,
                    "tensor 'y' has 0 bytes, its sizes say 4");
     expect_refused(constant(op, {"", ElementType::kInt64, {1}, "abc"}), ErrorCode::kCorrupt,
