@@ -333,18 +333,18 @@ TEST(OnnxOps, MovesAndChoosesElements) {
 }
 
 TEST(OnnxOps, ReshapesToAsManyElements) {
-  const auto reshaped = [](std::vector<int64_t> sizes) {
-    return OneNode("Reshape").input({2, 3}).known(std::move(sizes));
+  const auto reshaped = [](const std::vector<int64_t>& sizes) {
+    return OneNode("Reshape").input({2, 3}).known(sizes);
   };
   expect_gives(reshaped({0, 1, -1}), {2, 1, 3}, {1, 2, 3, 4, 5, 6});
   expect_refused(reshaped({0, 7}), "its sizes are not those of [2,3]");
   expect_refused(reshaped({4, -1}), "its sizes don't divide [2,3]");
-  const auto of_picture = [](std::vector<int64_t> sizes) {
+  const auto of_picture = [](const std::vector<int64_t>& sizes) {
     return OneNode("MaxPool")
         .input({2, 3, 2, 2})
         .with_ints("kernel_shape", {2, 2})
         .then("Reshape")
-        .known(std::move(sizes));
+        .known(sizes);
   };
   expect_gives(of_picture({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
   expect_refused(of_picture({0, 7}), "its sizes are not those of [2,3,1,1]");
