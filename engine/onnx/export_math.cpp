@@ -51,27 +51,39 @@ void Exporter::unary(const Node& node) {
               images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0]));
 }
 
-void Exporter::binary(const Node& node) {
-  static const std::map<std::string_view, const char*> kNames = {
-      {"add", "Add"}, {"sub", "Sub"}, {"mul", "Mul"}, {"div", "Div"}};
-  const ValueId a = node.inputs[0], b = node.inputs[1];
-  const bool images =
-      value(a).shape.rank() == 4 && value(b).shape.rank() == 4 && (is_planes(a) || is_planes(b));
-  const char* const op = kNames.at(node.op->record->name);
-  if (images) {
-    emit(op, {planes(a), planes(b)}, new_planes(node.outputs[0]));
-  } else {
-    emit(op, {plain(a), plain(b)}, new_plain(node.outputs[0]));
-  }
-}
-
-void Exporter::sum_relu(const Node& node) {
+Exporter::Pair Exporter::operands_of(const Node& node) {
   const ValueId a = node.inputs[0], b = node.inputs[1];
   const bool images =
       value(a).shape.rank() == 4 && value(b).shape.rank() == 4 && (is_planes(a) || is_planes(b));
   const std::string left = images ? planes(a) : plain(a), right = images ? planes(b) : plain(b);
-  const std::string out = images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0]);
-  emit("Relu", {emit("Add", {left, right}, temporary(out))}, out);
+  return {left, right, images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0])};
+}
+
+void Exporter::binary(const Node& node) {
+  static const std::map<std::string_view, const char*> kNames = {
+      {"add", "Add"}, {"sub", "Sub"}, {"mul", "Mul"}, {"div", "Div"}, {"maximum", "Max"}, {"minimum", "Min"}};
+  const Pair pair = operands_of(node);
+  emit(kNames.at(node.op->record->name), {pair.left, pair.right}, pair.out);
+}
+
+void Exporter::sum_relu(const Node& node) {
+  const Pair pair = operands_of(node);
+  emit("Relu", {emit("Add", {pair.left, pair.right}, temporary(pair.out))}, pair.out);
+}
+
+void Exporter::comparison(const Node& node) {
+  const Pair pair = operands_of(node);
+  const char* const op = node.op->record->name == std::string_view("greater") ? "Greater" : "Equal";
+  const std::string truth = emit(op, {pair.left, pair.right}, temporary(pair.out));
+  emit("Cast", {truth}, pair.out,
+       {integer("to", static_cast<int64_t>(type_of(value(node.outputs[0]).dtype)))});
+}
+
+void Exporter::masked(const Node& node) {
+  const Pair pair = operands_of(node);
+  const std::string keep = emit("Cast", {pair.right}, temporary(pair.out),
+                                {integer("to", static_cast<int64_t>(ElementType::kBool))});
+  emit("Where", {keep, pair.left, scalar(0.0)}, pair.out);
 }
 
 void Exporter::linear(const Node& node) {

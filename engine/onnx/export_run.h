@@ -97,8 +97,15 @@ class Exporter {
   // From `in` to `out`, in whichever order of axes.
   void apply_unary(std::string_view op, const Node* node, const std::string& in, const std::string& out);
   void unary(const Node& node);
+  struct Pair {
+    std::string left, right, out;
+  };
+  /// Both inputs and the output in one order of axes.
+  Pair operands_of(const Node& node);
   void binary(const Node& node);
   void sum_relu(const Node& node);
+  void comparison(const Node& node);
+  void masked(const Node& node);
   void linear(const Node& node);
   std::string with_last_axes_turned(ValueId id, const std::string& base);
   void product(const Node& node);

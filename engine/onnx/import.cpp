@@ -366,11 +366,15 @@ Shape Run::shape(const NodeEntry& node, size_t i) const {
 }
 
 double Run::number(const NodeEntry& node, size_t i) const {
+  const std::optional<double> known = known_number(node, i);
+  if (!known) refuse(node, "input ", i, " is not one number that is known before the model runs");
+  return *known;
+}
+std::optional<double> Run::known_number(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
-  const auto constant = constants_.values().find(node.inputs[i]);
-  if (given.ints || constant == constants_.values().end() || given.tensor.elements() != 1)
-    refuse(node, "input ", i, " is not one number that is known before the model runs");
+  const bool is_constant = constants_.values().contains(node.inputs[i]);
+  if (given.ints || !is_constant || given.tensor.elements() != 1) return std::nullopt;
   return given.tensor.item();
 }
 

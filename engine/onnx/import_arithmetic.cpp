@@ -20,21 +20,32 @@ Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
   return image_of(reshape(plain, shape));
 }
 
-// All operands in one order of axes, joined from left to right, times `factor`.
-template <class Function>
-void joined(Run& run, const NodeEntry& node, const Function& op, double factor = 1.0) {
+struct Operands {
+  std::vector<Tensor> all;
+  bool are_images = false;
+};
+
+// All inputs in one order of axes.
+Operands operands_of(Run& run, const NodeEntry& node) {
   bool images = false, fits = true;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     images = images || run.value(node, i).is_image;
     fits = fits && run.shape(node, i).rank() <= 4;
   }
-  images = images && fits;
-  const auto operand = [&](size_t i) { return images ? image_operand(run, node, i) : run.tensor(node, i); };
-  Tensor y = operand(0);
-  for (size_t i = 1; i < node.inputs.size(); ++i) y = op(y, operand(i));
+  Operands operands{{}, images && fits};
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    operands.all.push_back(operands.are_images ? image_operand(run, node, i) : run.tensor(node, i));
+  return operands;
+}
+
+// Joined from left to right, times `factor`.
+template <class Function>
+void joined(Run& run, const NodeEntry& node, const Function& op, double factor = 1.0) {
+  const Operands operands = operands_of(run, node);
+  Tensor y = operands.all[0];
+  for (size_t i = 1; i < operands.all.size(); ++i) y = op(y, operands.all[i]);
   if (factor != 1.0) y = scale(y, factor);
-  if (images) return run.set_image(node, y);
-  run.set(node, y);
+  run.set_value(node, {y, operands.are_images});
 }
 
 void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
@@ -134,8 +145,40 @@ int64_t known_div(int64_t a, int64_t b) {
 
 template <int64_t (*kKnown)(int64_t, int64_t)>
 void known_only(Run& run, const NodeEntry& node) {
-  if (!both_known(run, node)) run.refuse(node, "dlpipe compares sizes alone, not what depends on the input");
+  if (!both_known(run, node))
+    run.refuse(node, "dlpipe computes it of sizes alone, not of what depends on the input");
   run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
+}
+
+Tensor as_floats(const Tensor& x, DType dtype) {
+  return is_floating(x.dtype()) ? x : cast(x, dtype);
+}
+
+// What a bool of the model is here.
+void set_truth(Run& run, const NodeEntry& node, const Tensor& truth, bool is_image) {
+  run.set_value(node, {.tensor = cast(truth, DType::kF32), .is_image = is_image, .is_truth = true});
+}
+
+template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
+void comparison(Run& run, const NodeEntry& node) {
+  if (node.inputs.size() != 2) run.refuse(node, "expected two inputs, got ", node.inputs.size());
+  if (both_known(run, node)) return known_only<kKnown>(run, node);
+  const Operands operands = operands_of(run, node);
+  const Tensor& a = operands.all[0];
+  const Tensor& b = operands.all[1];
+  // f64 holds integers below 2^53 whole; those beside floats are truths.
+  const DType dtype = is_floating(a.dtype()) || is_floating(b.dtype()) ? DType::kF32 : DType::kF64;
+  set_truth(run, node, kOp(as_floats(a, dtype), as_floats(b, dtype)), operands.are_images);
+}
+
+Tensor less(const Tensor& a, const Tensor& b) {
+  return greater(b, a);
+}
+Tensor greater_or_equal(const Tensor& a, const Tensor& b) {  // of NaN neither is true
+  return greater(a, b) + equal(a, b);
+}
+Tensor less_or_equal(const Tensor& a, const Tensor& b) {
+  return greater_or_equal(b, a);
 }
 int64_t known_equal(int64_t a, int64_t b) {
   return a == b ? 1 : 0;
@@ -171,7 +214,6 @@ int64_t known_choice(int64_t which, int64_t yes, int64_t no) {
 
 // The tensor of the two that `which`, one truth, says, in the shape of all three.
 void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
-  if (which.values.size() != 1) run.refuse(node, "dlpipe chooses whole tensors alone");
   const size_t chosen = which.values[0] != 0 ? 1 : 2;
   const Shape yes = run.shape(node, 1), no = run.shape(node, 2);
   const Shape both = broadcast(run, node, yes.dims(), no.dims());
@@ -180,10 +222,33 @@ void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   run.set(node, expand(run.tensor(node, chosen), shape));
 }
 
+// One of the two element by element. Each is masked by itself, so that infinity and NaN stay where they aren't chosen.
+void choose_elements(Run& run, const NodeEntry& node) {
+  const Operands operands = operands_of(run, node);
+  const Tensor which = as_floats(operands.all[0], DType::kF32);
+  const Tensor& yes = operands.all[1];
+  const Tensor& no = operands.all[2];
+  if (!is_floating(yes.dtype()) || !is_floating(no.dtype()))
+    run.refuse(node, "dlpipe chooses between floats by what depends on the input, not between integers");
+  Tensor y;
+  if (run.known_number(node, 1) != 0.0) y = mask(yes, which);
+  if (run.known_number(node, 2) != 0.0) {
+    const Tensor other = mask(no, scale(which, -1.0, 1.0));
+    y = y.defined() ? y + other : other;
+  }
+  run.set_value(node, {y.defined() ? y : mask(yes, which), operands.are_images});
+}
+
 void where(Run& run, const NodeEntry& node) {
-  const KnownInts& which = run.ints(node, 0);
-  if (!run.is_known(node, 1) || !run.is_known(node, 2)) return choose_whole(run, node, which);
-  run.set_ints(node, known_elements(run, node, known_choice, which, run.ints(node, 1), run.ints(node, 2)));
+  const bool is_known = run.is_known(node, 0), are_known = run.is_known(node, 1) && run.is_known(node, 2);
+  if (is_known && are_known) {
+    run.set_ints(node, known_elements(run, node, known_choice, run.ints(node, 0), run.ints(node, 1),
+                                      run.ints(node, 2)));
+  } else if (is_known && run.ints(node, 0).values.size() == 1) {
+    choose_whole(run, node, run.ints(node, 0));
+  } else {
+    choose_elements(run, node);
+  }
 }
 
 void negative(Run& run, const NodeEntry& node) {
@@ -194,14 +259,20 @@ void negative(Run& run, const NodeEntry& node) {
 }
 
 void logical_not(Run& run, const NodeEntry& node) {
+  if (!run.is_known(node, 0)) {
+    const RunValue& truth = run.value(node, 0);
+    return set_truth(run, node, scale(truth.tensor, -1.0, 1.0), truth.is_image);
+  }
   KnownInts ints = run.ints(node, 0);
   for (int64_t& value : ints.values) value = value == 0 ? 1 : 0;
   run.set_ints(node, std::move(ints));
 }
 
-template <int64_t (*kKnown)(int64_t, int64_t)>
-void known_extreme(Run& run, const NodeEntry& node) {
+template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
+void extreme(Run& run, const NodeEntry& node) {
+  const bool are_known = run.is_known(node, 0);
   if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
+  if (!are_known) return joined(run, node, kOp);
   if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two sizes, got ", node.inputs.size());
   known_only<kKnown>(run, node);
 }
@@ -212,26 +283,51 @@ int64_t known_max(int64_t a, int64_t b) {
   return std::max(a, b);
 }
 
+// The triangle of the last two axes, with the `k`th diagonal; zeros elsewhere.
+void triangle(Run& run, const NodeEntry& node) {
+  const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;
+  const int64_t k = run.has(node, 1) ? static_cast<int64_t>(run.number(node, 1)) : 0;
+  const Shape shape = run.shape(node, 0);
+  if (shape.rank() < 2) run.refuse(node, "expected two axes at least, got ", shape.to_string());
+  const int64_t rows = shape[-2], columns = shape[-1];
+  const auto keeps = [&](int64_t row, int64_t column) {
+    return is_upper ? column - row >= k : column - row <= k;
+  };
+  if (run.is_known(node, 0)) {
+    KnownInts ints = run.ints(node, 0);
+    for (size_t i = 0; i < ints.values.size(); ++i) {
+      const auto place = static_cast<int64_t>(i) % (rows * columns);
+      if (!keeps(place / columns, place % columns)) ints.values[i] = 0;
+    }
+    return run.set_ints(node, std::move(ints));
+  }
+  Tensor kept = Tensor::empty({rows, columns});
+  for (int64_t i = 0; i < kept.elements(); ++i)
+    kept.data<float>()[i] = keeps(i / columns, i % columns) ? 1 : 0;
+  run.set(node, mask(run.tensor(node, 0), kept));
+}
+
 constexpr std::array kArithmeticOps = {
     ImportedOp{"Add", arithmetic<add, known_add>},
-    ImportedOp{"And", known_only<known_and>},
+    ImportedOp{"And", comparison<mul, known_and>},
     ImportedOp{"Div", arithmetic<div, known_div>},
-    ImportedOp{"Equal", known_only<known_equal>},
-    ImportedOp{"Greater", known_only<known_greater>},
-    ImportedOp{"GreaterOrEqual", known_only<known_greater_or_equal>},
-    ImportedOp{"Less", known_only<known_less>},
-    ImportedOp{"LessOrEqual", known_only<known_less_or_equal>},
-    ImportedOp{"Max", known_extreme<known_max>},
+    ImportedOp{"Equal", comparison<equal, known_equal>},
+    ImportedOp{"Greater", comparison<greater, known_greater>},
+    ImportedOp{"GreaterOrEqual", comparison<greater_or_equal, known_greater_or_equal>},
+    ImportedOp{"Less", comparison<less, known_less>},
+    ImportedOp{"LessOrEqual", comparison<less_or_equal, known_less_or_equal>},
+    ImportedOp{"Max", extreme<maximum, known_max>},
     ImportedOp{"Mean", mean_op},
-    ImportedOp{"Min", known_extreme<known_min>},
+    ImportedOp{"Min", extreme<minimum, known_min>},
     ImportedOp{"Mod", known_only<known_mod>},
     ImportedOp{"Mul", arithmetic<mul, known_mul>},
     ImportedOp{"Neg", negative},
     ImportedOp{"Not", logical_not},
-    ImportedOp{"Or", known_only<known_or>},
+    ImportedOp{"Or", comparison<maximum, known_or>},
     ImportedOp{"PRelu", [](Run& run, const NodeEntry& node) { binary(run, node, prelu_of); }},
     ImportedOp{"Sub", arithmetic<sub, known_sub>},
     ImportedOp{"Sum", sum_op},
+    ImportedOp{"Trilu", triangle},
     ImportedOp{"Where", where},
 };
 

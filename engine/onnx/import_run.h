@@ -34,6 +34,7 @@ struct RunValue {
   Tensor tensor = {};
   bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
   std::optional<KnownInts> ints = {};
+  bool is_truth = false;  // a bool of the model, which depends on its input: 1 and 0 of f32 here
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -82,6 +83,8 @@ class Run {
   Shape shape(const NodeEntry& node, size_t i) const;
   /// The only element of a constant.
   double number(const NodeEntry& node, size_t i) const;
+  /// Nothing where it is none.
+  std::optional<double> known_number(const NodeEntry& node, size_t i) const;
   /// All elements of one.
   std::vector<double> numbers(const NodeEntry& node, size_t i) const;
 

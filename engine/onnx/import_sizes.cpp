@@ -85,9 +85,18 @@ void cast_op(Run& run, const NodeEntry& node) {
     for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
     return run.set_ints(node, std::move(truths));
   }
-  if (value.ints || (is_float && is_floating(value.tensor.dtype()))) return run.set_value(node, value);
-  if (!value.tensor.defined() || is_floating(value.tensor.dtype()) || is_float || to == ElementType::kBool)
-    run.refuse(node, "dlpipe casts between floats, and between integers; to truths those that are known");
+  if (value.ints) return run.set_value(node, value);
+  const bool are_floats = is_floating(value.tensor.dtype());
+  if (to == ElementType::kBool && !value.is_truth) {
+    const Tensor numbers = are_floats ? value.tensor : cast(value.tensor, DType::kF64);
+    const Tensor zero = Tensor::full({}, 0.0, numbers.dtype());
+    return run.set_value(node, {.tensor = cast(scale(equal(numbers, zero), -1.0, 1.0), DType::kF32),
+                                .is_image = value.is_image,
+                                .is_truth = true});
+  }
+  if (is_float && !are_floats) return run.set(node, cast(value.tensor, DType::kF32));
+  if (are_floats && !is_float && !value.is_truth)
+    run.refuse(node, "dlpipe casts floats to floats and to truths, not to integers");
   run.set_value(node, value);
 }
 

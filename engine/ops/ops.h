@@ -21,6 +21,11 @@ Tensor add_relu(const Tensor& a, const Tensor& b);  // relu(add(a, b)) in one pa
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
+Tensor maximum(const Tensor& a, const Tensor& b);  // NaN where one is
+Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor greater(const Tensor& a, const Tensor& b);  // 1 where a > b, else 0
+Tensor equal(const Tensor& a, const Tensor& b);
+Tensor mask(const Tensor& x, const Tensor& keep);                   // x where keep isn't 0, else 0
 Tensor scale(const Tensor& x, double factor, double offset = 0.0);  // x * factor + offset
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);

@@ -2,6 +2,7 @@
 // tests/interop/onnx_nodes.py; they take a minute and a half.)
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -360,7 +361,7 @@ TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
   expect_gives(where(1).input({2, 1}).input({1, 2}), {2, 2}, {1, 1, 2, 2});
   expect_gives(OneNode("Where").known_of({1, 1, 1}, {1}).input({2}).input({2}), {1, 1, 2}, {1, 2});
   expect_refused(where(1).input({2}).input({3}), "its inputs don't broadcast");
-  expect_refused(OneNode("Where").known({1, 0}).input({2}).input({2}), "dlpipe chooses whole tensors alone");
+  expect_gives(OneNode("Where").known({1, 0}).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 4});
   // Of integers that are known, element by element.
   expect_gives(OneNode("Where").known_of({2, 1}, {1, 0}).known_of({1, 2}, {1, 2}).known_of({1, 2}, {10, 20}),
                {2, 2}, {1, 2, 10, 20});
@@ -391,7 +392,7 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   known("Or", {0, 2, 0}, {1, 0, 0}, {3}, {1, 1, 0});
   known("Min", {1, 5}, {3}, {2}, {1, 3});
   known("Max", {1, 5}, {3}, {2}, {3, 5});
-  expect_refused(OneNode("Less").input({1}).known({2}), "compares sizes alone");
+  expect_refused(OneNode("Mod").input({1}).input({1}), "dlpipe computes it of sizes alone");
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("start", 1), {2}, {3, 4});
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("end", -1), {2}, {2, 3});
   expect_gives(OneNode("Size").input({2, 3}), {}, {6});
@@ -418,7 +419,81 @@ TEST(OnnxOps, CastsIntegersThatAreKnown) {
     return OneNode("Cast").integers({3}, {5, 0, -3}).with("to", type);
   };
   expect_gives(of_input(7), {3}, {5, 0, -3});
-  expect_refused(of_input(9), "dlpipe casts between floats, and between integers");
+  expect_gives(of_input(1), {3}, {5, 0, -3});
+  expect_gives(of_input(9), {3}, {1, 0, 1});
+  expect_gives(OneNode("Cast").input({3}, {0.5, 0, -3}).with("to", 9), {3}, {1, 0, 1});
+  expect_refused(OneNode("Cast").input({1}).with("to", 7), "dlpipe casts floats to floats and to truths");
+}
+
+TEST(OnnxOps, ComparesWhatDependsOnTheInput) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(),
+                  kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto of = [&](const char* op) {
+    return OneNode(op).input({4}, {1, 2, kInfinity, kNan}).input({}, {2});
+  };
+  expect_gives(of("Greater"), {4}, {0, 0, 1, 0});
+  expect_gives(of("GreaterOrEqual"), {4}, {0, 1, 1, 0});
+  expect_gives(of("Less"), {4}, {1, 0, 0, 0});
+  expect_gives(of("LessOrEqual"), {4}, {1, 1, 0, 0});
+  expect_gives(of("Equal"), {4}, {0, 1, 0, 0});
+  expect_gives(of("Equal").then("Not"), {4}, {1, 0, 1, 1});
+  // Integers beyond what f32 holds whole; in ONNX they are compared as float64, which comes back as f32.
+  const int64_t large = (1 << 24) + 1;
+  expect_tensor(OneNode("Greater").integers({2}, {large, large - 1}).known_one(large - 1).run()[0], {2},
+                {1, 0});
+  const auto truths = [](const char* op) {
+    return OneNode("Greater").input({3}, {-1, 0, 1}).weights({}, {0}).then(op).known({1, 0, 0});
+  };
+  expect_gives(truths("And"), {3}, {0, 0, 0});
+  expect_gives(truths("Or"), {3}, {1, 0, 1});
+  // Images as planes, beside a row.
+  expect_gives(OneNode("MaxPool")
+                   .input({1, 2, 1, 2})
+                   .with_ints("kernel_shape", {1, 1})
+                   .then("Greater")
+                   .weights({2}, {1, 3}),
+               {1, 2, 1, 2}, {0, 0, 1, 1});
+}
+
+TEST(OnnxOps, TakesTheLargerAndTheSmaller) {
+  const auto of = [](const char* op) {
+    return OneNode(op).input({3}, {1, 2, 3}).input({2, 1}, {2, 5}).weights({}, {1.5});
+  };
+  expect_gives(of("Max"), {2, 3}, {2, 2, 3, 5, 5, 5});
+  expect_gives(of("Min"), {2, 3}, {1, 1.5, 1.5, 1, 1.5, 1.5});
+  expect_gives(OneNode("Max").weights({}, {1.7F}).input({2}), {2}, {1.7, 2});
+}
+
+TEST(OnnxOps, ChoosesElementsByWhatDependsOnTheInput) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // What isn't chosen doesn't matter: infinity times 0 would be no number.
+  expect_gives(OneNode("Greater")
+                   .input({3}, {-1, 0, 1})
+                   .weights({}, {0})
+                   .then("Where")
+                   .input({2, 1}, {2, 3})
+                   .weights({}, {-kInfinity})
+                   .then("Exp"),
+               {2, 3}, {0, 0, std::exp(2.0), 0, 0, std::exp(3.0)});
+  expect_gives(
+      OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").input({2}, {5, 6}).weights({}, {0}),
+      {2}, {0, 6});
+  expect_gives(
+      OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").weights({}, {0}).input({2}, {5, 6}),
+      {2}, {5, 0});
+  expect_refused(
+      OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").known({1, 2}).known({3, 4}),
+      "not between integers");
+}
+
+TEST(OnnxOps, KeepsATriangle) {
+  const auto of = [](int64_t upper) { return OneNode("Trilu").input({1, 2, 3}).with("upper", upper); };
+  expect_gives(of(1), {1, 2, 3}, {1, 2, 3, 0, 5, 6});
+  expect_gives(of(0), {1, 2, 3}, {1, 0, 0, 4, 5, 0});
+  expect_gives(of(1).known_one(1), {1, 2, 3}, {0, 2, 3, 0, 0, 6});
+  expect_gives(of(0).known_one(-1), {1, 2, 3}, {0, 0, 0, 4, 0, 0});
+  expect_gives(OneNode("Trilu").known_of({2, 2}, {1, 2, 3, 4}), {2, 2}, {1, 2, 0, 4});
+  expect_refused(OneNode("Trilu").input({3}), "expected two axes at least");
 }
 
 TEST(OnnxOps, ConvolvesAndPools) {
