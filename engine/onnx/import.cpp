@@ -123,6 +123,16 @@ Status check_opset(const Model& model) {
                      "; export it with one of them, or convert it (onnx.version_converter)"));
 }
 
+// What --input-shape may be given for it.
+std::string shape_example(const ValueInfo& info) {
+  std::string text;
+  for (size_t axis = 0; axis < info.dims.size(); ++axis) {
+    const int64_t size = info.dims[axis].size, usual = info.dims.size() == 4 ? 224 : 128;
+    text += axis == 0 && size < 0 ? "N" : dlpipe::concat(axis == 0 ? "" : ",", size < 0 ? usual : size);
+  }
+  return dlpipe::concat(info.name, "=", info.dims.empty() ? "N,3,224,224" : text);
+}
+
 std::string shape_text(const ValueInfo& info) {
   std::string text;
   for (const ValueInfo::Dim& dim : info.dims)
@@ -163,10 +173,10 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
   for (const ValueInfo& info : infos) {
     graph::CaptureInput input{info.name, {{}, input_dtype(info)}, 0};
     if (!info.has_shape)
-      throw Error(Status(ErrorCode::kUnsupported,
-                         dlpipe::concat("[onnx] input '", info.name,
-                                        "' has no shape; give it: dlpipe compile --input-shape ", info.name,
-                                        "=N,3,224,224")));
+      throw Error(Status(
+          ErrorCode::kUnsupported,
+          dlpipe::concat("[onnx] input '", info.name,
+                         "' has no shape; give it: dlpipe compile --input-shape ", shape_example(info))));
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
                          dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(),
@@ -181,7 +191,7 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
             dlpipe::concat(
                 "[onnx] axis ", axis, " of input '", info.name, "' has no size ('", info.dims[axis].symbol,
                 "'); only the first may vary: give the others, as in dlpipe compile --input-shape ",
-                info.name, "=N,3,224,224, or export the model with them fixed")));
+                shape_example(info), ", or export the model with them fixed")));
       }
       if (size > 0 && elements > kMostElements / size)
         throw Error(Status(

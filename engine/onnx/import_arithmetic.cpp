@@ -268,6 +268,12 @@ void logical_not(Run& run, const NodeEntry& node) {
   run.set_ints(node, std::move(ints));
 }
 
+void is_nan(Run& run, const NodeEntry& node) {
+  const RunValue& x = run.value(node, 0);
+  if (x.ints || !is_floating(x.tensor.dtype())) run.refuse(node, "dlpipe asks floats alone");
+  set_truth(run, node, scale(equal(x.tensor, x.tensor), -1.0, 1.0), x.is_image);
+}
+
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
 void extreme(Run& run, const NodeEntry& node) {
   const bool are_known = run.is_known(node, 0);
@@ -314,6 +320,7 @@ constexpr std::array kArithmeticOps = {
     ImportedOp{"Equal", comparison<equal, known_equal>},
     ImportedOp{"Greater", comparison<greater, known_greater>},
     ImportedOp{"GreaterOrEqual", comparison<greater_or_equal, known_greater_or_equal>},
+    ImportedOp{"IsNaN", is_nan},
     ImportedOp{"Less", comparison<less, known_less>},
     ImportedOp{"LessOrEqual", comparison<less_or_equal, known_less_or_equal>},
     ImportedOp{"Max", extreme<maximum, known_max>},

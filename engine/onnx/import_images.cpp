@@ -21,11 +21,7 @@ std::array<int, 2> two(const Run& run, const NodeEntry& node, const std::vector<
   return {static_cast<int>(values[0]), static_cast<int>(values[1])};
 }
 
-// A line [N,C,W] is an image of one row.
-struct Frame {
-  Tensor image;  // [N,H,W,C]
-  bool is_line = false;
-};
+}  // namespace
 
 Frame frame_of(Run& run, const NodeEntry& node) {
   if (run.shape(node, 0).rank() != 3) return {run.image(node, 0)};
@@ -37,6 +33,8 @@ void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor
   if (!frame.is_line) return run.set_image(node, y);
   run.set(node, transpose(reshape(y, {y.size(0), y.size(2), y.size(3)}), {0, 2, 1}));
 }
+
+namespace {
 
 // Two numbers from an attribute; of a line, one, and `otherwise` down.
 std::array<int, 2> two_of(const Run& run, const NodeEntry& node, const Frame& frame, std::string_view name,
@@ -161,13 +159,14 @@ void average_pool(Run& run, const NodeEntry& node) {
 }
 
 void global_average_pool(Run& run, const NodeEntry& node) {
-  const Tensor x = run.image(node, 0);
-  run.set_image(node, reshape(global_avg_pool(x), {x.size(0), 1, 1, x.size(3)}));
+  const Frame frame = frame_of(run, node);
+  const Tensor& x = frame.image;
+  set_frame(run, node, frame, reshape(global_avg_pool(x), {x.size(0), 1, 1, x.size(3)}));
 }
 
 void global_max_pool(Run& run, const NodeEntry& node) {
-  const Tensor x = run.image(node, 0);
-  run.set_image(node, max(max(x, 1, true), 2, true));
+  const Frame frame = frame_of(run, node);
+  set_frame(run, node, frame, max(max(frame.image, 1, true), 2, true));
 }
 
 constexpr std::array kImageOps = {

@@ -13,17 +13,16 @@ void batch_normalization(Run& run, const NodeEntry& node) {
   if (run.attribute(node, "training_mode", int64_t{0}) != 0)
     run.refuse(node, "it is in training mode; export the model in eval mode");
   const BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5), .training = false};
-  const bool is_image = run.shape(node, 0).rank() == 4;
-  const Tensor x = is_image ? run.image(node, 0) : run.tensor(node, 0);
-  if (!is_image && x.rank() != 2)
-    run.refuse(node, "expected [N,C] or [N,C,H,W], got ", x.shape().to_string());
+  const Shape shape = run.shape(node, 0);
+  if (shape.rank() < 2 || shape.rank() > 4)
+    run.refuse(node, "expected [N,C], [N,C,W] or [N,C,H,W], got ", shape.to_string());
   Tensor mean = run.tensor(node, 3), variance = run.tensor(node, 4);
-  const Tensor y = batch_norm(x, run.tensor(node, 1), run.tensor(node, 2), mean, variance, attrs);
-  if (is_image) {
-    run.set_image(node, y);
-  } else {
-    run.set(node, y);
-  }
+  const auto norm = [&](const Tensor& x) {
+    return batch_norm(x, run.tensor(node, 1), run.tensor(node, 2), mean, variance, attrs);
+  };
+  if (shape.rank() == 2) return run.set(node, norm(run.tensor(node, 0)));
+  const Frame frame = frame_of(run, node);
+  set_frame(run, node, frame, norm(frame.image));
 }
 
 // 1 / sqrt(mean(x^2) + epsilon)

@@ -124,6 +124,15 @@ class Run {
   std::map<std::string, RunValue> values_;
 };
 
+/// The first input of what takes images. A line [N,C,W] is an image of one row.
+struct Frame {
+  Tensor image;  // [N,H,W,C]
+  bool is_line = false;
+};
+Frame frame_of(Run& run, const NodeEntry& node);
+/// The node's output, in the form of `frame`.
+void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor& y);
+
 struct ImportedOp {
   const char* name;
   void (*call)(Run& run, const NodeEntry& node);

@@ -67,6 +67,7 @@ TEST(ImportOptions, GiveTheSizesThatAFileLeavesOpen) {
   };
   EXPECT_NE(error_of({}).find("axis 1 of input 'x' has no size ('width')"), std::string::npos)
       << error_of({});
+  EXPECT_NE(error_of({}).find("--input-shape x=N,128"), std::string::npos) << error_of({});
   EXPECT_EQ(type_of({kAnyBatch, 7}), "f32 [N,7]");
   EXPECT_EQ(type_of({3, 7}), "f32 [3,7]");
   const std::string rank = error_of({{{"x", {kAnyBatch, 7, 1}}}});

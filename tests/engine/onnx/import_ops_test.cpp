@@ -437,6 +437,7 @@ TEST(OnnxOps, ComparesWhatDependsOnTheInput) {
   expect_gives(of("LessOrEqual"), {4}, {1, 1, 0, 0});
   expect_gives(of("Equal"), {4}, {0, 1, 0, 0});
   expect_gives(of("Equal").then("Not"), {4}, {1, 0, 1, 1});
+  expect_gives(OneNode("IsNaN").input({2}, {1, kNan}), {2}, {0, 1});
   // Integers beyond what f32 holds whole; in ONNX they are compared as float64, which comes back as f32.
   const int64_t large = (1 << 24) + 1;
   expect_tensor(OneNode("Greater").integers({2}, {large, large - 1}).known_one(large - 1).run()[0], {2},
@@ -453,6 +454,20 @@ TEST(OnnxOps, ComparesWhatDependsOnTheInput) {
                    .then("Greater")
                    .weights({2}, {1, 3}),
                {1, 2, 1, 2}, {0, 0, 1, 1});
+}
+
+TEST(OnnxOps, TakesLinesAsImagesOfOneRow) {
+  const auto pooled = [](const char* op) { return OneNode(op).input({1, 2, 3}, {1, 2, 6, -1, -2, 0}); };
+  expect_gives(pooled("GlobalAveragePool"), {1, 2, 1}, {3, -1});
+  expect_gives(pooled("GlobalMaxPool"), {1, 2, 1}, {6, 0});
+  expect_gives(OneNode("BatchNormalization")
+                   .input({1, 2, 2})
+                   .weights({2}, {2, 1})
+                   .weights({2}, {0, 5})
+                   .weights({2}, {1, 3})
+                   .weights({2}, {1, 1})
+                   .with_float("epsilon", 0),
+               {1, 2, 2}, {0, 2, 5, 6});
 }
 
 TEST(OnnxOps, TakesTheLargerAndTheSmaller) {
