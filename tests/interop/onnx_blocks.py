@@ -36,6 +36,11 @@ class Block:
         self.weights.append(numpy_helper.from_array(numpy.asarray(array, numpy.float32), name))
         return name
 
+    def integers(self, values):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(numpy.asarray(values, numpy.int64), name))
+        return name
+
     def drawn(self, *shape):
         return self.constant(self.random.standard_normal(shape) / numpy.sqrt(max(1, numpy.prod(shape[1:]))))
 
@@ -79,7 +84,26 @@ def gelu_written_out(rank):
     return block.model()
 
 
+def masked_attention():
+    """As models of sentences have it: what is looked at depends on the input, and no word looks ahead."""
+    length, width = 5, 8
+    block = Block([length, width])
+    query, key, value = (block.add("MatMul", "x", block.drawn(width, width)) for _ in range(3))
+    scores = block.add("MatMul", query, block.add("Transpose", key, perm=[0, 2, 1]))
+    ahead = block.add("Trilu", block.constant(numpy.full([length, length], -numpy.inf)),
+                      block.integers([1]), upper=1)
+    scores = block.add("Add", scores, ahead)
+    largest = block.add("ReduceMax", "x", axes=[2], keepdims=0)
+    keep = block.add("Unsqueeze", block.add("GreaterOrEqual", largest, block.constant(1.0)), block.integers([1]))
+    scores = block.add("Where", keep, scores, block.constant(-numpy.inf))
+    weights = block.add("Softmax", scores, axis=-1)  # of no word: NaN
+    weights = block.add("Where", block.add("IsNaN", weights), block.constant(0.0), weights)
+    block.add("Max", block.add("MatMul", weights, value), block.constant(-0.25))
+    return block.model()
+
+
 BLOCKS = {
+    "masked attention": masked_attention,
     "dense block of 33 layers": lambda: dense_block(33),
     "dense block of 48 layers": lambda: dense_block(48),
     "gelu of scalars": lambda: gelu_written_out(0),
