@@ -1,6 +1,7 @@
 #include "dlpipe/engine/cpu/gemm/block_gemm.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -85,16 +86,51 @@ struct Slice {
   int64_t row, rows, column, columns;
 };
 
-/// Rows of a block of terms: as they lie or, where a is transposed, copied as groups of product.rows rows,
-/// [group][term][row of the group].
+/// All of a that is few rows, as groups of product.rows rows, block of terms after block: [block][group][term][row of the group].
+/// Each strip of b reads all of it, here one line after another. Once for all slices; of many rows it would cost memory.
+class PackedRows {
+ public:
+  PackedRows(const GemmMatrix& a, int64_t m, int64_t k) : rows_(divide_up(m, group()) * group()) {
+    data_ = Tensor::empty({rows_ * k});
+    const auto* const from = static_cast<const float*>(a.data);
+    parallel_ranges(divide_up(m, group()), kGroupsASlice, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin * group(); row < std::min(end * group(), m); row += group()) {
+        for (int64_t term = 0; term < k; term += block_terms()) {
+          const int64_t terms = std::min(block_terms(), k - term);
+          block_product().transpose(from + row * k + term, k, std::min(group(), m - row), terms,
+                                    at(row, term, terms), group());
+        }
+      }
+    });
+  }
+  static bool is_worth_it(const GemmMatrix& a, int64_t m) {
+    return !a.transposed && m <= kSliceRows && m >= kFewestRows &&
+           block_product().wide == block_product().panel;
+  }
+  float* at(int64_t row, int64_t term, int64_t terms) const {
+    return data_.data<float>() + term * rows_ + row * terms;
+  }
+
+ private:
+  static constexpr int64_t kGroupsASlice = 4;
+  static int64_t group() { return block_product().rows; }
+  int64_t rows_;
+  Tensor data_;
+};
+
+/// Rows of a block of terms: as they lie or as groups of product.rows rows, [group][term][row of the group], packed before or,
+/// where a is transposed, copied here.
 class LeftBlock {
  public:
-  LeftBlock(const GemmMatrix& a, int64_t m, int64_t k, const Slice& slice, float* scratch)
-      : a_(a), ld_(a.transposed ? m : k), slice_(slice), scratch_(scratch) {}
+  LeftBlock(const GemmMatrix& a, int64_t m, int64_t k, const Slice& slice, const PackedRows* packed,
+            float* scratch)
+      : a_(a), ld_(a.transposed ? m : k), slice_(slice), packed_(packed), scratch_(scratch) {}
 
   void load(int64_t term, int64_t terms) {
     const auto* const data = static_cast<const float*>(a_.data);
     terms_ = terms;
+    groups_ = packed_ != nullptr ? packed_->at(slice_.row, term, terms) : a_.transposed ? scratch_ : nullptr;
+    if (packed_ != nullptr) return;
     if (!a_.transposed) {
       first_ = data + slice_.row * ld_ + term;
       return;
@@ -116,12 +152,12 @@ class LeftBlock {
 
   void multiply(const float* strip, int64_t width, float* to, int64_t to_row, bool accumulate) const {
     const BlockProduct& product = block_product();
-    if (!a_.transposed) {
+    if (groups_ == nullptr) {
       product.run({first_, ld_, 1}, strip, width, terms_, to, to_row, slice_.rows, width, accumulate);
       return;
     }
     for (int64_t r = 0; r < slice_.rows; r += product.rows) {
-      product.run({scratch_ + r * terms_, 1, product.rows}, strip, width, terms_, to + r * to_row, to_row,
+      product.run({groups_ + r * terms_, 1, product.rows}, strip, width, terms_, to + r * to_row, to_row,
                   std::min(product.rows, slice_.rows - r), width, accumulate);
     }
   }
@@ -130,8 +166,10 @@ class LeftBlock {
   GemmMatrix a_;
   int64_t ld_;
   Slice slice_;
+  const PackedRows* packed_;
   float* scratch_;
   const float* first_ = nullptr;
+  const float* groups_ = nullptr;  // null: rows as they lie
   int64_t terms_ = 0;
 };
 
@@ -154,6 +192,8 @@ void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gemm
   }
   const int64_t across = divide_up(n, columns_step);
   const PackedStrips packed(b, n, k);
+  std::optional<PackedRows> rows;
+  if (across > 1 && PackedRows::is_worth_it(a, m)) rows.emplace(a, m, k);
   parallel_slices(divide_up(m, rows_step) * across, [&](int64_t index) {
     Slice s{index / across * rows_step, 0, index % across * columns_step, 0};
     s.rows = std::min(rows_step, m - s.row);
@@ -172,7 +212,7 @@ void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gemm
       std::fill_n(std::copy_n(bias + s.column + whole, s.columns - whole, rest + r * wide),
                   wide - (s.columns - whole), 0.0f);
     }
-    LeftBlock left(a, m, k, s, scratch);
+    LeftBlock left(a, m, k, s, rows ? &*rows : nullptr, scratch);
     for (int64_t term = 0; term < k; term += block_terms()) {
       const int64_t terms = std::min(block_terms(), k - term);
       left.load(term, terms);
