@@ -5,6 +5,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/engine/onnx/import.h"
 
 namespace dlpipe::cli {
 
@@ -62,6 +63,30 @@ std::string graph_summary(const std::string& path, const Graph& graph, bool is_c
              "\n            --graph prints them, ",
              is_compiled ? "--profile times them" : "`dlpipe compile` makes a file of them that runs"),
       kColumn);
+}
+
+std::string onnx_summary(const std::string& path, const engine::onnx::Model& model) {
+  const auto values = [](const std::vector<engine::onnx::ValueInfo>& infos) {
+    std::string text;
+    for (const engine::onnx::ValueInfo& info : infos)
+      text +=
+          concat(text.empty() ? "" : ", ", printable(info.name), " ",
+                 engine::onnx::element_type_name(info.type), " ", printable(engine::onnx::shape_text(info)));
+    return text;
+  };
+  std::map<std::string, int64_t> counts;
+  for (const engine::onnx::NodeEntry& node : model.nodes) ++counts[node.op];
+  std::string ops;
+  for (const auto& [name, count] : counts)
+    ops += concat(ops.empty() ? "" : ", ", count, " ", printable(name));
+  const auto opset = model.opsets.find("");
+  constexpr size_t kColumn = 12;
+  return prose(concat("path        ", printable(path), "\nmodel       ", printable(model.graph_name),
+                      ", ONNX opset ", opset == model.opsets.end() ? 1 : opset->second, " of ",
+                      printable(model.producer), " ", printable(model.producer_version), "\ninputs      ",
+                      values(engine::onnx::open_inputs(model)), "\noutputs     ", values(model.outputs),
+                      "\nnodes       ", human_count(static_cast<int64_t>(model.nodes.size())), ": ", ops),
+               kColumn);
 }
 
 Json graph_summary_json(const std::string& path, const Graph& graph, bool is_compiled) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
 
 namespace dlpipe::cli {
@@ -12,5 +13,8 @@ namespace dlpipe::cli {
 std::string graph_summary(const std::string& path, const engine::graph::Graph& graph, bool is_compiled);
 formats::Json graph_summary_json(const std::string& path, const engine::graph::Graph& graph,
                                  bool is_compiled);
+
+/// Of an ONNX file that dlpipe doesn't take, by ONNX's own names.
+std::string onnx_summary(const std::string& path, const engine::onnx::Model& model);
 
 }  // namespace dlpipe::cli

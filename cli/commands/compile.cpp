@@ -74,8 +74,12 @@ Status compile(const Options& options) {
   if (!options.model.weights.empty() && !options.onnx.empty())
     return misuse("compile", "CKPT and --onnx both name a model; give one");
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("compile", "--out", options.out, options.json));
-  if (!options.onnx.empty() && !run::is_onnx_file(options.onnx))
+  if (!options.onnx.empty() && !run::is_onnx_file(options.onnx)) {
     run::read_onnx(options.onnx);  // says what is wrong
+    return {ErrorCode::kUnsupported, concat("[compile] ", options.onnx,
+                                            " doesn't begin as today's ONNX models do; save it again "
+                                            "(onnx.save) with an ir_version of 3 or more")};
+  }
   std::error_code ignored;
   if (std::filesystem::equivalent(model.weights, options.out, ignored))
     return misuse("compile", "--out ", options.out,

@@ -244,7 +244,16 @@ Status info(const Options& options) {
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
   if (run::is_kind(options.path, run::Wanted::kModelName)) return print_model(options, options.path);
-  if (const auto opened = run::open_graph(options.path)) {
+  std::optional<run::OpenedGraph> opened;
+  try {
+    opened = run::open_graph(options.path);
+  } catch (const Error& error) {
+    if (options.json || !run::is_onnx_file(options.path)) throw;
+    // What it holds is worth knowing all the more.
+    print_answer(onnx_summary(options.path, value_or_throw(engine::onnx::read_model(options.path))));
+    return error.status();
+  }
+  if (opened) {
     print_answer(options.json ? graph_summary_json(options.path, opened->graph, opened->is_compiled).dump()
                               : graph_summary(options.path, opened->graph, opened->is_compiled));
     return {};

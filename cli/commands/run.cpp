@@ -1,5 +1,6 @@
 // `dlpipe run`: a compiled model on arrays.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -88,6 +89,11 @@ std::vector<std::pair<std::string, engine::graph::ValueId>> inputs_in_order(
       return word.starts_with(concat(graph.value(id).name, "="));
     });
     if (named == graph.inputs.end()) {
+      const size_t equals = word.find('=');
+      std::error_code ignored;
+      if (equals != std::string::npos && !std::filesystem::exists(word, ignored))
+        refuse("run", "--input ", word, ": the model has no input '", word.substr(0, equals),
+               "'; `dlpipe info` names them");
       in_order.push_back(word);
       continue;
     }

@@ -81,7 +81,8 @@ class MpiTransport final : public Transport {
     Status status = send_and_receive(peer, out, in, requests);
     if (status.ok() && !in.empty()) status = listen();
     // Of what failed. MPI takes back no send that has begun: the peer may yet be sent what lies in `out` by then, in a process
-    // that ends. It was told before, and listens before it takes what it got for data.
+    // that ends. It is told before, and listens before it takes what it got for data; between machines, over two connections, the
+    // word may come too late.
     for (MPI_Request& request : requests) {
       if (request == MPI_REQUEST_NULL) continue;
       MPI_Cancel(&request);

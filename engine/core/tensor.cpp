@@ -72,6 +72,12 @@ void check_spec(const TensorSpec& spec) {
   for (int64_t size : spec.shape) {
     if (size < 0) fail(concat("negative size in shape ", spec.shape.to_string()));
   }
+  // Sizes beside one of 0 count, too: strides and views are computed of them.
+  int64_t bytes = static_cast<int64_t>(dtype_size(spec.dtype));
+  for (int64_t size : spec.shape) {
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes))
+      fail(concat("more elements in shape ", spec.shape.to_string(), " than can be counted"));
+  }
   if (spec.layout == Layout::kPlain) return;
   const int block = layout_block(spec.layout);
   if (spec.shape.rank() != 4 || spec.shape[3] % block != 0 || spec.dtype != DType::kF32) {

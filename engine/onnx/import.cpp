@@ -133,13 +133,6 @@ std::string shape_example(const ValueInfo& info) {
   return dlpipe::concat(info.name, "=", info.dims.empty() ? "N,3,224,224" : text);
 }
 
-std::string shape_text(const ValueInfo& info) {
-  std::string text;
-  for (const ValueInfo::Dim& dim : info.dims)
-    text += dlpipe::concat(text.empty() ? "" : ",", dim.size < 0 ? dim.symbol : std::to_string(dim.size));
-  return dlpipe::concat("[", text, "]");
-}
-
 void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
   for (const auto& [name, sizes] : options.shapes) {
     const auto input =
@@ -149,19 +142,21 @@ void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
       for (const ValueInfo& info : inputs) names += dlpipe::concat(names.empty() ? "" : ", ", info.name);
       dlpipe::refuse("onnx", "there is no input '", name, "' to give a shape; the model has ", names);
     }
-    if (!input->has_shape) input->dims.resize(sizes.size());
-    input->has_shape = true;
-    bool fits = sizes.size() == input->dims.size();
+    ValueInfo given = *input;
+    if (!given.has_shape) given.dims.resize(sizes.size());
+    given.has_shape = true;
+    bool fits = sizes.size() == given.dims.size();
     for (size_t axis = 0; fits && axis < sizes.size(); ++axis) {
-      ValueInfo::Dim& dim = input->dims[axis];
+      ValueInfo::Dim& dim = given.dims[axis];
       const bool is_batch = axis == 0 && sizes[0] == kAnyBatch;
       fits = is_batch || (sizes[axis] >= 0 && (dim.size < 0 || dim.size == sizes[axis]));
-      if (fits) dim.size = sizes[axis];
+      dim.size = sizes[axis];
     }
     if (!fits)
       dlpipe::refuse("onnx", "input '", name, "' has the shape ", shape_text(*input),
                      ", which the given sizes don't fit; give a size for each axis, those that it has as "
                      "they are (the first may be N)");
+    *input = std::move(given);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/ops/elementwise.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -27,6 +28,7 @@ struct Operands {
 
 // All inputs in one order of axes.
 Operands operands_of(Run& run, const NodeEntry& node) {
+  if (node.inputs.empty()) run.refuse(node, "it has no inputs; export the model again");
   bool images = false, fits = true;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     images = images || run.value(node, i).is_image;
@@ -236,10 +238,15 @@ void choose_elements(Run& run, const NodeEntry& node) {
     const Tensor other = mask(no, scale(which, -1.0, 1.0));
     y = y.defined() ? y + other : other;
   }
-  run.set_value(node, {y.defined() ? y : mask(yes, which), operands.are_images});
+  if (!y.defined()) y = mask(yes, which);
+  const Shape shape =
+      broadcast_shape("where", broadcast_shape("where", yes.shape(), no.shape()), which.shape());
+  run.set_value(node,
+                {y.shape() == shape ? y : expand(y, shape), operands.are_images});  // a 0 may have more axes
 }
 
 void where(Run& run, const NodeEntry& node) {
+  if (node.inputs.size() != 3) run.refuse(node, "expected three inputs, got ", node.inputs.size());
   const bool is_known = run.is_known(node, 0), are_known = run.is_known(node, 1) && run.is_known(node, 2);
   if (is_known && are_known) {
     run.set_ints(node, known_elements(run, node, known_choice, run.ints(node, 0), run.ints(node, 1),
@@ -278,6 +285,10 @@ template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t
 void extreme(Run& run, const NodeEntry& node) {
   const bool are_known = run.is_known(node, 0);
   if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
+  for (size_t i = 0; !are_known && i < node.inputs.size(); ++i) {
+    if (run.is_known(node, i) || !is_floating(run.value(node, i).tensor.dtype()))
+      run.refuse(node, "dlpipe compares floats, and sizes; not integers that depend on the input");
+  }
   if (!are_known) return joined(run, node, kOp);
   if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two sizes, got ", node.inputs.size());
   known_only<kKnown>(run, node);
@@ -292,10 +303,14 @@ int64_t known_max(int64_t a, int64_t b) {
 // The triangle of the last two axes, with the `k`th diagonal; zeros elsewhere.
 void triangle(Run& run, const NodeEntry& node) {
   const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;
-  const int64_t k = run.has(node, 1) ? static_cast<int64_t>(run.number(node, 1)) : 0;
+  const std::vector<int64_t> given = run.has(node, 1) ? run.ints(node, 1).values : std::vector<int64_t>{0};
+  if (given.size() != 1) run.refuse(node, "its k is ", given.size(), " numbers");
   const Shape shape = run.shape(node, 0);
   if (shape.rank() < 2) run.refuse(node, "expected two axes at least, got ", shape.to_string());
-  const int64_t rows = shape[-2], columns = shape[-1];
+  const int64_t rows = shape[-2], columns = shape[-1], k = std::clamp(given[0], -rows - 1, columns + 1);
+  if (shape.elements() == 0) return run.set_value(node, run.value(node, 0));
+  constexpr int64_t kMost = int64_t{1} << 28;
+  if (rows > kMost / columns) run.refuse(node, "its triangle of ", rows, "x", columns, " is too large");
   const auto keeps = [&](int64_t row, int64_t column) {
     return is_upper ? column - row >= k : column - row <= k;
   };
@@ -308,8 +323,10 @@ void triangle(Run& run, const NodeEntry& node) {
     return run.set_ints(node, std::move(ints));
   }
   Tensor kept = Tensor::empty({rows, columns});
-  for (int64_t i = 0; i < kept.elements(); ++i)
-    kept.data<float>()[i] = keeps(i / columns, i % columns) ? 1 : 0;
+  float* to = kept.data<float>();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < columns; ++column) *to++ = keeps(row, column) ? 1 : 0;
+  }
   run.set(node, mask(run.tensor(node, 0), kept));
 }
 

@@ -95,8 +95,11 @@ void cast_op(Run& run, const NodeEntry& node) {
                                 .is_truth = true});
   }
   if (is_float && !are_floats) return run.set(node, cast(value.tensor, DType::kF32));
-  if (are_floats && !is_float && !value.is_truth)
-    run.refuse(node, "dlpipe casts floats to floats and to truths, not to integers");
+  if (are_floats && !is_float && to != ElementType::kBool)
+    run.refuse(node, "dlpipe casts floats and truths to floats and truths, not to integers");
+  // Ids of int32 are as good as int64's; fewer bits would make other numbers of them.
+  if (!are_floats && to != ElementType::kInt64 && to != ElementType::kInt32)
+    run.refuse(node, "dlpipe casts integers that depend on the input to int64, int32, floats and truths");
   run.set_value(node, value);
 }
 

@@ -127,6 +127,21 @@ Result<ValueInfo> parse_value(std::string_view message) {
   return info;
 }
 
+}  // namespace
+
+std::string shape_text(const ValueInfo& info) {
+  if (!info.has_shape) return "[?]";
+  std::string text;
+  for (size_t axis = 0; axis < info.dims.size(); ++axis) {
+    const ValueInfo::Dim& dim = info.dims[axis];
+    const std::string open = dim.symbol.empty() ? "?" : dim.symbol;
+    text += concat(axis == 0 ? "" : ",", dim.size < 0 ? open : std::to_string(dim.size));
+  }
+  return concat("[", text, "]");
+}
+
+namespace {
+
 Status parse_graph(std::string_view message, BesideModel& beside, Model& model) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   for (const ProtobufField& field : fields) {

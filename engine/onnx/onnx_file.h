@@ -80,6 +80,8 @@ struct ValueInfo {
   std::vector<Dim> dims = {};
   bool has_shape = true;
 };
+/// "[N,3,224,224]"; "[?]" without a shape.
+std::string shape_text(const ValueInfo& info);
 
 struct Model {
   int64_t ir_version = 8;

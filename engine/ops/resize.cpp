@@ -34,7 +34,8 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
     const double scale = axis == 0 ? attrs.scale_height : attrs.scale_width;
     const double size = attrs.size[static_cast<size_t>(axis)];
     const double scaled = scale * static_cast<double>(x.shape[axis + 1]);
-    if (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size))  // sizes are rounded or cut
+    if (scale < 0 ||
+        (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size)))  // sizes are rounded or cut
       refuse("resize", "expected the scale of ", x.shape[axis + 1], " pixels to ",
              attrs.size[static_cast<size_t>(axis)], ", or 0 for output over input, got ", scale);
   }

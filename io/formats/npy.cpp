@@ -140,6 +140,8 @@ Result<NpyArray> parse_npy(std::string_view bytes, const std::string& file) {
   const auto size = bounded_product(array.shape, dtype_size(array.dtype), data.size());
   if (!size || *size != data.size())
     return whole.corrupt("it has more or fewer elements than its shape says");
+  if (!order.starts_with("False") && !order.starts_with("True"))
+    return header.corrupt("its order is neither C's nor Fortran's");
   array.bytes = order.starts_with("False") ? std::string(data) : row_major(data, array);
   return array;
 }

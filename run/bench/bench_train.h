@@ -49,7 +49,7 @@ struct StepTimes {
   double cpu_seconds_per_step = 0;
 };
 
-/// With `compile`: steps whose forward and backward passes are replayed (train/host_replay.h).
+/// With `compile`: steps whose forward and backward passes are replayed (train/step/host_replay.h).
 struct ReplayedSteps {
   StepTimes times = {};
   ReplayMemory memory = {};

@@ -33,7 +33,7 @@ inline Result<Views> parse_views(std::string_view name) {
   return value_named(kViewNames, name, "eval", "--tta");
 }
 
-/// --graph: whether a device's steps are launched as one graph (train/step_graph.h). kOn: an error where they
+/// --graph: whether a device's steps are launched as one graph (train/step/step_graph.h). kOn: an error where they
 /// can't be.
 enum class GraphUse : uint8_t { kAuto, kOn, kOff };
 inline constexpr Named<GraphUse> kGraphNames[] = {

@@ -255,7 +255,7 @@ bool is_kind(const std::string& path, Wanted wanted) {
 Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted) {
   if (path.empty()) return {};
   const Given given = look_at(path);
-  if (wanted == Wanted::kCompiledModel && !given.is_there)
+  if (wanted == Wanted::kCompiledModel && !given.is_there && row_of(given) == nullptr)
     return {ErrorCode::kNotFound,
             concat("[", area, "] there is no ", path, "; `dlpipe compile` makes compiled models")};
   const Row* const row = row_of(given);

@@ -85,7 +85,9 @@ Result<pid_t> start(std::vector<std::string>& words) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   // Where whoever started this program ignores it, the system would keep no exit code of a child.
-  ::signal(SIGCHLD, SIG_DFL);  // NOLINT(cert-err33-c): there is such a signal
+  struct sigaction handled {};
+  if (::sigaction(SIGCHLD, nullptr, &handled) == 0 && handled.sa_handler == SIG_IGN)
+    ::signal(SIGCHLD, SIG_DFL);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

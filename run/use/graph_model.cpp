@@ -119,9 +119,12 @@ struct OnnxPictures {
 OnnxPictures compile_pictures(const ModelOptions& options, PassChoice passes, const Registries& registries,
                               const data::Dataset* dataset) {
   refuse_name_of_model(options);
-  std::vector<std::string> notes;
-  OnnxPictures made = {compiled_from(read_onnx_of_any_batch(options.weights, options.input_shapes, notes)),
-                       {}};
+  std::vector<std::string> notes, of_trial;
+  const auto check = [&](const engine::graph::Graph& graph) {
+    state_of_file(graph, options, registries, dataset, of_trial);
+  };
+  OnnxPictures made = {
+      compiled_from(read_onnx_of_any_batch(options.weights, options.input_shapes, notes, check)), {}};
   CompiledModel& compiled = made.compiled;
   compiled.notes = std::move(notes);
   made.state = state_of_file(compiled.graph, options, registries, dataset, compiled.notes);

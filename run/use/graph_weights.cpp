@@ -77,16 +77,18 @@ engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::s
 }
 
 engine::graph::Graph read_onnx_of_any_batch(const std::string& path, const std::vector<std::string>& shapes,
-                                            std::vector<std::string>& notes) {
+                                            std::vector<std::string>& notes,
+                                            const std::function<void(const engine::graph::Graph&)>& check) {
   const engine::onnx::Model model = value_or_throw(engine::onnx::read_model(path));
   engine::graph::Graph graph = engine::onnx::import_model(model, import_options(model, shapes));
-  if (auto any = engine::onnx::with_any_batch(model, graph)) {
-    notes.push_back(
-        concat(path, " was exported for batches of ", graph.value(graph.inputs[0]).shape[0],
-               " alone; it answers the same in batches of any size, so that is what it takes here"));
-    return std::move(*any);
-  }
-  return graph;
+  std::optional<engine::graph::Graph> any = engine::onnx::with_any_batch(model, graph);
+  if (!any) return graph;
+  if (check) check(*any);
+  if (!engine::onnx::answer_alike(graph, *any)) return graph;
+  notes.push_back(
+      concat(path, " was exported for batches of ", graph.value(graph.inputs[0]).shape[0],
+             " alone; it answers the same in batches of any size, so that is what it takes here"));
+  return std::move(*any);
 }
 
 std::optional<WeightsSource> open_graph_weights(const std::string& path) {

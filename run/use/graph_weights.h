@@ -2,6 +2,7 @@
 // checkpoint of a run that began with one. Throws Error.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,9 +29,10 @@ std::optional<OpenedGraph> open_graph(const std::string& path);
 /// input. kMisuse says what is wrong with them.
 engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::string>& shapes = {});
 /// The same for who brings batches of any size: of a file for batches of one size, what engine::onnx::with_any_batch makes of it,
-/// where it does, with a note.
-engine::graph::Graph read_onnx_of_any_batch(const std::string& path, const std::vector<std::string>& shapes,
-                                            std::vector<std::string>& notes);
+/// where that answers alike, with a note. `check` is called with it before that is tried, which takes a while; it may throw.
+engine::graph::Graph read_onnx_of_any_batch(
+    const std::string& path, const std::vector<std::string>& shapes, std::vector<std::string>& notes,
+    const std::function<void(const engine::graph::Graph&)>& check = nullptr);
 
 /// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
 /// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).

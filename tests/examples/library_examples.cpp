@@ -4,6 +4,9 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/named_values.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/graph/graph_file.h"
+#include "dlpipe/engine/graph/run.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/train/session.h"
@@ -147,4 +150,16 @@ void registry_example() {
   auto registry = dlpipe::augment::OpRegistry::builtin();  // a copy
   registry.add(kNegative);
   auto chain = dlpipe::augment::Chain::parse("rrc(224) negative hflip", registry);
+}
+
+// README.md, dlpipe::runtime
+float runtime_example(const std::vector<float>& pixels) {
+  dlpipe::engine::set_engine_threads(2);
+  const dlpipe::engine::graph::Runner model(
+      dlpipe::value_or_throw(dlpipe::engine::graph::read_graph("model.dlg")));
+  dlpipe::engine::Tensor x = dlpipe::engine::Tensor::empty({8, 224, 224, 3});
+  x.copy_from_host(pixels.data(), x.size_bytes());
+  const std::vector<dlpipe::engine::Tensor> outputs = model.run({&x, 1});
+  const float* logits = outputs[0].data<float>();
+  return logits[0];
 }

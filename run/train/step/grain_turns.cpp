@@ -19,10 +19,11 @@ GrainTurns::GrainTurns(int64_t grains, engine::Collective* ranks)
       threads_.emplace_back([this, grain] { serve(grain); });
   } catch (const std::exception& error) {
     end_threads();
-    throw Error(Status(ErrorCode::kOutOfMemory,
-                       concat("[train] --sync-bn needs a thread for each of ", grains,
-                              " grains, and the system gives ", threads_.size(), " (", error.what(),
-                              "); raise ulimit -v or ulimit -u, or use fewer --grains")));
+    throw Error(
+        Status(ErrorCode::kOutOfMemory,
+               concat("[train] --sync-bn needs ", grains - 1,
+                      " threads more, one less than there are grains, and the system gives ", threads_.size(),
+                      " (", error.what(), "); raise ulimit -v or ulimit -u, or use fewer --grains")));
   }
 }
 

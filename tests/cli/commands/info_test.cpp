@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "test_data.h"
 #include "tests/cli/program.h"
@@ -84,6 +85,25 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   EXPECT_NE(cut.err.find("outside the file's"), std::string::npos) << cut.err;
   const Outcome eval = run_dlpipe({"eval", "--ckpt", folder / "m.onnx", trained_run().data.val});
   EXPECT_EQ(eval.exit_code, 0) << eval.err;
+}
+
+TEST(Info, SaysWhatAnOnnxFileHoldsThatItDoesNotTake) {
+  const ScratchDirectory folder;
+  engine::onnx::Model model;
+  model.opsets[""] = 17;
+  model.graph_name = "net";
+  model.producer = "somebody";
+  model.inputs = {{"x", engine::onnx::ElementType::kFloat16, {{-1, "batch"}, {4}}}};
+  model.outputs = {{"y", engine::onnx::ElementType::kFloat, {{-1, "batch"}, {4}}}};
+  model.nodes = {{"Sine", "", "one", {"x"}, {"a"}},
+                 {"Sine", "", "two", {"a"}, {"b"}},
+                 {"Relu", "", "three", {"b"}, {"y"}}};
+  throw_if_error(engine::onnx::write_model(folder / "m.onnx", model));
+  const Outcome outcome = run_dlpipe({"info", folder / "m.onnx"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  for (const char* part : {"net, ONNX opset 17 of somebody", "x float16 [batch,4]", "3: 1 Relu, 2 Sine"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("dlpipe has no such op: Sine (2 nodes"), std::string::npos) << outcome.err;
 }
 
 TEST(Info, ShowsAModelsLayers) {

@@ -67,6 +67,9 @@ TEST(Run, TakesInputsByNameAndWidensWhatLosesNothing) {
   }
   EXPECT_EQ(answers[1], answers[0]);
   EXPECT_EQ(answers[2], answers[0]);
+  const Outcome other = run_dlpipe({"run", model.file, "--input", "z=" + half, "--output", out});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("the model has no input 'z'"), std::string::npos) << other.err;
   const std::vector<double> doubles(elements, 0.5);
   throw_if_error(formats::write_npy(wide, DType::kF64, model.shape, std::as_bytes(std::span(doubles))));
   const Outcome refused = run_dlpipe({"run", model.file, "--input", wide, "--output", out});

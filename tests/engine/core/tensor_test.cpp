@@ -60,6 +60,8 @@ TEST(Tensor, DataOfAnotherTypeIsRefused) {
 TEST(Tensor, BlockedTensorsNeedAnF32ImageOfWholeBlocks) {
   EXPECT_NO_THROW(Tensor::empty({{1, 2, 2, 16}, DType::kF32, Layout::kBlocked16}));
   EXPECT_THROW(Tensor::empty({{1, 2, 2, 12}, DType::kF32, Layout::kBlocked8}), Error);
+  EXPECT_THROW(Tensor::empty({int64_t{1} << 31, int64_t{1} << 31}), Error);
+  EXPECT_THROW(Tensor::empty({0, int64_t{1} << 31, int64_t{1} << 31}), Error);
   EXPECT_THROW(Tensor::empty({{2, 16}, DType::kF32, Layout::kBlocked16}), Error);
   EXPECT_THROW(Tensor::empty({{1, 2, 2, 16}, DType::kBF16, Layout::kBlocked16}), Error);
 }

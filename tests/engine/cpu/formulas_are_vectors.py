@@ -16,12 +16,13 @@ import sys
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(\S+)>:$")
 COMPUTES = re.compile(r"\tv(?!mov)\w+\s.*%zmm")
+COMPUTES_ONE = re.compile(r"\tv(?!mov)\w+s[sd]\s")
 
 
 def loops_of(path):
-    """Function -> whether it computes with vectors."""
+    """Function -> whether it computes with vectors; of those that compute: a gradient that is 0 is only stored."""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], check=True, capture_output=True, text=True).stdout
-    loops, name = {}, ""
+    loops, name, ones = {}, "", set()
     for line in text.splitlines():
         if found := FUNCTION.match(line):
             name = found.group(1) if "run_avx512" in found.group(1) else ""
@@ -29,7 +30,9 @@ def loops_of(path):
                 loops.setdefault(name, False)
         elif name and COMPUTES.search(line):
             loops[name] = True
-    return loops
+        elif name and COMPUTES_ONE.search(line):
+            ones.add(name)
+    return {name: is_vector for name, is_vector in loops.items() if is_vector or name in ones}
 
 
 def main():

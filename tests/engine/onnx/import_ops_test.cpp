@@ -422,7 +422,11 @@ TEST(OnnxOps, CastsIntegersThatAreKnown) {
   expect_gives(of_input(1), {3}, {5, 0, -3});
   expect_gives(of_input(9), {3}, {1, 0, 1});
   expect_gives(OneNode("Cast").input({3}, {0.5, 0, -3}).with("to", 9), {3}, {1, 0, 1});
-  expect_refused(OneNode("Cast").input({1}).with("to", 7), "dlpipe casts floats to floats and to truths");
+  expect_refused(OneNode("Cast").input({1}).with("to", 7),
+                 "dlpipe casts floats and truths to floats and truths");
+  // Of truths integers would be divided as floats, and narrower ones would be other numbers.
+  expect_refused(OneNode("Cast").input({1}).with("to", 9).then("Cast").with("to", 7), "not to integers");
+  expect_refused(OneNode("Cast").integers({1}, {300}).with("to", 2), "to int64, int32, floats and truths");
 }
 
 TEST(OnnxOps, ComparesWhatDependsOnTheInput) {
@@ -477,6 +481,9 @@ TEST(OnnxOps, TakesTheLargerAndTheSmaller) {
   expect_gives(of("Max"), {2, 3}, {2, 2, 3, 5, 5, 5});
   expect_gives(of("Min"), {2, 3}, {1, 1.5, 1.5, 1, 1.5, 1.5});
   expect_gives(OneNode("Max").weights({}, {1.7F}).input({2}), {2}, {1.7, 2});
+  expect_refused(OneNode("Max").integers({1}, {3}).known_one(2), "not integers that depend on the input");
+  expect_refused(OneNode("Sum"), "it has no inputs");
+  expect_refused(OneNode("Mean"), "it has no inputs");
 }
 
 TEST(OnnxOps, ChoosesElementsByWhatDependsOnTheInput) {
@@ -499,6 +506,16 @@ TEST(OnnxOps, ChoosesElementsByWhatDependsOnTheInput) {
   expect_refused(
       OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").known({1, 2}).known({3, 4}),
       "not between integers");
+  // A known 0 is chosen without being computed, and has its say in the shape.
+  expect_gives(OneNode("Greater")
+                   .input({2}, {-1, 1})
+                   .weights({}, {0})
+                   .then("Where")
+                   .input({2}, {3, 4})
+                   .weights({1, 1, 1}, {0}),
+               {1, 1, 2}, {0, 4});
+  expect_refused(OneNode("Where").input({2}), "expected three inputs, got 1");
+  expect_refused(OneNode("Where").input({2}).input({2}), "expected three inputs, got 2");
 }
 
 TEST(OnnxOps, KeepsATriangle) {
@@ -509,6 +526,10 @@ TEST(OnnxOps, KeepsATriangle) {
   expect_gives(of(0).known_one(-1), {1, 2, 3}, {0, 0, 0, 4, 0, 0});
   expect_gives(OneNode("Trilu").known_of({2, 2}, {1, 2, 3, 4}), {2, 2}, {1, 2, 0, 4});
   expect_refused(OneNode("Trilu").input({3}), "expected two axes at least");
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  expect_gives(of(1).known_one(kLargest), {1, 2, 3}, {0, 0, 0, 0, 0, 0});
+  expect_gives(of(0).known_one(-kLargest), {1, 2, 3}, {0, 0, 0, 0, 0, 0});
+  expect_refused(of(1).known({1, 2}), "its k is 2 numbers");
 }
 
 TEST(OnnxOps, ConvolvesAndPools) {

@@ -137,6 +137,7 @@ TEST(ResizeOp, RefusesWhatIsNoImageOrSize) {
   expect_refusal(images, {.size = {0, 4}}, "expected a size of at least 1x1, got 0x4");
   expect_refusal(images, {.size = {4, 4}, .scale_width = -2},
                  "scale of 2 pixels to 4, or 0 for output over input, got -2");
+  expect_refusal(images, {.size = {1, 1}, .scale_width = -1e-9}, "got -1e-09");
   // Places by a scale that isn't theirs are nowhere: this one's are NaN.
   expect_refusal(
       images, {.size = {4, 4}, .coordinates = ResizeCoordinates::kHalfPixelSymmetric, .scale_height = 1e-310},

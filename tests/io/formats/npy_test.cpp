@@ -69,6 +69,8 @@ TEST(Npy, RefusesWhatItCannotRead) {
                  ErrorCode::kCorrupt, "more or fewer");
   expect_refused(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "astype");
+  expect_refused(npy("{'descr': '|u1', 'fortran_order': banana, 'shape': (1,), }\n", "a"),
+                 ErrorCode::kCorrupt, "neither C's nor");
   expect_refused("PK\x03\x04 and more", ErrorCode::kUnsupported, "an archive of arrays (.npz)");
   expect_refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "records");
