@@ -10,8 +10,8 @@
 namespace dlpipe::engine {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kCount = 37;  // two vectors of sixteen and five more
 
 Tensor repeated(const std::vector<float>& values) {
@@ -46,17 +46,17 @@ void expect_gives(Function op, const std::vector<float>& a, const std::vector<fl
   }
 }
 
-const std::vector<float> kA = {1, 2, 3, -kInfinity, kInfinity, -0.0F, 5};
-const std::vector<float> kB = {2, 2, 1, -kInfinity, 7, 0.0F, -kInfinity};
+const std::vector<float> kA = {1, 2, 3, -kUnbounded, kUnbounded, -0.0F, 5};
+const std::vector<float> kB = {2, 2, 1, -kUnbounded, 7, 0.0F, -kUnbounded};
 
 TEST(ComparedOps, EqualOnesAreEqual) {
   expect_gives(equal, kA, kB, {0, 1, 0, 1, 0, 1, 0});
-  expect_gives(equal, {kNan, 1, 1}, {kNan, kNan, 1}, {0, 0, 1});
+  expect_gives(equal, {kNotANumber, 1, 1}, {kNotANumber, kNotANumber, 1}, {0, 0, 1});
 }
 
 TEST(ComparedOps, GreaterIsNotEqual) {
   expect_gives(greater, kA, kB, {0, 0, 1, 0, 1, 0, 1});
-  expect_gives(greater, {kNan, 1, 2}, {1, kNan, 1}, {0, 0, 1});
+  expect_gives(greater, {kNotANumber, 1, 2}, {1, kNotANumber, 1}, {0, 0, 1});
 }
 
 TEST(ComparedOps, EqualOnesShareTheGradient) {
@@ -66,12 +66,14 @@ TEST(ComparedOps, EqualOnesShareTheGradient) {
 }
 
 TEST(ComparedOps, TheLargerOfANumberAndNanIsNan) {
-  expect_gives(maximum, {kNan, 1, kInfinity}, {1, kNan, 1}, {kNan, kNan, kInfinity});
-  expect_gives(minimum, {kNan, 1, -kInfinity}, {1, kNan, 1}, {kNan, kNan, -kInfinity});
+  expect_gives(maximum, {kNotANumber, 1, kUnbounded}, {1, kNotANumber, 1},
+               {kNotANumber, kNotANumber, kUnbounded});
+  expect_gives(minimum, {kNotANumber, 1, -kUnbounded}, {1, kNotANumber, 1},
+               {kNotANumber, kNotANumber, -kUnbounded});
 }
 
 TEST(ComparedOps, WhatIsNotKeptDoesNotMatter) {
-  const std::vector<float> x = {kInfinity, kNan, 3, 4}, keep = {0, -0.0F, 1, -2};
+  const std::vector<float> x = {kUnbounded, kNotANumber, 3, 4}, keep = {0, -0.0F, 1, -2};
   expect_gives(mask, x, keep, {0, 0, 3, 4}, {{0, 0, 2, 2}, {0, 0, 0, 0}});
 }
 
