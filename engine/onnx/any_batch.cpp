@@ -52,6 +52,7 @@ Tensor rows(const Tensor& tensor, int64_t first, int64_t count) {
 
 std::vector<Tensor> rows(const std::vector<Tensor>& tensors, int64_t first, int64_t count) {
   std::vector<Tensor> parts;
+  parts.reserve(tensors.size());
   for (const Tensor& tensor : tensors) parts.push_back(rows(tensor, first, count));
   return parts;
 }

@@ -134,7 +134,9 @@ std::string shape_example(const ValueInfo& info) {
 }
 
 void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
-  for (const auto& [name, sizes] : options.shapes) {
+  for (const auto& shape : options.shapes) {
+    const std::string& name = shape.first;
+    const std::vector<int64_t>& sizes = shape.second;
     const auto input =
         std::find_if(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
     if (input == inputs.end()) {

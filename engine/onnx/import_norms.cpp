@@ -100,7 +100,7 @@ void group_normalization(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
   // Before opset 21 they were one number per group.
   const auto per_channel = [&](size_t i) {
-    const Tensor given = run.tensor(node, i);
+    Tensor given = run.tensor(node, i);
     if (run.opset() >= 21) return given;
     if (groups < 1 || shape.rank() < 2 || given.elements() != groups)
       run.refuse(node, "expected ", groups, " numbers as input ", i, ", got ", given.shape().to_string());

@@ -11,7 +11,7 @@ struct MaximumFormula {
   template <class T>
   static DLPIPE_FORMULA T forward(T a, T b) {
     const T larger = a > b ? a : b;  // b where one is NaN
-    return a == a ? larger : a;
+    return a == a ? larger : a;      // NOLINT(misc-redundant-expression): not so of NaN
   }
   template <class T>
   static DLPIPE_FORMULA T grad_a(T grad, T a, T b) {

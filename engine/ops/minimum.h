@@ -11,7 +11,7 @@ struct MinimumFormula {
   template <class T>
   static DLPIPE_FORMULA T forward(T a, T b) {
     const T smaller = a < b ? a : b;  // b where one is NaN
-    return a == a ? smaller : a;
+    return a == a ? smaller : a;      // NOLINT(misc-redundant-expression): not so of NaN
   }
   template <class T>
   static DLPIPE_FORMULA T grad_a(T grad, T a, T b) {
