@@ -134,9 +134,8 @@ std::function<Status()> setup(Flags& flags) {
       "How pictures are prepared; by default as the checkpoint says. An ONNX file of another program doesn't "
       "say it: without this option only dlpipe run takes what is compiled, with it predict and eval, too");
   flags.add_option("--input-shape", options->model.input_shapes,
-                   "Sizes of an ONNX file's input that it leaves open: NAME=N,3,224,224, where N is a batch "
-                   "of any size; for each "
-                   "such input");
+                   "Sizes of an ONNX file's input that it leaves open, for each such input: "
+                   "NAME=N,3,224,224, where N is a batch of any size");
   flags
       .add_option("--passes", options->passes, "Which optimisations: all, those that keep every bit, or none")
       .choices(names_of(kPassNames));

@@ -42,17 +42,7 @@ Tensor widened(const Tensor& tensor, DType to) {
   const DType from = tensor.dtype();
   const bool is_exact = (to == DType::kF32 && is_low(from)) ||
                         (to == DType::kI64 && (from == DType::kI32 || from == DType::kU8));
-  if (!is_exact) return tensor;
-  const std::vector<double> values = tensor.to_doubles();
-  Tensor wide = Tensor::empty(tensor.shape(), to);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (to == DType::kF32) {
-      wide.data<float>()[i] = static_cast<float>(values[i]);
-    } else {
-      wide.data<int64_t>()[i] = static_cast<int64_t>(values[i]);
-    }
-  }
-  return wide;
+  return is_exact ? engine::cast(tensor, to) : tensor;
 }
 
 Tensor read_input(const std::string& path) {

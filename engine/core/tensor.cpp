@@ -43,27 +43,22 @@ void tell_of_copy(const Tensor& to, const Tensor& from) {
     observer->on_copy(to, from);
 }
 
-// Beside a size of 0 the others may be any: strides wrap, and no step is taken.
-int64_t wrapping_product(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
-
 std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
   std::array<int64_t, Shape::kMaxRank> strides{};
   int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[axis] = stride;
-    stride = wrapping_product(stride, shape[axis]);
+    stride *= shape[axis];
   }
   return strides;
 }
 
 // Axes of size 1 may have any stride: no step is ever taken along them.
 bool strides_are_row_major(const Shape& shape, std::span<const int64_t> strides) {
-  int64_t expected = 1;
+  uint64_t expected = 1;  // it wraps where the shape of a view without elements says more than can be counted
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] != 1 && strides[axis] != expected) return false;
-    expected = wrapping_product(expected, shape[axis]);
+    if (shape[axis] != 1 && static_cast<uint64_t>(strides[axis]) != expected) return false;
+    expected *= static_cast<uint64_t>(shape[axis]);
   }
   return true;
 }

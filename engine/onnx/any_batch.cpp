@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/graph/run.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -40,20 +40,12 @@ Tensor drawn(const Shape& shape, uint64_t stream) {
   return tensor;
 }
 
-// Rows [first, first + count) of its first axis.
-Tensor rows(const Tensor& tensor, int64_t first, int64_t count) {
-  Shape shape = tensor.shape();
-  const int64_t row = tensor.elements() / shape[0];
-  shape[0] = count;
-  Tensor part = Tensor::empty(shape);
-  std::memcpy(part.raw(), tensor.contiguous_copy().data<float>() + first * row, part.size_bytes());
-  return part;
-}
-
+// Samples [first, first + count) of each.
 std::vector<Tensor> rows(const std::vector<Tensor>& tensors, int64_t first, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(tensors.size());
-  for (const Tensor& tensor : tensors) parts.push_back(rows(tensor, first, count));
+  for (const Tensor& tensor : tensors)
+    parts.push_back(slice(tensor, 0, first, first + count).contiguous_copy());
   return parts;
 }
 

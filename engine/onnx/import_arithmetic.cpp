@@ -152,15 +152,6 @@ void known_only(Run& run, const NodeEntry& node) {
   run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
 }
 
-Tensor as_floats(const Tensor& x, DType dtype) {
-  return is_floating(x.dtype()) ? x : cast(x, dtype);
-}
-
-// What a bool of the model is here.
-void set_truth(Run& run, const NodeEntry& node, const Tensor& truth, bool is_image) {
-  run.set_value(node, {.tensor = cast(truth, DType::kF32), .is_image = is_image, .is_truth = true});
-}
-
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
 void comparison(Run& run, const NodeEntry& node) {
   if (node.inputs.size() != 2) run.refuse(node, "expected two inputs, got ", node.inputs.size());
@@ -168,9 +159,9 @@ void comparison(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
   const Tensor& a = operands.all[0];
   const Tensor& b = operands.all[1];
-  // f64 holds integers below 2^53 whole; those beside floats are truths.
+  // Integers beside floats are truths.
   const DType dtype = is_floating(a.dtype()) || is_floating(b.dtype()) ? DType::kF32 : DType::kF64;
-  set_truth(run, node, kOp(as_floats(a, dtype), as_floats(b, dtype)), operands.are_images);
+  run.set_truth(node, kOp(as_floats(a, dtype), as_floats(b, dtype)), operands.are_images);
 }
 
 Tensor less(const Tensor& a, const Tensor& b) {
@@ -235,7 +226,7 @@ void choose_elements(Run& run, const NodeEntry& node) {
   Tensor y;
   if (run.known_number(node, 1) != 0.0) y = mask(yes, which);
   if (run.known_number(node, 2) != 0.0) {
-    const Tensor other = mask(no, scale(which, -1.0, 1.0));
+    const Tensor other = mask(no, negated(which));
     y = y.defined() ? y + other : other;
   }
   if (!y.defined()) y = mask(yes, which);
@@ -268,7 +259,7 @@ void negative(Run& run, const NodeEntry& node) {
 void logical_not(Run& run, const NodeEntry& node) {
   if (!run.is_known(node, 0)) {
     const RunValue& truth = run.value(node, 0);
-    return set_truth(run, node, scale(truth.tensor, -1.0, 1.0), truth.is_image);
+    return run.set_truth(node, negated(truth.tensor), truth.is_image);
   }
   KnownInts ints = run.ints(node, 0);
   for (int64_t& value : ints.values) value = value == 0 ? 1 : 0;
@@ -278,7 +269,7 @@ void logical_not(Run& run, const NodeEntry& node) {
 void is_nan(Run& run, const NodeEntry& node) {
   const RunValue& x = run.value(node, 0);
   if (x.ints || !is_floating(x.tensor.dtype())) run.refuse(node, "dlpipe asks floats alone");
-  set_truth(run, node, scale(equal(x.tensor, x.tensor), -1.0, 1.0), x.is_image);
+  run.set_truth(node, negated(equal(x.tensor, x.tensor)), x.is_image);
 }
 
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>

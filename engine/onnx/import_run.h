@@ -94,6 +94,8 @@ class Run {
   /// In the form that the node's first input has.
   void set_like_input(const NodeEntry& node, Tensor tensor);
   void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0);
+  /// What a bool of the model is here: `truth` is 1 and 0.
+  void set_truth(const NodeEntry& node, const Tensor& truth, bool is_image);
   void set_value(const NodeEntry& node, RunValue value, size_t output = 0);
 
   // Attributes of a node.
@@ -124,6 +126,11 @@ class Run {
   std::map<std::string, RunValue> values_;
 };
 
+/// 1 where it is 0, and 0 where it is 1.
+Tensor negated(const Tensor& truth);
+/// Integers as floats of `dtype`; f64 has those below 2^53 whole.
+Tensor as_floats(const Tensor& x, DType dtype);
+
 /// The first input of what takes images. A line [N,C,W] is an image of one row.
 struct Frame {
   Tensor image;  // [N,H,W,C]
@@ -137,6 +144,11 @@ struct ImportedOp {
   const char* name;
   void (*call)(Run& run, const NodeEntry& node);
 };
+/// The row of a node's op; null where there is none.
+const ImportedOp* find_op(const NodeEntry& node);
+/// Of ONNX's own ops.
+int64_t opset_of(const Model& model);
+
 std::span<const ImportedOp> arithmetic_ops();
 std::span<const ImportedOp> copy_ops();
 std::span<const ImportedOp> image_ops();

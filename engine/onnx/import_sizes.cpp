@@ -88,11 +88,9 @@ void cast_op(Run& run, const NodeEntry& node) {
   if (value.ints) return run.set_value(node, value);
   const bool are_floats = is_floating(value.tensor.dtype());
   if (to == ElementType::kBool && !value.is_truth) {
-    const Tensor numbers = are_floats ? value.tensor : cast(value.tensor, DType::kF64);
-    const Tensor zero = Tensor::full({}, 0.0, numbers.dtype());
-    return run.set_value(node, {.tensor = cast(scale(equal(numbers, zero), -1.0, 1.0), DType::kF32),
-                                .is_image = value.is_image,
-                                .is_truth = true});
+    const Tensor numbers = as_floats(value.tensor, DType::kF64);
+    return run.set_truth(node, negated(equal(numbers, Tensor::full({}, 0.0, numbers.dtype()))),
+                         value.is_image);
   }
   if (is_float && !are_floats) return run.set(node, cast(value.tensor, DType::kF32));
   if (are_floats && !is_float && to != ElementType::kBool)

@@ -124,13 +124,19 @@ class LeftBlock {
  public:
   LeftBlock(const GemmMatrix& a, int64_t m, int64_t k, const Slice& slice, const PackedRows* packed,
             float* scratch)
-      : a_(a), ld_(a.transposed ? m : k), slice_(slice), packed_(packed), scratch_(scratch) {}
+      : a_(a),
+        ld_(a.transposed ? m : k),
+        slice_(slice),
+        packed_(packed),
+        groups_(a.transposed ? scratch : nullptr) {}
 
   void load(int64_t term, int64_t terms) {
     const auto* const data = static_cast<const float*>(a_.data);
     terms_ = terms;
-    groups_ = packed_ != nullptr ? packed_->at(slice_.row, term, terms) : a_.transposed ? scratch_ : nullptr;
-    if (packed_ != nullptr) return;
+    if (packed_ != nullptr) {
+      groups_ = packed_->at(slice_.row, term, terms);
+      return;
+    }
     if (!a_.transposed) {
       first_ = data + slice_.row * ld_ + term;
       return;
@@ -141,7 +147,7 @@ class LeftBlock {
       // The last rows of the matrix may have no vector behind them.
       const bool inside = slice_.row + r + 2 * product.panel <= ld_;
       const int64_t rows = std::min(product.rows, slice_.rows - r);
-      float* const to = scratch_ + r * terms;
+      float* const to = groups_ + r * terms;
       if (inside) {
         product.copy(first_ + r, ld_, terms, rows, to, product.rows);
       } else {
@@ -167,9 +173,8 @@ class LeftBlock {
   int64_t ld_;
   Slice slice_;
   const PackedRows* packed_;
-  float* scratch_;
   const float* first_ = nullptr;
-  const float* groups_ = nullptr;  // null: rows as they lie
+  float* groups_;  // null: rows as they lie
   int64_t terms_ = 0;
 };
 
