@@ -83,6 +83,7 @@ void Exporter::export_node(const Node& node) {
       {"concat", &Exporter::concatenate},
       {"conv2d", &Exporter::convolution},
       {"conv_pair", &Exporter::convolution_pair},
+      {"conv_transpose2d", &Exporter::convolution_transpose},
       {"conv_unit", &Exporter::convolution_unit},
       {"clip", &Exporter::unary},
       {"div", &Exporter::binary},

@@ -4,6 +4,7 @@
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/onnx/export_run.h"
 #include "dlpipe/engine/ops/conv_pair.h"
+#include "dlpipe/engine/ops/conv_transpose2d.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/resize.h"
 
@@ -46,6 +47,16 @@ void Exporter::convolution(const Node& node) {
   const std::string sums = relu ? temporary(out) : out;
   convolve(x, node.inputs[1], graph::input_or_none(node, 2), attrs, sums);
   if (relu) emit("Relu", {sums}, out);
+}
+
+void Exporter::convolution_transpose(const Node& node) {
+  const auto& attrs = node.attrs.as<ConvTranspose2dAttrs>();
+  const std::string x = planes(node.inputs[0]);
+  const Shape& filter = value(node.inputs[1]).shape;
+  emit("ConvTranspose", {x, plain(node.inputs[1])}, new_planes(node.outputs[0]),
+       {ints("kernel_shape", {filter[2], filter[3]}), ints("strides", pair_of(attrs.stride)),
+        ints("pads", pads_of(attrs.padding)), ints("output_padding", pair_of(attrs.output_padding)),
+        ints("dilations", pair_of(attrs.dilation)), integer("group", attrs.groups)});
 }
 
 void Exporter::convolution_unit(const Node& node) {

@@ -82,6 +82,7 @@ class Exporter {
   void convolve_unit(const std::string& x, ValueId weight, ValueId bias, const ConvUnitAttrs& attrs,
                      const std::string& out);
   void convolution(const Node& node);
+  void convolution_transpose(const Node& node);
   void convolution_unit(const Node& node);
   void convolution_pair(const Node& node);
   std::vector<Attribute> window_of(const Pool2dAttrs& attrs);

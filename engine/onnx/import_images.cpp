@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/ops/conv_transpose2d.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -36,12 +37,12 @@ void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor
 
 namespace {
 
-// Two numbers from an attribute; of a line, one, and `otherwise` down.
+// Two numbers from an attribute; of a line, one, and `down`.
 std::array<int, 2> two_of(const Run& run, const NodeEntry& node, const Frame& frame, std::string_view name,
-                          int64_t otherwise) {
+                          int64_t otherwise, int64_t down = 1) {
   std::vector<int64_t> values =
       run.attribute(node, name, std::vector<int64_t>(frame.is_line ? 1 : 2, otherwise));
-  if (frame.is_line) values.insert(values.begin(), 1);
+  if (frame.is_line) values.insert(values.begin(), down);
   return two(run, node, values, std::string(name).c_str());
 }
 
@@ -85,20 +86,30 @@ bool are_even(const std::array<std::array<int, 2>, 2>& pads) {
   return pads[0][0] == pads[0][1] && pads[1][0] == pads[1][1];
 }
 
-// dlpipe's ops pad both sides alike: other pads are put on before.
-void conv(Run& run, const NodeEntry& node) {
-  Frame frame = frame_of(run, node);
+// Of a convolution, [O,C,H,W].
+Tensor filters_of(Run& run, const NodeEntry& node, const Frame& frame) {
   Tensor weight = run.tensor(node, 1);
   if (frame.is_line && weight.rank() == 3)
     weight = reshape(weight, {weight.size(0), weight.size(1), 1, weight.size(2)});
   if (weight.rank() != 4) run.refuse(node, "expected weights [O,C,H,W], got ", weight.shape().to_string());
-  Conv2dAttrs attrs;
-  attrs.stride = two_of(run, node, frame, "strides", 1);
-  attrs.dilation = two_of(run, node, frame, "dilations", 1);
+  return weight;
+}
+
+int groups_of(const Run& run, const NodeEntry& node) {
   const int64_t groups = run.attribute(node, "group", int64_t{1});
   if (groups < 1 || groups > std::numeric_limits<int>::max())
     run.refuse(node, "its group is ", groups, "; expected 1 or more");
-  attrs.groups = static_cast<int>(groups);
+  return static_cast<int>(groups);
+}
+
+// dlpipe's ops pad both sides alike: other pads are put on before.
+void conv(Run& run, const NodeEntry& node) {
+  Frame frame = frame_of(run, node);
+  const Tensor weight = filters_of(run, node, frame);
+  Conv2dAttrs attrs;
+  attrs.stride = two_of(run, node, frame, "strides", 1);
+  attrs.dilation = two_of(run, node, frame, "dilations", 1);
+  attrs.groups = groups_of(run, node);
   const std::array<int, 2> kernel = two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
   const auto pads = window_pads(run, node, frame, {kernel, attrs.stride, attrs.dilation});
   if (are_even(pads)) {
@@ -107,6 +118,67 @@ void conv(Run& run, const NodeEntry& node) {
     frame.image = padded_frame(frame.image, pads, 0);
   }
   set_frame(run, node, frame, conv2d(frame.image, weight, run.optional_tensor(node, 2), attrs));
+}
+
+// What a transposed convolution without pads has before and behind the output, of height and of width. Behind it may be less
+// than nothing: rows of zeros.
+std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry& node, const Frame& frame,
+                                                const ConvTranspose2dAttrs& attrs, const Shape& weight) {
+  const std::array<int, 2> more = two_of(run, node, frame, "output_padding", 0, 0);
+  const std::string automatic = run.attribute(node, "auto_pad", "NOTSET");
+  std::vector<int64_t> sizes = run.attribute(node, "output_shape", std::vector<int64_t>());
+  if (frame.is_line && sizes.size() == 1) sizes.insert(sizes.begin(), 1);
+  const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  if (sizes.empty() && !is_same) {
+    const auto pads = window_pads(run, node, frame, {});  // NOTSET and VALID: what the node says
+    return {{{pads[0][0], pads[0][1] - more[0]}, {pads[1][0], pads[1][1] - more[1]}}};
+  }
+  if (!sizes.empty() && sizes.size() != 2)
+    run.refuse(node, "dlpipe takes images, with two sizes in output_shape");
+  std::array<std::array<int64_t, 2>, 2> edges{};
+  for (size_t i = 0; i < 2; ++i) {
+    const int axis = static_cast<int>(i);
+    const int64_t in = frame.image.size(axis + 1), kernel = weight[axis + 2];
+    const int64_t size = sizes.empty() ? in * attrs.stride[i] : sizes[i];
+    const int64_t all = (in - 1) * attrs.stride[i] + more[i] + (kernel - 1) * attrs.dilation[i] + 1 - size;
+    if (size < 1 || all <= -attrs.stride[i])
+      run.refuse(node, "of ", in, " pixels it makes ", all + size + attrs.stride[i] - 1, " at most, not ",
+                 size);
+    // An odd pixel is cut behind (upper) or before; what is missing is put behind.
+    const int64_t before = all < 0 ? 0 : automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
+    edges[i] = {before, all - before - more[i]};
+  }
+  return edges;
+}
+
+Tensor cut(const Tensor& image, int axis, const std::array<int64_t, 2>& edges) {
+  const int64_t end = image.size(axis) - std::max<int64_t>(0, edges[1]);
+  const Tensor y = edges[0] == 0 && end == image.size(axis) ? image : slice(image, axis, edges[0], end);
+  return edges[1] < 0 ? padded(y, axis, 0, -edges[1], 0) : y;
+}
+
+void conv_transpose(Run& run, const NodeEntry& node) {
+  const Frame frame = frame_of(run, node);
+  const Tensor weight = filters_of(run, node, frame);
+  ConvTranspose2dAttrs attrs;
+  attrs.stride = two_of(run, node, frame, "strides", 1);
+  attrs.dilation = two_of(run, node, frame, "dilations", 1);
+  attrs.groups = groups_of(run, node);
+  two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
+  auto edges = cut_edges(run, node, frame, attrs, weight.shape());
+  // Of both sides the op cuts as much itself, and behind so much less as is less than a stride.
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t more = edges[i][0] - edges[i][1];
+    if (more < 0 || more >= attrs.stride[i]) continue;
+    attrs.padding[i] = static_cast<int>(edges[i][0]);
+    attrs.output_padding[i] = static_cast<int>(more);
+    edges[i] = {0, 0};
+  }
+  const Tensor image = cut(cut(conv_transpose2d(frame.image, weight, {}, attrs), 1, edges[0]), 2, edges[1]);
+  const Tensor bias = run.optional_tensor(node, 2);
+  if (bias.defined() && bias.shape() != Shape{image.size(3)})
+    run.refuse(node, "expected a bias [", image.size(3), "], got ", bias.shape().to_string());
+  set_frame(run, node, frame, bias.defined() ? image + bias : image);
 }
 
 struct Pool {
@@ -170,11 +242,9 @@ void global_max_pool(Run& run, const NodeEntry& node) {
 }
 
 constexpr std::array kImageOps = {
-    ImportedOp{"AveragePool", average_pool},
-    ImportedOp{"Conv", conv},
-    ImportedOp{"GlobalAveragePool", global_average_pool},
-    ImportedOp{"GlobalMaxPool", global_max_pool},
-    ImportedOp{"MaxPool", max_pool},
+    ImportedOp{"AveragePool", average_pool},      ImportedOp{"Conv", conv},
+    ImportedOp{"ConvTranspose", conv_transpose},  ImportedOp{"GlobalAveragePool", global_average_pool},
+    ImportedOp{"GlobalMaxPool", global_max_pool}, ImportedOp{"MaxPool", max_pool},
 };
 
 }  // namespace

@@ -102,7 +102,50 @@ def masked_attention():
     return block.model()
 
 
+def unet():
+    """Ronneberger et al., 2015, of one step down: what goes up again joins what stayed."""
+    block = Block([3, 8, 12])
+    stays = block.normalized(block.add("Conv", "x", block.drawn(8, 3, 3, 3), pads=[1, 1, 1, 1]), 8)
+    down = block.add("MaxPool", stays, kernel_shape=[2, 2], strides=[2, 2])
+    down = block.normalized(block.add("Conv", down, block.drawn(16, 8, 3, 3), pads=[1, 1, 1, 1]), 16)
+    up = block.add("ConvTranspose", down, block.drawn(16, 8, 2, 2), block.drawn(8), strides=[2, 2])
+    block.add("Conv", block.add("Concat", stays, up, axis=1), block.drawn(2, 16, 3, 3), block.drawn(2), pads=[1, 1, 1, 1])
+    return block.model()
+
+
+def generator():
+    """Radford et al., 2015 (DCGAN): an image from numbers."""
+    block = Block([20])
+    x = block.add("Reshape", "x", block.integers([-1, 20, 1, 1]))
+    x = block.normalized(block.add("ConvTranspose", x, block.drawn(20, 32, 4, 4)), 32)
+    x = block.normalized(block.add("ConvTranspose", x, block.drawn(32, 16, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]), 16)
+    block.add("Tanh", block.add("ConvTranspose", x, block.drawn(16, 3, 4, 4), strides=[2, 2], pads=[1, 1, 1, 1]))
+    return block.model()
+
+
+def transposed(shape, weight, **attributes):
+    """With a bias, and what follows it."""
+    block = Block(shape)
+    groups = attributes.get("group", 1)
+    y = block.add("ConvTranspose", "x", block.drawn(*weight), block.drawn(weight[1] * groups), **attributes)
+    block.add("Relu", y)
+    return block.model()
+
+
 BLOCKS = {
+    "U-Net of one step": unet,
+    "DCGAN's generator": generator,
+    "ConvTranspose, a row more": lambda: transposed(
+        [8, 5, 4], [8, 6, 3, 3], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),
+    "ConvTranspose, uneven pads": lambda: transposed([4, 5, 4], [4, 3, 4, 3], strides=[3, 2], pads=[0, 2, 2, 0]),
+    "ConvTranspose, pads of more than the kernel": lambda: transposed([4, 6, 6], [4, 3, 2, 2], pads=[2, 2, 1, 2]),
+    "ConvTranspose, dilated groups": lambda: transposed(
+        [6, 5, 4], [6, 2, 3, 2], strides=[2, 1], dilations=[2, 3], group=2, pads=[1, 0, 1, 0]),
+    "ConvTranspose, a kernel for each channel": lambda: transposed(
+        [8, 5, 4], [8, 1, 4, 4], strides=[2, 2], group=8, pads=[1, 1, 1, 1]),
+    "ConvTranspose, SAME_UPPER": lambda: transposed([4, 5, 4], [4, 3, 5, 4], strides=[2, 3], auto_pad="SAME_UPPER"),
+    "ConvTranspose, SAME_LOWER": lambda: transposed([4, 5, 4], [4, 3, 5, 4], strides=[2, 3], auto_pad="SAME_LOWER"),
+    "ConvTranspose, of a line": lambda: transposed([4, 9], [4, 3, 4], strides=[2], pads=[1, 2], output_padding=[1]),
     "masked attention": masked_attention,
     "dense block of 33 layers": lambda: dense_block(33),
     "dense block of 48 layers": lambda: dense_block(48),

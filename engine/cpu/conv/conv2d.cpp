@@ -171,7 +171,8 @@ void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const 
 }
 
 void backward_data(const ConvPlan& plan, const Tensor& dy, const Tensor& weight, const Tensor& dx) {
-  const Tensor weights = prepared_weights(plan, weight);
+  // They are constants where this is conv_transpose2d's forward.
+  const Tensor weights = cached_or(weight, plan.form, [&] { return prepared_weights(plan, weight); });
   parallel_slices(static_cast<int64_t>(plan.slices.size()), [&](int64_t i) {
     const ConvSlice& slice = plan.slices[static_cast<size_t>(i)];
     const ConvVariant& v = plan.variants[static_cast<size_t>(slice.variant)];

@@ -247,6 +247,36 @@ TEST(OnnxOps, ConvolvesAndPools) {
                {1, 2, 1, 1}, {1, 5});
 }
 
+// Two pixels 1, 2 and a row of weights 1, 2, 3 without pads, by 2: 1, 2, 3 + 2, 4, 6. What the node says of its edges is cut
+// off that, or rows of zeros are put behind.
+TEST(OnnxOps, TransposesConvolutionsToTheSizeAskedFor) {
+  const auto transposed = [] {
+    return OneNode("ConvTranspose").input({1, 1, 1, 2}).weights({1, 1, 1, 3}).with_ints("strides", {1, 2});
+  };
+  const auto padded = [&](int64_t before, int64_t behind) {
+    return transposed().with_ints("pads", {0, before, 0, behind});
+  };
+  expect_gives(transposed(), {1, 1, 1, 5}, {1, 2, 5, 4, 6});
+  expect_gives(padded(1, 0), {1, 1, 1, 4}, {2, 5, 4, 6});
+  expect_gives(padded(0, 2), {1, 1, 1, 3}, {1, 2, 5});
+  expect_gives(padded(1, 1).with_ints("output_padding", {0, 1}), {1, 1, 1, 4}, {2, 5, 4, 6});
+  expect_gives(padded(0, 1).with_ints("output_padding", {0, 1}), {1, 1, 1, 5}, {1, 2, 5, 4, 6});
+  expect_gives(transposed().with_ints("output_padding", {0, 1}), {1, 1, 1, 6}, {1, 2, 5, 4, 6, 0});
+  const auto same = [&](const char* word) { return transposed().with_text("auto_pad", word); };
+  expect_gives(same("SAME_UPPER"), {1, 1, 1, 4}, {1, 2, 5, 4});
+  expect_gives(same("SAME_LOWER"), {1, 1, 1, 4}, {2, 5, 4, 6});
+  expect_gives(same("VALID"), {1, 1, 1, 5}, {1, 2, 5, 4, 6});
+  expect_gives(transposed().with_ints("output_shape", {1, 3}), {1, 1, 1, 3}, {2, 5, 4});
+  expect_gives(OneNode("ConvTranspose").input({1, 1, 2}).weights({1, 1, 3}).with_ints("strides", {2}),
+               {1, 1, 5}, {1, 2, 5, 4, 6});
+  expect_gives(transposed().with_ints("output_shape", {1, 6}), {1, 1, 1, 6}, {1, 2, 5, 4, 6, 0});
+  expect_op_refused(transposed().with_ints("output_shape", {1, 7}), "of 2 pixels it makes 6 at most, not 7");
+  expect_op_refused(transposed().with_ints("output_shape", {1, 0}), "not 0");
+  expect_op_refused(transposed().with_ints("output_shape", {6}), "two sizes in output_shape");
+  expect_op_refused(transposed().weights({2}), "expected a bias [1], got [2]");
+  expect_op_refused(same("SAME"), "its auto_pad is 'SAME'");
+}
+
 // Numbers of the ONNX project's own tests, most of them; PyTorch's are in tests/engine/ops/resize_test.cpp.
 TEST(OnnxOps, ResizesByScalesAndSizes) {
   const auto by_scales = [](const Shape& shape, float height, float width) {
