@@ -21,8 +21,8 @@ namespace dlpipe::engine::onnx {
 void Exporter::apply_unary(std::string_view op, const Node* node, const std::string& in,
                            const std::string& out) {
   static const std::map<std::string_view, const char*> kSame = {
-      {"relu", "Relu"}, {"erf", "Erf"},   {"exp", "Exp"},        {"log", "Log"},
-      {"sqrt", "Sqrt"}, {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"}};
+      {"relu", "Relu"}, {"erf", "Erf"},   {"exp", "Exp"},         {"log", "Log"}, {"sin", "Sin"},
+      {"sqrt", "Sqrt"}, {"tanh", "Tanh"}, {"sigmoid", "Sigmoid"}, {"cos", "Cos"}};
   if (const auto same = kSame.find(op); same != kSame.end()) {
     emit(same->second, {in}, out);
   } else if (op == "silu") {

@@ -13,9 +13,9 @@ namespace dlpipe::engine::onnx {
 
 namespace {
 
-std::array<std::span<const ImportedOp>, 8> all_ops() {
-  return {arithmetic_ops(), copy_ops(),   image_ops(), math_ops(),
-          norm_ops(),       resize_ops(), shape_ops(), size_ops()};
+std::array<std::span<const ImportedOp>, 9> all_ops() {
+  return {arithmetic_ops(), copy_ops(),   einsum_ops(), image_ops(), math_ops(),
+          norm_ops(),       resize_ops(), shape_ops(),  size_ops()};
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <numbers>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/ops/cos.h"
+#include "dlpipe/engine/ops/sin.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -225,6 +227,7 @@ constexpr std::array kMathOps = {
     ImportedOp{"Abs", unary<absolute_of>},
     ImportedOp{"Celu", celu},
     ImportedOp{"Clip", clip_op},
+    ImportedOp{"Cos", unary<cos>},
     ImportedOp{"Elu", elu},
     ImportedOp{"Erf", unary<erf>},
     ImportedOp{"Exp", unary<exp>},
@@ -251,6 +254,7 @@ constexpr std::array kMathOps = {
     ImportedOp{"Relu", unary<relu>},
     ImportedOp{"Selu", selu},
     ImportedOp{"Sigmoid", unary<sigmoid>},
+    ImportedOp{"Sin", unary<sin>},
     ImportedOp{"Softmax", softmax_op<softmax>},
     ImportedOp{"Softplus", unary<softplus_of>},
     ImportedOp{"Softsign", unary<softsign_of>},

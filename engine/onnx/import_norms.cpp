@@ -110,10 +110,27 @@ void group_normalization(Run& run, const NodeEntry& node) {
   normalize_groups(run, node, groups, per_channel(1), per_channel(2));
 }
 
+// Krizhevsky et al., 2012: by the squares of `size` neighbouring channels.
+void local_response_normalization(Run& run, const NodeEntry& node) {
+  const Frame frame = frame_of(run, node);
+  const Tensor& x = frame.image;
+  const int64_t size = run.attribute(node, "size", int64_t{0}), channels = x.size(3);
+  if (size < 1 || size > kMostPieces)
+    run.refuse(node, "expected a size of 1 to ", kMostPieces, ", got ", size);
+  const Tensor squares = padded(x * x, 3, (size - 1) / 2, size / 2, 0);
+  Tensor sums = slice(squares, 3, 0, channels);
+  for (int64_t i = 1; i < size; ++i) sums = sums + slice(squares, 3, i, i + channels);
+  const double share = run.attribute(node, "alpha", 1e-4) / static_cast<double>(size);
+  const Tensor spread = scale(sums, share, run.attribute(node, "bias", 1.0));
+  // The power of what is above 0.
+  set_frame(run, node, frame, x * exp(scale(log(spread), -run.attribute(node, "beta", 0.75))));
+}
+
 constexpr std::array kNormOps = {
     ImportedOp{"BatchNormalization", batch_normalization},
     ImportedOp{"GroupNormalization", group_normalization},
     ImportedOp{"InstanceNormalization", instance_normalization},
+    ImportedOp{"LRN", local_response_normalization},
     ImportedOp{"LayerNormalization", layer_normalization},
     ImportedOp{"RMSNormalization", rms_normalization},
 };

@@ -151,6 +151,7 @@ int64_t opset_of(const Model& model);
 
 std::span<const ImportedOp> arithmetic_ops();
 std::span<const ImportedOp> copy_ops();
+std::span<const ImportedOp> einsum_ops();
 std::span<const ImportedOp> image_ops();
 std::span<const ImportedOp> math_ops();
 std::span<const ImportedOp> norm_ops();

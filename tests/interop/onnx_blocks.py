@@ -102,6 +102,47 @@ def masked_attention():
     return block.model()
 
 
+def rotary_attention():
+    """Su et al., 2021 (RoFormer), written with Einsum: queries and keys are turned by angles of their places."""
+    length, heads, width = 6, 2, 4
+    block = Block([length, heads * width])
+    angles = block.constant(numpy.arange(length)[:, None] * (10000.0 ** -numpy.arange(0, 1, 2 / width))[None, :])
+    cosine, sine = (block.add("Unsqueeze", block.add(op, angles), block.integers([1])) for op in ("Cos", "Sin"))
+
+    def head(turn):
+        weight = block.drawn(heads * width, heads, width)
+        x = block.add("Einsum", "x", weight, equation="bte,ehd->bthd")
+        if not turn:
+            return x
+        half = width // 2
+        first, second = (block.add("Slice", x, block.integers([i]), block.integers([i + half]), block.integers([3]))
+                         for i in (0, half))
+        left = block.add("Sub", block.add("Mul", first, cosine), block.add("Mul", second, sine))
+        right = block.add("Add", block.add("Mul", first, sine), block.add("Mul", second, cosine))
+        return block.add("Concat", left, right, axis=3)
+
+    scores = block.add("Einsum", head(True), head(True), equation="bihd,bjhd->bhij")
+    weights = block.add("Softmax", block.add("Mul", scores, block.constant(width ** -0.5)), axis=-1)
+    joined = block.add("Einsum", weights, head(False), equation="bhij,bjhd->bihd")
+    block.add("Einsum", joined, block.drawn(heads, width, 5), equation="bihd,hde->bie")
+    return block.model()
+
+
+def waves():
+    """As diffusion models tell the time (Ho et al., 2020): sines and cosines of what comes in."""
+    block = Block([1])
+    angles = block.add("Mul", "x", block.constant(1000.0 * 10000.0 ** -numpy.linspace(0, 1, 8)))
+    joined = block.add("Concat", block.add("Sin", angles), block.add("Cos", angles), axis=1)
+    block.add("MatMul", joined, block.drawn(16, 4))
+    return block.model()
+
+
+def local_response(**attributes):
+    block = Block([7, 3, 4])
+    block.add("LRN", block.add("Conv", "x", block.drawn(9, 7, 1, 1)), **attributes)
+    return block.model()
+
+
 def unet():
     """Ronneberger et al., 2015, of one step down: what goes up again joins what stayed."""
     block = Block([3, 8, 12])
@@ -133,6 +174,10 @@ def transposed(shape, weight, **attributes):
 
 
 BLOCKS = {
+    "rotary attention": rotary_attention,
+    "sines and cosines": waves,
+    "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
+    "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,
     "DCGAN's generator": generator,
     "ConvTranspose, a row more": lambda: transposed(

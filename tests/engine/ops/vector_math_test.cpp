@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/vector_math.h"
+#include "dlpipe/engine/ops/vector_sine.h"
 
 #include <gtest/gtest.h>
 
@@ -43,6 +43,23 @@ TEST(VectorMath, ExpIsWithinTwoUnits) {
   EXPECT_EQ(exp(kInfinity), kInfinity);
   EXPECT_EQ(exp(89.5f), kInfinity);
   EXPECT_TRUE(std::isnan(exp(std::nanf(""))));
+}
+
+TEST(VectorMath, SineAndCosineAreWithinOneUnit) {
+  const auto sine = [](float x) { return sin(x); };
+  const auto cosine = [](float x) { return cos(x); };
+  const auto exact_sine = [](double x) { return std::sin(x); };
+  const auto exact_cosine = [](double x) { return std::cos(x); };
+  EXPECT_LT(worst_error(kTiny, kMostRadians, sine, exact_sine), 1);
+  EXPECT_LT(worst_error(-kTiny, -kMostRadians, sine, exact_sine), 1);
+  EXPECT_LT(worst_error(kTiny, kMostRadians, cosine, exact_cosine), 1);
+  EXPECT_LT(worst_error(-kTiny, -kMostRadians, cosine, exact_cosine), 1);
+  EXPECT_TRUE(std::signbit(sin(-0.0f)));
+  EXPECT_EQ(cos(0.0f), 1.0f);
+  for (const float none : {kInfinity, -kInfinity, std::nanf(""), 3e38f}) {
+    EXPECT_TRUE(std::isnan(sin(none))) << none;
+    EXPECT_TRUE(std::isnan(cos(none))) << none;
+  }
 }
 
 TEST(VectorMath, LogIsWithinTwoUnits) {
