@@ -169,9 +169,7 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
   return std::move(recorder.graph);
 }
 
-// The two batches: not one, for which a broadcast along the batch looks like nothing.
-constexpr int64_t kFirstBatch = 2;
-constexpr int64_t kSecondBatch = 3;
+constexpr int64_t kFirstBatch = kCapturedBatches[0], kSecondBatch = kCapturedBatches[1];
 
 // The sizes that are a multiple of the batch: those of the first run, and of the second.
 uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second, const std::string& what) {

@@ -7,6 +7,7 @@
 // Cost: two runs of the function, whose results are kept meanwhile.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,6 +17,9 @@
 #include "dlpipe/engine/graph/graph.h"
 
 namespace dlpipe::engine::graph {
+
+/// Not one, for which a broadcast along the batch looks like nothing.
+inline constexpr std::array<int64_t, 2> kCapturedBatches = {2, 3};
 
 using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 

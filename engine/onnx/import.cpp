@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "dlpipe/base/refuse.h"
@@ -220,9 +221,14 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   if (model.outputs.empty())
     throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output; export it again"));
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
+  std::optional<KnownByName> known;  // by the run for the smaller batch
   graph::Graph graph =
-      graph::capture(model.graph_name, inputs, weights,
-                     [&](const std::vector<Tensor>& given) { return Run(model, constants, given).run(); });
+      graph::capture(model.graph_name, inputs, weights, [&](const std::vector<Tensor>& given) {
+        Run run(model, constants, given, known ? &*known : nullptr);
+        std::vector<Tensor> outputs = run.run();
+        known = run.known();
+        return outputs;
+      });
   name_outputs(graph, model);
   graph.metadata = model.metadata;
   return graph;

@@ -1,7 +1,10 @@
 // Arithmetic and comparisons of two operands that broadcast: of tensors, and of integers that are known.
 #include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/import_run.h"
 #include "dlpipe/engine/ops/elementwise.h"
 
@@ -97,39 +100,9 @@ size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>
   return static_cast<size_t>(place);
 }
 
-// The same on integers that are known: of `lists`, which broadcast to each other, what `op` says of each element.
-template <class Function, class... Lists>
-KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
-  Shape shape;
-  for (const KnownInts* const list : {&lists...}) shape = broadcast(run, node, shape.dims(), list->dims);
-  constexpr int64_t kMost = 1 << 24;
-  int64_t elements = 1;
-  for (const int64_t size : shape.dims()) {
-    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
-    elements *= size;
-  }
-  KnownInts result{{shape.begin(), shape.end()}, {}};
-  for (int64_t i = 0; i < elements; ++i)
-    result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
-  return result;
-}
-
-bool both_known(const Run& run, const NodeEntry& node) {
-  return run.is_known(node, 0) && run.is_known(node, 1);
-}
-
 // Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
 int64_t wrapping(uint64_t value) {
   return static_cast<int64_t>(value);
-}
-
-template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
-void arithmetic(Run& run, const NodeEntry& node) {
-  if (both_known(run, node)) {
-    run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
-  } else {
-    binary(run, node, kOp);
-  }
 }
 
 int64_t known_add(int64_t a, int64_t b) {
@@ -141,6 +114,76 @@ int64_t known_sub(int64_t a, int64_t b) {
 int64_t known_mul(int64_t a, int64_t b) {
   return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
+
+// Whether `op` of integers that grow with the batch grows along a line, too, as the two runs that are made tell of it: of no
+// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small batches,
+// one of each size up to 2^30, and those where one integer passes another.
+template <class Function>
+bool stays_a_line(const Function& op, const auto&... at) {
+  constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
+  static_assert(kSecond == kFirst + 1);
+  const int64_t first = op(at(kFirst)...), growth = known_sub(op(at(kSecond)...), first);
+  const auto is_on_it = [&](int64_t samples) {
+    return samples < 1 || op(at(samples)...) == known_add(first, known_mul(growth, samples - kFirst));
+  };
+  std::vector<int64_t> tried = {1, 4, 5, 6, 7};
+  for (int64_t power = 8; power <= int64_t{1} << 30; power *= 2) tried.push_back(power + 1);
+  const std::array lines = {std::pair(at(0), known_sub(at(1), at(0)))...};
+  for (const auto& [a, growth_of_a] : lines) {
+    for (const auto& [b, growth_of_b] : lines) {
+      const int64_t closing = known_sub(growth_of_b, growth_of_a);
+      if (closing == 0 || closing == -1) continue;
+      const int64_t crossing = known_sub(a, b) / closing;
+      constexpr int64_t kMostSamples = int64_t{1} << 40;
+      if (crossing < 0 || crossing > kMostSamples) continue;
+      for (int64_t samples = crossing - 1; samples <= crossing + 1; ++samples) tried.push_back(samples);
+    }
+  }
+  return std::all_of(tried.begin(), tried.end(), is_on_it);
+}
+
+// The same on integers that are known: of `lists`, which broadcast to each other, what `op` says of each element.
+template <class Function, class... Lists>
+KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
+  Shape shape;
+  for (const KnownInts* const list : {&lists...}) shape = broadcast(run, node, shape.dims(), list->dims);
+  constexpr int64_t kMost = 1 << 24;
+  int64_t elements = 1;
+  for (const int64_t size : shape.dims()) {
+    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
+    elements *= size;
+  }
+  const bool grows = (... || !lists.growth.empty());
+  KnownInts result{{shape.begin(), shape.end()}, {}};
+  for (int64_t i = 0; i < elements; ++i) {
+    const auto of_batch = [&](const KnownInts& list) {
+      return [&list, place = broadcast_place(i, shape, list.dims)](int64_t samples) {
+        return list.at(place, samples);
+      };
+    };
+    if (grows && !stays_a_line(op, of_batch(lists)...))
+      run.refuse(node,
+                 "it makes a size of the batch's that isn't a multiple of it for every batch, or asks how "
+                 "large the batch is; a "
+                 "graph is the same for all: give the batch a size (--input-shape)");
+    result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
+  }
+  return result;
+}
+
+bool both_known(const Run& run, const NodeEntry& node) {
+  return run.is_known(node, 0) && run.is_known(node, 1);
+}
+
+template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
+void arithmetic(Run& run, const NodeEntry& node) {
+  if (both_known(run, node)) {
+    run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
+  } else {
+    binary(run, node, kOp);
+  }
+}
+
 int64_t known_div(int64_t a, int64_t b) {
   return b == 0 || b == -1 ? known_sub(0, a) * (b == 0 ? 0 : 1) : a / b;
 }
@@ -188,11 +231,16 @@ int64_t known_less_or_equal(int64_t a, int64_t b) {
 int64_t known_greater_or_equal(int64_t a, int64_t b) {
   return a >= b ? 1 : 0;
 }
-// As Python's: of the divisor's sign.
-int64_t known_mod(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return 0;
-  const int64_t rest = a % b;
+int64_t known_rest(int64_t a, int64_t b) {  // as C's: of the dividend's sign
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+int64_t known_mod(int64_t a, int64_t b) {  // as Python's: of the divisor's
+  const int64_t rest = known_rest(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+void mod(Run& run, const NodeEntry& node) {
+  return run.attribute(node, "fmod", int64_t{0}) != 0 ? known_only<known_rest>(run, node)
+                                                      : known_only<known_mod>(run, node);
 }
 int64_t known_or(int64_t a, int64_t b) {
   return a != 0 || b != 0 ? 1 : 0;
@@ -334,7 +382,7 @@ constexpr std::array kArithmeticOps = {
     ImportedOp{"Max", extreme<maximum, known_max>},
     ImportedOp{"Mean", mean_op},
     ImportedOp{"Min", extreme<minimum, known_min>},
-    ImportedOp{"Mod", known_only<known_mod>},
+    ImportedOp{"Mod", mod},
     ImportedOp{"Mul", arithmetic<mul, known_mul>},
     ImportedOp{"Neg", negative},
     ImportedOp{"Not", logical_not},

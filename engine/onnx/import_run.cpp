@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
 
 namespace dlpipe::engine::onnx {
@@ -103,8 +104,19 @@ const RunValue& Constants::of(const std::string& name, const TensorValue& tensor
   return known != values_.end() ? known->second : values_.emplace(name, value_of(name, tensor)).first->second;
 }
 
-Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs)
-    : model_(model), constants_(constants), opset_(opset_of(model)), values_(constants.values()) {
+int64_t KnownInts::at(size_t i, int64_t samples) const {
+  if (growth.empty()) return values[i];
+  // Wrapping, as the model's integers do.
+  const auto more = static_cast<uint64_t>(samples) - static_cast<uint64_t>(graph::kCapturedBatches.back());
+  return static_cast<int64_t>(static_cast<uint64_t>(values[i]) + more * static_cast<uint64_t>(growth[i]));
+}
+
+Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const KnownByName* smaller)
+    : model_(model),
+      constants_(constants),
+      smaller_(smaller),
+      opset_(opset_of(model)),
+      values_(constants.values()) {
   size_t next = 0;
   for (const ValueInfo& info : model.inputs) {
     if (values_.contains(info.name)) continue;
@@ -133,6 +145,14 @@ std::vector<Tensor> Run::run() {
                                        : value.tensor);
   }
   return outputs;
+}
+
+KnownByName Run::known() const {
+  KnownByName known;
+  for (const auto& [name, value] : values_) {
+    if (value.ints) known.emplace(name, *value.ints);
+  }
+  return known;
 }
 
 const RunValue& Run::value(const NodeEntry& node, size_t i) const {
@@ -227,7 +247,19 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
   }
   if (elements != ints.values.size())
     refuse(node, "it makes ", ints.values.size(), " integers where its sizes say ", elements);
+  if (output < node.outputs.size()) find_growth(node.outputs[output], ints);
   set_value(node, {{}, false, std::move(ints)}, output);
+}
+
+void Run::find_growth(const std::string& name, KnownInts& ints) const {
+  ints.growth.clear();
+  if (smaller_ == nullptr) return;
+  const auto before = smaller_->find(name);
+  if (before == smaller_->end() || before->second.dims != ints.dims || before->second.values == ints.values)
+    return;
+  for (size_t i = 0; i < ints.values.size(); ++i)
+    ints.growth.push_back(static_cast<int64_t>(static_cast<uint64_t>(ints.values[i]) -
+                                               static_cast<uint64_t>(before->second.values[i])));
 }
 
 void Run::set_truth(const NodeEntry& node, const Tensor& truth, bool is_image) {

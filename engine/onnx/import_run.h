@@ -27,7 +27,14 @@ inline constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
 struct KnownInts {
   std::vector<int64_t> dims;
   std::vector<int64_t> values;
+  /// By how much each grows with one sample more; empty where none does. Found by the second run of a capture, whose batch
+  /// has one sample more than the first's; the first doesn't know.
+  std::vector<int64_t> growth = {};
+
+  /// What values[i] is for a batch of `samples`.
+  int64_t at(size_t i, int64_t samples) const;
 };
+using KnownByName = std::map<std::string, KnownInts>;
 
 /// A value of the model: a tensor, or integers that are known, from which a tensor can be made.
 struct RunValue {
@@ -55,9 +62,13 @@ std::string node_text(const NodeEntry& node);
 
 class Run {
  public:
-  Run(const Model& model, Constants& constants, std::span<const Tensor> inputs);
+  /// `smaller`: known() of the run for a batch of one sample less; nullptr: there was none.
+  Run(const Model& model, Constants& constants, std::span<const Tensor> inputs,
+      const KnownByName* smaller = nullptr);
   /// Answers the model's outputs.
   std::vector<Tensor> run();
+  /// The integers that nodes made.
+  KnownByName known() const;
 
   int64_t opset() const { return opset_; }
 
@@ -120,8 +131,11 @@ class Run {
   }
 
  private:
+  void find_growth(const std::string& name, KnownInts& ints) const;
+
   const Model& model_;
   Constants& constants_;
+  const KnownByName* smaller_;
   int64_t opset_;
   std::map<std::string, RunValue> values_;
 };

@@ -68,6 +68,18 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
   run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
 }
 
+// What a cast to an integer of fewer bits leaves of `value`.
+int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t value) {
+  if (to == ElementType::kInt64) return value;
+  if (to == ElementType::kInt32) return static_cast<int32_t>(value);
+  if (to == ElementType::kInt8) return static_cast<int8_t>(value);
+  if (to == ElementType::kUint8) return static_cast<uint8_t>(value);
+  constexpr int64_t kLeast = 1 << 15;  // all others have these
+  if (value < 0 || value >= kLeast)
+    run.refuse(node, "dlpipe doesn't cast ", value, " to ", element_type_name(to));
+  return value;
+}
+
 void cast_op(Run& run, const NodeEntry& node) {
   const auto to = static_cast<ElementType>(run.attribute(node, "to", int64_t{0}));
   const bool is_float = to == ElementType::kFloat || to == ElementType::kDouble ||
@@ -85,14 +97,18 @@ void cast_op(Run& run, const NodeEntry& node) {
     for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
     return run.set_ints(node, std::move(truths));
   }
-  if (value.ints) return run.set_value(node, value);
+  if (value.ints) {
+    KnownInts ints = *value.ints;
+    for (int64_t& one : ints.values) one = as_type(run, node, to, one);
+    return run.set_ints(node, std::move(ints));
+  }
   const bool are_floats = is_floating(value.tensor.dtype());
   if (to == ElementType::kBool && !value.is_truth) {
     const Tensor numbers = as_floats(value.tensor, DType::kF64);
     return run.set_truth(node, negated(equal(numbers, Tensor::full({}, 0.0, numbers.dtype()))),
                          value.is_image);
   }
-  if (is_float && !are_floats) return run.set(node, cast(value.tensor, DType::kF32));
+  if (is_float && !are_floats) return run.set_like_input(node, cast(value.tensor, DType::kF32));
   if (are_floats && !is_float && to != ElementType::kBool)
     run.refuse(node, "dlpipe casts floats and truths to floats and truths, not to integers");
   // Ids of int32 are as good as int64's; fewer bits would make other numbers of them.

@@ -22,8 +22,8 @@ BATCH = 2
 class Block:
     """A model of one input x, put together node by node; weights are seeded."""
 
-    def __init__(self, shape):
-        self.shape, self.nodes, self.weights = shape, [], []
+    def __init__(self, shape, dtype=numpy.float32):
+        self.shape, self.dtype, self.nodes, self.weights = shape, dtype, [], []
         self.random = numpy.random.default_rng(20261127)
 
     def add(self, op, *inputs, **attributes):
@@ -51,7 +51,8 @@ class Block:
     def model(self):
         self.nodes[-1].output[0] = "y"
         graph = helper.make_graph(
-            self.nodes, "block", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", *self.shape])],
+            self.nodes, "block",
+            [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(numpy.dtype(self.dtype)), ["N", *self.shape])],
             [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -173,7 +174,35 @@ def transposed(shape, weight, **attributes):
     return block.model()
 
 
+def pixels(size):
+    """Pictures as cameras give them: integers, channels last."""
+    block = Block([*size, 3], numpy.int32)
+    x = block.add("Cast", block.add("Transpose", "x", perm=[0, 3, 1, 2]), to=onnx.TensorProto.FLOAT)
+    x = block.add("Sub", x, block.constant(numpy.array([120.0, 110, 100]).reshape(3, 1, 1)))
+    x = block.add("Div", x, block.constant(numpy.array([50.0, 55, 60]).reshape(3, 1, 1)))
+    block.add("Conv", x, block.drawn(4, 3, 3, 3), pads=[1, 1, 1, 1])
+    return block.model()
+
+
+def sizes_of_the_batch():
+    """What exporters compute of it: a view, and what is stretched along it."""
+    block = Block([6, 4])
+    batch = block.add("Shape", "x", end=1)
+    view = block.add("Concat", block.add("Mul", batch, block.integers([2])), block.integers([-1]), axis=0)
+    rows = block.add("MatMul", block.add("Reshape", "x", view), block.drawn(12, 4))
+    ones = block.constant(numpy.ones(3))
+    wanted = block.add("Concat", block.add("Div", block.add("Mul", batch, block.integers([4])), block.integers([2])),
+                       block.integers([1]), block.integers([-1]), axis=0)
+    stretched = block.add("Where", block.add("Equal", wanted, block.integers([-1])), block.integers([1, 1, 1]), wanted)
+    both = block.add("Mul", block.add("Unsqueeze", rows, block.integers([2])), block.add("Expand", ones, stretched))
+    block.add("ReduceMax", both, axes=[1])
+    return block.model()
+
+
 BLOCKS = {
+    "pixels, square": lambda: pixels([3, 3]),
+    "pixels": lambda: pixels([4, 5]),
+    "sizes of the batch": sizes_of_the_batch,
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
@@ -200,7 +229,10 @@ BLOCKS = {
 
 
 def runtime_answer(path, x):
-    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    if session.get_inputs()[0].type == "tensor(int64)":  # dlpipe's integers
+        x = x.astype(numpy.int64)
+    return session.run(None, {"x": x})[0]
 
 
 def problem_of(answer, wanted):
@@ -213,7 +245,9 @@ def problem_of(answer, wanted):
 def problems_of(program, model, folder):
     onnx.save(model, folder / "block.onnx")
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim][1:]
-    x = numpy.random.default_rng(7).standard_normal([BATCH, *shape]).astype(numpy.float32)
+    dtype = helper.tensor_dtype_to_np_dtype(model.graph.input[0].type.tensor_type.elem_type)
+    x = numpy.random.default_rng(7).standard_normal([BATCH, *shape])
+    x = (x if dtype.kind == "f" else 128 + 40 * x).astype(dtype)
     numpy.save(folder / "x.npy", x)
     wanted = runtime_answer(folder / "block.onnx", x)
     for passes in ("all", "none"):

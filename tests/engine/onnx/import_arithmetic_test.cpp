@@ -12,6 +12,20 @@
 namespace dlpipe::engine::onnx {
 namespace {
 
+TEST(OnnxOps, TakesRestsAndCutsKnownIntegers) {
+  const auto rest = [] { return OneNode("Mod").known({-7, 7, -8}).known({3, -3, 3}); };
+  expect_gives(rest(), {3}, {2, -2, 1});  // of the divisor's sign, as Python's
+  expect_gives(rest().with("fmod", 1), {3}, {-1, 1, -2});
+  const auto cast = [](ElementType type) {
+    return OneNode("Cast").known({300, -1}).with("to", static_cast<int64_t>(type));
+  };
+  expect_gives(cast(ElementType::kUint8), {2}, {44, 255});
+  expect_gives(cast(ElementType::kInt8), {2}, {44, -1});
+  expect_gives(cast(ElementType::kInt32), {2}, {300, -1});
+  constexpr auto kUint16 = static_cast<ElementType>(4);  // dlpipe has no tensors of it
+  expect_op_refused(cast(kUint16), "doesn't cast -1 to");
+}
+
 TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
   const auto where = [](int64_t which) { return OneNode("Where").known_one(which); };
   expect_gives(where(1).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 2});

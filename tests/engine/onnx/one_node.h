@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -43,6 +44,16 @@ class OneNode {
     given_.push_back(Tensor::from<float>(values, shape));
     return std::move(*this);
   }
+  /// The first axis of the last input is the batch.
+  OneNode&& any_batch() && {
+    model_.inputs.back().dims[0] = {-1, "N"};
+    return std::move(*this);
+  }
+  /// What the last node reads already is its next input, too.
+  OneNode&& read_again() && {
+    model_.nodes.back().inputs.push_back(model_.nodes.back().inputs.back());
+    return std::move(*this);
+  }
   /// `count` of them, of one number each: `first`, and so on.
   OneNode&& counted_inputs(const Shape& shape, int first, int64_t count) && {
     for (int64_t i = 0; i < count; ++i) std::move(*this).input(shape, {static_cast<float>(first + i)});
@@ -73,6 +84,13 @@ class OneNode {
   OneNode&& known_of(std::vector<int64_t> dims, const std::vector<int64_t>& values) && {
     OneNode&& same = std::move(*this).known(values);
     same.model_.initializers.back().dims = std::move(dims);
+    return std::move(same);
+  }
+  /// As the last node's first input, before those that it has.
+  OneNode&& known_first(const std::vector<int64_t>& values) && {
+    OneNode&& same = std::move(*this).known(values);
+    std::vector<std::string>& inputs = same.model_.nodes.back().inputs;
+    std::rotate(inputs.begin(), inputs.end() - 1, inputs.end());
     return std::move(same);
   }
   OneNode&& known_one(int64_t value) && { return std::move(*this).known_of({}, {value}); }

@@ -1,0 +1,59 @@
+// Sizes that a model computes of its batch: a graph knows those that are a multiple of it, and no answer to how large it is.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/engine/onnx/one_node.h"
+
+namespace dlpipe::engine::onnx {
+namespace {
+
+// Of x [N,4]: N, and what `op` makes of it and of `number`.
+OneNode of_batch(const char* op, int64_t number) {
+  return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then(op).known({number});
+}
+OneNode of_number(const char* op, int64_t number) {
+  return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then(op).known_first({number});
+}
+
+constexpr const char* kWords = "asks how large the batch is";
+
+TEST(OnnxBatch, RefusesSharesOfIt) {
+  expect_op_refused(of_batch("Div", 2), kWords);  // 1 for 2 samples and for 3
+  expect_op_refused(of_batch("Div", 1000), kWords);
+  expect_op_refused(of_batch("Mod", 2), kWords);
+  expect_op_refused(of_batch("Mod", 1000), kWords);
+  expect_op_refused(of_number("Div", 12), kWords);
+  expect_op_refused(OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Mul").read_again(),
+                    kWords);
+}
+
+TEST(OnnxBatch, RefusesComparisonsThatHoldForSomeBatches) {
+  expect_op_refused(of_batch("Greater", 1), kWords);
+  expect_op_refused(of_batch("Greater", 100), kWords);
+  expect_op_refused(of_batch("LessOrEqual", 3), kWords);
+  expect_op_refused(of_batch("Equal", 77), kWords);
+  expect_op_refused(of_number("Equal", 1), kWords);
+  expect_op_refused(of_batch("Min", 2), kWords);
+  expect_op_refused(of_batch("Max", 1000), kWords);
+}
+
+// The integers themselves would be a constant that grows with the batch; that says that they were computed.
+TEST(OnnxBatch, TakesWhatIsTheSameForEveryBatch) {
+  const auto times_four = [](const char* op, int64_t number) {
+    return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Mul").known({4}).then(op).known(
+        {number});
+  };
+  constexpr const char* kGrows = "for a batch of 3";
+  expect_op_refused(times_four("Div", 2), kGrows);
+  expect_op_refused(times_four("Sub", 3), kGrows);
+  expect_op_refused(of_batch("Max", 1), kGrows);
+  const auto given = [](const OneNode& node) { return node.run()[0].to_doubles(); };
+  EXPECT_EQ(given(of_batch("Equal", -1)), std::vector<double>{0});  // as Expand's sizes are asked
+  EXPECT_EQ(given(of_batch("Greater", 0)), std::vector<double>{1});
+  EXPECT_EQ(given(of_batch("Min", 1)), std::vector<double>{1});
+  EXPECT_EQ(given(times_four("Mod", 4)), std::vector<double>{0});
+}
+
+}  // namespace
+}  // namespace dlpipe::engine::onnx
