@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 #include "dlpipe/engine/ops/elementwise.h"
 
 namespace dlpipe::engine::onnx {
@@ -53,9 +53,16 @@ void joined(Run& run, const NodeEntry& node, const Function& op, double factor =
   run.set_value(node, {y, operands.are_images});
 }
 
+// `op` of floats, or of integers that depend on the input: f64 has those below 2^53. A quotient is cut, as C's is.
 void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
   if (node.inputs.size() != 2) run.refuse(node, "expected two inputs, got ", node.inputs.size());
-  joined(run, node, op);
+  const Operands operands = operands_of(run, node);
+  const Tensor& a = operands.all[0];
+  const Tensor& b = operands.all[1];
+  const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
+  const Tensor y =
+      are_integers ? cast(op(as_floats(a, DType::kF64), as_floats(b, DType::kF64)), DType::kI64) : op(a, b);
+  run.set_value(node, {y, operands.are_images});
 }
 
 Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
@@ -70,107 +77,6 @@ void mean_op(Run& run, const NodeEntry& node) {
   joined(run, node, add, 1.0 / static_cast<double>(std::max<size_t>(1, node.inputs.size())));
 }
 
-Shape broadcast(const Run& run, const NodeEntry& node, std::span<const int64_t> a,
-                std::span<const int64_t> b) {
-  const size_t rank = std::max(a.size(), b.size());
-  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
-  Shape shape;
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t left = i + a.size() < rank ? 1 : a[i + a.size() - rank];
-    const int64_t right = i + b.size() < rank ? 1 : b[i + b.size() - rank];
-    if (left != right && left != 1 && right != 1) run.refuse(node, "its inputs don't broadcast");
-    shape.push_back(left == 1 ? right : left);
-  }
-  return shape;
-}
-
-// Where element `i` of `shape` is in a list of `dims` that broadcasts to it.
-size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>& dims) {
-  int64_t place = 0;
-  int64_t stride = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    const int64_t index = i % shape[axis];
-    i /= shape[axis];
-    const auto own = static_cast<int64_t>(dims.size()) - (shape.rank() - axis);
-    if (own < 0) break;
-    const int64_t size = dims[static_cast<size_t>(own)];
-    if (size != 1) place += index * stride;
-    stride *= size;
-  }
-  return static_cast<size_t>(place);
-}
-
-// Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
-int64_t wrapping(uint64_t value) {
-  return static_cast<int64_t>(value);
-}
-
-int64_t known_add(int64_t a, int64_t b) {
-  return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-int64_t known_sub(int64_t a, int64_t b) {
-  return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
-int64_t known_mul(int64_t a, int64_t b) {
-  return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
-
-// Whether `op` of integers that grow with the batch grows along a line, too, as the two runs that are made tell of it: of no
-// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small batches,
-// one of each size up to 2^30, and those where one integer passes another.
-template <class Function>
-bool stays_a_line(const Function& op, const auto&... at) {
-  constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
-  static_assert(kSecond == kFirst + 1);
-  const int64_t first = op(at(kFirst)...), growth = known_sub(op(at(kSecond)...), first);
-  const auto is_on_it = [&](int64_t samples) {
-    return samples < 1 || op(at(samples)...) == known_add(first, known_mul(growth, samples - kFirst));
-  };
-  std::vector<int64_t> tried = {1, 4, 5, 6, 7};
-  for (int64_t power = 8; power <= int64_t{1} << 30; power *= 2) tried.push_back(power + 1);
-  const std::array lines = {std::pair(at(0), known_sub(at(1), at(0)))...};
-  for (const auto& [a, growth_of_a] : lines) {
-    for (const auto& [b, growth_of_b] : lines) {
-      const int64_t closing = known_sub(growth_of_b, growth_of_a);
-      if (closing == 0 || closing == -1) continue;
-      const int64_t crossing = known_sub(a, b) / closing;
-      constexpr int64_t kMostSamples = int64_t{1} << 40;
-      if (crossing < 0 || crossing > kMostSamples) continue;
-      for (int64_t samples = crossing - 1; samples <= crossing + 1; ++samples) tried.push_back(samples);
-    }
-  }
-  return std::all_of(tried.begin(), tried.end(), is_on_it);
-}
-
-// The same on integers that are known: of `lists`, which broadcast to each other, what `op` says of each element.
-template <class Function, class... Lists>
-KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
-  Shape shape;
-  for (const KnownInts* const list : {&lists...}) shape = broadcast(run, node, shape.dims(), list->dims);
-  constexpr int64_t kMost = 1 << 24;
-  int64_t elements = 1;
-  for (const int64_t size : shape.dims()) {
-    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
-    elements *= size;
-  }
-  const bool grows = (... || !lists.growth.empty());
-  KnownInts result{{shape.begin(), shape.end()}, {}};
-  for (int64_t i = 0; i < elements; ++i) {
-    const auto of_batch = [&](const KnownInts& list) {
-      return [&list, place = broadcast_place(i, shape, list.dims)](int64_t samples) {
-        return list.at(place, samples);
-      };
-    };
-    if (grows && !stays_a_line(op, of_batch(lists)...))
-      run.refuse(node,
-                 "it makes a size of the batch's that isn't a multiple of it for every batch, or asks how "
-                 "large the batch is; a "
-                 "graph is the same for all: give the batch a size (--input-shape)");
-    result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
-  }
-  return result;
-}
-
 bool both_known(const Run& run, const NodeEntry& node) {
   return run.is_known(node, 0) && run.is_known(node, 1);
 }
@@ -182,10 +88,6 @@ void arithmetic(Run& run, const NodeEntry& node) {
   } else {
     binary(run, node, kOp);
   }
-}
-
-int64_t known_div(int64_t a, int64_t b) {
-  return b == 0 || b == -1 ? known_sub(0, a) * (b == 0 ? 0 : 1) : a / b;
 }
 
 template <int64_t (*kKnown)(int64_t, int64_t)>
@@ -216,43 +118,10 @@ Tensor greater_or_equal(const Tensor& a, const Tensor& b) {  // of NaN neither i
 Tensor less_or_equal(const Tensor& a, const Tensor& b) {
   return greater_or_equal(b, a);
 }
-int64_t known_equal(int64_t a, int64_t b) {
-  return a == b ? 1 : 0;
-}
-int64_t known_less(int64_t a, int64_t b) {
-  return a < b ? 1 : 0;
-}
-int64_t known_greater(int64_t a, int64_t b) {
-  return a > b ? 1 : 0;
-}
-int64_t known_less_or_equal(int64_t a, int64_t b) {
-  return a <= b ? 1 : 0;
-}
-int64_t known_greater_or_equal(int64_t a, int64_t b) {
-  return a >= b ? 1 : 0;
-}
-int64_t known_rest(int64_t a, int64_t b) {  // as C's: of the dividend's sign
-  return b == 0 || b == -1 ? 0 : a % b;
-}
-int64_t known_mod(int64_t a, int64_t b) {  // as Python's: of the divisor's
-  const int64_t rest = known_rest(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
 void mod(Run& run, const NodeEntry& node) {
   return run.attribute(node, "fmod", int64_t{0}) != 0 ? known_only<known_rest>(run, node)
                                                       : known_only<known_mod>(run, node);
 }
-int64_t known_or(int64_t a, int64_t b) {
-  return a != 0 || b != 0 ? 1 : 0;
-}
-int64_t known_and(int64_t a, int64_t b) {
-  return a != 0 && b != 0 ? 1 : 0;
-}
-
-int64_t known_choice(int64_t which, int64_t yes, int64_t no) {
-  return which != 0 ? yes : no;
-}
-
 // The tensor of the two that `which`, one truth, says, in the shape of all three.
 void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   const size_t chosen = which.values[0] != 0 ? 1 : 2;
@@ -266,11 +135,10 @@ void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
 // One of the two element by element. Each is masked by itself, so that infinity and NaN stay where they aren't chosen.
 void choose_elements(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
-  const Tensor which = as_floats(operands.all[0], DType::kF32);
-  const Tensor& yes = operands.all[1];
-  const Tensor& no = operands.all[2];
-  if (!is_floating(yes.dtype()) || !is_floating(no.dtype()))
-    run.refuse(node, "dlpipe chooses between floats by what depends on the input, not between integers");
+  const bool are_integers = !is_floating(operands.all[1].dtype()) && !is_floating(operands.all[2].dtype());
+  const DType dtype = are_integers ? DType::kF64 : DType::kF32;
+  const Tensor which = as_floats(operands.all[0], dtype);
+  const Tensor yes = as_floats(operands.all[1], dtype), no = as_floats(operands.all[2], dtype);
   Tensor y;
   if (run.known_number(node, 1) != 0.0) y = mask(yes, which);
   if (run.known_number(node, 2) != 0.0) {
@@ -280,8 +148,8 @@ void choose_elements(Run& run, const NodeEntry& node) {
   if (!y.defined()) y = mask(yes, which);
   const Shape shape =
       broadcast_shape("where", broadcast_shape("where", yes.shape(), no.shape()), which.shape());
-  run.set_value(node,
-                {y.shape() == shape ? y : expand(y, shape), operands.are_images});  // a 0 may have more axes
+  if (y.shape() != shape) y = expand(y, shape);  // a 0 may have more axes
+  run.set_value(node, {are_integers ? cast(y, DType::kI64) : y, operands.are_images});
 }
 
 void where(Run& run, const NodeEntry& node) {
@@ -298,7 +166,10 @@ void where(Run& run, const NodeEntry& node) {
 }
 
 void negative(Run& run, const NodeEntry& node) {
-  if (!run.is_known(node, 0)) return run.set_like_input(node, scale(run.value(node, 0).tensor, -1.0));
+  if (!run.is_known(node, 0)) {
+    const Tensor& x = run.value(node, 0).tensor;
+    return run.set_like_input(node, cast(scale(as_floats(x, DType::kF64), -1.0), x.dtype()));
+  }
   KnownInts ints = run.ints(node, 0);
   for (int64_t& value : ints.values) value = known_sub(0, value);
   run.set_ints(node, std::move(ints));
@@ -322,23 +193,14 @@ void is_nan(Run& run, const NodeEntry& node) {
 
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
 void extreme(Run& run, const NodeEntry& node) {
-  const bool are_known = run.is_known(node, 0);
   if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
-  for (size_t i = 0; !are_known && i < node.inputs.size(); ++i) {
-    if (run.is_known(node, i) || !is_floating(run.value(node, i).tensor.dtype()))
-      run.refuse(node, "dlpipe compares floats, and sizes; not integers that depend on the input");
-  }
-  if (!are_known) return joined(run, node, kOp);
-  if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two sizes, got ", node.inputs.size());
-  known_only<kKnown>(run, node);
+  bool any_integers = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    any_integers = any_integers || run.is_known(node, i) || !is_floating(run.value(node, i).tensor.dtype());
+  if (!any_integers) return joined(run, node, kOp);
+  if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two integers, got ", node.inputs.size());
+  arithmetic<kOp, kKnown>(run, node);
 }
-int64_t known_min(int64_t a, int64_t b) {
-  return std::min(a, b);
-}
-int64_t known_max(int64_t a, int64_t b) {
-  return std::max(a, b);
-}
-
 // The triangle of the last two axes, with the `k`th diagonal; zeros elsewhere.
 void triangle(Run& run, const NodeEntry& node) {
   const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;

@@ -109,8 +109,10 @@ void cast_op(Run& run, const NodeEntry& node) {
                          value.is_image);
   }
   if (is_float && !are_floats) return run.set_like_input(node, cast(value.tensor, DType::kF32));
+  if (are_floats && (to == ElementType::kInt64 || to == ElementType::kInt32))  // towards 0
+    return run.set_like_input(node, cast(value.tensor, DType::kI64));
   if (are_floats && !is_float && to != ElementType::kBool)
-    run.refuse(node, "dlpipe casts floats and truths to floats and truths, not to integers");
+    run.refuse(node, "dlpipe casts floats to floats, truths, int64 and int32");
   // Ids of int32 are as good as int64's; fewer bits would make other numbers of them.
   if (!are_floats && to != ElementType::kInt64 && to != ElementType::kInt32)
     run.refuse(node, "dlpipe casts integers that depend on the input to int64, int32, floats and truths");

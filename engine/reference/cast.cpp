@@ -1,5 +1,8 @@
 #include "dlpipe/engine/ops/cast.h"
 
+#include <limits>
+#include <type_traits>
+
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
@@ -32,6 +35,13 @@ To convert(From value) {
     return convert<To>(static_cast<float>(value));
   } else if constexpr (is_low(DTypeOf<To>::value)) {
     return To(static_cast<float>(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // What an integer can't hold is undefined in C++: the nearest that it has, 0 for NaN.
+    constexpr auto kLeast = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr auto kMost =
+        static_cast<From>(std::numeric_limits<To>::max());  // of 64 bits: 2^63, one too many
+    if (!(value >= kLeast)) return value < kLeast ? std::numeric_limits<To>::min() : To(0);
+    return value < kMost ? static_cast<To>(value) : std::numeric_limits<To>::max();
   } else {
     return static_cast<To>(value);
   }

@@ -26,6 +26,56 @@ TEST(OnnxOps, TakesRestsAndCutsKnownIntegers) {
   expect_op_refused(cast(kUint16), "doesn't cast -1 to");
 }
 
+TEST(OnnxOps, ComputesWithIntegersThatDependOnTheInput) {
+  const auto of = [](const char* op) { return OneNode(op).integers({4}, {-7, 2, 1 << 20, 5}); };
+  expect_gives(of("Add").known({1}), {4}, {-6, 3, 1048577, 6});
+  expect_gives(of("Sub").known({1}), {4}, {-8, 1, 1048575, 4});
+  expect_gives(of("Mul").known({3}), {4}, {-21, 6, 3145728, 15});
+  expect_gives(of("Div").known({2}), {4}, {-3, 1, 524288, 2});  // cut, not rounded down
+  expect_gives(of("Neg"), {4}, {7, -2, -1048576, -5});
+  expect_gives(of("Min").known({3}), {4}, {-7, 2, 3, 3});
+  expect_gives(of("Max").known({3}), {4}, {3, 3, 1048576, 5});
+  // Beyond f32's; what is exported casts to float64, which comes back as f32.
+  constexpr int64_t kLarge = (int64_t{1} << 52) + 1;
+  expect_tensor(OneNode("Add").integers({1}, {kLarge}).known({1}).run()[0], {1},
+                {static_cast<double>(kLarge + 1)});
+  expect_gives(OneNode("Where").known_of({2}, {1, 0}).integers({2}, {5, 6}).known({9, 9}), {2}, {5, 9});
+  // Ids into a table, one further.
+  expect_gives(of("Equal").known({2}).then("Where").known({1}).known({0}), {4}, {0, 1, 0, 0});
+  const auto cast = [](std::vector<float> values) {
+    const Shape shape{static_cast<int64_t>(values.size())};
+    return OneNode("Cast")
+        .input(shape, std::move(values))
+        .with("to", static_cast<int64_t>(ElementType::kInt64));
+  };
+  expect_gives(cast({1.9f, -1.9f, 0.5f}), {3}, {1, -1, 0});
+}
+
+TEST(OnnxOps, FindsPlacesOfExtremes) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const auto of = [](const char* op) { return OneNode(op).input({2, 3}, {1, 5, 5, 4, 4, 0}); };
+  expect_gives(of("ArgMax"), {1, 3}, {1, 0, 0});
+  expect_gives(of("ArgMax").with("axis", 1), {2, 1}, {1, 0});
+  expect_gives(of("ArgMax").with("axis", -1).with("keepdims", 0), {2}, {1, 0});
+  expect_gives(of("ArgMax").with("axis", 1).with("select_last_index", 1), {2, 1}, {2, 1});
+  expect_gives(of("ArgMin").with("axis", 1), {2, 1}, {0, 2});
+  expect_gives(OneNode("ArgMax").input({1, 3}, {1, kNan, 7}).with("axis", 1), {1, 1}, {1});
+  // Of images: 2 channels of 1x2 pixels, 1 2 and 3 4.
+  const auto pooled = [] { return OneNode("GlobalMaxPool").input({1, 3, 1, 1}, {1, 7, 2}).then("ArgMax"); };
+  expect_gives(pooled().with("axis", 1), {1, 1, 1, 1}, {1});
+  expect_gives(pooled().with("axis", 1).with("keepdims", 0), {1, 1, 1}, {1});
+  const auto image = [] {
+    return OneNode("MaxPool")
+        .input({1, 2, 1, 2}, {1, 2, 4, 3})
+        .with_ints("kernel_shape", {1, 1})
+        .then("ArgMax");
+  };
+  expect_gives(image().with("axis", 1).with("keepdims", 0), {1, 1, 2}, {1, 1});
+  expect_gives(image().with("axis", 3).with("keepdims", 0), {1, 2, 1}, {1, 0});
+  expect_gives(image().with("axis", 3), {1, 2, 1, 1}, {1, 0});
+  expect_op_refused(OneNode("ArgMax").input({2, 0}, {}).with("axis", 1), "expected 1 to 2^24 places, got 0");
+}
+
 TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
   const auto where = [](int64_t which) { return OneNode("Where").known_one(which); };
   expect_gives(where(1).input({2}, {1, 2}).input({2}, {3, 4}), {2}, {1, 2});
@@ -97,10 +147,12 @@ TEST(OnnxOps, CastsIntegersThatAreKnown) {
   expect_gives(of_input(1), {3}, {5, 0, -3});
   expect_gives(of_input(9), {3}, {1, 0, 1});
   expect_gives(OneNode("Cast").input({3}, {0.5, 0, -3}).with("to", 9), {3}, {1, 0, 1});
-  expect_op_refused(OneNode("Cast").input({1}).with("to", 7),
-                    "dlpipe casts floats and truths to floats and truths");
-  // Of truths integers would be divided as floats, and narrower ones would be other numbers.
-  expect_op_refused(OneNode("Cast").input({1}).with("to", 9).then("Cast").with("to", 7), "not to integers");
+  expect_op_refused(OneNode("Cast").input({1}).with("to", 2),
+                    "dlpipe casts floats to floats, truths, int64 and int32");
+  // Truths as integers are divided as those; narrower ones would be other numbers.
+  expect_gives(
+      OneNode("Cast").input({2}, {5, 0}).with("to", 9).then("Cast").with("to", 7).then("Div").known({2}), {2},
+      {0, 0});
   expect_op_refused(OneNode("Cast").integers({1}, {300}).with("to", 2), "to int64, int32, floats and truths");
 }
 
@@ -142,7 +194,8 @@ TEST(OnnxOps, TakesTheLargerAndTheSmaller) {
   expect_gives(of("Max"), {2, 3}, {2, 2, 3, 5, 5, 5});
   expect_gives(of("Min"), {2, 3}, {1, 1.5, 1.5, 1, 1.5, 1.5});
   expect_gives(OneNode("Max").weights({}, {1.7F}).input({2}), {2}, {1.7, 2});
-  expect_op_refused(OneNode("Max").integers({1}, {3}).known_one(2), "not integers that depend on the input");
+  expect_op_refused(OneNode("Max").integers({1}, {3}).known_one(2).known_one(5),
+                    "compares two integers, got 3");
   expect_op_refused(OneNode("Sum"), "it has no inputs");
   expect_op_refused(OneNode("Mean"), "it has no inputs");
 }
@@ -164,9 +217,8 @@ TEST(OnnxOps, ChoosesElementsByWhatDependsOnTheInput) {
   expect_gives(
       OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").weights({}, {0}).input({2}, {5, 6}),
       {2}, {5, 0});
-  expect_op_refused(
-      OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").known({1, 2}).known({3, 4}),
-      "not between integers");
+  expect_gives(OneNode("Cast").integers({2}, {0, 4}).with("to", 9).then("Where").known({1, 2}).known({3, 4}),
+               {2}, {3, 2});
   // A known 0 is chosen without being computed, and has its say in the shape.
   expect_gives(OneNode("Greater")
                    .input({2}, {-1, 1})

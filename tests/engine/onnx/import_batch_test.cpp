@@ -16,7 +16,7 @@ OneNode of_number(const char* op, int64_t number) {
   return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then(op).known_first({number});
 }
 
-constexpr const char* kWords = "asks how large the batch is";
+constexpr const char* kWords = "depends on how large the batch is";
 
 TEST(OnnxBatch, RefusesSharesOfIt) {
   expect_op_refused(of_batch("Div", 2), kWords);  // 1 for 2 samples and for 3

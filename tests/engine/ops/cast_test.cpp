@@ -47,6 +47,20 @@ TEST(CastOp, ConvertsBytesAndIntegers) {
   EXPECT_EQ(cast(cast(bytes, DType::kBF16), DType::kI64).to_doubles(), (std::vector<double>{0, 7, 255}));
 }
 
+TEST(CastOp, GivesTheNearestIntegerThatThereIs) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> values = {
+      1.9f, -1.9f, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 1e19f};
+  const Tensor x = Tensor::from<float>(values, {6});
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::numeric_limits<int64_t>::min();
+  const Tensor integers = cast(x, DType::kI64);
+  const auto* wide = integers.data<int64_t>();
+  EXPECT_EQ(std::vector<int64_t>(wide, wide + 6), (std::vector<int64_t>{1, -1, kMost, kLeast, 0, kMost}));
+  EXPECT_EQ(cast(x, DType::kI32).to_doubles(),
+            (std::vector<double>{1, -1, 2147483647, -2147483648, 0, 2147483647}));
+  EXPECT_EQ(cast(x, DType::kU8).to_doubles(), (std::vector<double>{1, 0, 255, 0, 0, 255}));
+}
+
 TEST(CastOp, GradientComesBackInTheInputsDtype) {
   Tensor x = Tensor::full({3}, 1.5);
   x.set_requires_grad(true);

@@ -1,0 +1,162 @@
+// What ops make of integers that are known before a model runs, element by element. Internal to engine/onnx.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/onnx/import_run.h"
+
+namespace dlpipe::engine::onnx {
+
+/// What `a` and `b` broadcast to, as numpy has it; kUnsupported where they don't.
+inline Shape broadcast(const Run& run, const NodeEntry& node, std::span<const int64_t> a,
+                       std::span<const int64_t> b) {
+  const size_t rank = std::max(a.size(), b.size());
+  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
+  Shape shape;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t left = i + a.size() < rank ? 1 : a[i + a.size() - rank];
+    const int64_t right = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (left != right && left != 1 && right != 1) run.refuse(node, "its inputs don't broadcast");
+    shape.push_back(left == 1 ? right : left);
+  }
+  return shape;
+}
+
+/// Where element `i` of `shape` is in a list of `dims` that broadcasts to it.
+inline size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>& dims) {
+  int64_t place = 0;
+  int64_t stride = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    const int64_t index = i % shape[axis];
+    i /= shape[axis];
+    const auto own = static_cast<int64_t>(dims.size()) - (shape.rank() - axis);
+    if (own < 0) break;
+    const int64_t size = dims[static_cast<size_t>(own)];
+    if (size != 1) place += index * stride;
+    stride *= size;
+  }
+  return static_cast<size_t>(place);
+}
+
+// Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
+inline int64_t wrapping(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
+
+inline int64_t known_add(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t known_sub(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+inline int64_t known_mul(int64_t a, int64_t b) {
+  return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+/// Whether `op` of integers that grow with the batch grows along a line, too, as the two runs that are made tell of it: of no
+/// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small batches,
+/// one of each size up to 2^30, and those where one integer passes another.
+template <class Function>
+bool stays_a_line(const Function& op, const auto&... at) {
+  constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
+  static_assert(kSecond == kFirst + 1);
+  const int64_t first = op(at(kFirst)...), growth = known_sub(op(at(kSecond)...), first);
+  const auto is_on_it = [&](int64_t samples) {
+    return samples < 1 || op(at(samples)...) == known_add(first, known_mul(growth, samples - kFirst));
+  };
+  std::vector<int64_t> tried = {1, 4, 5, 6, 7};
+  for (int64_t power = 8; power <= int64_t{1} << 30; power *= 2) tried.push_back(power + 1);
+  const std::array lines = {std::pair(at(0), known_sub(at(1), at(0)))...};
+  for (const auto& [a, growth_of_a] : lines) {
+    for (const auto& [b, growth_of_b] : lines) {
+      const int64_t closing = known_sub(growth_of_b, growth_of_a);
+      if (closing == 0 || closing == -1) continue;
+      const int64_t crossing = known_sub(a, b) / closing;
+      constexpr int64_t kMostSamples = int64_t{1} << 40;
+      if (crossing < 0 || crossing > kMostSamples) continue;
+      for (int64_t samples = crossing - 1; samples <= crossing + 1; ++samples) tried.push_back(samples);
+    }
+  }
+  return std::all_of(tried.begin(), tried.end(), is_on_it);
+}
+
+/// Of `lists`, which broadcast to each other, what `op` says of each element.
+template <class Function, class... Lists>
+KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
+  Shape shape;
+  for (const KnownInts* const list : {&lists...}) shape = broadcast(run, node, shape.dims(), list->dims);
+  constexpr int64_t kMost = 1 << 24;
+  int64_t elements = 1;
+  for (const int64_t size : shape.dims()) {
+    if (size > kMost / std::max<int64_t>(elements, 1)) run.refuse(node, "it makes more than 2^24 integers");
+    elements *= size;
+  }
+  const bool grows = (... || !lists.growth.empty());
+  KnownInts result{{shape.begin(), shape.end()}, {}};
+  for (int64_t i = 0; i < elements; ++i) {
+    const auto of_batch = [&](const KnownInts& list) {
+      return [&list, place = broadcast_place(i, shape, list.dims)](int64_t samples) {
+        return list.at(place, samples);
+      };
+    };
+    if (grows && !stays_a_line(op, of_batch(lists)...))
+      run.refuse(node,
+                 "what it makes of sizes is no multiple of the batch, or depends on how large the batch is, "
+                 "and a graph is "
+                 "the same for all: give the batch a size (--input-shape)");
+    result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
+  }
+  return result;
+}
+
+inline int64_t known_div(int64_t a, int64_t b) {
+  if (b == 0) return 0;
+  return b == -1 ? known_sub(0, a) : a / b;
+}
+
+inline int64_t known_equal(int64_t a, int64_t b) {
+  return a == b ? 1 : 0;
+}
+inline int64_t known_less(int64_t a, int64_t b) {
+  return a < b ? 1 : 0;
+}
+inline int64_t known_greater(int64_t a, int64_t b) {
+  return a > b ? 1 : 0;
+}
+inline int64_t known_less_or_equal(int64_t a, int64_t b) {
+  return a <= b ? 1 : 0;
+}
+inline int64_t known_greater_or_equal(int64_t a, int64_t b) {
+  return a >= b ? 1 : 0;
+}
+inline int64_t known_rest(int64_t a, int64_t b) {  // as C's: of the dividend's sign
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+inline int64_t known_mod(int64_t a, int64_t b) {  // as Python's: of the divisor's
+  const int64_t rest = known_rest(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+inline int64_t known_or(int64_t a, int64_t b) {
+  return a != 0 || b != 0 ? 1 : 0;
+}
+inline int64_t known_and(int64_t a, int64_t b) {
+  return a != 0 && b != 0 ? 1 : 0;
+}
+
+inline int64_t known_choice(int64_t which, int64_t yes, int64_t no) {
+  return which != 0 ? yes : no;
+}
+inline int64_t known_min(int64_t a, int64_t b) {
+  return std::min(a, b);
+}
+inline int64_t known_max(int64_t a, int64_t b) {
+  return std::max(a, b);
+}
+
+}  // namespace dlpipe::engine::onnx
