@@ -134,9 +134,56 @@ void space_to_depth(Run& run, const NodeEntry& node) {
   run.set_image(node, reshape(blocks, {n, h, w, block * block * channels}));
 }
 
+// Which of the rows [data; updates] each row of the answer is: of `rows` of data, `updates` replace those at `indices`, each of
+// `depth` places in `shape`'s first axes.
+std::vector<int64_t> scattered_rows(const Run& run, const NodeEntry& node, const Shape& shape,
+                                    const KnownInts& indices, int64_t depth, int64_t rows) {
+  std::vector<int64_t> from(static_cast<size_t>(rows));
+  std::iota(from.begin(), from.end(), 0);
+  for (size_t i = 0; i < indices.values.size(); i += static_cast<size_t>(depth)) {
+    int64_t row = 0;
+    for (int64_t axis = 0; axis < depth; ++axis) {
+      const int64_t size = shape[static_cast<int>(axis)],
+                    given = indices.values[i + static_cast<size_t>(axis)];
+      if (given < -size || given >= size)
+        run.refuse(node, "index ", given, " is outside axis ", axis, " of ", shape.to_string(),
+                   "; export the model again");
+      row = row * size + (given < 0 ? given + size : given);
+    }
+    from[static_cast<size_t>(row)] = rows + static_cast<int64_t>(i) / depth;
+  }
+  return from;
+}
+
+// PyTorch's x[..., a:b] = y, of places that are known.
+void scatter_nd(Run& run, const NodeEntry& node) {
+  if (run.attribute(node, "reduction", "none") != std::string("none"))
+    run.refuse(node, "dlpipe replaces, its reduction is '", run.attribute(node, "reduction", "none"), "'");
+  const KnownInts& indices = run.ints(node, 1);
+  const Tensor data = run.tensor(node, 0), updates = run.tensor(node, 2);
+  const Shape& shape = data.shape();
+  const int64_t depth = indices.dims.empty() ? 0 : indices.dims.back();
+  if (depth < 1 || depth > shape.rank()) run.refuse(node, "its indices don't fit ", shape.to_string());
+  int64_t rows = 1;
+  for (int axis = 0; axis < depth; ++axis) rows *= shape[axis];
+  constexpr int64_t kMost = 1 << 24;
+  const int64_t count = static_cast<int64_t>(indices.values.size()) / depth;
+  if (rows < 1 || rows > kMost) run.refuse(node, "dlpipe replaces some of 1 to 2^24 rows, got ", rows);
+  const int64_t width = shape.elements() / rows;
+  if (updates.elements() != count * width)
+    run.refuse(node, "expected ", count, " x ", width, " numbers to put there, got ",
+               updates.shape().to_string());
+  const std::vector<int64_t> from = scattered_rows(run, node, shape, indices, depth, rows);
+  if (!is_floating(data.dtype()) || !is_floating(updates.dtype()))
+    run.refuse(node, "dlpipe replaces floats alone");
+  const Tensor both = engine::concat({reshape(data, {rows, width}), reshape(updates, {count, width})}, 0);
+  run.set(node, reshape(embedding(both, Tensor::from<int64_t>(from, {rows})), shape));
+}
+
 constexpr std::array kCopyOps = {
     ImportedOp{"DepthToSpace", depth_to_space},
     ImportedOp{"Pad", pad_op},
+    ImportedOp{"ScatterND", scatter_nd},
     ImportedOp{"SpaceToDepth", space_to_depth},
     ImportedOp{"Tile", tile},
 };

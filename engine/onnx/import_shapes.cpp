@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -92,13 +93,16 @@ void transpose_op(Run& run, const NodeEntry& node) {
   std::vector<int64_t> reversed(static_cast<size_t>(rank));
   for (int i = 0; i < rank; ++i) reversed[static_cast<size_t>(i)] = rank - 1 - i;
   const std::vector<int64_t> order = run.attribute(node, "perm", reversed);
-  const RunValue& value = run.value(node, 0);
-  if (value.ints && rank > 1) run.refuse(node, "dlpipe doesn't turn known integers");
-  if (value.ints) return identity(run, node);
-  // The model's [N,H,W,C] of its [N,C,H,W] and back: what is there already.
-  if (value.is_image && order == std::vector<int64_t>{0, 2, 3, 1}) return run.set(node, value.tensor);
-  if (!value.is_image && order == std::vector<int64_t>{0, 3, 1, 2}) return run.set_image(node, value.tensor);
   const std::vector<int> axes = run.axes(node, order, rank);
+  std::vector<int> sorted = axes, all(static_cast<size_t>(rank));
+  std::sort(sorted.begin(), sorted.end());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all) run.refuse(node, "its perm isn't each of the ", rank, " axes once");
+  if (run.is_known(node, 0)) return run.set_ints(node, known_transposed(run.ints(node, 0), axes));
+  // The model's [N,H,W,C] of its [N,C,H,W] and back: what is there already.
+  const RunValue& value = run.value(node, 0);
+  if (value.is_image && axes == std::vector<int>{0, 2, 3, 1}) return run.set(node, value.tensor);
+  if (!value.is_image && axes == std::vector<int>{0, 3, 1, 2}) return run.set_image(node, value.tensor);
   run.set(node, transpose(run.tensor(node, 0), axes));
 }
 
@@ -111,13 +115,9 @@ void concat_op(Run& run, const NodeEntry& node) {
   const int axis =
       run.axis(node, run.attribute(node, "axis", int64_t{1}), std::max(1, run.shape(node, 0).rank()));
   if (all_known) {
-    KnownInts joined;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const KnownInts& part = run.ints(node, i);
-      if (part.dims.size() != 1) run.refuse(node, "dlpipe joins lists of known integers alone");
-      joined.values.insert(joined.values.end(), part.values.begin(), part.values.end());
-    }
-    joined.dims = {static_cast<int64_t>(joined.values.size())};
+    KnownInts joined = run.ints(node, 0);
+    for (size_t i = 1; i < node.inputs.size(); ++i)
+      joined = known_joined(run, node, joined, run.ints(node, i), axis);
     return run.set_ints(node, std::move(joined));
   }
   std::vector<Tensor> parts;
@@ -150,10 +150,47 @@ void split_op(Run& run, const NodeEntry& node) {
   }
 }
 
+// `places` along an axis, in the shape `dims`, where that axis was: x as a table whose rows are the axis.
+Tensor looked_up(const Run& run, const NodeEntry& node, const Tensor& x, int axis,
+                 const std::vector<int64_t>& dims, const std::vector<int64_t>& places) {
+  if (!is_floating(x.dtype())) run.refuse(node, "dlpipe looks up floats alone");
+  if (dims.size() + static_cast<size_t>(x.rank()) - 1 > static_cast<size_t>(Shape::kMaxRank))
+    run.refuse(node, "it makes more than ", Shape::kMaxRank, " axes");
+  std::vector<int> to_front = {axis}, back;
+  Shape looked{std::span<const int64_t>(dims)};
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == axis) continue;
+    to_front.push_back(i);
+    looked.push_back(x.size(i));
+  }
+  const int more = static_cast<int>(dims.size());
+  for (int i = 0; i < axis; ++i) back.push_back(more + i);
+  for (int i = 0; i < more; ++i) back.push_back(i);
+  for (int i = axis + 1; i < x.rank(); ++i) back.push_back(more + i - 1);
+  const Tensor rows = axis == 0 ? x : transpose(x, to_front);
+  const int64_t width = x.size(axis) == 0 ? 0 : x.elements() / x.size(axis);
+  const Tensor ids = Tensor::from<int64_t>(places, {static_cast<int64_t>(places.size())});
+  const Tensor y = reshape(embedding(reshape(rows, {x.size(axis), width}), ids), looked);
+  return axis == 0 ? y : transpose(y, back);
+}
+
+// `count` places of an axis from `begin` on; backwards where `step` is below 0.
 struct Range {
   int axis;
-  int64_t begin, end, step;
+  int64_t begin, count, step;
 };
+
+Range range_of(int axis, int64_t size, int64_t start, int64_t end, int64_t step) {
+  const int64_t longest = std::max<int64_t>(size, 1);
+  step = std::clamp(step, -longest, longest);
+  const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? size - 1 : size;
+  const auto place = [&](int64_t at, int64_t lowest) {
+    return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, lowest, std::max(lowest, most));
+  };
+  const int64_t begin = place(start, 0), behind = place(end, least);
+  const int64_t way = step < 0 ? begin - behind : behind - begin, stride = std::abs(step);
+  return {axis, begin, way <= 0 || size == 0 ? 0 : (way + stride - 1) / stride, step};
+}
 
 std::vector<Range> ranges_of(const Run& run, const NodeEntry& node, const Shape& shape) {
   const std::vector<int64_t> starts = run.ints_or_attribute(node, 1, "starts", {});
@@ -168,14 +205,8 @@ std::vector<Range> ranges_of(const Run& run, const NodeEntry& node, const Shape&
   std::vector<Range> ranges;
   for (size_t i = 0; i < starts.size(); ++i) {
     const int axis = run.axis(node, axes[i], shape.rank());
-    if (steps[i] < 1) run.refuse(node, "dlpipe has no steps backwards");
-    const int64_t size = shape[axis];
-    const auto place = [&](int64_t at) {
-      return std::clamp<int64_t>(at < 0 ? std::max<int64_t>(at, -size) + size : at, 0, size);
-    };
-    const int64_t begin = place(starts[i]);
-    ranges.push_back(
-        {axis, begin, std::max(begin, place(ends[i])), std::min(steps[i], std::max<int64_t>(size, 1))});
+    if (steps[i] == 0) run.refuse(node, "its step is 0");
+    ranges.push_back(range_of(axis, shape[axis], starts[i], ends[i], steps[i]));
   }
   return ranges;
 }
@@ -183,21 +214,26 @@ std::vector<Range> ranges_of(const Run& run, const NodeEntry& node, const Shape&
 void slice_op(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
   const std::vector<Range> ranges = ranges_of(run, node, shape);
+  const auto places_of = [](const Range& range) {
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < range.count; ++i) places.push_back(range.begin + i * range.step);
+    return places;
+  };
   if (run.is_known(node, 0)) {
-    const KnownInts& ints = run.ints(node, 0);
-    if (ints.dims.size() != 1 || ranges.size() != 1)
-      run.refuse(node, "dlpipe cuts lists of known integers alone");
-    KnownInts part;
-    for (int64_t i = ranges[0].begin; i < ranges[0].end; i += ranges[0].step)
-      part.values.push_back(ints.values[static_cast<size_t>(i)]);
-    part.dims = {static_cast<int64_t>(part.values.size())};
-    return run.set_ints(node, std::move(part));
+    KnownInts ints = run.ints(node, 0);
+    for (const Range& range : ranges) ints = known_at(ints, range.axis, places_of(range));
+    return run.set_ints(node, std::move(ints));
   }
   Tensor y = run.value(node, 0).tensor;
   for (const Range& range : ranges) {
     const int axis = own_axis(run, node, range.axis);
-    if (range.begin == 0 && range.end == y.size(axis) && range.step == 1) continue;
-    y = slice(y, axis, range.begin, range.end, range.step);
+    if (range.begin == 0 && range.count == y.size(axis) && range.step == 1) continue;
+    if (range.step < 0) {
+      y = looked_up(run, node, y, axis, {range.count}, places_of(range));
+    } else {
+      const int64_t end = range.count == 0 ? range.begin : range.begin + (range.count - 1) * range.step + 1;
+      y = slice(y, axis, range.begin, end, range.step);
+    }
   }
   run.set_like_input(node, y);
 }
@@ -278,9 +314,10 @@ void gather(Run& run, const NodeEntry& node) {
       which.dims.size() <=
           static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: how PyTorch writes a reshape
     return run.set(node, reshape(run.tensor(node, 0), Shape(std::span<const int64_t>(which.dims))));
-  if (places.empty() || static_cast<int64_t>(places.size()) > kMostPieces || which.dims.size() > 1)
-    run.refuse(node, "dlpipe gathers 1 to ", kMostPieces, " known places");
   const Tensor x = run.tensor(node, 0);
+  constexpr size_t kMostSlices = 16;  // more are looked up in a table
+  if (places.empty() || places.size() > kMostSlices || which.dims.size() > 1)
+    return run.set(node, looked_up(run, node, x, axis, which.dims, places));
   std::vector<Tensor> pieces;
   pieces.reserve(places.size());
   for (const int64_t place : places) pieces.push_back(slice(x, axis, place, place + 1));
@@ -311,10 +348,12 @@ void expand_op(Run& run, const NodeEntry& node) {
   if (run.is_known(node, 0)) {
     const KnownInts& ints = run.ints(node, 0);
     constexpr int64_t kMost = 1 << 24;
-    if (ints.values.size() != 1 || to.elements() > kMost)
-      run.refuse(node, "dlpipe repeats one known integer alone");
-    return run.set_ints(node, {{to.begin(), to.end()},
-                               std::vector<int64_t>(static_cast<size_t>(to.elements()), ints.values[0])});
+    if (to.elements() > kMost) run.refuse(node, "it makes more than 2^24 integers");
+    broadcast(run, node, ints.dims, to.dims());
+    KnownInts wide{{to.begin(), to.end()}, {}};
+    for (int64_t i = 0; i < to.elements(); ++i)
+      wide.values.push_back(ints.values[broadcast_place(i, to, ints.dims)]);
+    return run.set_ints(node, std::move(wide));
   }
   run.set(node, expand(run.tensor(node, 0), to));
 }

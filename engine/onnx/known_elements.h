@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -113,6 +114,64 @@ KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& 
     result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
   }
   return result;
+}
+
+/// `places` of an axis, in their order.
+inline KnownInts known_at(const KnownInts& ints, int axis, const std::vector<int64_t>& places) {
+  const auto size = static_cast<size_t>(ints.dims[static_cast<size_t>(axis)]);
+  size_t inner = 1;
+  for (size_t i = static_cast<size_t>(axis) + 1; i < ints.dims.size(); ++i)
+    inner *= static_cast<size_t>(ints.dims[i]);
+  KnownInts chosen{ints.dims, {}};
+  chosen.dims[static_cast<size_t>(axis)] = static_cast<int64_t>(places.size());
+  for (size_t block = 0; block < ints.values.size(); block += size * inner) {
+    for (const int64_t place : places) {
+      const auto from =
+          ints.values.begin() + static_cast<std::ptrdiff_t>(block + static_cast<size_t>(place) * inner);
+      chosen.values.insert(chosen.values.end(), from, from + static_cast<std::ptrdiff_t>(inner));
+    }
+  }
+  return chosen;
+}
+
+/// One behind the other along an axis; kUnsupported where other axes differ.
+inline KnownInts known_joined(const Run& run, const NodeEntry& node, const KnownInts& a, const KnownInts& b,
+                              int axis) {
+  const auto at = static_cast<size_t>(axis);
+  if (a.dims.size() <= at || b.dims.size() != a.dims.size())
+    run.refuse(node, "its inputs don't have the same axes");
+  KnownInts joined{a.dims, {}};
+  joined.dims[at] = b.dims[at];
+  if (joined.dims != b.dims) run.refuse(node, "its inputs don't have the same sizes");
+  joined.dims[at] = a.dims[at] + b.dims[at];
+  size_t blocks = 1;
+  for (size_t i = 0; i < at; ++i) blocks *= static_cast<size_t>(a.dims[i]);
+  for (size_t block = 0; block < blocks; ++block) {
+    for (const KnownInts* const part : {&a, &b}) {
+      const auto length = static_cast<std::ptrdiff_t>(part->values.size() / blocks);
+      const auto from = part->values.begin() + static_cast<std::ptrdiff_t>(block) * length;
+      joined.values.insert(joined.values.end(), from, from + length);
+    }
+  }
+  return joined;
+}
+
+/// With axis `order[i]` of `ints` as axis i.
+inline KnownInts known_transposed(const KnownInts& ints, const std::vector<int>& order) {
+  std::vector<size_t> stride(ints.dims.size(), 1);
+  for (size_t i = ints.dims.size(); i-- > 1;) stride[i - 1] = stride[i] * static_cast<size_t>(ints.dims[i]);
+  KnownInts turned;
+  for (const int axis : order) turned.dims.push_back(ints.dims[static_cast<size_t>(axis)]);
+  for (size_t i = 0; i < ints.values.size(); ++i) {
+    size_t left = i, from = 0;
+    for (size_t k = order.size(); k-- > 0;) {
+      const auto size = static_cast<size_t>(turned.dims[k]);
+      from += left % size * stride[static_cast<size_t>(order[k])];
+      left /= size;
+    }
+    turned.values.push_back(ints.values[from]);
+  }
+  return turned;
 }
 
 inline int64_t known_div(int64_t a, int64_t b) {

@@ -184,6 +184,29 @@ def pixels(size):
     return block.model()
 
 
+def shifted_window(size=6, window=3, shift=1, width=4):
+    """The mask of Swin's shifted windows (Liu et al., 2021), written into zeros as PyTorch exports it."""
+    block = Block([size * size // window**2, window * window, width])
+    mask = block.constant(numpy.zeros([size, size]))
+    parts = [slice(0, -window), slice(-window, -shift), slice(-shift, None)]
+    for number, (rows, columns) in enumerate((rows, columns) for rows in parts for columns in parts):
+        places = numpy.stack(numpy.meshgrid(numpy.arange(size)[rows], numpy.arange(size)[columns], indexing="ij"), -1)
+        mask = block.add("ScatterND", mask, block.integers(places), block.constant(numpy.full(places.shape[:2], number)))
+    split = block.add("Reshape", mask, block.integers([size // window, window, size // window, window]))
+    rows = block.add("Reshape", block.add("Transpose", split, perm=[0, 2, 1, 3]), block.integers([-1, window**2]))
+    apart = block.add("Sub", block.add("Unsqueeze", rows, block.integers([1])),
+                      block.add("Unsqueeze", rows, block.integers([2])))
+    hidden = block.add("Where", block.add("Equal", apart, block.constant(0.0)), block.constant(0.0),
+                       block.constant(-100.0))
+    table = block.drawn((2 * window - 1)**2, 1)
+    relative = numpy.random.default_rng(5).integers(0, (2 * window - 1)**2, [window**2, window**2])
+    bias = block.add("Squeeze", block.add("Gather", table, block.integers(relative), axis=0), block.integers([2]))
+    scores = block.add("MatMul", "x", block.add("Transpose", "x", perm=[0, 1, 3, 2]))
+    weights = block.add("Softmax", block.add("Add", block.add("Add", scores, bias), hidden), axis=-1)
+    block.add("MatMul", weights, "x")
+    return block.model()
+
+
 def sizes_of_the_batch():
     """What exporters compute of it: a view, and what is stretched along it."""
     block = Block([6, 4])
@@ -203,6 +226,7 @@ BLOCKS = {
     "pixels, square": lambda: pixels([3, 3]),
     "pixels": lambda: pixels([4, 5]),
     "sizes of the batch": sizes_of_the_batch,
+    "shifted windows": shifted_window,
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),

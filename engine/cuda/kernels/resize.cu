@@ -137,11 +137,14 @@ struct ResizedGradient {
   }
 };
 
+int size(const Tensor& images, int axis) {
+  return static_cast<int>(images.size(axis));
+}
+
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<ResizeAttrs>();
   const Tensor& x = args.inputs[0];
   const Tensor& y = args.outputs[0];
-  const auto size = [](const Tensor& images, int axis) { return static_cast<int>(images.size(axis)); };
   Tensor owner;
   const Tables tables = write_tables(x.shape(), attrs, false, x.device(), owner);
   cuda::by_channels(x.dtype(), x.size(3), {x.raw(), y.raw()}, [&](auto type, auto width, auto aligned) {
@@ -156,7 +159,6 @@ void forward(const ForwardArgs& args) {
 void backward(const BackwardArgs& args) {
   const Tensor& grad_x = args.grad_inputs[0];
   const Tensor& grad_y = args.grad_outputs[0];
-  const auto size = [](const Tensor& images, int axis) { return static_cast<int>(images.size(axis)); };
   Tensor owner;
   const Tables tables =
       write_tables(grad_x.shape(), args.attrs.as<ResizeAttrs>(), true, grad_x.device(), owner);

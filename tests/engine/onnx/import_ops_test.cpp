@@ -50,6 +50,57 @@ TEST(OnnxOps, RepeatsAndTradesChannelsForPixels) {
   expect_op_refused(OneNode("SpaceToDepth").input({1, 1, 2, 3}).with("blocksize", 2), "got 2x3");
 }
 
+TEST(OnnxOps, CutsBackwards) {
+  const auto cut = [](const Shape& shape, int64_t begin, int64_t end, int64_t axis, int64_t step) {
+    return OneNode("Slice").input(shape).known({begin}).known({end}).known({axis}).known({step});
+  };
+  constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();
+  expect_gives(cut({4}, -1, kFirst, 0, -1), {4}, {4, 3, 2, 1});
+  expect_gives(cut({4}, 2, 0, 0, -1), {2}, {3, 2});
+  expect_gives(cut({5}, 100, -100, 0, -2), {3}, {5, 3, 1});
+  expect_gives(cut({2, 3}, 1, kFirst, 1, -1), {2, 2}, {2, 1, 5, 4});
+  expect_gives(cut({2, 3}, -1, kFirst, 0, -1), {2, 3}, {4, 5, 6, 1, 2, 3});
+  expect_gives(cut({5}, 0, 5, 0, 2), {3}, {1, 3, 5});
+  expect_op_refused(cut({4}, 0, 4, 0, 0), "its step is 0");
+  // Of integers that are known, as exporters turn the pads of a picture around.
+  const auto pads = [] { return OneNode("Reshape").known({1, 2, 3, 4}).known({2, 2}); };
+  expect_gives(pads().then("Slice").known({-1}).known({kFirst}).known({0}).known({-1}), {2, 2}, {3, 4, 1, 2});
+  expect_gives(pads().then("Transpose"), {2, 2}, {1, 3, 2, 4});
+  expect_op_refused(pads().then("Transpose").with_ints("perm", {0, 0}), "isn't each of the 2 axes once");
+  expect_gives(pads().then("Concat").known_of({2, 1}, {8, 9}).with("axis", 1), {2, 3}, {1, 2, 8, 3, 4, 9});
+  expect_gives(pads().then("Expand").known({2, 1, 2}), {2, 2, 2}, {1, 2, 3, 4, 1, 2, 3, 4});
+  expect_op_refused(pads().then("Concat").known({8}).with("axis", 0), "don't have the same axes");
+  expect_op_refused(pads().then("Concat").known_of({1, 2}, {8, 9}).with("axis", 1),
+                    "don't have the same sizes");
+}
+
+TEST(OnnxOps, LooksUpManyPlaces) {
+  // 20 places of the middle axis of [1,2,2], in the shape [2,10].
+  std::vector<int64_t> places;
+  std::vector<double> wanted;
+  for (int64_t i = 0; i < 20; ++i) {
+    places.push_back(i % 2 - 2);  // from behind
+    wanted.push_back(i % 2 == 0 ? 1 : 3);
+    wanted.push_back(i % 2 == 0 ? 2 : 4);
+  }
+  expect_gives(OneNode("Gather").input({1, 2, 2}).known_of({2, 10}, places).with("axis", 1), {1, 2, 10, 2},
+               wanted);
+  expect_gives(OneNode("Gather").input({3, 2}).known_of({2, 2}, {2, 0, 0, 1}), {2, 2, 2},
+               {5, 6, 1, 2, 1, 2, 3, 4});
+}
+
+TEST(OnnxOps, ScattersKnownPlaces) {
+  const auto scattered = [](const Shape& shape) { return OneNode("ScatterND").input(shape); };
+  expect_gives(scattered({4}).known_of({2, 1}, {3, 1}).weights({2}, {9, 8}), {4}, {1, 8, 3, 9});
+  expect_gives(scattered({2, 2}).known_of({1, 1}, {-1}).weights({1, 2}, {7, 8}), {2, 2}, {1, 2, 7, 8});
+  expect_gives(scattered({2, 2}).known_of({2, 2}, {0, 1, 1, 0}).weights({2}, {7, 8}), {2, 2}, {1, 7, 8, 4});
+  expect_op_refused(scattered({2}).known_of({1, 1}, {2}).weights({1}), "index 2 is outside axis 0 of [2]");
+  expect_op_refused(scattered({2}).known_of({1, 2}, {0, 0}).weights({1}), "its indices don't fit [2]");
+  expect_op_refused(scattered({2}).known_of({1, 1}, {0}).weights({2}), "expected 1 x 1 numbers to put there");
+  expect_op_refused(scattered({2}).known_of({1, 1}, {0}).weights({1}).with_text("reduction", "add"),
+                    "its reduction is 'add'");
+}
+
 // More than one concat of dlpipe's takes: those are joined in turn.
 TEST(OnnxOps, JoinsAnyNumberOfPieces) {
   constexpr int64_t kCount = 2 * OpRecord::kMostInputs + 1;
