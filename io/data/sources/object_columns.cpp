@@ -27,6 +27,7 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
 
 /// What a cell of objects holds by name: a list with a value for each object. Null where it is something else.
 Json lists_of(const std::string& cell) {
+  if (nests_too_deep(cell)) return nullptr;
   Json json = Json::parse(cell, nullptr, false);
   if (json.is_object()) return json;
   if (!json.is_array()) return nullptr;

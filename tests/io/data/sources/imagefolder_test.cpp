@@ -169,6 +169,17 @@ TEST_F(ImageFolderSource, FieldSaysWhatObjectsAreInstead) {
       << message();
 }
 
+TEST_F(ImageFolderSource, ObjectsThatNestTooDeepAreRefused) {
+  write_pictures({"1.png"});
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  write_text(dir / "metadata.jsonl", R"({"file_name": "1.png", "objects": {"bbox": )" + deep + "}}\n");
+  EXPECT_NE(message().find("metadata.jsonl line 1: values stand in each other"), std::string::npos)
+      << message();
+  std::filesystem::remove(dir / "metadata.jsonl");
+  write_text(dir / "metadata.csv", "file_name,objects\n1.png,\"{\"\"bbox\"\": " + deep + "}\"\n");
+  EXPECT_EQ(field_names(value_or_throw(list())), std::vector<std::string>{"objects"}) << "a text";
+}
+
 TEST_F(ImageFolderSource, APictureWithoutARowAndARowWithoutAPictureAreNamed) {
   write_pictures({"train/1.jpg", "train/2.jpg", "val/1.jpg", "test/1.jpg"});
   write_text(dir / "train/metadata.csv", "file_name,label\n1.jpg,a\nnone.jpg,b\n");
