@@ -4,7 +4,6 @@
 // or numbers, which become the field target.
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/npy_array.h"
+#include "dlpipe/io/data/sources/numpy_labels.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -86,53 +86,6 @@ Result<PictureForm> picture_form(const NpyArray& array) {
   form.width = static_cast<int>(shape[rows + 1]);
   if (shape.size() == 4) form.channels = static_cast<int>(shape[form.channels_first ? 1 : 3]);
   return form;
-}
-
-/// What is known of each sample of a split beside its picture.
-struct Labels {
-  std::vector<std::string> classes;           // one for each sample; empty: none
-  std::vector<std::vector<int64_t>> several;  // classes of each
-  std::vector<std::vector<float>> targets;    // numbers of each
-};
-
-Result<Labels> labels_of(const NpyArray& array) {
-  Labels labels;
-  const uint64_t columns = array.sample_elements();
-  if (array.header().kind == 'S' || array.header().kind == 'U') {
-    if (columns == 1) {
-      DLPIPE_ASSIGN_OR_RETURN(labels.classes, array.texts());
-      if (std::find(labels.classes.begin(), labels.classes.end(), "") != labels.classes.end())
-        return Status(ErrorCode::kCorrupt, concat("[ingest] the array ", printable(array.name()),
-                                                  " holds an empty text, which is no class"));
-      return labels;
-    }
-    return Status(ErrorCode::kUnsupported, concat("[ingest] the array ", printable(array.name()), " is ",
-                                                  array.form(), "; texts name one class each, [N]"));
-  }
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> values, array.numbers());
-  const auto row = [&](uint64_t i) { return std::span(values).subspan(i * columns, columns); };
-  const auto all = [&](const auto& check) { return std::all_of(values.begin(), values.end(), check); };
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  const bool is_whole = all([](double v) { return v == std::floor(v) && std::abs(v) <= kExact; });
-  const bool is_bits = columns > 1 && all([](double v) { return v == 0 || v == 1; });
-  bool is_one_hot = is_bits;
-  for (uint64_t i = 0; is_one_hot && i < array.samples(); ++i)
-    is_one_hot = std::count(row(i).begin(), row(i).end(), 1.0) == 1;
-  for (uint64_t i = 0; i < array.samples(); ++i) {
-    if (columns == 1 && is_whole) {
-      labels.classes.push_back(std::to_string(static_cast<int64_t>(row(i)[0])));
-    } else if (is_one_hot) {
-      labels.classes.push_back(std::to_string(std::find(row(i).begin(), row(i).end(), 1.0) - row(i).begin()));
-    } else if (is_bits) {
-      std::vector<int64_t>& of_sample = labels.several.emplace_back();
-      for (uint64_t c = 0; c < columns; ++c) {
-        if (row(i)[c] == 1) of_sample.push_back(static_cast<int64_t>(c));
-      }
-    } else {
-      labels.targets.emplace_back(row(i).begin(), row(i).end());
-    }
-  }
-  return labels;
 }
 
 class NumpySource final : public Source {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/scratch_file.h"
@@ -106,6 +107,26 @@ TEST_F(NumpySource, LabelsOfManyKinds) {
   listing = with(npy("<f4", "2", numbers));
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"target"});
   EXPECT_EQ(floats(listing.entries[1].extra[0]), std::vector<float>{-2.25f});
+}
+
+TEST_F(NumpySource, TargetsThatAreNoNumbersAreNamed) {
+  const std::string pictures = npy("|u1", "3, 1, 1", "abc");
+  const auto error = [&](double value, const std::string& shape, size_t at) {
+    double values[6] = {0, 1, 0.5, 2, 3, 1};
+    values[at] = value;
+    std::string bytes(shape == "3" ? 24 : 48, '\0');
+    std::memcpy(bytes.data(), values, bytes.size());
+    return message(pictures, npy("<f8", shape, bytes));
+  };
+  EXPECT_EQ(error(2.5, "3", 1), "");
+  EXPECT_EQ(error(2.5, "3, 2", 5), "");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(error(nan, "3", 1).find("the array labels holds nan in row 1, counted from 0"), std::string::npos)
+      << error(nan, "3", 1);
+  EXPECT_NE(error(nan, "3, 2", 5).find("holds nan in row 2"), std::string::npos) << error(nan, "3, 2", 5);
+  EXPECT_NE(error(-std::numeric_limits<double>::infinity(), "3", 0).find("holds -inf in row 0"),
+            std::string::npos);
+  EXPECT_NE(error(1e300, "3", 0).find("holds 1e+300 in row 0"), std::string::npos) << "no f32 holds it";
 }
 
 TEST_F(NumpySource, WhatCannotBeReadIsNamedWithItsForm) {
