@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <span>
 
 #include "dlpipe/base/printable.h"
@@ -61,6 +62,26 @@ Result<Labels> labels_of(const NpyArray& array) {
     }
   }
   return labels;
+}
+
+Result<std::vector<std::string>> class_names_in(const NpyArray& array) {
+  if (!holds_texts(array) || array.sample_elements() != 1) return std::vector<std::string>();
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> names, array.texts());
+  const std::set<std::string_view> different(names.begin(), names.end());
+  if (different.size() != names.size() || different.contains("")) names.clear();
+  return names;
+}
+
+bool are_below(const Labels& labels, size_t count) {
+  const auto is_below = [&](int64_t number) { return number >= 0 && number < static_cast<int64_t>(count); };
+  const bool classes_are = std::all_of(labels.classes.begin(), labels.classes.end(), [&](const auto& text) {
+    int64_t number = 0;
+    return parse_int(text, &number) && is_below(number);
+  });
+  const bool several_are = std::all_of(labels.several.begin(), labels.several.end(), [&](const auto& row) {
+    return std::all_of(row.begin(), row.end(), is_below);
+  });
+  return classes_are && several_are && (!labels.classes.empty() || !labels.several.empty());
 }
 
 }  // namespace dlpipe::data::numpy

@@ -19,5 +19,10 @@ struct Labels {
 
 /// kCorrupt where one is no class and no number that an f32 holds.
 Result<Labels> labels_of(const NpyArray& array);
+/// The texts of `array` where they can be names of classes, in the order of their numbers: [K], no one empty or twice. Else
+/// empty.
+Result<std::vector<std::string>> class_names_in(const NpyArray& array);
+/// Whether the classes in `labels` are numbers below `count`; false where there are no classes.
+bool are_below(const Labels& labels, size_t count);
 
 }  // namespace dlpipe::data::numpy
