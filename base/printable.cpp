@@ -54,7 +54,8 @@ static bool is_harmful(std::string_view character) {
   const bool separator = code == 0x2028 || code == 0x2029;
   const bool direction = code == 0x061c || code == 0x200e || code == 0x200f ||
                          (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return control || separator || direction;
+  const bool mark = code == 0xfeff;  // a byte order mark, which nobody would see in a name
+  return control || separator || direction || mark;
 }
 
 static std::string escaped(std::string_view character) {

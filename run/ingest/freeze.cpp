@@ -69,7 +69,7 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
   int64_t number = 0;
   if (listing.tokens > 0 || names.size() < 2 ||
       !std::all_of(names.begin(), names.end(),
-                   [&](const std::string& name) { return parse_int(name, &number) && number >= 0; }))
+                   [&](const std::string& name) { return parse_int(name, &number); }))
     return;
   for (size_t i = 0; i < names.size(); ++i) {
     parse_int(names[i], &number);
@@ -78,6 +78,7 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
     list.warnings.push_back(concat(
         "[ingest] the classes are called by numbers that aren't their labels: class '", printable(names[i]),
         "' becomes label ", i,
+        number < 0 ? ", a class as the others (leave its samples out if it means that they have none)" : "",
         is_sorted_as_text
             ? ", as folders are sorted as texts, by torchvision's ImageFolder, too; for the order of the "
               "numbers: --classes-from FILE, with the names in that order, one a line"

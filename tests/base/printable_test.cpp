@@ -22,6 +22,10 @@ TEST(Printable, NamesFromDataArePrintedWithoutActingOnTheTerminal) {
                       "gpj.exe"),
             "\\u202egpj.exe")
       << "turns the direction of writing";
+  EXPECT_EQ(printable("\xef\xbb\xbf"
+                      "cat"),
+            "\\ufeffcat")
+      << "a byte order mark";
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80") << "half a surrogate pair is no character";
   EXPECT_EQ(printable("\xe0\x82\x9b"), "\\xe0\\x82\\x9b") << "an overlong form";
   EXPECT_EQ(printable_lines("a\x1b[2J\nb\tc\r"), "a\\u001b[2J\nb\tc\\r");

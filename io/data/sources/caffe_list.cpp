@@ -148,9 +148,8 @@ FirstLines first_lines(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   const auto count = static_cast<size_t>(file.gcount());
   text.resize(count < kMostBytes ? count : text.rfind('\n') + 1);
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   FirstLines first;
-  for (std::string& line : split(text, '\n')) {
+  for (std::string& line : split(without_mark(text), '\n')) {
     if (!trim(line).empty()) first.lines.push_back(std::move(line));
     if (first.lines.size() == kFilesThatDecide + kMostHead) break;  // and what the list is
   }

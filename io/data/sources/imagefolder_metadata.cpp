@@ -30,10 +30,9 @@ bool names_pictures(const fs::path& file) {
   std::string line;
   std::getline(stream, line);
   if (file.filename() == kJsonLines) return line.find("file_name\"") != std::string::npos;
-  if (line.starts_with("\xef\xbb\xbf")) line.erase(0, 3);
   std::vector<std::string> cells;
   int64_t number = 0;
-  const auto more = CsvReader(line, ',').next(cells, number);
+  const auto more = CsvReader(without_mark(line), ',').next(cells, number);
   return more.ok() && *more && std::any_of(cells.begin(), cells.end(), names_files);
 }
 

@@ -28,6 +28,25 @@ static std::optional<std::string> path_of_bytes(const nlohmann::ordered_json& li
   return decoded && !is_utf8(*decoded) ? decoded : std::nullopt;
 }
 
+static constexpr int kMostDepth = 256;  // as formats::Json has it
+
+bool nests_too_deep(std::string_view json) {
+  int depth = 0;
+  bool is_in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') is_in_text = !is_in_text;
+    if (is_in_text) {
+      if (c == '\\') ++i;  // what stands behind it, a quote too, is part of the text
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMostDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 std::optional<FieldLine> take_field_line(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -58,6 +77,9 @@ Result<JsonTable> read_json_lines(std::string_view text) {
     at = end + 1;
     ++line;
     if (one.empty()) continue;
+    if (nests_too_deep(one))
+      return Status(ErrorCode::kCorrupt, concat("line ", line, ": values stand in each other more than ",
+                                                kMostDepth, " deep; leave out what is nested so"));
     const Json json = Json::parse(one, nullptr, false);
     if (!json.is_object())
       return Status(ErrorCode::kCorrupt,

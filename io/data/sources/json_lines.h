@@ -31,7 +31,11 @@ struct FieldLine {
 /// That line is taken off `text`, all but its end, so that lines keep their numbers. Nothing where there is none.
 std::optional<FieldLine> take_field_line(std::string_view& text);
 
-/// kCorrupt says which line is no object. Empty lines are none.
+/// Whether brackets in `json` stand within each other more than 256 deep. nlohmann::json copies and writes a value by recursion:
+/// ask before either, or a hostile text overflows the stack.
+bool nests_too_deep(std::string_view json);
+
+/// kCorrupt says which line is no object, or nests_too_deep. Empty lines are none.
 Result<JsonTable> read_json_lines(std::string_view text);
 
 }  // namespace dlpipe::data

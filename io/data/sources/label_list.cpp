@@ -44,7 +44,7 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(file, stamp));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<std::string> classes;
-  for (const std::string& line : split(text, '\n')) classes.emplace_back(trim(line));
+  for (const std::string& line : split(without_mark(text), '\n')) classes.emplace_back(trim(line));
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
   DLPIPE_RETURN_IF_ERROR(check_form(file, classes, pictures));
   if (classes.size() != pictures) {

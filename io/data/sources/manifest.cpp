@@ -84,8 +84,7 @@ Result<Link> ManifestSource::where(const SourceEntry& entry) const {
 }
 
 Result<std::string_view> list_text(const std::string& path, std::span<const std::byte> bytes) {
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // UTF-8's byte order mark
+  const std::string_view text = without_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
   if (is_utf16 || text.find('\0') != std::string_view::npos) {
     return Status(ErrorCode::kUnsupported,

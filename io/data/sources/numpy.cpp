@@ -1,10 +1,9 @@
 // Pictures and labels as arrays: SRC is an .npz, a folder of .npy files, or the .npy of the pictures with its labels beside
 // it. An array's name says what it holds (x_train, images, test_labels) and of which split. Pictures are uint8 [N,H,W],
 // [N,H,W,C] or [N,C,H,W]; labels whole numbers or texts [N], rows with a single 1, rows of 0 and 1 for several classes,
-// or numbers, which become the field target.
+// or numbers, which become the field target. Texts [K] beside labels that are numbers below K name the classes.
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -16,6 +15,8 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/npy_array.h"
+#include "dlpipe/io/data/sources/numpy_labels.h"
+#include "dlpipe/io/data/sources/numpy_pictures.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -52,89 +53,6 @@ Role role_of(const std::string& name) {
   return role;
 }
 
-/// How an array's samples are pictures.
-struct PictureForm {
-  int height = 0;
-  int width = 0;
-  int channels = 1;
-  bool channels_first = false;
-};
-
-Result<PictureForm> picture_form(const NpyArray& array) {
-  const auto no = [&](std::string_view what) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] the array ", printable(array.name()), " is ", array.form(), "; ", what));
-  };
-  const NpyHeader& header = array.header();
-  if (header.kind != 'u' || header.item_bytes != 1)
-    return no(header.kind == 'f'
-                  ? "pictures are uint8: save (255 * x).round().astype('uint8') if it holds 0 to 1"
-                  : "pictures are uint8: save x.astype('uint8') if it holds 0 to 255");
-  const std::vector<uint64_t>& shape = header.shape;
-  constexpr uint64_t kMostSide = 65'535;
-  const auto is_colour = [](uint64_t channels) { return channels == 1 || channels == 3; };
-  const bool has_rows = shape.size() == 3 || shape.size() == 4;
-  if (!has_rows ||
-      std::any_of(shape.begin() + 1, shape.end(), [](uint64_t side) { return side > kMostSide; }))
-    return no("pictures are [N,H,W], [N,H,W,C] or [N,C,H,W]");
-  PictureForm form;
-  form.channels_first = shape.size() == 4 && !is_colour(shape[3]) && is_colour(shape[1]);
-  if (shape.size() == 4 && !is_colour(shape[3]) && !form.channels_first)
-    return no("C is 1 or 3, grey or red, green, blue");
-  const size_t rows = form.channels_first ? 2 : 1;
-  form.height = static_cast<int>(shape[rows]);
-  form.width = static_cast<int>(shape[rows + 1]);
-  if (shape.size() == 4) form.channels = static_cast<int>(shape[form.channels_first ? 1 : 3]);
-  return form;
-}
-
-/// What is known of each sample of a split beside its picture.
-struct Labels {
-  std::vector<std::string> classes;           // one for each sample; empty: none
-  std::vector<std::vector<int64_t>> several;  // classes of each
-  std::vector<std::vector<float>> targets;    // numbers of each
-};
-
-Result<Labels> labels_of(const NpyArray& array) {
-  Labels labels;
-  const uint64_t columns = array.sample_elements();
-  if (array.header().kind == 'S' || array.header().kind == 'U') {
-    if (columns == 1) {
-      DLPIPE_ASSIGN_OR_RETURN(labels.classes, array.texts());
-      if (std::find(labels.classes.begin(), labels.classes.end(), "") != labels.classes.end())
-        return Status(ErrorCode::kCorrupt, concat("[ingest] the array ", printable(array.name()),
-                                                  " holds an empty text, which is no class"));
-      return labels;
-    }
-    return Status(ErrorCode::kUnsupported, concat("[ingest] the array ", printable(array.name()), " is ",
-                                                  array.form(), "; texts name one class each, [N]"));
-  }
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> values, array.numbers());
-  const auto row = [&](uint64_t i) { return std::span(values).subspan(i * columns, columns); };
-  const auto all = [&](const auto& check) { return std::all_of(values.begin(), values.end(), check); };
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  const bool is_whole = all([](double v) { return v == std::floor(v) && std::abs(v) <= kExact; });
-  const bool is_bits = columns > 1 && all([](double v) { return v == 0 || v == 1; });
-  bool is_one_hot = is_bits;
-  for (uint64_t i = 0; is_one_hot && i < array.samples(); ++i)
-    is_one_hot = std::count(row(i).begin(), row(i).end(), 1.0) == 1;
-  for (uint64_t i = 0; i < array.samples(); ++i) {
-    if (columns == 1 && is_whole) {
-      labels.classes.push_back(std::to_string(static_cast<int64_t>(row(i)[0])));
-    } else if (is_one_hot) {
-      labels.classes.push_back(std::to_string(std::find(row(i).begin(), row(i).end(), 1.0) - row(i).begin()));
-    } else if (is_bits) {
-      std::vector<int64_t>& of_sample = labels.several.emplace_back();
-      for (uint64_t c = 0; c < columns; ++c) {
-        if (row(i)[c] == 1) of_sample.push_back(static_cast<int64_t>(c));
-      }
-    } else {
-      labels.targets.emplace_back(row(i).begin(), row(i).end());
-    }
-  }
-  return labels;
-}
-
 class NumpySource final : public Source {
  public:
   explicit NumpySource(SourceOptions options) : options_(std::move(options)) {}
@@ -155,7 +73,18 @@ class NumpySource final : public Source {
   Status open_file(const fs::path& file);
   Status add_array(const ArchiveBytes& bytes, const fs::path& file, const std::string& name);
   Status open_zip(const fs::path& file);
+  struct Pair {
+    const NpyArray* pictures = nullptr;
+    std::vector<const NpyArray*> labels;  // candidates
+  };
+  Role role_among(const NpyArray& array) const;
+  /// What an array is for that is neither pictures nor labels: names of classes, or nothing.
+  Status set_aside(const NpyArray& array);
+  Status two_arrays(std::string_view of, const NpyArray& one, const NpyArray& other) const;
+  Status choose_labels(Pair& pair);
   Status pair_up();
+  Status add_split(const std::string& split, const Pair& pair, bool is_alone);
+  void number(SourceListing& listing);
   void add_entries(size_t number, SourceListing& listing);
   Status add_fields(SourceListing& listing) const;
 
@@ -163,6 +92,11 @@ class NumpySource final : public Source {
   std::vector<NpyArray> arrays_;
   std::vector<Split> splits_;
   std::vector<std::string> others_;  // arrays that are neither
+  struct ClassNames {
+    std::string array;
+    std::vector<std::string> names;
+  };
+  std::vector<ClassNames> class_names_;  // what could be such
   std::vector<std::string> class_of_entry_;
 };
 
@@ -236,60 +170,98 @@ std::string arrays_text(const std::vector<NpyArray>& arrays) {
 }
 
 // Arrays that no name tells of are told by their form: pictures have three dimensions at least.
+Role NumpySource::role_among(const NpyArray& array) const {
+  Role role = role_of(array.name());
+  const bool has_form = array.header().shape.size() >= 3;
+  if (!options_.label.empty()) {
+    if (array.name() == options_.label)
+      role = Role::kLabels;
+    else if (role == Role::kLabels)
+      role = Role::kOther;
+  }
+  if (role == Role::kOther && has_form && array.name() != options_.label) role = Role::kPictures;
+  if (role == Role::kOther && arrays_.size() == 2 && options_.label.empty()) role = Role::kLabels;
+  return role;
+}
+
+Status NumpySource::set_aside(const NpyArray& array) {
+  std::vector<std::string> names;
+  if (role_of(array.name()) == Role::kLabels) {
+    DLPIPE_ASSIGN_OR_RETURN(names, class_names_in(array));
+  }
+  if (names.empty())
+    others_.push_back(array.name());
+  else
+    class_names_.push_back({array.name(), std::move(names)});
+  return {};
+}
+
+Status NumpySource::two_arrays(std::string_view of, const NpyArray& one, const NpyArray& other) const {
+  return misuse("ingest", printable(options_.path), " holds two arrays of ", of, ", ", printable(one.name()),
+                " and ", printable(other.name()),
+                "; --label NAME names that of the labels, or save the wanted ones alone");
+}
+
+// Of several arrays those with another number of rows aren't the labels, where one has as many as there are pictures.
+Status NumpySource::choose_labels(Pair& pair) {
+  const auto fits = [&](const NpyArray* array) { return array->samples() == pair.pictures->samples(); };
+  if (std::any_of(pair.labels.begin(), pair.labels.end(), fits)) {
+    for (const NpyArray* const array : pair.labels) {
+      if (!fits(array)) DLPIPE_RETURN_IF_ERROR(set_aside(*array));
+    }
+    std::erase_if(pair.labels, [&](const NpyArray* array) { return !fits(array); });
+  }
+  return pair.labels.size() < 2 ? Status() : two_arrays("labels", *pair.labels[0], *pair.labels[1]);
+}
+
 Status NumpySource::pair_up() {
-  struct Pair {
-    const NpyArray* pictures = nullptr;
-    const NpyArray* labels = nullptr;
-  };
   std::map<std::string, Pair> pairs;
   for (const NpyArray& array : arrays_) {
-    const std::string split = split_in_words(array.name());
-    Role role = role_of(array.name());
-    const bool has_form = array.header().shape.size() >= 3;
-    if (!options_.label.empty()) {
-      if (array.name() == options_.label)
-        role = Role::kLabels;
-      else if (role == Role::kLabels)
-        role = Role::kOther;
-    }
-    if (role == Role::kOther && has_form && array.name() != options_.label) role = Role::kPictures;
-    if (role == Role::kOther && arrays_.size() == 2 && options_.label.empty()) role = Role::kLabels;
+    const Role role = role_among(array);
     if (role == Role::kOther) {
-      others_.push_back(array.name());
+      DLPIPE_RETURN_IF_ERROR(set_aside(array));
       continue;
     }
-    const NpyArray*& place = role == Role::kPictures ? pairs[split].pictures : pairs[split].labels;
-    if (place != nullptr)
-      return misuse("ingest", printable(options_.path), " holds two arrays of ",
-                    role == Role::kPictures ? "pictures" : "labels", ", ", printable(place->name()), " and ",
-                    printable(array.name()),
-                    "; --label NAME names that of the labels, or save the wanted ones alone");
-    place = &array;
+    Pair& pair = pairs[split_in_words(array.name())];
+    if (role == Role::kLabels) {
+      pair.labels.push_back(&array);
+      continue;
+    }
+    if (pair.pictures != nullptr) return two_arrays("pictures", *pair.pictures, array);
+    pair.pictures = &array;
   }
-  std::erase_if(pairs, [&](const auto& pair) {
-    if (pair.second.pictures == nullptr) others_.push_back(pair.second.labels->name());
-    return pair.second.pictures == nullptr;
-  });
+  for (const auto& [split, pair] : pairs) {
+    if (pair.pictures != nullptr) continue;
+    for (const NpyArray* const array : pair.labels) DLPIPE_RETURN_IF_ERROR(set_aside(*array));
+  }
+  std::erase_if(pairs, [](const auto& pair) { return pair.second.pictures == nullptr; });
   if (pairs.empty())
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(options_.path),
                          " holds no array of pictures, called x or images; it has: ", arrays_text(arrays_)));
-  for (const auto& [split, pair] : pairs) {
-    Split one;
-    one.name = split.empty() ? pair.pictures->name() : split;
-    one.split = options_.splits && pairs.size() > 1 ? split : "";
-    one.pictures = *pair.pictures;
-    DLPIPE_ASSIGN_OR_RETURN(one.form, picture_form(*pair.pictures));
-    if (pair.labels != nullptr) {
-      if (pair.labels->samples() != pair.pictures->samples())
-        return Status(ErrorCode::kCorrupt,
-                      concat("[ingest] the array ", printable(pair.labels->name()), " has ",
-                             pair.labels->samples(), " labels for the ", pair.pictures->samples(),
-                             " pictures of ", printable(pair.pictures->name())));
-      DLPIPE_ASSIGN_OR_RETURN(one.labels, labels_of(*pair.labels));
-    }
-    splits_.push_back(std::move(one));
+  for (auto& [split, pair] : pairs) {
+    DLPIPE_RETURN_IF_ERROR(choose_labels(pair));
+    DLPIPE_RETURN_IF_ERROR(add_split(split, pair, pairs.size() == 1));
   }
+  return {};
+}
+
+Status NumpySource::add_split(const std::string& split, const Pair& pair, bool is_alone) {
+  Split one;
+  one.name = split.empty() ? pair.pictures->name() : split;
+  one.split = options_.splits && !is_alone ? split : "";
+  one.pictures = *pair.pictures;
+  DLPIPE_ASSIGN_OR_RETURN(one.form, picture_form(*pair.pictures));
+  if (!pair.labels.empty()) {
+    const NpyArray& labels = *pair.labels.front();
+    if (labels.samples() != pair.pictures->samples())
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] the array ", printable(labels.name()), " has ", labels.samples(),
+                           " labels for the ", pair.pictures->samples(), " pictures of ",
+                           printable(pair.pictures->name())));
+    DLPIPE_ASSIGN_OR_RETURN(one.labels, labels_of(labels));
+  }
+  splits_.push_back(std::move(one));
   return {};
 }
 
@@ -332,31 +304,50 @@ Status NumpySource::add_fields(SourceListing& listing) const {
   return {};
 }
 
+// Columns of bits are called by their numbers, and so are labels that no array names.
+void NumpySource::number(SourceListing& listing) {
+  const bool has_several = !splits_[0].labels.several.empty();
+  const bool is_named =
+      class_names_.size() == 1 && std::all_of(splits_.begin(), splits_.end(), [&](const Split& one) {
+        return are_below(one.labels, class_names_[0].names.size());
+      });
+  if (is_named) {
+    listing.classes = class_names_[0].names;
+    for (size_t i = 0; i < class_of_entry_.size(); ++i)
+      parse_int(class_of_entry_[i], &listing.entries[i].label);
+    listing.warnings.push_back(
+        concat("[ingest] the array ", printable(class_names_[0].array), " names the classes"));
+  } else if (has_several) {
+    int64_t most = -1;
+    for (const Split& one : splits_) {
+      for (const auto& row : one.labels.several) most = row.empty() ? most : std::max(most, row.back());
+    }
+    for (int64_t c = 0; c <= most; ++c) listing.classes.push_back(std::to_string(c));
+  } else {
+    number_classes(class_of_entry_, listing);
+  }
+  listing.has_class_order = is_named || has_several;
+  for (const ClassNames& unused : class_names_) {
+    if (!is_named) others_.push_back(unused.array);
+  }
+}
+
 Result<SourceListing> NumpySource::list() {
   arrays_.clear();
   splits_.clear();
   others_.clear();
+  class_names_.clear();
   class_of_entry_.clear();
   DLPIPE_RETURN_IF_ERROR(open_arrays());
   DLPIPE_RETURN_IF_ERROR(pair_up());
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(add_fields(listing));
   for (size_t i = 0; i < splits_.size(); ++i) add_entries(i, listing);
-  const Labels& labels = splits_[0].labels;
-  if (!labels.several.empty()) {  // bits of columns, which are called by their numbers
-    int64_t most = -1;
-    for (const Split& one : splits_) {
-      for (const auto& row : one.labels.several) most = row.empty() ? most : std::max(most, row.back());
-    }
-    for (int64_t c = 0; c <= most; ++c) listing.classes.push_back(std::to_string(c));
-    listing.has_class_order = true;
-  } else {
-    number_classes(class_of_entry_, listing);
-  }
+  number(listing);
   if (!others_.empty())
     listing.warnings.push_back(
         concat("[ingest] left aside, neither pictures nor labels: ", quoted_names(others_)));
-  if (labels.classes.empty())
+  if (splits_[0].labels.classes.empty())
     warn_of_no_class(options_.path, listing);
   else if (options_.alone)
     warn_of_classes(listing);
@@ -367,19 +358,7 @@ Result<std::vector<std::byte>> NumpySource::read(const SourceEntry& entry) const
   const Split& one = splits_[entry.place >> kArrayShift];
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
                           one.pictures.read(entry.place & ((uint64_t{1} << kArrayShift) - 1)));
-  const PictureForm& form = one.form;
-  const auto* pixels = reinterpret_cast<const uint8_t*>(bytes.data());
-  std::vector<uint8_t> interleaved;
-  if (form.channels_first && form.channels > 1) {
-    const size_t plane = static_cast<size_t>(form.height) * static_cast<size_t>(form.width);
-    const auto channels = static_cast<size_t>(form.channels);
-    interleaved.resize(bytes.size());
-    for (size_t i = 0; i < plane; ++i) {
-      for (size_t c = 0; c < channels; ++c) interleaved[channels * i + c] = pixels[c * plane + i];
-    }
-    pixels = interleaved.data();
-  }
-  return encode_raw({pixels, form.width, form.height, form.channels, ptrdiff_t{form.width} * form.channels});
+  return raw_picture(one.form, bytes);
 }
 
 int recognizes_numpy(const SourceOptions& options) {

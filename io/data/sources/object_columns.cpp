@@ -25,15 +25,24 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::find(names.begin(), names.end(), lower_text(name)) != names.end();
 }
 
-/// What a cell of objects holds by name: a list with a value for each object. Null where it is something else.
+/// What a cell of objects holds by name: a list with a value for each object, null for one without. Null where it is something
+/// else.
 Json lists_of(const std::string& cell) {
+  if (nests_too_deep(cell)) return nullptr;
   Json json = Json::parse(cell, nullptr, false);
   if (json.is_object()) return json;
   if (!json.is_array()) return nullptr;
   Json lists = Json::object();
-  for (const Json& one : json) {
-    if (!one.is_object()) return nullptr;
-    for (const auto& [key, value] : one.items()) lists[key].push_back(value);
+  for (size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_object()) return nullptr;
+    for (const auto& [key, value] : json[i].items()) {
+      Json& list = lists[key];
+      while (list.size() < i) list.push_back(nullptr);
+      list.push_back(value);
+    }
+  }
+  for (auto& [key, list] : lists.items()) {
+    while (list.size() < json.size()) list.push_back(nullptr);
   }
   return lists;
 }
@@ -67,15 +76,18 @@ std::optional<ObjectColumn> look_at(const JsonTable& table, size_t column) {
 struct Part {
   std::string key;
   bool all_lists = true;
-  bool all_names = true;    // texts or whole numbers, as classes are
+  bool all_names = true;    // texts or whole numbers, as classes are; or null
   bool all_numbers = true;  // that an f32 holds
+  bool has_null = false;
+  bool has_value = false;  // other than null
 
   void see(const Json& value) {
     constexpr int64_t kMostExact = int64_t{1} << 24;
     all_lists = all_lists && value.is_array();
     if (!all_lists) return;
     for (const Json& one : value) {
-      all_names = all_names && (one.is_string() || one.is_number_integer());
+      (one.is_null() ? has_null : has_value) = true;
+      all_names = all_names && (one.is_string() || one.is_number_integer() || one.is_null());
       const bool is_small =
           one.is_number_float() || (one.is_number_integer() && one >= -kMostExact && one <= kMostExact);
       all_numbers = all_numbers && is_small;
@@ -83,11 +95,32 @@ struct Part {
   }
 };
 
+/// A part that is null throughout is none: the pictures of a test, say.
+bool is_labels(const Part& part) {
+  return part.all_lists && part.all_names && (part.has_value || !part.has_null) &&
+         is_one_of(kCategoryNames, part.key);
+}
+
 std::string kind_of(const Part& part, const std::string& name, const std::string& boxes) {
   if (name == boxes) return concat(name, ":boxes-xywh");
   if (!part.all_lists) return {};
-  if (part.all_names && is_one_of(kCategoryNames, part.key)) return concat(name, ":labels:", boxes);
+  if (is_labels(part)) return concat(name, ":labels:", boxes);
   return part.all_numbers ? concat(name, ":numbers:", boxes) : std::string();
+}
+
+/// The first object without a value of `part`; line 0 where each has one.
+UnfitCell find_null(const JsonTable& table, const ObjectColumn& object, const std::vector<Json>& rows,
+                    const Part& part) {
+  for (size_t i = 0; i < rows.size() && part.has_null; ++i) {
+    const auto list = rows[i].find(part.key);
+    if (list == rows[i].end() || !list->is_array()) continue;
+    const auto null = std::find(list->begin(), list->end(), Json());
+    if (null == list->end()) continue;
+    return {table.rows[i].line,
+            concat("object ", null - list->begin() + 1, " of ", in_quotes(table.columns[object.column]),
+                   " has no ", in_quotes(part.key), ", as others have; write a box and a class for each")};
+  }
+  return {};
 }
 
 /// Puts the parts in the column's place among `columns` and `cells_of_row`.
@@ -115,6 +148,8 @@ std::vector<std::string> take_apart(const ObjectColumn& object, JsonTable& table
   std::vector<std::string> kinds;
   std::vector<std::string> names;
   for (const Part& part : parts) {
+    if (part.key == object.boxes || is_labels(part)) unfit = find_null(table, object, rows, part);
+    if (unfit.line != 0) return {};
     names.push_back(prefix + part.key);
     if (std::string kind = kind_of(part, names.back(), prefix + object.boxes); !kind.empty())
       kinds.push_back(std::move(kind));

@@ -53,11 +53,17 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   return bytes;
 }
 
+std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 Result<std::vector<std::string>> lines_in_file(const std::string& path) {
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<std::string> lines;
-  for (const std::string& line : split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, '\n')) {
+  for (const std::string& line : split(without_mark(text), '\n')) {
     if (!trim(line).empty()) lines.emplace_back(trim(line));
   }
   return lines;

@@ -38,7 +38,9 @@ Result<FileStamp> stamp_file(const std::string& path);
 /// `most_bytes`.
 Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const FileStamp& stamp,
                                                  uint64_t most_bytes = kMostPictureBytes);
-/// The lines of a file with something in them, without blanks around.
+/// `text` without the byte order mark that editors on Windows write before UTF-8.
+std::string_view without_mark(std::string_view text);
+/// The lines of a file with something in them, without blanks around, and without_mark().
 Result<std::vector<std::string>> lines_in_file(const std::string& path);
 /// A file that goes with an entry's own, a mask, as the entry's extra names it: its size, time and path.
 std::string refer_to(const FileStamp& stamp, const std::string& path);

@@ -12,6 +12,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/tar_layout.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/io/data/sources/webdataset_samples.h"
@@ -115,7 +116,7 @@ Result<std::string> Lister::class_of(const ShardSample& sample, const Result<con
   if (*part != nullptr) {
     const TarMember& cls = *(*part)->member;
     DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(cls));
-    const std::string name(trim(text));
+    const std::string name(trim(without_mark(text)));
     if (name.empty() || name.find_first_of("\n\r") != std::string::npos ||
         name.find('\0') != std::string::npos)
       return Status(ErrorCode::kUnsupported, concat(printable(cls.name), " is not one class on one line"));

@@ -32,7 +32,7 @@ Result<std::string> read_text(const std::string& path) {
   constexpr uint64_t kMost = uint64_t{256} << 20;
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp, kMost));
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return std::string(without_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 class YoloSource final : public AnnotatedSource {

@@ -357,6 +357,13 @@ TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
   IngestOptions taken = options_for(dir / "whole", dir / "d3");
   taken.classes_from = dir / "d2";
   EXPECT_EQ(warned(taken).find("becomes label"), std::string::npos);
+  write_text(dir / "list.csv",
+             "path,label\ngap/0/1.jpg,0\ngap/10/1.jpg,-1\ngap/2/1.jpg,1\nwhole/0/1.jpg,0\n");
+  const std::string below_zero = warned(options_for(dir / "list.csv", dir / "d4"));
+  EXPECT_NE(below_zero.find("class '-1' becomes label 0, a class as the others (leave its samples out if it "
+                            "means that they have none), and so on; --classes-from"),
+            std::string::npos)
+      << below_zero;
 }
 
 TEST(Ingest, FurtherColumnsOfAManifestBecomeFields) {

@@ -76,7 +76,9 @@ TEST(NumberedFolders, AreSortedAsTextsUnlessAnotherOrderIsGiven) {
       "torchvision's ImageFolder, too; for the order of the numbers: --classes-from FILE");
   IngestOptions given = options_for(dir / "src", dir / "given");
   given.classes_from = dir / "classes.txt";
-  write_text(dir / "classes.txt", "0\n1\n2\n10\n");
+  write_text(dir / "classes.txt",
+             "\xef\xbb\xbf"
+             "0\n1\n2\n10\n");  // as Notepad writes it
   const IngestReport as_numbers = value_or_throw(ingest(given));
   EXPECT_EQ(as_numbers.classes, (std::vector<std::string>{"0", "1", "2", "10"}));
   EXPECT_EQ(all_warnings(as_numbers), "");

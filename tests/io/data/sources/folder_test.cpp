@@ -224,6 +224,11 @@ TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
   ASSERT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.entries[0].path, "a.jpg");
   EXPECT_EQ(listing.entries[0].label, 1);
+  write_text(dir / "labels.txt",
+             "\xef\xbb\xbf"
+             "dog\r\ncat\r\n");
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).classes, listing.classes)
+      << "with a byte order mark";
   write_text(dir / "train/cat/1.jpg", "a");
   write_text(dir / "train/dog/2.jpg", "a");
   write_text(dir / "train/emu/3.jpg", "a");

@@ -169,6 +169,54 @@ TEST_F(ImageFolderSource, FieldSaysWhatObjectsAreInstead) {
       << message();
 }
 
+TEST_F(ImageFolderSource, AnObjectWithoutABoxOrAClassIsNamed) {
+  write_pictures({"1.png", "2.png"});
+  const auto error = [&](const std::string& objects) {
+    write_text(dir / "metadata.jsonl",
+               R"({"file_name": "1.png", "objects": [{"bbox": [0, 0, 5, 5], "category": "dog"}]})"
+               "\n"
+               R"({"file_name": "2.png", "objects": )" +
+                   objects + "}\n");
+    return message();
+  };
+  const auto expect_part = [&](const std::string& objects, const std::string& part) {
+    const std::string text = error(objects);
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  EXPECT_EQ(error(R"([{"bbox": [0, 0, 5, 5], "category": "cat"}])"), "");
+  expect_part(R"([{"bbox": [0, 0, 5, 5]}, {"bbox": [9, 9, 5, 5], "category": "cat"}, {"category": "dog"}])",
+              "metadata.jsonl line 2: object 3 of 'objects' has no 'bbox'");
+  expect_part(R"([{"bbox": [0, 0, 5, 5]}, {"bbox": [9, 9, 5, 5], "category": "cat"}])",
+              "metadata.jsonl line 2: object 1 of 'objects' has no 'category'");
+  expect_part(R"({"bbox": [[0, 0, 5, 5], [9, 9, 5, 5]], "category": ["cat", null]})",
+              "metadata.jsonl line 2: object 2 of 'objects' has no 'category'");
+}
+
+TEST_F(ImageFolderSource, AnObjectMayLackWhatIsNoBoxAndNoClass) {
+  write_pictures({"1.png"});
+  write_text(dir / "metadata.jsonl",
+             R"({"file_name": "1.png", "objects": [{"bbox": [0, 0, 5, 5], "category": null}, )"
+             R"({"bbox": [9, 9, 5, 5], "category": null, "area": 4}]})"
+             "\n");
+  const SourceListing listing = value_or_throw(list());
+  EXPECT_EQ(field_names(listing),
+            (std::vector<std::string>{"objects.bbox", "objects.category", "objects.area"}));
+  EXPECT_EQ(listing.fields[1].kind, FieldKind::kBytes) << "nothing names a class";
+  EXPECT_EQ(listing.fields[2].kind, FieldKind::kBytes);
+  EXPECT_EQ(listing.entries[0].extra[2], "[null,4]") << "the second box's";
+}
+
+TEST_F(ImageFolderSource, ObjectsThatNestTooDeepAreRefused) {
+  write_pictures({"1.png"});
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  write_text(dir / "metadata.jsonl", R"({"file_name": "1.png", "objects": {"bbox": )" + deep + "}}\n");
+  EXPECT_NE(message().find("metadata.jsonl line 1: values stand in each other"), std::string::npos)
+      << message();
+  std::filesystem::remove(dir / "metadata.jsonl");
+  write_text(dir / "metadata.csv", "file_name,objects\n1.png,\"{\"\"bbox\"\": " + deep + "}\"\n");
+  EXPECT_EQ(field_names(value_or_throw(list())), std::vector<std::string>{"objects"}) << "a text";
+}
+
 TEST_F(ImageFolderSource, APictureWithoutARowAndARowWithoutAPictureAreNamed) {
   write_pictures({"train/1.jpg", "train/2.jpg", "val/1.jpg", "test/1.jpg"});
   write_text(dir / "train/metadata.csv", "file_name,label\n1.jpg,a\nnone.jpg,b\n");

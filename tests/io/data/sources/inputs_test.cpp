@@ -47,7 +47,7 @@ TEST(Inputs, AListHoldsPathsBelowItsOwnFolder) {
   TempDir dir;
   write_text(dir / "sub/a.tar", tar_end());
   write_text(dir / "b.tar", tar_end());
-  write_text(dir / "list.txt", "sub/a.tar\n\n  " + (dir / "b.tar") + "\r\n");
+  write_text(dir / "list.txt", "\xef\xbb\xbfsub/a.tar\n\n  " + (dir / "b.tar") + "\r\n");
   const SourceInputs inputs = value_or_throw(expand({}, dir / "list.txt"));
   ASSERT_EQ(inputs.inputs.size(), 2u);
   EXPECT_EQ(inputs.inputs[0].path, dir / "sub/a.tar");

@@ -264,6 +264,23 @@ TEST_F(ManifestTest, JsonLinesAreReadByTheirKeys) {
   EXPECT_NE(error("{\"path\": \"3.png\", \"label\": 1}\n").find("no such column"), std::string::npos);
 }
 
+TEST_F(ManifestTest, JsonLinesThatNestTooDeepAreRefused) {
+  const auto error = [&](size_t depth) {
+    const std::string nested = std::string(depth, '[') + std::string(depth, ']');
+    return list(
+               "{\"path\": \"3.png\", \"label\": \"a[[\\\"[[\"}\n"
+               "{\"path\": \"p/1.jpg\", \"label\": \"b\", \"more\": " +
+                   nested + "}\n",
+               "list.jsonl")
+        .status()
+        .message();
+  };
+  EXPECT_EQ(error(255), "");
+  for (const size_t depth : {256, 100'000})
+    EXPECT_NE(error(depth).find("line 2: values stand in each other more than 256 deep"), std::string::npos)
+        << error(depth);
+}
+
 TEST_F(ManifestTest, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
   SourceOptions options{.path = dir / "list.csv", .fields = {"x:number"}};
   const auto listed = [&](const std::string& first, const std::string& second) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/scratch_file.h"
@@ -106,6 +107,74 @@ TEST_F(NumpySource, LabelsOfManyKinds) {
   listing = with(npy("<f4", "2", numbers));
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"target"});
   EXPECT_EQ(floats(listing.entries[1].extra[0]), std::vector<float>{-2.25f});
+}
+
+TEST_F(NumpySource, TargetsThatAreNoNumbersAreNamed) {
+  const std::string pictures = npy("|u1", "3, 1, 1", "abc");
+  const auto error = [&](double value, const std::string& shape, size_t at) {
+    double values[6] = {0, 1, 0.5, 2, 3, 1};
+    values[at] = value;
+    std::string bytes(shape == "3" ? 24 : 48, '\0');
+    std::memcpy(bytes.data(), values, bytes.size());
+    return message(pictures, npy("<f8", shape, bytes));
+  };
+  EXPECT_EQ(error(2.5, "3", 1), "");
+  EXPECT_EQ(error(2.5, "3, 2", 5), "");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(error(nan, "3", 1).find("the array labels holds nan in row 1, counted from 0"), std::string::npos)
+      << error(nan, "3", 1);
+  EXPECT_NE(error(nan, "3, 2", 5).find("holds nan in row 2"), std::string::npos) << error(nan, "3, 2", 5);
+  EXPECT_NE(error(-std::numeric_limits<double>::infinity(), "3", 0).find("holds -inf in row 0"),
+            std::string::npos);
+  EXPECT_NE(error(1e300, "3", 0).find("holds 1e+300 in row 0"), std::string::npos) << "no f32 holds it";
+}
+
+TEST_F(NumpySource, TextsOfAnotherLengthNameTheClasses) {
+  write_text(dir / "x.npy", npy("|u1", "4, 1, 1", "abcd"));
+  write_text(dir / "y.npy", npy("|u1", "4", std::string("\2\0\2\1", 4)));
+  const auto with_classes = [&](const std::string& names, const SourceOptions& options) {
+    write_text(dir / "classes.npy", names);
+    return list(options);
+  };
+  const auto named = [&](const SourceOptions& options) {
+    const SourceListing listing = value_or_throw(with_classes(npy("|S3", "3", "doganteel"), options));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"dog", "ant", "eel"}));
+    EXPECT_TRUE(listing.has_class_order);
+    EXPECT_NE(warnings_of(listing).find("the array classes names the classes"), std::string::npos)
+        << warnings_of(listing);
+    std::vector<int64_t> labels;
+    for (const SourceEntry& entry : listing.entries) labels.push_back(entry.label);
+    EXPECT_EQ(labels, (std::vector<int64_t>{2, 0, 2, 1}));
+  };
+  named({.path = dir.path()});
+  named({.path = dir / "x.npy"});
+  named({.path = dir.path(), .label = "y"});
+  const auto expect_aside = [&](const std::string& names) {
+    const SourceListing listing = value_or_throw(with_classes(names, {.path = dir.path()}));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "1", "2"}));
+    EXPECT_NE(warnings_of(listing).find("left aside, neither pictures nor labels: 'classes'"),
+              std::string::npos)
+        << warnings_of(listing);
+  };
+  expect_aside(npy("|S3", "2", "dogant"));     // there is a label 2
+  expect_aside(npy("|S3", "3", "dogantdog"));  // twice
+  expect_aside(npy("|u1", "3", "\1\2\3"));     // numbers
+  const std::string both =
+      with_classes(npy("|S3", "4", "doganteelfox"), {.path = dir.path()}).status().message();
+  EXPECT_NE(both.find("two arrays of labels, classes and y"), std::string::npos)
+      << both << ": either may be the labels";
+}
+
+TEST_F(NumpySource, NamesOfClassesAreThoseOfAllSplits) {
+  for (const char* split : {"train", "test"}) {
+    write_text(dir / ("x_" + std::string(split) + ".npy"), npy("|u1", "2, 1, 1", "ab"));
+    write_text(dir / ("y_" + std::string(split) + ".npy"),
+               npy("|u1", "2, 3", std::string("\1\0\1\0\0\0", 6)));
+  }
+  write_text(dir / "class_names.npy", npy("|S3", "4", "doganteelfox"));
+  const SourceListing listing = value_or_throw(list({.path = dir.path()}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"dog", "ant", "eel", "fox"}));
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), (std::vector<int64_t>{0, 2}));
 }
 
 TEST_F(NumpySource, WhatCannotBeReadIsNamedWithItsForm) {

@@ -83,6 +83,15 @@ TEST_F(WebDataset, AClassMayBeTheOnlyFileWithANameOfItsOwn) {
   EXPECT_EQ(pictures(value_or_throw(list(two))), (std::vector<std::string>{"a of cat", "b of cat"}));
 }
 
+TEST_F(WebDataset, AByteOrderMarkIsNoPartOfTheClass) {
+  const std::string two = write(tar_file("a.jpg", "a") +
+                                tar_file("a.cls",
+                                         "\xef\xbb\xbf"
+                                         "7\r\n") +
+                                tar_file("b.jpg", "b") + tar_file("b.cls", "7"));
+  EXPECT_EQ(pictures(value_or_throw(list(two))), (std::vector<std::string>{"a of 7", "b of 7"}));
+}
+
 TEST_F(WebDataset, MasksAreNoPicturesToTrainOn) {
   for (const char* folder : {"train/", ""}) {
     const std::string shard = write_shard({"jpg", "seg.png"}, folder);

@@ -101,6 +101,17 @@ TEST_F(YoloSource, AFolderNeedsNoYaml) {
   EXPECT_EQ(value_or_throw(list({dir.path(), ""})).classes.size(), 3u);
 }
 
+TEST_F(YoloSource, ByteOrderMarksArePartOfNoClassNumberOrPath) {
+  const std::string mark = "\xef\xbb\xbf";
+  write_text(dir / "classes.txt", mark + "cat\r\ndog\r\n");
+  EXPECT_EQ(value_or_throw(list({dir.path(), ""})).classes, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(problem(mark + "0 0.5 0.5 0.25 0.5\r\n"), "");
+  write_text(dir / "train.txt", mark + "./images/train/1.jpg\n");
+  const SourceListing listing = value_or_throw(with_config(mark + "train: train.txt\nnames: [a, b]\n"));
+  ASSERT_EQ(listing.entries.size(), 1u);
+  EXPECT_EQ(listing.entries[0].path, "images/train/1.jpg");
+}
+
 // People give what the pictures lie in.
 TEST_F(YoloSource, TheFolderOfItsPicturesStandsForIt) {
   write_text(dir / "data.yaml", "train: images/train\nval: images/val\nnames: [cat, dog]\n");
