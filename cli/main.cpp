@@ -7,6 +7,8 @@
 #include <csignal>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/cli/bus_error.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/help_text.h"
@@ -79,6 +81,19 @@ static void say_what_the_cpu_lacks() {
 #endif
 }
 
+/// Of an option that is given twice the last one counts. `area` is the command's name, also for a part of it.
+static void say_what_is_given_again(const CLI::App& command, const std::string& area) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool is_last_taken = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeLast;
+    const bool has_value = option->get_expected_max() > 0;
+    if (!is_last_taken || !has_value || option->count() < 2) continue;
+    const std::string& last = option->results().back();
+    print_note(concat("[", area, "] ", option->get_name(), " is given ", option->count(),
+                      " times; the last one, ", shell_word(last), ", counts"));
+  }
+  for (const CLI::App* part : command.get_subcommands()) say_what_is_given_again(*part, area);
+}
+
 static int run_program(int argc, char** argv) {
   const std::vector<std::string> arguments = spelled_as_ours({argv + std::min(argc, 1), argv + argc});
   const std::unique_ptr<Program> program = make_program();
@@ -107,7 +122,9 @@ static int run_program(int argc, char** argv) {
     print_warning(help_text(program->text, false, text_width()));
     return exit_code(Status(ErrorCode::kMisuse, ""));
   }
-  return run_guarded(program->actions.at(program->app.get_subcommands().front()));
+  CLI::App* const command = program->app.get_subcommands().front();
+  if (is_first_process()) say_what_is_given_again(*command, command->get_name());
+  return run_guarded(program->actions.at(command));
 }
 
 }  // namespace dlpipe::cli

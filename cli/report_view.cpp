@@ -25,8 +25,13 @@ std::string class_table(const run::ClassReport& report, std::span<const std::str
     add(printable(names[c]), human_count(score.support), human_count(score.predicted), score.precision(),
         score.recall(), score.f1());
   }
+  const auto has_samples = [](const run::ClassScore& score) { return score.support > 0; };
+  const auto counted = static_cast<size_t>(std::count_if(scores.begin(), scores.end(), has_samples));
   const auto macro = report.macro_mean(), weighted = report.weighted_mean();
-  add("mean of classes", "", "", macro.precision, macro.recall, macro.f1);
+  add(counted == scores.size()
+          ? "mean of classes"
+          : concat("mean of the ", counted, counted == 1 ? " class" : " classes", " with samples"),
+      "", "", macro.precision, macro.recall, macro.f1);
   add("mean of samples", "", "", weighted.precision, weighted.recall, weighted.f1);
   return format_table(rows);
 }

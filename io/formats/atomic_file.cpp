@@ -28,13 +28,25 @@ bool is_stream(const std::string& path) {
   return is_open_already || !(S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode));
 }
 
+/// Why `written`, which is to become `path`, can't be made. People gave `path`; `written` is named where it is in the way.
+static Status create_error(const std::string& path, const std::string& written, int error_number) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !fs::exists(folder, ignored) && error_number == ENOENT)
+    return {ErrorCode::kNotFound, concat("[file] cannot create ", path, ": there is no folder ",
+                                         folder.string(), "; make it first")};
+  const bool is_in_the_way = fs::exists(fs::symlink_status(written, ignored));
+  return write_error(concat("cannot create ", is_in_the_way ? written : path), error_number);
+}
+
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
   AtomicFile file(path, formats::is_stream(path));
   // What the shell appends to (>> FILE) keeps what it has.
   const int how = file.is_stream_ ? O_APPEND : O_CREAT | O_TRUNC;
   file.fd_ = ::open(file.written().c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
-  if (file.fd_ < 0)
-    return write_error(concat(file.is_stream_ ? "cannot open " : "cannot create ", file.written()), errno);
+  if (file.fd_ < 0 && file.is_stream_) return write_error(concat("cannot open ", path), errno);
+  if (file.fd_ < 0) return create_error(path, file.written(), errno);
   return file;
 }
 

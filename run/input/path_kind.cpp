@@ -65,6 +65,18 @@ bool is_foreign_weights(const Given& given) {
          !formats::describe_foreign_weights(given.path, given.begin, {}).empty();
 }
 
+// WebP, WAVE and AVI are RIFF files of that kind.
+bool is_riff_of(std::string_view bytes, std::string_view kind) {
+  return bytes.starts_with("RIFF"sv) && bytes.size() >= 12 && bytes.substr(8, 4) == kind;
+}
+
+bool is_sound(const Given& given) {
+  static constexpr std::array kBegins = {"fLaC"sv, "OggS"sv, "ID3"sv};
+  return is_riff_of(given.begin, "WAVE") ||
+         std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return given.begin.starts_with(begin); });
+}
+
 // Of a large tree the first names are enough: a folder of pictures has them everywhere.
 bool holds_pictures(const Given& given) {
   if (!given.is_folder) return false;
@@ -181,6 +193,7 @@ const std::vector<Row>& rows() {
        "`dlpipe predict --ckpt RUN %` classifies it",
        {{kDataset, "a dataset is made of a folder that holds one folder of pictures per class"},
         {kRawData, "give a folder that holds one folder of pictures per class"}}},
+      {"a sound file", {}, is_sound, "dlpipe takes pictures and text, no sound"},
       {"an array",
        {kRawData},
        [](const Given& given) { return given.begin.starts_with("\x93NUMPY"sv); },
@@ -268,8 +281,9 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
 }
 
 bool begins_as_picture(std::string_view bytes) {
-  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv, "GIF8"sv,
-                                         "RIFF"sv,     "II*\0"sv,   "MM\0*"sv};
+  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv,
+                                         "GIF8"sv,     "II*\0"sv,   "MM\0*"sv};
+  if (is_riff_of(bytes, "WEBP")) return true;
   return std::any_of(kBegins.begin(), kBegins.end(),
                      [&](std::string_view begin) { return bytes.starts_with(begin); });
 }

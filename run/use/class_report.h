@@ -46,7 +46,8 @@ class ClassReport {
   int64_t undecided() const { return undecided_; }
   std::vector<ClassScore> scores() const;
 
-  /// Means over the classes that have samples: each counts the same, or as often as it has samples.
+  /// Means over the classes that have samples, as scikit-learn's of labels=unique_labels(y_true): each counts the same, or as
+  /// often as it has samples. (Without labels= it counts classes without samples that were predicted, too, with a recall of 0.)
   struct Means {
     double precision = 0;
     double recall = 0;

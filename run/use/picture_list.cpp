@@ -32,15 +32,22 @@ std::string other_kind(const std::string& path) {
   return concat("[predict] it is ", kind->name, " and no picture; ", kind->advice);
 }
 
-/// Adds a file, or the pictures of a folder. Where there is neither, or a folder can't be listed, that path is itself a
-/// file with a problem: the others that were given don't wait for it. False where there is neither.
-bool add_path(const std::string& path, PictureList& list) {
+/// Of what was given.
+struct Unusable {
+  std::vector<std::string> missing;
+  size_t empty_folders = 0;  // those without pictures
+};
+
+/// Adds a file, or the pictures of a folder. Where there is neither, or a folder can't be listed or holds no picture, that path
+/// is itself a file with a problem: the others that were given don't wait for it.
+void add_path(const std::string& path, PictureList& list, Unusable& unusable) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     const bool is_there = fs::exists(path, error);
     list.files.push_back(
         {path, {}, is_there ? other_kind(path) : "[predict] there is no such file or folder"});
-    return is_there;
+    if (!is_there) unusable.missing.push_back(path);
+    return;
   }
   data::PictureFolder folder(path);
   std::vector<PictureFile> found;
@@ -55,21 +62,25 @@ bool add_path(const std::string& path, PictureList& list) {
     found.push_back(
         {path, {}, concat("[predict] not all of this folder can be read: ", without_area(walked.message()))});
   }
+  if (found.empty()) {
+    const std::string other = other_kind(path);
+    found.push_back({path, {}, other.empty() ? "[predict] there is no picture in this folder" : other});
+    ++unusable.empty_folders;
+  }
   std::move(found.begin(), found.end(), std::back_inserter(list.files));
   if (const std::string rest = folder.left_aside(); !rest.empty())
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", rest);
   for (const std::string& links : folder.lost_links())
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", links);
-  return true;
 }
 
 /// Paths, one per line, or each ended by a zero byte (as `find -print0` writes them).
-void add_lines(std::string_view text, PictureList& list, std::vector<std::string>& missing) {
+void add_lines(std::string_view text, PictureList& list, Unusable& unusable) {
   const char separator = text.find('\0') != std::string_view::npos ? '\0' : '\n';
   for (std::string& path : split(text, separator)) {
     if (separator == '\n' && path.ends_with('\r')) path.pop_back();
     if (path.empty()) continue;
-    if (!add_path(path, list)) missing.push_back(path);
+    add_path(path, list, unusable);
   }
 }
 
@@ -89,7 +100,7 @@ Status no_picture(std::span<const std::string> paths, const PictureList& list) {
 Result<PictureList> list_pictures(std::span<const std::string> paths,
                                   Result<std::string> (*standard_input)()) {
   PictureList list;
-  std::vector<std::string> missing;
+  Unusable unusable;
   bool has_read = false;
   for (const std::string& path : paths) {
     if (path == "-" && standard_input != nullptr) {
@@ -99,16 +110,16 @@ Result<PictureList> list_pictures(std::span<const std::string> paths,
       if (begins_as_picture(text)) {
         list.files.push_back({path, std::move(text)});
       } else {
-        add_lines(text, list, missing);
+        add_lines(text, list, unusable);
       }
       continue;
     }
-    if (!add_path(path, list)) missing.push_back(path);
+    add_path(path, list, unusable);
   }
-  if (!missing.empty() && missing.size() == list.files.size())
+  if (!unusable.missing.empty() && unusable.missing.size() == list.files.size())
     return Status(ErrorCode::kNotFound,
-                  concat("[predict] there is no file or folder ", quoted_names(missing)));
-  if (list.files.empty()) return no_picture(paths, list);
+                  concat("[predict] there is no file or folder ", quoted_names(unusable.missing)));
+  if (unusable.empty_folders == list.files.size()) return no_picture(paths, list);
   return list;
 }
 

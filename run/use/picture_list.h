@@ -24,8 +24,8 @@ struct PictureList {
 };
 
 /// Files as given, whatever their names; of folders the pictures below them, sorted by bytes. A path that is neither, and a
-/// folder of which something can't be listed, is a file with a problem. kNotFound where no path is there, and where there is
-/// no picture at all. `standard_input` is asked for at most once.
+/// folder that holds none or of which something can't be listed, is a file with a problem. kNotFound where no path is
+/// there, and where there is no picture at all. `standard_input` is asked for at most once.
 Result<PictureList> list_pictures(std::span<const std::string> paths,
                                   Result<std::string> (*standard_input)() = nullptr);
 /// All of standard input; kUnsupported above 1 GiB.

@@ -7,11 +7,13 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/portable_math.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/use/loaded_model.h"
 
@@ -34,7 +36,8 @@ std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::s
              text == GenerateOptions().prompt
                  ? std::string("line breaks, which text begins with by default; give --prompt some of its "
                                "characters")
-                 : concat("'", text.substr(at, 4), "' (place ", at, " of --prompt); leave it out"));
+                 : concat(in_quotes(text.substr(at, std::max<size_t>(utf8_bytes(text, at), 1))), " (place ",
+                          at, " of --prompt); leave it out"));
     }
     tokens.push_back(found);
     at += vocabulary[static_cast<size_t>(found)].size();
@@ -75,6 +78,10 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
   const int64_t length = loaded.state.arguments.length;
   if (length == 0) {
     refuse("generate", loaded.state.model, " takes pictures, no tokens; see dlpipe predict");
+  }
+  if (engine::graph::is_graph_file(options.checkpoint)) {
+    refuse("generate", options.checkpoint, " is a compiled model, which takes ", length,
+           " tokens at a time and no fewer; give the run or the checkpoint that it was compiled from");
   }
   std::vector<int64_t> tokens = tokens_of(options.prompt, loaded.state.classes);
   if (tokens.empty()) refuse("generate", "--prompt is empty; give some text");

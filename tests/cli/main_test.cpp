@@ -57,6 +57,20 @@ TEST(Program, QuietLeavesTheTerminalEmpty) {
   EXPECT_EQ(shown_error({"ingest", dir / "jpegs", dir / "b", "--quiet"}), "");
 }
 
+// Commands are recalled and added to: which value counts is said before the work begins.
+TEST(Program, AnOptionThatIsGivenAgainIsNoted) {
+  std::vector<std::string> words = {"train",     "/nonexistent",   "--batch",   "64",    "--batch", "16",
+                                    "--augment", "pad_crop(32,4)", "--augment", "hflip", "--lr",    "0.1"};
+  const std::string said = run_dlpipe(words).err;
+  EXPECT_NE(said.find("[train] --batch is given 2 times; the last one, 16, counts"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("[train] --augment is given 2 times; the last one, hflip, counts"), std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("--lr is given"), std::string::npos) << said;
+  words.emplace_back("--quiet");
+  EXPECT_EQ(run_dlpipe(words).err.find("is given"), std::string::npos);
+}
+
 TEST(Program, NoCommandIsMisuseAndShowsHelp) {
   const Outcome outcome = run_dlpipe({});
   EXPECT_EQ(outcome.exit_code, 2);

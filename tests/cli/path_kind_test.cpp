@@ -164,6 +164,20 @@ TEST(PathKinds, WhereRawDataOrOptionsOrANameAreWanted) {
   EXPECT_FALSE(fs::exists(things.folder / "d"));
 }
 
+// A WAVE file begins as a WebP picture does, with RIFF.
+TEST(PathKinds, SoundIsNoPicture) {
+  const Things things;
+  const std::string wave = things.folder / "0.wav";
+  std::ofstream(wave, std::ios::binary) << std::string("RIFF\x24\0\0\0WAVEfmt \x10\0\0\0", 20);
+  const std::string advice = "; dlpipe takes pictures and text, no sound";
+  expect_answer({"ingest", wave, things.folder / "d"}, "is a sound file and no raw data" + advice);
+  expect_answer({"info", wave}, "is a sound file and no trained model" + advice);
+  const Outcome predicted = run_dlpipe({"predict", "--ckpt", things.run, wave});
+  EXPECT_EQ(predicted.exit_code, 1);
+  EXPECT_NE(predicted.err.find("it is a sound file and no picture" + advice), std::string::npos)
+      << predicted.err;
+}
+
 TEST(PathKinds, PredictNamesWhatIsNoPictureAndGoesOn) {
   const Things things;
   const Outcome outcome = run_dlpipe({"predict", "--ckpt", things.run, things.compiled, things.picture});

@@ -38,6 +38,15 @@ std::string only_file(const std::string& folder, std::string_view ending) {
   return found;
 }
 
+/// What is said where `left_aside` (PictureFolder) names sound files; "" where it doesn't.
+std::string_view note_on_sound(std::string_view left_aside) {
+  for (const std::string_view ending : {"wav", "mp3", "flac", "ogg", "m4a", "aac", "opus", "aiff"}) {
+    if (left_aside.find(concat(" x .", ending)) != std::string_view::npos)
+      return "; dlpipe takes pictures and text, no sound";
+  }
+  return {};
+}
+
 class FolderSource final : public Source {
  public:
   explicit FolderSource(const SourceOptions& options)
@@ -210,6 +219,8 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
       return Status(ErrorCode::kNotFound,
                     concat("[ingest] ", printable(root_), what,
                            "; its list says what they are: dlpipe ingest ", shell_word(list), " DST"));
+    if (beside_ == 0 && !note_on_sound(rest).empty())
+      return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(root_), what, note_on_sound(rest)));
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(root_), what,
                          beside_ > 0 ? "; if it is one class, give the folder above it; else" : ";",
@@ -217,7 +228,7 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
                          beside_ > 0 ? ", or a list of their classes with --labels" : ""));
   }
   if (!listing.entries.empty()) return {};
-  std::string hint;
+  std::string hint(note_on_sound(rest));
   if (const std::string other = other_source_below(root_, options_); !other.empty())
     hint = concat("; did you mean dlpipe ingest ", shell_word(other), " DST?");
   else if (rest.find(".tar") != std::string::npos || rest.find(".tgz") != std::string::npos)

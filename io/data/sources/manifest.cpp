@@ -165,6 +165,7 @@ Status ManifestSource::take_read(SourceListing& listing) {
   columns_.count = table.columns.size();
   columns_.path = read_->path;
   columns_.label = read_->label;
+  if (columns_.label) columns_.label_name = table.columns[*columns_.label];
   columns_.split = read_->split;
   columns_.label_is_named = true;
   DLPIPE_RETURN_IF_ERROR(add_extras(table.columns, listing));

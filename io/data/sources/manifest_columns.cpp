@@ -131,6 +131,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
     if (name != cells.end()) columns_.name = static_cast<size_t>(name - cells.begin());
   }
   DLPIPE_RETURN_IF_ERROR(find_label(cells, line));
+  if (columns_.label) columns_.label_name = cells[*columns_.label];
   DLPIPE_RETURN_IF_ERROR(add_extras(cells, listing));
   return true;
 }

@@ -104,6 +104,11 @@ Status ManifestSource::check_labels_repeat() const {
                 "--field text:text");
 }
 
+std::string ManifestSource::field_of_label(std::string_view kind) const {
+  const std::string& name = columns_.label_name;
+  return concat("--field ", name.empty() ? concat("COLUMN:", kind) : shell_word(concat(name, ":", kind)));
+}
+
 Status ManifestSource::check_labels() const {
   if (!columns_.label) return {};
   bool all_numbers = true;
@@ -112,16 +117,16 @@ Status ManifestSource::check_labels() const {
     const std::string& label = class_of_entry_[i];
     if (label.empty()) continue;
     if (label.starts_with('[') || label.starts_with('{'))
-      return wrong(
-          line_of_entry_[i],
-          concat("the label ", in_quotes(label.substr(0, 40)),
-                 " is a list or an object, and no class; make it a field (--field COLUMN:boxes-xywh, "
-                 "COLUMN:labels, COLUMN:numbers), or name the column of classes with --label"));
+      return wrong(line_of_entry_[i], concat("the label ", in_quotes(label.substr(0, 40)),
+                                             " is a list or an object, and no class; make it a field (",
+                                             field_of_label("boxes-xywh"),
+                                             ", or labels or numbers in place of boxes-xywh), or name the ",
+                                             "column of classes with --label"));
     if (!columns_.is_question && label.find_first_of("|;") != std::string::npos) {
       return wrong(line_of_entry_[i],
                    concat("the label ", in_quotes(label),
-                          " names several classes; give each picture one, or make it a field with "
-                          "--field COLUMN:labels (dlpipe has no multi-label training yet)"));
+                          " names several classes; give each picture one, or make it a field with ",
+                          field_of_label("labels"), " (dlpipe has no multi-label training yet)"));
     }
     double number = 0;
     int64_t whole = 0;
@@ -133,7 +138,8 @@ Status ManifestSource::check_labels() const {
                concat("the label ", in_quotes(class_of_entry_[*fraction]),
                       " is a number, but no whole one; dlpipe trains "
                       "classes and predicts no quantities: give names or whole numbers, or make it a "
-                      "field with --field COLUMN:number"));
+                      "field with ",
+                      field_of_label("number")));
 }
 
 // path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.

@@ -81,6 +81,7 @@ class ManifestSource final : public Source {
     size_t path = 0;
     std::optional<size_t> name;  // of the sample, where its file lies elsewhere
     std::optional<size_t> label = 1;
+    std::string label_name;  // of that column; "": the list names no columns
     std::optional<size_t> split;
     std::vector<Extra> extra;
     bool label_is_named = false;
@@ -145,6 +146,8 @@ class ManifestSource final : public Source {
   // What the labels mean, once all lines are read: manifest_labels.cpp.
   Status number(SourceListing& listing) const;
   Status check_labels() const;
+  /// "--field age:number" for the kind `number` and the column of labels.
+  std::string field_of_label(std::string_view kind) const;
   /// Columns none of which is called so may be captions, masks or anything.
   Status check_label_is_known() const;
   /// A list without names of columns, each of whose lines has another text: these are no classes.

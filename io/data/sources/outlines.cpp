@@ -208,7 +208,6 @@ Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::s
 }
 
 std::string Outlines::keep(std::vector<Outline> outlines) {
-  if (outlines.empty()) return {};
   std::vector<std::byte> bytes;
   for (const Outline& outline : outlines) {
     const uint64_t head[] = {outline.object, uint64_t{outline.is_known},

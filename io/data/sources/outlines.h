@@ -46,7 +46,8 @@ Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::s
 class Outlines {
  public:
   void clear() { by_reference_.clear(); }
-  /// Keeps those of one picture; the text under which mask() finds them, the same for the same outlines.
+  /// Keeps those of one picture; the text under which mask() finds them, the same for the same outlines. None are kept, too:
+  /// all of the picture is outside of objects then.
   std::string keep(std::vector<Outline> outlines);
   /// draw_mask() of those that were kept under `reference`, as a PNG.
   Result<std::vector<std::byte>> mask(std::string_view reference, std::span<const int64_t> labels, int width,

@@ -245,6 +245,19 @@ TEST(Eval, ReportAndPredictionsAgreeWithTheMetrics) {
     EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
 }
 
+TEST(Eval, AReportSaysOfHowManyClassesItsMeansAre) {
+  const ScratchDirectory folder;
+  std::filesystem::create_directories(folder / "some");
+  for (const char* name : {"plus", "ring"})
+    std::filesystem::copy(trained_run().data.jpegs + "/" + name, folder / "some/" + name);
+  const Outcome ingest =
+      run_dlpipe({"ingest", folder / "some", folder / "data", "--classes-from", trained_run().data.val});
+  ASSERT_EQ(ingest.exit_code, 0) << ingest.err;
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, folder / "data", "--report"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("mean of the 2 classes with samples"), std::string::npos) << outcome.out;
+}
+
 TEST(Eval, PredictionsOnStdoutLeaveItToThemselves) {
   const Outcome outcome =
       run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.val, "--predictions", "-"});

@@ -105,7 +105,9 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find(with), std::string::npos) << outcome.err;
   };
-  fails(generate({"--prompt", "abc @ de"}), "'@ de'");
+  fails(generate({"--prompt", "abc @ de"}), "no '@' (place 4 of --prompt)");
+  fails(generate({"--prompt", "ab\u65e5 de"}), "no '\u65e5' (place 2 of --prompt)");
+  fails(generate({"--prompt", "ab\xff"}), "no '\\xff' (place 2 of --prompt)");
   fails(generate({"--prompt", ""}), "--prompt");
   fails(run_dlpipe({"generate", "--ckpt", trained_run().run}), "dlpipe predict");
   fails(run_dlpipe({"predict", "--ckpt", folder_ / "run", trained_run().data.jpegs}), "dlpipe generate");
@@ -123,6 +125,19 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
   fails(run_dlpipe({"eval", "--ckpt", folder_ / "run", "--data", trained_run().data.val}),
         "sequences of tokens");
   fails(run_dlpipe({"eval", "--ckpt", trained_run().run, "--data", folder_ / "data"}), "images with classes");
+}
+
+// It takes sequences of one length, and a prompt is of any.
+TEST_F(Generate, ACompiledModelIsRefusedBeforeAnythingIsWritten) {
+  train("0.5");
+  const std::string compiled = folder_ / "text.dlg";
+  const Outcome compile = run_dlpipe({"compile", folder_ / "run", "-o", compiled});
+  ASSERT_EQ(compile.exit_code, 0) << compile.err;
+  const Outcome outcome = run_dlpipe({"generate", compiled, "--prompt", "abc"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("text.dlg is a compiled model, which takes "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("give the run or the checkpoint"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Generate, TheDataCommandsKnowTexts) {

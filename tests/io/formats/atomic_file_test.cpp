@@ -107,7 +107,19 @@ TEST(AtomicFile, AFullDiskKeepsTheOldFile) {
 TEST(AtomicFile, NamesTheFileThatCannotBeWritten) {
   const Status status = write_file("/nonexistent/folder/a.txt", "x");
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
-  EXPECT_NE(status.message().find("/nonexistent/folder/a.txt"), std::string::npos);
+  EXPECT_EQ(status.message(),
+            "[file] cannot create /nonexistent/folder/a.txt: there is no folder /nonexistent/folder; make it "
+            "first");
+  ScratchFolder folder;
+  ASSERT_TRUE(write_file(folder / "a", "x").ok());
+  const Status below_a_file = write_file(folder / "a/b.txt", "x");
+  EXPECT_NE(below_a_file.message().find("cannot create " + (folder / "a/b.txt") + ": "), std::string::npos)
+      << below_a_file.message();
+  std::filesystem::create_directory(folder / "c.txt.partial");
+  const Status in_the_way = write_file(folder / "c.txt", "x");
+  EXPECT_NE(in_the_way.message().find("cannot create " + (folder / "c.txt.partial") + ": "),
+            std::string::npos)
+      << in_the_way.message();
 }
 
 TEST(ReadFile, RefusesAFileLargerThanTheLimit) {

@@ -59,8 +59,10 @@ TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   EXPECT_EQ(floats(first.extra[0]), (std::vector<float>{1.5f, 2, 11.5f, 22, 0, 0, 640, 480}));
   EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{0, 1}));
-  EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"", "", "", ""}))
-      << "a picture without objects";
+  const std::vector<std::string>& without_objects = listing.entries[1].extra;
+  ASSERT_EQ(without_objects.size(), 4u);
+  for (size_t field = 0; field < 3; ++field) EXPECT_EQ(without_objects[field], "") << field;
+  EXPECT_NE(without_objects[3], "") << "its mask, of 0 alone";
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
 
@@ -79,12 +81,14 @@ std::string mask_of(const Source& source, const SourceEntry& entry) {
   return text;
 }
 
+void write_png(const std::string& path, int width, int height) {
+  Pixels pixels(width, height, 3);
+  const auto png = value_or_throw(encode_png(pixels.view()));
+  write_text(path, std::string(reinterpret_cast<const char*>(png.data()), png.size()));
+}
+
 TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
-  for (const char* file : {"val2017/1.png", "val2017/2.png"}) {
-    Pixels pixels(6, 4, 3);
-    const auto png = value_or_throw(encode_png(pixels.view()));
-    write_text(dir / file, std::string(reinterpret_cast<const char*>(png.data()), png.size()));
-  }
+  for (const char* file : {"val2017/1.png", "val2017/2.png"}) write_png(dir / file, 6, 4);
   const SourceListing listing = value_or_throw(list(json_of(
       R"({"id": 1, "file_name": "1.png", "width": 6, "height": 4}, {"id": 2, "file_name": "2.png"})",
       R"({"image_id": 1, "category_id": 18, "bbox": [1, 1, 3, 2], "segmentation": [[1, 1, 4, 1, 4, 3, 1, 3]]},
@@ -103,6 +107,22 @@ TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
   SourceEntry renumbered = listing.entries[1];
   renumber_labels(listing.fields, renumbered, [](int64_t label) { return label + 5; });
   EXPECT_EQ(mask_of(*source_, renumbered), "660000\n660000\n660000\n660000\n");
+}
+
+// Nothing in a picture is known, too: no mask would mean that all of it isn't known.
+TEST_F(CocoSource, BesideMasksAPictureWithoutObjectsHasAMaskOfZeros) {
+  for (const char* file : {"val2017/1.png", "val2017/2.png"}) write_png(dir / file, 3, 2);
+  const std::string pictures =
+      R"({"id": 1, "file_name": "1.png", "width": 3, "height": 2}, {"id": 2, "file_name": "2.png"})";
+  const SourceListing listing = value_or_throw(list(json_of(
+      pictures,
+      R"({"image_id": 1, "category_id": 18, "bbox": [0, 0, 1, 2], "segmentation": [[0, 0, 1, 0, 1, 2, 0, 2]]})")));
+  EXPECT_EQ(mask_of(*source_, listing.entries[0]), "200\n200\n");
+  EXPECT_EQ(mask_of(*source_, listing.entries[1]), "000\n000\n");
+  // Without any outline in the dataset there are no masks at all.
+  const SourceListing boxes =
+      value_or_throw(list(json_of(pictures, R"({"image_id": 1, "category_id": 18, "bbox": [0, 0, 1, 2]})")));
+  EXPECT_EQ(field_names(boxes), (std::vector<std::string>{"boxes", "box_labels", "crowd"}));
 }
 
 TEST_F(CocoSource, OutlinesThatCantBeReadAreLeftAsideAndCounted) {

@@ -98,6 +98,16 @@ TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
   EXPECT_EQ(list_folder(dir / "none").status().code(), ErrorCode::kNotFound);
 }
 
+TEST(FolderSource, SoundIsAnsweredWithWhatIsTaken) {
+  TempDir dir;
+  const std::string end = "1 x .wav; dlpipe takes pictures and text, no sound";
+  write_text(dir / "low/0.wav", "x");
+  EXPECT_TRUE(list_folder(dir.path()).status().message().ends_with(end))
+      << list_folder(dir.path()).status().message();
+  EXPECT_TRUE(list_folder(dir / "low").status().message().ends_with(end))
+      << list_folder(dir / "low").status().message();
+}
+
 TEST(FolderSource, AnArchiveOrAPictureInPlaceOfAFolderIsAnsweredWithWhatToDo) {
   TempDir dir;
   write_text(dir / "a.zip", "PK");

@@ -81,6 +81,15 @@ TEST_F(ManifestTest, WhatIsNoClassIsRefusedByName) {
   EXPECT_NE(message("path,label\n3.png,1\np/1.jpg,0.25\n").find("line 3: the label '0.25' is a number"),
             std::string::npos);
   EXPECT_NE(message("3.png,inf\np/1.jpg,2\n").find("'inf' is a number, but no whole one"), std::string::npos);
+  // What would make a field of the column is given as it has to be typed; without names it can't be.
+  for (const auto& [text, field] :
+       {std::pair("filename,age\n3.png,8.403\np/1.jpg,8.684\n", "--field age:number"),
+        {"path,my label,label\n3.png,1,0.5\np/1.jpg,2,0.25\n", "--field label:number"},
+        {"path,the tags\n3.png,[1]\np/1.jpg,[2]\n", "(--field 'the tags:boxes-xywh', or labels or numbers"},
+        {"path,label\n3.png,a\np/1.jpg,cat|dog\n", "--field label:labels"},
+        {"3.png,inf\np/1.jpg,2\n", "--field COLUMN:number"}}) {
+    EXPECT_NE(message(text).find(field), std::string::npos) << message(text);
+  }
   EXPECT_TRUE(list("3.png,1.5T\np/1.jpg,2.0T\n").ok()) << "names may hold numbers";
   EXPECT_NE(message("path,cat,dog\n3.png,1,0\np/1.jpg,0,1\n").find("as if each were a class"),
             std::string::npos);

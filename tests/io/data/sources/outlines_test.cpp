@@ -87,7 +87,6 @@ TEST(Outlines, WhatCantBeDrawnIsNamed) {
 
 TEST(Outlines, AreKeptUnderATextThatTellsThemApart) {
   Outlines outlines;
-  EXPECT_EQ(outlines.keep({}), "");
   const std::vector<Outline> square = {polygon(0, {0, 0, 2, 0, 2, 2, 0, 2})};
   const std::string first = outlines.keep(square);
   EXPECT_EQ(outlines.keep(square), first);
@@ -98,6 +97,13 @@ TEST(Outlines, AreKeptUnderATextThatTellsThemApart) {
   MaskDecoder decoder;
   const ConstImageView mask = value_or_throw(decoder.decode(png));
   EXPECT_EQ(std::vector<uint8_t>(mask.row(0), mask.row(0) + 6), (std::vector<uint8_t>{7, 7, 0, 7, 7, 0}));
+  // A picture without objects: all of it is outside of them.
+  const std::string none = outlines.keep({});
+  EXPECT_NE(none, "");
+  EXPECT_NE(none, first);
+  const auto empty_png = value_or_throw(outlines.mask(none, {}, 2, 1, false));
+  const ConstImageView empty = value_or_throw(decoder.decode(empty_png));
+  EXPECT_EQ(std::vector<uint8_t>(empty.row(0), empty.row(0) + 2), (std::vector<uint8_t>{0, 0}));
   EXPECT_EQ(outlines.mask("0000000000000000", labels, 3, 2, false).status().code(), ErrorCode::kChanged);
 }
 

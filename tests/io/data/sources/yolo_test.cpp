@@ -184,6 +184,8 @@ TEST_F(YoloSource, PolygonsAndKeyPoints) {
   EXPECT_EQ(floats(listing.entries[0].extra[0]), (std::vector<float>{0.1f, 0.25f, 0.3f, 0.75f}));
   EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "mask"}));
   EXPECT_NE(listing.entries[0].extra[2], "");
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_NE(listing.entries[1].extra[2], "") << "a picture without objects has a mask of 0 alone";
   write_text(dir / "labels/train/1.txt", "0 0.5 0.5 1 1 0.1 0.2 2 0.3 0.4 0\n");
   listing = value_or_throw(with_config("train: images/train\nnames: [a]\nkpt_shape: [2, 3]\n"));
   ASSERT_EQ(listing.fields.size(), 3u);
