@@ -103,7 +103,9 @@ class Loader:
             is current where a batch is taken. The memory is filled again only after that copy.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
             environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
-            batch of `batch` x `world` samples.
+            batch of `batch` x `world` samples, and as many batches as the others. So for validation, which leaves no sample
+            out and takes none twice, a rank's last batch may have 0 samples, whose mean is NaN: add up losses and numbers of
+            samples, and divide at the end.
         mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
         on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
             "substitute", for validation "drop".
@@ -119,7 +121,8 @@ class Loader:
             faster from then on. str or os.PathLike. Batches are the same.
         cache_size: bytes that it may take; 0: what leaves 1 GiB of its disk free.
         transform: a function over each batch, in the loop's own thread; what it returns is what `for` gives. Its time
-            stands in stats() and doctor(). Compiled functions over each picture: dlpipe.add_augmentation.
+            stands in stats() and doctor(). A batch of which it raises counts as given: state_dict() is the place behind it.
+            Compiled functions over each picture: dlpipe.add_augmentation.
 
     Raises:
         dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
@@ -333,4 +336,9 @@ class _Pass:
         if lent is None:
             raise StopIteration
         batch = self._lend(self._kind, lent)
-        return batch if self._transform is None else self._transform(batch)
+        if self._transform is None:
+            return batch
+        try:
+            return self._transform(batch)
+        except StopIteration as error:  # as of a generator (PEP 479): the `for` would take it for the epoch's end
+            raise RuntimeError("[loader] transform raised StopIteration") from error

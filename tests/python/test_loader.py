@@ -488,6 +488,19 @@ def test_a_loader_is_not_pickled_and_says_what_to_do(train):
             copy_of(loader)
 
 
+def test_a_transform_that_raises_stopiteration_does_not_end_the_epoch(train):
+    loader = Loader(train, augment="rrc(24)", transform=lambda batch: next(iter(())))
+    with pytest.raises(RuntimeError, match="transform raised StopIteration"):
+        list(loader)
+
+
+def test_ranks_of_validation_have_as_many_batches_and_every_sample_once(train):
+    options = dict(augment="center_crop(24)", train=False, limit=30, batch=7, world=4)
+    sizes = [[len(batch.label) for batch in Loader(train, rank=rank, **options)] for rank in range(4)]
+    assert [len(of_rank) for of_rank in sizes] == [2] * 4
+    assert sum(map(sum, sizes)) == 30 and min(map(min, sizes)) == 0
+
+
 def test_a_closed_loader_says_so(train):
     with Loader(train, augment=CROP) as loader:
         iterator = iter(loader)
