@@ -81,6 +81,8 @@ class Field:
     """One field, by what dlpipe.Writer's `fields` says of it."""
 
     def __init__(self, name: str, kind: FieldKind) -> None:
+        if not isinstance(name, str):
+            refuse(f"a field is called {name!r}; give its name as a text")
         self.name = name
         self.of = ""
         shape: Any = ...  # not given
@@ -102,7 +104,7 @@ class Field:
         if self.kind not in ("tensor", "points"):
             refuse(f"field {self.name!r} is ({self.given!r}, {shape!r}); {self.given} has no shape")
         sides = () if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)
-        if (shape is not None and not sides) or any(int(side) < 1 for side in sides):
+        if (shape is not None and not sides) or any(not hasattr(side, "__index__") or int(side) < 1 for side in sides):
             refuse(f"field {self.name!r} has the shape {shape!r}; give sizes of at least 1")
         self.shape = (*map(int, sides), 3) if self.kind == "points" else tuple(map(int, sides))
 

@@ -299,6 +299,8 @@ def from_dataset(
     Raises:
         dlpipe.Error: of the kind that fits; whatever the dataset raises.
     """
+    if workers < 0:
+        _refuse(f"workers is {workers}; give a number of processes, or 0 for none")
     if arrow.fits(dataset):
         dataset = arrow.parts(arrow.files(dataset))
     parts = dataset if isinstance(dataset, dict) else {"": dataset}

@@ -17,6 +17,7 @@ from dlpipe.kinds import kinds_checked
 from dlpipe.loader_options import (
     advise_on_options,
     check_fields,
+    check_framework,
     check_transform,
     chosen_dtype,
     device_name,
@@ -130,7 +131,7 @@ class Loader:
     """
 
     @advise_on_options
-    @kinds_checked("loader", augment=', such as "rrc(224) hflip"')
+    @kinds_checked("loader", data=None, transform=None, augment=', such as "rrc(224) hflip"')
     def __init__(
         self,
         data: Path,
@@ -177,6 +178,7 @@ class Loader:
         batch = batch_of_rank(batch, global_batch, world)
         slots_max = max(slots, 16) if slots_max is None else slots_max
         check_fields(fields)
+        check_framework(as_)
         check_transform(transform)
         dtype = chosen_dtype(dtype, mean)
         self._feed = _dlpipe.Feed(
@@ -248,6 +250,7 @@ class Loader:
             raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() answered")
         self._feed.seek(state)
 
+    @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
         """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
         self._feed.seek_epoch(epoch)
@@ -260,9 +263,12 @@ class Loader:
                                     "busy_s": self._transform.seconds, "wait_input_s": 0.0, "wait_output_s": 0.0})
         return stats
 
+    @kinds_checked("loader")
     def doctor(self, samples_per_s: float | None = None) -> str:
         """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
         as many as it took so far."""
+        if samples_per_s is not None and not 0 < samples_per_s < float("inf"):
+            raise MisuseError(f"[loader] samples_per_s is {samples_per_s}; give how many samples a consumer takes in a second")
         return doctor_text(self._feed, self._transform, samples_per_s)
 
     def close(self) -> None:

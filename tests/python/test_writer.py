@@ -178,6 +178,11 @@ def test_splits(tmp_path):
     [
         ({"fields": {"image": "picture"}}, "'image' is 'picture'; give 'image', 'label'"),
         ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
+        ({"fields": {"image": "image", "x": ("f32", "a")}}, "'x' has the shape 'a'"),
+        ({"fields": {1: "image"}}, "a field is called 1"),
+        ({"fields": ["image"]}, r"fields is \['image'\]; give a dict"),
+        ({"classes": [1, 2, 3]}, r"classes\[0\] is 1; give a text"),
+        ({"classes": 3}, "classes is 3; give a list of texts"),
         ({"fields": {"image": "image", "x": ("boxes", 4)}}, "boxes has no shape"),
         ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' is of 'bbox'; labels, points and"),
         ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' is of 'b'; labels, points and"),
