@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/python/waiting.h"
 
 namespace nb = nanobind;
 
@@ -28,6 +29,7 @@ nb::any make(Pointer data, const ArrayForm& form, nb::handle owner, const Device
       data, form.shape.size(), form.shape.data(), owner, form.strides.empty() ? nullptr : form.strides.data(),
       dlpack_dtype(form.dtype), is_on_device ? nb::device::cuda::value : nb::device::cpu::value,
       is_on_device ? device->index() : 0);
+  const PythonCall call;  // of NumPy, PyTorch or JAX
   return nb::borrow<nb::any>(nb::cast(array));
 }
 

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/mutex.h"
+#include "dlpipe/python/waiting.h"
 
 namespace nb = nanobind;
 
@@ -57,6 +58,7 @@ void raise(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
+    const PythonCall call;
     const nb::object classes = nb::module_::import_("dlpipe.errors").attr("BY_CODE");
     const std::string_view code = error_code_name(error.code());
     const nb::object type = classes[nb::str(code.data(), code.size())];
@@ -77,6 +79,7 @@ void pass_log_on() {
     const MutexLock lock(lines_mutex);
     taken.swap(lines);
   }
+  const PythonCall call;
   const nb::object logger = nb::module_::import_("logging").attr("getLogger")("dlpipe");
   for (const auto& [level, text] : taken) {
     logger.attr("log")(level_of_logging(level), "%s", to_text(text));

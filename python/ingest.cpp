@@ -17,6 +17,7 @@
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
+#include "dlpipe/python/waiting.h"
 #include "dlpipe/run/ingest/draw.h"
 #include "dlpipe/run/input/path_kind.h"
 
@@ -78,6 +79,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   }
   ingest::IngestReport report;
   task.run([&] { report = value_or_throw(ingest::ingest(options, on_progress)); });
+  const PythonCall call;
   return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
 }
 

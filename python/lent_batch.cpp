@@ -60,9 +60,13 @@ class StreamedArray {
     if (stream && batch.form().device == nullptr)
       throw nb::buffer_error("a stream was given, and the batch is the CPU's; leave it out");
     if (batch.form().device != nullptr) batch.read_on(static_cast<uintptr_t>(stream.value_or(1)));
+    const PythonCall call;
     return nb::borrow<nb::any>(array_.attr("__dlpack__")(**rest));
   }
-  nb::any dlpack_device() const { return nb::borrow<nb::any>(array_.attr("__dlpack_device__")()); }
+  nb::any dlpack_device() const {
+    const PythonCall call;
+    return nb::borrow<nb::any>(array_.attr("__dlpack_device__")());
+  }
 
  private:
   nb::object array_;
@@ -76,6 +80,7 @@ nb::object hand_out(std::byte* data, const ArrayForm& form, const LentBatch& bat
   if (!is_streamed) return make_array(wanted.framework, data, form, owner);
   nb::object array =
       nb::cast(StreamedArray(make_dlpack(data, form, wanted.device, owner), nb::borrow(owner)));
+  const PythonCall call;
   if (wanted.framework == Framework::kTorch) return nb::module_::import_("torch").attr("from_dlpack")(array);
   if (wanted.framework == Framework::kJax)
     return nb::module_::import_("jax.dlpack").attr("from_dlpack")(array);

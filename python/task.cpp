@@ -84,6 +84,7 @@ bool Task::wait() {
 
 /// What goes wrong in Python asks for the stop: the work's thread waits for no answer that never comes.
 void Task::guarded(const std::function<void()>& call) {
+  const PythonCall into_python;
   try {
     call();
   } catch (nb::python_error& error) {

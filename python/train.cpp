@@ -37,6 +37,7 @@ namespace dlpipe::python {
 namespace {
 
 nb::any from_json(const std::string& text) {
+  const PythonCall call;
   return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(text)));
 }
 
@@ -213,6 +214,7 @@ class OpenPredictor {
     for (size_t begin = 0; begin < count; begin += at_once) {
       std::vector<run::PictureFile> files;
       for (size_t i = begin; i < std::min(begin + at_once, count); ++i) {
+        const PythonCall call;
         const std::vector<std::byte> bytes = picture_bytes(load(pictures[i]));
         files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
       }

@@ -1,5 +1,6 @@
 #include "dlpipe/python/waiting.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,7 +13,12 @@ namespace dlpipe::python {
 
 namespace {
 
-std::atomic<int> away{0};  // threads between giving the lock up and having it again
+/// How long `end` waits for calls into Python, which may themselves wait for what the ending thread never does.
+constexpr std::chrono::seconds kPatience(10);
+
+// How many Unlocked and PythonCall there are, of all threads and of this one.
+std::atomic<int> busy{0};
+thread_local int own_busy = 0;
 std::atomic<bool> has_ended{false};
 std::atomic<std::thread::id> ending_thread;
 
@@ -20,8 +26,25 @@ bool is_to_stay() {
   return has_ended && ending_thread.load() != std::this_thread::get_id();
 }
 
+void enter() {
+  ++busy;
+  ++own_busy;
+}
+
+void leave() {
+  --own_busy;
+  --busy;
+}
+
+/// Without the lock.
 [[noreturn]] void stay() {
+  busy -= own_busy;
   while (true) ::pause();
+}
+
+/// A forked child has the forking thread alone.
+void forget_other_threads() {
+  busy = own_busy;
 }
 
 void end(const nb::callable& close_all) {
@@ -29,29 +52,39 @@ void end(const nb::callable& close_all) {
   has_ended = true;
   close_all();
   const nb::gil_scoped_release release;  // some were about to take the lock before they could know
-  while (away > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto latest = std::chrono::steady_clock::now() + kPatience;
+  while (busy > own_busy && std::chrono::steady_clock::now() < latest)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace
 
 Unlocked::Unlocked() {
-  ++away;
+  enter();
   state_ = PyEval_SaveThread();
-  if (!is_to_stay()) return;
-  --away;
-  stay();
+  if (is_to_stay()) stay();
 }
 
 Unlocked::~Unlocked() {
+  if (is_to_stay()) stay();
+  PyEval_RestoreThread(state_);
+  leave();
+}
+
+PythonCall::PythonCall() {
   if (is_to_stay()) {
-    --away;
+    PyEval_SaveThread();
     stay();
   }
-  PyEval_RestoreThread(state_);
-  --away;
+  enter();
+}
+
+PythonCall::~PythonCall() {
+  leave();
 }
 
 void bind_waiting(nb::module_& module) {
+  ::pthread_atfork(nullptr, nullptr, forget_other_threads);
   module.def("end", end);
 }
 

@@ -1,8 +1,9 @@
 // Waiting without the interpreter lock, also while the interpreter ends.
 //
-// A thread that comes back for the lock after the interpreter has ended is ended by Python in the middle of C++ frames,
-// which ends the process. So from `end()` on, which runs when the interpreter begins to end, threads that come back
-// stay where they are for the rest of the process, as they do from Python 3.14 on.
+// A thread that takes the lock after the interpreter has ended is ended by Python. Where C++ frames of the package are on its
+// stack, that ends the process. The lock is taken by who comes back from a wait, and in every function of Python, which gives it
+// to other threads now and then. So from `end()` on, which runs when the interpreter begins to end, threads that come back or
+// call into Python stay where they are for the rest of the process, as they do from Python 3.14 on.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -27,6 +28,15 @@ class Unlocked {
   PyThreadState* state_;
 };
 
+/// Lives while C++ calls a function of Python. Made by a thread that has the lock.
+class PythonCall {
+ public:
+  PythonCall();
+  ~PythonCall();
+  PythonCall(const PythonCall&) = delete;
+  PythonCall& operator=(const PythonCall&) = delete;
+};
+
 /// What `work` answers, as a value or an exception. `work` touches no Python object.
 template <class Work>
 auto unlocked(Work work) {
@@ -42,8 +52,8 @@ auto unlocked(Work work) {
   }
 }
 
-/// Adds the function `end(close_all)`, for atexit: after it no other thread is on its way back. `close_all` ends whatever
-/// they wait for.
+/// Adds the function `end(close_all)`, for atexit: after it no other thread is on its way back, or in a call into Python that
+/// takes less than some seconds. `close_all` ends whatever they wait for.
 void bind_waiting(nanobind::module_& module);
 
 }  // namespace dlpipe::python

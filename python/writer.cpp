@@ -150,6 +150,7 @@ void bind_writer(nb::module_& module) {
       .def("finish",
            [](OpenWriter& self) {
              const ingest::IngestReport report = self.finish();
+             const PythonCall call;
              return nb::borrow<nb::any>(
                  nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
            })

@@ -41,6 +41,23 @@ def _open(directory, split, max_pixels, numbers):
     return dataset
 
 
+def _listed(index, length):
+    """The numbers of an index that is a list, an array or a mask."""
+    if isinstance(index, (str, bytes)) or not hasattr(index, "__iter__"):
+        field = f"; the field of a sample is dataset[number][{index!r}]" if isinstance(index, str) else ""
+        raise MisuseError(f"[dataset] the index is {index!r}; give a number, a slice, a list of numbers or a mask{field}")
+    if getattr(index, "ndim", 1) != 1:
+        raise MisuseError(f"[dataset] the index is an array of {index.ndim} axes; give one of numbers, or a mask")
+    items = index.tolist() if hasattr(index, "tolist") else list(index)
+    bools = sum(type(item).__name__ in ("bool", "bool_") for item in items)  # Python's and NumPy's
+    if bools == 0:
+        return items
+    if bools < len(items) or len(items) != length:
+        raise MisuseError(f"[dataset] the index has {bools} bools among {len(items)} items; a mask has one for each of the "
+                          f"{length} samples, a list of numbers none")  # fmt: skip
+    return [i for i, is_taken in enumerate(items) if is_taken]
+
+
 class Dataset:
     """The samples of a dataset that `dlpipe ingest`, dlpipe.Writer or dlpipe.from_dataset made, by their number.
 
@@ -48,6 +65,7 @@ class Dataset:
         image, label, path = pictures[0]     # a named tuple of the dataset's fields
         pictures[0].to_pil().show()
         pictures[::100]                      # every hundredth, as a Dataset
+        pictures[pictures.labels == 3]       # those of a class, as a Dataset
 
     It is a sequence, so torch's DataLoader takes it, with workers too; dlpipe.Loader is many times as fast. Fields are
 
@@ -81,20 +99,25 @@ class Dataset:
     def __getitem__(self, index: int | np.integer[Any]) -> Sample: ...
 
     @overload
-    def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any]]) -> Dataset: ...
+    def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any] | np.bool_]) -> Dataset: ...
 
     def __getitem__(self, index: Any) -> Sample | Dataset:
-        """One sample for a number (negative ones count from the end); for a slice or a list of numbers a Dataset of
-        these, which reads nothing yet."""
-        if hasattr(index, "__index__"):
-            try:
-                number = self._numbers[operator.index(index)]
-            except IndexError:
-                raise IndexError(f"sample {index} of a dataset of {len(self)}") from None
-            return self._type._make(self._opened.values(number))
+        """One sample for a number (negative ones count from the end); for a slice, a list or an array of numbers, or a mask
+        with a bool for each sample, a Dataset of these, which reads nothing yet."""
         if isinstance(index, slice):
             return self._of(self._numbers[index])
-        return self._of([self._numbers[operator.index(i)] for i in index])
+        if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
+            return self._type._make(self._opened.values(self._number(index)))
+        return self._of([self._number(i) for i in _listed(index, len(self))])
+
+    def _number(self, index):
+        """In the whole dataset, of the sample with this number here."""
+        try:
+            return self._numbers[operator.index(index)]
+        except IndexError:
+            raise IndexError(f"sample {index} of a dataset of {len(self)}") from None
+        except TypeError:
+            raise MisuseError(f"[dataset] sample {index!r}; give a whole number") from None
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
@@ -121,11 +144,15 @@ class Dataset:
     def file(self, index: int) -> bytes:
         """The bytes of one sample's picture as a file: the JPEG or PNG that was stored, byte for byte; of raw pixels a
         PNG. (A progressive JPEG stored as coefficients comes back as a baseline one with the same pixels.)"""
-        return self._opened.file(self._numbers[operator.index(index)])
+        return self._opened.file(self._number(index))
 
     def class_name(self, label: int) -> str | None:
         """The name of a label; None for -1."""
-        return self.classes[label] if label >= 0 else None
+        if label == -1:
+            return None
+        if not 0 <= label < len(self.classes):
+            raise IndexError(f"label {label} of {len(self.classes)} classes")
+        return self.classes[label]
 
     @kinds_checked("dataset")
     def export(self, directory: Path, *, limit: int = -1, progress: Progress = None) -> dict[str, Any]:

@@ -63,10 +63,26 @@ def _label(name, value):
                "; give an int or a str (the class' name)", " or None" if name is None else "")
 
 
+def _is_near(cast, array):
+    """Whether floats hold numbers: whole ones exactly, fractions but for their rounding. Infinity is no rounding."""
+    import numpy as np
+
+    if array.dtype.kind == "f":
+        return not np.any(np.isinf(cast) & np.isfinite(array))
+    if array.dtype.kind not in "iu" or array.size == 0:
+        return True
+    most = 2 ** (np.finfo(cast.dtype).nmant + 1)  # up to here each whole number is a float
+    if -most <= array.min() and array.max() <= most:
+        return True
+    return bool(np.all(np.isfinite(cast))) and [*map(int, cast.flat)] == [*map(int, array.flat)]
+
+
 class Field:
     """One field, by what dlpipe.Writer's `fields` says of it."""
 
     def __init__(self, name: str, kind: FieldKind) -> None:
+        if not isinstance(name, str):
+            refuse(f"a field is called {name!r}; give its name as a text")
         self.name = name
         self.of = ""
         shape: Any = ...  # not given
@@ -88,7 +104,7 @@ class Field:
         if self.kind not in ("tensor", "points"):
             refuse(f"field {self.name!r} is ({self.given!r}, {shape!r}); {self.given} has no shape")
         sides = () if shape is None else tuple(shape) if hasattr(shape, "__iter__") else (shape,)
-        if (shape is not None and not sides) or any(int(side) < 1 for side in sides):
+        if (shape is not None and not sides) or any(not hasattr(side, "__index__") or int(side) < 1 for side in sides):
             refuse(f"field {self.name!r} has the shape {shape!r}; give sizes of at least 1")
         self.shape = (*map(int, sides), 3) if self.kind == "points" else tuple(map(int, sides))
 
@@ -134,14 +150,16 @@ class Field:
             if not self._fits(array.shape):
                 refuse(f"field {self.name!r} has the shape {array.shape}, the dataset's is {self._shape_text}")
             wanted = np.dtype(_NUMPY[self.dtype])
-            cast = array.astype(wanted, casting="unsafe")
-            exact = wanted.kind == "f" or array.dtype == wanted or np.array_equal(cast, array)
+            with np.errstate(over="ignore", invalid="ignore"):  # they are looked for below
+                cast = array.astype(wanted, casting="unsafe")
+            exact = _is_near(cast, array) if wanted.kind == "f" else array.dtype == wanted or np.array_equal(cast, array)
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, MisuseError):
                 raise
             refuse(f"field {self.name!r} is {value!r}: {error}")
         if not exact or array.dtype.kind not in "biuf":
-            refuse(f"field {self.name!r} is {value!r}, which is no {self.dtype}")
+            wider = "; give 'i64' for whole numbers of any size" if cast.dtype.kind == "f" and array.dtype.kind in "iu" else ""
+            refuse(f"field {self.name!r} is {value!r}, which is no {self.dtype}{wider}")
         data = np.ascontiguousarray(cast).tobytes()
         return _dlpipe.boxes_of_xywh(self.name, data) if self.given == "boxes-xywh" else data
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import collections
 import collections.abc
 import contextlib
 import hashlib
 import itertools
 import json
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import arrow, hugging_face
-from dlpipe.errors import Error, MisuseError
+from dlpipe.errors import MisuseError
 from dlpipe.fields import FieldKind
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
 from dlpipe.storing import StoringOptions, documented
+from dlpipe.workers import Workers
 from dlpipe.writer import Writer
 
 if TYPE_CHECKING:
@@ -43,9 +41,13 @@ def _is_picture(value):
     return shape is not None and str(value.dtype).endswith("uint8") and len(shape) in (2, 3)
 
 
+def _ending(name):
+    return name.rsplit(".", 1)[-1].lower()
+
+
 def _kind_of(name, value):
     """The kind of field that holds such values; None: none does."""
-    ending = name.rsplit(".", 1)[-1].lower()
+    ending = _ending(name)
     if _is_picture(value) or (ending in _IMAGE_ENDINGS and (isinstance(value, bytes) or hasattr(value, "shape"))):
         return "image"
     is_number = isinstance(value, (int, float)) or (hasattr(value, "dtype") and getattr(value, "shape", None) == ())
@@ -68,6 +70,9 @@ def _infer(first):
     """Fields of samples like this one."""
     fields: dict[str, Any] = {}
     for name, value in first.items():
+        if _ending(name) in _IMAGE_ENDINGS and isinstance(value, (str, os.PathLike)):
+            _refuse(f"{name!r} is {value!r}, a text; give the picture or the bytes of its file: sample=, a function from the "
+                    "dataset's item to a dict of values; or fields= where a text is meant")  # fmt: skip
         kind = _kind_of(name, value)
         if kind is None:
             _refuse(f"{name!r} is {type(value).__name__}, and no field holds that; give fields= without it, or sample=, a "
@@ -221,72 +226,6 @@ class _Converter:
         return [self.one(self.source[i], i) for i in range(begin, end)]
 
 
-_converter: Any = None
-
-
-def _begin_worker(converter):
-    global _converter
-    _converter = converter
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(Exception):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not to outlive a parent that is killed
-    import sys
-
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-
-
-def _take_range(begin, end):
-    return _converter.range(begin, end)
-
-
-def _ready():
-    return os.getpid()
-
-
-class _Workers:
-    """Worker processes that make ranges of samples, some ahead of the writer, handed over in order."""
-
-    RANGE = 32
-
-    def __init__(self, count, converter):
-        from concurrent.futures import ProcessPoolExecutor
-
-        # As Python's default was before 3.14: datasets that a notebook's cell defines can't be sent to other processes. Here no
-        # thread of the library is needed behind the fork. Who has chosen another way keeps it.
-        method = multiprocessing.get_start_method(allow_none=True) or "fork"
-        self.count = count
-        self.pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin_worker, (converter,))
-        self._run(lambda: [f.result() for f in [self.pool.submit(_ready) for _ in range(count)]])
-
-    @staticmethod
-    def _run(work):
-        from concurrent.futures.process import BrokenProcessPool
-
-        try:
-            return work()
-        except BrokenProcessPool as error:
-            raise Error("[from_dataset] a worker process ended: it was killed (out of memory?), or could not start "
-                        "(the dataset can't be pickled, or the program lacks `if __name__ == '__main__':`); try workers=0"
-                        ) from error  # fmt: skip
-
-    def samples(self, begin, end):
-        ahead: collections.deque[Any] = collections.deque()
-        ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
-        for one in itertools.islice(ranges, 4 * self.count):
-            ahead.append(self.pool.submit(_take_range, *one))
-        while ahead:
-            taken = self._run(ahead.popleft().result)
-            for one in itertools.islice(ranges, 1):
-                ahead.append(self.pool.submit(_take_range, *one))
-            yield from taken
-
-    def close(self):
-        self.pool.shutdown(wait=False, cancel_futures=True)
-
-
 def _length(source):
     return len(source) if getattr(source, "__len__", None) is not None else None
 
@@ -360,6 +299,8 @@ def from_dataset(
     Raises:
         dlpipe.Error: of the kind that fits; whatever the dataset raises.
     """
+    if workers < 0:
+        _refuse(f"workers is {workers}; give a number of processes, or 0 for none")
     if arrow.fits(dataset):
         dataset = arrow.parts(arrow.files(dataset))
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
@@ -387,7 +328,7 @@ def from_dataset(
         pools = {}
         for split, converter in converters.items():
             if workers > 0 and _length(converter.source):
-                pools[split] = stack.enter_context(contextlib.closing(_Workers(workers, converter)))
+                pools[split] = stack.enter_context(contextlib.closing(Workers(workers, converter)))
         writer = stack.enter_context(
             Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **storing)
         )

@@ -12,7 +12,7 @@ from dlpipe import _dlpipe, arrow
 from dlpipe.errors import MisuseError
 from dlpipe.from_dataset import from_dataset
 from dlpipe.kinds import kinds_checked
-from dlpipe.paths import Path
+from dlpipe.paths import Path, paths_as_bytes
 from dlpipe.progress import Progress, Reporter, TqdmProgress
 from dlpipe.storing import StoringOptions, check_names, documented
 
@@ -27,12 +27,6 @@ def _fractions(split):
     if not isinstance(split, Iterable):
         raise TypeError(f"split={split!r}; give the fractions of train, val and test, as (0.9, 0.1)")
     return ",".join(map(str, split))
-
-
-def _paths(given):
-    if isinstance(given, (str, bytes, os.PathLike)):
-        given = [given]
-    return [os.fsencode(path) for path in given]
 
 
 def _show(bar, now):
@@ -127,15 +121,16 @@ def ingest(
         dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
     """
     check_names(storing, ingest)
+    sources = paths_as_bytes("ingest", "src", src)
     if not isinstance(src, (str, bytes, os.PathLike)):
-        src = [*src]
+        src = [*map(os.fsdecode, sources)]
     if files := arrow.source(src):
         others = {"list": list, "manifest": manifest, "label": label, "field": field, "labels": labels, "images": images,
                   "classes_from": classes_from, "part": part, "length": length, "window": window}  # fmt: skip
         return _ingest_arrow(files, dst, no_splits, limit, _fractions(split), seed, progress, storing, others)
     with Reporter(progress, _show) as call:
         return _dlpipe.ingest(
-            sources=_paths(src),
+            sources=sources,
             destination=os.fsencode(dst),
             list=os.fsencode(list),
             manifest=os.fsencode(manifest),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import operator
 import os
 from collections.abc import Callable, Mapping
@@ -14,7 +16,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Whole numbers of 64 bits; all others have 32.
 _WIDE = ("batch", "global_batch", "views", "seed", "epochs", "limit", "length", "max_bad", "max_pixels", "memory", "cache_size",
-         "top")  # fmt: skip
+         "top", "epoch")  # fmt: skip
 #: Of these those without a sign.
 _FROM_ZERO = ("seed", "cache_size")
 
@@ -55,37 +57,86 @@ def _path(name, value):
     return value
 
 
-_KINDS = {"bool": _switch, "int": _whole, "float": _number, "str": _text, "Path": _path}
+def _function(name, value):
+    if not callable(value):
+        raise MisuseError(f"{name} is {value!r}; give a function")
+    return value
 
 
-def checked(function: Callable[..., Any], given: Mapping[str, Any], examples: Mapping[str, str]) -> dict[str, Any]:
-    """The given options, each keyword of the kind that the annotation says; of other annotations as they are. `examples` are
-    those of a text, by its name."""
+def _by_name(name, value):
+    if not isinstance(value, Mapping):
+        raise MisuseError(f"{name} is {value!r}; give a dict")
+    return value
+
+
+def _texts(name, value):
+    if isinstance(value, (str, bytes)):
+        return value  # the function has an example for that
+    if not hasattr(value, "__iter__"):
+        raise MisuseError(f"{name} is {value!r}; give a list of texts")
+    return [_text(f"{name}[{i}]", one) for i, one in enumerate(value)]
+
+
+def _numbers(name, value):
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        raise MisuseError(f"{name} is {value!r}; give a number for each channel, such as [0.5, 0.5, 0.5]")
+    return [_number(f"{name}[{i}]", one) for i, one in enumerate(value)]
+
+
+_KINDS = {"bool": _switch, "int": _whole, "float": _number, "str": _text, "Path": _path, "Callable": _function, "Mapping": _by_name,
+          "Iterable[str]": _texts, "Sequence[str]": _texts, "Sequence[float]": _numbers}  # fmt: skip
+
+
+def _check_of(annotation):
+    """The check of an annotation's kind, and whether None is one of its values; the check is None where there is none."""
+    *others, kind = sorted(str(annotation).split(" | "), key=lambda one: one != "None")
+    check = _KINDS.get(kind) or _KINDS.get(kind.split("[")[0])
+    return (None if others and others != ["None"] else check), bool(others)
+
+
+def checked(function: Callable[..., Any], given: Mapping[str, Any], examples: Mapping[str, str | None]) -> dict[str, Any]:
+    """The given arguments, each of the kind that the annotation says; of other annotations as they are. `examples` are those of
+    a text, by its name; None: the function says itself what is wrong."""
     taken = dict(given)
     for name, value in given.items():
-        if name not in (function.__kwdefaults__ or ()):
-            continue
-        *others, kind = sorted(str(function.__annotations__.get(name, "")).split(" | "), key=lambda one: one != "None")
-        if kind not in _KINDS or (others and others != ["None"]) or (others and value is None):
+        check, may_be_none = _check_of(function.__annotations__.get(name, ""))
+        if check is None or (may_be_none and value is None) or examples.get(name, "") is None:
             continue
         try:
-            taken[name] = _KINDS[kind](name, value)
+            taken[name] = check(name, value)
         except MisuseError as error:
             raise MisuseError(f"{error}{examples.get(name, '')}") from None
     return taken
 
 
-def kinds_checked(area: str, **examples: str) -> Callable[[_Function], _Function]:
-    """A decorator: values of another kind than an option has are refused, by the option's name. `area` begins the message."""
+def _refuse_unknown(options, given):
+    """Python's own error of an option that there isn't says nothing of those that there are."""
+    for name in given:
+        if name not in options:
+            near = difflib.get_close_matches(name, options, 1)
+            raise TypeError(f"no option {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}"))
+
+
+def kinds_checked(area: str, **examples: str | None) -> Callable[[_Function], _Function]:
+    """A decorator: values of another kind than an argument has are refused, by its name. `area` begins the message."""
 
     def decorate(function: _Function) -> _Function:
+        parameters = inspect.signature(function).parameters.values()
+        options = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+        places = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        named = {one.name for one in parameters if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
+
         @functools.wraps(function)
         def with_kinds(*args: Any, **given: Any) -> Any:
+            if not takes_any:
+                _refuse_unknown(options, given.keys() - set(places))
             try:
-                given = checked(function, given, examples)
+                by_place = checked(function, dict(zip(places, args)), examples)
+                given |= checked(function, {name: value for name, value in given.items() if name in named}, examples)
             except MisuseError as error:
                 raise MisuseError(f"[{area}] {error}") from None
-            return function(*args, **given)
+            return function(*by_place.values(), *args[len(places):], **given)
 
         return with_kinds  # type: ignore[return-value]
 

@@ -17,6 +17,7 @@ from dlpipe.kinds import kinds_checked
 from dlpipe.loader_options import (
     advise_on_options,
     check_fields,
+    check_framework,
     check_transform,
     chosen_dtype,
     device_name,
@@ -103,7 +104,9 @@ class Loader:
             is current where a batch is taken. The memory is filled again only after that copy.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
             environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
-            batch of `batch` x `world` samples.
+            batch of `batch` x `world` samples, and as many batches as the others. So for validation, which leaves no sample
+            out and takes none twice, a rank's last batch may have 0 samples, whose mean is NaN: add up losses and numbers of
+            samples, and divide at the end.
         mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
         on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
             "substitute", for validation "drop".
@@ -119,7 +122,8 @@ class Loader:
             faster from then on. str or os.PathLike. Batches are the same.
         cache_size: bytes that it may take; 0: what leaves 1 GiB of its disk free.
         transform: a function over each batch, in the loop's own thread; what it returns is what `for` gives. Its time
-            stands in stats() and doctor(). Compiled functions over each picture: dlpipe.add_augmentation.
+            stands in stats() and doctor(). A batch of which it raises counts as given: state_dict() is the place behind it.
+            Compiled functions over each picture: dlpipe.add_augmentation.
 
     Raises:
         dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
@@ -127,7 +131,7 @@ class Loader:
     """
 
     @advise_on_options
-    @kinds_checked("loader", augment=', such as "rrc(224) hflip"')
+    @kinds_checked("loader", data=None, transform=None, augment=', such as "rrc(224) hflip"')
     def __init__(
         self,
         data: Path,
@@ -174,6 +178,7 @@ class Loader:
         batch = batch_of_rank(batch, global_batch, world)
         slots_max = max(slots, 16) if slots_max is None else slots_max
         check_fields(fields)
+        check_framework(as_)
         check_transform(transform)
         dtype = chosen_dtype(dtype, mean)
         self._feed = _dlpipe.Feed(
@@ -245,6 +250,7 @@ class Loader:
             raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() answered")
         self._feed.seek(state)
 
+    @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
         """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
         self._feed.seek_epoch(epoch)
@@ -257,9 +263,12 @@ class Loader:
                                     "busy_s": self._transform.seconds, "wait_input_s": 0.0, "wait_output_s": 0.0})
         return stats
 
+    @kinds_checked("loader")
     def doctor(self, samples_per_s: float | None = None) -> str:
         """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
         as many as it took so far."""
+        if samples_per_s is not None and not 0 < samples_per_s < float("inf"):
+            raise MisuseError(f"[loader] samples_per_s is {samples_per_s}; give how many samples a consumer takes in a second")
         return doctor_text(self._feed, self._transform, samples_per_s)
 
     def close(self) -> None:
@@ -333,4 +342,9 @@ class _Pass:
         if lent is None:
             raise StopIteration
         batch = self._lend(self._kind, lent)
-        return batch if self._transform is None else self._transform(batch)
+        if self._transform is None:
+            return batch
+        try:
+            return self._transform(batch)
+        except StopIteration as error:  # as of a generator (PEP 479): the `for` would take it for the epoch's end
+            raise RuntimeError("[loader] transform raised StopIteration") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib.util
 import inspect
 import os
 import re
@@ -60,6 +61,16 @@ def check_fields(fields):
     """Refuses what is no list of names."""
     if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
         raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
+    names = [] if fields is None else list(fields)
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise MisuseError(f"[loader] fields names {twice[0]!r} twice")
+
+
+def check_framework(as_):
+    """Not first when a batch is taken."""
+    if as_ in ("torch", "jax") and as_ not in sys.modules and importlib.util.find_spec(as_) is None:
+        raise MisuseError(f"[loader] as_ is {as_!r}, and this Python has no {as_}; install it, or use 'numpy' or 'dlpack'")
 
 
 def directory_bytes(data):

@@ -79,7 +79,12 @@ def plain(value: Optional[torch.Tensor]) -> Optional[KernelTensor]:
 
 def as_torch(value: Any) -> Any:
     """[N,C,H,W] over the same memory where that is plain, else over a copy; what isn't an image as it is."""
-    return value.plain().torch().permute(0, 3, 1, 2) if isinstance(value, KernelTensor) else value
+    return _no_view(value.plain().torch().permute(0, 3, 1, 2)) if isinstance(value, KernelTensor) else value
+
+
+def _no_view(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory in a tensor of its own: autograd lets nobody change a view in place that leaves a compiled graph."""
+    return tensor.data
 
 
 def save(value: Any) -> Any:
@@ -321,7 +326,7 @@ def mean(x: Any, axes: Any, keep: bool = False, dtype: Any = None) -> Any:
     if dtype is not None or not isinstance(x, KernelTensor) or sorted(a % 4 for a in axes or ()) != [2, 3]:
         return NotImplemented
     pooled = _call("global_avg_pool").forward([x])[0].torch()
-    return pooled.reshape(*pooled.shape, 1, 1) if keep else pooled
+    return _no_view(pooled.reshape(*pooled.shape, 1, 1)) if keep else pooled
 
 
 @_kernel(aten._adaptive_avg_pool2d.default)
@@ -335,7 +340,8 @@ def adaptive_avg_pool2d(x: Any, size: Any) -> Any:
 
 @_kernel(aten._adaptive_avg_pool2d_backward.default)
 def adaptive_avg_pool2d_backward(grad: Any, x: Any) -> Any:
-    return grad if image_shape(grad) == image_shape(x) else NotImplemented
+    is_same = isinstance(grad, KernelTensor) and image_shape(grad) == image_shape(x)
+    return grad if is_same else NotImplemented
 
 
 @_kernel(aten.clone.default)
@@ -402,7 +408,7 @@ def layer_norm(x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float)
     call = _call("layer_norm", epsilon=float(eps), output="f32")
     y, row_mean, row_invstd = (each.torch() for each in call.forward([plain(x), plain(weight), plain(bias)]))
     statistics = [*x.shape[:-1], 1]
-    return y, row_mean.reshape(statistics), row_invstd.reshape(statistics)
+    return y, _no_view(row_mean.reshape(statistics)), _no_view(row_invstd.reshape(statistics))
 
 
 @_kernel(aten.native_layer_norm_backward.default, measured=True)

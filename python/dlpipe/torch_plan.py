@@ -8,11 +8,12 @@ machines and days have the same kernels.
 import operator
 import os
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from dlpipe import torch_kernels
 from dlpipe._dlpipe import KernelTensor, use_kernel_threads
@@ -68,10 +69,50 @@ class Plan:
                 del args, kwargs
                 for dead in self._dead[node]:
                     del values[dead]
-            return [
-                _give(values[each], public, contiguous) if isinstance(each, Node) else each
-                for each, public, contiguous in zip(self._output, self._public, self._contiguous)
-            ]
+            return self._given(values)
+
+    def _given(self, values: Dict[FxNode, Any]) -> List[Any]:
+        lent: Dict[int, List[_Output]] = {}  # by their memory
+        outputs = []
+        for node, public, contiguous in zip(self._output, self._public, self._contiguous):
+            if not isinstance(node, Node):
+                outputs.append(node)
+                continue
+            output = _Output(node, values[node], public, _give(values[node], public, contiguous))
+            memory = _memory(output.given)
+            outputs.append(output.given if memory is None else _beside(output, lent.setdefault(memory, [])))
+        return outputs
+
+
+class _Output(NamedTuple):
+    node: FxNode
+    value: Any
+    public: bool
+    given: Any  # the tensor
+
+
+def _beside(one: _Output, others: List[_Output]) -> Any:
+    """The tensor of an output whose memory `others` have, too; is kept there if it has it.
+
+    Who gets outputs may write to one and keep another, as AccumulateGrad does with gradients. So outputs of one node are one
+    tensor, and a kernel's answer that is its argument, as clone's, is copied. What the backward graph will read is the very
+    tensor that is given to the user, as autograd sees writes by that, or else a copy."""
+    for other in others:
+        is_seen = other.public and not one.public and one.value is other.value and _are_traced_as_one(one.node, other.node)
+        if one.node is other.node or is_seen:
+            return other.given
+    if not all(_may_share(one, other) for other in others):
+        return one.given.clone()
+    others.append(one)
+    return one.given
+
+
+def _may_share(a: _Output, b: _Output) -> bool:
+    """Of public ones that are views of each other, AOTAutograd knows; of PyTorch's own views, autograd."""
+    if not a.public and not b.public:
+        return True
+    are_pytorchs = isinstance(a.value, torch.Tensor) and isinstance(b.value, torch.Tensor)
+    return _are_traced_as_one(a.node, b.node) and (are_pytorchs or a.public == b.public)
 
 
 def _give(value: Any, public: bool, contiguous: bool) -> Any:
@@ -81,6 +122,24 @@ def _give(value: Any, public: bool, contiguous: bool) -> Any:
         return torch_kernels.save(value)
     given = as_torch(value)
     return given.contiguous() if contiguous else given
+
+
+def _memory(value: Any) -> Optional[int]:
+    """Where it begins; None of what has none."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage().data_ptr() or None
+
+
+def _are_traced_as_one(a: FxNode, b: FxNode) -> bool:
+    """Whether both have the same memory in PyTorch, one as a view of the other: then AOTAutograd knows."""
+    storages = [_storage(node.meta.get("val")) for node in (a, b)]
+    return storages[0] is not None and storages[0] == storages[1]
+
+
+def _storage(traced: Any) -> Any:
+    is_strided = isinstance(traced, torch.Tensor) and traced.layout is torch.strided
+    return StorageWeakRef(traced.untyped_storage()) if is_strided else None
 
 
 def _is_contiguous(node: Any) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
+from dlpipe.errors import MisuseError
 from dlpipe.kinds import kinds_checked
-from dlpipe.paths import Path
+from dlpipe.paths import Path, paths_as_bytes
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
 
@@ -38,6 +39,7 @@ def _show(bar, now):
                limit=now["limit"])  # fmt: skip
 
 
+@kinds_checked("train")
 def train(
     data: Path | None = None,
     *,
@@ -190,6 +192,8 @@ class Predictor:
 
     def top(self, pictures: Path | Picture | Sequence[Path | Picture], k: int = 5) -> list[Any]:
         """The k most probable classes of one picture as (name, probability), or a list of these for several."""
+        if k < 1:
+            raise MisuseError(f"[predict] k is {k}; give a number of classes from 1 on")
         found = self(pictures)
         if found.ndim == 2:
             return [self._top(row, k) for row in found]
@@ -227,7 +231,7 @@ def predict(
         What `dlpipe predict --json` prints, as a list of dicts: path, class, probability, top; or error, where a file can't
         be used.
     """
-    paths = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
+    files = paths_as_bytes("predict", "paths", paths)
     predictor = Predictor(ckpt, _top=top, **options)
     with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
-        return predictor._predictor.predict([os.fsencode(path) for path in paths], call)
+        return predictor._predictor.predict(files, call)

@@ -48,7 +48,7 @@ class Writer:
       "P" (the palette's numbers) or "1", or bytes of such a PNG. None: the sample has none
     - "points": any number of [x, y, visible], visible 1 or 0
     - "number" or "f32" (or "f64", "f16", "u8", "i32", "i64" or a numpy dtype): a number. ("i32", shape): an array of this
-      shape. "numbers", ("i32", None): any number of them
+      shape. "numbers", ("i32", None): any number of them. What the dtype can't hold is refused, whole numbers in floats too
     - "text": str or a path. "bytes": bytes
     - "labels:NAME", "number:NAME", "i64:NAME" and the like, NAME a field of boxes: one for each box; ("points:NAME", k): k key
       points for each box. They go with their boxes where an augmentation moves or drops these
@@ -108,6 +108,8 @@ class Writer:
         Args:
             split: "train", "val", ...; of all samples or of none.
         """
+        if not isinstance(split, str):
+            refuse(f"split is {split!r}; give a text, such as 'train'")
         if sample is not None:
             values = {**sample, **values}
         unknown = values.keys() - self._names.keys()

@@ -65,10 +65,64 @@ def test_an_index_beyond_the_end_is_an_index_error(train, index):
         dlpipe.Dataset(train)[index]
 
 
-def test_other_indices_are_type_errors(train):
-    for index in ("a", 1.5, None):
-        with pytest.raises((TypeError, ValueError)):
-            dlpipe.Dataset(train)[index]
+@pytest.mark.parametrize("make", [list, tuple, np.array, lambda numbers: np.array(numbers, np.uint8)],
+                         ids=["list", "tuple", "int64", "uint8"])  # fmt: skip
+@pytest.mark.parametrize("numbers", [[5, 3, 200], [7]])
+def test_arrays_of_numbers_are_lists(train, make, numbers):
+    samples = dlpipe.Dataset(train)
+    part = samples[make(numbers)]
+    assert isinstance(part, dlpipe.Dataset) and [s.path for s in part] == [samples[i].path for i in numbers]
+
+
+def test_torchs_tensors_are_lists_and_numbers(train):
+    torch = pytest.importorskip("torch")
+    samples = dlpipe.Dataset(train)
+    assert [s.path for s in samples[torch.tensor([4])]] == [samples[4].path]
+    assert samples[torch.tensor(4)].path == samples[4].path
+    assert len(samples[torch.arange(len(samples)) < 9]) == 9
+
+
+@pytest.mark.parametrize("make", [lambda mask: mask, list, lambda mask: mask.tolist()], ids=["array", "list of NumPy's", "list"])
+def test_masks_pick_samples(train, make):
+    samples = dlpipe.Dataset(train)
+    mask = samples.labels == 3
+    part = samples[make(mask)]
+    assert np.array_equal(part.labels, np.full(mask.sum(), 3))
+    assert part[0].path == samples[int(np.flatnonzero(mask)[0])].path
+    assert len(samples[np.flatnonzero(mask)]) == mask.sum()
+
+
+def test_nothing_is_a_list_of_no_numbers(train):
+    assert len(dlpipe.Dataset(train)[[]]) == len(dlpipe.Dataset(train)[np.array([], np.int64)]) == 0
+
+
+@pytest.mark.parametrize("index, words", [
+    ("image", "a number, a slice, a list of numbers or a mask.*dataset.number.*'image'"),
+    (1.5, "the index is 1.5"),
+    (None, "the index is None"),
+    ([1.5], "sample 1.5; give a whole number"),
+    ([True, False], "2 bools among 2 items; a mask has one for each of the 320 samples"),
+    ([True, 5], "1 bools among 2 items"),
+    (np.zeros((2, 2), np.int64), "an array of 2 axes"),
+])
+def test_other_indices_are_told_what_there_is(train, index, words):
+    with pytest.raises(dlpipe.MisuseError, match=words):
+        dlpipe.Dataset(train)[index]
+
+
+def test_numbers_beyond_the_end_are_named_in_lists_too(train):
+    samples = dlpipe.Dataset(train)
+    for wrong in (lambda: samples[[1, 320]], lambda: samples.file(320)):
+        with pytest.raises(IndexError, match="sample 320 of a dataset of 320"):
+            wrong()
+
+
+def test_names_of_labels(train):
+    samples = dlpipe.Dataset(train)
+    assert samples.class_name(-1) is None and samples.class_name(0) == samples.classes[0]
+    for label in (-5, 10):
+        with pytest.raises(IndexError, match=f"label {label} of 10 classes"):
+            samples.class_name(label)
 
 
 def test_a_printed_sample_does_not_hold_the_picture(train):

@@ -85,6 +85,41 @@ def test_an_exception_of_the_dataset_comes_out(tmp_path, workers):
     assert list(tmp_path.iterdir()) == []
 
 
+class TwoWords(Exception):
+    """pickle makes it of one word, its message."""
+
+    def __init__(self, one, other):
+        super().__init__(one + other)
+
+
+class Strange(Pictures):
+    def __getitem__(self, i):
+        if i == 50:
+            raise TwoWords("file 50 ", "is bad")
+        return super().__getitem__(i)
+
+
+def test_an_exception_that_does_not_travel_is_told_by_the_worker(tmp_path):
+    with pytest.raises(TwoWords, match="file 50 is bad"):
+        dlpipe.from_dataset(Strange(100), tmp_path / "d")
+    with pytest.raises(dlpipe.Error, match="sample of 32 to 63 raised TwoWords: file 50 is bad") as caught:
+        dlpipe.from_dataset(Strange(100), tmp_path / "d", workers=2)
+    assert 'raise TwoWords("file 50 ", "is bad")' in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("samples, name", [
+    ([("pics/cat/0.jpg", 1)], "image"),
+    ([(pathlib.Path("pics/cat/0.jpg"), 1)], "image"),
+    ([{"__key__": "0", "a.png": "pics/cat/0.png", "cls": 1}], "a.png"),
+])
+def test_paths_where_pictures_are_meant_are_refused(tmp_path, samples, name):
+    with pytest.raises(dlpipe.MisuseError, match=f"'{name}' is .*a text; give the picture or the bytes of its file: sample="):
+        dlpipe.from_dataset(samples, tmp_path / "d")
+    dlpipe.from_dataset(samples, tmp_path / "d", fields={name: "text"})
+    assert dlpipe.Dataset(tmp_path / "d")[0][name].startswith("pics/cat/0.")
+
+
 def test_a_worker_that_is_killed_is_an_error(tmp_path):
     with pytest.raises(dlpipe.Error, match="a worker process ended"):
         dlpipe.from_dataset(Fatal(100), tmp_path / "d", workers=2)

@@ -401,6 +401,10 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
     ({"on_bad": 3}, ValueError, "on_bad is 3; give a text"),
     ({"quarantine": 3}, ValueError, "quarantine is 3; give a path"),
     ({"transform": 5}, ValueError, "transform is 5; give a function"),
+    ({"mean": "abc", "std": [0.5] * 3}, ValueError, "mean is 'abc'; give a number for each channel"),
+    ({"mean": [0.5, None, 0.5], "std": [0.5] * 3}, ValueError, r"mean\[1\] is None; give a number"),
+    ({"fields": [1]}, ValueError, r"fields\[0\] is 1; give a text"),
+    ({"fields": ["image", "image"]}, ValueError, "fields names 'image' twice"),
     ({"device": 0}, ValueError, 'device is 0; give a text, such as "cpu"'),
     ({"mean": [0.5] * 3, "std": [0.5] * 3, "dtype": "u8"}, ValueError, "dtype 'u8' leaves pixels as they are"),
 ])
@@ -429,9 +433,38 @@ def test_options_of_other_functions_are_looked_at_likewise(train, tmp_path):
         (dlpipe.evaluate, ("run", train), {"tf32": 1}, r"\[eval\] tf32 is 1; give True or False"),
         (dlpipe.Predictor, ("run",), {"batch": 1.5}, "batch is 1.5; give a whole number"),
         (dlpipe.predict, ("run", "x.jpg"), {"top": "3"}, "top is '3'; give a whole number"),
+        (dlpipe.predict, ("run", [np.zeros(3)]), {}, r"\[predict\] paths holds ndarray; give paths"),
+        (dlpipe.predict, ("run", 3), {}, "paths is 3; give a path or several"),
+        (dlpipe.ingest, (None, tmp_path / "d"), {}, "src is None; give a path or several"),
+        (dlpipe.from_dataset, ([], None), {}, "dst is None; give a path"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"sample": 3}, "sample is 3; give a function"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"fields": ["image"]}, "fields is .*; give a dict"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"classes": [1]}, r"classes\[0\] is 1; give a text"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"workers": -1}, "workers is -1"),
+        (dlpipe.train, (train,), {"on_step": 3}, "on_step is 3; give a function"),
+        (dlpipe.Predictor, (None,), {}, "ckpt is None; give a path"),
+        (dlpipe.Writer(tmp_path / "d").write, (), {"split": None}, "split is None; give a text"),
+        (Loader(train, augment=CROP).doctor, ("a",), {}, "samples_per_s is 'a'; give a number"),
+        (Loader(train, augment=CROP).doctor, (-3,), {}, "samples_per_s is -3"),
+        (Loader(train, augment=CROP).doctor, (float("nan"),), {}, "samples_per_s is nan"),
+        *((Loader(train, augment=CROP).set_epoch, (epoch,), {}, "epoch is .*give a") for epoch in (None, "1", 1.5, 2**63)),
     ]:
         with pytest.raises(dlpipe.MisuseError, match=text):
             function(*given, **options)
+
+
+@pytest.mark.parametrize("function, option, near", [(dlpipe.Predictor, "bacth", "batch"), (dlpipe.evaluate, "splitt", "split")])
+def test_the_nearest_option_is_named_by_all_functions(train, function, option, near):
+    with pytest.raises(TypeError, match=f"no option '{option}'; did you mean '{near}'"):
+        function("run", **{option: 3})
+
+
+def test_a_framework_that_there_is_not_is_told_at_once(train, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    monkeypatch.delitem(sys.modules, "jax")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(dlpipe.MisuseError, match="this Python has no jax"):
+        Loader(train, augment=CROP, as_="jax")
 
 
 @pytest.mark.parametrize("option, text", [
@@ -486,6 +519,19 @@ def test_a_loader_is_not_pickled_and_says_what_to_do(train):
     for copy_of in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="open one in each process"):
             copy_of(loader)
+
+
+def test_a_transform_that_raises_stopiteration_does_not_end_the_epoch(train):
+    loader = Loader(train, augment="rrc(24)", transform=lambda batch: next(iter(())))
+    with pytest.raises(RuntimeError, match="transform raised StopIteration"):
+        list(loader)
+
+
+def test_ranks_of_validation_have_as_many_batches_and_every_sample_once(train):
+    options = dict(augment="center_crop(24)", train=False, limit=30, batch=7, world=4)
+    sizes = [[len(batch.label) for batch in Loader(train, rank=rank, **options)] for rank in range(4)]
+    assert [len(of_rank) for of_rank in sizes] == [2] * 4
+    assert sum(map(sum, sizes)) == 30 and min(map(min, sizes)) == 0
 
 
 def test_a_closed_loader_says_so(train):

@@ -223,19 +223,36 @@ def run_python(program, *arguments, **options):
     "",
     "sys.exit(0)",
     "threading.Thread(target=lambda: [len(list(loader)) for _ in range(99)], daemon=True).start()",
+    "threading.Thread(target=loader.dataset.export, args=(sys.argv[2],), kwargs={'progress': lambda *_: time.sleep(0.01)}, "
+    "daemon=True).start(); time.sleep(0.3)",
     "cycle = [batch]; cycle.append(cycle); cycle.append(loader); del loader, iterator, batch",
     "import builtins; builtins.kept = (loader, batch)",
     "loader.close()",
 ])
-def test_the_interpreter_ends_with_batches_in_flight(train, end):
-    program = ("import dlpipe, sys, threading\n"
+def test_the_interpreter_ends_with_batches_in_flight(train, tmp_path, end):
+    program = ("import dlpipe, sys, threading, time\n"
                "loader = dlpipe.Loader(sys.argv[1], augment='rrc(24)', batch=32)\n"
                "iterator = iter(loader)\n"
                "batch = next(iterator); other = next(iterator).image[3:]\n"
                "print('begun', flush=True)\n" + end)
+    for turn in range(3):
+        done = run_python(program, train, tmp_path / str(turn))
+        assert (done.returncode, done.stdout, done.stderr) == (0, "begun\n", "")
+
+
+@pytest.mark.parametrize("end, code, words", [("", 0, ""), ("1 / 0", 1, "ZeroDivisionError: division by zero\n")])
+def test_the_interpreter_ends_while_a_daemon_thread_takes_batches(train, end, code, words):
+    """As a program's own prefetching does."""
+    program = ("import dlpipe, sys, threading, time\n"
+               "loader = dlpipe.Loader(sys.argv[1], augment='rrc(24)', batch=4, epochs=-1)\n"
+               "def take():\n"
+               "    for batch in loader: pass\n"
+               "threading.Thread(target=take, daemon=True).start()\n"
+               "time.sleep(0.3)\n" + end)
     for _ in range(3):
         done = run_python(program, train)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "begun\n", "")
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr.endswith(words) and (words or not done.stderr)
 
 
 def test_ctrl_c_ends_a_waiting_next_at_once(train, tmp_path):
@@ -294,6 +311,23 @@ print("parent:", next(iterator).index)
 def test_a_forked_child_is_told_what_to_do(train):
     done = run_python(FORK, train)
     assert (done.returncode, done.stdout) == (0, "pixels as before: True\nchild: 0\nparent: 1\n"), done.stderr
+
+
+def test_a_child_that_is_forked_while_a_thread_waits_ends(train):
+    # one batch of 15 GB of pixels takes long, and is never touched but as far as it has come
+    program = ("import dlpipe, os, signal, sys, threading, time, warnings\n"
+               "warnings.simplefilter('ignore', DeprecationWarning)  # of forking with threads, which is what this is about\n"
+               "loader = dlpipe.Loader(sys.argv[1], augment='resize(4000x4000)', batch=320, threads=1, slots=1)\n"
+               "threading.Thread(target=lambda: next(iter(loader)), daemon=True).start()\n"
+               "time.sleep(0.2)\n"
+               "child = os.fork()\n"
+               "if child == 0:\n"
+               "    signal.alarm(5)\n"
+               "    sys.exit(0)\n"
+               "print(os.waitpid(child, 0)[1], flush=True)\n"
+               "os._exit(0)\n")
+    done = run_python(program, train)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
 def count_batches(data):

@@ -292,3 +292,36 @@ def test_the_name_is_known():
     model = nn.Linear(4, 2)
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.compile(model, backend="dlpipe")(x), model(x))
+
+
+def test_gradients_of_two_leaves_that_are_added_accumulate_apart():
+    weight = torch.randn(4, 1, 3, 3)
+    a, b = (torch.randn(2, 1, 8, 8, requires_grad=True) for _ in range(2))
+    call = torch.compile(lambda a, b: nn.functional.conv2d(a + b, weight), backend=torch_compile.backend)
+    call(a, b).sum().backward()
+    once = b.grad.clone()
+    call(a, b).sum().backward()
+    torch.testing.assert_close(a.grad, 2 * once)
+    torch.testing.assert_close(b.grad, 2 * once)
+
+
+def test_an_answer_may_be_changed_in_place():
+    model = nn.Conv2d(3, 5, 3).to(memory_format=torch.channels_last)
+    images = batch()[0].to(memory_format=torch.channels_last)
+    grads = []
+    for call in (model, torch.compile(copy.deepcopy(model), backend=torch_compile.backend)):
+        leaf = images.clone().requires_grad_()
+        answer = call(leaf)
+        answer *= 2
+        answer.sum().backward()
+        grads.append(leaf.grad)
+    torch.testing.assert_close(grads[1], grads[0], **TOLERANCE)
+
+
+def test_a_change_of_what_the_gradient_reads_is_an_error():
+    """As in eager: relu's gradient reads its answer."""
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU()).to(memory_format=torch.channels_last)
+    answer = torch.compile(model, backend=torch_compile.backend)(batch()[0].to(memory_format=torch.channels_last))
+    answer.mul_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        answer.sum().backward()

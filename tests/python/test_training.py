@@ -148,6 +148,11 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     assert predictor([]).shape == (0, 10)
 
 
+def test_a_predictor_has_no_top_of_fewer_than_one(run):
+    with pytest.raises(dlpipe.MisuseError, match="k is -1; give a number of classes"):
+        dlpipe.Predictor(run).top(b"", -1)
+
+
 def test_a_predictor_turns_pillow_pictures_as_files(run):
     image = pytest.importorskip("PIL.Image")
     predictor = dlpipe.Predictor(run)

@@ -178,6 +178,11 @@ def test_splits(tmp_path):
     [
         ({"fields": {"image": "picture"}}, "'image' is 'picture'; give 'image', 'label'"),
         ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
+        ({"fields": {"image": "image", "x": ("f32", "a")}}, "'x' has the shape 'a'"),
+        ({"fields": {1: "image"}}, "a field is called 1"),
+        ({"fields": ["image"]}, r"fields is \['image'\]; give a dict"),
+        ({"classes": [1, 2, 3]}, r"classes\[0\] is 1; give a text"),
+        ({"classes": 3}, "classes is 3; give a list of texts"),
         ({"fields": {"image": "image", "x": ("boxes", 4)}}, "boxes has no shape"),
         ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' is of 'bbox'; labels, points and"),
         ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' is of 'b'; labels, points and"),
@@ -221,6 +226,35 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
         writer.write(good)
         assert writer.position == 1
     assert len(dlpipe.Dataset(tmp_path / "d")) == 1
+
+
+@pytest.mark.parametrize("kind, value, words", [
+    ("number", 123456789, "'x' is 123456789, which is no f32; give 'i64'"),
+    ("numbers", [1, 2**24 + 1], "no f32; give 'i64'"),
+    ("f16", 1e9, "'x' is 1000000000.0, which is no f16$"),
+    ("f16", 10**9, "no f16; give 'i64'"),
+    ("f32", 1e300, "no f32"),
+    ("f64", 2**53 + 1, "no f64; give 'i64'"),
+    ("f64", np.int64(2**63 - 1), "no f64"),
+    ("f32", np.array(-(2**63) + 1), "no f32"),
+])
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_a_field_of_floats_does_not_hold(tmp_path, kind, value, words):
+    writer = dlpipe.Writer(tmp_path / "d", fields={"x": kind})
+    with pytest.raises(dlpipe.MisuseError, match=f"{words}.*sample 0".replace("$.*", r" \(")):
+        writer.write(x=value)
+    writer.abandon()
+
+
+@pytest.mark.parametrize("kind, value", [
+    ("number", 2**24), ("number", 2**30), ("f16", 2048), ("f64", 2**53), ("f64", -(2**63)), ("f32", 0.1), ("f32", 1e-300),
+    ("f32", float("inf")), ("f32", float("nan")), ("f32", True), ("numbers", np.array([3, 2**40])),
+])  # fmt: skip
+def test_numbers_that_a_field_of_floats_holds(tmp_path, kind, value):
+    with dlpipe.Writer(tmp_path / "d", fields={"x": kind}) as writer:
+        writer.write(x=value)
+    held = dlpipe.Dataset(tmp_path / "d")[0].x
+    np.testing.assert_array_equal(held, np.atleast_1d(np.asarray(value)).astype(held.dtype))
 
 
 def test_a_damaged_picture_stops_it_and_nothing_stays(pictures, tmp_path):

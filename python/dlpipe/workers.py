@@ -1,0 +1,94 @@
+"""Worker processes that take the samples of from_dataset."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import traceback
+from typing import Any
+
+from dlpipe.errors import Error
+
+_converter: Any = None
+
+
+def _begin_worker(converter):
+    global _converter
+    _converter = converter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: not to outlive a parent that is killed
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _take_range(begin, end):
+    try:
+        return _converter.range(begin, end)
+    except Exception as error:
+        if _can_travel(error):
+            raise
+        raise Error(f"[from_dataset] a sample of {begin} to {end - 1} raised {type(error).__qualname__}: {error}; it can't be "
+                    f"pickled, so here is where:\n{traceback.format_exc()}") from None  # fmt: skip
+
+
+def _can_travel(error):
+    """Whether it comes whole out of pickle. Else the pool would take its worker for broken."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
+
+
+def _ready():
+    return os.getpid()
+
+
+class Workers:
+    """Worker processes that make ranges of samples, some ahead of the writer, handed over in order."""
+
+    RANGE = 32
+
+    def __init__(self, count, converter):
+        from concurrent.futures import ProcessPoolExecutor
+
+        # As Python's default was before 3.14: datasets that a notebook's cell defines can't be sent to other processes. Here no
+        # thread of the library is needed behind the fork. Who has chosen another way keeps it.
+        method = multiprocessing.get_start_method(allow_none=True) or "fork"
+        self.count = count
+        self.pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin_worker, (converter,))
+        self._run(lambda: [f.result() for f in [self.pool.submit(_ready) for _ in range(count)]])
+
+    @staticmethod
+    def _run(work):
+        from concurrent.futures.process import BrokenProcessPool
+
+        try:
+            return work()
+        except BrokenProcessPool as error:
+            raise Error("[from_dataset] a worker process ended: it was killed (out of memory?), or could not start "
+                        "(the dataset can't be pickled, or the program lacks `if __name__ == '__main__':`); try workers=0"
+                        ) from error  # fmt: skip
+
+    def samples(self, begin, end):
+        ahead: collections.deque[Any] = collections.deque()
+        ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
+        for one in itertools.islice(ranges, 4 * self.count):
+            ahead.append(self.pool.submit(_take_range, *one))
+        while ahead:
+            taken = self._run(ahead.popleft().result)
+            for one in itertools.islice(ranges, 1):
+                ahead.append(self.pool.submit(_take_range, *one))
+            yield from taken
+
+    def close(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
