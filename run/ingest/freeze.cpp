@@ -376,9 +376,13 @@ Status check_free_space(const std::string& destination, uint64_t needed_bytes) {
     return status_from_errno("ingest", concat("cannot look at ", directory), errno);
   const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free_bytes >= needed_bytes) return {};
+  // Where both are rounded to one number, what is missing tells them apart.
+  const std::string needed = human_bytes(needed_bytes);
+  const std::string missing =
+      needed == human_bytes(free_bytes) ? concat(" (", needed_bytes - free_bytes, " bytes too few)") : "";
   return Status(ErrorCode::kNoSpace,
-                concat("[ingest] no space: ", human_bytes(needed_bytes), " needed, ", human_bytes(free_bytes),
-                       " free in ", directory, "; choose another directory or --limit"));
+                concat("[ingest] no space: ", needed, " needed, ", human_bytes(free_bytes), " free in ",
+                       directory, missing, "; choose another directory or --limit"));
 }
 
 }  // namespace dlpipe::ingest
