@@ -2,6 +2,7 @@
 #include "dlpipe/augment/chain.h"
 
 #include "dlpipe/augment/chain_link.h"
+#include "dlpipe/augment/pixel_range.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -57,7 +58,7 @@ Status Chain::fill_prep(BatchPrep& prep, const ChannelStats& dataset) const {
     Status status = link->prep->fill(dataset, prep);
     if (!status.ok()) return status.with_context(concat("[augment] ", link->text, ": "));
   }
-  return {};
+  return check_pixel_range(prep, prep.dtype);  // cast may stand behind normalize
 }
 
 std::string Chain::describe(const ChainPlan& plan) {

@@ -2,7 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <stdexcept>
 #include <type_traits>
 
@@ -171,6 +174,19 @@ static std::string alias_names(const OptionText& text) {
   return names;
 }
 
+/// CLI11 takes the nearest number there is for one that doesn't fit.
+template <class T>
+static std::string out_of_range(const std::string& given) {
+  errno = 0;
+  if constexpr (std::is_same_v<T, uint64_t>)
+    (void)std::strtoull(given.c_str(), nullptr, 0);
+  else
+    (void)std::strtoll(given.c_str(), nullptr, 0);
+  if (errno != ERANGE) return {};
+  return concat("'", given, "' is no whole number from ", std::numeric_limits<T>::min(), " to ",
+                std::numeric_limits<T>::max());
+}
+
 template <class T>
 Flag Flags::add_option(const std::string& name, T& value, const std::string& help) {
   constexpr bool kIsList = std::is_same_v<T, std::vector<std::string>>;
@@ -178,6 +194,7 @@ Flag Flags::add_option(const std::string& name, T& value, const std::string& hel
   OptionText& text = add_text(name, help, kIsText ? "TEXT" : std::is_same_v<T, double> ? "X" : "N");
   text.is_list = kIsList;
   CLI::Option* const option = app_->add_option(all_names(text), value, help);
+  if constexpr (std::is_integral_v<T>) option->check(out_of_range<T>);
   if constexpr (std::is_same_v<T, uint64_t>) {  // CLI11 takes -1 for 2^64 - 1
     option->check([](const std::string& given) {
       return given.rfind('-', 0) == 0 ? concat(given, " is below 0") : std::string();

@@ -46,13 +46,21 @@ std::string text_of(const data::ExportReport& report) {
 }
 
 /// How to read back what the folders alone don't say; "" where they say all.
-std::string text_of_lists(const std::vector<std::string>& lists) {
+std::string text_of_lists(const std::vector<std::string>& lists, bool is_changed) {
   if (lists.empty()) return "";
   std::string words;
   for (const std::string& list : lists) words += concat(shell_word(list), " ");
   return concat(quoted_names(lists), lists.size() == 1 ? " says" : " say",
                 " what the folders don't (fields, classes in their order): `dlpipe ingest ", words,
-                "DATA` reads all back");
+                is_changed ? "DATA` reads them back, changed as the warning says" : "DATA` reads all back");
+}
+
+void warn_of_changes(const data::ExportReport& report) {
+  if (report.changed.empty()) return;
+  std::string fields;
+  for (const std::string& one : report.changed) fields += concat(fields.empty() ? "" : "; ", one);
+  print_warning(concat("[export] not all fields come back from ", printable(report.directory), "/",
+                       report.list, " as they are in the dataset: ", fields));
 }
 
 Status run(const Options& options) {
@@ -70,6 +78,7 @@ Status run(const Options& options) {
     files.with_list = files.with_list || needs_list;
   }
   std::vector<std::string> lists;
+  bool is_changed = false;
   Status unwritten;  // of the first dataset that has a sample of an impossible name
   for (const NamedDataset& one : datasets) {
     files.directory = options.files.directory + (one.split.empty() ? "" : "/" + one.split);
@@ -81,6 +90,8 @@ Status run(const Options& options) {
     line.end();
     if (!report.ok()) return report.status();
     if (unwritten.ok()) unwritten = data::unwritten_error(*report);
+    warn_of_changes(*report);
+    is_changed = is_changed || !report->changed.empty();
     if (!report->list.empty()) lists.push_back(concat(report->directory, "/", report->list));
     if (options.json)
       all.push_back(json_of(one.split, *report));
@@ -90,7 +101,7 @@ Status run(const Options& options) {
   if (options.json)
     print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
   else if (!lists.empty())
-    print_answer(text_of_lists(lists));
+    print_answer(text_of_lists(lists, is_changed));
   return unwritten;
 }
 

@@ -7,16 +7,15 @@
 #include <unordered_set>
 
 #include "dlpipe/base/base64.h"
-#include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/io/data/export_values.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/io/data/sample.h"
-#include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -47,6 +46,13 @@ std::string as_stored(const std::string& name) {
   return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }
 
+/// A class name is one folder, whatever it holds.
+std::string as_folder(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  std::replace(name.begin(), name.end(), '\0', '_');
+  return name;
+}
+
 /// Whether a list must say what classes the samples have: folders called as the classes would give other numbers, or
 /// none.
 Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
@@ -62,69 +68,13 @@ Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
   }
   return std::find(is_there.begin(), is_there.end(), false) != is_there.end() ||
          std::any_of(classes.begin(), classes.end(),
-                     [](const std::string& name) { return name.find('/') != std::string::npos; });
-}
-
-bool is_listed(const Field& field) {
-  return field.kind != FieldKind::kImage && field.kind != FieldKind::kLabel && field.name != "path";
-}
-
-Json number_json(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::kF32:
-      return load_le<float>(bytes, 0);
-    case DType::kF64:
-      return load_le<double>(bytes, 0);
-    case DType::kI32:
-      return load_le<int32_t>(bytes, 0);
-    case DType::kI64:
-      return load_le<int64_t>(bytes, 0);
-    case DType::kU8:
-      return load_u8(bytes, 0);
-    default:
-      return nullptr;
-  }
-}
-
-/// A field's value as a list of JSON lines has it (sources/manifest.cpp reads it back).
-Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<const std::string> classes) {
-  Json all = Json::array();
-  if (field.kind == FieldKind::kLabels) {
-    for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
-      const auto label = load_le<int64_t>(bytes, at);
-      const bool known = label >= 0 && label < static_cast<int64_t>(classes.size());
-      all.push_back(known ? Json(classes[static_cast<size_t>(label)]) : Json(label));
-    }
-    return all;
-  }
-  const size_t size = dtype_size(field.dtype);
-  if (field.kind == FieldKind::kBytes || is_low(field.dtype))
-    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const size_t row = field_row_bytes(field) ? static_cast<size_t>(field.shape.elements()) : 0;
-  for (size_t i = 0; i < bytes.size() / size; ++i) {
-    const Json number = number_json(field.dtype, bytes.subspan(i * size, size));
-    if (row != 0 && i % row == 0) all.push_back(Json::array());
-    (row != 0 ? all.back() : all).push_back(number);
-  }
-  return all;
-}
-
-/// The field as --field names it: what `value_json` writes of it is read back with that.
-std::string column_of(const Field& field) {
-  const char* kind = "text";
-  if (field.kind == FieldKind::kLabels) kind = "labels";
-  if (field.kind == FieldKind::kBoxes) kind = "boxes";
-  if (field.kind == FieldKind::kPoints) kind = "points";
-  if (field.kind == FieldKind::kMask) kind = "mask";
-  if (field.kind == FieldKind::kTensor && !is_low(field.dtype))
-    kind = field.of.empty() && field.shape.elements() == 1 ? "number" : "numbers";
-  return concat(field.name, ":", kind, field.of.empty() ? "" : ":", field.of);
+                     [](const std::string& name) { return as_folder(name) != name; });
 }
 
 class Exporter {
  public:
   Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, bool with_list)
-      : dataset_(dataset), reader_(reader), root_(root) {
+      : dataset_(dataset), reader_(reader), root_(root), losses_(dataset.fields()) {
     const std::span<const Field> fields = dataset.fields();
     const auto is_field = [&](const std::string& name) {
       return std::any_of(fields.begin(), fields.end(),
@@ -157,6 +107,9 @@ class Exporter {
   std::string list_name() const { return lines_.empty() ? "" : "fields.jsonl"; }
   int64_t rewritten() const { return rewritten_; }
   const std::vector<ExportReport::Unwritten>& unwritten() const { return unwritten_; }
+  std::vector<std::string> changed() const {
+    return lines_.empty() ? std::vector<std::string>() : losses_.texts();
+  }
 
  private:
   std::string path_of(const SampleReader::Sample& sample) const {
@@ -178,25 +131,29 @@ class Exporter {
                                    : header.label >= 0 ? concat("label-", header.label)
                                                        : std::string();
     DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
-    // a.png and a.jpg, both re-coded, want one name: the later one gets its number, once more where that is
-    // taken too.
+    return not_taken(std::move(name), sample.number);
+  }
+
+  /// a.png and a.jpg, both re-coded, want one name, and their masks do: the later one gets its number, once more where that is
+  /// taken too.
+  std::string not_taken(std::string name, int64_t number) {
     while (!names_.insert(name).second) {
       const fs::path taken(name);
-      name = (taken.parent_path() /
-              concat(taken.stem().string(), "-", sample.number, taken.extension().string()))
+      name = (taken.parent_path() / concat(taken.stem().string(), "-", number, taken.extension().string()))
                  .string();
     }
     return name;
   }
 
   /// Masks become files of their own: masks/FIELD/NAME.png.
-  Result<std::string> write_mask(const std::string& name, const Field& field,
-                                 std::span<const std::byte> mask) const {
+  Result<std::string> write_mask(const std::string& name, int64_t number, const Field& field,
+                                 std::span<const std::byte> mask) {
     if (mask.empty()) return std::string();
     std::string folder = field.name;
     std::replace(folder.begin(), folder.end(), '/', '_');
     if (folder == "." || folder == "..") folder = "_";
-    const std::string file = concat("masks/", folder, "/", fs::path(name).replace_extension(".png").string());
+    const std::string file =
+        not_taken(concat("masks/", folder, "/", fs::path(name).replace_extension(".png").string()), number);
     if (sniff_layout(mask) != ImageLayout::kRaw) {
       DLPIPE_RETURN_IF_ERROR(root_.write(file, mask));
       return file;
@@ -229,8 +186,10 @@ class Exporter {
       line["label"] = dataset_.classes()[static_cast<size_t>(label)];
     for (size_t i = 0; i < fields.size(); ++i) {
       if (fields[i].kind == FieldKind::kMask) {
-        DLPIPE_ASSIGN_OR_RETURN(line[fields[i].name], write_mask(name, fields[i], sample.view.fields[i]));
+        DLPIPE_ASSIGN_OR_RETURN(line[fields[i].name],
+                                write_mask(name, sample.number, fields[i], sample.view.fields[i]));
       } else if (is_listed(fields[i])) {
+        losses_.see(i, sample.view.fields[i]);
         line[fields[i].name] = value_json(fields[i], sample.view.fields[i], dataset_.classes());
       }
     }
@@ -246,6 +205,7 @@ class Exporter {
   std::vector<ExportReport::Unwritten> unwritten_;
   std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file isn't
   std::string lines_;                 // of fields.jsonl; empty: there is none
+  ListLosses losses_;                 // of these
 };
 
 }  // namespace
@@ -255,9 +215,7 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
     const fs::path parts(name);
     return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
   };
-  // A class name is one folder, whatever it holds; without a class the path is all.
-  std::string folder = class_name;
-  std::replace(folder.begin(), folder.end(), '/', '_');
+  const std::string folder = as_folder(class_name);  // without a class the path is all
   if (leaves(path) || leaves(folder) || path.find('\0') != std::string::npos)
     return Status(ErrorCode::kUnsupported,
                   concat("[export] the name '", folder, folder.empty() ? "" : "/", path,
@@ -324,6 +282,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   report.rewritten = exporter.rewritten();
   report.unwritten = exporter.unwritten();
   report.list = exporter.list_name();
+  report.changed = exporter.changed();
   DLPIPE_RETURN_IF_ERROR(exporter.write_fields());
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;

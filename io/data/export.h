@@ -3,7 +3,8 @@
 // JPEGs stored as coefficients come back byte for byte, too, but for those that were no single baseline scan
 // (progressive ones): they come back as one, with the same pixels. What class folders can't say stands in
 // OUT/fields.jsonl, a list that ingest reads back: further fields, the order of the classes, samples without a
-// class, what a sample is called where its file isn't.
+// class, what a sample is called where its file isn't. The report says which fields
+// come back from it changed, as texts that aren't UTF-8 do.
 //
 // Runs on the calling thread.
 #pragma once
@@ -36,6 +37,7 @@ struct ExportReport {
   };
   std::vector<Unwritten> unwritten;  // samples whose names would leave the directory, in their order
   std::string list;  // in it: the list that says what class folders don't; empty: they say all
+  std::vector<std::string> changed;  // of its fields, those that ingest reads back otherwise, with how
 };
 
 /// Whether class folders don't say all of the first `limit` samples, so that a list is written.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "dlpipe/augment/pixel_range.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -277,6 +278,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   const data::PixelStats& stats = setup->dataset->pixel_stats();
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));
   if (o.image_dtype != DType::kU8 && setup->image_field >= 0) {
+    DLPIPE_RETURN_IF_ERROR(augment::check_pixel_range(setup->prep, o.image_dtype));
     setup->floats.emplace(setup->prep, o.image_dtype, setup->image_size);
     setup->prep = BatchPrep();
   }

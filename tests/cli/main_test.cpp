@@ -71,6 +71,19 @@ TEST(Program, AnOptionThatIsGivenAgainIsNoted) {
   EXPECT_EQ(run_dlpipe(words).err.find("is given"), std::string::npos);
 }
 
+TEST(Program, NumbersThatNoIntegerHoldsAreRefused) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  for (const char* option : {"--limit", "--seed"}) {
+    for (const char* number : {"99999999999999999999", "-99999999999999999999"}) {
+      const Outcome outcome = run_dlpipe({"ingest", dir / "jpegs", dir / "data", option, number});
+      EXPECT_EQ(outcome.exit_code, 2) << option;
+      EXPECT_NE(outcome.err.find(std::string("'") + number + "' is no whole number from "), std::string::npos)
+          << outcome.err;
+    }
+  }
+}
+
 TEST(Program, NoCommandIsMisuseAndShowsHelp) {
   const Outcome outcome = run_dlpipe({});
   EXPECT_EQ(outcome.exit_code, 2);

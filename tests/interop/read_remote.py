@@ -47,10 +47,11 @@ def shard(begin, end, mode="w"):
 
 class Server:
     """Gives `files`; `faults` are taken one for each request, None for none. With `parts`, of which the first byte's is one, a
-    file is read where it is."""
+    file is read where it is. No part has more than `most` bytes."""
 
-    def __init__(self, files, tags=True, parts=False):
+    def __init__(self, files, tags=True, parts=False, most=None):
         self.files, self.tags, self.parts, self.faults, self.requests, self.versions = files, tags, parts, [], [], {}
+        self.most = most
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -80,6 +81,12 @@ class Server:
             request.end_headers()
             request.wfile.write(b"busy")
             return
+        if fault == "moved":  # to a name that is too long for any: no server is asked for it
+            request.send_response(302)
+            request.send_header("Location", f"http://{'n' * 70}.invalid/{name}")
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
         if fault == "late":
             time.sleep(0.05)
         if fault == "changed":
@@ -89,8 +96,11 @@ class Server:
         asked = re.fullmatch("bytes=([0-9]+)-([0-9]*)", span) if span and fault != "no ranges" else None
         if asked and (self.parts or asked.group(1) != "0"):
             begin, end = int(asked.group(1)), min(end, int(asked.group(2) or end - 1) + 1)
+            end = min(end, begin + (self.most or end))
+            if fault == "none of it":
+                end = begin
             request.send_response(206)
-            request.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+            request.send_header("Content-Range", f"bytes {begin}-{max(begin, end - 1)}/{len(data)}")
         else:
             request.send_response(200)
         request.send_header("Content-Length", str(end - begin))
@@ -140,12 +150,12 @@ def test_faults(folder):
     files = {"s-00.tar": shard(0, 30), "s-01.tar": shard(30, 60), "p.tar.gz": shard(0, 30, "w:gz")}
     server = Server(files)
     for name, faults in (("plain", []), ("cut", ["cut", "cut", "cut"]), ("busy", [503, 503, None]), ("slow", ["slow"]),
-                         ("cut and busy", ["cut", 503, "cut", 503])):
+                         ("cut and busy", ["cut", 503, "cut", 503]), ("cut and without its host", ["cut", "moved"])):
         server.faults, server.requests = list(faults), []
         destination, result = ingest(folder, server.address + "/s-00.tar")
         assert result.returncode == 0, (name, result.stderr)
         check(destination, 0, 30)
-        assert len(server.requests) == 1 + sum(f in ("cut", 503) for f in faults), (name, server.requests)
+        assert len(server.requests) == 1 + sum(f in ("cut", 503, "moved") for f in faults), (name, server.requests)
         print(f"http {name}: same, {len(server.requests)} requests")
     server.faults = ["cut"]
     destination, result = ingest(folder, server.address + "/p.tar.gz")
@@ -263,6 +273,31 @@ def test_parts(folder):
         assert result.returncode == 1 and "changed while it was read" in result.stderr, (name, result.stderr)
         assert not os.path.exists(destination), name
     print("parts of a file that changes: refused")
+
+
+def test_short_parts(folder):
+    """A server that gives less than it is asked for, which is no cut connection."""
+    most = 7000
+    files = {"s.tar": shard(0, 30), "p.tar.gz": shard(0, 30, "w:gz"), "u.tar": shuffled_shard(0, 30)}
+    server = Server(files, parts=True, most=most)
+    for name in ("s.tar", "p.tar.gz"):
+        for faults in ([], [None, "none of it", "none of it"]):
+            server.faults, server.requests = list(faults), []
+            began = time.monotonic()
+            destination, result = ingest(folder, f"{server.address}/{name}")
+            assert result.returncode == 0, (name, result.stderr)
+            check(destination, 0, 30)
+            assert len(server.requests) >= len(files[name]) // most, server.requests
+            print(f"short parts of {name}, {len(faults)} faults: same, {len(server.requests)} requests, {time.monotonic() - began:.1f} s")
+    destination, result = ingest(folder, server.address + "/u.tar")
+    assert result.returncode == 0, result.stderr
+    assert Dataset(destination).info["samples"] == 30
+    untagged = Server(files, tags=False, parts=True, most=most)
+    destination, result = ingest(folder, untagged.address + "/s.tar", "--on-error", "skip")
+    assert result.returncode == 1 and "less than it was asked for" in result.stderr, result.stderr
+    assert "neither ETag nor Last-Modified" in result.stderr, result.stderr
+    assert not os.path.exists(destination)
+    print("short parts without tags: refused")
 
 
 def test_resumed_parts(folder):
@@ -443,7 +478,7 @@ def test_s3(folder):
 
 
 def main():
-    for test in (test_faults, test_parts, test_resumed_parts, test_nginx, test_signature, test_s3):
+    for test in (test_faults, test_parts, test_short_parts, test_resumed_parts, test_nginx, test_signature, test_s3):
         with tempfile.TemporaryDirectory() as folder:
             test(folder)
 

@@ -109,6 +109,17 @@ TEST_F(FloatPixelsTest, MixupAndCutmixAreDoneAsTheEngineDoesThem) {
   }
 }
 
+TEST_F(FloatPixelsTest, AStdThatMakesThemInfiniteIsRefused) {
+  LoaderOptions o = options();
+  o.augment = "rrc(17x12) normalize(mean=0, std=0.00001)";
+  o.image_dtype = DType::kF32;
+  EXPECT_TRUE(Loader::open(o).ok());
+  o.image_dtype = DType::kF16;
+  const Status refused = Loader::open(o).status();
+  EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
+  EXPECT_NE(refused.message().find("larger than f16 holds"), std::string::npos) << refused.message();
+}
+
 TEST_F(FloatPixelsTest, OtherDtypesAreRefused) {
   LoaderOptions o = options();
   o.image_dtype = DType::kI32;

@@ -108,8 +108,9 @@ Status BetonFile::read_pieces(uint64_t begin) {
     }
     done += count;
   }
-  std::sort(pieces_.begin(), pieces_.end(),
-            [](const BetonPiece& a, const BetonPiece& b) { return a.begin < b.begin; });
+  std::sort(pieces_.begin(), pieces_.end(), [](const BetonPiece& a, const BetonPiece& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.size < b.size;
+  });
   return {};
 }
 
@@ -146,15 +147,21 @@ Result<std::vector<std::byte>> BetonFile::row(ArchiveBytes::Scan& scan, uint64_t
   return row;
 }
 
+// An empty value's piece begins where the next value's does: of bytes and JSON the row says which one is meant, and pictures
+// and arrays are never empty.
 Result<BetonPiece> BetonFile::piece(const BetonField& field, std::span<const std::byte> row) const {
   const bool is_picture = field.kind == BetonKind::kPicture;
   const auto begin = load_le<uint64_t>(row, field.begin + (is_picture ? 5 : 0));
-  const auto it = std::lower_bound(pieces_.begin(), pieces_.end(), begin,
-                                   [](const BetonPiece& piece, uint64_t at) { return piece.begin < at; });
-  if (it == pieces_.end() || it->begin != begin)
+  auto it = std::lower_bound(pieces_.begin(), pieces_.end(), begin,
+                             [](const BetonPiece& piece, uint64_t at) { return piece.begin < at; });
+  const auto end = std::upper_bound(it, pieces_.end(), begin,
+                                    [](uint64_t at, const BetonPiece& piece) { return at < piece.begin; });
+  if (it == end)
     return Status(ErrorCode::kCorrupt, concat("its '", printable(field.name), "' is nowhere in the file"));
-  if ((field.kind == BetonKind::kBytes || field.kind == BetonKind::kJson) &&
-      load_le<uint64_t>(row, field.begin + 8) != it->size)
+  if (field.kind != BetonKind::kBytes && field.kind != BetonKind::kJson) return *(end - 1);
+  const auto size = load_le<uint64_t>(row, field.begin + 8);
+  it = std::find_if(it, end, [&](const BetonPiece& piece) { return piece.size == size; });
+  if (it == end)
     return Status(ErrorCode::kCorrupt,
                   concat("its '", printable(field.name), "' has another size than its piece"));
   return *it;

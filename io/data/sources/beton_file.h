@@ -72,7 +72,7 @@ class BetonFile {
   uint64_t samples_ = 0;
   uint64_t rows_begin_ = 0;
   uint64_t row_bytes_ = 0;
-  std::vector<BetonPiece> pieces_;  // by begin
+  std::vector<BetonPiece> pieces_;  // by begin, then by size
 };
 
 }  // namespace dlpipe::data

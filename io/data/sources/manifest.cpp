@@ -221,6 +221,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   warn_of_split_columns(listing);
   warn_of_pictures_as_text(listing);
   warn_of_decimal_commas(listing);
+  warn_of_rounded_numbers(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
   if (!columns_.label) warn_of_no_class(list_, listing);
   return listing;

@@ -197,6 +197,19 @@ void ManifestSource::warn_of_decimal_commas(SourceListing& listing) const {
   }
 }
 
+void ManifestSource::warn_of_rounded_numbers(SourceListing& listing) const {
+  for (const Columns::Extra& extra : columns_.extra) {
+    if (extra.line_rounded == 0) continue;
+    const TypedColumn& column = extra.column;
+    const bool may_have_dtype =
+        column.of.empty() && (column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kNumbers);
+    listing.warnings.push_back(
+        concat("[ingest] ", place_of(extra.line_rounded), ": a whole number of ", in_quotes(column.name),
+               " is rounded, because f32 holds them only up to 16777216",
+               may_have_dtype ? concat("; :i64 behind its --field keeps it") : std::string()));
+  }
+}
+
 namespace {
 
 /// Called as columns are that say which split a line is of, in numbers or words of their own.

@@ -169,6 +169,9 @@ Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t
       auto bytes = encode_cell(extra.column, *number, &extra.numbers);
       if (!bytes.ok()) return in_column(bytes.status());
       entry.extra.push_back(std::move(*bytes));
+      if (extra.line_rounded == 0 && field_of(extra.column, 0).dtype == DType::kF32 &&
+          has_rounded_number(*number))
+        extra.line_rounded = line;
       if (extra.column.kind == ColumnKind::kNumbers && separator_ == ';' && !with_decimal_point(cell).empty())
         ++extra.maybe_decimal;
     }

@@ -75,6 +75,7 @@ class ManifestSource final : public Source {
       // Of a list with ; between its cells, where numbers may have decimal commas; 0: none has.
       int64_t line_with_comma = 0;
       int64_t line_with_point = 0;
+      int64_t line_rounded = 0;  // where a whole number isn't one of f32; 0: nowhere
       size_t maybe_decimal = 0;  // cells of two numbers that could be one
     };
     size_t count = 0;
@@ -158,6 +159,7 @@ class ManifestSource final : public Source {
   void warn_of_split_columns(SourceListing& listing) const;
   void warn_of_pictures_as_text(SourceListing& listing) const;
   void warn_of_decimal_commas(SourceListing& listing) const;
+  void warn_of_rounded_numbers(SourceListing& listing) const;
 
   std::string list_;
   std::string root_;

@@ -52,6 +52,14 @@ struct Answer {
 
   /// What tells one content of a file from another: a strong tag, or the time.
   std::string validator() const { return tag.empty() || tag.starts_with("W/") ? modified : tag; }
+  /// Bytes of the whole file, of "bytes 0-99/1234"; 0 where the server doesn't say.
+  uint64_t total_bytes() const {
+    int64_t bytes = 0;
+    const size_t slash = range.find('/');
+    const bool is_said =
+        slash != std::string::npos && parse_int(range.substr(slash + 1), &bytes) && bytes > 0;
+    return is_said ? static_cast<uint64_t>(bytes) : 0;
+  }
 };
 
 class CurlStream final : public RemoteStream {
@@ -80,6 +88,8 @@ class CurlStream final : public RemoteStream {
   Status check_answer();
   /// Moves bytes until some are there, the transfer ended, or something is wrong for good. Sets failure_ for another try.
   Status transfer();
+  /// Whether the answer, which came whole, reached the end of what was asked for.
+  bool reached_end() const;
   Status wait_for_another_try();
   std::string_view how_to_be_let_in() const {
     if (!request_.shown.starts_with("s3://"))
@@ -106,12 +116,14 @@ class CurlStream final : public RemoteStream {
   bool is_checked_ = false;  // the answer
   std::string validator_;    // of the file, once known
   std::vector<std::byte> buffer_;
-  size_t taken_ = 0;       // of the buffer
-  uint64_t received_ = 0;  // of the part, over all connections
+  size_t taken_ = 0;              // of the buffer
+  uint64_t received_ = 0;         // of the part, over all connections
+  uint64_t received_before_ = 0;  // the connection
   uint64_t parted_bytes_ = 0;
   int64_t modified_ns_ = 0;
   int attempts_ = 0;
-  std::string failure_;  // of the last attempt; "": none
+  std::string failure_;     // of the last attempt; "": none
+  bool gave_some_ = false;  // the last attempt: no more of what was asked for, as servers may
   bool ended_ = false;
 };
 
@@ -157,11 +169,7 @@ Status CurlStream::check_answer() {
     validator_ = validator;
     const time_t time = answer_.modified.empty() ? -1 : curl_getdate(answer_.modified.c_str(), nullptr);
     modified_ns_ = time > 0 ? int64_t{time} * 1'000'000'000 : 0;
-    int64_t bytes = 0;
-    const size_t slash = answer_.range.find('/');
-    if (is_part && slash != std::string::npos && parse_int(answer_.range.substr(slash + 1), &bytes) &&
-        bytes > 0)
-      parted_bytes_ = static_cast<uint64_t>(bytes);
+    if (is_part) parted_bytes_ = answer_.total_bytes();
     if (answer_.code == 200 || is_part) return {};
   } else if (validator == validator_ && is_part) {
     return {};
@@ -183,6 +191,8 @@ Status CurlStream::connect() {
   CURL* const easy = easy_.get();
   answer_ = {};
   is_checked_ = false;
+  gave_some_ = false;
+  received_before_ = received_;
   error_[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_URL, request_.url.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -237,6 +247,7 @@ Status CurlStream::wait_for_another_try() {
         concat(failure_, " after ", human_bytes(received_),
                ", and the server says neither ETag nor Last-Modified: whether the rest is of the same file "
                "can't be known. Download it, and ingest the file"));
+  if (gave_some_) return {};
   int64_t seconds = 0;
   constexpr int64_t kMostWait_s = 60;
   const bool is_asked = parse_int(answer_.retry_after, &seconds) && seconds >= 0;
@@ -248,6 +259,15 @@ Status CurlStream::wait_for_another_try() {
     std::this_thread::sleep_for(std::chrono::milliseconds(kStep_ms));
   }
   return {};
+}
+
+// A server may answer with less than it was asked for (RFC 9110, section 15.3.7).
+bool CurlStream::reached_end() const {
+  if (answer_.code == 200) return true;
+  const uint64_t total = answer_.total_bytes();
+  if (total > 0 && position() >= total) return true;
+  const uint64_t end = part_.end > 0 ? part_.end : total;
+  return end == 0 || position() >= end;
 }
 
 Status CurlStream::transfer() {
@@ -281,12 +301,15 @@ Status CurlStream::transfer() {
   if (answer == 401 || answer == 403)
     return fail(ErrorCode::kPermission, concat("the server refuses it (", answer, "); ", how_to_be_let_in()));
   if (code == CURLE_OK && (answer == 200 || answer == 206)) {
-    ended_ = true;
+    ended_ = reached_end();
+    gave_some_ = received_ > received_before_;
+    failure_ = "the server gives less than it was asked for";
     return {};
   }
   const bool is_busy = answer == 408 || answer == 429 || answer >= 500;
   const bool is_for_good = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_URL_MALFORMAT ||
-                           code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_COULDNT_RESOLVE_HOST ||
+                           code == CURLE_UNSUPPORTED_PROTOCOL ||
+                           (code == CURLE_COULDNT_RESOLVE_HOST && !is_bound()) ||
                            (code == CURLE_OK && !is_busy);
   failure_ = code == CURLE_OK ? concat("the server answers ", answer)
                               : concat(error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));

@@ -1,6 +1,7 @@
 // Bytes behind an address, https://, http:// or s3://, in order, by libcurl. A connection that is cut, a server that is busy
 // (429, 5xx) or silent is asked again, from where the bytes ended, after longer and longer waits; a file that changed
-// meanwhile, or that the server doesn't say about whether it did, is an error: bytes of two files are never joined.
+// meanwhile, or that the server doesn't say about whether it did, is an error: bytes of two files are never
+// joined. What a server leaves of a part that it was asked for is asked for at once.
 //
 // s3:// takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL from the
 // environment; without keys it asks unsigned, as public buckets want. Neither these nor what stands behind a ? or before an @

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -23,8 +24,9 @@ struct KindName {
 
 constexpr std::array<KindName, 8> kKinds = {{
     {ColumnKind::kText, "text", "as it is"},
-    {ColumnKind::kNumber, "number", "one number, a target of regression"},
-    {ColumnKind::kNumbers, "numbers", "as many in each row as in the first"},
+    {ColumnKind::kNumber, "number",
+     "one number, a target of regression; f32, or number:i64, number:f64, ..."},
+    {ColumnKind::kNumbers, "numbers", "as many in each row as in the first, with a dtype alike"},
     {ColumnKind::kLabels, "labels", "any number of classes: a|b, a;b or [\"a\", \"b\"]"},
     {ColumnKind::kBoxes, "boxes", "any number of [x_min, y_min, x_max, y_max] in pixels"},
     {ColumnKind::kBoxesXywh, "boxes-xywh", "any number of [x_min, y_min, width, height] in pixels"},
@@ -72,6 +74,19 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   return column;
 }
 
+/// What stands behind number and numbers is a dtype where no column of boxes is called so.
+static void take_dtypes(std::vector<TypedColumn>& columns) {
+  for (TypedColumn& column : columns) {
+    const bool may_have = column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kNumbers;
+    const auto dtype = parse_dtype(column.of);
+    const bool is_column = std::any_of(columns.begin(), columns.end(),
+                                       [&](const TypedColumn& one) { return one.name == column.of; });
+    if (!may_have || !dtype.ok() || is_column) continue;
+    column.dtype = *dtype;
+    column.of.clear();
+  }
+}
+
 /// A column that is of another says so of one with boxes, and is of a kind that has rows.
 static Status check_link(const TypedColumn& column, std::span<const TypedColumn> columns) {
   if (column.of.empty()) return {};
@@ -96,6 +111,7 @@ Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string
       return misuse("ingest", "--field names the column ", printable(name), " twice");
     columns.push_back(column);
   }
+  take_dtypes(columns);
   for (const TypedColumn& column : columns) DLPIPE_RETURN_IF_ERROR(check_link(column, columns));
   return columns;
 }
@@ -111,10 +127,10 @@ Field field_of(const TypedColumn& column, int64_t numbers) {
     case ColumnKind::kText:
       return {column.name, FieldKind::kBytes, DType::kU8, {}};
     case ColumnKind::kNumber:
-      return {column.name, FieldKind::kTensor, DType::kF32, {1}};
+      return {column.name, FieldKind::kTensor, column.dtype, {1}};
     case ColumnKind::kNumbers:
       if (!column.of.empty()) return {column.name, FieldKind::kTensor, DType::kF32, {}, column.of};
-      return {column.name, FieldKind::kTensor, DType::kF32, {std::max<int64_t>(1, numbers)}};
+      return {column.name, FieldKind::kTensor, column.dtype, {std::max<int64_t>(1, numbers)}};
     case ColumnKind::kLabels:
       return {column.name, FieldKind::kLabels, DType::kI64, {}, column.of};
     case ColumnKind::kBoxes:
@@ -149,20 +165,105 @@ Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
   return names;
 }
 
-Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
+/// Calls `take(text)` with each number's text, until one fails.
+template <class Take>
+static Status each_number(std::string_view cell, const Take& take) {
   constexpr std::string_view kBetween = "[](), \t\n\r;|";
-  std::vector<float> numbers;
   size_t at = 0;
   while ((at = cell.find_first_not_of(kBetween, at)) != std::string_view::npos) {
     const size_t end = std::min(cell.find_first_of(kBetween, at), cell.size());
+    DLPIPE_RETURN_IF_ERROR(take(cell.substr(at, end - at)));
+    at = end;
+  }
+  return {};
+}
+
+Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
+  std::vector<float> numbers;
+  DLPIPE_RETURN_IF_ERROR(each_number(cell, [&](std::string_view text) {
     double value = 0;
-    const std::string_view text = cell.substr(at, end - at);
     if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
       return wrong(concat("'", printable(text), "' is no number"));
     numbers.push_back(static_cast<float>(value));
-    at = end;
-  }
+    return Status();
+  }));
   return numbers;
+}
+
+bool has_rounded_number(std::string_view cell) {
+  constexpr size_t kExactDigits = 7;
+  bool is_rounded = false;
+  (void)each_number(cell, [&](std::string_view text) {
+    int64_t whole = 0;
+    is_rounded = is_rounded ||
+                 (text.size() > kExactDigits && parse_int(text, &whole) &&
+                  static_cast<long double>(static_cast<float>(whole)) != static_cast<long double>(whole));
+    return Status();
+  });
+  return is_rounded;
+}
+
+/// The bytes of one number as a T; "" where it is none, or T can't hold it.
+template <class T>
+static std::string number_bytes(std::string_view text) {
+  T number{};
+  if constexpr (std::is_integral_v<T>) {
+    int64_t whole = 0;
+    if (!parse_int(text, &whole)) return {};
+    number = static_cast<T>(whole);
+    if (int64_t{number} != whole) return {};
+  } else {
+    double value = 0;
+    if (!parse_double(text, &value)) return {};
+    if constexpr (std::is_same_v<T, double>)
+      number = value;
+    else
+      number = T(static_cast<float>(value));
+    const bool is_finite =
+        std::is_same_v<T, double> ? std::isfinite(value) : std::isfinite(static_cast<float>(number));
+    if (!is_finite) return {};
+  }
+  return {reinterpret_cast<const char*>(&number), sizeof(number)};
+}
+
+static std::string number_bytes(DType dtype, std::string_view text) {
+  switch (dtype) {
+    case DType::kF32:
+      return number_bytes<float>(text);
+    case DType::kF64:
+      return number_bytes<double>(text);
+    case DType::kBF16:
+      return number_bytes<BFloat16>(text);
+    case DType::kF16:
+      return number_bytes<Float16>(text);
+    case DType::kU8:
+      return number_bytes<uint8_t>(text);
+    case DType::kI32:
+      return number_bytes<int32_t>(text);
+    case DType::kI64:
+      return number_bytes<int64_t>(text);
+  }
+  return {};
+}
+
+/// A cell of kNumber or kNumbers, as many as in those before.
+static Result<std::string> encode_fixed(const TypedColumn& column, std::string_view cell, int64_t* numbers) {
+  std::string bytes;
+  int64_t count = 0;
+  DLPIPE_RETURN_IF_ERROR(each_number(cell, [&](std::string_view text) {
+    const std::string one = number_bytes(column.dtype, text);
+    if (one.empty())
+      return wrong(
+          concat("'", printable(text), "' is no ",
+                 column.dtype == DType::kF32 ? std::string_view("number") : dtype_name(column.dtype)));
+    bytes += one;
+    ++count;
+    return Status();
+  }));
+  if (column.kind == ColumnKind::kNumber) *numbers = 1;
+  if (*numbers == 0) *numbers = count;
+  if (count == *numbers && count > 0) return bytes;
+  return wrong(concat(count, count == 1 ? " number" : " numbers", " where ", *numbers, " should stand"));
 }
 
 Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
@@ -183,6 +284,8 @@ Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
 
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers) {
   const ColumnKind kind = column.kind;
+  if (column.of.empty() && (kind == ColumnKind::kNumber || kind == ColumnKind::kNumbers))
+    return encode_fixed(column, cell, numbers);
   DLPIPE_ASSIGN_OR_RETURN(std::vector<float> values, numbers_in_cell(cell));
   const auto count = static_cast<int64_t>(values.size());
   if (kind == ColumnKind::kBoxes || kind == ColumnKind::kBoxesXywh)
@@ -191,11 +294,7 @@ Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell
     if (count % 3 == 0) return encode_numbers(values);
     return wrong(concat(count, " numbers are no points of x, y, visible"));
   }
-  if (!column.of.empty()) return encode_numbers(values);
-  if (kind == ColumnKind::kNumber) *numbers = 1;
-  if (*numbers == 0) *numbers = count;
-  if (count == *numbers && count > 0) return encode_numbers(values);
-  return wrong(concat(count, count == 1 ? " number" : " numbers", " where ", *numbers, " should stand"));
+  return encode_numbers(values);
 }
 
 std::string encode_numbers(std::span<const float> numbers) {

@@ -19,10 +19,11 @@ enum class ColumnKind : uint8_t { kText, kNumber, kNumbers, kLabels, kBoxes, kBo
 struct TypedColumn {
   std::string name;
   ColumnKind kind = ColumnKind::kText;
-  std::string of = {};  // the column of boxes that it has one value for each box of; empty: none
+  std::string of = {};        // the column of boxes that it has one value for each box of; empty: none
+  DType dtype = DType::kF32;  // of kNumber, and of kNumbers that aren't of boxes
 };
 
-/// "bbox:boxes", "class:labels:bbox" and the like. kMisuse names the kinds there are, and a column that is named twice or is
+/// "bbox:boxes", "class:labels:bbox", "id:number:i64" and the like. kMisuse names the kinds there are, and a column that is named twice or is
 /// of what is no column of boxes.
 Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string> texts);
 /// The names of the kinds with what each takes, for --help.
@@ -35,6 +36,8 @@ Field field_of(const TypedColumn& column, int64_t numbers);
 Result<std::vector<std::string>> names_in_cell(std::string_view cell);
 /// The numbers in a cell, brackets, blanks, commas, ; and | between them. kCorrupt for what is none, or not finite.
 Result<std::vector<float>> numbers_in_cell(std::string_view cell);
+/// Whether a whole number in a cell becomes another one as an f32.
+bool has_rounded_number(std::string_view cell);
 /// A cell of any kind but kLabels, kMask and kText as bytes. `numbers` is set by the first cell of kNumbers (0 before), and held
 /// by the others; where the column is of boxes, their number decides (check_values).
 Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell, int64_t* numbers);

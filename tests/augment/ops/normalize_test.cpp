@@ -51,6 +51,21 @@ TEST(Normalize, TouchesNoPixel) {
   EXPECT_EQ(run_chain("normalize(0.5,0.5) cast(bf16)", image, {}), image);
 }
 
+TEST(Normalize, RefusesAStdThatMakesPixelsInfinite) {
+  BatchPrep prep;
+  EXPECT_TRUE(parse_or_die("normalize(0, 0.00001)").fill_prep(prep).ok());
+  EXPECT_TRUE(parse_or_die("normalize(0, 0.00001) cast(bf16)").fill_prep(prep).ok());
+  const Status small = parse_or_die("normalize(0, 0.00001) cast(f16)").fill_prep(prep);
+  EXPECT_EQ(small.code(), ErrorCode::kMisuse);
+  EXPECT_NE(small.message().find("channel 0 is so small that pixels become larger than f16 holds"),
+            std::string::npos)
+      << small.message();
+  for (const char* tiny : {"normalize(0, 1e-39)", "normalize(1, 1e-39)", "normalize(0.5, 1e-300)"})
+    EXPECT_EQ(parse_or_die(tiny).fill_prep(prep).code(), ErrorCode::kMisuse) << tiny;
+  EXPECT_NE(parse_or_die("normalize(0:0:0, 1:1:1e-40)").fill_prep(prep).message().find("channel 2"),
+            std::string::npos);
+}
+
 TEST(Normalize, RefusesValuesOnTheScaleOfBytes) {
   EXPECT_NE(parse_error("normalize(mean=123:117:104, std=1)").find("divide it by 255"), std::string::npos);
   EXPECT_NE(parse_error("normalize(mean=0.5:0.4, std=1)").find("got 2"), std::string::npos);

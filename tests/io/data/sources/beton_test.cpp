@@ -24,24 +24,29 @@ struct Beton {
   uint64_t raw_width = 2;
   uint64_t text_size = 3;
   uint64_t piece_shift = 0;
+  std::string first_text = "one";
 
   std::string text() const {
     const std::string fields = descriptor(2, "image") + descriptor(1, label_name) + descriptor(3, "note");
     const uint64_t rows_begin = 24 + fields.size();
     const uint64_t begin = rows_begin + 2 * 40;
-    const auto row = [&](int mode, uint64_t width, uint64_t at, uint64_t label, uint64_t note) {
+    const uint64_t first_size = first_text.size();
+    const uint64_t raw_at = 4 + first_size;
+    const auto row = [&](int mode, uint64_t width, uint64_t at, uint64_t label, uint64_t note,
+                         uint64_t note_size) {
       return le_bytes(static_cast<uint64_t>(mode), 1) + le_bytes(width, 2) + le_bytes(1, 2) +
              le_bytes(at, 8) + std::string(3, '\0') + le_bytes(label, 8) + le_bytes(note, 8) +
-             le_bytes(text_size, 8);
+             le_bytes(note_size, 8);
     };
-    const std::string rows = row(0, 9, begin, 7, begin + 4) + row(1, raw_width, begin + 7, 5, begin + 13);
-    const std::string pages = "jpegonerawrawtwo";
+    const std::string rows = row(0, 9, begin, 7, begin + 4, first_size) +
+                             row(1, raw_width, begin + raw_at, 5, begin + raw_at + 6, text_size);
+    const std::string pages = "jpeg" + first_text + "rawrawtwo";
     std::string pieces;
-    for (const auto& [sample, at, size] :
-         {std::tuple(1, 7, 6), std::tuple(0, 0, 4), std::tuple(0, 4, 3), std::tuple(1, 13, 3)})
-      pieces += le_bytes(static_cast<uint64_t>(sample), 8) +
-                le_bytes(begin + static_cast<uint64_t>(at) + piece_shift, 8) +
-                le_bytes(static_cast<uint64_t>(size), 8);
+    for (const auto& [sample, at, size] : {std::tuple<uint64_t, uint64_t, uint64_t>{1, raw_at, 6},
+                                           {0, 0, 4},
+                                           {0, 4, first_size},
+                                           {1, raw_at + 6, 3}})
+      pieces += le_bytes(sample, 8) + le_bytes(begin + at + piece_shift, 8) + le_bytes(size, 8);
     return le_bytes(version, 2) + le_bytes(3, 2) + le_bytes(1 << 21, 4) + le_bytes(samples, 8) +
            le_bytes(begin + pages.size(), 8) + fields + rows + pages + pieces;
   }
@@ -80,6 +85,16 @@ TEST_F(BetonSource, PicturesAreJpegsOrRawWithTheirFields) {
       std::string::npos);
 }
 
+// FFCV gives an empty value the place of what is written next: of another sample's picture.
+TEST_F(BetonSource, AnEmptyValueTakesNothingFromThePictureBehindIt) {
+  const SourceListing listing = value_or_throw(list(Beton{.first_text = ""}.text()));
+  ASSERT_EQ(listing.entries.size(), 2u);
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(entry.problem, "");
+  EXPECT_EQ(listing.entries[0].extra[0], "");
+  EXPECT_EQ(listing.entries[1].extra[0], "two");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[1])).size(), kRawHeaderBytes + 6);
+}
+
 TEST_F(BetonSource, AFolderOfThemHasSplits) {
   write_text(dir / "f/train.beton", Beton().text());
   write_text(dir / "f/val.beton", Beton().text());
@@ -96,7 +111,7 @@ TEST_F(BetonSource, WhatDoesNotFitIsNamed) {
   EXPECT_NE(message(Beton{.piece_shift = 1000}.text()).find("behind its pages"), std::string::npos);
   EXPECT_NE(value_or_throw(list(Beton{.raw_width = 3}.text())).entries[1].problem.find("of 3x1 has 6 bytes"),
             std::string::npos);
-  EXPECT_NE(value_or_throw(list(Beton{.text_size = 9}.text())).entries[0].problem.find("another size"),
+  EXPECT_NE(value_or_throw(list(Beton{.text_size = 9}.text())).entries[1].problem.find("another size"),
             std::string::npos);
   const std::string whole = Beton().text();
   EXPECT_NE(message(whole + std::string(3 * 24, '\0')).find("longer than its 2 samples need"),

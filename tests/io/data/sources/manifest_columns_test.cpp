@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
@@ -202,6 +204,41 @@ TEST_F(ManifestTest, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   EXPECT_EQ(listing.entries[1].extra[2], "");
   ASSERT_EQ(listing.warnings.size(), 1u);
   EXPECT_NE(listing.warnings[0].find("fields, but no class"), std::string::npos);
+}
+
+TEST_F(ManifestTest, ColumnsOfNumbersMayHaveADType) {
+  SourceOptions options{.path = dir / "list.csv"};
+  options.fields = {"id:number:i64", "grey:numbers:u8", "exact:number:f64", "half:number:f16", "age:number"};
+  const auto list_of = [&](const std::string& line) {
+    write_text(dir / "list.csv", "path,id,grey,exact,half,age\n" + line);
+    return value_or_throw(open_source(options))->list();
+  };
+  const SourceListing listing = value_or_throw(list_of("3.png,16777217,1 255,0.1,0.5,16777217\n"));
+  EXPECT_EQ(listing.fields[0].dtype, DType::kI64);
+  EXPECT_EQ(listing.fields[1].dtype, DType::kU8);
+  EXPECT_EQ(listing.fields[1].shape, (Shape{2}));
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[0]), std::vector<int64_t>{16'777'217});
+  EXPECT_EQ(listing.entries[0].extra[1], "\x01\xff");
+  double exact = 0;
+  ASSERT_EQ(listing.entries[0].extra[2].size(), sizeof(exact));
+  std::memcpy(&exact, listing.entries[0].extra[2].data(), sizeof(exact));
+  EXPECT_EQ(exact, 0.1);
+  EXPECT_EQ(listing.entries[0].extra[3].size(), 2u);
+  EXPECT_NE(warnings_of(listing).find("list.csv line 2: a whole number of 'age' is rounded"),
+            std::string::npos)
+      << warnings_of(listing);
+  EXPECT_EQ(warnings_of(listing).find("'id'"), std::string::npos);
+  for (const auto& [line, said] :
+       std::vector<std::pair<std::string, std::string>>{{"3.png,1.5,1 2,0,0,0\n", "'1.5' is no i64"},
+                                                        {"3.png,1,1 256,0,0,0\n", "'256' is no u8"},
+                                                        {"3.png,1,1 2,0,65520,0\n", "'65520' is no f16"},
+                                                        {"3.png,1,1 2,nan,0,0\n", "'nan' is no f64"},
+                                                        {"3.png,1,1 2,0,0,1e39\n", "'1e39' is no number"}}) {
+    EXPECT_NE(list_of(line).status().message().find(said), std::string::npos) << said;
+  }
+  options.fields = {"i64:boxes", "score:numbers:i64"};  // a column of that name is meant
+  write_text(dir / "list.csv", "path,i64,score\n3.png,1 2 3 4,0.5\n");
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).fields[1].of, "i64");
 }
 
 TEST_F(ManifestTest, ColumnsMayBeOfBoxes) {
