@@ -200,8 +200,9 @@ WeightsNormalization normalization_of(const WeightsSource& source, const engine:
                                       int64_t channels, const augment::OpRegistry& registry) {
   if (source.state) {
     if (source.state->arguments.channels != channels || source.state->val_augment.empty()) return {};
-    return {value_or_throw(normalization_in(source.state->val_augment, channels, registry)),
-            concat("the checkpoint's, of ", source.path)};
+    return {
+        value_or_throw(normalization_in(source.state->val_augment, channels, registry)),
+        source.step < 0 ? concat("as ", source.path, " says") : concat("the checkpoint's, of ", source.path)};
   }
   if (record.published == nullptr || channels != 3) return {};
   return {record.published->normalize, concat(record.published->publisher, "'s constants, as the names in ",

@@ -23,7 +23,7 @@ namespace dlpipe::run {
 struct WeightsSource {
   std::string path;  // the file, or the checkpoint's directory
   std::optional<ModelState>
-      state;         // of the checkpoint that it is, lies in or was exported from; nothing: a bare file
+      state;  // of the checkpoint that it is, lies in, was exported or compiled from; nothing: a bare file
   int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
   /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module.") and torch.compile
   /// ("_orig_mod.") put before every name.

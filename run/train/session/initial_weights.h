@@ -10,7 +10,7 @@
 
 namespace dlpipe::run {
 
-/// Copies `source` into `model`, one of `record`. A checkpoint's classes must be `classes`, unless
+/// Copies `source` into `model`, one of `record`. Its classes, where it says them, must be `classes`, unless
 /// `reset_head`, which keeps the model's own classifier. Answers lines for a person. Throws Error: kMisuse
 /// lists names that are missing, unexpected, or shaped differently.
 std::vector<std::string> load_initial_weights(const WeightsSource& source,
