@@ -14,6 +14,7 @@
 namespace dlpipe {
 
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // its sign says nothing
   std::array<char, 64> buffer;
   const int length = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
   return std::string(buffer.data(), std::min<size_t>(length, buffer.size() - 1));

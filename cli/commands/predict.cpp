@@ -70,9 +70,9 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
   flags.add_flag("--json", options->json, "Print a JSON line for each file");
   flags.footer(
-      "A file that is missing or can't be read or decoded is named on stderr (with --json its line has an "
-      "\"error\") and the "
-      "others go on; the exit code is then 1.");
+      "A file that is missing or can't be read or decoded, or for which the model answers NaN or infinity, "
+      "is named on stderr "
+      "(with --json its line has an \"error\") and the others go on; the exit code is then 1.");
   return [options] { return predict(*options); };
 }
 

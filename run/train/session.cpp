@@ -113,11 +113,12 @@ static std::optional<WeightsSource> open_init(const std::string& path) {
   return graph ? std::move(graph) : open_weights(path);
 }
 
-/// The model to train where no code builds it; else null. A run's weights also go into a model of the table that is named.
+/// The model to train where no code builds it; else null. A run's weights also go into a model of the table that is named; a
+/// compiled model's are under names of its own.
 static std::shared_ptr<const engine::ModelRecord> graph_to_train(const TrainConfig& config,
                                                                  const WeightsSource& init,
                                                                  const Registries& registries) {
-  const bool is_run = init.state.has_value();
+  const bool is_run = init.step >= 0;
   return is_run && registries.models.find(config.model).ok() ? nullptr : init.graph;
 }
 

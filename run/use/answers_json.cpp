@@ -34,11 +34,12 @@ Json to_json(const SampleAnswer& answer, const std::vector<std::string>& classes
     top.push_back(
         Json::object({{"class", classes[answer.top[i]]}, {"probability", answer.probabilities[i]}}));
   }
+  const bool is_decided = !answer.top.empty();
   return Json::object({{"id", answer.id}})
       .set_path("path", answer.path)
       .set("label", classes[static_cast<size_t>(answer.label)])
-      .set("predicted", classes[answer.top.front()])
-      .set("probability", answer.probabilities.front())
+      .set("predicted", is_decided ? Json(classes[answer.top.front()]) : Json())
+      .set("probability", is_decided ? Json(answer.probabilities.front()) : Json())
       .set("top", std::move(top))
       .set("loss", answer.loss);
 }

@@ -1,6 +1,7 @@
 #include "dlpipe/run/use/evaluate_dataset.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
@@ -91,6 +92,7 @@ class SampleObserver {
     answer.path = path_of(id);
     answer.label = label;
     answer.top = top_classes(logits, static_cast<size_t>(std::max<int64_t>(options_.top, 1)));
+    if (std::isnan(logits[answer.top.front()])) answer.top.clear();
     const std::vector<double> probabilities = probabilities_of(logits);
     for (const size_t c : answer.top) answer.probabilities.push_back(probabilities[c]);
     answer.loss = engine::cross_entropy_of(logits, label);

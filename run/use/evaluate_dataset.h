@@ -19,7 +19,7 @@ struct SampleAnswer {
   int64_t id = 0;    // the sample's number
   std::string path;  // of the file that it came from; empty where the dataset doesn't say
   int64_t label = 0;
-  std::vector<size_t> top;            // classes, the most probable first
+  std::vector<size_t> top;            // classes, the most probable first; empty where all logits are NaN
   std::vector<double> probabilities;  // of those
   double loss = 0;                    // -log of the label's probability
 };

@@ -17,8 +17,6 @@ namespace dlpipe::run {
 
 namespace {
 
-constexpr const char* kModelKey = "model";
-
 void refuse_options(const ModelOptions& options) {
   const std::pair<const char*, const std::string*> others[] = {{"--model", &options.model},
                                                                {"--classes", &options.classes}};
@@ -85,16 +83,6 @@ CompiledModel compiled_from(engine::graph::Graph graph) {
 void refuse_name_of_model(const ModelOptions& options) {
   if (!options.model.empty())
     refuse("weights", options.weights, " is a model itself; leave --model ", options.model, " out");
-}
-
-/// What compile wrote into an ONNX file of the model behind it; none where another program wrote the file.
-std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file) {
-  const auto text = graph.metadata.find(kModelKey);
-  if (text == graph.metadata.end()) return std::nullopt;
-  const auto json = formats::Json::parse(text->second);
-  if (!json.ok()) return std::nullopt;
-  auto state = model_state_from_json(*json, file);
-  return state.ok() ? std::optional(std::move(*state)) : std::nullopt;
 }
 
 /// What the file's numbers stand for: as `options` say, else as it says itself.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -51,7 +52,24 @@ engine::onnx::ImportOptions import_options(const engine::onnx::Model& model,
   return options;
 }
 
+/// Whether classes are "0", "1" and so on: what class_names.h gives where nobody named them.
+bool are_numbers(const std::vector<std::string>& classes) {
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i] != std::to_string(i)) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file) {
+  const auto text = graph.metadata.find(kModelKey);
+  if (text == graph.metadata.end()) return std::nullopt;
+  const auto json = formats::Json::parse(text->second);
+  if (!json.ok()) return std::nullopt;
+  auto state = model_state_from_json(*json, file);
+  return state.ok() ? std::optional(std::move(*state)) : std::nullopt;
+}
 
 bool is_onnx_file(const std::string& path) {
   std::error_code error;
@@ -100,6 +118,9 @@ std::optional<WeightsSource> open_graph_weights(const std::string& path) {
     graph = std::move(opened->graph);
   }
   if (!graph) return std::nullopt;
+  source.state = state_in(*graph, path);
+  if (source.state && are_numbers(source.state->classes)) source.state->classes.clear();
+  source.step = -1;
   engine::TrainableGraph trainable = engine::trainable_graph(std::move(*graph));
   source.path = path;
   source.graph = std::move(trainable.record);

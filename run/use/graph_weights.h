@@ -25,6 +25,11 @@ struct OpenedGraph {
 };
 std::optional<OpenedGraph> open_graph(const std::string& path);
 
+/// The metadata that compile_model (graph_model.h) writes a ModelState into, as JSON.
+inline constexpr const char* kModelKey = "model";
+/// What stands there; none where another program wrote the file, or compile was told nothing of pictures.
+std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file);
+
 /// An ONNX file as a graph. `shapes` are of inputs that leave some open, as texts: "x=N,3,224,224", without the name where there is one
 /// input. kMisuse says what is wrong with them.
 engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::string>& shapes = {});
@@ -34,8 +39,9 @@ engine::graph::Graph read_onnx_of_any_batch(
     const std::string& path, const std::vector<std::string>& shapes, std::vector<std::string>& notes,
     const std::function<void(const engine::graph::Graph&)>& check = nullptr);
 
-/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with. Nothing where `path` is
-/// neither a compiled model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
+/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with; with its state_in, whose
+/// classes are left out where they are numbers, which says that nobody named them. Nothing where `path` is neither a compiled
+/// model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
 std::optional<WeightsSource> open_graph_weights(const std::string& path);
 
 /// The model whose checkpoint this is, where its state holds a graph; else null.

@@ -204,7 +204,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     const engine::LeaveUninitialized until_loaded(true);
     loaded.model = record.build(loaded.state.arguments);
   }
-  copy_weights(source, record, false, *loaded.model, registries);
+  copy_weights(source, record, false, *loaded.model, loaded.state.arguments, registries);
   loaded.model->eval();
   return loaded;
 }

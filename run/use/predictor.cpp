@@ -113,21 +113,29 @@ void Predictor::append_probabilities(std::span<const PictureFile> files, size_t 
   }
 }
 
+Prediction Predictor::prediction_of(const std::string& path, const std::string& error,
+                                    std::span<const float> logits) const {
+  Prediction prediction{path, {}, error};
+  if (!error.empty()) return prediction;
+  const std::vector<double> probabilities = probabilities_of(logits);
+  const auto count = static_cast<size_t>(std::max<int64_t>(options_.top, 1));
+  for (const size_t c : top_classes(logits, count))
+    prediction.top.emplace_back(model_.state.classes.at(c), probabilities[c]);
+  if (std::isnan(probabilities.front())) {
+    prediction.top.clear();
+    prediction.error = "the model answers NaN or infinity, so no class has a probability";
+  }
+  return prediction;
+}
+
 bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
                               const std::function<bool(const Prediction&)>& sink) {
   std::vector<std::string> errors;
   const Tensor logits = batch_logits(files, batch, errors);
   const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
-    Prediction prediction{files[i].path, {}, errors[i]};
-    if (prediction.error.empty()) {
-      const std::span<const float> row(logits.data<float>() + i * classes, classes);
-      const std::vector<double> probabilities = probabilities_of(row);
-      for (const size_t c : top_classes(row, static_cast<size_t>(std::max<int64_t>(options_.top, 1)))) {
-        prediction.top.emplace_back(model_.state.classes.at(c), probabilities[c]);
-      }
-    }
-    if (!sink(prediction)) return false;
+    const std::span<const float> row(logits.data<float>() + i * classes, classes);
+    if (!sink(prediction_of(files[i].path, errors[i], row))) return false;
   }
   return true;
 }

@@ -2,7 +2,8 @@
 // a dataset made from the files gives the same probabilities.
 //
 // A Predictor owns its model; one thread calls it, decoding runs on the engine's threads. Throws Error,
-// except for files that can't be read or decoded: those answer their message.
+// except for files that can't be read or decoded, and where a logit is NaN or infinity, which gives no probabilities: those
+// answer a message.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ namespace dlpipe::run {
 struct Prediction {
   std::string path;
   std::vector<std::pair<std::string, double>> top;  // class and probability, the most probable first
-  std::string error;                                // not empty: the file could not be used, and why
+  std::string error;  // not empty: the file could not be used, or there are no probabilities; and why
 };
 
 struct PredictOptions {
@@ -56,6 +57,9 @@ class Predictor {
   /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
   bool predict_batch(std::span<const PictureFile> files, int64_t batch,
                      const std::function<bool(const Prediction&)>& sink);
+  /// Of a file with `error`, if that isn't empty, or of its logits.
+  Prediction prediction_of(const std::string& path, const std::string& error,
+                           std::span<const float> logits) const;
   /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
   std::string load_image(const PictureFile& file, uint8_t* pixels) const;
 

@@ -154,10 +154,21 @@ std::string without_model(const WeightsSource& source, const Registries& registr
 
 namespace {
 
-/// Why the source's tensors don't go into `model`; parameters under a `head` that isn't empty don't count.
-Status check_weights(const WeightsSource& source, const engine::ModelRecord& record, std::string_view head,
-                     const engine::Module& model, const Registries& registries,
-                     std::string_view head_advice) {
+/// Whether the source has the model's classifier in another shape.
+bool has_other_head(const WeightsSource& source, const engine::ModelRecord& record,
+                    const engine::Module& model) {
+  const std::vector<NamedTensor> all = model.state_dict();
+  return std::any_of(all.begin(), all.end(), [&](const NamedTensor& own) {
+    return is_under(own.name, record.head) &&
+           std::any_of(source.shapes.begin(), source.shapes.end(), [&](const NamedShape& given) {
+             return given.name == own.name && given.shape != own.tensor.shape();
+           });
+  });
+}
+
+/// What `model` would take of the source: all of its tensors but those under a `head` that isn't empty.
+std::vector<NamedShape> given_shapes(const WeightsSource& source, const engine::Module& model,
+                                     std::string_view head) {
   std::vector<NamedShape> given;
   for (const NamedShape& tensor : source.shapes) {
     if (!is_under(tensor.name, head)) given.push_back(tensor);
@@ -165,12 +176,34 @@ Status check_weights(const WeightsSource& source, const engine::ModelRecord& rec
   for (const NamedTensor& own : model.state_dict()) {
     if (is_under(own.name, head)) given.push_back({own.name, own.tensor.shape()});
   }
-  const std::string differences = model.state_differences(given);
+  return given;
+}
+
+/// In what the source's weights of the same model differ.
+std::string difference_of_arguments(const WeightsSource& source, const engine::ModelRecord& record,
+                                    const engine::Module& model, const engine::ModelArguments& arguments) {
+  const auto picture = [](const engine::ModelArguments& a) {
+    return concat(a.height, "x", a.width, "x", a.channels);
+  };
+  if (source.state && picture(source.state->arguments) != picture(arguments))
+    return concat(" for pictures of ", picture(source.state->arguments), ", got ", picture(arguments));
+  if (model.state_differences(given_shapes(source, model, record.head)).empty()) return " with other classes";
+  return " with other channels or for another size of pictures";
+}
+
+/// Why the source's tensors don't go into `model`; parameters under a `head` that isn't empty don't count.
+Status check_weights(const WeightsSource& source, const engine::ModelRecord& record, std::string_view head,
+                     const engine::Module& model, const engine::ModelArguments& arguments,
+                     const Registries& registries, std::string_view head_advice) {
+  const std::string differences = model.state_differences(given_shapes(source, model, head));
   if (differences.empty()) return {};
-  const std::string fits = source.graph ? record.name : fitting_model(source.shapes, registries);
+  const std::string fits = source.graph   ? record.name
+                           : source.state ? source.state->model
+                                          : fitting_model(source.shapes, registries);
   std::string advice = "; give the model that they were trained with";
   if (fits == record.name) {
-    advice = concat("; they are the same model's with other classes or channels", head_advice);
+    advice = concat("; they are the same model's", difference_of_arguments(source, record, model, arguments));
+    if (head.empty() && has_other_head(source, record, model)) advice += head_advice;
   } else if (!fits.empty()) {
     advice = concat("; they are those of --model ", fits);
   }
@@ -181,9 +214,10 @@ Status check_weights(const WeightsSource& source, const engine::ModelRecord& rec
 }  // namespace
 
 void copy_weights(const WeightsSource& source, const engine::ModelRecord& record, bool keep_head,
-                  engine::Module& model, const Registries& registries, std::string_view head_advice) {
+                  engine::Module& model, const engine::ModelArguments& arguments,
+                  const Registries& registries, std::string_view head_advice) {
   const std::string_view head = keep_head ? record.head : "";
-  throw_if_error(check_weights(source, record, head, model, registries, head_advice));
+  throw_if_error(check_weights(source, record, head, model, arguments, registries, head_advice));
   std::vector<NamedTensor> weights = source.checkpoint_tensors;
   if (weights.empty()) {
     weights = value_or_throw(load_tensors(source.path));
@@ -200,8 +234,9 @@ WeightsNormalization normalization_of(const WeightsSource& source, const engine:
                                       int64_t channels, const augment::OpRegistry& registry) {
   if (source.state) {
     if (source.state->arguments.channels != channels || source.state->val_augment.empty()) return {};
-    return {value_or_throw(normalization_in(source.state->val_augment, channels, registry)),
-            concat("the checkpoint's, of ", source.path)};
+    return {
+        value_or_throw(normalization_in(source.state->val_augment, channels, registry)),
+        source.step < 0 ? concat("as ", source.path, " says") : concat("the checkpoint's, of ", source.path)};
   }
   if (record.published == nullptr || channels != 3) return {};
   return {record.published->normalize, concat(record.published->publisher, "'s constants, as the names in ",

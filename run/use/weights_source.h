@@ -23,7 +23,7 @@ namespace dlpipe::run {
 struct WeightsSource {
   std::string path;  // the file, or the checkpoint's directory
   std::optional<ModelState>
-      state;         // of the checkpoint that it is, lies in or was exported from; nothing: a bare file
+      state;  // of the checkpoint that it is, lies in, was exported or compiled from; nothing: a bare file
   int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
   /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module.") and torch.compile
   /// ("_orig_mod.") put before every name.
@@ -46,11 +46,13 @@ std::map<std::string, std::string> weights_metadata(const ModelState& state);
 /// other kinds of files, with the command that converts them.
 WeightsSource open_weights(const std::string& path);
 
-/// Copies the source's tensors into `model`, one of `record`. With `keep_head`, the model's own classifier
+/// Copies the source's tensors into `model`, one of `record`, built of `arguments`. With `keep_head`, the model's own classifier
 /// (parameters under record.head) stays as it is. kMisuse names the first tensors that differ, and the model
-/// of `registries` that the weights fit; nothing has been read or copied then.
+/// of `registries` that the weights fit, or what else they are of the same model; it ends with `head_advice` where keep_head
+/// would help. Nothing has been read or copied then.
 void copy_weights(const WeightsSource& source, const engine::ModelRecord& record, bool keep_head,
-                  engine::Module& model, const Registries& registries, std::string_view head_advice = {});
+                  engine::Module& model, const engine::ModelArguments& arguments,
+                  const Registries& registries, std::string_view head_advice = {});
 
 /// The arguments that the shapes tell of a model of `record`: classes, and channels where there is a
 /// convolution. Nothing: there is no classifier of that model's name.

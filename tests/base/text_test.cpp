@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace dlpipe {
 namespace {
 
@@ -18,6 +20,7 @@ TEST(Text, WritesQuantitiesForPeople) {
   EXPECT_EQ(human_count(999), "999");
   EXPECT_EQ(hex64(0x1234abcdULL), "000000001234abcd");
   EXPECT_EQ(fixed(2.5, 2), "2.50");
+  EXPECT_EQ(fixed(-std::numeric_limits<double>::quiet_NaN(), 4), "nan");
 }
 
 TEST(Text, SuggestsTheNearestNameOrListsAll) {

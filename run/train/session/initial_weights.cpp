@@ -5,15 +5,17 @@
 
 namespace dlpipe::run {
 
-std::vector<std::string> load_initial_weights(const WeightsSource& source,
-                                              const std::vector<std::string>& classes,
+static constexpr std::string_view kOtherClasses = "for other classes than the file's, add --reset-head";
+
+std::vector<std::string> load_initial_weights(const WeightsSource& source, const ModelState& data,
                                               const engine::ModelRecord& record, bool reset_head,
                                               engine::Module& model, const Registries& registries) {
-  if (source.state && !reset_head) {
-    throw_if_error(check_classes(source.path, source.state->classes, "the training data", classes));
+  const bool says_classes = source.state && !source.state->classes.empty();
+  if (says_classes && !reset_head) {
+    const Status same = check_classes(source.path, source.state->classes, "the training data", data.classes);
+    if (!same.ok()) throw Error(Status(same.code(), concat(same.message(), "\n  ", kOtherClasses)));
   }
-  copy_weights(source, record, reset_head, model, registries,
-               "; for other classes than the file's, add --reset-head");
+  copy_weights(source, record, reset_head, model, data.arguments, registries, concat("; ", kOtherClasses));
   std::vector<std::string> lines = source.notes;
   lines.push_back(concat("initial weights: ", source.shapes.size(), " tensors from ", source.path,
                          reset_head ? concat("; fresh: ", record.head, "*") : std::string()));

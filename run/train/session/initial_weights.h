@@ -10,11 +10,10 @@
 
 namespace dlpipe::run {
 
-/// Copies `source` into `model`, one of `record`. A checkpoint's classes must be `classes`, unless
-/// `reset_head`, which keeps the model's own classifier. Answers lines for a person. Throws Error: kMisuse
+/// Copies `source` into `model`, one of `record`, which was built for `data`. The classes that `source` says, if any, must be
+/// those of `data`, unless `reset_head`, which keeps the model's own classifier. Answers lines for a person. Throws Error: kMisuse
 /// lists names that are missing, unexpected, or shaped differently.
-std::vector<std::string> load_initial_weights(const WeightsSource& source,
-                                              const std::vector<std::string>& classes,
+std::vector<std::string> load_initial_weights(const WeightsSource& source, const ModelState& data,
                                               const engine::ModelRecord& record, bool reset_head,
                                               engine::Module& model, const Registries& registries);
 

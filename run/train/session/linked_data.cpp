@@ -195,6 +195,20 @@ void use_links(TrainConfig& config, const PathOption& option, const std::string&
   config.*option.path = links;
 }
 
+/// Whether the file of the first or of the last sample of a linked dataset is there; yes where that can't be told.
+bool has_linked_files(const std::string& directory) {
+  const auto dataset = data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater);
+  if (!dataset.ok() || (*dataset)->size() == 0) return true;
+  const auto reader = (*dataset)->reader();
+  if (!reader.ok()) return true;
+  for (const int64_t sample : {int64_t{0}, (*dataset)->size() - 1}) {
+    const auto file = (*reader)->linked_file(sample);
+    std::error_code ignored;
+    if (!file.ok() || fs::exists(*file, ignored)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string pictures_key(const PathOption& option) {
@@ -209,6 +223,16 @@ std::string links_of(const std::string& run_directory, const PathOption& option)
 bool is_of_pictures(const TrainConfig& config, const PathOption& option) {
   return (option.path == &TrainConfig::data || option.path == &TrainConfig::val) &&
          is_raw(config.*option.path, config.out);
+}
+
+Status check_pictures_are_there(const TrainConfig& config, const PathOption& option) {
+  const auto pictures = config.record.find(pictures_key(option));
+  std::error_code ignored;
+  if (pictures == config.record.end() || fs::exists(pictures->second, ignored)) return {};
+  const auto links = training_data(config.*option.path);
+  if (!links.ok() || has_linked_files(*links)) return {};
+  return {ErrorCode::kNotFound, concat("[train] the run's pictures are not at ", pictures->second,
+                                       " any more; say with --", option.name, " where they are now")};
 }
 
 void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {

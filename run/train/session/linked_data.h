@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "dlpipe/base/error.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/train/session/options.h"
 
@@ -22,5 +23,8 @@ bool is_of_pictures(const TrainConfig& config, const PathOption& option);
 std::string links_of(const std::string& run_directory, const PathOption& option);
 /// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.
 std::string pictures_key(const PathOption& option);
+/// Of a run that goes on: kNotFound where `option` is links_of() the run, and neither what it named nor the first and the last
+/// file that is linked are there. Few files that are missing are the loader's to say; a list of files may be gone.
+Status check_pictures_are_there(const TrainConfig& config, const PathOption& option);
 
 }  // namespace dlpipe::run

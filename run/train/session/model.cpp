@@ -22,8 +22,8 @@ void set_first_weights(const SessionOptions& options, const SessionData& data, c
     model.load_state_dict(weights.checkpoint->tensors.model);
   } else if (weights.init != nullptr) {
     for (const std::string& line :
-         load_initial_weights(*weights.init, data.model.classes, *options.model, options.config.reset_head,
-                              model, options.registries)) {
+         load_initial_weights(*weights.init, data.model, *options.model, options.config.reset_head, model,
+                              options.registries)) {
       tell(notes, line);
     }
   } else if (options.model->initialize_from_images != nullptr) {

@@ -93,6 +93,8 @@ Status change_for_resume(const std::string& directory,
       config.*path.path = absolute(text);
     }
   }
+  for (const PathOption& option : kPathOptions)
+    DLPIPE_RETURN_IF_ERROR(check_pictures_are_there(config, option));
   DLPIPE_RETURN_IF_ERROR(check_is_there("data", config.data, "dataset"));
   return check_is_there("val", config.val, "validation set");
 }

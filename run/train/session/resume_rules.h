@@ -16,7 +16,7 @@ namespace dlpipe::run {
 void record_paths(TrainConfig& config);
 
 /// Of a run in `directory` that goes on: finds its paths again and applies `changes` (name, text). kMisuse for
-/// an option that can't change, kNotFound where the dataset is gone.
+/// an option that can't change, kNotFound where the dataset, or what it links to, is gone.
 Status change_for_resume(const std::string& directory,
                          const std::vector<std::pair<std::string, std::string>>& changes,
                          TrainConfig& config);

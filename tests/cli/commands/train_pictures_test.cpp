@@ -60,6 +60,12 @@ TEST(Train, ARunOnPicturesGoesOnFromAnywhereAndAfterItWasMoved) {
       run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "5", "--data", folder / "pictures"});
   EXPECT_EQ(named.exit_code, 0) << named.err;
   fs::rename(folder / "pictures", folder / "elsewhere");
+  const Outcome gone = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "6"});
+  EXPECT_EQ(gone.exit_code, 1);
+  EXPECT_NE(gone.err.find("the run's pictures are not at " + folder / "pictures" +
+                          " any more; say with --data where they are now"),
+            std::string::npos)
+      << gone.err;
   const Outcome elsewhere_now = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "6",
                                             "--data", folder / "elsewhere", "--val", folder / "elsewhere"});
   EXPECT_EQ(elsewhere_now.exit_code, 0) << elsewhere_now.err;

@@ -1,7 +1,9 @@
 // Trainings that begin with a captured graph, in a compiled model or an ONNX file: no code builds these models.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
@@ -11,6 +13,7 @@
 #include "dlpipe/run/record/receipt.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "dlpipe/run/use/graph_model.h"
+#include "dlpipe/run/use/graph_weights.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -18,6 +21,12 @@ namespace dlpipe::run {
 namespace fs = std::filesystem;
 using test::ScratchFolder;
 using test::StopAfter;
+
+class NotesOfGraphs final : public TrainObserver {
+ public:
+  void on_note(std::string_view text) override { notes += concat(text, "\n"); }
+  std::string notes;
+};
 
 class GraphSessionTest : public test::SessionTest {
  protected:
@@ -47,6 +56,23 @@ class GraphSessionTest : public test::SessionTest {
     }
   }
 
+  /// Writes the model as a compiled file and as an ONNX file; answers their paths.
+  std::vector<std::string> write_both(const engine::graph::Graph& graph, const std::string& name) {
+    std::vector<std::string> files = {runs_ / name + ".dlg", runs_ / name + ".onnx"};
+    throw_if_error(engine::graph::write_graph(files[0], graph));
+    throw_if_error(engine::onnx::write_model(files[1], engine::onnx::export_graph(graph)));
+    return files;
+  }
+
+  /// `graph` with its classes as `change` leaves them.
+  static engine::graph::Graph with_classes(engine::graph::Graph graph,
+                                           const std::function<void(std::vector<std::string>&)>& change) {
+    ModelState state = *state_in(graph, "the test's graph");
+    change(state.classes);
+    graph.metadata[kModelKey] = to_json(state).dump();
+    return graph;
+  }
+
   ScratchFolder runs_;
 };
 
@@ -65,6 +91,47 @@ TEST_F(GraphSessionTest, TrainsAsTheModelThatItWasCapturedFrom) {
     EXPECT_EQ(outcome.steps, expected.steps);
     EXPECT_NEAR(outcome.first_loss, expected.first_loss, 1e-6) << file;
     EXPECT_NEAR(outcome.loss, expected.loss, 1e-5) << file;
+  }
+}
+
+TEST_F(GraphSessionTest, TheClassesThatCompileWroteAreCompared) {
+  TrainConfig first = config(runs_ / "first");
+  first.max_steps = 1;
+  Session(first).train();
+  const CompiledModel compiled = compile_model({.weights = runs_ / "first"}, PassChoice::kNone);
+  const auto turned =
+      with_classes(compiled.graph, [](std::vector<std::string>& classes) { std::ranges::reverse(classes); });
+  for (const std::string& file : write_both(turned, "turned")) {
+    const std::string run = "run-" + fs::path(file).filename().string();
+    TrainConfig c = begun_with(file, run);
+    const std::string error = error_of(c);
+    EXPECT_NE(error.find(concat("[classes] ", file, " and the training data have different classes")),
+              std::string::npos)
+        << error;
+    EXPECT_NE(error.find("add --reset-head"), std::string::npos) << error;
+    c.out += "-reset";
+    c.reset_head = true;
+    EXPECT_EQ(error_of(c), "");
+  }
+  // Numbers are what compile writes of a model whose classes nobody named.
+  const auto unnamed = with_classes(compiled.graph, [](std::vector<std::string>& classes) {
+    for (size_t i = 0; i < classes.size(); ++i) classes[i] = std::to_string(i);
+  });
+  for (const std::string& file : write_both(unnamed, "unnamed"))
+    EXPECT_EQ(error_of(begun_with(file, "run-" + fs::path(file).filename().string())), "");
+}
+
+TEST_F(GraphSessionTest, TheNormalisationThatCompileWroteIsTaken) {
+  TrainConfig first = config(runs_ / "first");
+  first.augment += " normalize(mean=0.25:0.5:0.75,std=0.5:0.25:0.125)";
+  first.max_steps = 1;
+  Session(first).train();
+  const CompiledModel compiled = compile_model({.weights = runs_ / "first"}, PassChoice::kNone);
+  for (const std::string& file : write_both(compiled.graph, "m")) {
+    NotesOfGraphs observer;
+    const Session session(begun_with(file, "run-" + fs::path(file).filename().string()), {}, &observer);
+    EXPECT_EQ(session.validation_augment(), state_in(compiled.graph, file)->val_augment);
+    EXPECT_NE(observer.notes.find(concat("as ", file, " says")), std::string::npos) << observer.notes;
   }
 }
 

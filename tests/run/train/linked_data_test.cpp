@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "dlpipe/io/data/dataset.h"
@@ -55,6 +56,25 @@ TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   const auto dataset = value_or_throw(data::Dataset::open(options.config.data));
   EXPECT_EQ(dataset->size(), 50);
   EXPECT_TRUE(dataset->links().has_value());
+}
+
+TEST(LinkedData, PicturesThatWereMovedAreMissedAndAListOfThemIsNot) {
+  const test::ScratchFolder folder;
+  const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
+  std::ofstream(folder / "pictures.mine") << jpegs << "\n";
+  SessionOptions options;
+  options.config.data = folder / "pictures.mine";
+  options.registries.sources.add(kMine);
+  link_pictures(options, folder / "run", {});
+  const PathOption data{"data", &TrainConfig::data};
+  EXPECT_TRUE(check_pictures_are_there(options.config, data).ok());
+  std::filesystem::remove(folder / "pictures.mine");
+  EXPECT_TRUE(check_pictures_are_there(options.config, data).ok());
+  std::filesystem::rename(jpegs, folder / "elsewhere");
+  const Status missed = check_pictures_are_there(options.config, data);
+  EXPECT_EQ(missed.code(), ErrorCode::kNotFound);
+  EXPECT_NE(missed.message().find("say with --data where they are now"), std::string::npos)
+      << missed.message();
 }
 
 }  // namespace dlpipe::run

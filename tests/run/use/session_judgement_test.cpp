@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "dlpipe/run/use/predictor.h"
+#include "dlpipe/run/use/weights_source.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -92,6 +95,55 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
     Session(c).train();
     expect_equal_judgement(c.out, data_);
   }
+}
+
+/// The run's weights with the first `count` biases of the classifier NaN, as a training that diverged leaves them.
+static std::string nan_weights(const std::string& run, int64_t count, const std::string& path) {
+  WeightsSource source = open_weights(run);
+  for (engine::NamedTensor& tensor : source.checkpoint_tensors) {
+    if (tensor.name != "fc3.bias") continue;
+    std::vector<float> bias(10, 0);
+    std::fill_n(bias.begin(), count, std::numeric_limits<float>::quiet_NaN());
+    tensor.tensor = engine::Tensor::empty({10});
+    tensor.tensor.copy_from_host(bias.data(), bias.size() * sizeof(float));
+  }
+  throw_if_error(save_tensors(path, source.checkpoint_tensors, weights_metadata(*source.state)));
+  return path;
+}
+
+TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.max_steps = 1;
+  Session(c).train();
+  const std::string some = nan_weights(runs / "a", 3, runs / "some.safetensors");
+  const std::string all = nan_weights(runs / "a", 10, runs / "all.safetensors");
+  const PictureFile picture{data_.jpegs + "/ring/00000.jpg"};
+  int64_t samples = 0;
+  for (const std::string& weights : {some, all}) {
+    Predictor predictor({.model = {.weights = weights}});
+    predictor.predict({&picture, 1}, [&](const Prediction& prediction) {
+      ++samples;
+      const formats::Json line = to_json(prediction);
+      EXPECT_NE(line["error"].as_string().find("NaN"), std::string::npos) << line.dump();
+      EXPECT_TRUE(line["class"].is_null());
+      EXPECT_TRUE(line["probability"].is_null());
+      EXPECT_TRUE(line["top"].items().empty());
+      return true;
+    });
+  }
+  EXPECT_EQ(samples, 2);
+
+  EvaluateOptions options{.model = {.weights = all}, .data = data_.val, .batch = 16};
+  options.on_sample = [&](const SampleAnswer& answer, const std::vector<std::string>& classes) {
+    ++samples;
+    const formats::Json json = to_json(answer, classes);
+    EXPECT_TRUE(json["predicted"].is_null());
+    EXPECT_TRUE(json["probability"].is_null());
+    EXPECT_TRUE(json["top"].items().empty());
+  };
+  EXPECT_TRUE(std::isnan(evaluate_dataset(options).report.loss));
+  EXPECT_EQ(samples, 2 + 80);
 }
 
 /// The normalize(...) that an expression ends with.

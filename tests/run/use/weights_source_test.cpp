@@ -47,7 +47,7 @@ TEST(WeightsSource, PrefixesOfWrappersAreLeftOutWithANote) {
     EXPECT_EQ(source.notes.size(),
               std::string(prefix).empty() ? 0u : (std::string(prefix).size() > 12 ? 2u : 1u));
     const auto model = lenet(2);
-    copy_weights(source, record_of("lenet"), false, *model, {});
+    copy_weights(source, record_of("lenet"), false, *model, {}, {});
     const auto got = model->state_dict();
     for (size_t i = 0; i < wanted.size(); ++i)
       EXPECT_EQ(got[i].tensor.to_doubles(), wanted[i].tensor.to_doubles()) << prefix << wanted[i].name;
@@ -62,7 +62,7 @@ TEST(WeightsSource, APrefixOfSomeNamesStays) {
   const WeightsSource source = open_weights(folder / "w.safetensors");
   EXPECT_TRUE(source.notes.empty());
   EXPECT_NE(message_of([&] {
-              copy_weights(source, record_of("lenet"), false, *lenet(2), {});
+              copy_weights(source, record_of("lenet"), false, *lenet(2), {}, {});
             }).find("1 missing: conv1.weight; 1 unexpected: module.conv1.weight"),
             std::string::npos);
 }
@@ -72,7 +72,7 @@ TEST(WeightsSource, AnotherModelsTensorsNameTheModelThatTheyFit) {
   save_lenet(folder / "w.safetensors");
   const WeightsSource source = open_weights(folder / "w.safetensors");
   const auto mlp = record_of("mlp").build({.classes = 10, .channels = 1, .height = 28, .width = 28});
-  const std::string said = message_of([&] { copy_weights(source, record_of("mlp"), false, *mlp, {}); });
+  const std::string said = message_of([&] { copy_weights(source, record_of("mlp"), false, *mlp, {}, {}); });
   for (const char* word : {"[weights]", "w.safetensors", "of this mlp", "unexpected: conv1", "fc1.weight",
                            "those of --model lenet"}) {
     EXPECT_NE(said.find(word), std::string::npos) << said;
@@ -84,14 +84,42 @@ TEST(WeightsSource, OtherClassesAreToldAndTheHeadMayStay) {
   save_lenet(folder / "w.safetensors");
   const WeightsSource source = open_weights(folder / "w.safetensors");
   const auto model = lenet(2, 3);
-  const std::string said = message_of([&] { copy_weights(source, record_of("lenet"), false, *model, {}); });
+  const std::string said =
+      message_of([&] { copy_weights(source, record_of("lenet"), false, *model, {}, {}); });
   EXPECT_NE(said.find("fc3.weight [10,84] for [3,84]"), std::string::npos) << said;
   EXPECT_NE(said.find("same model's with other classes"), std::string::npos) << said;
   const auto head = model->state_dict().back().tensor.to_doubles();
-  copy_weights(source, record_of("lenet"), true, *model, {});
+  copy_weights(source, record_of("lenet"), true, *model, {}, {});
   EXPECT_EQ(model->state_dict().back().tensor.to_doubles(), head);
   EXPECT_EQ(model->state_dict().front().tensor.to_doubles(),
             lenet(1)->state_dict().front().tensor.to_doubles());
+}
+
+TEST(WeightsSource, AnotherSizeOfPicturesIsToldAndANewHeadIsProposedWhereItHelps) {
+  ScratchFolder folder;
+  save_lenet(folder / "w.safetensors");
+  const auto said = [&](const WeightsSource& source, const ModelArguments& arguments, bool keep_head) {
+    const auto model = record_of("lenet").build(arguments);
+    return message_of(
+        [&] { copy_weights(source, record_of("lenet"), keep_head, *model, arguments, {}, "; RESET"); });
+  };
+  const ModelArguments larger{.classes = 10, .channels = 1, .height = 40, .width = 40};
+  const ModelArguments others{.classes = 3, .channels = 1, .height = 28, .width = 28};
+  const ModelArguments both{.classes = 3, .channels = 1, .height = 40, .width = 40};
+  WeightsSource source = open_weights(folder / "w.safetensors");
+  const std::string another = "same model's with other channels or for another size of pictures";
+  EXPECT_TRUE(said(source, larger, false).ends_with(another)) << said(source, larger, false);
+  EXPECT_TRUE(said(source, both, true).ends_with(another)) << said(source, both, true);
+  EXPECT_TRUE(said(source, both, false).ends_with(another + "; RESET")) << said(source, both, false);
+  EXPECT_TRUE(said(source, others, false).ends_with("same model's with other classes; RESET"))
+      << said(source, others, false);
+  source.state.emplace();
+  source.state->model = "lenet";
+  source.state->arguments = {.classes = 10, .channels = 1, .height = 28, .width = 28};
+  const std::string sizes = "same model's for pictures of 28x28x1, got 40x40x1";
+  EXPECT_TRUE(said(source, larger, false).ends_with(sizes)) << said(source, larger, false);
+  EXPECT_TRUE(said(source, both, true).ends_with(sizes)) << said(source, both, true);
+  EXPECT_TRUE(said(source, both, false).ends_with(sizes + "; RESET")) << said(source, both, false);
 }
 
 TEST(WeightsSource, TheFittingModelAndItsArgumentsFollowFromTheShapes) {
