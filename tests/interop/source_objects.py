@@ -23,16 +23,14 @@ class Mask:
         self.pixels = pixels
 
     def __eq__(self, png):
-        return np.array_equal(self.pixels, np.asarray(Image.open(io.BytesIO(png)))) if png else self.pixels is None
+        return bool(png) and np.array_equal(self.pixels, np.asarray(Image.open(io.BytesIO(png))))
 
     def __repr__(self):
         return repr(self.pixels)
 
 
 def mask_of(coco, objects, order, size):
-    """Class + 1 of each pixel, 255 where classes meet, of the pixels that pycocotools finds inside of each object."""
-    if not objects:
-        return Mask(None)
+    """Class + 1 of each pixel, 255 where classes meet, of the pixels that pycocotools finds inside of each object; else 0."""
     pixels = np.zeros(size, np.uint8)
     for one in objects:
         number, inside = order.index(one["category_id"]) + 1, coco.annToMask(one).astype(bool)

@@ -78,6 +78,8 @@ constexpr Budget kBudgets[] = {
     {"embedding", true, 16, 0.1, "a radix sort of four bits per pass"},
     {"conv2d", false, 24, 9, "im2col; cuDNN needs none"},
     {"conv2d", true, 48, 9, "as forward"},
+    {"conv_transpose2d", false, 48, 9, "conv2d's gradient of images"},
+    {"conv_transpose2d", true, 24, 9, "conv2d, and its gradient of weights"},
     {"conv_unit", false, 27, 2,
      "conv2d, and behind it a clip or silu and a sum, each from one tensor to another"},
     {"conv_pair", false, 54, 13, "two such, with im2col for the depthwise one and all channels between them"},
