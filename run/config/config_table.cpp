@@ -202,8 +202,10 @@ std::span<const ConfigOption> config_options() {
        "(1F1B), so give several times as many --grains",
        &C::pipeline_parallel, kFree, 1, 1 << 20},
       {"peer-timeout", "run",
-       "With several processes: seconds after which one that doesn't answer ends the run", &C::peer_timeout,
-       kFree, 0.1, 1e9},
+       "With several processes: seconds after which one that doesn't answer ends the run; more than the "
+       "first takes "
+       "to write a checkpoint",
+       &C::peer_timeout, kFree, 0.1, 1e9},
   };
   return kOptions;
 }

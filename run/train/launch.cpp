@@ -154,8 +154,10 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
   const std::string resumed = option_of(options.arguments, "--resume");
   const std::string run = resumed.empty() ? option_of(options.arguments, "--out") : resumed;
   for (int64_t processes = options.processes;; processes /= 2) {
-    // What was killed before its run began begins anew.
-    const bool goes_on = processes != options.processes && std::filesystem::exists(run + "/config.toml");
+    // What was killed before its run began begins anew. A run that goes on is asked for what it was asked for: changes may not
+    // stand in its config.toml yet, and take effect once.
+    const bool goes_on =
+        resumed.empty() && processes != options.processes && std::filesystem::exists(run + "/config.toml");
     std::vector<std::string> words =
         command_of(options, goes_on ? resuming(run, options.arguments) : options.arguments, processes);
     DLPIPE_ASSIGN_OR_RETURN(const pid_t pid, start(words));

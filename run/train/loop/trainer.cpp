@@ -1,6 +1,7 @@
 #include "dlpipe/run/train/loop/trainer.h"
 
 #include <cmath>
+#include <utility>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/shell_word.h"
@@ -85,7 +86,8 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   if (settings_.begin_ns > 0) ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns);
   window_ = begin_window();
   parts_.model->train();
-  ended_ = settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
+  ended_ = outcome_.early_stopped =
+      settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
   try {
     if (state_.step > 0) {  // a signal may have come in the middle of it
       ledger_.begin_part();
@@ -195,6 +197,9 @@ void Trainer::one_step() {
   }
   const bool epoch_ended = issued->epoch_ended;
   agreement_.ask(stop_, issued->bad, concat("step ", state_.step + 1));
+  // Ranks know the time of when they last asked: before the validation, whose own time doesn't count.
+  if (std::exchange(validation_clock_is_old_, false)) last_validation_ns_ = agreement_.time_ns();
+  if (std::exchange(checkpoint_clock_is_old_, false)) last_checkpoint_ns_ = agreement_.time_ns();
   if (const std::string reason = step_->graph_reason(); reason != graph_reason_) {
     graph_reason_ = reason;
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
@@ -237,6 +242,12 @@ void Trainer::chain_parameters() {
       Json::object({{"step", state_.step}, {"parameters_chain", hex64(state_.parameters_chain)}})));
 }
 
+bool is_multiple_reached(int64_t step, double steps) {
+  constexpr double kRounding = 1e-9;  // 0.1 of 70 steps are 7.000000000000001
+  const auto reached = [&](int64_t at) { return std::floor(static_cast<double>(at) / steps + kRounding); };
+  return reached(step) > reached(step - 1);
+}
+
 bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
   const auto step = static_cast<double>(state_.step);
   switch (interval.unit) {
@@ -244,10 +255,8 @@ bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
       return false;
     case Interval::Unit::kSteps:
       return std::fmod(step, interval.amount) == 0;
-    case Interval::Unit::kEpochs: {
-      const double steps = interval.amount * steps_per_epoch();
-      return std::floor(step / steps) > std::floor((step - 1) / steps);
-    }
+    case Interval::Unit::kEpochs:
+      return is_multiple_reached(state_.step, interval.amount * steps_per_epoch());
     case Interval::Unit::kSeconds:
       return static_cast<double>(agreement_.time_ns() - last_ns) * 1e-9 >= interval.amount;
   }
@@ -278,6 +287,7 @@ void Trainer::validate() {
     }
   }
   last_validation_ns_ = agreement_.time_ns();
+  validation_clock_is_old_ = true;
   state_.validated_step = state_.step;
   judge(result);
 }
@@ -329,6 +339,7 @@ void Trainer::save() {
   const SourceState source = agreement_.whole_state();
   saved_step_ = state_.step;
   last_checkpoint_ns_ = agreement_.time_ns();
+  checkpoint_clock_is_old_ = true;
   const SpanScope span(Span::kCheckpoint);
   OptimizerWriter write_optimizer;
   if (settings_.step.shares() && settings_.writes) {

@@ -84,6 +84,9 @@ struct TrainOutcome {
   StageReport stages() const;
 };
 
+/// Whether a multiple of `steps`, which may be a fraction, lies behind the step before `step` and not behind that one.
+bool is_multiple_reached(int64_t step, double steps);
+
 class Trainer {
  public:
   Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state);
@@ -136,6 +139,8 @@ class Trainer {
   int64_t begin_ns_ = 0;
   int64_t last_validation_ns_ = 0;
   int64_t last_checkpoint_ns_ = 0;
+  bool validation_clock_is_old_ = false;  // since one ended, nobody was asked for the time
+  bool checkpoint_clock_is_old_ = false;
   /// Sums since a moment, without the time of validations and checkpoints.
   struct Window {
     int64_t begin_ns = 0;

@@ -18,8 +18,9 @@ using formats::Json;
 namespace {
 
 /// Free on resume, and yet the same on all ranks of one session.
-constexpr std::array<std::string_view, 6> kShared = {
-    "dtype", "device", "bucket-mb", "shard-optimizer", "tensor-parallel", "pipeline-parallel"};
+constexpr std::array<std::string_view, 7> kShared = {
+    "dtype",           "device", "bucket-mb", "shard-optimizer", "tensor-parallel", "pipeline-parallel",
+    "checkpoint-every"};
 
 bool is_path(std::string_view name) {
   return name == "out" ||

@@ -244,6 +244,24 @@ TEST(Trainer, AnUnmarkedSleepOf20MillisecondsShowsAsUnaccounted) {
   EXPECT_GE(report.unaccounted_seconds, 0.020 * static_cast<double>(outcome.steps));
 }
 
+// Whatever binary fractions make of it: an epoch ends with its last step, or with the one in which that lies.
+TEST(Trainer, SharesOfAnEpochEndWithItsSteps) {
+  for (int64_t accumulate = 1; accumulate <= 16; ++accumulate) {
+    for (int64_t batches = 1; batches <= 60; ++batches) {
+      int64_t reached = 0;
+      for (int64_t step = 1; step <= 4 * batches; ++step) {
+        if (is_multiple_reached(step, static_cast<double>(batches) / static_cast<double>(accumulate)))
+          ++reached;
+        const int64_t epochs = step * accumulate / batches;
+        if (accumulate <= batches)
+          ASSERT_EQ(reached, epochs) << batches << "/" << accumulate << ", step " << step;
+      }
+    }
+  }
+  for (int64_t step = 1; step <= 700; ++step)
+    EXPECT_EQ(is_multiple_reached(step, 0.1 * 70), step % 7 == 0) << step;
+}
+
 TEST(Trainer, StopsEarlyWhenValidationGetsNoBetter) {
   ScratchFolder folder;
   Watcher watcher;
@@ -251,7 +269,9 @@ TEST(Trainer, StopsEarlyWhenValidationGetsNoBetter) {
   EXPECT_TRUE(outcome.early_stopped);
   EXPECT_EQ(watcher.validations.size(), 4u);  // the first is the best, three more are no better
   Watcher again;
-  EXPECT_EQ(run_session(folder / "run", {.epochs = 50, .lr = 0, .early_stop = 3}, again).samples, 0);
+  const TrainOutcome more = run_session(folder / "run", {.epochs = 50, .lr = 0, .early_stop = 3}, again);
+  EXPECT_EQ(more.samples, 0);
+  EXPECT_TRUE(more.early_stopped) << "why nothing was left";
 }
 
 TEST(Trainer, TheBestCheckpointIsTheBestValidation) {
