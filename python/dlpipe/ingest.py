@@ -101,7 +101,7 @@ def ingest(
         field: "COLUMN:KIND" for each column of a list that is more than text, such as "age:number", "tags:labels" or
             "bbox:boxes-xywh", or "COLUMN:KIND:BOXES" for one label or number of each box. One or several.
         labels: a file with a class per line, for pictures without class folders, in the order of their names.
-        images: the folder of the pictures that src, a COCO .json, describes; found by itself where it lies beside it.
+        images: the folder of the pictures that src, a list or a COCO .json, describes; found by itself where it lies beside it.
         classes_from: a dataset whose class order to take, or a file with a class per line.
         limit: at most so many files, chosen by the seed; -1: all.
         split: fractions of train, val and test, each class alike: "0.9,0.1" or (0.9, 0.1).

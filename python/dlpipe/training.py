@@ -59,7 +59,7 @@ def train(
     the same and comes out.
 
     Args:
-        data: the dataset, or a folder of splits.
+        data: the dataset, a folder of splits, or pictures (a folder by class or tar archives), which are linked first.
         resume: a run to go on with, the same bits as if it had never stopped.
         config: a TOML file of options; those given here go before it. Its paths are relative to the current folder.
         on_step: called after every step as on_step(step, loss).
@@ -109,9 +109,9 @@ def evaluate(
     """Judges a trained model on a dataset, as `dlpipe eval` does.
 
     Args:
-        ckpt: a run (its best checkpoint), a checkpoint, or a safetensors file.
+        ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
         data: a dataset, or a folder of splits, of which `split` is taken, by default "val".
-        model, classes: of a bare safetensors file, which doesn't say.
+        model, classes: of a bare safetensors file, which doesn't say; `classes` of an ONNX file, too.
         val_augment, tta, dtype: other than the checkpoint says.
         limit: so many samples, a fixed subset from the whole dataset; -1: all.
         report: also each class, and the confusion matrix.
@@ -145,8 +145,9 @@ class Predictor:
     EXIF orientation says. Any thread may call it; one works at a time.
 
     Args:
-        ckpt: a run (its best checkpoint), a checkpoint, or a safetensors file.
+        ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
         model, classes: of a bare safetensors file, which doesn't say: the model, and a text file of names or a dataset.
+            `classes` of an ONNX file, too.
         val_augment, tta, dtype: other than the checkpoint says.
         device: "cpu" or "cuda".
         threads: 0: as many as the process may use.

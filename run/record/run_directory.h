@@ -4,6 +4,7 @@
 //   metrics.jsonl        a line per step, epoch, ...   events.out.*     the same for TensorBoard
 //   quarantine.txt       bad records                   ledger.json      where the time went
 //   kernels.json         kernel and slice choices      receipt.json     receipt.h
+//   linked/, linked-val/ links to pictures             cache/           coefficient records (--cache); of a rank cache-N/
 //   lock                 held while a process trains here; the system drops it when the process ends
 //
 // Belongs to one thread.

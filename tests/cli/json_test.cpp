@@ -1,13 +1,16 @@
 // Every --json has the keys that docs/json.md says, no more and no less.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/io/formats/npy.h"
 #include "test_data.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -109,7 +112,15 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe info", {"info"});
   expect("dlpipe info --model", {"info", "--model", "lenet", "--size", "28"});
   expect("dlpipe info PATH", {"info", run});
-  EXPECT_EQ(run_dlpipe({"compile", "--ckpt", run, "-o", *folder_ / "m.dlg"}).exit_code, 0);
+  expect("dlpipe compile", {"compile", "--ckpt", run, "-o", *folder_ / "m.dlg"});
+  expect("dlpipe compile --list-onnx-ops", {"compile", "--list-onnx-ops"});
+  const Outcome graph = run_dlpipe({"info", *folder_ / "m.dlg", "--graph"});
+  const int64_t size = std::stoll(graph.out.substr(graph.out.find("[N,") + 3));
+  const std::vector<float> pixels(static_cast<size_t>(size * size * 3), 0.5F);
+  throw_if_error(formats::write_npy(*folder_ / "x.npy", DType::kF32, std::array<int64_t, 4>{1, size, size, 3},
+                                    std::as_bytes(std::span(pixels))));
+  expect("dlpipe run",
+         {"run", *folder_ / "m.dlg", "--input", *folder_ / "x.npy", "--output", *folder_ / "y.npy"});
   expect("dlpipe info GRAPH", {"info", *folder_ / "m.dlg"});
   expect("dlpipe info GRAPH --graph", {"info", *folder_ / "m.dlg", "--graph"});
   expect("dlpipe info GRAPH --profile", {"info", *folder_ / "m.dlg", "--profile"});
@@ -144,6 +155,7 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
         {"storage", data},
         {"train", "--model", "mlp", "--batch", "4", "--size", "8"},
         {"train", "--model", "mlp", "--batch", "4", "--size", "8", "--compile"},
+        {"run", *folder_ / "m.dlg", "--batch", "2"},
         {"ops", "--quick", "--ops", "soft*"},
         {"h2d", "--device", "cpu"}}) {
     std::vector<std::string> command = {"bench"};

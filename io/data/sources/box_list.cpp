@@ -404,7 +404,7 @@ Result<std::unique_ptr<Source>> open_box_list(const SourceOptions& options) {
 extern const SourceRecord box_list_source;
 const SourceRecord box_list_source = {
     "box_list",
-    "a .csv with a line per box, or a folder with it: TensorFlow's object detection and Roboflow "
+    "a .csv or .tsv with a line per box, or a folder with it: TensorFlow's object detection and Roboflow "
     "(filename, width, height, class, xmin, ymin, xmax, ymax), Open Images, keras-retinanet, Kaggle's global "
     "wheat; "
     "--images FOLDER or the pictures beside it",
