@@ -52,7 +52,8 @@ class Feed {
     const Batch& batch() const { return batch_; }
     /// On a device, and with pinned_for: what is put into `stream` from now on finds the batch there, and the slot is
     /// filled again only after the work that is in `stream` when the batch goes back. One stream for each batch.
-    Status read_on(std::shared_ptr<Stream> stream);
+    /// `reader`: the stream's device, where that isn't the batches' own: page-locked ones are read by any.
+    Status read_on(std::shared_ptr<Stream> stream, Device* reader = nullptr);
 
    private:
     /// False where the loader is gone, or can't be told when the stream's readers are over.
@@ -64,6 +65,7 @@ class Feed {
     std::shared_ptr<Ring> ring_;
     Batch batch_;
     std::shared_ptr<Stream> stream_;
+    Device* reader_ = nullptr;  // the stream's
   };
 
   static Result<std::unique_ptr<Feed>> open(const FeedOptions& options);

@@ -25,12 +25,13 @@ void Feed::Ring::take_returned() {
   returning.erase(over, returning.end());
 }
 
-Status Feed::Lent::read_on(std::shared_ptr<Stream> stream) {
+Status Feed::Lent::read_on(std::shared_ptr<Stream> stream, Device* reader) {
   if (ring_->device == nullptr || (batch_.ready_event == nullptr && !ring_->is_on_host))
     return misuse("loader", "batches of this loader are read by the CPU: no stream reads them");
   if (batch_.ready_event != nullptr)
     DLPIPE_RETURN_IF_ERROR(ring_->device->wait(*stream, *batch_.ready_event));
   stream_ = std::move(stream);
+  reader_ = reader != nullptr ? reader : ring_->device;
   return {};
 }
 
@@ -55,13 +56,13 @@ bool Feed::Lent::give_back() {
 }
 
 Result<std::unique_ptr<Event>> Feed::Lent::read_until_now() {
-  DLPIPE_ASSIGN_OR_RETURN(auto read, ring_->device->create_event());
-  DLPIPE_RETURN_IF_ERROR(ring_->device->record(*read, *stream_));
+  DLPIPE_ASSIGN_OR_RETURN(auto read, reader_->create_event());
+  DLPIPE_RETURN_IF_ERROR(reader_->record(*read, *stream_));
   return read;
 }
 
 void Feed::Lent::give_back_after_waiting() {
-  if (stream_ != nullptr) (void)ring_->device->synchronize(*stream_);
+  if (stream_ != nullptr) (void)reader_->synchronize(*stream_);
   const MutexLock lock(ring_->mutex);
   if (ring_->loader != nullptr) ring_->give_back(batch_, nullptr);
 }

@@ -30,11 +30,12 @@ LentBatch::LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm
   }
 }
 
-void LentBatch::read_on(uintptr_t stream) {
-  Device* const device = form_.device != nullptr ? form_.device : form_.pinned_for;
-  if (device == nullptr) return;
-  auto borrowed = value_or_throw(device->borrow_stream(reinterpret_cast<void*>(stream)));
-  throw_if_error(lent_->read_on(std::move(borrowed)));
+void LentBatch::read_on(uintptr_t stream, int device) {
+  Device* reader = form_.device != nullptr ? form_.device : form_.pinned_for;
+  if (reader == nullptr) return;
+  if (device >= 0) reader = value_or_throw(cuda_device(device));  // stream 0 is another one on each
+  auto borrowed = value_or_throw(reader->borrow_stream(reinterpret_cast<void*>(stream)));
+  throw_if_error(lent_->read_on(std::move(borrowed), reader));
 }
 
 namespace {
@@ -165,7 +166,7 @@ void bind_lent_batch(nb::module_& module) {
                                                 self);
                    })
       .def_prop_ro("substitutions", substitutions)
-      .def("read_on", &LentBatch::read_on, nb::arg("stream"))
+      .def("read_on", &LentBatch::read_on, nb::arg("stream"), nb::arg("device") = -1)
       .def("ragged", ragged, nb::arg("field"));
 }
 

@@ -35,7 +35,8 @@ class LentBatch {
   std::vector<float>& own_weights() { return own_weights_; }
   /// The consumer's stream, by its number (cudaStream_t): what it does from now on finds the batch there, and its memory is
   /// filled again only after that.
-  void read_on(uintptr_t stream);
+  /// `device`: the number of the stream's GPU; -1: the batch's own.
+  void read_on(uintptr_t stream, int device = -1);
 
  private:
   std::shared_ptr<pipeline::Feed::Lent> lent_;

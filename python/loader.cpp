@@ -267,7 +267,8 @@ void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOption
     throw Error(Status(ErrorCode::kMisuse, concat("[loader] NumPy has no arrays on device '", name,
                                                   "'; use as_='torch', 'jax' or 'dlpack'")));
   options.device = form.device = device;
-  options.coef_decode = engine::device_code(*device).decode_coefficients;
+  // Kernels run on the first GPU alone; for others the CPU decodes.
+  if (device->index() == 0) options.coef_decode = engine::device_code(*device).decode_coefficients;
 }
 
 /// Arrays of each view are every views-th row of an array, which a field with any number of rows doesn't have.

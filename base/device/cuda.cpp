@@ -110,7 +110,7 @@ cudaEvent_t handle_of(const Event& event) {
   return static_cast<const CudaEvent&>(event).handle;
 }
 
-void CUDART_CB run_host_function(void* data) {
+void CUDART_CB run_host_function(cudaStream_t, cudaError_t, void* data) {
   const std::unique_ptr<std::function<void()>> fn(static_cast<std::function<void()>*>(data));
   (*fn)();
 }
@@ -204,8 +204,10 @@ class CudaDevice final : public Device {
   Status on_complete(Stream& stream, std::function<void()> fn) override {
     const CurrentDevice current(index_);
     auto owned = std::make_unique<std::function<void()>>(std::move(fn));
-    DLPIPE_RETURN_IF_ERROR(cuda_status(
-        "cudaLaunchHostFunc", cudaLaunchHostFunc(handle_of(stream), run_host_function, owned.get())));
+    // cudaLaunchHostFunc's isn't called where the device has failed meanwhile, and who waits for it would wait for ever.
+    DLPIPE_RETURN_IF_ERROR(
+        cuda_status("cudaStreamAddCallback",
+                    cudaStreamAddCallback(handle_of(stream), run_host_function, owned.get(), 0)));
     owned.release();  // run_host_function owns it now
     return {};
   }

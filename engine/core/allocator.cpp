@@ -47,7 +47,11 @@ class BlockCache {
       : device_(device), owner_(owner), arena_(device) {}
   ~BlockCache() {
     const MutexLock lock(mutex_);
-    release_locked();
+    try {
+      release_locked();
+    } catch (const Error&) {  // the device has failed, which its next caller is told; nobody uses the blocks
+      free_blocks();
+    }
   }
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
@@ -135,6 +139,10 @@ class BlockCache {
     const size_t released = statistics_.cached_bytes + arena_.release();
     if (released > 0) synchronize(device_);  // kernels that were asked for may still use the blocks
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
+    free_blocks();
+    return released;
+  }
+  void free_blocks() DLPIPE_REQUIRES(mutex_) {
     for (auto& [size, blocks] : free_) {
       for (void* block : blocks) {
         if (device_.is_host()) DLPIPE_UNPOISON(block, size);
@@ -143,7 +151,6 @@ class BlockCache {
     }
     free_.clear();
     statistics_.cached_bytes = 0;
-    return released;
   }
 
   Device& device_;

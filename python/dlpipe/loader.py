@@ -320,7 +320,8 @@ class Loader:
 
 def _lend_pinned(lend_one, kind, lent):
     """A batch that PyTorch's current stream copies from."""
-    lent.read_on(sys.modules["torch"].cuda.current_stream().cuda_stream)
+    stream = sys.modules["torch"].cuda.current_stream()
+    lent.read_on(stream.cuda_stream, stream.device_index)
     return lend_one(kind, lent)
 
 

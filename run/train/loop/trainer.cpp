@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
@@ -43,7 +44,12 @@ class EmaWeights {
     model_.load_state_dict(ema->state());
   }
   ~EmaWeights() {
-    if (!own_.empty()) model_.load_state_dict(own_);
+    if (own_.empty()) return;
+    try {
+      model_.load_state_dict(own_);
+    } catch (const Error& error) {  // of a device that has failed: another one of its is on the way
+      log(LogLevel::kError, error.what());
+    }
   }
   EmaWeights(const EmaWeights&) = delete;
   EmaWeights& operator=(const EmaWeights&) = delete;

@@ -197,15 +197,39 @@ bool sees_one_gpu() {
          std::string_view(visible).find(',') == std::string_view::npos;
 }
 
+/// The number of the GPU that `name` means: with cuda, each of several processes on a machine has its own.
+int64_t gpu_number(const std::string& name) {
+  if (name == "cuda") return sees_one_gpu() ? 0 : value_or_throw(engine::launched_rank()).local_rank;
+  int64_t number = 0;
+  return name.starts_with("cuda:") && parse_int(name.substr(5), &number) ? number : 0;
+}
+
+/// Kernels run on the first GPU that a process sees (core/device_code.h), so it is shown this one alone. CUDA takes notice when
+/// it is called for the first time.
+void show_gpu(int64_t number) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::string own = std::to_string(number);
+  if (visible != nullptr && *visible != '\0') {
+    const std::vector<std::string> all = split(visible, ',');
+    if (number >= static_cast<int64_t>(all.size())) return;  // there is none, as will be said
+    own = all[static_cast<size_t>(number)];
+  }
+  ::setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
+}
+
 /// The one of that name; of several processes on a machine, --device cuda gives each a GPU of its own.
 Device* find_device_of_rank(const Registries& registries, const std::string& name) {
-  Device* const first = value_or_throw(registries.find_device(name));
-  const int local_rank = value_or_throw(engine::launched_rank()).local_rank;
-  if (name != "cuda" || local_rank == 0 || sees_one_gpu()) return first;
-  const Result<Device*> own = registries.find_device(concat("cuda:", local_rank));
+  const int64_t number = gpu_number(name);
+  if (number <= 0) return value_or_throw(registries.find_device(name));
+  const std::string numbered = concat("cuda:", number);
+  show_gpu(number);
+  const bool is_shown_alone = !registries.find_device("cuda:1").ok();
+  const Result<Device*> own = registries.find_device(is_shown_alone ? "cuda" : numbered);
   if (own.ok()) return *own;
-  refuse("train", "--device cuda: process ", local_rank + 1, " on this machine has no GPU of its own (",
-         without_area(own.status().message()), "); start one process per GPU");
+  if (name == "cuda")
+    refuse("train", "--device cuda: process ", number + 1, " on this machine has no GPU of its own (",
+           without_area(own.status().message()), "); start one process per GPU");
+  refuse("train", "--device ", name, ": there is no such GPU (", without_area(own.status().message()), ")");
 }
 
 /// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
