@@ -229,7 +229,7 @@ Device* find_device_of_rank(const Registries& registries, const std::string& nam
   if (name == "cuda")
     refuse("train", "--device cuda: process ", number + 1, " on this machine has no GPU of its own (",
            without_area(own.status().message()), "); start one process per GPU");
-  refuse("train", "--device ", name, ": there is no such GPU (", without_area(own.status().message()), ")");
+  return value_or_throw(registries.find_device(name));
 }
 
 /// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
