@@ -226,7 +226,7 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
       graph::capture(model.graph_name, inputs, weights, [&](const std::vector<Tensor>& given) {
         Run run(model, constants, given, known ? &*known : nullptr);
         std::vector<Tensor> outputs = run.run();
-        known = run.known();
+        if (!known) known = run.known();
         return outputs;
       });
   name_outputs(graph, model);

@@ -118,10 +118,12 @@ Tensor greater_or_equal(const Tensor& a, const Tensor& b) {  // of NaN neither i
 Tensor less_or_equal(const Tensor& a, const Tensor& b) {
   return greater_or_equal(b, a);
 }
+
 void mod(Run& run, const NodeEntry& node) {
   return run.attribute(node, "fmod", int64_t{0}) != 0 ? known_only<known_rest>(run, node)
                                                       : known_only<known_mod>(run, node);
 }
+
 // The tensor of the two that `which`, one truth, says, in the shape of all three.
 void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   const size_t chosen = which.values[0] != 0 ? 1 : 2;
@@ -201,6 +203,7 @@ void extreme(Run& run, const NodeEntry& node) {
   if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two integers, got ", node.inputs.size());
   arithmetic<kOp, kKnown>(run, node);
 }
+
 // The triangle of the last two axes, with the `k`th diagonal; zeros elsewhere.
 void triangle(Run& run, const NodeEntry& node) {
   const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;

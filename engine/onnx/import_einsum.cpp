@@ -3,7 +3,6 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

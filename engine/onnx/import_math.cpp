@@ -208,9 +208,12 @@ Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes, bool keep) {
 // counted from the other end, so that the largest count that is left is the one.
 template <bool kIsLargest>
 void place_of_extreme(Run& run, const NodeEntry& node) {
-  const Tensor given = float_input(run, node), x = kIsLargest ? given : scale(given, -1.0);
-  const bool is_image = run.value(node, 0).is_image;
-  const int model_axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), x.rank());
+  const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
+  const int model_axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), run.shape(node, 0).rank());
+  // Without channels, rows and columns stand as they did.
+  const bool is_image = run.value(node, 0).is_image && (keep || model_axis == 1);
+  const Tensor given = is_image ? run.image(node, 0) : run.tensor(node, 0);
+  const Tensor x = kIsLargest ? given : scale(given, -1.0);
   const int axis = is_image ? kImageAxis[static_cast<size_t>(model_axis)] : model_axis;
   const bool is_last = run.attribute(node, "select_last_index", int64_t{0}) != 0;
   const int64_t size = x.size(axis);
@@ -222,18 +225,10 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
   Shape along;
   for (int i = 0; i < x.rank(); ++i) along.push_back(i == axis ? size : 1);
   const Tensor is_it = maximum(equal(x, max(x, axis, true)), negated(equal(x, x)));
-  const Tensor count = max(is_it * Tensor::from<float>(counts, along), axis, true);
+  const Tensor count = max(is_it * Tensor::from<float>(counts, along), axis, keep);
   const Tensor place =
       cast(is_last ? scale(count, 1.0, -1.0) : scale(count, -1.0, static_cast<double>(size)), DType::kI64);
-  if (run.attribute(node, "keepdims", int64_t{1}) != 0) return run.set_like_input(node, place);
-  Shape left;
-  const Shape model_shape = run.shape(node, 0);
-  for (int i = 0; i < model_shape.rank(); ++i) {
-    if (i != model_axis) left.push_back(model_shape[i]);
-  }
-  const bool needs_order =
-      is_image && model_axis != 1;  // without channels, rows and columns stand as they did
-  run.set(node, reshape(needs_order ? planes_of(place) : place, left));
+  run.set_value(node, {place, is_image && keep});
 }
 
 template <Tensor (*kOp)(const Tensor&, int)>

@@ -149,8 +149,11 @@ std::vector<Tensor> Run::run() {
 
 KnownByName Run::known() const {
   KnownByName known;
-  for (const auto& [name, value] : values_) {
-    if (value.ints) known.emplace(name, *value.ints);
+  for (const NodeEntry& node : model_.nodes) {
+    for (const std::string& name : node.outputs) {
+      const auto value = values_.find(name);
+      if (value != values_.end() && value->second.ints) known.emplace(name, *value->second.ints);
+    }
   }
   return known;
 }

@@ -13,8 +13,8 @@ namespace dlpipe::engine {
 struct ConvTranspose2dAttrs {
   std::array<int, 2> stride = {1, 1};  // height, width
   std::array<int, 2> padding = {0, 0};
-  std::array<int, 2> output_padding = {0,
-                                       0};  // more rows below and columns on the right, fewer than the stride
+  // More rows below and columns on the right, fewer than the stride.
+  std::array<int, 2> output_padding = {0, 0};
   std::array<int, 2> dilation = {1, 1};
   int groups = 1;
 

@@ -204,8 +204,8 @@ void Trainer::one_step() {
   const bool epoch_ended = issued->epoch_ended;
   agreement_.ask(stop_, issued->bad, concat("step ", state_.step + 1));
   // Ranks know the time of when they last asked: before the validation, whose own time doesn't count.
-  if (std::exchange(validation_clock_is_old_, false)) last_validation_ns_ = agreement_.time_ns();
-  if (std::exchange(checkpoint_clock_is_old_, false)) last_checkpoint_ns_ = agreement_.time_ns();
+  if (std::exchange(restarts_validation_clock_, false)) last_validation_ns_ = agreement_.time_ns();
+  if (std::exchange(restarts_checkpoint_clock_, false)) last_checkpoint_ns_ = agreement_.time_ns();
   if (const std::string reason = step_->graph_reason(); reason != graph_reason_) {
     graph_reason_ = reason;
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
@@ -292,8 +292,7 @@ void Trainer::validate() {
       return;  // comes again after --resume: validated_step is behind
     }
   }
-  last_validation_ns_ = agreement_.time_ns();
-  validation_clock_is_old_ = true;
+  restarts_validation_clock_ = true;
   state_.validated_step = state_.step;
   judge(result);
 }
@@ -344,8 +343,7 @@ void Trainer::save() {
   take_outcomes(true);
   const SourceState source = agreement_.whole_state();
   saved_step_ = state_.step;
-  last_checkpoint_ns_ = agreement_.time_ns();
-  checkpoint_clock_is_old_ = true;
+  restarts_checkpoint_clock_ = true;
   const SpanScope span(Span::kCheckpoint);
   OptimizerWriter write_optimizer;
   if (settings_.step.shares() && settings_.writes) {
@@ -371,7 +369,6 @@ void Trainer::save() {
   const std::string directory =
       value_or_throw(save_checkpoint(parts_.directory->checkpoints(), {settings_.model_state, state_, source},
                                      tensors, settings_.keep, write_optimizer));
-  last_checkpoint_ns_ = agreement_.time_ns();
   parts_.observer->on_checkpoint(directory, state_.best_step == state_.step);
 }
 

@@ -139,8 +139,8 @@ class Trainer {
   int64_t begin_ns_ = 0;
   int64_t last_validation_ns_ = 0;
   int64_t last_checkpoint_ns_ = 0;
-  bool validation_clock_is_old_ = false;  // since one ended, nobody was asked for the time
-  bool checkpoint_clock_is_old_ = false;
+  bool restarts_validation_clock_ = false;  // when the ranks are asked for the time again
+  bool restarts_checkpoint_clock_ = false;
   /// Sums since a moment, without the time of validations and checkpoints.
   struct Window {
     int64_t begin_ns = 0;
