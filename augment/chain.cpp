@@ -12,17 +12,32 @@ std::string size_text(const ImageSize& size) {
   return concat(size.width, "x", size.height, "x", size.channels);
 }
 
+// After one of the choices, whichever it is.
+static ImageSize size_after_one(const ChainLink& link, const ImageSize& size) {
+  ImageSize after = size;
+  for (size_t i = 0; i < link.choices.size(); ++i) {
+    const ImageSize one = link.choices[i]->size_after(size);
+    if (i == 0) after = one;
+    if (after != one) after = {0, 0, size.channels};
+  }
+  return after;
+}
+
+static ImageSize size_after_policy(const ChainLink& link, const ImageSize& size) {
+  const auto [least, most] = link.policy->times();
+  ImageSize after = size;
+  for (int i = 0; i < least; ++i) after = size_after_one(link, after);
+  if (most > least && size_after_one(link, after) != after) after = {0, 0, size.channels};
+  return after;
+}
+
 ImageSize Chain::size_after(const ImageSize& in) const {
   ImageSize size = in;
   for (const auto& link : links_) {
     if (link->prep != nullptr) continue;
     ImageSize after = size;
     if (link->op != nullptr) after = link->op->output(size);
-    for (size_t i = 0; i < link->choices.size(); ++i) {
-      const ImageSize one = link->choices[i]->size_after(size);
-      if (i == 0) after = one;
-      if (after != one) after = {0, 0, size.channels};
-    }
+    if (link->policy != nullptr) after = size_after_policy(*link, size);
     if (link->probability < 1 && after != size) after = {0, 0, size.channels};
     size = after;
   }

@@ -142,6 +142,12 @@ class PolicyOp {
   virtual ~PolicyOp() = default;
   /// All chains that it may choose.
   virtual std::vector<const Chain*> choices() const = 0;
+  struct Count {
+    int least;
+    int most;
+  };
+  /// How many a sample goes through, one behind the other.
+  virtual Count times() const = 0;
   /// Adds what this sample goes through, in order, as indices of choices().
   virtual void choose(RandomStream& rng, std::vector<int>& chosen) const = 0;
 };

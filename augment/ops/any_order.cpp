@@ -8,6 +8,7 @@ namespace {
 class AnyOrder : public ChainPolicy {
  public:
   explicit AnyOrder(OpArguments& arguments) : ChainPolicy(arguments.chains) {}
+  Count times() const override { return {count(), count()}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override { chosen = shuffled(count(), rng); }
 };
 

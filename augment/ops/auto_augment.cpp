@@ -97,6 +97,7 @@ constexpr Pair kSvhn[] = {{{{"shear_x", "0.9", 4}, {"invert", "0.2", 0}}},
 class AutoAugment : public ChainPolicy {
  public:
   explicit AutoAugment(OpArguments& arguments) : ChainPolicy(arguments, expressions(arguments)) {}
+  Count times() const override { return {1, 1}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     chosen.push_back(static_cast<int>(rng.below(static_cast<uint32_t>(count()))));
   }

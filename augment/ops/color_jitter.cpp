@@ -10,6 +10,7 @@ namespace {
 class ColorJitter : public ChainPolicy {
  public:
   explicit ColorJitter(OpArguments& arguments) : ChainPolicy(arguments, expressions(arguments)) {}
+  Count times() const override { return {count(), count()}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override { chosen = shuffled(count(), rng); }
 
  private:

@@ -19,6 +19,7 @@ class OneOf : public ChainPolicy {
       arguments.refuse({ErrorCode::kMisuse, "all weights are 0; give one that is more"});
     }
   }
+  Count times() const override { return {1, 1}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     if (weights_.empty()) {
       chosen.push_back(static_cast<int>(rng.below(static_cast<uint32_t>(count()))));

@@ -10,6 +10,7 @@ class RandAugment : public ChainPolicy {
  public:
   explicit RandAugment(OpArguments& arguments)
       : ChainPolicy(arguments, expressions(arguments)), n_(arguments.integer("n")) {}
+  Count times() const override { return {n_, n_}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     for (int i = 0; i < n_; ++i)
       chosen.push_back(static_cast<int>(rng.below(static_cast<uint32_t>(count()))));

@@ -8,6 +8,7 @@ namespace {
 class Repeat : public ChainPolicy {
  public:
   explicit Repeat(OpArguments& arguments) : ChainPolicy(arguments.chains), times_(arguments.drawn("times")) {}
+  Count times() const override { return {static_cast<int>(times_.low), static_cast<int>(times_.high)}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     for (int left = times_.draw_int(rng); left > 0; --left)
       chosen.push_back(static_cast<int>(rng.below(static_cast<uint32_t>(count()))));

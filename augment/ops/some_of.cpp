@@ -14,6 +14,7 @@ class SomeOf : public ChainPolicy {
       arguments.refuse(
           {ErrorCode::kMisuse, concat("n is ", n_.high, ", but there are ", count(), " alternatives")});
   }
+  Count times() const override { return {static_cast<int>(n_.low), static_cast<int>(n_.high)}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     std::vector<int> order = shuffled(count(), rng);
     order.resize(static_cast<size_t>(n_.draw_int(rng)));

@@ -8,6 +8,7 @@ namespace {
 class ThreeAugment : public ChainPolicy {
  public:
   explicit ThreeAugment(OpArguments& arguments) : ChainPolicy(arguments, {expression(arguments)}) {}
+  Count times() const override { return {1, 1}; }
   void choose(RandomStream&, std::vector<int>& chosen) const override { chosen.push_back(0); }
 
  private:

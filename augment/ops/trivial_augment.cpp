@@ -26,6 +26,7 @@ class TrivialAugment : public ChainPolicy {
  public:
   explicit TrivialAugment(OpArguments& arguments)
       : ChainPolicy(arguments, expressions(arguments)), bins_(arguments.integer("bins")) {}
+  Count times() const override { return {1, 1}; }
   void choose(RandomStream& rng, std::vector<int>& chosen) const override {
     const uint32_t op = rng.below(static_cast<uint32_t>(std::size(kSpace)));
     const uint32_t bin = rng.below(static_cast<uint32_t>(bins_));

@@ -1,5 +1,6 @@
 #include "dlpipe/pipeline/stages/decoder.h"
 
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 
@@ -43,6 +44,9 @@ Result<ConstImageView> RegionDecoder::decode(const PlannedRecord& record, const 
                             region.height, info.channels, stride);
     }
   }
+  if (chain.is_copy() && (out.width != region.width || out.height != region.height))
+    return misuse("loader", "the plan of sample ", record.sample, " gives ", region.width, "x", region.height,
+                  " pixels for a slot of ", out.width, "x", out.height);
   ImageView pixels = out;
   if (!chain.is_copy()) {
     const size_t row_bytes = static_cast<size_t>(region.width) * static_cast<size_t>(channels_);

@@ -29,6 +29,29 @@ TEST(Chain, OutputIsKnownOrSaysWhatToAdd) {
             "pad_crop(SIZE,PAD)");
 }
 
+TEST(Chain, OpsThatRunOthersHaveTheSizeOfAllThatTheyMayChoose) {
+  const auto side = [](const char* expression) {
+    const ImageSize out = parse_or_die(expression).size_after({32, 32, 3});
+    EXPECT_EQ(out.width, out.height) << expression;
+    return out.width;
+  };
+  EXPECT_EQ(side("repeat(2,pad(4))"), 48);
+  EXPECT_EQ(side("any_order(pad(1)|pad(1))"), 36);
+  EXPECT_EQ(side("some_of(2,pad(1)|pad(1)|pad(1))"), 36);
+  EXPECT_EQ(side("repeat(0,center_crop(24))"), 32);
+  EXPECT_EQ(side("repeat(1..3,center_crop(24))"), 24);
+  EXPECT_EQ(side("repeat(0..9,hflip)"), 32);
+  EXPECT_EQ(side("color_jitter(0,0,0,0)"), 32);
+  for (const char* const expression :
+       {"repeat(0..1,center_crop(24))", "some_of(0..1,center_crop(24)|center_crop(24))",
+        "repeat(1..2,pad(1))", "any_order(pad(1)|center_crop(8))", "one_of(pad(1)|hflip)",
+        "repeat(2,pad(1),p=0.5)"}) {
+    EXPECT_EQ(side(expression), 0) << expression;
+    EXPECT_FALSE(parse_or_die(expression).output({32, 32, 3}).ok()) << expression;
+  }
+  EXPECT_EQ(side("repeat(0..1,center_crop(24)) resize(16x16)"), 16);
+}
+
 TEST(Chain, OnlyTheFirstOpsRegionIsDecoded) {
   const Chain chain = parse_or_die("center_crop(200) rrc(16)");
   const ChainPlan plan = plan_or_die(chain, {500, 400, 3}, {.seed = 5});
