@@ -29,7 +29,7 @@ int64_t rounded_fixed(double value) {
 }
 
 int32_t saturated(int64_t value) {
-  return static_cast<int32_t>(std::clamp<int64_t>(value, -(int64_t{1} << 30), (int64_t{1} << 31) - 1));
+  return static_cast<int32_t>(std::clamp<int64_t>(value, int64_t{kLowestFixed}, int64_t{kHighestFixed}));
 }
 
 void fill_steps(int64_t at, int64_t step, int count, int32_t* out) {
@@ -49,13 +49,12 @@ Status WarpOp::apply(const OpDraw& draw, const ConstImageView& in, const ImageVi
                      ChainScratch& scratch) const {
   begin(draw, scratch.work);
   const SampledImage image{in, draw.region, draw.in.width, draw.in.height};
-  const int bits = nearest_ ? kNearestBits : kBilinearBits;
   const size_t room = 2 * size_t(out.width) * sizeof(int32_t);
   if (scratch.rows.size() < room) scratch.rows.resize(room);
   auto* const x = reinterpret_cast<int32_t*>(scratch.rows.data());
   int32_t* const y = x + out.width;
   for (int i = 0; i < out.height; ++i) {
-    row(draw, scratch.work, draw.window.x, draw.window.y + i, out.width, bits, x, y);
+    row(draw, scratch.work, draw.window.x, draw.window.y + i, out.width, bits(), x, y);
     (nearest_ ? sample_nearest : sample_bilinear)(image, x, y, out.width, fill_.pixel(), out.row(i));
   }
   return {};

@@ -7,9 +7,11 @@
 // same bits on every instruction set.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,12 +19,19 @@
 #include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/fill.h"
 #include "dlpipe/augment/op.h"
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
 
 /// Bits after the point of a coordinate.
 inline constexpr int kNearestBits = 16;
 inline constexpr int kBilinearBits = 11;
+/// What a coordinate in fixed point is cut to. Of a side of most_side(bits) pixels and less all that is cut lies outside.
+inline constexpr int32_t kLowestFixed = -(1 << 30);
+inline constexpr int32_t kHighestFixed = std::numeric_limits<int32_t>::max();
+constexpr int most_side(int bits) {
+  return kHighestFixed >> bits;
+}
 
 struct SampledImage {
   ConstImageView part;  // the pixels that are there
@@ -67,6 +76,12 @@ class WarpOp : public Op {
  public:
   Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
     DLPIPE_RETURN_IF_ERROR(fill_.check(in.channels));
+    const int most = most_side(bits());
+    if (std::max(in.width, in.height) > most)
+      return Status(ErrorCode::kUnsupported,
+                    concat("an image of ", in.width, "x", in.height, " has more than ", most,
+                           " pixels on a side, which interpolation=", nearest_ ? "nearest" : "bilinear",
+                           " doesn't take; put a resize or a crop before it"));
     return draw_warp(in, rng, draw);
   }
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
@@ -82,13 +97,13 @@ class WarpOp : public Op {
   virtual void row(const OpDraw& draw, const std::vector<std::byte>& work, int first, int y, int count,
                    int bits, int32_t* x_out, int32_t* y_out) const = 0;
 
-  bool nearest() const { return nearest_; }
   /// A coordinate in fixed point; what is far outside of any picture stays outside.
   static int32_t fixed(double coordinate, int bits) {
-    constexpr double kFar = 1 << 30;
-    const double scaled = coordinate * (1 << bits);
-    return static_cast<int32_t>(std::floor(scaled < -kFar ? -kFar : (scaled > kFar ? kFar : scaled)));
+    return static_cast<int32_t>(
+        std::floor(std::clamp<double>(coordinate * (1 << bits), kLowestFixed, kHighestFixed)));
   }
+
+  int bits() const { return nearest_ ? kNearestBits : kBilinearBits; }
 
  private:
   bool nearest_;

@@ -200,8 +200,8 @@ void ProjectiveRow(const double* map, int first, int y, int count, int bits, int
     const hn::Rebind<int32_t, decltype(d)> ints;
     // Rounded down; what is far from 0 is cut to what an int32_t can hold.
     const auto store = [&](auto value, int32_t* out) HWY_ATTR {
-      constexpr double kFar = 1 << 30;
-      const auto near = hn::Min(hn::Max(value, hn::Set(d, -kFar)), hn::Set(d, kFar));
+      const auto near =
+          hn::Min(hn::Max(value, hn::Set(d, double{kLowestFixed})), hn::Set(d, double{kHighestFixed}));
       hn::StoreU(hn::DemoteTo(ints, hn::Floor(near)), ints, out + i);
     };
     const auto center_x = hn::Iota(d, static_cast<double>(first + i) + 0.5);

@@ -50,6 +50,25 @@ TEST(Warp, GivesTheSameBitsOnEveryInstructionSet) {
   }
 }
 
+// A coordinate has 15 bits before the point with nearest, 20 with bilinear.
+TEST(Warp, ReadsAllColumnsOfALongPictureOrRefusesIt) {
+  OwnedImage source(32767, 2, 1);
+  for (int y = 0; y < 2; ++y)
+    for (int x = 0; x < source.width; ++x) source.view().row(y)[x] = static_cast<uint8_t>(x / 128);
+  for (const char* const expression :
+       {"grid_distortion(limit=0..0,interpolation=nearest,p=1)", "elastic(0.001,6,interpolation=nearest,p=1)",
+        "perspective(0,interpolation=nearest,p=1)", "rotate(0..0,nearest)"})
+    EXPECT_EQ(warped(expression, source.view()), source) << expression;
+  const auto refusal = [](const char* expression, int width) {
+    ChainPlan plan;
+    return parse_or_die(expression).plan({width, 4, 3}, {}, plan).message();
+  };
+  EXPECT_EQ(refusal("rotate(10..10,nearest)", 32767), "");
+  EXPECT_EQ(refusal("rotate(10..10,bilinear)", 32768), "");
+  EXPECT_NE(refusal("rotate(10..10,nearest)", 32768).find("32768x4 has more than 32767 pixels on a side"),
+            std::string::npos);
+}
+
 // Rows that lie a gigabyte apart: places in memory that 32 bits don't hold.
 TEST(Warp, ReadsPicturesOfAnySize) {
   constexpr ptrdiff_t kStride = ptrdiff_t{1} << 30;
