@@ -228,6 +228,7 @@ void BatchStream::restart(int64_t sequence) {
   const MutexLock lock(inject_mutex_);
   meter_.reset_levels();
   graph_->close_gates();
+  prefault_->start_again();
   next_lend_ = next_begin_ = sequence;
   stopping_ = interrupted_ = false;
   for (int32_t i = 0; i < slots_.count(); ++i) {

@@ -274,6 +274,10 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, subset.count() / 1000);
   DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
                                                          : augment::Chain::parse(o.augment));
+  if (o.views > 1 && setup->chain.contains("alternating_flip"))
+    return misuse(
+        "loader", "--views ", options.views,
+        " with alternating_flip, which turns all views of a sample to one side in an epoch; use hflip");
   DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, subset));
   const data::PixelStats& stats = setup->dataset->pixel_stats();
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));

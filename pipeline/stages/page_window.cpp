@@ -1,6 +1,7 @@
 #include "dlpipe/pipeline/stages/page_window.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dlpipe::pipeline {
 
@@ -18,6 +19,10 @@ void PageWindow::shrink(int64_t live, int64_t most_bytes) {
     leave(entries_.front());
     entries_.pop_front();
   }
+}
+
+void PageWindow::all_over() {
+  for (Entry& entry : entries_) entry.sequence = std::numeric_limits<int64_t>::min();
 }
 
 void PageWindow::leave(const Entry& entry) {

@@ -27,6 +27,8 @@ class PageWindow {
   /// Lets batches before `live` go, oldest entries first, until at most `most_bytes` are held; what `live`
   /// and later batches need stays, even if it is more.
   void shrink(int64_t live, int64_t most_bytes);
+  /// All entries so far are of batches that are over, whatever sequences come: the stream has gone elsewhere.
+  void all_over();
   int64_t held_bytes() const { return static_cast<int64_t>(users_.size() * kBlockBytes); }
 
  private:

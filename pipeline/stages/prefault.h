@@ -30,6 +30,8 @@ class Prefault {
   /// Where a ceiling is set: before touch(), for plans of batch `sequence`, when batches before `live` are
   /// over and the file may take `most_bytes` beside all else.
   void make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t live, int64_t most_bytes);
+  /// All batches so far are over, and sequences may go back. While nobody else uses this object.
+  void start_again() { window_.all_over(); }
 
   static constexpr int kTries = 4;
 

@@ -245,6 +245,11 @@ TEST_F(LoaderTest, RefusesOptionsByName) {
            o.mixup = 0.5;
          }),
          "--views 2 does not go with --mixup");
+  expect(with([](auto& o) {
+           o.views = 2;
+           o.augment = "alternating_flip";
+         }),
+         "use hflip");
   expect(with([](auto& o) { o.augment = "rcc(32)"; }), "did you mean 'rrc'");
   expect(with([](auto& o) { o.augment = "hflip"; }), "many sizes");
 }

@@ -12,6 +12,7 @@
 #include "dlpipe/pipeline/plan/stage_counters.h"
 #include "dlpipe/pipeline/plan/touched.h"
 #include "dlpipe/pipeline/stages/mapped_file.h"
+#include "dlpipe/pipeline/stages/page_window.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::pipeline {
@@ -75,6 +76,26 @@ INSTANTIATE_TEST_SUITE_P(Methods, MappedFileTest,
                          [](const auto& info) {
                            return info.param == MappedFile::Method::kPopulate ? "populate" : "pread";
                          });
+
+TEST(PageWindow, PagesOfBatchesThatAreOverLeaveItAlsoAfterAStepBack) {
+  constexpr auto kBlock = static_cast<int64_t>(PageWindow::kBlockBytes);
+  const Map map(4 * PageWindow::kBlockBytes / static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  const auto file = value_or_throw(MappedFile::open(map.path(), map.data()));
+  const auto block = [&](size_t index) { return file->map().subspan(index * PageWindow::kBlockBytes, 100); };
+  PageWindow window(*file);
+  window.enter(700, block(0));
+  window.enter(701, block(1));
+  EXPECT_EQ(window.held_bytes(), 2 * kBlock);
+  window.shrink(701, 0);
+  EXPECT_EQ(window.held_bytes(), kBlock) << "701 is in use";
+  window.enter(702, block(2));
+  window.all_over();
+  window.enter(0, block(3));
+  window.shrink(0, 3 * kBlock);
+  EXPECT_EQ(window.held_bytes(), 3 * kBlock) << "no more than it must";
+  window.shrink(0, 0);
+  EXPECT_EQ(window.held_bytes(), kBlock) << "batch 0 is in use";
+}
 
 TEST(RunQueueTest, GivesTheOldestBatchFirst) {
   PortionQueue queue;
