@@ -34,18 +34,16 @@ void forward(const ForwardArgs& args) {
   });
 }
 
-void add_to(const Tensor& part, const Tensor& sum) {
-  cpu::stored(sum.dtype(), [&]<class T>(T*) {
+void add_to(const Tensor& part, float* sum) {
+  cpu::stored(part.dtype(), [&]<class T>(T*) {
     const T* from = static_cast<const T*>(part.raw());
-    T* to = static_cast<T*>(sum.raw());
-    cpu::on_best_isa([=, count = sum.elements()]() DLPIPE_INLINE {
-      for (int64_t i = 0; i < count; ++i)
-        cpu::store_one(to + i, cpu::load_one(to + i) + cpu::load_one(from + i));
+    cpu::on_best_isa([=, count = part.elements()]() DLPIPE_INLINE {
+      for (int64_t i = 0; i < count; ++i) sum[i] += cpu::load_one(from + i);
     });
   });
 }
 
-// One operand's gradient: a product for each matrix of the output, added in order where the operand was
+// One operand's gradient: a product for each matrix of the output, added in order, in f32, where the operand was
 // stretched.
 template <class Product>
 void operand_gradient(const Tensor& grad, const std::vector<int64_t>& matrix_of, int64_t elements,
@@ -57,13 +55,18 @@ void operand_gradient(const Tensor& grad, const std::vector<int64_t>& matrix_of,
                 [&](int64_t i) { product(i, matrix(grad, matrix_of[static_cast<size_t>(i)], elements)); });
     return;
   }
-  std::memset(grad.raw(), 0, grad.size_bytes());
+  const Tensor sums = grad.dtype() == DType::kF32 ? grad : Tensor::empty(grad.shape());
+  std::memset(sums.raw(), 0, sums.size_bytes());
   const Tensor part = Tensor::empty({{elements}, grad.dtype()});
   for (int64_t i = 0; i < count; ++i) {
     product(i, static_cast<std::byte*>(part.raw()));
-    std::byte* sum = matrix(grad, matrix_of[static_cast<size_t>(i)], elements);
-    add_to(part, Tensor::borrow(sum, {elements}, grad.dtype()));
+    add_to(part, sums.data<float>() + matrix_of[static_cast<size_t>(i)] * elements);
   }
+  if (grad.dtype() == DType::kF32) return;
+  cpu::stored(grad.dtype(), [&]<class T>(T*) {
+    for (int64_t i = 0; i < grad.elements(); ++i)
+      cpu::store_one(static_cast<T*>(grad.raw()) + i, sums.data<float>()[i]);
+  });
 }
 
 // dA = dC B^T and dB = A^T dC, each in the form in which the operand was given.

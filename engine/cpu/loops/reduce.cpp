@@ -157,9 +157,11 @@ void copy_result(const Tensor& from, const Tensor& to, double factor) {
 
 void reduce_sum(const Tensor& from, uint32_t reduced, double factor, const Tensor& to) {
   std::vector<Axis> axes = merged_axes(from.shape(), reduced);
-  if (from.elements() == 0) {
-    std::memset(to.raw(), 0, to.size_bytes());
-    return;
+  if (from.elements() == 0) {  // a factor of 1/0 makes the mean of nothing NaN
+    const auto nothing = static_cast<float>(0 * factor);
+    return stored(to.dtype(), [&]<class T>(T*) {
+      for (int64_t i = 0; i < to.elements(); ++i) store_one(static_cast<T*>(to.raw()) + i, nothing);
+    });
   }
   auto is_reduced = [](const Axis& axis) { return axis.reduced; };
   auto left = std::count_if(axes.begin(), axes.end(), is_reduced);

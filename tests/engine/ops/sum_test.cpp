@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -10,6 +12,12 @@ TEST(SumOp, CountsNegativeAxesFromTheEnd) {
   EXPECT_EQ(sum(x, {0, -1}, true).shape(), (Shape{1, 3, 1}));
   EXPECT_EQ(sum(x).item(), 24);
   EXPECT_THROW(sum(x, {3}), Error);
+}
+
+TEST(MeanOp, OfNothingIsNoNumber) {
+  for (const double value : mean(Tensor::zeros({0, 3}), {0}).to_doubles()) EXPECT_TRUE(std::isnan(value));
+  EXPECT_TRUE(std::isnan(mean(Tensor::zeros({0})).item()));
+  EXPECT_EQ(mean(Tensor::zeros({0, 3}), {1}).shape(), (Shape{0}));
 }
 
 TEST(SumOp, OfNothingIsZero) {
