@@ -1,7 +1,12 @@
 #include "dlpipe/engine/collective/launched.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -18,21 +23,6 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-/// The names of the variables of one launcher.
-struct Launcher {
-  const char* name;
-  const char* rank;
-  const char* world;
-  const char* local_world;
-  const char* local_rank;
-};
-constexpr Launcher kLaunchers[] = {
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"},
-};
-
 Result<int> number(const char* name, const std::string& text, int64_t low) {
   int64_t value = 0;
   if (!parse_int(text, &value) || value < low || value > (1 << 20))
@@ -40,6 +30,58 @@ Result<int> number(const char* name, const std::string& text, int64_t low) {
                   " in the environment is no number of a rank or of ranks; unset it");
   return static_cast<int>(value);
 }
+
+/// Slurm's list of how many tasks each machine has, "4(x2),3": what this one has; nothing where it doesn't say.
+std::optional<int> slurm_tasks() {
+  int64_t number = 0;
+  parse_int(variable("SLURM_NODEID").value_or("0"), &number);
+  for (const std::string& entry : split(variable("SLURM_STEP_TASKS_PER_NODE").value_or(""), ',')) {
+    int64_t tasks = 0, machines = 1;
+    const size_t bracket = entry.find("(x");
+    if (!parse_int(entry.substr(0, bracket), &tasks) || tasks < 1 || tasks > (1 << 20)) return std::nullopt;
+    if (bracket != std::string::npos &&
+        !parse_int(std::string_view(entry).substr(bracket + 2, entry.size() - bracket - 3), &machines))
+      return std::nullopt;
+    if (number < machines) return static_cast<int>(tasks);
+    number -= machines;
+  }
+  return std::nullopt;
+}
+
+/// Whether srun has bound the tasks of a machine to cores or masks of cores that differ.
+bool slurm_binds() {
+  const auto list = variable("SLURM_CPU_BIND_LIST");
+  if (!list) return false;
+  const std::vector<std::string> masks = split(*list, ',');
+  return masks.size() > 1 && std::set(masks.begin(), masks.end()).size() == masks.size();
+}
+
+/// Whether mpirun has bound the ranks: up to Open MPI 4 it says so; from 5 on this process has fewer cores than mpirun.
+bool mpirun_binds() {
+  if (variable("OMPI_MCA_orte_bound_at_launch") == "1") return true;
+  cpu_set_t own, launcher;
+  return sched_getaffinity(0, sizeof(own), &own) == 0 &&
+         sched_getaffinity(getppid(), sizeof(launcher), &launcher) == 0 &&
+         CPU_COUNT(&own) < CPU_COUNT(&launcher);
+}
+
+/// What one launcher tells its processes.
+struct Launcher {
+  const char* name;
+  const char* rank;  // names of variables
+  const char* world;
+  const char* local_world;
+  const char* local_rank;
+  std::optional<int> (*counted_local_world)();  // where that variable isn't set; null: nothing else says it
+  bool (*binds)();                              // null: it doesn't bind its processes to cores
+};
+constexpr Launcher kLaunchers[] = {
+    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", nullptr, mpirun_binds},
+    {"srun", "PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID", slurm_tasks,
+     slurm_binds},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr},
+};
 
 }  // namespace
 
@@ -52,6 +94,8 @@ Result<LaunchedRank> launched_rank() {
     DLPIPE_ASSIGN_OR_RETURN(launched.world, number(launcher.world, *world, 1));
     if (const auto local = variable(launcher.local_world)) {
       DLPIPE_ASSIGN_OR_RETURN(launched.local_world, number(launcher.local_world, *local, 1));
+    } else if (launcher.counted_local_world != nullptr) {
+      launched.local_world = launcher.counted_local_world().value_or(1);
     }
     if (const auto local = variable(launcher.local_rank)) {
       DLPIPE_ASSIGN_OR_RETURN(launched.local_rank, number(launcher.local_rank, *local, 0));
@@ -62,7 +106,7 @@ Result<LaunchedRank> launched_rank() {
     }
     if (launched.world == 1) return LaunchedRank();
     launched.launcher = launcher.name;
-    launched.has_own_cores = variable("OMPI_MCA_orte_bound_at_launch") == "1";
+    launched.has_own_cores = launcher.binds != nullptr && launcher.binds();
     return launched;
   }
   return LaunchedRank();

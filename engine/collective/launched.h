@@ -13,7 +13,7 @@ struct LaunchedRank {
   int world = 1;
   int local_world = 1;         // ranks on this machine, as far as the launcher says
   int local_rank = 0;          // this one's number among them
-  bool has_own_cores = false;  // mpirun has bound each rank to some
+  bool has_own_cores = false;  // the launcher has bound each rank to some
   std::string launcher;        // "mpirun", "srun", "torchrun"; empty: alone
 };
 

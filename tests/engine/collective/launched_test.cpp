@@ -1,6 +1,9 @@
 #include "dlpipe/engine/collective/launched.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
@@ -27,7 +30,8 @@ class LaunchedTest : public testing::Test {
     for (const char* name :
          {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_MCA_orte_bound_at_launch", "PMIX_RANK", "SLURM_STEP_NUM_TASKS",
-          "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"})
+          "SLURM_NTASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID", "SLURM_LOCALID",
+          "SLURM_CPU_BIND_LIST", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK"})
       unsetenv(name);
   }
 };
@@ -58,6 +62,56 @@ TEST_F(LaunchedTest, EachLauncherHasItsVariables) {
   EXPECT_EQ(one.launcher, "torchrun");
   EXPECT_EQ(one.rank, 1);
   EXPECT_EQ(one.local_world, 1) << "nobody said";
+}
+
+TEST_F(LaunchedTest, SlurmSaysHowManyTasksEachMachineHas) {
+  const auto local_world = [](const char* list, const char* machine) {
+    return rank_with({{"PMIX_RANK", "1"},
+                      {"SLURM_STEP_NUM_TASKS", "11"},
+                      {"SLURM_STEP_TASKS_PER_NODE", list},
+                      {"SLURM_NODEID", machine}})
+        .local_world;
+  };
+  EXPECT_EQ(local_world("11", "0"), 11);
+  EXPECT_EQ(local_world("4(x2),3", "1"), 4);
+  EXPECT_EQ(local_world("4(x2),3", "2"), 3);
+  for (const char* const list : {"4(x2),3", "", "x", "4(x", "4(x)", "0"})
+    EXPECT_EQ(local_world(list, "3"), 1) << list << " doesn't say";
+}
+
+TEST_F(LaunchedTest, RanksThatSlurmBoundHaveCoresOfTheirOwn) {
+  const auto has_own_cores = [](const char* list) {
+    return rank_with({{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_CPU_BIND_LIST", list}})
+        .has_own_cores;
+  };
+  EXPECT_TRUE(has_own_cores("0x0000000F,0x000000F0"));
+  EXPECT_FALSE(has_own_cores("0x000000FF,0x000000FF")) << "--cpu-bind=sockets on one socket";
+  EXPECT_FALSE(has_own_cores("0x000000FF"));
+  EXPECT_FALSE(has_own_cores(""));
+}
+
+// Open MPI has no variable for it from version 5 on.
+TEST_F(LaunchedTest, RanksWithFewerCoresThanTheirLauncherHaveThemForThemselves) {
+  const auto has_own_cores = [] {
+    return rank_with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}).has_own_cores;
+  };
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) < 2) GTEST_SKIP() << "needs 2 cores";
+  const auto in_a_child = [&](bool is_bound) {
+    const pid_t child = fork();
+    if (child == 0) {
+      cpu_set_t own = all;
+      for (int core = 0; is_bound && CPU_COUNT(&own) > 1; ++core) CPU_CLR(core, &own);
+      if (sched_setaffinity(0, sizeof(own), &own) != 0) _exit(2);
+      _exit(has_own_cores() ? 1 : 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  EXPECT_EQ(in_a_child(true), 1);
+  EXPECT_EQ(in_a_child(false), 0);
 }
 
 TEST_F(LaunchedTest, AProcessIsAloneWithoutThem) {
