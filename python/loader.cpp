@@ -34,7 +34,7 @@ namespace {
 
 using pipeline::Feed;
 /// How long a waiting thread goes without asking Python whether Ctrl-C was pressed.
-constexpr std::chrono::milliseconds kPatience(40);
+constexpr std::chrono::milliseconds kLoaderPatience(40);
 
 /// Names of a batch's fields, in the order of field_arrays.
 std::vector<std::string> field_names(const pipeline::Setup& setup) {
@@ -64,7 +64,7 @@ class LoaderFeed {
 
   std::optional<LentBatch> next(int64_t pass) {
     while (true) {
-      auto answer = unlocked([&] { return feed_->next_within(pass, kPatience); });
+      auto answer = unlocked([&] { return feed_->next_within(pass, kLoaderPatience); });
       if (answer.has_value()) {
         if (*answer == nullptr) return std::nullopt;
         return LentBatch(*std::move(answer), form_);

@@ -15,6 +15,7 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/python/answers.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/paths.h"
@@ -35,17 +36,6 @@ namespace nb = nanobind;
 namespace dlpipe::python {
 
 namespace {
-
-nb::any from_json(const std::string& text) {
-  const PythonCall call;
-  return nb::borrow<nb::any>(nb::module_::import_("json").attr("loads")(to_text(text)));
-}
-
-nb::any from_json_lines(const std::vector<std::string>& lines) {
-  std::string text = "[";
-  for (const std::string& line : lines) text += (text.size() > 1 ? "," : "") + line;
-  return from_json(text + "]");
-}
 
 void tell(std::string_view note) {
   log(LogLevel::kWarning, note);

@@ -14,7 +14,7 @@ namespace dlpipe::python {
 namespace {
 
 /// How long `end` waits for calls into Python, which may themselves wait for what the ending thread never does.
-constexpr std::chrono::seconds kPatience(10);
+constexpr std::chrono::seconds kEndPatience(10);
 
 // How many Unlocked and PythonCall there are, of all threads and of this one.
 std::atomic<int> busy{0};
@@ -52,7 +52,7 @@ void end(const nb::callable& close_all) {
   has_ended = true;
   close_all();
   const nb::gil_scoped_release release;  // some were about to take the lock before they could know
-  const auto latest = std::chrono::steady_clock::now() + kPatience;
+  const auto latest = std::chrono::steady_clock::now() + kEndPatience;
   while (busy > own_busy && std::chrono::steady_clock::now() < latest)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }

@@ -14,6 +14,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/python/answers.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/storing.h"
@@ -147,13 +148,7 @@ void bind_writer(nb::module_& module) {
       .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
            nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
       .def("write", write, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
-      .def("finish",
-           [](OpenWriter& self) {
-             const ingest::IngestReport report = self.finish();
-             const PythonCall call;
-             return nb::borrow<nb::any>(
-                 nb::module_::import_("json").attr("loads")(to_text(ingest::to_json(report))));
-           })
+      .def("finish", [](OpenWriter& self) { return from_json(ingest::to_json(self.finish())); })
       .def("close", &OpenWriter::close)
       .def_prop_ro("position", &OpenWriter::position);
 }
