@@ -71,8 +71,12 @@ bool stays_a_line(const Function& op, const auto&... at) {
   const auto is_on_it = [&](int64_t samples) {
     return samples < 1 || op(at(samples)...) == known_add(first, known_mul(growth, samples - kFirst));
   };
-  std::vector<int64_t> tried = {1, 4, 5, 6, 7};
-  for (int64_t power = 8; power <= int64_t{1} << 30; power *= 2) tried.push_back(power + 1);
+  static constexpr std::array kTried = [] {
+    std::array<int64_t, 33> tried = {1, 4, 5, 6, 7};
+    for (size_t power = 3; power <= 30; ++power) tried[power + 2] = (int64_t{1} << power) + 1;
+    return tried;
+  }();
+  if (!std::all_of(kTried.begin(), kTried.end(), is_on_it)) return false;
   const std::array lines = {std::pair(at(0), known_sub(at(1), at(0)))...};
   for (const auto& [a, growth_of_a] : lines) {
     for (const auto& [b, growth_of_b] : lines) {
@@ -81,10 +85,10 @@ bool stays_a_line(const Function& op, const auto&... at) {
       const int64_t crossing = known_sub(a, b) / closing;
       constexpr int64_t kMostSamples = int64_t{1} << 40;
       if (crossing < 0 || crossing > kMostSamples) continue;
-      for (int64_t samples = crossing - 1; samples <= crossing + 1; ++samples) tried.push_back(samples);
+      if (!is_on_it(crossing - 1) || !is_on_it(crossing) || !is_on_it(crossing + 1)) return false;
     }
   }
-  return std::all_of(tried.begin(), tried.end(), is_on_it);
+  return true;
 }
 
 /// Of `lists`, which broadcast to each other, what `op` says of each element.
