@@ -91,6 +91,8 @@ def _fuse_relu(graph: Graph, relu: FxNode) -> None:
         _fuse_batch_norm(graph, source, None, relu)
     elif source.target is aten.add.Tensor and len(source.args) == 2 and not source.kwargs:
         for norm, residual in (source.args, reversed(source.args)):
+            if norm is residual:  # the sum is its one user, and reads it twice
+                return
             if _is_part(norm, _BATCH_NORM, 0) and _has_one_user(norm) and is_image(residual):
                 if _shape(norm) == _shape(residual) and _fuse_batch_norm(graph, norm, residual, relu):
                     return

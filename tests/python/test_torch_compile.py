@@ -83,6 +83,18 @@ class Transformer(nn.Module):
         return self.head(self.norm(self.layer(x))[:, 0])
 
 
+class Doubled(nn.Module):
+    """A batch norm that is its own residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.head = nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.Linear(16, 10)
+
+    def forward(self, x):
+        x = self.norm(self.first(x))
+        return self.head(torch.relu(x + x).mean((2, 3)))
+
+
 class LeftToPyTorch(nn.Module):
     """Ops that dlpipe has no kernel for, between ops for which it has."""
 
@@ -99,7 +111,7 @@ class LeftToPyTorch(nn.Module):
 
 MODELS = {
     "residual": Residual, "plain": plain_convolutions, "depthwise": depthwise, "transformer": Transformer,
-    "left to PyTorch": LeftToPyTorch,
+    "doubled": Doubled, "left to PyTorch": LeftToPyTorch,
 }  # fmt: skip
 
 
