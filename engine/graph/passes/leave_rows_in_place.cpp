@@ -6,6 +6,7 @@
 // Reshapes and transposes may stand on both sides. The orders are compared on numbered elements.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/matching.h"
@@ -54,7 +55,10 @@ class Rows {
   bool is_turned_back(const Node& linear, ValueId source, int64_t batch) const {
     const Value &x = graph_.value(linear.inputs[0]), &product = graph_.value(linear.outputs[0]);
     const int64_t in = x.shape[-1], out = product.shape[-1];
-    if (graph_.value(last_).shape.rank() == 0 || graph_.value(last_).shape[-1] != out) return false;
+    const Value& last = graph_.value(last_);
+    const int rank =
+        last.shape.rank();  // rows_like() keeps all axes but the last, which then must not be the batch's
+    if (rank < 2 || (last.batch_axes & bit(rank - 1)) != 0 || last.shape[-1] != out) return false;
     const std::vector<double> before = through_views(graph_, producers_, source, linear.inputs[0],
                                                      counted(graph_.value(source).shape_at(batch)), batch)
                                            .to_doubles();
@@ -101,11 +105,14 @@ ValueId rows_like(Graph& graph, ValueId source, ValueId like, int64_t in, size_t
 // Nodes that lose their reader stay, for remove_dead_nodes.
 int leave(Graph& graph) {
   int left = 0;
+  std::optional<Rows> rows;  // of the graph as it is
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!is_op(graph.nodes[i], "transpose") && !is_op(graph.nodes[i], "reshape")) continue;
     ValueId source = kNone;
-    const int linear = Rows(graph).linear_of(graph.nodes[i], source);
+    if (!rows) rows.emplace(graph);
+    const int linear = rows->linear_of(graph.nodes[i], source);
     if (linear < 0) continue;
+    rows.reset();
     Node product = graph.nodes[static_cast<size_t>(linear)];
     const ValueId answer = graph.nodes[i].outputs[0];
     const int64_t in = graph.value(product.inputs[0]).shape[-1];

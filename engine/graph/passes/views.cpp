@@ -12,11 +12,14 @@ Tensor counted(const Shape& shape) {
 
 Tensor through_views(const Graph& graph, const std::vector<int>& producers, ValueId source, ValueId id,
                      const Tensor& numbers, int64_t batch) {
-  if (id == source) return numbers;
   const NoGrad no_grad;
-  const Node& node = graph.nodes[static_cast<size_t>(producers[static_cast<size_t>(id)])];
-  return apply(*node.op, {through_views(graph, producers, source, node.inputs[0], numbers, batch)},
-               node.attrs_at(batch))[0];
+  std::vector<const Node*> views;  // the last first
+  for (ValueId at = id; at != source; at = views.back()->inputs[0])
+    views.push_back(&graph.nodes[static_cast<size_t>(producers[static_cast<size_t>(at)])]);
+  Tensor moved = numbers;
+  for (auto view = views.rbegin(); view != views.rend(); ++view)
+    moved = apply(*(*view)->op, {moved}, (*view)->attrs_at(batch))[0];
+  return moved;
 }
 
 }  // namespace dlpipe::engine::graph

@@ -1,6 +1,7 @@
 #include "dlpipe/engine/graph/passes.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <cmath>
 #include <cstring>
@@ -158,6 +159,47 @@ TEST(Passes, LeaveRowsOfLinearsInPlace) {
         weights);
     EXPECT_EQ(leave_rows_in_place.run(other), 0) << columns;
   }
+}
+
+// What the product answers is of the batch's size there: no axis of columns.
+TEST(Passes, LeaveRowsWhereTheBatchComesLast) {
+  const Tensor weight = drawn({1, 4}, 1);
+  Graph graph =
+      captured({{1, 6, 4}},
+               [&](const std::vector<Tensor>& in) {
+                 const Tensor x = transpose(relu(transpose(in[0], {1, 0, 2})), {1, 0, 2});
+                 const int64_t n = in[0].size(0);
+                 return std::vector<Tensor>{transpose(reshape(linear(x, weight, Tensor()), {n, 6}), {1, 0})};
+               },
+               {{"weight", weight}});
+  const Graph before = graph;
+  EXPECT_EQ(leave_rows_in_place.run(graph), 0) << body(graph);
+  EXPECT_EQ(largest_difference(before, graph), 0);
+}
+
+// A file may hold as many views as it likes: none of them takes a part of the stack.
+TEST(Passes, TakeLongChainsOfViews) {
+  const Tensor weight = drawn({4, 4}, 1);
+  Graph graph = captured({{1, 5, 4}},
+                         [&](const std::vector<Tensor>& in) {
+                           Tensor x = in[0];
+                           for (int i = 0; i < 4001; ++i) x = transpose(x, {1, 0, 2});
+                           return std::vector<Tensor>{transpose(linear(x, weight, Tensor()), {1, 0, 2})};
+                         },
+                         {{"weight", weight}});
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, size_t{512} << 10);
+  pthread_t thread;
+  const auto run = [](void* to) -> void* {
+    EXPECT_EQ(leave_rows_in_place.run(*static_cast<Graph*>(to)), 1);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &graph), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  remove_dead_nodes.run(graph);
+  EXPECT_EQ(graph.nodes.size(), 1u) << "the linear alone";
 }
 
 TEST(Passes, FoldScalesAndShiftsOfChannelsIntoWeights) {
