@@ -180,9 +180,8 @@ std::string Exporter::add_initializer(const std::string& name, ElementType type,
   return name;
 }
 
-std::string Exporter::scalar(double number) {
-  const auto value = static_cast<float>(number);
-  return add_initializer(unused("scalar"), ElementType::kFloat, {}, &value, sizeof(value));
+std::string Exporter::scalar(double number, DType dtype) {
+  return add_constant(unused("scalar"), Tensor::full({}, number, dtype));
 }
 
 std::string Exporter::integers(const std::vector<int64_t>& values) {

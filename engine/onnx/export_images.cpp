@@ -35,7 +35,10 @@ void Exporter::convolve_unit(const std::string& x, ValueId weight, ValueId bias,
                              const std::string& out) {
   const std::string sums = attrs.tail == ConvTail::kNone ? out : temporary(out);
   convolve(x, weight, bias, attrs.conv2d(), sums);
-  if (attrs.tail == ConvTail::kClip) emit("Clip", {sums, scalar(attrs.low), scalar(attrs.high)}, out);
+  if (attrs.tail == ConvTail::kClip) {
+    const DType dtype = value(weight).dtype;
+    emit("Clip", {sums, scalar(attrs.low, dtype), scalar(attrs.high, dtype)}, out);
+  }
   if (attrs.tail == ConvTail::kSilu) emit("Mul", {sums, emit("Sigmoid", {sums}, temporary(out))}, out);
 }
 

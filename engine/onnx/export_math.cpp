@@ -18,7 +18,7 @@
 
 namespace dlpipe::engine::onnx {
 
-void Exporter::apply_unary(std::string_view op, const Node* node, const std::string& in,
+void Exporter::apply_unary(std::string_view op, const Attrs* any_attrs, DType dtype, const std::string& in,
                            const std::string& out) {
   static const std::map<std::string_view, const char*> kSame = {
       {"relu", "Relu"}, {"erf", "Erf"},   {"exp", "Exp"},         {"log", "Log"}, {"sin", "Sin"},
@@ -28,18 +28,18 @@ void Exporter::apply_unary(std::string_view op, const Node* node, const std::str
   } else if (op == "silu") {
     emit("Mul", {in, emit("Sigmoid", {in}, temporary(out))}, out);
   } else if (op == "gelu") {  // x (1 + erf(x / sqrt 2)) / 2
-    const std::string scaled = emit("Div", {in, scalar(std::numbers::sqrt2)}, temporary(out));
+    const std::string scaled = emit("Div", {in, scalar(std::numbers::sqrt2, dtype)}, temporary(out));
     const std::string erf = emit("Erf", {scaled}, temporary(out));
-    const std::string sum = emit("Add", {erf, scalar(1.0)}, temporary(out));
-    emit("Mul", {emit("Mul", {in, sum}, temporary(out)), scalar(0.5)}, out);
+    const std::string sum = emit("Add", {erf, scalar(1.0, dtype)}, temporary(out));
+    emit("Mul", {emit("Mul", {in, sum}, temporary(out)), scalar(0.5, dtype)}, out);
   } else if (op == "clip") {
-    const auto& attrs = node->attrs.as<ClipAttrs>();
-    emit("Clip", {in, scalar(attrs.low), scalar(attrs.high)}, out);
+    const auto& attrs = any_attrs->as<ClipAttrs>();
+    emit("Clip", {in, scalar(attrs.low, dtype), scalar(attrs.high, dtype)}, out);
   } else {
-    const auto& attrs = node->attrs.as<ScaleAttrs>();
+    const auto& attrs = any_attrs->as<ScaleAttrs>();
     const std::string scaled =
-        emit("Mul", {in, scalar(attrs.factor)}, attrs.offset == 0 ? out : temporary(out));
-    if (attrs.offset != 0) emit("Add", {scaled, scalar(attrs.offset)}, out);
+        emit("Mul", {in, scalar(attrs.factor, dtype)}, attrs.offset == 0 ? out : temporary(out));
+    if (attrs.offset != 0) emit("Add", {scaled, scalar(attrs.offset, dtype)}, out);
   }
 }
 
@@ -47,7 +47,7 @@ void Exporter::unary(const Node& node) {
   const ValueId x = node.inputs[0];
   const bool images = is_planes(x);
   const std::string in = images ? planes(x) : plain(x);
-  apply_unary(node.op->record->name, &node, in,
+  apply_unary(node.op->record->name, &node.attrs, value(x).dtype, in,
               images ? new_planes(node.outputs[0]) : new_plain(node.outputs[0]));
 }
 
@@ -83,7 +83,7 @@ void Exporter::masked(const Node& node) {
   const Pair pair = operands_of(node);
   const std::string keep = emit("Cast", {pair.right}, temporary(pair.out),
                                 {integer("to", static_cast<int64_t>(ElementType::kBool))});
-  emit("Where", {keep, pair.left, scalar(0.0)}, pair.out);
+  emit("Where", {keep, pair.left, scalar(0.0, value(node.inputs[0]).dtype)}, pair.out);
 }
 
 void Exporter::linear(const Node& node) {
@@ -100,7 +100,8 @@ void Exporter::linear(const Node& node) {
     if (!bias.empty()) emit("Add", {y, bias}, result);
   }
   if (activation != Activation::kNone)
-    apply_unary(activation == Activation::kRelu ? "relu" : "gelu", nullptr, result, out);
+    apply_unary(activation == Activation::kRelu ? "relu" : "gelu", nullptr, value(node.inputs[0]).dtype,
+                result, out);
 }
 
 std::string Exporter::with_last_axes_turned(ValueId id, const std::string& base) {
@@ -137,7 +138,7 @@ void Exporter::attention(const Node& node) {
     parts.push_back(emit("Transpose", {split}, temporary(out), {ints("perm", order)}));
   }
   std::string scores = emit("MatMul", {parts[0], parts[1]}, temporary(out));
-  scores = emit("Mul", {scores, scalar(shape.scale)}, temporary(out));
+  scores = emit("Mul", {scores, scalar(shape.scale, value(node.inputs[0]).dtype)}, temporary(out));
   if (attrs.causal) scores = emit("Add", {scores, causal_mask(shape.length)}, temporary(out));
   const std::string weights = emit("Softmax", {scores}, temporary(out), {integer("axis", -1)});
   const std::string mixed = emit("MatMul", {weights, parts[2]}, temporary(out));

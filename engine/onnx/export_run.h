@@ -49,7 +49,7 @@ class Exporter {
                    std::vector<Attribute> attributes = {});
   std::string add_initializer(const std::string& name, ElementType type, std::vector<int64_t> dims,
                               const void* data, size_t bytes);
-  std::string scalar(double number);
+  std::string scalar(double number, DType dtype);
   std::string integers(const std::vector<int64_t>& values);
   std::string add_constant(const std::string& name, const Tensor& tensor);
   /// Causal attention's: minus infinity above the diagonal.
@@ -95,8 +95,9 @@ class Exporter {
   void batch_norm(const Node& node);
 
   // Elements, products, rows and reductions.
-  // From `in` to `out`, in whichever order of axes.
-  void apply_unary(std::string_view op, const Node* node, const std::string& in, const std::string& out);
+  // From `in` to `out`, in whichever order of axes. Null: an op without attributes.
+  void apply_unary(std::string_view op, const Attrs* any_attrs, DType dtype, const std::string& in,
+                   const std::string& out);
   void unary(const Node& node);
   struct Pair {
     std::string left, right, out;

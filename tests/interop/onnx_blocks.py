@@ -184,6 +184,17 @@ def pixels(size):
     return block.model()
 
 
+def truths_of_integers():
+    """Integers that depend on the input, chosen and negated: what is exported of them is double."""
+    block = Block([7])
+    ids = block.add("Cast", block.add("Mul", "x", block.constant(3.0)), to=onnx.TensorProto.INT64)
+    is_three = block.add("Equal", ids, block.integers(3))
+    chosen = block.add("Where", is_three, block.integers(1), block.add("Neg", ids))
+    some = block.add("Cast", block.add("Cast", ids, to=onnx.TensorProto.BOOL), to=onnx.TensorProto.FLOAT)
+    block.add("Add", block.add("Cast", chosen, to=onnx.TensorProto.FLOAT), some)
+    return block.model()
+
+
 def shifted_window(size=6, window=3, shift=1, width=4):
     """The mask of Swin's shifted windows (Liu et al., 2021), written into zeros as PyTorch exports it."""
     block = Block([size * size // window**2, window * window, width])
@@ -226,6 +237,7 @@ BLOCKS = {
     "pixels, square": lambda: pixels([3, 3]),
     "pixels": lambda: pixels([4, 5]),
     "sizes of the batch": sizes_of_the_batch,
+    "truths of integers": truths_of_integers,
     "shifted windows": shifted_window,
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
