@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dlpipe/engine/core/tensor_bytes.h"
+#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 
@@ -42,21 +43,24 @@ void StageLine::begin(int64_t grains) {
 Tensor StageLine::input() {
   const int before = stages_.rank() - 1;
   if (inputs_ == 0) {
-    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(shape_in_));
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&shape_in_, 1));
     throw_if_error(stages_.receive(before, bytes, "the shape of a neighbour stage's output").wait());
   }
   if (inputs_++ < ahead_of(before, grains_)) {
-    const std::span<const int64_t> sizes(shape_in_.data() + 1, static_cast<size_t>(shape_in_[0]));
+    const std::span<const int64_t> sizes(shape_in_.sizes.data(), static_cast<size_t>(shape_in_.rank));
     cross(before_, before, Tensor(), Tensor::empty(Shape(sizes)));
   }
+  random_state().call = static_cast<uint32_t>(shape_in_.random_calls);
   return before_.take();
 }
 
 void StageLine::output(const Tensor& y) {
   if (outputs_ == 0) {
-    shape_out_[0] = y.rank();
-    std::ranges::copy(y.shape().dims(), shape_out_.begin() + 1);
-    shape_sent_ = stages_.send(stages_.rank() + 1, std::as_bytes(std::span(shape_out_)), "the next stage");
+    shape_out_.random_calls = random_state().call;
+    shape_out_.rank = y.rank();
+    std::ranges::copy(y.shape().dims(), shape_out_.sizes.begin());
+    shape_sent_ =
+        stages_.send(stages_.rank() + 1, std::as_bytes(std::span(&shape_out_, 1)), "the next stage");
   }
   const bool crosses = outputs_++ >= ahead(grains_);
   cross(behind_, stages_.rank() + 1, y, crosses ? Tensor::empty(y.shape()) : Tensor());

@@ -5,7 +5,8 @@
 // A stage is ahead by as many forward passes as there are stages behind it; then it goes forward and back in turn. So on each line
 // an activation goes one way while a gradient comes the other way, as one exchange: neither waits until the other was taken.
 //
-// The shape of what crosses goes before the first grain of a batch; all grains of a batch have one shape.
+// The shape of what crosses goes before the first grain of a batch; all grains of a batch have one shape. With it goes how many
+// random ops the stages so far have run, so that the next one draws what a single process would.
 //
 // Belongs to the training thread. Each batch begins with begin(); then all four are called once for every grain, in their order.
 #pragma once
@@ -33,7 +34,7 @@ class StageLine {
   int64_t ahead(int64_t grains) const { return ahead_of(stages_.rank(), grains); }
 
   void begin(int64_t grains);
-  /// From the stage before, f32.
+  /// From the stage before, f32. random_state() goes on from that stage's.
   Tensor input();
   /// To the stage behind, f32. Goes on while the caller does.
   void output(const Tensor& y);
@@ -52,8 +53,11 @@ class StageLine {
     Tensor take();
   };
 
-  /// The rank, then the sizes.
-  using ShapeMessage = std::array<int64_t, 1 + Shape::kMaxRank>;
+  struct ShapeMessage {
+    int64_t random_calls = 0;
+    int64_t rank = 0;
+    std::array<int64_t, Shape::kMaxRank> sizes = {};
+  };
 
   int64_t ahead_of(int stage, int64_t grains) const;
   /// Waits for what crossed there before.
@@ -63,7 +67,7 @@ class StageLine {
   int64_t grains_ = 0;
   int64_t inputs_ = 0, outputs_ = 0, output_gradients_ = 0, input_gradients_ = 0;  // of this batch
   Crossing before_, behind_;
-  ShapeMessage shape_in_ = {}, shape_out_ = {};
+  ShapeMessage shape_in_, shape_out_;
   Collective::Handle shape_sent_ = {};
 };
 

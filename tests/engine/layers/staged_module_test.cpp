@@ -130,6 +130,35 @@ void expect_alike(const std::vector<double>& got, const std::vector<double>& exp
     EXPECT_NEAR(got[i], expected[i], 1e-5 * largest) << what << " " << i;
 }
 
+TEST(Stages, DrawWhatTheWholeDoes) {
+  const auto build = [] {
+    const auto layers = std::make_shared<Sequential>();
+    for (int i = 0; i < 4; ++i)
+      layers->append(std::make_shared<Linear>(16, 16)).append(std::make_shared<Dropout>(0.5));
+    return layers;
+  };
+  SimulatedNetwork network(4, {});
+  on_ranks(network, 4, [&](Collective& ranks) {
+    const auto whole = build(), part = build();
+    initialize(*whole, 3);
+    initialize(*part, 3);
+    part->keep_stage(ranks, kAlike);
+    const Tensor x = Tensor::full({4, 16}, 0.5);
+    const auto run = [&](Module& model) {
+      random_state() = {.seed = 5, .step = 2};
+      return model(x);
+    };
+    const Tensor y = run(*whole);
+    for (int grain = 0; grain < 2; ++grain) {
+      part->stage_line()->begin(1);
+      const Tensor z = run(*part);
+      const bool is_last = part->stage_line()->is_last();
+      if (is_last) expect_alike(z.to_doubles(), y.to_doubles(), "outputs");
+      (is_last ? sum(z * z) : z).backward();
+    }
+  });
+}
+
 TEST(Stages, OfASequentialComputeWhatTheWholeDoes) {
   SimulatedNetwork network(2, {});
   on_ranks(network, 2, [&](Collective& ranks) {
