@@ -89,8 +89,9 @@ void TrainView::on_progress(const run::ProgressReport& report) {
 void TrainView::on_validation(const run::ValidationReport& report) {
   std::string line =
       concat("validation after epoch ", fixed(report.epoch, 2), ": loss ", fixed(report.result.loss, 4));
-  for (const auto& [name, value] : report.result.metrics)
-    line += concat("  ", name, " ", fixed(100 * value, 2), " %");
+  for (const auto& [name, value] : report.result.metrics) {
+    if (name != "loss") line += concat("  ", name, " ", fixed(100 * value, 2), " %");
+  }
   line +=
       concat("  (", human_count(report.result.samples), " samples, ", fixed(report.result.seconds, 1), " s)");
   if (report.result.dropped > 0) line += concat("  ", report.result.dropped, " unusable");

@@ -59,7 +59,9 @@ std::string text(const run::Evaluation& evaluation) {
   const run::EvalReport& report = evaluation.report;
   const run::LoadedModel& model = evaluation.model;
   std::vector<std::vector<std::string>> rows = {{"metric", "value"}, {"loss", fixed(report.loss, 4)}};
-  for (const auto& [name, value] : report.metrics) rows.push_back({name, fixed(100 * value, 2) + " %"});
+  for (const auto& [name, value] : report.metrics) {
+    if (name != "loss") rows.push_back({name, fixed(100 * value, 2) + " %"});
+  }
   std::string all =
       concat(printable(model.path), " (", model.state.model,
              model.step < 0 ? std::string() : concat(", step ", model.step), ") on ",

@@ -15,7 +15,7 @@ namespace {
 }
 
 constexpr std::array<MetricRecord, 3> kMetrics = {{
-    {"loss", "cross-entropy, without label smoothing", cross_entropy_of, true},
+    {"loss", "the loss: what --loss and its options name, else cross-entropy", cross_entropy_of, true},
     {"top1", "share of samples whose class has the largest logit",
      [](std::span<const float> logits, int64_t target) { return in_top_k(logits, target, 1) ? 1.0 : 0.0; },
      false},

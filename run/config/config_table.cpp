@@ -154,8 +154,10 @@ std::span<const ConfigOption> config_options() {
       {"tta", "judging", "Test-time augmentation: validation averages over these views of a picture", &C::tta,
        false, 0, 0, names_of(kViewNames)},
       {"val-every", "judging", "Validate every 1epoch, 500steps, 10min, or never", &C::val_every},
-      {"early-stop", "judging", "Stop after N validations without a better one; 0: don't", &C::early_stop,
-       false, 0, 1e9},
+      {"early-stop", "judging",
+       "Stop after N validations without a better one (the last one of a run counts where it is due); 0: "
+       "don't",
+       &C::early_stop, false, 0, 1e9},
       {"on-nonfinite", "judging", "A loss or gradient that isn't finite ends the run, or skips the step",
        &C::on_nonfinite, false, 0, 0, names_of(kNonfiniteNames)},
       {"overfit-batch", "judging",

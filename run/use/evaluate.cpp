@@ -90,6 +90,10 @@ class Pass {
     report.loss = mean(0, 1, std::numeric_limits<double>::quiet_NaN());
     for (size_t m = 0; m < options_.metrics.size(); ++m)
       report.metrics.emplace_back(options_.metrics[m]->name, mean(3 + m, 2, 0));
+    for (auto& [name, value] : report.metrics) {
+      if (name == "loss")
+        value = report.loss;  // the loss that was asked for, not always the metric's cross-entropy
+    }
     return report;
   }
 

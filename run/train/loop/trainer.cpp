@@ -272,10 +272,11 @@ bool Trainer::is_due(const Interval& interval, int64_t last_ns) const {
 void Trainer::validate_if_due(bool at_end) {
   if (parts_.val == nullptr || settings_.val_every.unit == Interval::Unit::kNever) return;
   if (state_.validated_step == state_.step) return;
-  if (at_end || is_due(settings_.val_every, last_validation_ns_)) validate();
+  const bool due = is_due(settings_.val_every, last_validation_ns_);
+  if (at_end || due) validate(due);
 }
 
-void Trainer::validate() {
+void Trainer::validate(bool counts) {
   take_outcomes(true);
   step_->release_memory();  // the memory plan doesn't count it beside validation's
   EvalReport result;
@@ -294,10 +295,10 @@ void Trainer::validate() {
   }
   restarts_validation_clock_ = true;
   state_.validated_step = state_.step;
-  judge(result);
+  judge(result, counts);
 }
 
-void Trainer::judge(const EvalReport& result) {
+void Trainer::judge(const EvalReport& result, bool counts) {
   const engine::MetricRecord* first =
       settings_.eval.metrics.empty() ? nullptr : settings_.eval.metrics.front();
   const double value = result.value(first != nullptr ? first->name : "loss");
@@ -309,7 +310,8 @@ void Trainer::judge(const EvalReport& result) {
     state_.best = value;
     state_.best_step = state_.step;
   }
-  state_.worse_validations = is_best ? 0 : state_.worse_validations + 1;
+  if (is_best) state_.worse_validations = 0;
+  if (!is_best && counts) ++state_.worse_validations;
   outcome_.last_validation = ValidationReport{state_.step, epoch(), result, is_best};
   if (settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop) {
     ended_ = outcome_.early_stopped = true;
@@ -323,7 +325,7 @@ void Trainer::judge(const EvalReport& result) {
       std::vector<Scalar> scalars = {{"val/loss", result.loss}};
       for (const auto& [name, metric] : result.metrics) {
         line.set("val_" + name, metric);
-        scalars.push_back({"val/" + name, metric});
+        if (name != "loss") scalars.push_back({"val/" + name, metric});
       }
       throw_if_error(parts_.directory->log_line(line));
       throw_if_error(parts_.directory->log_scalars(state_.step, scalars));

@@ -102,8 +102,9 @@ class Trainer {
   void log_step(const StepOutcome& outcome);
   void chain_parameters();
   void validate_if_due(bool at_end);
-  void validate();
-  void judge(const EvalReport& result);
+  /// `counts`: for early stopping. The one at a run's end doesn't where none is due: a longer run would not have it.
+  void validate(bool counts);
+  void judge(const EvalReport& result, bool counts);
   void save();
   /// What a checkpoint holds, whole; of the optimizer's state nothing where ranks write their shares of it.
   CheckpointTensors checkpoint_tensors() const;
@@ -142,19 +143,25 @@ class Trainer {
   bool restarts_validation_clock_ = false;  // when the ranks are asked for the time again
   bool restarts_checkpoint_clock_ = false;
   /// Sums since a moment, without the time of validations and checkpoints.
+  /// Of steps whose loss is a number: one that is skipped counts as little here as in the weights.
+  struct MeanLoss {
+    double sum = 0;
+    int64_t steps = 0;
+
+    void add(double loss);
+    double value() const;  // NaN without any
+  };
   struct Window {
     int64_t begin_ns = 0;
     int64_t samples = 0;
-    int64_t steps = 0;
-    double loss_sum = 0;
+    MeanLoss loss = {};
     int64_t ledger_wall_ns = 0;  // of the ledger's total at the beginning
     int64_t ledger_data_ns = 0;
     LedgerEntry device = {};  // of a device's total
   };
   Window begin_window() const;
-  Window window_;              // since the last report
-  double epoch_loss_sum_ = 0;  // since the last epoch's end
-  int64_t epoch_steps_ = 0;
+  Window window_;        // since the last report
+  MeanLoss epoch_loss_;  // since the last epoch's end
 };
 
 }  // namespace dlpipe::run

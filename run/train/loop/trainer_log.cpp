@@ -1,4 +1,8 @@
 // What the loop says of its steps: lines and scalars of the log, progress, and shares of time.
+#include <cmath>
+#include <limits>
+#include <utility>
+
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/train/loop/trainer.h"
@@ -71,13 +75,21 @@ Trainer::Window Trainer::begin_window() const {
   return window;
 }
 
+void Trainer::MeanLoss::add(double loss) {
+  if (!std::isfinite(loss)) return;
+  sum += loss;
+  ++steps;
+}
+
+double Trainer::MeanLoss::value() const {
+  return steps > 0 ? sum / static_cast<double>(steps) : std::numeric_limits<double>::quiet_NaN();
+}
+
 void Trainer::report_progress(const StepOutcome& outcome) {
   const SpanScope span(Span::kLogging);
   window_.samples += outcome.samples;
-  window_.steps += 1;
-  window_.loss_sum += outcome.loss;
-  epoch_loss_sum_ += outcome.loss;
-  epoch_steps_ += 1;
+  window_.loss.add(outcome.loss);
+  epoch_loss_.add(outcome.loss);
   const int64_t now = now_ns();
   const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
   if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
@@ -90,7 +102,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.total_steps = settings_.schedule.total_steps;
   report.epoch = epoch();
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
-  report.loss = window.loss_sum / static_cast<double>(window.steps);
+  report.loss = window.loss.value();
   report.lr = outcome.lr;
   report.samples_per_s =
       static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
@@ -108,9 +120,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
   report.epoch_ended = outcome.epoch_ended;
   if (outcome.epoch_ended) {
-    report.epoch_loss = epoch_loss_sum_ / static_cast<double>(epoch_steps_);
-    epoch_loss_sum_ = 0;
-    epoch_steps_ = 0;
+    report.epoch_loss = std::exchange(epoch_loss_, {}).value();
   }
   parts_.observer->on_progress(report);
   if (parts_.directory != nullptr) {

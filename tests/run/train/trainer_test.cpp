@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -271,6 +272,34 @@ TEST(Trainer, StopsEarlyWhenValidationGetsNoBetter) {
   const TrainOutcome more = run_session(folder / "run", {.epochs = 50, .lr = 0, .early_stop = 3}, again);
   EXPECT_EQ(more.samples, 0);
   EXPECT_TRUE(more.early_stopped) << "why nothing was left";
+}
+
+// A run that is made longer has one validation more than one that was as long from the beginning.
+TEST(Trainer, TheValidationOfARunsEndDoesNotCountForEarlyStopping) {
+  ScratchFolder folder;
+  const auto run = [&](const std::string& name, int64_t epochs) {
+    Watcher watcher;
+    const RunOptions options{
+        .epochs = epochs, .lr = 0, .early_stop = 2, .val_every = {Interval::Unit::kEpochs, 2}};
+    run_session(folder / name, options, watcher);
+    std::vector<int64_t> steps;
+    for (const ValidationReport& report : watcher.validations) steps.push_back(report.step);
+    return steps;
+  };
+  EXPECT_EQ(run("whole", 12), (std::vector<int64_t>{16, 32, 48}));
+  EXPECT_EQ(run("parts", 3), (std::vector<int64_t>{16, 24}));
+  EXPECT_EQ(run("parts", 12), (std::vector<int64_t>{32, 48}));
+}
+
+TEST(Trainer, AMeanLossLeavesOutSkippedSteps) {
+  ScratchFolder folder;
+  Watcher watcher;
+  run_session(folder / "run", {.epochs = 2, .skip_nonfinite = true, .bright_from_step = 4}, watcher);
+  std::vector<bool> is_number;
+  for (const ProgressReport& report : watcher.progress) {
+    if (report.epoch_ended) is_number.push_back(std::isfinite(report.epoch_loss));
+  }
+  EXPECT_EQ(is_number, (std::vector<bool>{true, false})) << "of steps 1 to 4, and of none";
 }
 
 TEST(Trainer, TheBestCheckpointIsTheBestValidation) {

@@ -29,6 +29,20 @@ TEST(Evaluate, CountsEverySampleOnceAndNoPadding) {
   EXPECT_TRUE(std::isfinite(report.loss));
 }
 
+// What decides which checkpoint is best, what is printed and what is logged are one number.
+TEST(Evaluate, TheMetricLossIsTheLossThatWasAskedFor) {
+  FakeSource source({.samples = 21, .batch = 8, .shuffle = false});
+  const auto net = test::small_net(8, 4, 1);
+  EvalOptions options = eval_options();
+  options.loss = *find_loss("mse");
+  options.metrics = {*engine::find_metric("loss"), *engine::find_metric("top1")};
+  const EvalReport report = evaluate(*net, source, options);
+  EXPECT_EQ(report.metrics.front().second, report.loss);
+  options.loss = *find_loss("cross_entropy");
+  FakeSource again({.samples = 21, .batch = 8, .shuffle = false});
+  EXPECT_NE(evaluate(*net, again, options).loss, report.loss);
+}
+
 TEST(Evaluate, DoesNotDependOnTheBatchSize) {
   const auto net = test::small_net(8, 4, 1);
   FakeSource small({.samples = 21, .batch = 4, .shuffle = false});
