@@ -179,7 +179,9 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.02"},
 
 extern const OptimizerRecord muon_optimizer;
 const OptimizerRecord muon_optimizer = {
-    "muon", "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest", build,
-    kOptions, true};
+    "muon",
+    "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest; torch.optim.Muon's "
+    "default is this with --nesterov",
+    build, kOptions, true};
 
 }  // namespace dlpipe::engine
