@@ -170,13 +170,23 @@ void store_row(JpegDecoder::State& s, int skip_columns, int y) {
   convert_row(from, components, s.out.row(y), s.out.channels, s.region.width);
 }
 
+// Blocks of which some bits never came are smoothed by their neighbours, which a crop doesn't have.
+bool may_smooth(const jpeg_decompress_struct& jpeg) {
+  if (!jpeg.progressive_mode || jpeg.coef_bits == nullptr) return false;
+  for (int c = 0; c < jpeg.num_components; ++c) {
+    if (std::any_of(jpeg.coef_bits[c], jpeg.coef_bits[c] + DCTSIZE2, [](int bits) { return bits != 0; }))
+      return true;
+  }
+  return false;
+}
+
 void read_rows(JpegDecoder::State& s) {
   jpeg_decompress_struct& jpeg = s.jpeg;
   const int picture_width = static_cast<int>(jpeg.output_width);
   const int left = std::max(0, s.region.x - kMargin);
   const int right = std::min(picture_width, s.region.x + s.region.width + kMargin);
   JDIMENSION first_column = 0;
-  if (left > 0 || right < picture_width) {
+  if ((left > 0 || right < picture_width) && !may_smooth(jpeg)) {
     first_column = static_cast<JDIMENSION>(left);
     JDIMENSION columns = static_cast<JDIMENSION>(right - left);
     jpeg_crop_scanline(&jpeg, &first_column, &columns);  // rounds to whole MCUs

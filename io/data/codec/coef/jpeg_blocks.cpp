@@ -86,7 +86,11 @@ void show_pixels(Reading& r, const ImageView& pixels) {
   jpeg.dct_method = JDCT_ISLOW;
   jpeg.do_fancy_upsampling = TRUE;
   jpeg_start_decompress(&jpeg);
-  while (!jpeg_input_complete(&jpeg)) jpeg_consume_input(&jpeg);
+  while (!jpeg_input_complete(&jpeg)) {
+    jpeg_consume_input(&jpeg);
+    on_coefficient_progress(
+        reinterpret_cast<j_common_ptr>(&jpeg));  // libjpeg doesn't ask while it only consumes
+  }
   jpeg_start_output(&jpeg, jpeg.input_scan_number);
   for (int y = 0; y < pixels.height; ++y) {
     JSAMPROW row = pixels.row(y);

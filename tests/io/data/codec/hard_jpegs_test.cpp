@@ -10,6 +10,7 @@
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/restart.h"
 #include "tests/io/data/codec/image_files.h"
+#include "tests/io/data/codec/jpeg_surgery.h"
 #include "tests/io/data/codec/written_jpegs.h"
 
 namespace dlpipe::data {
@@ -60,6 +61,26 @@ void check_hard(const Hard& hard) {
     EXPECT_EQ(region_pixels(*dense, part).bytes, pixels.bytes);
     if (indexed.ok()) {
       EXPECT_EQ(region_pixels(*indexed, part).bytes, pixels.bytes);
+    }
+  }
+}
+
+// libjpeg smooths blocks by their neighbours where bits of them never came; a crop must have the same neighbours.
+TEST(HardJpegs, RegionsOfAProgressiveFileWithoutItsLastScansAreThoseOfTheWhole) {
+  const Hard hard = {.width = 96, .height = 96, .progressive = true, .noise = false};
+  const std::vector<std::byte> whole = written(hard);
+  for (const int scans : {1, 2, 4, 6}) {
+    const std::vector<std::byte> jpeg = with_scans(whole, scans);
+    Pixels all = region_pixels(jpeg, {0, 0, hard.width, hard.height});
+    for (const Region& part : {Region{28, 28, 40, 40}, Region{40, 0, 17, 96}, Region{0, 41, 96, 20},
+                               Region{79, 79, 17, 17}, Region{0, 0, 9, 9}}) {
+      Pixels pixels = region_pixels(jpeg, part);
+      for (int y = 0; y < part.height; ++y) {
+        const auto* const row = all.view().row(part.y + y) + ptrdiff_t{3} * part.x;
+        ASSERT_TRUE(std::equal(row, row + ptrdiff_t{3} * part.width, pixels.view().row(y)))
+            << scans << " scans, row " << y << " of " << part.width << "x" << part.height << " at " << part.x
+            << "," << part.y;
+      }
     }
   }
 }

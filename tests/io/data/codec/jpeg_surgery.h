@@ -28,4 +28,21 @@ inline std::vector<std::byte> without_segments(std::span<const std::byte> jpeg, 
   return out;
 }
 
+/// The first `scans` scans of a file of several, and its end.
+inline std::vector<std::byte> with_scans(std::span<const std::byte> jpeg, int scans) {
+  const auto is_marker = [&](size_t at) {  // none within a scan: 0 and restarts follow 0xff there
+    const auto kind = static_cast<unsigned>(jpeg[at + 1]);
+    return jpeg[at] == std::byte{0xff} && kind != 0 && (kind < 0xd0 || kind > 0xd7);
+  };
+  size_t at = 0;
+  for (; scans > 0; --scans) {
+    while (!is_marker(at) || jpeg[at + 1] != std::byte{0xda}) ++at;
+    do ++at;
+    while (!is_marker(at));
+  }
+  std::vector<std::byte> out(jpeg.begin(), jpeg.begin() + static_cast<ptrdiff_t>(at));
+  out.insert(out.end(), {std::byte{0xff}, std::byte{0xd9}});
+  return out;
+}
+
 }  // namespace dlpipe::data
