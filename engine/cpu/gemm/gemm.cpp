@@ -45,13 +45,18 @@ KernelChoice gemm_rule(bool has_few_rows, const GemmMatrix& a, const GemmMatrix&
   return {kernel_isa() == KernelIsa::kAvx2 || (b.transposed && !a.transposed) ? kBlocks : kOneDnn};
 }
 
+std::string gemm_key(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
+                     bool has_few_rows) {
+  const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
+  return concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ", isa_name(kernel_isa()),
+                has_few_rows ? " answers" : "");
+}
+
 void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
                     const void* bias, void* c, DType dtype, const GemmPartDone& done) {
   const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
   if (!blocks_fit(m, n, dtype) && !has_few_rows) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
-  const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
-  const std::string key = concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ",
-                                 isa_name(kernel_isa()), has_few_rows ? " answers" : "");
+  const std::string key = gemm_key(m, n, k, a, b, has_few_rows);
   const auto run = [&] {
     const KernelChoice choice =
         kernel_table().find_or_add(key, [&] { return gemm_rule(has_few_rows, a, b); });
@@ -90,6 +95,14 @@ Tensor widened(const void* data, int64_t count) {
 
 bool has_bf16_gemm() {
   return kernel_isa() >= KernelIsa::kAvx512;
+}
+
+bool is_gemm_settled(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
+  if (kernel_table().measured() == nullptr) return true;
+  if (!has_bf16_gemm()) dtype = DType::kF32;  // what gemm() widens
+  const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
+  if (!blocks_fit(m, n, dtype) && !has_few_rows) return true;
+  return kernel_table().find(gemm_key(m, n, k, a, b, has_few_rows)).has_value();
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,

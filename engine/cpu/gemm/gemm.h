@@ -27,6 +27,10 @@ using GemmPartDone = std::function<void(int64_t row, int64_t rows, int64_t colum
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
           void* c, DType dtype, const GemmPartDone& done = nullptr);
 
+/// Whether gemm() of these knows its kernel. Where not, the first call measures, and what other threads call meanwhile may take
+/// another one: many products of one tensor begin with one alone.
+bool is_gemm_settled(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype);
+
 /// Whether oneDNN multiplies bf16 itself here (AVX-512 and better). Where not, gemm widens to f32 first.
 bool has_bf16_gemm();
 

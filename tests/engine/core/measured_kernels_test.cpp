@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/io/formats/scratch.h"
@@ -67,6 +68,24 @@ TEST_F(MeasuredKernelsTest, ScratchOfTriesIsGivenBack) {
   run();
   EXPECT_LT(worker_scratch_bytes(), kLarge);
   EXPECT_EQ(largest_worker_scratch_bytes(), 4096u);
+}
+
+// Slices of a tensor that meet a product which nobody has measured would take kernels as they are tried: other bits from call to
+// call.
+TEST_F(MeasuredKernelsTest, ManyProductsOfOneTensorTakeOneKernel) {
+  set_engine_threads(2);
+  Tensor a = Tensor::empty({32, 96, 512}), b = Tensor::empty({32, 512, 96});
+  for (Tensor* const x : {&a, &b}) {
+    for (int64_t i = 0; i < x->elements(); ++i)
+      x->data<float>()[i] = static_cast<float>((i * 7919) % 1013) / 1013 - 0.5F;
+  }
+  const NoGrad no_grad;
+  for (int file_number = 0; file_number < 3; ++file_number) {
+    kernel_table().clear();
+    kernel_table().measure_with(std::make_shared<MeasuredKernels>(concat(file(), file_number)));
+    const std::vector<double> first = matmul(a, b).to_doubles();
+    EXPECT_EQ(matmul(a, b).to_doubles(), first);
+  }
 }
 
 TEST_F(MeasuredKernelsTest, ProcessesThatAskTogetherGetOneAnswer) {
