@@ -128,6 +128,8 @@ Status SampleWriter::Impl::resume() {
     Split& split = splits.emplace_back(Split{name, 0, nullptr});
     DLPIPE_RETURN_IF_ERROR(open_writer(split));
     split.done = split.writer->finished() ? kAllOfIt : split.writer->position();
+    // Nothing of it stands: it begins, as in a run without the kill, with its first sample and not with a commit.
+    if (split.done == 0) split.writer.reset();
     next = std::min(next, split.done);
   }
   if (next == kAllOfIt) next = state.total < 0 ? 0 : static_cast<uint64_t>(state.total);

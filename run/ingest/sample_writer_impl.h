@@ -47,7 +47,7 @@ struct SampleWriter::Impl {
   struct Split {
     std::string name;
     uint64_t done = 0;  // samples below this number stand in its environment
-    std::unique_ptr<data::DatasetWriter> writer;
+    std::unique_ptr<data::DatasetWriter> writer;  // null: its first sample wasn't taken yet
   };
 
   Impl(const SampleWriterOptions& given, Paths paths_in, data::PartialDirectory partial_in)

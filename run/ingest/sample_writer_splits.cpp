@@ -28,6 +28,11 @@ Status SampleWriter::Impl::open_writer(Split& split) {
   return {};
 }
 
+static Status no_sample_of(const std::string& split) {
+  return misuse("writer", "no sample came for the split '", printable(split),
+                "', which the interrupted writer had; add them, or begin again with interrupted 'restart'");
+}
+
 Status SampleWriter::Impl::save() {
   if (is_saved && saved == state) return {};
   DLPIPE_RETURN_IF_ERROR(save_state(state, paths.list));
@@ -54,6 +59,9 @@ Status SampleWriter::Impl::finish_splits() {
     return misuse("writer", "the interrupted writer had ended after ", state.total,
                   " samples, this one after ", next,
                   "; add the others, or begin again with interrupted 'restart'");
+  for (const Split& split : splits) {
+    if (!split.writer) return no_sample_of(split.name);
+  }
   state.total = static_cast<int64_t>(next);
   if (state.schema.records_per_value == 0) state.schema.records_per_value = 1;
   DLPIPE_RETURN_IF_ERROR(save());
@@ -71,6 +79,7 @@ Result<IngestReport> SampleWriter::Impl::publish() {
   DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, state.splits, report));
   for (const IngestReport::Split& split : report.splits) {
     if (split.samples > 0) continue;
+    if (report.skipped.empty()) return no_sample_of(split.name);
     DLPIPE_RETURN_IF_ERROR(partial.remove());
     return Status(
         ErrorCode::kCorrupt,

@@ -12,6 +12,8 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/verify.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/io/formats/json.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -326,6 +328,56 @@ TEST(SampleWriter, SaysWhatAnInterruptedOneLeft) {
   EXPECT_EQ(writer->position(), 0);
   throw_if_error(writer->add(drawn_sample(0)));
   EXPECT_EQ(value_or_throw(writer->finish()).splits.front().samples, 1);
+}
+
+/// Texts whose val begins long before the writer commits what stands before it: borders lie at 1000, 2000, ...
+SampleWriterOptions late_val_to(const std::string& destination) {
+  SampleWriterOptions options = options_to(destination);
+  options.fields = {{"t", data::FieldKind::kBytes, DType::kU8, {}}};
+  options.ingest.commit_entries = 1000;
+  return options;
+}
+
+constexpr int64_t kLateVal = 1500, kLateEnd = 2500;
+
+Status add_late_val(SampleWriter& writer, int64_t end) {
+  for (int64_t i = writer.position(); i < end; ++i)
+    DLPIPE_RETURN_IF_ERROR(writer.add({{bytes_of(concat("text ", i))}, {}, i < kLateVal ? "train" : "val"}));
+  return {};
+}
+
+/// What a writer of late_val_to() leaves when it is killed after its first commit: two portions are full by then.
+void interrupt_late_val(const SampleWriterOptions& options) {
+  throw_if_error(add_late_val(*value_or_throw(SampleWriter::open(options)), 2100));
+}
+
+/// As a kill between the commits of the two splits leaves it: val is named, and nothing of it stands.
+void name_val_in_state(const std::string& list) {
+  using formats::Json;
+  Json state = value_or_throw(formats::read_json(list));
+  state.set("splits", Json(Json::Array{Json("train"), Json("val")}));
+  throw_if_error(formats::write_file(list, state.dump(2) + "\n"));
+}
+
+TEST(SampleWriter, ASplitThatDoesntComeAgainIsNamedAndNothingIsRemoved) {
+  TempDir dir;
+  SampleWriterOptions options = late_val_to(dir / "d");
+  interrupt_late_val(options);
+  name_val_in_state(dir / "d.partial/ingest.list");
+  options.interrupted = Interrupted::kResume;
+  for (int times = 0; times < 2; ++times) {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    throw_if_error(add_late_val(*writer, kLateVal));
+    const Status status = writer->finish().status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    expect_part(status.message(), "no sample came for the split 'val'");
+    writer.reset();
+    EXPECT_TRUE(std::filesystem::exists(dir / "d.partial/train/data.mdb"));
+    EXPECT_FALSE(std::filesystem::exists(dir / "d"));
+  }
+  auto writer = value_or_throw(SampleWriter::open(options));
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  EXPECT_EQ(value_or_throw(writer->finish()).splits[1].samples, kLateEnd - kLateVal);
 }
 
 TEST(SampleWriter, KilledAndResumedGivesTheSameBytes) {
