@@ -46,7 +46,7 @@ struct SampleWriter::Impl {
 
   struct Split {
     std::string name;
-    uint64_t done = 0;  // samples below this number stand in its environment
+    uint64_t done = 0;                            // samples below this number stand in its environment
     std::unique_ptr<data::DatasetWriter> writer;  // null: its first sample wasn't taken yet
   };
 
@@ -99,6 +99,7 @@ struct SampleWriter::Impl {
   Status take(const Item& item, const OrderedWorkers::Outcome& outcome);
 
   // The splits' environments: sample_writer_splits.cpp.
+  /// Notes the split in the state, too: a saved state names no split whose samples come behind its commit.
   Status open_writer(Split& split);
   Status commit(uint64_t position);
   Status save();

@@ -1,4 +1,5 @@
 // The environments that samples end in: opened, committed, finished, and renamed to DST.
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/printable.h"
@@ -25,6 +26,8 @@ Status SampleWriter::Impl::open_writer(Split& split) {
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
   const uint64_t map_bytes = options.ingest.map_bytes != 0 ? options.ingest.map_bytes : kMapBytes;
   DLPIPE_ASSIGN_OR_RETURN(split.writer, data::DatasetWriter::open(directory, state.schema, map_bytes));
+  const bool is_named = std::ranges::find(state.splits, split.name) != state.splits.end();
+  if (!is_named) state.splits.push_back(split.name);
   return {};
 }
 

@@ -359,6 +359,33 @@ void name_val_in_state(const std::string& list) {
   throw_if_error(formats::write_file(list, state.dump(2) + "\n"));
 }
 
+TEST(SampleWriter, AResumedOneGoesOnBeforeASplitThatNobodyCommitted) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(late_val_to(dir / "whole")));
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  value_or_throw(writer->finish());
+
+  SampleWriterOptions options = late_val_to(dir / "d");
+  interrupt_late_val(options);
+  options.interrupted = Interrupted::kResume;
+  writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 1000);
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  EXPECT_EQ(value_or_throw(writer->finish()).splits.size(), 2u);
+  EXPECT_TRUE(dataset_files(dir / "d") == dataset_files(dir / "whole"));
+
+  options.ingest.destination = dir / "between";
+  options.interrupted = Interrupted::kRefuse;
+  interrupt_late_val(options);
+  name_val_in_state(dir / "between.partial/ingest.list");
+  options.interrupted = Interrupted::kResume;
+  writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 0);
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  value_or_throw(writer->finish());
+  EXPECT_TRUE(dataset_files(dir / "between") == dataset_files(dir / "whole"));
+}
+
 TEST(SampleWriter, ASplitThatDoesntComeAgainIsNamedAndNothingIsRemoved) {
   TempDir dir;
   SampleWriterOptions options = late_val_to(dir / "d");
