@@ -80,6 +80,8 @@ struct SampleWriter::Impl {
   // Opening: sample_writer.cpp.
   Status begin();
   Status resume();
+  Status resume_sealed();
+  Status refuse_difference(const std::string& difference) const;
 
   // Labels: sample_writer_labels.cpp.
   Result<int64_t> number_of(const NewSample::Label& label);

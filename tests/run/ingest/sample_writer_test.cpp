@@ -407,6 +407,36 @@ TEST(SampleWriter, ASplitThatDoesntComeAgainIsNamedAndNothingIsRemoved) {
   EXPECT_EQ(value_or_throw(writer->finish()).splits[1].samples, kLateEnd - kLateVal);
 }
 
+TEST(SampleWriter, OneThatWasOnlyToBeRenamedIsComparedToo) {
+  TempDir dir;
+  SampleWriterOptions options = late_val_to(dir / "d");
+  options.classes = {"cat", "dog"};
+  options.fields.push_back({"label", data::FieldKind::kLabel, DType::kI64, {}});
+  {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    throw_if_error(writer->add({{bytes_of("a"), {}}, "cat", ""}));
+    std::filesystem::create_directory(dir / "d");  // stands in the way of the rename
+    EXPECT_FALSE(writer->finish().ok());
+  }
+  std::filesystem::remove(dir / "d");
+  options.interrupted = Interrupted::kResume;
+  const auto refused = [](SampleWriterOptions changed, auto change, std::string_view words) {
+    change(changed);
+    const Status status = SampleWriter::open(changed).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    expect_part(status.message(), std::string(words));
+  };
+  refused(
+      options, [](SampleWriterOptions& o) { o.ingest.zstd = true; }, "--zstd");
+  refused(
+      options, [](SampleWriterOptions& o) { o.fields[0].name = "x"; }, "fields t (bytes), label");
+  refused(
+      options, [](SampleWriterOptions& o) { o.classes = {"cat"}; }, "other options: classes");
+  auto writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 1);
+  EXPECT_EQ(value_or_throw(writer->finish()).splits[0].samples, 1);
+}
+
 TEST(SampleWriter, KilledAndResumedGivesTheSameBytes) {
   TempDir dir;
   constexpr uint64_t kCount = 3000;
