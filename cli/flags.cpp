@@ -242,11 +242,14 @@ Flag Flags::add_setter(const std::string& name, std::function<void(const std::st
   return text.has_twin() ? with_twin(option, add(alias_names(text)), text) : Flag(option, &text);
 }
 
-Flag Flags::add_switch(const std::string& name, std::function<void()> set, const std::string& help) {
-  OptionText& text = add_text(name, help, "");
-  return {app_->add_flag_function(
-              all_names(text), [set = std::move(set)](int64_t) { set(); }, help),
-          &text};
+Flag Flags::add_switch(const std::string& yes, const std::string& no, std::function<void(bool)> set,
+                       const std::string& help, bool shows_yes) {
+  add_text(shows_yes ? no : yes, "", "").is_hidden = true;
+  const std::string names = concat(yes, ",!", no);
+  const auto take = [set = std::move(set)](int64_t value) { set(value > 0); };
+  CLI::Option* const option = app_->add_flag_function(names, take, help);
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return {option, &add_text(shows_yes ? yes : no, help, "")};
 }
 
 Flags Flags::add_part(const std::string& name, const std::string& help) {
