@@ -75,12 +75,15 @@ const TransformRules& warp_rules() {
            const Json& given = t.get(name);
            const Json& range = given.is_object() ? given[axis] : given;
            if (range.is_null()) return std::string(fallback);
-           if (range.items().size() != 2) return number_text(t.number(name, range));
-           return augment::range_text({t.number(name, range.items()[0]), t.number(name, range.items()[1])});
+           if (range.items().size() == 2)
+             return augment::range_text({t.number(name, range.items()[0]), t.number(name, range.items()[1])});
+           // Every picture's, where the ops here would draw from -x..x.
+           const double value = t.number(name, range);
+           return augment::range_text({value, value});
          };
          if (!t.get("translate_percent")["x"].is_array() && of("translate_px", "x", "0..0") != "0..0")
            t.note("moves in pixels are left out; write translate(x, y, pixels)");
-         return concat("affine(", t.range("rotate", 99, "0..0"), ",", of("translate_percent", "x", "0"), ",",
+         return concat("affine(", of("rotate", "x", "0..0"), ",", of("translate_percent", "x", "0"), ",",
                        of("translate_percent", "y", "0"), ",", of("scale", "x", "1"), ",",
                        of("shear", "x", "0"), ",", of("shear", "y", "0"), t.warp_filter("bilinear"),
                        t.outside(), t.p(0.5), ")");
