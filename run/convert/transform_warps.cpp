@@ -39,6 +39,17 @@ TransformText elastic(const TransformCall& t) {
                 t.outside(), t.p(is_torchvision ? 1 : 0.5), ")");
 }
 
+/// Of x, or of x and y where four numbers are given.
+std::string torchvision_shear(const TransformCall& t) {
+  const Json& given = t.get("shear", 3);
+  if (given.items().size() != 4) return t.range("shear", 3, "0");
+  const auto pair = [&](size_t first) {
+    return augment::range_text(
+        {t.number("shear", given.items()[first]), t.number("shear", given.items()[first + 1])});
+  };
+  return concat(pair(0), ",", pair(2));
+}
+
 }  // namespace
 
 const TransformRules& warp_rules() {
@@ -66,7 +77,7 @@ const TransformRules& warp_rules() {
            return number_text(i < move.items().size() ? move.items()[i].as_double() : 0);
          };
          return concat("affine(", t.range("degrees", 0, "0"), ",", share(0), ",", share(1), ",",
-                       t.range("scale", 2, "1"), ",", t.range("shear", 3, "0"), t.warp_filter("nearest"),
+                       t.range("scale", 2, "1"), ",", torchvision_shear(t), t.warp_filter("nearest"),
                        t.fill(), ")");
        }},
       {"Affine",
