@@ -8,6 +8,7 @@
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/other_names.h"
+#include "dlpipe/run/config/shortest_decimal.h"
 
 namespace dlpipe::run {
 
@@ -35,7 +36,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
       else if (const auto whole = item.value_exact<int64_t>())
         word = std::to_string(*whole);
       else if (const auto number = item.value_exact<double>())
-        word = concat(*number);
+        word = shortest_decimal(*number);
       else
         return wrong("a list of texts or numbers");
       if (word.find(',') != std::string::npos) return wrong("a list of words without commas");
@@ -54,12 +55,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
                  : Result<std::string>(wrong("true or false"));
   }
   if (const auto value = node.value_exact<int64_t>()) return std::to_string(*value);
-  if (const auto value = node.value_exact<double>()) {
-    std::ostringstream text;
-    text.precision(17);
-    text << *value;
-    return std::move(text).str();
-  }
+  if (const auto value = node.value_exact<double>()) return shortest_decimal(*value);
   return wrong("a number");
 }
 

@@ -141,6 +141,12 @@ TEST(Config, AFileChangesOnlyWhatItNames) {
 }
 
 // As dlpipe.train hands on its keyword arguments.
+TEST(Config, NumbersInListsKeepTheirDigits) {
+  TrainConfig config;
+  ASSERT_TRUE(parse_config("milestones = [0.123456789, 1234567.5, 0.1, 3]", "f", config).ok());
+  EXPECT_EQ(config.milestones, (std::vector<std::string>{"0.123456789", "1234567.5", "0.1", "3"}));
+}
+
 TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   const auto message = [](const char* name) {
     try {
