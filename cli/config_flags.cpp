@@ -38,13 +38,9 @@ std::string without(std::string help) {
 // shown.
 void add_switch(Flags& flags, const std::string& name, const std::string& help, bool is_on,
                 const std::string& group, const std::shared_ptr<GivenOptions>& given) {
-  const auto set = [given, name](const char* value) {
-    return [given, name, value] { given->emplace_back(name, value); };
-  };
+  const auto set = [given, name](bool value) { given->emplace_back(name, value ? "true" : "false"); };
   const std::string yes = concat("--", name), no = concat("--no-", name);
-  flags.add_switch(is_on ? yes : no, set(is_on ? "true" : "false"), "").hidden();
-  flags.add_switch(is_on ? no : yes, set(is_on ? "false" : "true"), is_on ? without(help) : help)
-      .group(group);
+  flags.add_switch(yes, no, set, is_on ? without(help) : help, !is_on).group(group);
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <stdexcept>
+#include <system_error>
 #include <type_traits>
 
 #include "dlpipe/base/error.h"
@@ -174,17 +174,44 @@ static std::string alias_names(const OptionText& text) {
   return names;
 }
 
-/// CLI11 takes the nearest number there is for one that doesn't fit.
+/// Decimal, as the options of `train` are read: CLI11 takes 010 for 8, and 0x10 for a number.
+template <class T>
+static bool parse_whole(std::string_view text, T* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+template <class T>
+static bool overflows(std::string_view text) {
+  T value = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc::result_out_of_range;
+}
+
 template <class T>
 static std::string out_of_range(const std::string& given) {
-  errno = 0;
-  if constexpr (std::is_same_v<T, uint64_t>)
-    (void)std::strtoull(given.c_str(), nullptr, 0);
-  else
-    (void)std::strtoll(given.c_str(), nullptr, 0);
-  if (errno != ERANGE) return {};
+  using Signed = std::conditional_t<std::is_same_v<T, uint64_t>, int64_t, T>;
+  const bool is_out = given.starts_with('-') ? overflows<Signed>(given) : overflows<T>(given);
+  if (!is_out) return {};
   return concat("'", given, "' is no whole number from ", std::numeric_limits<T>::min(), " to ",
                 std::numeric_limits<T>::max());
+}
+
+template <class T>
+static CLI::Option* add_value(CLI::App* app, const std::string& names, T& value, const std::string& help) {
+  if constexpr (!std::is_integral_v<T>) {
+    return app->add_option(names, value, help);
+  } else {
+    const auto set = [&value](const CLI::results_t& given) { return parse_whole(given.back(), &value); };
+    CLI::Option* const option =
+        app->add_option(names, set, help, true, [&value] { return std::to_string(value); });
+    option->check(out_of_range<T>);
+    if constexpr (std::is_same_v<T, uint64_t>) {
+      option->check([](const std::string& text) {
+        return text.starts_with('-') ? concat(text, " is below 0") : std::string();
+      });
+    }
+    return option;
+  }
 }
 
 template <class T>
@@ -193,13 +220,7 @@ Flag Flags::add_option(const std::string& name, T& value, const std::string& hel
   constexpr bool kIsText = kIsList || std::is_same_v<T, std::string>;
   OptionText& text = add_text(name, help, kIsText ? "TEXT" : std::is_same_v<T, double> ? "X" : "N");
   text.is_list = kIsList;
-  CLI::Option* const option = app_->add_option(all_names(text), value, help);
-  if constexpr (std::is_integral_v<T>) option->check(out_of_range<T>);
-  if constexpr (std::is_same_v<T, uint64_t>) {  // CLI11 takes -1 for 2^64 - 1
-    option->check([](const std::string& given) {
-      return given.rfind('-', 0) == 0 ? concat(given, " is below 0") : std::string();
-    });
-  }
+  CLI::Option* const option = add_value(app_, all_names(text), value, help);
   if (kIsList && !text.is_word()) option->allow_extra_args(false);
   if (!kIsList) text.default_text = option->get_default_str();
   if constexpr (std::is_same_v<T, std::string>) {
@@ -242,11 +263,14 @@ Flag Flags::add_setter(const std::string& name, std::function<void(const std::st
   return text.has_twin() ? with_twin(option, add(alias_names(text)), text) : Flag(option, &text);
 }
 
-Flag Flags::add_switch(const std::string& name, std::function<void()> set, const std::string& help) {
-  OptionText& text = add_text(name, help, "");
-  return {app_->add_flag_function(
-              all_names(text), [set = std::move(set)](int64_t) { set(); }, help),
-          &text};
+Flag Flags::add_switch(const std::string& yes, const std::string& no, std::function<void(bool)> set,
+                       const std::string& help, bool shows_yes) {
+  add_text(shows_yes ? no : yes, "", "").is_hidden = true;
+  const std::string names = concat(yes, ",!", no);
+  const auto take = [set = std::move(set)](int64_t value) { set(value > 0); };
+  CLI::Option* const option = app_->add_flag_function(names, take, help);
+  option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  return {option, &add_text(shows_yes ? yes : no, help, "")};
 }
 
 Flags Flags::add_part(const std::string& name, const std::string& help) {

@@ -66,7 +66,10 @@ class Flags {
   /// between.
   Flag add_setter(const std::string& name, std::function<void(const std::string&)> set,
                   const std::string& help, const std::string& default_text, bool is_list = false);
-  Flag add_switch(const std::string& name, std::function<void()> set, const std::string& help);
+  /// `yes` and `no` ("--nesterov", "--no-nesterov"), of which the last that is given counts. --help shows the one that
+  /// `shows_yes` says.
+  Flag add_switch(const std::string& yes, const std::string& no, std::function<void(bool)> set,
+                  const std::string& help, bool shows_yes);
 
   /// A part of the command with options of its own: `dlpipe bench pipeline`.
   Flags add_part(const std::string& name, const std::string& help);

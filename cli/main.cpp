@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/shell_word.h"
@@ -81,12 +85,27 @@ static void say_what_the_cpu_lacks() {
 #endif
 }
 
+/// Which of a switch and its opposite counts, where both are given.
+static void say_which_switch_counts(const CLI::Option& option, const std::string& area) {
+  const std::vector<std::string>& given = option.results();
+  const bool is_contradicted = std::ranges::adjacent_find(given, std::not_equal_to<>()) != given.end() &&
+                               option.get_lnames().size() == 2;
+  if (!is_contradicted) return;
+  const std::string& yes = option.get_lnames()[0];
+  const std::string& no = option.get_lnames()[1];
+  print_note(concat("[", area, "] --", yes, " and --", no, " are both given; the last one, --",
+                    given.back() == "true" ? yes : no, ", counts"));
+}
+
 /// Of an option that is given twice the last one counts. `area` is the command's name, also for a part of it.
 static void say_what_is_given_again(const CLI::App& command, const std::string& area) {
   for (const CLI::Option* option : command.get_options()) {
     const bool is_last_taken = option->get_multi_option_policy() == CLI::MultiOptionPolicy::TakeLast;
-    const bool has_value = option->get_expected_max() > 0;
-    if (!is_last_taken || !has_value || option->count() < 2) continue;
+    if (!is_last_taken || option->count() < 2) continue;
+    if (option->get_expected_max() == 0) {
+      say_which_switch_counts(*option, area);
+      continue;
+    }
     const std::string& last = option->results().back();
     print_note(concat("[", area, "] ", option->get_name(), " is given ", option->count(),
                       " times; the last one, ", shell_word(last), ", counts"));

@@ -252,7 +252,7 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
   part.add_option("--channels", train.channels, "Channels").range(1, 4);
   part.add_option("--classes", train.classes,
                   "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
-  part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use");
+  part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use").range(0, 4096);
   part.add_option("--checkpoint-activations", train.checkpoint_activations,
                   "Modules (a glob) that run again in backward instead of keeping what they made");
   part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
@@ -272,7 +272,7 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
   part.add_option("--dtype", ops.dtype, "f32 or bf16");
   part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
   part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
-  part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use");
+  part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use").range(0, 4096);
   part.add_option("--kernels", ops.kernels, "How kernels are chosen, as in bench train")
       .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", ops.device, "cpu, cuda");

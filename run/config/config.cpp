@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/config/shortest_decimal.h"
 
 namespace dlpipe::run {
 
 namespace {
-
-std::string number_text(double value) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return {buffer.data(), end};
-}
 
 Status bad_value(const ConfigOption& option, std::string_view given, std::string_view expected) {
   return misuse("config", "--", option.name, " is '", given, "'; expected ", expected);
@@ -33,10 +27,10 @@ Status set_number(const ConfigOption& option, std::string_view text, T& member) 
   }
   if (!is_number) return bad_value(option, text, std::is_same_v<T, double> ? "a number" : "a whole number");
   if (static_cast<double>(value) < option.low) {
-    return bad_value(option, text, concat("at least ", number_text(option.low)));
+    return bad_value(option, text, concat("at least ", shortest_decimal(option.low)));
   }
   if (static_cast<double>(value) > option.high) {
-    return bad_value(option, text, concat("at most ", number_text(option.high)));
+    return bad_value(option, text, concat("at most ", shortest_decimal(option.high)));
   }
   member = value;
   return {};
@@ -100,7 +94,7 @@ static std::string value_text(bool value) {
   return value ? "true" : "false";
 }
 static std::string value_text(double value) {
-  return number_text(value);
+  return shortest_decimal(value);
 }
 static std::string value_text(int64_t value) {
   return std::to_string(value);

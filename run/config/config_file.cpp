@@ -2,12 +2,17 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
+#include "dlpipe/base/base64.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/other_names.h"
+#include "dlpipe/run/config/shortest_decimal.h"
 
 namespace dlpipe::run {
 
@@ -35,7 +40,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
       else if (const auto whole = item.value_exact<int64_t>())
         word = std::to_string(*whole);
       else if (const auto number = item.value_exact<double>())
-        word = concat(*number);
+        word = shortest_decimal(*number);
       else
         return wrong("a list of texts or numbers");
       if (word.find(',') != std::string::npos) return wrong("a list of words without commas");
@@ -54,18 +59,27 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
                  : Result<std::string>(wrong("true or false"));
   }
   if (const auto value = node.value_exact<int64_t>()) return std::to_string(*value);
-  if (const auto value = node.value_exact<double>()) {
-    std::ostringstream text;
-    text.precision(17);
-    text << *value;
-    return std::move(text).str();
-  }
+  if (const auto value = node.value_exact<double>()) return shortest_decimal(*value);
   return wrong("a number");
+}
+
+/// TOML is UTF-8, and the name of a folder may be other bytes: these stand as U+FFFD, and the whole text in base64 in [record],
+/// as "data-bytes".
+constexpr std::string_view kBytesEnding = "-bytes";
+
+std::string as_utf8(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const size_t count = utf8_bytes(text, i);
+    out += count == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(i, count);
+    i += std::max<size_t>(count, 1);
+  }
+  return out;
 }
 
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
@@ -140,12 +154,39 @@ Status check_depth(std::string_view text, std::string_view file) {
 
 }  // namespace
 
-// [record]: texts by name.
-static Status read_record(const toml::table& table, const std::string& where, TrainConfig& config) {
+/// The option or the entry of [record] that `name` stands for; null: none of texts.
+static std::string* find_text(std::string_view name, TrainConfig& config) {
+  const ConfigOption* const option = find_config_option(name);
+  if (option == nullptr) {
+    const auto found = config.record.find(std::string(name));
+    return found == config.record.end() ? nullptr : &found->second;
+  }
+  const auto* const member = std::get_if<std::string TrainConfig::*>(&option->member);
+  return member == nullptr ? nullptr : &(config.**member);
+}
+
+// [record]: texts by name. Comes after all options, some of whose bytes it holds.
+static Status read_record(const toml::table& table, std::string_view file, TrainConfig& config) {
+  std::map<std::string, std::string> bytes;  // by the name of what they are of
   for (const auto& [key, node] : table) {
     const auto value = node.value_exact<std::string>();
-    if (!value) return misuse("config", "'", key.str(), "' in ", where, " must be a text");
-    config.record[std::string(key.str())] = *value;
+    const auto wrong = [&, &node = node, &key = key](std::string_view expected) {
+      return misuse("config", "'", key.str(), "' in ", at_line(file, node.source()), " must be ", expected);
+    };
+    if (!value) return wrong("a text");
+    const std::string_view name = key.str();
+    if (!name.ends_with(kBytesEnding)) {
+      config.record[std::string(name)] = *value;
+      continue;
+    }
+    const std::optional<std::string> decoded = from_base64(*value);
+    if (!decoded) return wrong("base64");
+    bytes[std::string(name.substr(0, name.size() - kBytesEnding.size()))] = *decoded;
+  }
+  for (const auto& [name, value] : bytes) {
+    std::string* const text = find_text(name, config);
+    const bool is_of_it = text != nullptr && *text == as_utf8(value);  // else it was edited since
+    if (is_of_it) *text = value;
   }
   return {};
 }
@@ -154,10 +195,11 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
   DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
   try {
     const toml::table table = toml::parse(toml_text);
+    const toml::table* record = nullptr;
     for (const auto& [key, node] : table) {
       const std::string where = at_line(file, node.source());
-      if (const toml::table* record = node.as_table(); record != nullptr && key.str() == "record") {
-        DLPIPE_RETURN_IF_ERROR(read_record(*record, where, config));
+      if (node.is_table() && key.str() == "record") {
+        record = node.as_table();
         continue;
       }
       const ConfigOption* option = find_config_option(key.str());
@@ -169,6 +211,7 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       const Status status = set_option(*option, text, config);
       if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
     }
+    if (record != nullptr) return read_record(*record, file, config);
   } catch (const toml::parse_error& error) {
     return misuse("config", "not valid TOML: ", error.description(), " (", at_line(file, error.source()),
                   ")");
@@ -191,6 +234,24 @@ Status read_config(const std::string& path, TrainConfig& config) {
   return parse_config(text, path, config);
 }
 
+static std::string write_record(const TrainConfig& config) {
+  std::map<std::string, std::string> record = config.record;
+  const auto add_bytes = [&](const std::string& name, std::string_view text) {
+    if (!is_utf8(text)) record[concat(name, kBytesEnding)] = to_base64(text);
+  };
+  for (const auto& [name, value] : config.record) add_bytes(name, value);
+  for (const ConfigOption& option : config_options()) {
+    if (const auto* member = std::get_if<std::string TrainConfig::*>(&option.member))
+      add_bytes(option.name, config.**member);
+  }
+  if (record.empty()) return {};
+  std::string text =
+      "\n# Paths as they were typed, and the datasets that they held; in base64 what is no "
+      "UTF-8.\n[record]\n";
+  for (const auto& [name, value] : record) text += concat(name, " = ", toml_string(value), "\n");
+  return text;
+}
+
 std::string write_config(const TrainConfig& config) {
   std::string text(kFirstLine);
   std::string_view group;
@@ -202,10 +263,7 @@ std::string write_config(const TrainConfig& config) {
     if (!has_value(option, config)) continue;
     text += concat("# ", option.help, "\n", option.name, " = ", toml_value(option, config), "\n");
   }
-  if (!config.record.empty())
-    text += "\n# Paths as they were typed, and the datasets that they held.\n[record]\n";
-  for (const auto& [name, value] : config.record) text += concat(name, " = ", toml_string(value), "\n");
-  return text;
+  return text + write_record(config);
 }
 
 }  // namespace dlpipe::run

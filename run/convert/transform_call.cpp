@@ -165,6 +165,10 @@ std::string TransformCall::range(std::string_view name, size_t place, const std:
   }
   if (range.items().size() == 1) return number_text(scaled(range.items()[0]));
   if (range.items().empty()) return fallback;
+  if (range.items().size() > 2) {
+    cannot_read(name, given, "one number or two");
+    return fallback;
+  }
   return augment::range_text({scaled(range.items()[0]), scaled(range.items()[1])});
 }
 

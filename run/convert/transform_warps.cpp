@@ -39,6 +39,17 @@ TransformText elastic(const TransformCall& t) {
                 t.outside(), t.p(is_torchvision ? 1 : 0.5), ")");
 }
 
+/// Of x, or of x and y where four numbers are given.
+std::string torchvision_shear(const TransformCall& t) {
+  const Json& given = t.get("shear", 3);
+  if (given.items().size() != 4) return t.range("shear", 3, "0");
+  const auto pair = [&](size_t first) {
+    return augment::range_text(
+        {t.number("shear", given.items()[first]), t.number("shear", given.items()[first + 1])});
+  };
+  return concat(pair(0), ",", pair(2));
+}
+
 }  // namespace
 
 const TransformRules& warp_rules() {
@@ -66,7 +77,7 @@ const TransformRules& warp_rules() {
            return number_text(i < move.items().size() ? move.items()[i].as_double() : 0);
          };
          return concat("affine(", t.range("degrees", 0, "0"), ",", share(0), ",", share(1), ",",
-                       t.range("scale", 2, "1"), ",", t.range("shear", 3, "0"), t.warp_filter("nearest"),
+                       t.range("scale", 2, "1"), ",", torchvision_shear(t), t.warp_filter("nearest"),
                        t.fill(), ")");
        }},
       {"Affine",
@@ -75,12 +86,15 @@ const TransformRules& warp_rules() {
            const Json& given = t.get(name);
            const Json& range = given.is_object() ? given[axis] : given;
            if (range.is_null()) return std::string(fallback);
-           if (range.items().size() != 2) return number_text(t.number(name, range));
-           return augment::range_text({t.number(name, range.items()[0]), t.number(name, range.items()[1])});
+           if (range.items().size() == 2)
+             return augment::range_text({t.number(name, range.items()[0]), t.number(name, range.items()[1])});
+           // Every picture's, where the ops here would draw from -x..x.
+           const double value = t.number(name, range);
+           return augment::range_text({value, value});
          };
          if (!t.get("translate_percent")["x"].is_array() && of("translate_px", "x", "0..0") != "0..0")
            t.note("moves in pixels are left out; write translate(x, y, pixels)");
-         return concat("affine(", t.range("rotate", 99, "0..0"), ",", of("translate_percent", "x", "0"), ",",
+         return concat("affine(", of("rotate", "x", "0..0"), ",", of("translate_percent", "x", "0"), ",",
                        of("translate_percent", "y", "0"), ",", of("scale", "x", "1"), ",",
                        of("shear", "x", "0"), ",", of("shear", "y", "0"), t.warp_filter("bilinear"),
                        t.outside(), t.p(0.5), ")");

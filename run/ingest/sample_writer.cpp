@@ -1,5 +1,6 @@
 #include "dlpipe/run/ingest/sample_writer.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -92,6 +93,34 @@ Status SampleWriter::Impl::begin() {
   return resume();
 }
 
+Status SampleWriter::Impl::refuse_difference(const std::string& difference) const {
+  if (difference.empty()) return {};
+  return misuse("writer", paths.partial, " was begun with other options: ", difference,
+                "; use those, or begin again with interrupted 'restart'");
+}
+
+/// Only the rename is missing: what would differ stands in the provenance and in the finished datasets.
+Status SampleWriter::Impl::resume_sealed() {
+  DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
+  std::string difference = first_difference(provenance.options, state.options);
+  for (const std::string& name : provenance.splits) {
+    DLPIPE_ASSIGN_OR_RETURN(const auto dataset, data::Dataset::open(paths.split(paths.partial, name)));
+    const std::string was = fields_text({dataset->fields().begin(), dataset->fields().end()});
+    const std::string is = fields_text(state.schema.fields);
+    if (difference.empty() && was != is) difference = concat("fields ", was, ", now ", is);
+    const bool same_table =
+        options.classes.empty() || std::ranges::equal(options.classes, dataset->classes());
+    if (difference.empty() && !same_table) difference = "classes";
+  }
+  DLPIPE_RETURN_IF_ERROR(refuse_difference(difference));
+  is_sealed = true;
+  state.total = provenance.files;
+  state.options = provenance.options;
+  state.splits = provenance.splits;
+  next = static_cast<uint64_t>(state.total);
+  return {};
+}
+
 Status SampleWriter::Impl::resume() {
   if (options.interrupted == Interrupted::kRefuse)
     return misuse(
@@ -100,15 +129,7 @@ Status SampleWriter::Impl::resume() {
         "behind that, or 'restart' to remove it and begin again");
   is_resumed = true;
   std::error_code ignored;
-  if (!fs::exists(paths.list, ignored)) {
-    DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
-    is_sealed = true;
-    state.total = provenance.files;
-    state.options = provenance.options;
-    state.splits = provenance.splits;
-    next = static_cast<uint64_t>(state.total);
-    return {};
-  }
+  if (!fs::exists(paths.list, ignored)) return resume_sealed();
   DLPIPE_ASSIGN_OR_RETURN(SampleWriterState former, load_state(paths.list));
   std::string difference = first_difference(former.options, state.options);
   const std::string was = fields_text(former.schema.fields), is = fields_text(state.schema.fields);
@@ -118,9 +139,7 @@ Status SampleWriter::Impl::resume() {
   if (difference.empty() && !same_table) difference = "classes";
   if (difference.empty() && former.source != state.source)
     difference = concat("samples of ", printable(former.source), ", now ", printable(state.source));
-  if (!difference.empty())
-    return misuse("writer", paths.partial, " was begun with other options: ", difference,
-                  "; use those, or begin again with interrupted 'restart'");
+  DLPIPE_RETURN_IF_ERROR(refuse_difference(difference));
   state = saved = std::move(former);
   is_saved = true;
   next = kAllOfIt;
@@ -128,6 +147,8 @@ Status SampleWriter::Impl::resume() {
     Split& split = splits.emplace_back(Split{name, 0, nullptr});
     DLPIPE_RETURN_IF_ERROR(open_writer(split));
     split.done = split.writer->finished() ? kAllOfIt : split.writer->position();
+    // Nothing of it stands: it begins, as in a run without the kill, with its first sample and not with a commit.
+    if (split.done == 0) split.writer.reset();
     next = std::min(next, split.done);
   }
   if (next == kAllOfIt) next = state.total < 0 ? 0 : static_cast<uint64_t>(state.total);

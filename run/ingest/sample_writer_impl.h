@@ -46,8 +46,8 @@ struct SampleWriter::Impl {
 
   struct Split {
     std::string name;
-    uint64_t done = 0;  // samples below this number stand in its environment
-    std::unique_ptr<data::DatasetWriter> writer;
+    uint64_t done = 0;                            // samples below this number stand in its environment
+    std::unique_ptr<data::DatasetWriter> writer;  // null: its first sample wasn't taken yet
   };
 
   Impl(const SampleWriterOptions& given, Paths paths_in, data::PartialDirectory partial_in)
@@ -80,6 +80,8 @@ struct SampleWriter::Impl {
   // Opening: sample_writer.cpp.
   Status begin();
   Status resume();
+  Status resume_sealed();
+  Status refuse_difference(const std::string& difference) const;
 
   // Labels: sample_writer_labels.cpp.
   Result<int64_t> number_of(const NewSample::Label& label);
@@ -99,6 +101,7 @@ struct SampleWriter::Impl {
   Status take(const Item& item, const OrderedWorkers::Outcome& outcome);
 
   // The splits' environments: sample_writer_splits.cpp.
+  /// Notes the split in the state, too: a saved state names no split whose samples come behind its commit.
   Status open_writer(Split& split);
   Status commit(uint64_t position);
   Status save();

@@ -61,7 +61,6 @@ size_t SampleWriter::Impl::split_of(const std::string& name) {
     if (splits[i].name == name) return i;
   }
   splits.push_back({name, 0, nullptr});
-  state.splits.push_back(name);
   return splits.size() - 1;
 }
 

@@ -1,4 +1,5 @@
 // The environments that samples end in: opened, committed, finished, and renamed to DST.
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/printable.h"
@@ -25,7 +26,14 @@ Status SampleWriter::Impl::open_writer(Split& split) {
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
   const uint64_t map_bytes = options.ingest.map_bytes != 0 ? options.ingest.map_bytes : kMapBytes;
   DLPIPE_ASSIGN_OR_RETURN(split.writer, data::DatasetWriter::open(directory, state.schema, map_bytes));
+  const bool is_named = std::ranges::find(state.splits, split.name) != state.splits.end();
+  if (!is_named) state.splits.push_back(split.name);
   return {};
+}
+
+static Status no_sample_of(const std::string& split) {
+  return misuse("writer", "no sample came for the split '", printable(split),
+                "', which the interrupted writer had; add them, or begin again with interrupted 'restart'");
 }
 
 Status SampleWriter::Impl::save() {
@@ -54,6 +62,9 @@ Status SampleWriter::Impl::finish_splits() {
     return misuse("writer", "the interrupted writer had ended after ", state.total,
                   " samples, this one after ", next,
                   "; add the others, or begin again with interrupted 'restart'");
+  for (const Split& split : splits) {
+    if (!split.writer) return no_sample_of(split.name);
+  }
   state.total = static_cast<int64_t>(next);
   if (state.schema.records_per_value == 0) state.schema.records_per_value = 1;
   DLPIPE_RETURN_IF_ERROR(save());
@@ -71,6 +82,7 @@ Result<IngestReport> SampleWriter::Impl::publish() {
   DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, state.splits, report));
   for (const IngestReport::Split& split : report.splits) {
     if (split.samples > 0) continue;
+    if (report.skipped.empty()) return no_sample_of(split.name);
     DLPIPE_RETURN_IF_ERROR(partial.remove());
     return Status(
         ErrorCode::kCorrupt,

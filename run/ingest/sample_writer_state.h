@@ -19,7 +19,7 @@ struct SampleWriterState {
   std::string source;
   data::Schema schema;  // with the classes so far; records_per_value 0: not decided yet
   Labels labels = Labels::kUnknown;
-  std::vector<std::string> splits;  // in the order in which they came
+  std::vector<std::string> splits;  // that samples were written to, in the order in which they came
   int64_t total = -1;               // of all samples; -1: finish() was not called
 
   friend bool operator==(const SampleWriterState& a, const SampleWriterState& b) {

@@ -49,12 +49,13 @@ class Doctor {
   double span_share(const char* name) const { return number(ledger_["spans"][name]["share"]); }
   double device_share(const char* name) const { return number(ledger_["device"]["spans"][name]["share"]); }
 
-  /// The stage whose threads were busiest.
+  /// The pipeline's stage whose threads were busiest. The row "collective" of several processes is none of them.
   std::string busiest_stage() const {
     std::string name;
     double most = 0;
     for (const Json& stage : ledger_["stages"].items()) {
-      if (number(stage["busy_share"]) <= most) continue;
+      const bool is_of_pipeline = stage["name"].as_string() != "collective";
+      if (!is_of_pipeline || number(stage["busy_share"]) <= most) continue;
       most = number(stage["busy_share"]);
       name = stage["name"].as_string();
     }

@@ -84,6 +84,24 @@ TEST(Program, NumbersThatNoIntegerHoldsAreRefused) {
   }
 }
 
+TEST(Program, WholeNumbersAreDecimal) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  const Outcome stored = run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--limit", "012", "--json"});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  EXPECT_NE(stored.out.find("\"samples\":12,"), std::string::npos) << stored.out;
+  EXPECT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "more", "--limit", "08"}).exit_code, 0);
+  for (const char* option : {"--limit", "--seed"}) {
+    for (const char* number : {"0x10", "1'000", "many", ""}) {
+      const Outcome outcome = run_dlpipe({"ingest", dir / "jpegs", dir / "none", option, number});
+      EXPECT_EQ(outcome.exit_code, 2) << option << " " << number;
+      EXPECT_NE(outcome.err.find(std::string(option) + " '" + number + "' is no whole number"),
+                std::string::npos)
+          << outcome.err;
+    }
+  }
+}
+
 TEST(Program, NoCommandIsMisuseAndShowsHelp) {
   const Outcome outcome = run_dlpipe({});
   EXPECT_EQ(outcome.exit_code, 2);

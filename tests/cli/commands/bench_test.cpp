@@ -157,6 +157,16 @@ TEST(Bench, ReplayedStepsStandBesideThoseAsTheyAre) {
   EXPECT_NE(outcome.out.find(" in one arena, and at most "), std::string::npos) << outcome.out;
 }
 
+TEST(Bench, ThreadsHaveARange) {
+  for (const char* part : {"train", "ops"}) {
+    for (const char* threads : {"--threads=-5", "--threads=4097"}) {
+      const Outcome outcome = run_dlpipe({"bench", part, "--seconds", "0.1", threads});
+      EXPECT_EQ(outcome.exit_code, 2) << part << " " << threads;
+      EXPECT_NE(outcome.err.find("is no whole number from 0 to 4,096"), std::string::npos) << outcome.err;
+    }
+  }
+}
+
 TEST(Bench, NoOrAnUnknownPartIsMisuse) {
   EXPECT_EQ(run_dlpipe({"bench"}).exit_code, 2);
   const Outcome outcome = run_dlpipe({"bench", "trian"});

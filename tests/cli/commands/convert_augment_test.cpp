@@ -200,6 +200,27 @@ TEST(ConvertAugment, SaysWhatItLeavesOutOfATransform) {
             "resize(256x240) random_crop(32x24)\n");
 }
 
+// One number is drawn from -x..x by the ops here, and by torchvision.
+TEST(ConvertAugment, OneNumberOfAffineIsTheSameForEveryPicture) {
+  EXPECT_EQ(expression("A.Affine(rotate=15, shear=10, translate_percent=0.1, p=1)"),
+            "affine(15..15,0.1..0.1,0.1..0.1,1,10..10,10..10,interpolation=bilinear)\n");
+  EXPECT_EQ(expression("A.Affine(scale={'x': 1.5, 'y': 1.5}, rotate=0, shear={'x': 3}, p=1)"),
+            "affine(0..0,0,0,1.5..1.5,3..3,0,interpolation=bilinear)\n");
+  EXPECT_EQ(expression("T.RandomAffine(15, shear=10)"), "affine(15,0,0,1,10,interpolation=nearest)\n");
+}
+
+TEST(ConvertAugment, RandomAffineShearsBothWays) {
+  EXPECT_EQ(expression("T.RandomAffine(10, shear=(-5, 5, -10, 10))"),
+            "affine(10,0,0,1,-5..5,-10..10,interpolation=nearest)\n");
+  EXPECT_EQ(expression("T.RandomAffine(10, shear=(-5, 5))"),
+            "affine(10,0,0,1,-5..5,interpolation=nearest)\n");
+  for (const char* given : {"T.RandomAffine(10, shear=(1, 2, 3))", "T.RandomRotation((1, 2, 3))"}) {
+    const Outcome outcome = convert(given);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+    EXPECT_NE(outcome.err.find("is [1,2,3], and not one number or two"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST(ConvertAugment, WhatIsLeftOutIsNotInTheChain) {
   for (const char* recipe :
        {"T.RandomChoice([T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)], p=WEIGHTS)",

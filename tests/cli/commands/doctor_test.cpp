@@ -36,6 +36,20 @@ TEST(Doctor, NamesTheStageThatIsWaitedFor) {
   EXPECT_NE(fast.findings[0].advice.find("--threads"), std::string::npos);
 }
 
+// A ledger of several processes has a row of what they exchange, beside the pipeline's stages.
+TEST(Doctor, WhatProcessesExchangeIsNoStageOfThePipeline) {
+  Json shared = ledger(0.4, 0, 0, "decoder");
+  const auto row = [](const char* name, double busy_share) {
+    return Json::object({{"name", name}, {"busy_share", busy_share}});
+  };
+  shared.set("stages", Json(Json::Array{row("decoder", 0.3), row("collective", 0.6)}));
+  shared.set("limit", "decoder");
+  const auto found = *run::diagnose(shared, {}, {.dataset_layout = "jpeg"});
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_NE(found.findings[0].what.find("in the decoder"), std::string::npos) << found.findings[0].what;
+  EXPECT_NE(found.findings[0].advice.find("--jpeg coefficients"), std::string::npos);
+}
+
 TEST(Doctor, AShortRunsUnaccountedTimeSaysNothing) {
   const auto is_said = [](double seconds) {
     Json times = ledger(0, 0, 0.02, "decoder");

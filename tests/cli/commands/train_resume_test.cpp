@@ -218,6 +218,18 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
   }
 }
 
+// A folder's name is bytes; a run's config.toml is UTF-8.
+TEST(Train, NamesThatAreNoUtf8AreFoundAgainOnResume) {
+  ScratchDirectory folder;
+  const std::string data = folder / "d\xe9", run = folder / "r\xe9";
+  fs::copy(trained_run().data.split, data, fs::copy_options::recursive);
+  ASSERT_EQ(run_dlpipe(train_arguments(run, {"--data", data, "--max-steps", "1"})).exit_code, 0);
+  const Outcome resumed = run_dlpipe({"train", "--resume", run, "--max-steps", "2"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NE(file_text(run + "/metrics.jsonl").find("\"step\":2,"), std::string::npos);
+  EXPECT_EQ(run_dlpipe({"doctor", run}).exit_code, 0);
+}
+
 TEST(Train, AValidationSetThatMovedWithItsDataIsAskedFor) {
   ScratchDirectory folder;
   fs::copy(trained_run().data.split, folder / "data", fs::copy_options::recursive);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -127,6 +128,24 @@ TEST(Train, SmallLearningRatesKeepTheirDigits) {
   const Outcome outcome = run_dlpipe(
       train_arguments(folder / "run", {"--lr", "3e-5", "--schedule", "constant", "--epochs", "1"}));
   EXPECT_NE(outcome.err.find("lr 3.0e-05 "), std::string::npos) << outcome.err;
+}
+
+// As of every other option the last one counts: commands are recalled and added to.
+TEST(Train, OfASwitchAndItsOppositeTheLastCounts) {
+  for (const auto& [first, last, line] : std::vector<std::array<std::string, 3>>{
+           {"--nesterov", "--no-nesterov", "nesterov = false"},
+           {"--no-nesterov", "--nesterov", "nesterov = true"},
+           {"--no-decay-vectors", "--decay-vectors", "decay-vectors = true"},
+           {"--decay-vectors", "--no-decay-vectors", "decay-vectors = false"}}) {
+    ScratchDirectory folder;
+    const Outcome outcome = run_dlpipe(
+        train_arguments(folder / "run", {"--weight-decay", "0.1", "--max-steps", "1", first, last}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string config = file_text(folder / "run/config.toml");
+    EXPECT_NE(config.find("\n" + line + "\n"), std::string::npos) << first << " " << last;
+    EXPECT_NE(outcome.err.find(" are both given; the last one, " + last + ", counts"), std::string::npos)
+        << outcome.err;
+  }
 }
 
 TEST(Train, DefaultsAreTheChosenOptimizersAndStandInTheConfig) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "test_data.h"
 #include "tests/io/formats/scratch.h"
@@ -120,6 +121,33 @@ TEST(Config, TomlRoundTripKeepsEveryValueExactly) {
   expect_same(back, TrainConfig());
 }
 
+// A folder's name is bytes, and TOML is UTF-8.
+TEST(Config, TomlRoundTripKeepsPathsThatAreNoUtf8) {
+  TrainConfig config;
+  config.data = "/a/d\xe9";
+  config.out = "\xff\xfe";
+  config.init = "/a/caf\xc3\xa9";
+  config.record = {{"data-typed", "d\xe9"}, {"data-id", "0123"}};
+  const std::string toml = write_config(config);
+  EXPECT_TRUE(is_utf8(toml));
+  TrainConfig read;
+  const Status status = parse_config(toml, "config.toml", read);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(read, config);
+  // Edited by hand: what is read there counts.
+  std::string edited = toml;
+  const std::string line = "\ndata = \"";
+  const size_t begin = edited.find(line) + line.size();
+  edited.replace(begin, edited.find('"', begin) - begin, "/b");
+  TrainConfig other;
+  ASSERT_TRUE(parse_config(edited, "config.toml", other).ok());
+  EXPECT_EQ(other.data, "/b");
+  EXPECT_EQ(other.out, config.out);
+  const Status damaged = parse_config("[record]\ndata-bytes = \"?\"", "f", other);
+  EXPECT_NE(damaged.message().find("'data-bytes' in f line 2 must be base64"), std::string::npos)
+      << damaged.message();
+}
+
 TEST(Config, TextRoundTripKeepsEveryValueExactly) {
   TrainConfig config = changed_config();
   config.record.clear();  // no option
@@ -141,6 +169,12 @@ TEST(Config, AFileChangesOnlyWhatItNames) {
 }
 
 // As dlpipe.train hands on its keyword arguments.
+TEST(Config, NumbersInListsKeepTheirDigits) {
+  TrainConfig config;
+  ASSERT_TRUE(parse_config("milestones = [0.123456789, 1234567.5, 0.1, 3]", "f", config).ok());
+  EXPECT_EQ(config.milestones, (std::vector<std::string>{"0.123456789", "1234567.5", "0.1", "3"}));
+}
+
 TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   const auto message = [](const char* name) {
     try {

@@ -12,6 +12,8 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sample.h"
 #include "dlpipe/io/data/verify.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/io/formats/json.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -326,6 +328,113 @@ TEST(SampleWriter, SaysWhatAnInterruptedOneLeft) {
   EXPECT_EQ(writer->position(), 0);
   throw_if_error(writer->add(drawn_sample(0)));
   EXPECT_EQ(value_or_throw(writer->finish()).splits.front().samples, 1);
+}
+
+/// Texts whose val begins long before the writer commits what stands before it: borders lie at 1000, 2000, ...
+SampleWriterOptions late_val_to(const std::string& destination) {
+  SampleWriterOptions options = options_to(destination);
+  options.fields = {{"t", data::FieldKind::kBytes, DType::kU8, {}}};
+  options.ingest.commit_entries = 1000;
+  return options;
+}
+
+constexpr int64_t kLateVal = 1500, kLateEnd = 2500;
+
+Status add_late_val(SampleWriter& writer, int64_t end) {
+  for (int64_t i = writer.position(); i < end; ++i)
+    DLPIPE_RETURN_IF_ERROR(writer.add({{bytes_of(concat("text ", i))}, {}, i < kLateVal ? "train" : "val"}));
+  return {};
+}
+
+/// What a writer of late_val_to() leaves when it is killed after its first commit: two portions are full by then.
+void interrupt_late_val(const SampleWriterOptions& options) {
+  throw_if_error(add_late_val(*value_or_throw(SampleWriter::open(options)), 2100));
+}
+
+/// As a kill between the commits of the two splits leaves it: val is named, and nothing of it stands.
+void name_val_in_state(const std::string& list) {
+  using formats::Json;
+  Json state = value_or_throw(formats::read_json(list));
+  state.set("splits", Json(Json::Array{Json("train"), Json("val")}));
+  throw_if_error(formats::write_file(list, state.dump(2) + "\n"));
+}
+
+TEST(SampleWriter, AResumedOneGoesOnBeforeASplitThatNobodyCommitted) {
+  TempDir dir;
+  auto writer = value_or_throw(SampleWriter::open(late_val_to(dir / "whole")));
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  value_or_throw(writer->finish());
+
+  SampleWriterOptions options = late_val_to(dir / "d");
+  interrupt_late_val(options);
+  options.interrupted = Interrupted::kResume;
+  writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 1000);
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  EXPECT_EQ(value_or_throw(writer->finish()).splits.size(), 2u);
+  EXPECT_TRUE(dataset_files(dir / "d") == dataset_files(dir / "whole"));
+
+  options.ingest.destination = dir / "between";
+  options.interrupted = Interrupted::kRefuse;
+  interrupt_late_val(options);
+  name_val_in_state(dir / "between.partial/ingest.list");
+  options.interrupted = Interrupted::kResume;
+  writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 0);
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  value_or_throw(writer->finish());
+  EXPECT_TRUE(dataset_files(dir / "between") == dataset_files(dir / "whole"));
+}
+
+TEST(SampleWriter, ASplitThatDoesntComeAgainIsNamedAndNothingIsRemoved) {
+  TempDir dir;
+  SampleWriterOptions options = late_val_to(dir / "d");
+  interrupt_late_val(options);
+  name_val_in_state(dir / "d.partial/ingest.list");
+  options.interrupted = Interrupted::kResume;
+  for (int times = 0; times < 2; ++times) {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    throw_if_error(add_late_val(*writer, kLateVal));
+    const Status status = writer->finish().status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    expect_part(status.message(), "no sample came for the split 'val'");
+    writer.reset();
+    EXPECT_TRUE(std::filesystem::exists(dir / "d.partial/train/data.mdb"));
+    EXPECT_FALSE(std::filesystem::exists(dir / "d"));
+  }
+  auto writer = value_or_throw(SampleWriter::open(options));
+  throw_if_error(add_late_val(*writer, kLateEnd));
+  EXPECT_EQ(value_or_throw(writer->finish()).splits[1].samples, kLateEnd - kLateVal);
+}
+
+TEST(SampleWriter, OneThatWasOnlyToBeRenamedIsComparedToo) {
+  TempDir dir;
+  SampleWriterOptions options = late_val_to(dir / "d");
+  options.classes = {"cat", "dog"};
+  options.fields.push_back({"label", data::FieldKind::kLabel, DType::kI64, {}});
+  {
+    auto writer = value_or_throw(SampleWriter::open(options));
+    throw_if_error(writer->add({{bytes_of("a"), {}}, "cat", ""}));
+    std::filesystem::create_directory(dir / "d");  // stands in the way of the rename
+    EXPECT_FALSE(writer->finish().ok());
+  }
+  std::filesystem::remove(dir / "d");
+  options.interrupted = Interrupted::kResume;
+  const auto refused = [](SampleWriterOptions changed, auto change, std::string_view words) {
+    change(changed);
+    const Status status = SampleWriter::open(changed).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    expect_part(status.message(), std::string(words));
+  };
+  refused(
+      options, [](SampleWriterOptions& o) { o.ingest.zstd = true; }, "--zstd");
+  refused(
+      options, [](SampleWriterOptions& o) { o.fields[0].name = "x"; }, "fields t (bytes), label");
+  refused(
+      options, [](SampleWriterOptions& o) { o.classes = {"cat"}; }, "other options: classes");
+  auto writer = value_or_throw(SampleWriter::open(options));
+  EXPECT_EQ(writer->position(), 1);
+  EXPECT_EQ(value_or_throw(writer->finish()).splits[0].samples, 1);
 }
 
 TEST(SampleWriter, KilledAndResumedGivesTheSameBytes) {
