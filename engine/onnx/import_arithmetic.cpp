@@ -209,6 +209,7 @@ void triangle(Run& run, const NodeEntry& node) {
   const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;
   const std::vector<int64_t> given = run.has(node, 1) ? run.ints(node, 1).values : std::vector<int64_t>{0};
   if (given.size() != 1) run.refuse(node, "its k is ", given.size(), " numbers");
+  if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "its diagonal");
   const Shape shape = run.shape(node, 0);
   if (shape.rank() < 2) run.refuse(node, "expected two axes at least, got ", shape.to_string());
   const int64_t rows = shape[-2], columns = shape[-1], k = std::clamp(given[0], -rows - 1, columns + 1);

@@ -77,6 +77,13 @@ Tensor tensor_of(const KnownInts& ints) {
   return tensor;
 }
 
+// As the model orders axes.
+Shape shape_of(const RunValue& value) {
+  if (value.ints) return Shape(std::span<const int64_t>(value.ints->dims));
+  const Shape& own = value.tensor.shape();
+  return value.is_image ? Shape{own[0], own[3], own[1], own[2]} : own;
+}
+
 }  // namespace
 
 Tensor planes_of(const Tensor& image) {
@@ -111,7 +118,7 @@ int64_t KnownInts::at(size_t i, int64_t samples) const {
   return static_cast<int64_t>(static_cast<uint64_t>(values[i]) + more * static_cast<uint64_t>(growth[i]));
 }
 
-Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const KnownByName* smaller)
+Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const SmallerRun* smaller)
     : model_(model),
       constants_(constants),
       smaller_(smaller),
@@ -147,15 +154,16 @@ std::vector<Tensor> Run::run() {
   return outputs;
 }
 
-KnownByName Run::known() const {
-  KnownByName known;
+SmallerRun Run::made() const {
+  SmallerRun made;
   for (const NodeEntry& node : model_.nodes) {
     for (const std::string& name : node.outputs) {
       const auto value = values_.find(name);
-      if (value != values_.end() && value->second.ints) known.emplace(name, *value->second.ints);
+      if (value != values_.end() && value->second.ints) made.ints.emplace(name, *value->second.ints);
     }
   }
-  return known;
+  for (const auto& [name, value] : values_) made.shapes.emplace(name, shape_of(value));
+  return made;
 }
 
 const RunValue& Run::value(const NodeEntry& node, size_t i) const {
@@ -192,10 +200,18 @@ const KnownInts& Run::ints(const NodeEntry& node, size_t i) const {
 }
 
 Shape Run::shape(const NodeEntry& node, size_t i) const {
-  const RunValue& given = value(node, i);
-  if (given.ints) return Shape(std::span<const int64_t>(given.ints->dims));
-  const Shape& own = given.tensor.shape();
-  return given.is_image ? Shape{own[0], own[3], own[1], own[2]} : own;
+  return shape_of(value(node, i));
+}
+
+KnownInts Run::sizes(const NodeEntry& node, size_t i) const {
+  const Shape own = shape(node, i);
+  KnownInts sizes{{own.rank()}, {own.begin(), own.end()}};
+  if (smaller_ == nullptr) return sizes;
+  const auto before = smaller_->shapes.find(node.inputs[i]);
+  if (before == smaller_->shapes.end() || before->second.rank() != own.rank() || before->second == own)
+    return sizes;
+  for (int axis = 0; axis < own.rank(); ++axis) sizes.growth.push_back(own[axis] - before->second[axis]);
+  return sizes;
 }
 
 double Run::number(const NodeEntry& node, size_t i) const {
@@ -257,8 +273,9 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
 void Run::find_growth(const std::string& name, KnownInts& ints) const {
   ints.growth.clear();
   if (smaller_ == nullptr) return;
-  const auto before = smaller_->find(name);
-  if (before == smaller_->end() || before->second.dims != ints.dims || before->second.values == ints.values)
+  const auto before = smaller_->ints.find(name);
+  if (before == smaller_->ints.end() || before->second.dims != ints.dims ||
+      before->second.values == ints.values)
     return;
   for (size_t i = 0; i < ints.values.size(); ++i)
     ints.growth.push_back(static_cast<int64_t>(static_cast<uint64_t>(ints.values[i]) -

@@ -34,7 +34,12 @@ struct KnownInts {
   /// What values[i] is for a batch of `samples`.
   int64_t at(size_t i, int64_t samples) const;
 };
-using KnownByName = std::map<std::string, KnownInts>;
+
+/// What a run leaves for the run for one sample more.
+struct SmallerRun {
+  std::map<std::string, KnownInts> ints;  // that nodes made
+  std::map<std::string, Shape> shapes;    // of all values, as the model orders axes
+};
 
 /// A value of the model: a tensor, or integers that are known, from which a tensor can be made.
 struct RunValue {
@@ -62,13 +67,12 @@ std::string node_text(const NodeEntry& node);
 
 class Run {
  public:
-  /// `smaller`: known() of the run for a batch of one sample less; nullptr: there was none.
+  /// `smaller`: made() of the run for a batch of one sample less; nullptr: there was none.
   Run(const Model& model, Constants& constants, std::span<const Tensor> inputs,
-      const KnownByName* smaller = nullptr);
+      const SmallerRun* smaller = nullptr);
   /// Answers the model's outputs.
   std::vector<Tensor> run();
-  /// The integers that nodes made.
-  KnownByName known() const;
+  SmallerRun made() const;
 
   int64_t opset() const { return opset_; }
 
@@ -92,6 +96,8 @@ class Run {
   const KnownInts& ints(const NodeEntry& node, size_t i) const;
   /// The model's shape of a value, whatever its order here.
   Shape shape(const NodeEntry& node, size_t i) const;
+  /// The same as integers, which know how they grow.
+  KnownInts sizes(const NodeEntry& node, size_t i) const;
   /// The only element of a constant.
   double number(const NodeEntry& node, size_t i) const;
   /// Nothing where it is none.
@@ -135,7 +141,7 @@ class Run {
 
   const Model& model_;
   Constants& constants_;
-  const KnownByName* smaller_;
+  const SmallerRun* smaller_;
   int64_t opset_;
   std::map<std::string, RunValue> values_;
 };

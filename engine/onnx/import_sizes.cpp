@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -80,6 +81,22 @@ int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t v
   return value;
 }
 
+void cast_known(Run& run, const NodeEntry& node, ElementType to) {
+  const KnownInts& ints = run.ints(node, 0);
+  if (to == ElementType::kInt64) return run.set_value(node, run.value(node, 0));
+  if (to == ElementType::kBool) {
+    const auto truth = [](int64_t one) { return int64_t{one != 0}; };
+    return run.set_ints(node, known_elements(run, node, truth, ints));
+  }
+  if (to == ElementType::kInt32) {  // no batch makes sizes that it hasn't: the line is not asked
+    KnownInts cut = ints;
+    for (int64_t& one : cut.values) one = as_type(run, node, to, one);
+    return run.set_ints(node, std::move(cut));
+  }
+  run.set_ints(node, known_elements(
+                         run, node, [&](int64_t one) { return as_type(run, node, to, one); }, ints));
+}
+
 void cast_op(Run& run, const NodeEntry& node) {
   const auto to = static_cast<ElementType>(run.attribute(node, "to", int64_t{0}));
   const bool is_float = to == ElementType::kFloat || to == ElementType::kDouble ||
@@ -92,16 +109,7 @@ void cast_op(Run& run, const NodeEntry& node) {
     std::copy(ints.values.begin(), ints.values.end(), floats.data<float>());
     return run.set(node, floats);
   }
-  if (value.ints && to == ElementType::kBool) {
-    KnownInts truths = *value.ints;
-    for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
-    return run.set_ints(node, std::move(truths));
-  }
-  if (value.ints) {
-    KnownInts ints = *value.ints;
-    for (int64_t& one : ints.values) one = as_type(run, node, to, one);
-    return run.set_ints(node, std::move(ints));
-  }
+  if (value.ints) return cast_known(run, node, to);
   const bool are_floats = is_floating(value.tensor.dtype());
   if (to == ElementType::kBool && !value.is_truth) {
     const Tensor numbers = as_floats(value.tensor, DType::kF64);
@@ -123,12 +131,18 @@ void range_op(Run& run, const NodeEntry& node) {
   const auto one = [&](size_t i) {
     const KnownInts& given = run.ints(node, i);
     if (given.values.size() != 1) run.refuse(node, "input ", i, " is not one integer");
-    return given.values[0];
+    return known_one(given, 0);
   };
   constexpr int64_t kMost = 1 << 24;
+  const KnownInts first = one(0), behind = one(1), each = one(2);
   // A step past the end of any range is as good as a longer one, which could go past what 64 bits hold.
-  const int64_t begin = one(0), end = one(1), step = std::min(one(2), 2 * kMost);
+  const int64_t begin = first.values[0], end = behind.values[0], step = std::min(each.values[0], 2 * kMost);
   if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
+  // How many they are grows along a line, or the list would be another for other batches.
+  const auto count = [](int64_t from, int64_t to, int64_t by) {
+    return by < 1 || to <= from ? 0 : (known_sub(to, from) - 1) / by + 1;
+  };
+  known_elements(run, node, count, first, behind, each);
   KnownInts numbers;
   for (int64_t i = begin; i < end; i += step) numbers.values.push_back(i);
   numbers.dims = {static_cast<int64_t>(numbers.values.size())};

@@ -218,7 +218,8 @@ def sizes_of_the_batch():
                        block.integers([1]), block.integers([-1]), axis=0)
     stretched = block.add("Where", block.add("Equal", wanted, block.integers([-1])), block.integers([1, 1, 1]), wanted)
     both = block.add("Mul", block.add("Unsqueeze", rows, block.integers([2])), block.add("Expand", ones, stretched))
-    block.add("ReduceMax", both, axes=[1])
+    largest = block.add("ReduceMax", both, axes=[1])
+    block.add("Slice", largest, block.integers([0]), batch, block.integers([0]))
     return block.model()
 
 

@@ -1,6 +1,7 @@
 // Sizes that a model computes of its batch: a graph knows those that are a multiple of it, and no answer to how large it is.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "tests/engine/onnx/one_node.h"
@@ -36,6 +37,60 @@ TEST(OnnxBatch, RefusesComparisonsThatHoldForSomeBatches) {
   expect_op_refused(of_number("Equal", 1), kWords);
   expect_op_refused(of_batch("Min", 2), kWords);
   expect_op_refused(of_batch("Max", 1000), kWords);
+}
+
+// As positions they are cut off at the ends of an axis, or are past them.
+TEST(OnnxBatch, RefusesPositionsThatGrow) {
+  // Of x [N,10] up to a multiple of N along an axis.
+  const auto cut = [](int64_t times, int64_t axis) {
+    return OneNode("Shape")
+        .input({2, 10})
+        .any_batch()
+        .with("end", 1)
+        .then("Mul")
+        .known({times})
+        .then("Slice")
+        .known({0})
+        .known({axis})
+        .reading({"x0", "k2", "m2", "k3"});
+  };
+  expect_op_refused(cut(5, 1), kWords);
+  EXPECT_EQ(cut(10, 1).run()[0].shape().to_string(), "[2,10]");  // as many of any batch
+  EXPECT_EQ(cut(1, 0).run()[0].shape().to_string(), "[2,10]");
+  expect_op_refused(
+      OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Gather").known_first({99, 3, 4, 6}),
+      "an index depends on how large the batch is");
+  // The first two samples are one of a batch of one.
+  const auto samples = [](int64_t end) {
+    return OneNode("Slice").input({2, 10}).any_batch().known({0}).known({end}).known({0});
+  };
+  expect_op_refused(samples(2), kWords);
+  expect_op_refused(samples(100), kWords);
+  EXPECT_EQ(samples(1).run()[0].shape().to_string(), "[1,10]");
+  EXPECT_EQ(samples(std::numeric_limits<int64_t>::max()).run()[0].shape().to_string(), "[2,10]");
+  expect_op_refused(
+      OneNode("Shape").input({2, 10}).any_batch().with("end", 1).then("Trilu").weights({3, 3}).reading(
+          {"w1", "m1"}),
+      "its diagonal depends on how large the batch is");
+}
+
+TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
+  const auto counted = [](int64_t step) {
+    return OneNode("Shape")
+        .input({2, 4})
+        .any_batch()
+        .with("end", 1)
+        .then("Range")
+        .known_first({0})
+        .known({step})
+        .then("Shape");
+  };
+  expect_op_refused(counted(1000), kWords);
+  expect_op_refused(counted(1), "for a batch of 3");
+  expect_op_refused(of_batch("Sub", 4).then("Cast").with("to", 9), kWords);
+  expect_op_refused(of_batch("Add", 250).then("Cast").with("to", 2), kWords);
+  EXPECT_EQ(of_batch("Mul", 4).then("Cast").with("to", 9).run()[0].to_doubles(), std::vector<double>{1});
+  expect_op_refused(of_batch("Mul", 4).then("Cast").with("to", 6), "for a batch of 3");  // int32
 }
 
 // The integers themselves would be a constant that grows with the batch; that says that they were computed.

@@ -54,6 +54,11 @@ class OneNode {
     model_.nodes.back().inputs.push_back(model_.nodes.back().inputs.back());
     return std::move(*this);
   }
+  /// By their names, in place of what the last node reads: x, w or k and how many were given before; m of so many nodes.
+  OneNode&& reading(std::vector<std::string> names) && {
+    model_.nodes.back().inputs = std::move(names);
+    return std::move(*this);
+  }
   /// `count` of them, of one number each: `first`, and so on.
   OneNode&& counted_inputs(const Shape& shape, int first, int64_t count) && {
     for (int64_t i = 0; i < count; ++i) std::move(*this).input(shape, {static_cast<float>(first + i)});
