@@ -264,6 +264,21 @@ TEST(OnnxOps, TakesLinesAsImagesOfOneRow) {
                {1, 2, 2}, {0, 2, 5, 6});
 }
 
+TEST(OnnxOps, RefusesBatchNormThatTrains) {
+  const auto norm = [](int64_t opset) {
+    return OneNode("BatchNormalization", opset)
+        .input({1, 2})
+        .weights({2})
+        .weights({2})
+        .weights({2}, {0, 0})
+        .weights({2}, {1, 1})
+        .with_float("epsilon", 0);
+  };
+  expect_gives(norm(9), {1, 2}, {2, 6});
+  expect_op_refused(norm(9).second_output(), "it is in training mode");
+  expect_op_refused(norm(15).with("training_mode", 1), "it is in training mode");
+}
+
 TEST(OnnxOps, ConvolvesAndPools) {
   const std::vector<float> sum = {1, 1, 1, 1};
   const auto conv = [&] { return OneNode("Conv").input({1, 1, 2, 3}).weights({1, 1, 2, 2}, sum); };
