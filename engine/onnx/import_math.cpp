@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 #include "dlpipe/engine/ops/cos.h"
 #include "dlpipe/engine/ops/sin.h"
 
@@ -106,7 +107,11 @@ void pow_op(Run& run, const NodeEntry& node) {
   Tensor y = whole == 0 ? sqrt(x) : x;
   for (int i = 1; i < whole; ++i) y = y * x;
   if (whole > 0 && static_cast<int>(halves) % 2 == 1) y = y * sqrt(x);
-  run.set_like_input(node, exponent < 0 ? reciprocal_of(y) : y);
+  if (exponent < 0) y = reciprocal_of(y);
+  // An exponent of more axes than x gives them to the answer.
+  const Shape from = run.shape(node, 0), to = broadcast(run, node, from.dims(), run.shape(node, 1).dims());
+  if (to == from) return run.set_like_input(node, y);
+  run.set(node, reshape(run.value(node, 0).is_image ? planes_of(y) : y, to));
 }
 
 // Products.

@@ -140,6 +140,13 @@ TEST(OnnxOps, MultipliesMatricesAndVectors) {
   expect_gives(OneNode("Gemm").input({2, 1}).weights({2, 2}).with("transA", 1), {1, 2}, {7, 10});
 }
 
+TEST(OnnxOps, RaisesToTheAxesOfTheExponent) {
+  expect_gives(OneNode("Pow").input({2, 2}).weights({1, 1}, {2}), {2, 2}, {1, 4, 9, 16});
+  expect_gives(OneNode("Pow").input({2, 2}).weights({1, 1, 1}, {2}), {1, 2, 2}, {1, 4, 9, 16});
+  expect_gives(OneNode("GlobalMaxPool").input({1, 2, 1, 2}).then("Pow").weights({1, 1, 1, 1, 1}, {-1}),
+               {1, 1, 2, 1, 1}, {0.5, 0.25});
+}
+
 TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(OneNode("ReduceSum", 13).input({2, 3}).known({1}), {2, 1}, {6, 15});
   expect_gives(OneNode("ReduceSum", 13).input({2, 3}).known({-2}).with("keepdims", 0), {3}, {5, 7, 9});
