@@ -236,14 +236,20 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
   run.set_value(node, {place, is_image && keep});
 }
 
+// Before opset 13 all axes from `axis` on are one. Those of one element behind it change nothing.
 template <Tensor (*kOp)(const Tensor&, int)>
 void softmax_op(Run& run, const NodeEntry& node) {
-  const int rank = run.shape(node, 0).rank();
+  const Shape shape = run.shape(node, 0);
+  const int rank = shape.rank();
   const int axis =
       run.axis(node, run.attribute(node, "axis", run.opset() < 13 ? int64_t{1} : int64_t{-1}), rank);
-  if (run.opset() < 13 && axis != rank - 1)
-    run.refuse(node, "before opset 13 it joins all axes from ", axis,
-               " on; export the model with a newer opset");
+  int64_t rows = 1, behind = 1;
+  for (int i = 0; i < axis; ++i) rows *= shape[i];
+  for (int i = axis + 1; i < rank; ++i) behind *= shape[i];
+  if (run.opset() < 13 && behind != 1) {
+    const Tensor joined = reshape(run.tensor(node, 0), {rows, shape[axis] * behind});
+    return run.set(node, reshape(kOp(joined, 1), shape));
+  }
   if (run.value(node, 0).is_image)
     return run.set_image(node, kOp(run.value(node, 0).tensor, kImageAxis[static_cast<size_t>(axis)]));
   run.set(node, kOp(run.tensor(node, 0), axis));

@@ -57,15 +57,15 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
     elements *= size;
   }
   const Attribute* const value = run.find(node, "value");
-  const bool is_integer = value != nullptr && value->t.type != ElementType::kFloat;
-  if (is_integer) {
-    const RunValue& one = run.constant(node, value->t);
-    if (!one.ints || one.ints->values.size() != 1) run.refuse(node, "its value is not one integer or float");
+  const RunValue one = value == nullptr ? RunValue{Tensor::zeros({1})} : run.constant(node, value->t);
+  if ((one.ints ? one.ints->values.size() : static_cast<size_t>(one.tensor.elements())) != 1)
+    run.refuse(node, "its value is not one integer or float");
+  if (one.ints) {
     return run.set_ints(
         node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), one.ints->values[0])});
   }
   if (sizes.values.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
-  const double number = value == nullptr ? 0.0 : run.constant(node, value->t).tensor.item();
+  const double number = one.tensor.item();
   run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
 }
 

@@ -48,13 +48,13 @@ class Block:
         statistics = [self.constant(self.random.uniform(0.5, 1.5, channels)) for _ in range(4)]
         return self.add("Relu", self.add("BatchNormalization", x, *statistics))
 
-    def model(self):
+    def model(self, opset=17):
         self.nodes[-1].output[0] = "y"
         graph = helper.make_graph(
             self.nodes, "block",
             [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(numpy.dtype(self.dtype)), ["N", *self.shape])],
             [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def dense_block(layers, growth=2):
@@ -142,6 +142,14 @@ def local_response(**attributes):
     block = Block([7, 3, 4])
     block.add("LRN", block.add("Conv", "x", block.drawn(9, 7, 1, 1)), **attributes)
     return block.model()
+
+
+def squeezed_head():
+    """Iandola et al., 2016 (SqueezeNet): a softmax of pictures of one pixel, of an opset in which it joins axes."""
+    block = Block([6, 4, 5])
+    x = block.add("Relu", block.add("Conv", "x", block.drawn(10, 6, 1, 1), block.drawn(10)))
+    block.add("Softmax", block.add("GlobalAveragePool", x))
+    return block.model(11)
 
 
 def unet():
@@ -233,6 +241,7 @@ BLOCKS = {
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,
+    "SqueezeNet's head": squeezed_head,
     "DCGAN's generator": generator,
     "ConvTranspose, a row more": lambda: transposed(
         [8, 5, 4], [8, 6, 3, 3], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),

@@ -103,6 +103,7 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   known("Expand", {7}, {3}, {3}, {7, 7, 7});
   expect_gives(OneNode("ConstantOfShape").known({1, 2}).with_known("value", 7), {1, 2}, {7, 7});
   expect_gives(OneNode("ConstantOfShape").known({2, 1}), {2, 1}, {0, 0});
+  expect_gives(OneNode("ConstantOfShape").known({2}).with_half("value", 0x3E00), {2}, {1.5, 1.5});
   known("Add", {1, 2, 3}, {10}, {3}, {11, 12, 13});
   known("Sub", {10}, {1, 2}, {2}, {9, 8});
   known("Mul", {2, 3}, {4, 5}, {2}, {8, 15});

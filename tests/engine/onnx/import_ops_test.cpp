@@ -176,6 +176,28 @@ TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(of_picture().then("ReduceSum").known({1}).with("keepdims", 0), {1, 1, 1}, {6});
 }
 
+TEST(OnnxOps, JoinsTheAxesOfASoftmaxBeforeOpset13) {
+  const auto softmax = [](int64_t opset, const Shape& shape) {
+    return OneNode("Softmax", opset).input(shape, std::vector<float>(static_cast<size_t>(shape.elements())));
+  };
+  expect_gives(softmax(11, {2, 1, 4}), {2, 1, 4}, std::vector<double>(8, 0.25));
+  expect_gives(softmax(11, {2, 2, 2}), {2, 2, 2}, std::vector<double>(8, 0.25));
+  expect_gives(softmax(11, {2, 2, 2}).with("axis", 0), {2, 2, 2}, std::vector<double>(8, 0.125));
+  expect_gives(softmax(13, {2, 2, 2}), {2, 2, 2}, std::vector<double>(8, 0.5));
+  expect_gives(softmax(11, {1, 4, 1, 1}), {1, 4, 1, 1}, std::vector<double>(4, 0.25));
+  // As heads of SqueezeNet have it, behind a picture.
+  const auto head = [](const char* op) {
+    return OneNode("GlobalMaxPool", 11).input({2, 2, 1, 2}, {0, 0, 0, 0, 5, 5, 5, 5}).any_batch().then(op);
+  };
+  expect_gives(head("Softmax"), {2, 2, 1, 1}, {0.5, 0.5, 0.5, 0.5});
+  expect_gives(head("LogSoftmax"), {2, 2, 1, 1}, std::vector<double>(4, -0.6931472));
+  expect_gives(OneNode("MaxPool", 11)
+                   .input({1, 2, 1, 2}, {3, 3, 3, 3})
+                   .with_ints("kernel_shape", {1, 1})
+                   .then("Softmax"),
+               {1, 2, 1, 2}, {0.25, 0.25, 0.25, 0.25});
+}
+
 TEST(OnnxOps, NormalizesRowsAndGroups) {
   // Of two numbers d apart, the normalized ones are -1 and 1 (epsilon is small beside them).
   const auto layer = [](int64_t axis) {

@@ -124,6 +124,12 @@ class OneNode {
         "", ElementType::kInt64, {1}, {reinterpret_cast<const char*>(&value), sizeof value}};
     return std::move(*this);
   }
+  /// Of half precision, by its bits.
+  OneNode&& with_half(const std::string& name, uint16_t bits) && {
+    attribute(name, Attribute::kTensor).t = {
+        "", ElementType::kFloat16, {1}, {reinterpret_cast<const char*>(&bits), sizeof bits}};
+    return std::move(*this);
+  }
   OneNode&& with_text(const std::string& name, const char* value) && {
     attribute(name, Attribute::kString).s = value;
     return std::move(*this);
