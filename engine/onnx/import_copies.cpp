@@ -9,6 +9,7 @@
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -80,19 +81,36 @@ void pad_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, y);
 }
 
+// `count` copies of integers that are known, one behind the other along an axis.
+KnownInts known_repeated(const Run& run, const NodeEntry& node, const KnownInts& ints, int axis,
+                         int64_t count) {
+  const int64_t size = ints.dims[static_cast<size_t>(axis)];
+  constexpr int64_t kMost = 1 << 24;
+  if (std::max(size, static_cast<int64_t>(ints.values.size())) > kMost / count)
+    run.refuse(node, "it makes more than 2^24 integers");
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count * size; ++i) places.push_back(i % size);
+  return known_at(ints, axis, places);
+}
+
 void tile(Run& run, const NodeEntry& node) {
   const std::vector<int64_t> repeats = run.ints(node, 1).values;
   const RunValue value = run.value(node, 0);
-  if (value.ints) run.refuse(node, "dlpipe repeats floats alone");
   if (repeats.size() != static_cast<size_t>(run.shape(node, 0).rank()))
     run.refuse(node, "expected a number per axis, got ", repeats.size());
   Tensor y = value.tensor;
+  KnownInts ints = value.ints.value_or(KnownInts{});
   for (size_t i = 0; i < repeats.size(); ++i) {
     if (repeats[i] < 1 || repeats[i] > kMostPieces)
       run.refuse(node, "dlpipe repeats an axis 1 to ", kMostPieces, " times, got ", repeats[i]);
     const int axis = value.is_image ? kImageAxis[i] : static_cast<int>(i);
-    y = concat_all(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+    if (value.ints) {
+      ints = known_repeated(run, node, ints, axis, repeats[i]);
+    } else {
+      y = concat_all(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+    }
   }
+  if (value.ints) return run.set_ints(node, std::move(ints));
   run.set_like_input(node, y);
 }
 

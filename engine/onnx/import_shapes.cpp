@@ -137,15 +137,25 @@ void split_op(Run& run, const NodeEntry& node) {
     const int64_t each = (from[axis] + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, from[axis] - i * each));
   }
-  if (static_cast<int64_t>(sizes.size()) != count || run.is_known(node, 0))
-    run.refuse(node, "dlpipe doesn't split so");
+  if (static_cast<int64_t>(sizes.size()) != count) run.refuse(node, "dlpipe doesn't split so");
   const RunValue value = run.value(node, 0);
+  if (value.ints) {
+    if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "where it cuts a list");
+    refuse_growing(run, node, known_one(run.sizes(node, 0), static_cast<size_t>(axis)),
+                   "how long its list is");
+  }
   const int own = own_axis(run, node, axis);
   int64_t begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || sizes[i] > from[axis] - begin)
       run.refuse(node, "its parts are larger than its input");
-    run.set_value(node, {slice(value.tensor, own, begin, begin + sizes[i]), value.is_image}, i);
+    if (value.ints) {
+      std::vector<int64_t> places(static_cast<size_t>(sizes[i]));
+      std::iota(places.begin(), places.end(), begin);
+      run.set_ints(node, known_at(*value.ints, axis, places), i);
+    } else {
+      run.set_value(node, {slice(value.tensor, own, begin, begin + sizes[i]), value.is_image}, i);
+    }
     begin += sizes[i];
   }
 }

@@ -129,6 +129,27 @@ def rotary_attention():
     return block.model()
 
 
+def relative_places():
+    """T5's encoder (Raffel et al., 2019): a bias by how far apart two words are, exactly up to 8 and then by its logarithm."""
+    length, heads = 12, 2
+    block = Block([heads, length, length])
+    numbers = [block.integers(value) for value in (0, length, 1)]
+    places = block.add("Range", *numbers)
+    apart = block.add("Sub", block.add("Unsqueeze", places, block.integers([0])),
+                      block.add("Unsqueeze", places, block.integers([1])))
+    ahead = block.add("Mul", block.add("Cast", block.add("Greater", apart, numbers[0]), to=onnx.TensorProto.INT64),
+                      block.integers(16))
+    distance = block.add("Abs", apart)
+    far = block.add("Log", block.add("Div", block.add("Cast", distance, to=onnx.TensorProto.FLOAT), block.constant(8)))
+    far = block.add("Mul", block.add("Div", far, block.constant(numpy.log(16))), block.constant(8))
+    far = block.add("Add", block.add("Cast", far, to=onnx.TensorProto.INT64), block.integers(8))
+    far = block.add("Min", far, block.integers(15))
+    bucket = block.add("Where", block.add("Less", distance, block.integers(8)), distance, far)
+    bias = block.add("Gather", block.drawn(32, heads), block.add("Add", ahead, bucket), axis=0)
+    block.add("Add", "x", block.add("Transpose", bias, perm=[2, 0, 1]))
+    return block.model()
+
+
 def waves():
     """As diffusion models tell the time (Ho et al., 2020): sines and cosines of what comes in."""
     block = Block([1])
@@ -238,6 +259,7 @@ BLOCKS = {
     "shifted windows": shifted_window,
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
+    "T5's places": relative_places,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,

@@ -93,6 +93,21 @@ TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
   expect_op_refused(of_batch("Mul", 4).then("Cast").with("to", 6), "for a batch of 3");  // int32
 }
 
+// Of two steps the second is asked along the line of the first.
+TEST(OnnxBatch, AsksEachStepOfSeveral) {
+  expect_op_refused(of_batch("Max", 1).known({5}), kWords);
+  expect_op_refused(of_batch("Clip", 1).known_one(5), kWords);
+  const auto sizes = [](const char* op) { return OneNode("Shape").input({2, 4}).any_batch().then(op); };
+  expect_op_refused(sizes("ReduceMax"), kWords);
+  expect_op_refused(sizes("ReduceSum"), "for a batch of 3");
+  expect_op_refused(sizes("Split").with("axis", 0).second_output(), "for a batch of 3");
+  const auto counted =
+      OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Range").known_first({0});
+  expect_op_refused(OneNode(counted).known({1}).then("ReduceSum"), "how many integers it joins depends on");
+  expect_op_refused(OneNode(counted).known({1}).then("Split").second_output(),
+                    "how long its list is depends on");
+}
+
 // The integers themselves would be a constant that grows with the batch; that says that they were computed.
 TEST(OnnxBatch, TakesWhatIsTheSameForEveryBatch) {
   const auto times_four = [](const char* op, int64_t number) {
