@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
 
@@ -59,6 +60,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
   }
   throw_if_error(check_bytes(name, tensor));
   RunValue value;
+  value.is_constant = true;
   const auto count = static_cast<size_t>(tensor.elements());
   if (is_integer(tensor.type)) {
     KnownInts ints{tensor.dims, {}};
@@ -66,6 +68,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
     value.ints = std::move(ints);
     return value;
   }
+  value.is_constant = true;
   value.tensor = Tensor::empty(Shape(std::span<const int64_t>(tensor.dims)));
   for (size_t i = 0; i < count; ++i) value.tensor.data<float>()[i] = float_at(tensor, i);
   return value;
@@ -135,6 +138,7 @@ std::vector<Tensor> Run::run() {
   for (const NodeEntry& node : model_.nodes) {
     try {
       find_op(node)->call(*this, node);
+      mark_constants(node);
     } catch (const Error& error) {  // what an op refuses is no misuse of who brought the file
       if (error.code() != ErrorCode::kMisuse) throw;
       refuse(node, without_area(error.status().message()));
@@ -181,6 +185,10 @@ Tensor Run::tensor(const NodeEntry& node, size_t i) {
   const RunValue& given = value(node, i);
   if (!given.ints) return given.is_image ? planes_of(given.tensor) : given.tensor;
   RunValue& kept = values_.at(node.inputs[i]);
+  if (!kept.tensor.defined() && kept.source.defined()) {
+    const Shape own = shape_of(kept);
+    kept.tensor = kept.source.shape() == own ? kept.source : expand(kept.source, own);
+  }
   if (!kept.tensor.defined()) kept.tensor = tensor_of(*given.ints);
   return kept.tensor;
 }
@@ -222,21 +230,16 @@ double Run::number(const NodeEntry& node, size_t i) const {
 std::optional<double> Run::known_number(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
-  const bool is_constant = constants_.values().contains(node.inputs[i]);
-  if (given.ints || !is_constant || given.tensor.elements() != 1) return std::nullopt;
+  if (given.ints || !given.is_constant || given.tensor.elements() != 1) return std::nullopt;
+  const UseCallObserver unseen(nullptr);  // ops may have made it, of constants alone
   return given.tensor.item();
 }
 
-// A name that stands for a constant's (Identity) has that one's tensor.
 std::vector<double> Run::numbers(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints) return {given.ints->values.begin(), given.ints->values.end()};
-  const auto& constants = constants_.values();
-  const bool is_constant = std::any_of(constants.begin(), constants.end(), [&](const auto& constant) {
-    const Tensor& tensor = constant.second.tensor;
-    return tensor.defined() && tensor.raw() == given.tensor.raw() && tensor.shape() == given.tensor.shape();
-  });
-  if (!is_constant) refuse(node, "input ", i, " is not known before the model runs");
+  if (!given.is_constant) refuse(node, "input ", i, " is not known before the model runs");
+  const UseCallObserver unseen(nullptr);
   return given.tensor.to_doubles();
 }
 
@@ -253,7 +256,7 @@ void Run::set_image(const NodeEntry& node, Tensor tensor) {
 void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
   set_value(node, {std::move(tensor), value(node, 0).is_image});
 }
-void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
+void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor source) {
   constexpr size_t kMost = 1 << 24;
   if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
   if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank))
@@ -266,20 +269,33 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
   }
   if (elements != ints.values.size())
     refuse(node, "it makes ", ints.values.size(), " integers where its sizes say ", elements);
-  if (output < node.outputs.size()) find_growth(node.outputs[output], ints);
-  set_value(node, {{}, false, std::move(ints)}, output);
+  if (output >= node.outputs.size()) return;
+  const bool is_constant = find_growth(node.outputs[output], ints);
+  set_value(node, {.ints = std::move(ints), .is_constant = is_constant, .source = std::move(source)}, output);
 }
 
-void Run::find_growth(const std::string& name, KnownInts& ints) const {
+void Run::mark_constants(const NodeEntry& node) {
+  const bool of_constants = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& name) {
+    const auto found = values_.find(name);
+    return name.empty() || (found != values_.end() && found->second.is_constant);
+  });
+  for (const std::string& name : node.outputs) {
+    const auto made = values_.find(name);
+    if (made != values_.end() && !made->second.ints)
+      made->second.is_constant = of_constants && !made->second.is_image;
+  }
+}
+
+bool Run::find_growth(const std::string& name, KnownInts& ints) const {
   ints.growth.clear();
-  if (smaller_ == nullptr) return;
+  if (smaller_ == nullptr) return true;
   const auto before = smaller_->ints.find(name);
-  if (before == smaller_->ints.end() || before->second.dims != ints.dims ||
-      before->second.values == ints.values)
-    return;
+  if (before == smaller_->ints.end() || before->second.dims != ints.dims) return false;
+  if (before->second.values == ints.values) return true;
   for (size_t i = 0; i < ints.values.size(); ++i)
     ints.growth.push_back(static_cast<int64_t>(static_cast<uint64_t>(ints.values[i]) -
                                                static_cast<uint64_t>(before->second.values[i])));
+  return false;
 }
 
 void Run::set_truth(const NodeEntry& node, const Tensor& truth, bool is_image) {

@@ -47,6 +47,9 @@ struct RunValue {
   bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
   std::optional<KnownInts> ints = {};
   bool is_truth = false;  // a bool of the model, which depends on its input: 1 and 0 of f32 here
+  /// The same for every input and every batch. The first run of a capture takes what sizes make for that, the second knows.
+  bool is_constant = false;
+  Tensor source = {};  // of `ints`: made by ops, and broadcasts to them
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -98,7 +101,7 @@ class Run {
   Shape shape(const NodeEntry& node, size_t i) const;
   /// The same as integers, which know how they grow.
   KnownInts sizes(const NodeEntry& node, size_t i) const;
-  /// The only element of a constant.
+  /// The only element of a constant, or of what nodes make of constants and sizes.
   double number(const NodeEntry& node, size_t i) const;
   /// Nothing where it is none.
   std::optional<double> known_number(const NodeEntry& node, size_t i) const;
@@ -110,7 +113,8 @@ class Run {
   void set_image(const NodeEntry& node, Tensor tensor);
   /// In the form that the node's first input has.
   void set_like_input(const NodeEntry& node, Tensor tensor);
-  void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0);
+  /// `source`: what ops make, which broadcasts to them; else what reads them as a tensor reads a constant.
+  void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0, Tensor source = {});
   /// What a bool of the model is here: `truth` is 1 and 0.
   void set_truth(const NodeEntry& node, const Tensor& truth, bool is_image);
   void set_value(const NodeEntry& node, RunValue value, size_t output = 0);
@@ -137,7 +141,10 @@ class Run {
   }
 
  private:
-  void find_growth(const std::string& name, KnownInts& ints) const;
+  /// Answers whether the smaller batch's were the same.
+  bool find_growth(const std::string& name, KnownInts& ints) const;
+  /// What a node makes of constants alone is one.
+  void mark_constants(const NodeEntry& node);
 
   const Model& model_;
   Constants& constants_;

@@ -150,6 +150,27 @@ def relative_places():
     return block.model()
 
 
+def anchors():
+    """Where the pixels of a picture are, counted as floats, and twice as many of them by sizes that were floats (ultralytics)."""
+    block = Block([3, 4, 6])
+    sizes = block.add("Shape", "x")
+    lengths = []
+    for axis in (3, 2):
+        size = block.add("Cast", block.add("Gather", sizes, block.integers(axis), axis=0), to=onnx.TensorProto.FLOAT)
+        places = block.add("Range", block.constant(0), size, block.constant(1))
+        lengths.append(block.add("Add", places, block.constant(0.5)))
+    columns, rows = lengths
+    placed = block.add("Add", block.add("Add", "x", columns), block.add("Unsqueeze", rows, block.integers([1])))
+    squares = block.add("Pow", placed, block.add("Cast", block.integers(2), to=onnx.TensorProto.FLOAT))
+    least = block.add("Clip", squares, block.add("Identity", block.constant(1.5)))
+    side = block.add("Cast", block.add("Slice", sizes, block.integers([2]), block.integers([4])), to=onnx.TensorProto.FLOAT)
+    side = block.add("Cast", block.add("Mul", side, block.constant(2)), to=onnx.TensorProto.INT64)
+    wanted = block.add("Concat", block.add("Slice", sizes, block.integers([0]), block.integers([2])), side, axis=0)
+    block.add("Resize", least, "", "", wanted, mode="nearest", coordinate_transformation_mode="asymmetric",
+              nearest_mode="floor")
+    return block.model()
+
+
 def waves():
     """As diffusion models tell the time (Ho et al., 2020): sines and cosines of what comes in."""
     block = Block([1])
@@ -260,6 +281,7 @@ BLOCKS = {
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
     "T5's places": relative_places,
+    "places of pixels": anchors,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,

@@ -93,6 +93,15 @@ TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
   expect_op_refused(of_batch("Mul", 4).then("Cast").with("to", 6), "for a batch of 3");  // int32
 }
 
+TEST(OnnxBatch, RefusesNumbersThatGrow) {
+  const auto of = [](const char* op) {
+    return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Cast").with("to", 1).then(op);
+  };
+  expect_op_refused(of("Clip").reading({"x0", "m2"}),
+                    "is not one number that is known before the model runs");
+  expect_op_refused(of("Pow").reading({"x0", "m2"}), "is not one number that is known before the model runs");
+}
+
 // Of two steps the second is asked along the line of the first.
 TEST(OnnxBatch, AsksEachStepOfSeveral) {
   expect_op_refused(of_batch("Max", 1).known({5}), kWords);
