@@ -319,6 +319,12 @@ void gather(Run& run, const NodeEntry& node) {
   }
   const KnownInts& which = run.ints(node, 1);
   refuse_growing(run, node, which, "an index");
+  // Ids that ops broadcast to the batch, such as a sentence's types of words, all alike.
+  const bool from_front =
+      std::all_of(which.values.begin(), which.values.end(), [](int64_t id) { return id >= 0; });
+  if (run.value(node, 1).source.defined() && axis == 0 && from.rank() == 2 && !run.is_known(node, 0) &&
+      from_front)
+    return run.set(node, embedding(run.tensor(node, 0), run.tensor(node, 1)));
   std::vector<int64_t> places;
   for (const int64_t one : which.values) {
     if (one < -from[axis] || one >= from[axis])
@@ -349,45 +355,18 @@ void gather(Run& run, const NodeEntry& node) {
           which.dims.empty() ? reshape(joined, without_axes(run, node, joined.shape(), {axis})) : joined);
 }
 
-void expand_op(Run& run, const NodeEntry& node) {
-  const KnownInts& sizes = run.ints(node, 1);
-  const Shape from = run.shape(node, 0);
-  const size_t rank = std::max(sizes.values.size(), static_cast<size_t>(from.rank()));
-  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
-  Shape to;
-  int64_t elements = 1;
-  constexpr int64_t kMostElements = int64_t{1} << 40;
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t own = i + static_cast<size_t>(from.rank()) < rank
-                            ? 1
-                            : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
-    const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
-    const int64_t size = std::max(own, wanted);
-    if (wanted < 1 || (size > 0 && elements > kMostElements / size)) run.refuse(node, "impossible sizes");
-    elements *= size;
-    to.push_back(size);
-  }
-  if (to == from) return identity(run, node);
-  if (run.is_known(node, 0)) {
-    const KnownInts& ints = run.ints(node, 0);
-    constexpr int64_t kMost = 1 << 24;
-    if (to.elements() > kMost) run.refuse(node, "it makes more than 2^24 integers");
-    broadcast(run, node, ints.dims, to.dims());
-    KnownInts wide{{to.begin(), to.end()}, {}};
-    for (int64_t i = 0; i < to.elements(); ++i)
-      wide.values.push_back(ints.values[broadcast_place(i, to, ints.dims)]);
-    return run.set_ints(node, std::move(wide));
-  }
-  run.set(node, expand(run.tensor(node, 0), to));
-}
-
 constexpr std::array kShapeOps = {
-    ImportedOp{"Concat", concat_op},       ImportedOp{"Dropout", dropout_op},
-    ImportedOp{"Expand", expand_op},       ImportedOp{"Flatten", flatten_op},
-    ImportedOp{"Gather", gather},          ImportedOp{"Identity", identity},
-    ImportedOp{"Reshape", reshape_op},     ImportedOp{"Slice", slice_op},
-    ImportedOp{"Split", split_op},         ImportedOp{"Squeeze", change_axes<without_axes>},
-    ImportedOp{"Transpose", transpose_op}, ImportedOp{"Unsqueeze", change_axes<with_axes>},
+    ImportedOp{"Concat", concat_op},
+    ImportedOp{"Dropout", dropout_op},
+    ImportedOp{"Flatten", flatten_op},
+    ImportedOp{"Gather", gather},
+    ImportedOp{"Identity", identity},
+    ImportedOp{"Reshape", reshape_op},
+    ImportedOp{"Slice", slice_op},
+    ImportedOp{"Split", split_op},
+    ImportedOp{"Squeeze", change_axes<without_axes>},
+    ImportedOp{"Transpose", transpose_op},
+    ImportedOp{"Unsqueeze", change_axes<with_axes>},
 };
 
 }  // namespace

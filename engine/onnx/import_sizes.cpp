@@ -64,8 +64,9 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
   if ((one.ints ? one.ints->values.size() : static_cast<size_t>(one.tensor.elements())) != 1)
     run.refuse(node, "its value is not one integer or float");
   if (one.ints) {
-    return run.set_ints(
-        node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), one.ints->values[0])});
+    const int64_t number = one.ints->values[0];
+    return run.set_ints(node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), number)}, 0,
+                        Tensor::from<int64_t>(std::array{number}, {}));
   }
   if (sizes.values.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
   const double number = one.tensor.item();

@@ -171,6 +171,20 @@ def anchors():
     return block.model()
 
 
+def words():
+    """BERT's first layer (Devlin et al., 2018) as it is exported without types of words: those are zeros, of a batch's shape."""
+    length, width = 5, 6
+    block = Block([length], numpy.int64)
+    sizes = block.add("Shape", "x")
+    types = block.add("Expand", block.integers(numpy.zeros([1, length])), sizes)
+    places = block.add("Expand", block.integers(numpy.arange(length)[None]), sizes)
+    rows = [block.add("Gather", block.drawn(300, width), "x", axis=0),
+            block.add("Gather", block.drawn(2, width), types, axis=0),
+            block.add("Gather", block.drawn(8, width), places, axis=0)]
+    block.add("Tanh", block.add("Add", block.add("Add", rows[0], rows[1]), rows[2]))
+    return block.model()
+
+
 def waves():
     """As diffusion models tell the time (Ho et al., 2020): sines and cosines of what comes in."""
     block = Block([1])
@@ -282,6 +296,7 @@ BLOCKS = {
     "sines and cosines": waves,
     "T5's places": relative_places,
     "places of pixels": anchors,
+    "BERT's first layer": words,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,

@@ -93,6 +93,29 @@ TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
   expect_op_refused(of_batch("Mul", 4).then("Cast").with("to", 6), "for a batch of 3");  // int32
 }
 
+// Rows of a table, the same for each sample.
+TEST(OnnxBatch, LooksUpKnownIdsOfEachSample) {
+  const auto of_sizes = [](const char* op) { return OneNode("Shape").input({2, 2}).any_batch().then(op); };
+  expect_gives(of_sizes("Expand")
+                   .known_of({1, 2}, {2, 0})
+                   .reading({"k1", "m1"})
+                   .then("Gather")
+                   .weights({3, 1})
+                   .reading({"w2", "m2"}),
+               {2, 2, 1}, {3, 1, 3, 1});
+  expect_gives(
+      of_sizes("ConstantOfShape").with_known("value", 1).then("Gather").weights({3, 1}).reading({"w1", "m2"}),
+      {2, 2, 1}, {2, 2, 2, 2});
+  expect_gives(of_sizes("ConstantOfShape")
+                   .with_known("value", 1)
+                   .then("Cast")
+                   .with("to", 7)
+                   .then("Gather")
+                   .weights({3, 1})
+                   .reading({"w1", "m3"}),
+               {2, 2, 1}, {2, 2, 2, 2});
+}
+
 TEST(OnnxBatch, RefusesNumbersThatGrow) {
   const auto of = [](const char* op) {
     return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Cast").with("to", 1).then(op);
