@@ -221,12 +221,12 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   if (model.outputs.empty())
     throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output; export it again"));
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
-  std::optional<KnownByName> known;  // by the run for the smaller batch
+  std::optional<SmallerRun> smaller;
   graph::Graph graph =
       graph::capture(model.graph_name, inputs, weights, [&](const std::vector<Tensor>& given) {
-        Run run(model, constants, given, known ? &*known : nullptr);
+        Run run(model, constants, given, smaller ? &*smaller : nullptr);
         std::vector<Tensor> outputs = run.run();
-        if (!known) known = run.known();
+        if (!smaller) smaller = run.made();
         return outputs;
       });
   name_outputs(graph, model);

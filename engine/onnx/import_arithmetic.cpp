@@ -53,16 +53,19 @@ void joined(Run& run, const NodeEntry& node, const Function& op, double factor =
   run.set_value(node, {y, operands.are_images});
 }
 
+using BinaryOp = Tensor (*)(const Tensor&, const Tensor&);
+
 // `op` of floats, or of integers that depend on the input: f64 has those below 2^53. A quotient is cut, as C's is.
+Tensor of_both(BinaryOp op, const Tensor& a, const Tensor& b) {
+  const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
+  return are_integers ? cast(op(as_floats(a, DType::kF64), as_floats(b, DType::kF64)), DType::kI64)
+                      : op(a, b);
+}
+
 void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const Tensor&)) {
   if (node.inputs.size() != 2) run.refuse(node, "expected two inputs, got ", node.inputs.size());
   const Operands operands = operands_of(run, node);
-  const Tensor& a = operands.all[0];
-  const Tensor& b = operands.all[1];
-  const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
-  const Tensor y =
-      are_integers ? cast(op(as_floats(a, DType::kF64), as_floats(b, DType::kF64)), DType::kI64) : op(a, b);
-  run.set_value(node, {y, operands.are_images});
+  run.set_value(node, {of_both(op, operands.all[0], operands.all[1]), operands.are_images});
 }
 
 Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
@@ -196,12 +199,14 @@ void is_nan(Run& run, const NodeEntry& node) {
 template <Tensor (*kOp)(const Tensor&, const Tensor&), int64_t (*kKnown)(int64_t, int64_t)>
 void extreme(Run& run, const NodeEntry& node) {
   if (node.inputs.size() == 1) return run.set_value(node, run.value(node, 0));
-  bool any_integers = false;
-  for (size_t i = 0; i < node.inputs.size(); ++i)
-    any_integers = any_integers || run.is_known(node, i) || !is_floating(run.value(node, i).tensor.dtype());
-  if (!any_integers) return joined(run, node, kOp);
-  if (node.inputs.size() != 2) run.refuse(node, "dlpipe compares two integers, got ", node.inputs.size());
-  arithmetic<kOp, kKnown>(run, node);
+  bool all_known = !node.inputs.empty();
+  for (size_t i = 0; i < node.inputs.size(); ++i) all_known = all_known && run.is_known(node, i);
+  if (!all_known)
+    return joined(run, node, [](const Tensor& a, const Tensor& b) { return of_both(kOp, a, b); });
+  KnownInts ints = run.ints(node, 0);
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    ints = known_elements(run, node, kKnown, ints, run.ints(node, i));
+  run.set_ints(node, std::move(ints));
 }
 
 // The triangle of the last two axes, with the `k`th diagonal; zeros elsewhere.
@@ -209,6 +214,7 @@ void triangle(Run& run, const NodeEntry& node) {
   const bool is_upper = run.attribute(node, "upper", int64_t{1}) != 0;
   const std::vector<int64_t> given = run.has(node, 1) ? run.ints(node, 1).values : std::vector<int64_t>{0};
   if (given.size() != 1) run.refuse(node, "its k is ", given.size(), " numbers");
+  if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "its diagonal");
   const Shape shape = run.shape(node, 0);
   if (shape.rank() < 2) run.refuse(node, "expected two axes at least, got ", shape.to_string());
   const int64_t rows = shape[-2], columns = shape[-1], k = std::clamp(given[0], -rows - 1, columns + 1);

@@ -9,6 +9,7 @@
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -80,20 +81,69 @@ void pad_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, y);
 }
 
+// `count` copies of integers that are known, one behind the other along an axis.
+KnownInts known_repeated(const Run& run, const NodeEntry& node, const KnownInts& ints, int axis,
+                         int64_t count) {
+  const int64_t size = ints.dims[static_cast<size_t>(axis)];
+  constexpr int64_t kMost = 1 << 24;
+  if (std::max(size, static_cast<int64_t>(ints.values.size())) > kMost / count)
+    run.refuse(node, "it makes more than 2^24 integers");
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < count * size; ++i) places.push_back(i % size);
+  return known_at(ints, axis, places);
+}
+
 void tile(Run& run, const NodeEntry& node) {
   const std::vector<int64_t> repeats = run.ints(node, 1).values;
   const RunValue value = run.value(node, 0);
-  if (value.ints) run.refuse(node, "dlpipe repeats floats alone");
   if (repeats.size() != static_cast<size_t>(run.shape(node, 0).rank()))
     run.refuse(node, "expected a number per axis, got ", repeats.size());
   Tensor y = value.tensor;
+  KnownInts ints = value.ints.value_or(KnownInts{});
   for (size_t i = 0; i < repeats.size(); ++i) {
     if (repeats[i] < 1 || repeats[i] > kMostPieces)
       run.refuse(node, "dlpipe repeats an axis 1 to ", kMostPieces, " times, got ", repeats[i]);
     const int axis = value.is_image ? kImageAxis[i] : static_cast<int>(i);
-    y = concat_all(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+    if (value.ints) {
+      ints = known_repeated(run, node, ints, axis, repeats[i]);
+    } else {
+      y = concat_all(std::vector<Tensor>(static_cast<size_t>(repeats[i]), y), axis);
+    }
   }
+  if (value.ints) return run.set_ints(node, std::move(ints));
   run.set_like_input(node, y);
+}
+
+void expand_op(Run& run, const NodeEntry& node) {
+  const KnownInts& sizes = run.ints(node, 1);
+  const Shape from = run.shape(node, 0);
+  const size_t rank = std::max(sizes.values.size(), static_cast<size_t>(from.rank()));
+  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
+  Shape to;
+  int64_t elements = 1;
+  constexpr int64_t kMostElements = int64_t{1} << 40;
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t own = i + static_cast<size_t>(from.rank()) < rank
+                            ? 1
+                            : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
+    const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
+    const int64_t size = std::max(own, wanted);
+    if (wanted < 1 || (size > 0 && elements > kMostElements / size)) run.refuse(node, "impossible sizes");
+    elements *= size;
+    to.push_back(size);
+  }
+  if (to == from) return run.set_value(node, run.value(node, 0));
+  if (run.is_known(node, 0)) {
+    const KnownInts& ints = run.ints(node, 0);
+    constexpr int64_t kMost = 1 << 24;
+    if (to.elements() > kMost) run.refuse(node, "it makes more than 2^24 integers");
+    broadcast(run, node, ints.dims, to.dims());
+    KnownInts wide{{to.begin(), to.end()}, {}};
+    for (int64_t i = 0; i < to.elements(); ++i)
+      wide.values.push_back(ints.values[broadcast_place(i, to, ints.dims)]);
+    return run.set_ints(node, std::move(wide), 0, run.tensor(node, 0));
+  }
+  run.set(node, expand(run.tensor(node, 0), to));
 }
 
 int64_t block_size(const Run& run, const NodeEntry& node) {
@@ -182,6 +232,7 @@ void scatter_nd(Run& run, const NodeEntry& node) {
 
 constexpr std::array kCopyOps = {
     ImportedOp{"DepthToSpace", depth_to_space},
+    ImportedOp{"Expand", expand_op},
     ImportedOp{"Pad", pad_op},
     ImportedOp{"ScatterND", scatter_nd},
     ImportedOp{"SpaceToDepth", space_to_depth},

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 #include "dlpipe/engine/ops/cos.h"
 #include "dlpipe/engine/ops/sin.h"
 
@@ -21,6 +22,12 @@ Tensor float_input(Run& run, const NodeEntry& node) {
 template <Tensor (*kOp)(const Tensor&)>
 void unary(Run& run, const NodeEntry& node) {
   run.set_like_input(node, kOp(float_input(run, node)));
+}
+
+// `op` of floats, or of integers that depend on the input: f64 has those below 2^53.
+template <class Function>
+Tensor of_numbers(const Tensor& x, const Function& op) {
+  return is_floating(x.dtype()) ? op(x) : cast(op(cast(x, DType::kF64)), DType::kI64);
 }
 
 // What is put together of other ops ends in _of: the engine may get an op of ONNX's name, and a call would then mean both.
@@ -42,6 +49,13 @@ Tensor softsign_of(const Tensor& x) {
 }
 Tensor mish_of(const Tensor& x) {
   return x * tanh(softplus_of(x));
+}
+
+void absolute_op(Run& run, const NodeEntry& node) {
+  if (!run.is_known(node, 0))
+    return run.set_like_input(node, of_numbers(run.value(node, 0).tensor, absolute_of));
+  const auto absolute = [](int64_t a) { return a < 0 ? known_sub(0, a) : a; };
+  run.set_ints(node, known_elements(run, node, absolute, run.ints(node, 0)));
 }
 
 void gelu_op(Run& run, const NodeEntry& node) {
@@ -86,11 +100,18 @@ void selu(Run& run, const NodeEntry& node) {  // Klambauer et al., 2017
 }
 
 void clip_op(Run& run, const NodeEntry& node) {
+  if (run.is_known(node, 0)) {
+    KnownInts ints = run.ints(node, 0);
+    if (run.has(node, 1)) ints = known_elements(run, node, known_max, ints, run.ints(node, 1));
+    if (run.has(node, 2)) ints = known_elements(run, node, known_min, ints, run.ints(node, 2));
+    return run.set_ints(node, std::move(ints));
+  }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   double low = run.attribute(node, "min", -kInfinity), high = run.attribute(node, "max", kInfinity);
   if (run.has(node, 1)) low = run.number(node, 1);
   if (run.has(node, 2)) high = run.number(node, 2);
-  run.set_like_input(node, clip(float_input(run, node), low, high));
+  const auto clipped = [&](const Tensor& x) { return clip(x, low, high); };
+  run.set_like_input(node, of_numbers(run.value(node, 0).tensor, clipped));
 }
 
 // Of halves: products, a root, one division. C's pow has roots of minus infinity (infinity) and of -0 (0); these are those of
@@ -106,7 +127,11 @@ void pow_op(Run& run, const NodeEntry& node) {
   Tensor y = whole == 0 ? sqrt(x) : x;
   for (int i = 1; i < whole; ++i) y = y * x;
   if (whole > 0 && static_cast<int>(halves) % 2 == 1) y = y * sqrt(x);
-  run.set_like_input(node, exponent < 0 ? reciprocal_of(y) : y);
+  if (exponent < 0) y = reciprocal_of(y);
+  // An exponent of more axes than x gives them to the answer.
+  const Shape from = run.shape(node, 0), to = broadcast(run, node, from.dims(), run.shape(node, 1).dims());
+  if (to == from) return run.set_like_input(node, y);
+  run.set(node, reshape(run.value(node, 0).is_image ? planes_of(y) : y, to));
 }
 
 // Products.
@@ -150,8 +175,33 @@ void gemm(Run& run, const NodeEntry& node) {
 
 // Reductions, softmax, norms.
 
-// `kLeavesSingle`: of one element it is that element, so that no axes may mean nothing to do.
-template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool), bool kLeavesSingle = true>
+// Integers that are known, joined along axes; none: all.
+KnownInts reduced(const Run& run, const NodeEntry& node, std::vector<int> axes, bool keep,
+                  int64_t (*join)(int64_t, int64_t)) {
+  KnownInts ints = run.ints(node, 0);
+  const KnownInts sizes = run.sizes(node, 0);
+  if (axes.empty()) {
+    for (size_t axis = 0; axis < ints.dims.size(); ++axis) axes.push_back(static_cast<int>(axis));
+  }
+  std::sort(axes.rbegin(), axes.rend());
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
+  for (const int axis : axes) {
+    const auto at = static_cast<size_t>(axis);
+    refuse_growing(run, node, known_one(sizes, at), "how many integers it joins");
+    if (ints.dims[at] == 0) run.refuse(node, "axis ", axis, " has nothing to join");
+    KnownInts joined = known_at(ints, axis, {0});
+    for (int64_t i = 1; i < ints.dims[at]; ++i)
+      joined = known_elements(run, node, join, joined, known_at(ints, axis, {i}));
+    ints = std::move(joined);
+    if (!keep) ints.dims.erase(ints.dims.begin() + axis);
+  }
+  return ints;
+}
+
+// `kLeavesSingle`: of one element it is that element, so that no axes may mean nothing to do. `kKnown`: it takes integers, and
+// joins two that are known so.
+template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool), bool kLeavesSingle = true,
+          int64_t (*kKnown)(int64_t, int64_t) = nullptr>
 void reduce(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);
   const std::vector<int64_t> given = run.ints_or_attribute(node, 1, "axes", {});
@@ -161,14 +211,20 @@ void reduce(Run& run, const NodeEntry& node) {
     if (!kLeavesSingle) run.refuse(node, "dlpipe doesn't take noop_with_empty_axes of it");
     return run.set_value(node, run.value(node, 0));
   }
+  if (kKnown != nullptr && run.is_known(node, 0))
+    return run.set_ints(node, reduced(run, node, axes, keep, kKnown));
+  const auto reduce_all = [&](const Tensor& x) {
+    const auto op = [&](const Tensor& floats) { return kOp(floats, axes, keep); };
+    return kKnown != nullptr ? of_numbers(x, op) : op(x);
+  };
   const bool pixels_alone = axes == std::vector<int>{2, 3};
   if (run.value(node, 0).is_image && (keep || pixels_alone)) {
     for (int& axis : axes) axis = kImageAxis[static_cast<size_t>(axis)];
-    const Tensor y = kOp(run.value(node, 0).tensor, axes, keep);
+    const Tensor y = reduce_all(run.value(node, 0).tensor);
     if (keep) return run.set_image(node, y);
     return run.set(node, y);  // [N,C]
   }
-  run.set(node, kOp(run.tensor(node, 0), axes, keep));
+  run.set(node, reduce_all(run.tensor(node, 0)));
 }
 
 Tensor largest(const Tensor& x, const std::vector<int>& axes, bool keep) {
@@ -212,7 +268,7 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
   const int model_axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), run.shape(node, 0).rank());
   // Without channels, rows and columns stand as they did.
   const bool is_image = run.value(node, 0).is_image && (keep || model_axis == 1);
-  const Tensor given = is_image ? run.image(node, 0) : run.tensor(node, 0);
+  const Tensor given = as_floats(is_image ? run.image(node, 0) : run.tensor(node, 0), DType::kF64);
   const Tensor x = kIsLargest ? given : scale(given, -1.0);
   const int axis = is_image ? kImageAxis[static_cast<size_t>(model_axis)] : model_axis;
   const bool is_last = run.attribute(node, "select_last_index", int64_t{0}) != 0;
@@ -224,21 +280,28 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
     counts[static_cast<size_t>(i)] = static_cast<float>(is_last ? i + 1 : size - i);
   Shape along;
   for (int i = 0; i < x.rank(); ++i) along.push_back(i == axis ? size : 1);
-  const Tensor is_it = maximum(equal(x, max(x, axis, true)), negated(equal(x, x)));
+  Tensor is_it = maximum(equal(x, max(x, axis, true)), negated(equal(x, x)));
+  if (is_it.dtype() == DType::kF64) is_it = cast(is_it, DType::kF32);  // of integers
   const Tensor count = max(is_it * Tensor::from<float>(counts, along), axis, keep);
   const Tensor place =
       cast(is_last ? scale(count, 1.0, -1.0) : scale(count, -1.0, static_cast<double>(size)), DType::kI64);
   run.set_value(node, {place, is_image && keep});
 }
 
+// Before opset 13 all axes from `axis` on are one. Those of one element behind it change nothing.
 template <Tensor (*kOp)(const Tensor&, int)>
 void softmax_op(Run& run, const NodeEntry& node) {
-  const int rank = run.shape(node, 0).rank();
+  const Shape shape = run.shape(node, 0);
+  const int rank = shape.rank();
   const int axis =
       run.axis(node, run.attribute(node, "axis", run.opset() < 13 ? int64_t{1} : int64_t{-1}), rank);
-  if (run.opset() < 13 && axis != rank - 1)
-    run.refuse(node, "before opset 13 it joins all axes from ", axis,
-               " on; export the model with a newer opset");
+  int64_t rows = 1, behind = 1;
+  for (int i = 0; i < axis; ++i) rows *= shape[i];
+  for (int i = axis + 1; i < rank; ++i) behind *= shape[i];
+  if (run.opset() < 13 && behind != 1) {
+    const Tensor joined = reshape(run.tensor(node, 0), {rows, shape[axis] * behind});
+    return run.set(node, reshape(kOp(joined, 1), shape));
+  }
   if (run.value(node, 0).is_image)
     return run.set_image(node, kOp(run.value(node, 0).tensor, kImageAxis[static_cast<size_t>(axis)]));
   run.set(node, kOp(run.tensor(node, 0), axis));
@@ -251,7 +314,7 @@ void swish(Run& run, const NodeEntry& node) {
 }
 
 constexpr std::array kMathOps = {
-    ImportedOp{"Abs", unary<absolute_of>},
+    ImportedOp{"Abs", absolute_op},
     ImportedOp{"ArgMax", place_of_extreme<true>},
     ImportedOp{"ArgMin", place_of_extreme<false>},
     ImportedOp{"Celu", celu},
@@ -275,10 +338,10 @@ constexpr std::array kMathOps = {
     ImportedOp{"ReduceL2", reduce<norm_2, false>},
     ImportedOp{"ReduceLogSum", reduce<log_sum, false>},
     ImportedOp{"ReduceLogSumExp", reduce<log_sum_exp>},
-    ImportedOp{"ReduceMax", reduce<largest>},
+    ImportedOp{"ReduceMax", reduce<largest, true, known_max>},
     ImportedOp{"ReduceMean", reduce<mean>},
-    ImportedOp{"ReduceMin", reduce<smallest>},
-    ImportedOp{"ReduceSum", reduce<sum>},
+    ImportedOp{"ReduceMin", reduce<smallest, true, known_min>},
+    ImportedOp{"ReduceSum", reduce<sum, true, known_add>},
     ImportedOp{"ReduceSumSquare", reduce<sum_of_squares, false>},
     ImportedOp{"Relu", unary<relu>},
     ImportedOp{"Selu", selu},

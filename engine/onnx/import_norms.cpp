@@ -1,6 +1,9 @@
 // Norms of rows, groups and batches.
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "dlpipe/engine/onnx/import_run.h"
@@ -10,7 +13,11 @@ namespace dlpipe::engine::onnx {
 namespace {
 
 void batch_normalization(Run& run, const NodeEntry& node) {
-  if (run.attribute(node, "training_mode", int64_t{0}) != 0)
+  // Before opset 14 who asks for what training makes trains.
+  const bool makes_more =
+      std::any_of(node.outputs.begin() + std::min<std::ptrdiff_t>(1, std::ssize(node.outputs)),
+                  node.outputs.end(), [](const std::string& name) { return !name.empty(); });
+  if (run.attribute(node, "training_mode", int64_t{0}) != 0 || (run.opset() < 14 && makes_more))
     run.refuse(node, "it is in training mode; export the model in eval mode");
   const BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5), .training = false};
   const Shape shape = run.shape(node, 0);

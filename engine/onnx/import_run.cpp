@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
 
@@ -59,6 +60,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
   }
   throw_if_error(check_bytes(name, tensor));
   RunValue value;
+  value.is_constant = true;
   const auto count = static_cast<size_t>(tensor.elements());
   if (is_integer(tensor.type)) {
     KnownInts ints{tensor.dims, {}};
@@ -66,6 +68,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
     value.ints = std::move(ints);
     return value;
   }
+  value.is_constant = true;
   value.tensor = Tensor::empty(Shape(std::span<const int64_t>(tensor.dims)));
   for (size_t i = 0; i < count; ++i) value.tensor.data<float>()[i] = float_at(tensor, i);
   return value;
@@ -75,6 +78,13 @@ Tensor tensor_of(const KnownInts& ints) {
   Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)), DType::kI64);
   tensor.copy_from_host(ints.values.data(), ints.values.size() * sizeof(int64_t));
   return tensor;
+}
+
+// As the model orders axes.
+Shape shape_of(const RunValue& value) {
+  if (value.ints) return Shape(std::span<const int64_t>(value.ints->dims));
+  const Shape& own = value.tensor.shape();
+  return value.is_image ? Shape{own[0], own[3], own[1], own[2]} : own;
 }
 
 }  // namespace
@@ -111,7 +121,7 @@ int64_t KnownInts::at(size_t i, int64_t samples) const {
   return static_cast<int64_t>(static_cast<uint64_t>(values[i]) + more * static_cast<uint64_t>(growth[i]));
 }
 
-Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const KnownByName* smaller)
+Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const SmallerRun* smaller)
     : model_(model),
       constants_(constants),
       smaller_(smaller),
@@ -128,6 +138,7 @@ std::vector<Tensor> Run::run() {
   for (const NodeEntry& node : model_.nodes) {
     try {
       find_op(node)->call(*this, node);
+      mark_constants(node);
     } catch (const Error& error) {  // what an op refuses is no misuse of who brought the file
       if (error.code() != ErrorCode::kMisuse) throw;
       refuse(node, without_area(error.status().message()));
@@ -147,15 +158,16 @@ std::vector<Tensor> Run::run() {
   return outputs;
 }
 
-KnownByName Run::known() const {
-  KnownByName known;
+SmallerRun Run::made() const {
+  SmallerRun made;
   for (const NodeEntry& node : model_.nodes) {
     for (const std::string& name : node.outputs) {
       const auto value = values_.find(name);
-      if (value != values_.end() && value->second.ints) known.emplace(name, *value->second.ints);
+      if (value != values_.end() && value->second.ints) made.ints.emplace(name, *value->second.ints);
     }
   }
-  return known;
+  for (const auto& [name, value] : values_) made.shapes.emplace(name, shape_of(value));
+  return made;
 }
 
 const RunValue& Run::value(const NodeEntry& node, size_t i) const {
@@ -173,6 +185,10 @@ Tensor Run::tensor(const NodeEntry& node, size_t i) {
   const RunValue& given = value(node, i);
   if (!given.ints) return given.is_image ? planes_of(given.tensor) : given.tensor;
   RunValue& kept = values_.at(node.inputs[i]);
+  if (!kept.tensor.defined() && kept.source.defined()) {
+    const Shape own = shape_of(kept);
+    kept.tensor = kept.source.shape() == own ? kept.source : expand(kept.source, own);
+  }
   if (!kept.tensor.defined()) kept.tensor = tensor_of(*given.ints);
   return kept.tensor;
 }
@@ -192,10 +208,18 @@ const KnownInts& Run::ints(const NodeEntry& node, size_t i) const {
 }
 
 Shape Run::shape(const NodeEntry& node, size_t i) const {
-  const RunValue& given = value(node, i);
-  if (given.ints) return Shape(std::span<const int64_t>(given.ints->dims));
-  const Shape& own = given.tensor.shape();
-  return given.is_image ? Shape{own[0], own[3], own[1], own[2]} : own;
+  return shape_of(value(node, i));
+}
+
+KnownInts Run::sizes(const NodeEntry& node, size_t i) const {
+  const Shape own = shape(node, i);
+  KnownInts sizes{{own.rank()}, {own.begin(), own.end()}};
+  if (smaller_ == nullptr) return sizes;
+  const auto before = smaller_->shapes.find(node.inputs[i]);
+  if (before == smaller_->shapes.end() || before->second.rank() != own.rank() || before->second == own)
+    return sizes;
+  for (int axis = 0; axis < own.rank(); ++axis) sizes.growth.push_back(own[axis] - before->second[axis]);
+  return sizes;
 }
 
 double Run::number(const NodeEntry& node, size_t i) const {
@@ -206,21 +230,16 @@ double Run::number(const NodeEntry& node, size_t i) const {
 std::optional<double> Run::known_number(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
-  const bool is_constant = constants_.values().contains(node.inputs[i]);
-  if (given.ints || !is_constant || given.tensor.elements() != 1) return std::nullopt;
+  if (given.ints || !given.is_constant || given.tensor.elements() != 1) return std::nullopt;
+  const UseCallObserver unseen(nullptr);  // ops may have made it, of constants alone
   return given.tensor.item();
 }
 
-// A name that stands for a constant's (Identity) has that one's tensor.
 std::vector<double> Run::numbers(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints) return {given.ints->values.begin(), given.ints->values.end()};
-  const auto& constants = constants_.values();
-  const bool is_constant = std::any_of(constants.begin(), constants.end(), [&](const auto& constant) {
-    const Tensor& tensor = constant.second.tensor;
-    return tensor.defined() && tensor.raw() == given.tensor.raw() && tensor.shape() == given.tensor.shape();
-  });
-  if (!is_constant) refuse(node, "input ", i, " is not known before the model runs");
+  if (!given.is_constant) refuse(node, "input ", i, " is not known before the model runs");
+  const UseCallObserver unseen(nullptr);
   return given.tensor.to_doubles();
 }
 
@@ -237,7 +256,7 @@ void Run::set_image(const NodeEntry& node, Tensor tensor) {
 void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
   set_value(node, {std::move(tensor), value(node, 0).is_image});
 }
-void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
+void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor source) {
   constexpr size_t kMost = 1 << 24;
   if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
   if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank))
@@ -250,19 +269,33 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output) {
   }
   if (elements != ints.values.size())
     refuse(node, "it makes ", ints.values.size(), " integers where its sizes say ", elements);
-  if (output < node.outputs.size()) find_growth(node.outputs[output], ints);
-  set_value(node, {{}, false, std::move(ints)}, output);
+  if (output >= node.outputs.size()) return;
+  const bool is_constant = find_growth(node.outputs[output], ints);
+  set_value(node, {.ints = std::move(ints), .is_constant = is_constant, .source = std::move(source)}, output);
 }
 
-void Run::find_growth(const std::string& name, KnownInts& ints) const {
+void Run::mark_constants(const NodeEntry& node) {
+  const bool of_constants = std::all_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& name) {
+    const auto found = values_.find(name);
+    return name.empty() || (found != values_.end() && found->second.is_constant);
+  });
+  for (const std::string& name : node.outputs) {
+    const auto made = values_.find(name);
+    if (made != values_.end() && !made->second.ints)
+      made->second.is_constant = of_constants && !made->second.is_image;
+  }
+}
+
+bool Run::find_growth(const std::string& name, KnownInts& ints) const {
   ints.growth.clear();
-  if (smaller_ == nullptr) return;
-  const auto before = smaller_->find(name);
-  if (before == smaller_->end() || before->second.dims != ints.dims || before->second.values == ints.values)
-    return;
+  if (smaller_ == nullptr) return true;
+  const auto before = smaller_->ints.find(name);
+  if (before == smaller_->ints.end() || before->second.dims != ints.dims) return false;
+  if (before->second.values == ints.values) return true;
   for (size_t i = 0; i < ints.values.size(); ++i)
     ints.growth.push_back(static_cast<int64_t>(static_cast<uint64_t>(ints.values[i]) -
                                                static_cast<uint64_t>(before->second.values[i])));
+  return false;
 }
 
 void Run::set_truth(const NodeEntry& node, const Tensor& truth, bool is_image) {

@@ -34,7 +34,12 @@ struct KnownInts {
   /// What values[i] is for a batch of `samples`.
   int64_t at(size_t i, int64_t samples) const;
 };
-using KnownByName = std::map<std::string, KnownInts>;
+
+/// What a run leaves for the run for one sample more.
+struct SmallerRun {
+  std::map<std::string, KnownInts> ints;  // that nodes made
+  std::map<std::string, Shape> shapes;    // of all values, as the model orders axes
+};
 
 /// A value of the model: a tensor, or integers that are known, from which a tensor can be made.
 struct RunValue {
@@ -42,6 +47,9 @@ struct RunValue {
   bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
   std::optional<KnownInts> ints = {};
   bool is_truth = false;  // a bool of the model, which depends on its input: 1 and 0 of f32 here
+  /// The same for every input and every batch. The first run of a capture takes what sizes make for that, the second knows.
+  bool is_constant = false;
+  Tensor source = {};  // of `ints`: made by ops, and broadcasts to them
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -62,13 +70,12 @@ std::string node_text(const NodeEntry& node);
 
 class Run {
  public:
-  /// `smaller`: known() of the run for a batch of one sample less; nullptr: there was none.
+  /// `smaller`: made() of the run for a batch of one sample less; nullptr: there was none.
   Run(const Model& model, Constants& constants, std::span<const Tensor> inputs,
-      const KnownByName* smaller = nullptr);
+      const SmallerRun* smaller = nullptr);
   /// Answers the model's outputs.
   std::vector<Tensor> run();
-  /// The integers that nodes made.
-  KnownByName known() const;
+  SmallerRun made() const;
 
   int64_t opset() const { return opset_; }
 
@@ -92,7 +99,9 @@ class Run {
   const KnownInts& ints(const NodeEntry& node, size_t i) const;
   /// The model's shape of a value, whatever its order here.
   Shape shape(const NodeEntry& node, size_t i) const;
-  /// The only element of a constant.
+  /// The same as integers, which know how they grow.
+  KnownInts sizes(const NodeEntry& node, size_t i) const;
+  /// The only element of a constant, or of what nodes make of constants and sizes.
   double number(const NodeEntry& node, size_t i) const;
   /// Nothing where it is none.
   std::optional<double> known_number(const NodeEntry& node, size_t i) const;
@@ -104,7 +113,8 @@ class Run {
   void set_image(const NodeEntry& node, Tensor tensor);
   /// In the form that the node's first input has.
   void set_like_input(const NodeEntry& node, Tensor tensor);
-  void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0);
+  /// `source`: what ops make, which broadcasts to them; else what reads them as a tensor reads a constant.
+  void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0, Tensor source = {});
   /// What a bool of the model is here: `truth` is 1 and 0.
   void set_truth(const NodeEntry& node, const Tensor& truth, bool is_image);
   void set_value(const NodeEntry& node, RunValue value, size_t output = 0);
@@ -131,11 +141,14 @@ class Run {
   }
 
  private:
-  void find_growth(const std::string& name, KnownInts& ints) const;
+  /// Answers whether the smaller batch's were the same.
+  bool find_growth(const std::string& name, KnownInts& ints) const;
+  /// What a node makes of constants alone is one.
+  void mark_constants(const NodeEntry& node);
 
   const Model& model_;
   Constants& constants_;
-  const KnownByName* smaller_;
+  const SmallerRun* smaller_;
   int64_t opset_;
   std::map<std::string, RunValue> values_;
 };

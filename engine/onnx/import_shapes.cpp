@@ -137,15 +137,25 @@ void split_op(Run& run, const NodeEntry& node) {
     const int64_t each = (from[axis] + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, from[axis] - i * each));
   }
-  if (static_cast<int64_t>(sizes.size()) != count || run.is_known(node, 0))
-    run.refuse(node, "dlpipe doesn't split so");
+  if (static_cast<int64_t>(sizes.size()) != count) run.refuse(node, "dlpipe doesn't split so");
   const RunValue value = run.value(node, 0);
+  if (value.ints) {
+    if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "where it cuts a list");
+    refuse_growing(run, node, known_one(run.sizes(node, 0), static_cast<size_t>(axis)),
+                   "how long its list is");
+  }
   const int own = own_axis(run, node, axis);
   int64_t begin = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < 0 || sizes[i] > from[axis] - begin)
       run.refuse(node, "its parts are larger than its input");
-    run.set_value(node, {slice(value.tensor, own, begin, begin + sizes[i]), value.is_image}, i);
+    if (value.ints) {
+      std::vector<int64_t> places(static_cast<size_t>(sizes[i]));
+      std::iota(places.begin(), places.end(), begin);
+      run.set_ints(node, known_at(*value.ints, axis, places), i);
+    } else {
+      run.set_value(node, {slice(value.tensor, own, begin, begin + sizes[i]), value.is_image}, i);
+    }
     begin += sizes[i];
   }
 }
@@ -185,35 +195,47 @@ Range range_of(int axis, int64_t size, int64_t start, int64_t end, int64_t step)
   step = std::clamp(step, -longest, longest);
   const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? size - 1 : size;
   const auto place = [&](int64_t at, int64_t lowest) {
-    return std::clamp(at < 0 ? std::max(at, -size - 1) + size : at, lowest, std::max(lowest, most));
+    return std::clamp(at < 0 ? std::max(at, -1 - size) + size : at, lowest, std::max(lowest, most));
   };
   const int64_t begin = place(start, 0), behind = place(end, least);
   const int64_t way = step < 0 ? begin - behind : behind - begin, stride = std::abs(step);
   return {axis, begin, way <= 0 || size == 0 ? 0 : (way + stride - 1) / stride, step};
 }
 
-std::vector<Range> ranges_of(const Run& run, const NodeEntry& node, const Shape& shape) {
-  const std::vector<int64_t> starts = run.ints_or_attribute(node, 1, "starts", {});
-  const std::vector<int64_t> ends = run.ints_or_attribute(node, 2, "ends", {});
-  std::vector<int64_t> all(starts.size());
+// A bound is cut off at the axis' ends, so that of a bound or an axis that grows the places may grow in another way.
+std::vector<Range> ranges_of(const Run& run, const NodeEntry& node) {
+  const KnownInts sizes = run.sizes(node, 0);
+  const auto given = [&](size_t i, const char* name, std::vector<int64_t> otherwise) {
+    return run.has(node, i) ? run.ints(node, i)
+                            : KnownInts{{}, run.attribute(node, name, std::move(otherwise))};
+  };
+  const KnownInts starts = given(1, "starts", {}), ends = given(2, "ends", {});
+  const size_t count = starts.values.size();
+  std::vector<int64_t> all(count);
   std::iota(all.begin(), all.end(), 0);
-  const std::vector<int64_t> axes = run.ints_or_attribute(node, 3, "axes", all);
-  const std::vector<int64_t> steps =
-      run.has(node, 4) ? run.ints(node, 4).values : std::vector<int64_t>(starts.size(), 1);
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+  const KnownInts axes = given(3, "axes", all), steps = given(4, "steps", std::vector<int64_t>(count, 1));
+  if (ends.values.size() != count || axes.values.size() != count || steps.values.size() != count)
     run.refuse(node, "its starts, ends, axes and steps differ in number");
   std::vector<Range> ranges;
-  for (size_t i = 0; i < starts.size(); ++i) {
-    const int axis = run.axis(node, axes[i], shape.rank());
-    if (steps[i] == 0) run.refuse(node, "its step is 0");
-    ranges.push_back(range_of(axis, shape[axis], starts[i], ends[i], steps[i]));
+  for (size_t i = 0; i < count; ++i) {
+    const int axis = run.axis(node, axes.values[i], static_cast<int>(sizes.values.size()));
+    if (steps.values[i] == 0) run.refuse(node, "its step is 0");
+    const auto part = [&](int64_t Range::*which) {
+      const auto of = [&](int64_t size, int64_t start, int64_t end, int64_t step) {
+        return step == 0 ? -1 : range_of(axis, size, start, end, step).*which;
+      };
+      return known_elements(run, node, of, known_one(sizes, static_cast<size_t>(axis)), known_one(starts, i),
+                            known_one(ends, i), known_one(steps, i));
+    };
+    const KnownInts begin = part(&Range::begin), length = part(&Range::count);
+    if (run.is_known(node, 0)) refuse_growing(run, node, begin, "where it begins in a list");
+    ranges.push_back({axis, begin.values[0], length.values[0], part(&Range::step).values[0]});
   }
   return ranges;
 }
 
 void slice_op(Run& run, const NodeEntry& node) {
-  const Shape shape = run.shape(node, 0);
-  const std::vector<Range> ranges = ranges_of(run, node, shape);
+  const std::vector<Range> ranges = ranges_of(run, node);
   const auto places_of = [](const Range& range) {
     std::vector<int64_t> places;
     for (int64_t i = 0; i < range.count; ++i) places.push_back(range.begin + i * range.step);
@@ -296,6 +318,13 @@ void gather(Run& run, const NodeEntry& node) {
     return run.set(node, embedding(run.tensor(node, 0), run.tensor(node, 1)));
   }
   const KnownInts& which = run.ints(node, 1);
+  refuse_growing(run, node, which, "an index");
+  // Ids that ops broadcast to the batch, such as a sentence's types of words, all alike.
+  const bool from_front =
+      std::all_of(which.values.begin(), which.values.end(), [](int64_t id) { return id >= 0; });
+  if (run.value(node, 1).source.defined() && axis == 0 && from.rank() == 2 && !run.is_known(node, 0) &&
+      from_front)
+    return run.set(node, embedding(run.tensor(node, 0), run.tensor(node, 1)));
   std::vector<int64_t> places;
   for (const int64_t one : which.values) {
     if (one < -from[axis] || one >= from[axis])
@@ -326,45 +355,18 @@ void gather(Run& run, const NodeEntry& node) {
           which.dims.empty() ? reshape(joined, without_axes(run, node, joined.shape(), {axis})) : joined);
 }
 
-void expand_op(Run& run, const NodeEntry& node) {
-  const KnownInts& sizes = run.ints(node, 1);
-  const Shape from = run.shape(node, 0);
-  const size_t rank = std::max(sizes.values.size(), static_cast<size_t>(from.rank()));
-  if (rank > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "more than ", Shape::kMaxRank, " axes");
-  Shape to;
-  int64_t elements = 1;
-  constexpr int64_t kMostElements = int64_t{1} << 40;
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t own = i + static_cast<size_t>(from.rank()) < rank
-                            ? 1
-                            : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
-    const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
-    const int64_t size = std::max(own, wanted);
-    if (wanted < 1 || (size > 0 && elements > kMostElements / size)) run.refuse(node, "impossible sizes");
-    elements *= size;
-    to.push_back(size);
-  }
-  if (to == from) return identity(run, node);
-  if (run.is_known(node, 0)) {
-    const KnownInts& ints = run.ints(node, 0);
-    constexpr int64_t kMost = 1 << 24;
-    if (to.elements() > kMost) run.refuse(node, "it makes more than 2^24 integers");
-    broadcast(run, node, ints.dims, to.dims());
-    KnownInts wide{{to.begin(), to.end()}, {}};
-    for (int64_t i = 0; i < to.elements(); ++i)
-      wide.values.push_back(ints.values[broadcast_place(i, to, ints.dims)]);
-    return run.set_ints(node, std::move(wide));
-  }
-  run.set(node, expand(run.tensor(node, 0), to));
-}
-
 constexpr std::array kShapeOps = {
-    ImportedOp{"Concat", concat_op},       ImportedOp{"Dropout", dropout_op},
-    ImportedOp{"Expand", expand_op},       ImportedOp{"Flatten", flatten_op},
-    ImportedOp{"Gather", gather},          ImportedOp{"Identity", identity},
-    ImportedOp{"Reshape", reshape_op},     ImportedOp{"Slice", slice_op},
-    ImportedOp{"Split", split_op},         ImportedOp{"Squeeze", change_axes<without_axes>},
-    ImportedOp{"Transpose", transpose_op}, ImportedOp{"Unsqueeze", change_axes<with_axes>},
+    ImportedOp{"Concat", concat_op},
+    ImportedOp{"Dropout", dropout_op},
+    ImportedOp{"Flatten", flatten_op},
+    ImportedOp{"Gather", gather},
+    ImportedOp{"Identity", identity},
+    ImportedOp{"Reshape", reshape_op},
+    ImportedOp{"Slice", slice_op},
+    ImportedOp{"Split", split_op},
+    ImportedOp{"Squeeze", change_axes<without_axes>},
+    ImportedOp{"Transpose", transpose_op},
+    ImportedOp{"Unsqueeze", change_axes<with_axes>},
 };
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Where values that are known come from: constants, sizes, ranges; and their casts.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
+#include <vector>
 
 #include "dlpipe/engine/onnx/import_run.h"
+#include "dlpipe/engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -56,15 +60,16 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
     elements *= size;
   }
   const Attribute* const value = run.find(node, "value");
-  const bool is_integer = value != nullptr && value->t.type != ElementType::kFloat;
-  if (is_integer) {
-    const RunValue& one = run.constant(node, value->t);
-    if (!one.ints || one.ints->values.size() != 1) run.refuse(node, "its value is not one integer or float");
-    return run.set_ints(
-        node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), one.ints->values[0])});
+  const RunValue one = value == nullptr ? RunValue{Tensor::zeros({1})} : run.constant(node, value->t);
+  if ((one.ints ? one.ints->values.size() : static_cast<size_t>(one.tensor.elements())) != 1)
+    run.refuse(node, "its value is not one integer or float");
+  if (one.ints) {
+    const int64_t number = one.ints->values[0];
+    return run.set_ints(node, {sizes.values, std::vector<int64_t>(static_cast<size_t>(elements), number)}, 0,
+                        Tensor::from<int64_t>(std::array{number}, {}));
   }
   if (sizes.values.size() > static_cast<size_t>(Shape::kMaxRank)) run.refuse(node, "too many axes");
-  const double number = value == nullptr ? 0.0 : run.constant(node, value->t).tensor.item();
+  const double number = one.tensor.item();
   run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
 }
 
@@ -80,6 +85,36 @@ int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t v
   return value;
 }
 
+void cast_known(Run& run, const NodeEntry& node, ElementType to) {
+  const KnownInts& ints = run.ints(node, 0);
+  if (to == ElementType::kInt64) return run.set_value(node, run.value(node, 0));
+  if (to == ElementType::kBool) {
+    const auto truth = [](int64_t one) { return int64_t{one != 0}; };
+    return run.set_ints(node, known_elements(run, node, truth, ints));
+  }
+  if (to == ElementType::kInt32) {  // no batch makes sizes that it hasn't: the line is not asked
+    KnownInts cut = ints;
+    for (int64_t& one : cut.values) one = as_type(run, node, to, one);
+    return run.set_ints(node, std::move(cut));
+  }
+  run.set_ints(node, known_elements(
+                         run, node, [&](int64_t one) { return as_type(run, node, to, one); }, ints));
+}
+
+// The integers that a node makes of its floats, where these are known: sizes that were scaled as floats. Nothing where one is none.
+std::optional<KnownInts> known_of(const Run& run, const NodeEntry& node) {
+  constexpr int64_t kMost = 1 << 24;
+  if (!run.value(node, 0).is_constant || run.shape(node, 0).elements() > kMost) return std::nullopt;
+  const Shape shape = run.shape(node, 0);
+  KnownInts ints{{shape.begin(), shape.end()}, {}};
+  constexpr double kTooLarge = 9007199254740992.0;  // 2^53
+  for (const double number : run.numbers(node, 0)) {
+    if (!(std::fabs(number) < kTooLarge)) return std::nullopt;
+    ints.values.push_back(static_cast<int64_t>(number));
+  }
+  return ints;
+}
+
 void cast_op(Run& run, const NodeEntry& node) {
   const auto to = static_cast<ElementType>(run.attribute(node, "to", int64_t{0}));
   const bool is_float = to == ElementType::kFloat || to == ElementType::kDouble ||
@@ -92,16 +127,7 @@ void cast_op(Run& run, const NodeEntry& node) {
     std::copy(ints.values.begin(), ints.values.end(), floats.data<float>());
     return run.set(node, floats);
   }
-  if (value.ints && to == ElementType::kBool) {
-    KnownInts truths = *value.ints;
-    for (int64_t& one : truths.values) one = one != 0 ? 1 : 0;
-    return run.set_ints(node, std::move(truths));
-  }
-  if (value.ints) {
-    KnownInts ints = *value.ints;
-    for (int64_t& one : ints.values) one = as_type(run, node, to, one);
-    return run.set_ints(node, std::move(ints));
-  }
+  if (value.ints) return cast_known(run, node, to);
   const bool are_floats = is_floating(value.tensor.dtype());
   if (to == ElementType::kBool && !value.is_truth) {
     const Tensor numbers = as_floats(value.tensor, DType::kF64);
@@ -109,8 +135,11 @@ void cast_op(Run& run, const NodeEntry& node) {
                          value.is_image);
   }
   if (is_float && !are_floats) return run.set_like_input(node, cast(value.tensor, DType::kF32));
-  if (are_floats && (to == ElementType::kInt64 || to == ElementType::kInt32))  // towards 0
-    return run.set_like_input(node, cast(value.tensor, DType::kI64));
+  if (are_floats && (to == ElementType::kInt64 || to == ElementType::kInt32)) {  // towards 0
+    const Tensor cut = cast(value.tensor, DType::kI64);
+    if (std::optional<KnownInts> ints = known_of(run, node)) return run.set_ints(node, *ints, 0, cut);
+    return run.set_like_input(node, cut);
+  }
   if (are_floats && !is_float && to != ElementType::kBool)
     run.refuse(node, "dlpipe casts floats to floats, truths, int64 and int32");
   // Ids of int32 are as good as int64's; fewer bits would make other numbers of them.
@@ -119,16 +148,37 @@ void cast_op(Run& run, const NodeEntry& node) {
   run.set_value(node, value);
 }
 
+constexpr int64_t kMostCounted = 1 << 24;
+
+void range_of_floats(Run& run, const NodeEntry& node) {
+  const auto begin = static_cast<float>(run.number(node, 0)), end = static_cast<float>(run.number(node, 1)),
+             step = static_cast<float>(run.number(node, 2));
+  const double count = std::max(0.0, std::ceil(static_cast<double>(end - begin) / static_cast<double>(step)));
+  if (!(step > 0) || !(count <= static_cast<double>(kMostCounted)))
+    run.refuse(node, "dlpipe counts upwards, up to 2^24 numbers");
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i)
+    numbers.push_back(begin + static_cast<float>(i) * step);
+  run.set(node, Tensor::from<float>(numbers, {static_cast<int64_t>(numbers.size())}));
+}
+
 void range_op(Run& run, const NodeEntry& node) {
+  if (run.value(node, 0).is_constant && !run.is_known(node, 0)) return range_of_floats(run, node);
   const auto one = [&](size_t i) {
     const KnownInts& given = run.ints(node, i);
     if (given.values.size() != 1) run.refuse(node, "input ", i, " is not one integer");
-    return given.values[0];
+    return known_one(given, 0);
   };
-  constexpr int64_t kMost = 1 << 24;
+  constexpr int64_t kMost = kMostCounted;
+  const KnownInts first = one(0), behind = one(1), each = one(2);
   // A step past the end of any range is as good as a longer one, which could go past what 64 bits hold.
-  const int64_t begin = one(0), end = one(1), step = std::min(one(2), 2 * kMost);
+  const int64_t begin = first.values[0], end = behind.values[0], step = std::min(each.values[0], 2 * kMost);
   if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
+  // How many they are grows along a line, or the list would be another for other batches.
+  const auto count = [](int64_t from, int64_t to, int64_t by) {
+    return by < 1 || to <= from ? 0 : (known_sub(to, from) - 1) / by + 1;
+  };
+  known_elements(run, node, count, first, behind, each);
   KnownInts numbers;
   for (int64_t i = begin; i < end; i += step) numbers.values.push_back(i);
   numbers.dims = {static_cast<int64_t>(numbers.values.size())};

@@ -91,7 +91,7 @@ bool stays_a_line(const Function& op, const auto&... at) {
   return true;
 }
 
-/// Of `lists`, which broadcast to each other, what `op` says of each element.
+/// Of `lists`, which broadcast to each other, what `op` says of each element, and by how much that grows.
 template <class Function, class... Lists>
 KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
   Shape shape;
@@ -104,12 +104,15 @@ KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& 
   }
   const bool grows = (... || !lists.growth.empty());
   KnownInts result{{shape.begin(), shape.end()}, {}};
+  constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
   for (int64_t i = 0; i < elements; ++i) {
     const auto of_batch = [&](const KnownInts& list) {
       return [&list, place = broadcast_place(i, shape, list.dims)](int64_t samples) {
         return list.at(place, samples);
       };
     };
+    if (grows)
+      result.growth.push_back(known_sub(op(of_batch(lists)(kSecond)...), op(of_batch(lists)(kFirst)...)));
     if (grows && !stays_a_line(op, of_batch(lists)...))
       run.refuse(node,
                  "what it makes of sizes is no multiple of the batch, or depends on how large the batch is, "
@@ -120,6 +123,25 @@ KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& 
   return result;
 }
 
+/// One of a list by itself.
+inline KnownInts known_one(const KnownInts& list, size_t i) {
+  KnownInts one{{}, {list.values[i]}};
+  if (!list.growth.empty()) one.growth = {list.growth[i]};
+  return one;
+}
+
+inline bool grows(const KnownInts& ints) {
+  return std::any_of(ints.growth.begin(), ints.growth.end(), [](int64_t more) { return more != 0; });
+}
+
+/// Of what an op counts or points with: a list has the same places, a mask the same diagonal, for every batch.
+inline void refuse_growing(const Run& run, const NodeEntry& node, const KnownInts& ints, const char* what) {
+  if (grows(ints))
+    run.refuse(node, what,
+               " depends on how large the batch is, and a graph is the same for all: "
+               "give the batch a size (--input-shape)");
+}
+
 /// `places` of an axis, in their order.
 inline KnownInts known_at(const KnownInts& ints, int axis, const std::vector<int64_t>& places) {
   const auto size = static_cast<size_t>(ints.dims[static_cast<size_t>(axis)]);
@@ -128,13 +150,17 @@ inline KnownInts known_at(const KnownInts& ints, int axis, const std::vector<int
     inner *= static_cast<size_t>(ints.dims[i]);
   KnownInts chosen{ints.dims, {}};
   chosen.dims[static_cast<size_t>(axis)] = static_cast<int64_t>(places.size());
-  for (size_t block = 0; block < ints.values.size(); block += size * inner) {
-    for (const int64_t place : places) {
-      const auto from =
-          ints.values.begin() + static_cast<std::ptrdiff_t>(block + static_cast<size_t>(place) * inner);
-      chosen.values.insert(chosen.values.end(), from, from + static_cast<std::ptrdiff_t>(inner));
+  const auto choose = [&](const std::vector<int64_t>& all, std::vector<int64_t>& some) {
+    for (size_t block = 0; block < all.size(); block += size * inner) {
+      for (const int64_t place : places) {
+        const auto from =
+            all.begin() + static_cast<std::ptrdiff_t>(block + static_cast<size_t>(place) * inner);
+        some.insert(some.end(), from, from + static_cast<std::ptrdiff_t>(inner));
+      }
     }
-  }
+  };
+  choose(ints.values, chosen.values);
+  choose(ints.growth, chosen.growth);
   return chosen;
 }
 

@@ -48,13 +48,13 @@ class Block:
         statistics = [self.constant(self.random.uniform(0.5, 1.5, channels)) for _ in range(4)]
         return self.add("Relu", self.add("BatchNormalization", x, *statistics))
 
-    def model(self):
+    def model(self, opset=17):
         self.nodes[-1].output[0] = "y"
         graph = helper.make_graph(
             self.nodes, "block",
             [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(numpy.dtype(self.dtype)), ["N", *self.shape])],
             [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], self.weights)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
 def dense_block(layers, growth=2):
@@ -129,6 +129,62 @@ def rotary_attention():
     return block.model()
 
 
+def relative_places():
+    """T5's encoder (Raffel et al., 2019): a bias by how far apart two words are, exactly up to 8 and then by its logarithm."""
+    length, heads = 12, 2
+    block = Block([heads, length, length])
+    numbers = [block.integers(value) for value in (0, length, 1)]
+    places = block.add("Range", *numbers)
+    apart = block.add("Sub", block.add("Unsqueeze", places, block.integers([0])),
+                      block.add("Unsqueeze", places, block.integers([1])))
+    ahead = block.add("Mul", block.add("Cast", block.add("Greater", apart, numbers[0]), to=onnx.TensorProto.INT64),
+                      block.integers(16))
+    distance = block.add("Abs", apart)
+    far = block.add("Log", block.add("Div", block.add("Cast", distance, to=onnx.TensorProto.FLOAT), block.constant(8)))
+    far = block.add("Mul", block.add("Div", far, block.constant(numpy.log(16))), block.constant(8))
+    far = block.add("Add", block.add("Cast", far, to=onnx.TensorProto.INT64), block.integers(8))
+    far = block.add("Min", far, block.integers(15))
+    bucket = block.add("Where", block.add("Less", distance, block.integers(8)), distance, far)
+    bias = block.add("Gather", block.drawn(32, heads), block.add("Add", ahead, bucket), axis=0)
+    block.add("Add", "x", block.add("Transpose", bias, perm=[2, 0, 1]))
+    return block.model()
+
+
+def anchors():
+    """Where the pixels of a picture are, counted as floats, and twice as many of them by sizes that were floats (ultralytics)."""
+    block = Block([3, 4, 6])
+    sizes = block.add("Shape", "x")
+    lengths = []
+    for axis in (3, 2):
+        size = block.add("Cast", block.add("Gather", sizes, block.integers(axis), axis=0), to=onnx.TensorProto.FLOAT)
+        places = block.add("Range", block.constant(0), size, block.constant(1))
+        lengths.append(block.add("Add", places, block.constant(0.5)))
+    columns, rows = lengths
+    placed = block.add("Add", block.add("Add", "x", columns), block.add("Unsqueeze", rows, block.integers([1])))
+    squares = block.add("Pow", placed, block.add("Cast", block.integers(2), to=onnx.TensorProto.FLOAT))
+    least = block.add("Clip", squares, block.add("Identity", block.constant(1.5)))
+    side = block.add("Cast", block.add("Slice", sizes, block.integers([2]), block.integers([4])), to=onnx.TensorProto.FLOAT)
+    side = block.add("Cast", block.add("Mul", side, block.constant(2)), to=onnx.TensorProto.INT64)
+    wanted = block.add("Concat", block.add("Slice", sizes, block.integers([0]), block.integers([2])), side, axis=0)
+    block.add("Resize", least, "", "", wanted, mode="nearest", coordinate_transformation_mode="asymmetric",
+              nearest_mode="floor")
+    return block.model()
+
+
+def words():
+    """BERT's first layer (Devlin et al., 2018) as it is exported without types of words: those are zeros, of a batch's shape."""
+    length, width = 5, 6
+    block = Block([length], numpy.int64)
+    sizes = block.add("Shape", "x")
+    types = block.add("Expand", block.integers(numpy.zeros([1, length])), sizes)
+    places = block.add("Expand", block.integers(numpy.arange(length)[None]), sizes)
+    rows = [block.add("Gather", block.drawn(300, width), "x", axis=0),
+            block.add("Gather", block.drawn(2, width), types, axis=0),
+            block.add("Gather", block.drawn(8, width), places, axis=0)]
+    block.add("Tanh", block.add("Add", block.add("Add", rows[0], rows[1]), rows[2]))
+    return block.model()
+
+
 def waves():
     """As diffusion models tell the time (Ho et al., 2020): sines and cosines of what comes in."""
     block = Block([1])
@@ -142,6 +198,14 @@ def local_response(**attributes):
     block = Block([7, 3, 4])
     block.add("LRN", block.add("Conv", "x", block.drawn(9, 7, 1, 1)), **attributes)
     return block.model()
+
+
+def squeezed_head():
+    """Iandola et al., 2016 (SqueezeNet): a softmax of pictures of one pixel, of an opset in which it joins axes."""
+    block = Block([6, 4, 5])
+    x = block.add("Relu", block.add("Conv", "x", block.drawn(10, 6, 1, 1), block.drawn(10)))
+    block.add("Softmax", block.add("GlobalAveragePool", x))
+    return block.model(11)
 
 
 def unet():
@@ -229,7 +293,8 @@ def sizes_of_the_batch():
                        block.integers([1]), block.integers([-1]), axis=0)
     stretched = block.add("Where", block.add("Equal", wanted, block.integers([-1])), block.integers([1, 1, 1]), wanted)
     both = block.add("Mul", block.add("Unsqueeze", rows, block.integers([2])), block.add("Expand", ones, stretched))
-    block.add("ReduceMax", both, axes=[1])
+    largest = block.add("ReduceMax", both, axes=[1])
+    block.add("Slice", largest, block.integers([0]), batch, block.integers([0]))
     return block.model()
 
 
@@ -241,9 +306,13 @@ BLOCKS = {
     "shifted windows": shifted_window,
     "rotary attention": rotary_attention,
     "sines and cosines": waves,
+    "T5's places": relative_places,
+    "places of pixels": anchors,
+    "BERT's first layer": words,
     "LRN of AlexNet": lambda: local_response(size=5, alpha=1e-4, beta=0.75, bias=2.0),
     "LRN of many channels": lambda: local_response(size=7, alpha=0.5),
     "U-Net of one step": unet,
+    "SqueezeNet's head": squeezed_head,
     "DCGAN's generator": generator,
     "ConvTranspose, a row more": lambda: transposed(
         [8, 5, 4], [8, 6, 3, 3], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1]),

@@ -103,6 +103,7 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   known("Expand", {7}, {3}, {3}, {7, 7, 7});
   expect_gives(OneNode("ConstantOfShape").known({1, 2}).with_known("value", 7), {1, 2}, {7, 7});
   expect_gives(OneNode("ConstantOfShape").known({2, 1}), {2, 1}, {0, 0});
+  expect_gives(OneNode("ConstantOfShape").known({2}).with_half("value", 0x3E00), {2}, {1.5, 1.5});
   known("Add", {1, 2, 3}, {10}, {3}, {11, 12, 13});
   known("Sub", {10}, {1, 2}, {2}, {9, 8});
   known("Mul", {2, 3}, {4, 5}, {2}, {8, 15});
@@ -121,6 +122,36 @@ TEST(OnnxOps, ComputesKnownIntegers) {
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("start", 1), {2}, {3, 4});
   expect_gives(OneNode("Shape").input({2, 3, 4}).with("end", -1), {2}, {2, 3});
   expect_gives(OneNode("Size").input({2, 3}), {}, {6});
+}
+
+TEST(OnnxOps, TakesUnaryOpsAndReductionsOfKnownIntegers) {
+  const auto of = [](const char* op) { return OneNode(op).known_of({2, 3}, {-4, 5, 6, 1, -2, 3}); };
+  expect_gives(of("Abs"), {2, 3}, {4, 5, 6, 1, 2, 3});
+  expect_gives(of("Clip").known_one(0).known_one(5), {2, 3}, {0, 5, 5, 1, 0, 3});
+  expect_gives(of("Clip").left_out().known_one(2), {2, 3}, {-4, 2, 2, 1, -2, 2});
+  expect_gives(of("Tile").known({1, 2}), {2, 6}, {-4, 5, 6, -4, 5, 6, 1, -2, 3, 1, -2, 3});
+  expect_op_refused(of("Tile").known({1 << 10, 1 << 20}), "1 to 1024 times");
+  expect_gives(of("ReduceSum").known({1}), {2, 1}, {7, 2});
+  expect_gives(of("ReduceMax").with_ints("axes", {0}).with("keepdims", 0), {3}, {1, 5, 6});
+  expect_gives(of("ReduceMin").with("keepdims", 0), {}, {-4});
+  expect_op_refused(OneNode("ReduceMax").known_of({0}, {}), "axis 0 has nothing to join");
+  expect_gives(of("ArgMax").with("axis", 1).with("keepdims", 0), {2}, {2, 2});
+  const std::vector<Tensor> parts = OneNode("Split").known({1, 2, 3}).known({1, 2}).second_output().run();
+  ASSERT_EQ(parts.size(), 2u);
+  expect_tensor(parts[0], {1}, {1});
+  expect_tensor(parts[1], {2}, {2, 3});
+  expect_op_refused(OneNode("Split").known({1, 2}).known({3}), "its parts are larger than its input");
+}
+
+TEST(OnnxOps, TakesUnaryOpsAndReductionsOfIntegersThatDependOnTheInput) {
+  const auto of = [](const char* op) { return OneNode(op).integers({2, 3}, {-4, 5, 6, 1, -2, 3}); };
+  expect_gives(of("Abs"), {2, 3}, {4, 5, 6, 1, 2, 3});
+  expect_gives(of("Clip").known_one(0).known_one(5), {2, 3}, {0, 5, 5, 1, 0, 3});
+  expect_gives(of("ReduceSum").known({1}), {2, 1}, {7, 2});
+  expect_gives(of("ReduceMax").with_ints("axes", {0}), {1, 3}, {1, 5, 6});
+  expect_gives(of("ReduceMin").with_ints("axes", {1}).with("keepdims", 0), {2}, {-4, -2});
+  expect_gives(of("ArgMax").with("axis", 1).with("keepdims", 0), {2}, {2, 2});
+  expect_gives(of("ArgMin").with("axis", 0), {1, 3}, {0, 1, 1});
 }
 
 TEST(OnnxOps, CountsInRanges) {
@@ -194,8 +225,8 @@ TEST(OnnxOps, TakesTheLargerAndTheSmaller) {
   expect_gives(of("Max"), {2, 3}, {2, 2, 3, 5, 5, 5});
   expect_gives(of("Min"), {2, 3}, {1, 1.5, 1.5, 1, 1.5, 1.5});
   expect_gives(OneNode("Max").weights({}, {1.7F}).input({2}), {2}, {1.7, 2});
-  expect_op_refused(OneNode("Max").integers({1}, {3}).known_one(2).known_one(5),
-                    "compares two integers, got 3");
+  expect_gives(OneNode("Max").integers({2}, {3, 7}).known_one(2).known_one(5), {2}, {5, 7});
+  expect_gives(OneNode("Max").known({-1, 1}).known({0, 4}).known_one(2), {2}, {2, 4});
   expect_op_refused(OneNode("Sum"), "it has no inputs");
   expect_op_refused(OneNode("Mean"), "it has no inputs");
 }

@@ -1,6 +1,7 @@
 // Sizes that a model computes of its batch: a graph knows those that are a multiple of it, and no answer to how large it is.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "tests/engine/onnx/one_node.h"
@@ -36,6 +37,107 @@ TEST(OnnxBatch, RefusesComparisonsThatHoldForSomeBatches) {
   expect_op_refused(of_number("Equal", 1), kWords);
   expect_op_refused(of_batch("Min", 2), kWords);
   expect_op_refused(of_batch("Max", 1000), kWords);
+}
+
+// As positions they are cut off at the ends of an axis, or are past them.
+TEST(OnnxBatch, RefusesPositionsThatGrow) {
+  // Of x [N,10] up to a multiple of N along an axis.
+  const auto cut = [](int64_t times, int64_t axis) {
+    return OneNode("Shape")
+        .input({2, 10})
+        .any_batch()
+        .with("end", 1)
+        .then("Mul")
+        .known({times})
+        .then("Slice")
+        .known({0})
+        .known({axis})
+        .reading({"x0", "k2", "m2", "k3"});
+  };
+  expect_op_refused(cut(5, 1), kWords);
+  EXPECT_EQ(cut(10, 1).run()[0].shape().to_string(), "[2,10]");  // as many of any batch
+  EXPECT_EQ(cut(1, 0).run()[0].shape().to_string(), "[2,10]");
+  expect_op_refused(
+      OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Gather").known_first({99, 3, 4, 6}),
+      "an index depends on how large the batch is");
+  // The first two samples are one of a batch of one.
+  const auto samples = [](int64_t end) {
+    return OneNode("Slice").input({2, 10}).any_batch().known({0}).known({end}).known({0});
+  };
+  expect_op_refused(samples(2), kWords);
+  expect_op_refused(samples(100), kWords);
+  EXPECT_EQ(samples(1).run()[0].shape().to_string(), "[1,10]");
+  EXPECT_EQ(samples(std::numeric_limits<int64_t>::max()).run()[0].shape().to_string(), "[2,10]");
+  expect_op_refused(
+      OneNode("Shape").input({2, 10}).any_batch().with("end", 1).then("Trilu").weights({3, 3}).reading(
+          {"w1", "m1"}),
+      "its diagonal depends on how large the batch is");
+}
+
+TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
+  const auto counted = [](int64_t step) {
+    return OneNode("Shape")
+        .input({2, 4})
+        .any_batch()
+        .with("end", 1)
+        .then("Range")
+        .known_first({0})
+        .known({step})
+        .then("Shape");
+  };
+  expect_op_refused(counted(1000), kWords);
+  expect_op_refused(counted(1), "for a batch of 3");
+  expect_op_refused(of_batch("Sub", 4).then("Cast").with("to", 9), kWords);
+  expect_op_refused(of_batch("Add", 250).then("Cast").with("to", 2), kWords);
+  EXPECT_EQ(of_batch("Mul", 4).then("Cast").with("to", 9).run()[0].to_doubles(), std::vector<double>{1});
+  expect_op_refused(of_batch("Mul", 4).then("Cast").with("to", 6), "for a batch of 3");  // int32
+}
+
+// Rows of a table, the same for each sample.
+TEST(OnnxBatch, LooksUpKnownIdsOfEachSample) {
+  const auto of_sizes = [](const char* op) { return OneNode("Shape").input({2, 2}).any_batch().then(op); };
+  expect_gives(of_sizes("Expand")
+                   .known_of({1, 2}, {2, 0})
+                   .reading({"k1", "m1"})
+                   .then("Gather")
+                   .weights({3, 1})
+                   .reading({"w2", "m2"}),
+               {2, 2, 1}, {3, 1, 3, 1});
+  expect_gives(
+      of_sizes("ConstantOfShape").with_known("value", 1).then("Gather").weights({3, 1}).reading({"w1", "m2"}),
+      {2, 2, 1}, {2, 2, 2, 2});
+  expect_gives(of_sizes("ConstantOfShape")
+                   .with_known("value", 1)
+                   .then("Cast")
+                   .with("to", 7)
+                   .then("Gather")
+                   .weights({3, 1})
+                   .reading({"w1", "m3"}),
+               {2, 2, 1}, {2, 2, 2, 2});
+}
+
+TEST(OnnxBatch, RefusesNumbersThatGrow) {
+  const auto of = [](const char* op) {
+    return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Cast").with("to", 1).then(op);
+  };
+  expect_op_refused(of("Clip").reading({"x0", "m2"}),
+                    "is not one number that is known before the model runs");
+  expect_op_refused(of("Pow").reading({"x0", "m2"}), "is not one number that is known before the model runs");
+}
+
+// Of two steps the second is asked along the line of the first.
+TEST(OnnxBatch, AsksEachStepOfSeveral) {
+  expect_op_refused(of_batch("Max", 1).known({5}), kWords);
+  expect_op_refused(of_batch("Clip", 1).known_one(5), kWords);
+  const auto sizes = [](const char* op) { return OneNode("Shape").input({2, 4}).any_batch().then(op); };
+  expect_op_refused(sizes("ReduceMax"), kWords);
+  expect_op_refused(sizes("ReduceSum"), "for a batch of 3");
+  expect_op_refused(sizes("Split").with("axis", 0).second_output(), "for a batch of 3");
+  const auto counted =
+      OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Range").known_first({0});
+  expect_op_refused(OneNode(counted).known({1}).then("ReduceSum"), "how many integers it joins depends on");
+  expect_op_refused(OneNode(counted).known({1}).then("Split").second_output(),
+                    "how long its list is depends on");
 }
 
 // The integers themselves would be a constant that grows with the batch; that says that they were computed.

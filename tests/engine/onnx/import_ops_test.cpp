@@ -140,6 +140,67 @@ TEST(OnnxOps, MultipliesMatricesAndVectors) {
   expect_gives(OneNode("Gemm").input({2, 1}).weights({2, 2}).with("transA", 1), {1, 2}, {7, 10});
 }
 
+// Numbers behind other nodes, of constants and sizes.
+TEST(OnnxOps, TakesNumbersThatNodesMakeOfConstants) {
+  const std::vector<float> signs = {-1, 0, 2};
+  expect_gives(OneNode("Identity").weights({}, {0}).then("Clip").input({3}, signs).reading({"x1", "m1"}), {3},
+               {0, 0, 2});
+  expect_gives(
+      OneNode("Cast").known_one(0).with("to", 1).then("Clip").input({3}, signs).reading({"x1", "m1"}), {3},
+      {0, 0, 2});
+  expect_gives(OneNode("Cast").known_one(2).with("to", 1).then("Pow").input({3}, signs).reading({"x1", "m1"}),
+               {3}, {1, 0, 4});
+  expect_gives(OneNode("Sqrt").weights({1}, {4}).then("Pow").input({3}, signs).reading({"x1", "m1"}), {3},
+               {1, 0, 4});
+  expect_gives(OneNode("Cast").weights({2}, {1.9F, -1.9F}).with("to", 7).then("Add").known({1}), {2}, {2, 0});
+  // One that isn't finite is no integer that is known.
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(OneNode("Cast").weights({1}, {infinity}).with("to", 7).run().size(), 1u);
+}
+
+// Of sizes that pass through floats.
+TEST(OnnxOps, CountsAndResizesBySizesAsFloats) {
+  const auto counted = [](int64_t first, int64_t behind) {
+    return OneNode("Shape")
+        .input({2, 4})
+        .any_batch()
+        .with("start", first)
+        .with("end", behind)
+        .then("Cast")
+        .with("to", 1)
+        .then("Range")
+        .weights({}, {0.5F})
+        .weights({}, {1.5F})
+        .reading({"w1", "m2", "w2"});
+  };
+  expect_gives(counted(1, 2), {3}, {0.5, 2, 3.5});
+  expect_op_refused(counted(0, 1), "input 1 is not one number that is known before the model runs");
+  const auto doubled = [](int64_t first, std::vector<int64_t> before) {
+    return OneNode("Shape")
+        .input({1, 1, 1, 2})
+        .with("start", first)
+        .then("Cast")
+        .with("to", 1)
+        .then("Mul")
+        .weights({1}, {2})
+        .then("Cast")
+        .with("to", 7)
+        .then("Concat")
+        .with("axis", 0)
+        .known_first(std::move(before))
+        .then("Resize")
+        .reading({"x0", "", "", "m5"});
+  };
+  expect_gives(doubled(2, {1, 1}), {1, 1, 2, 4}, {1, 1, 2, 2, 1, 1, 2, 2});
+}
+
+TEST(OnnxOps, RaisesToTheAxesOfTheExponent) {
+  expect_gives(OneNode("Pow").input({2, 2}).weights({1, 1}, {2}), {2, 2}, {1, 4, 9, 16});
+  expect_gives(OneNode("Pow").input({2, 2}).weights({1, 1, 1}, {2}), {1, 2, 2}, {1, 4, 9, 16});
+  expect_gives(OneNode("GlobalMaxPool").input({1, 2, 1, 2}).then("Pow").weights({1, 1, 1, 1, 1}, {-1}),
+               {1, 1, 2, 1, 1}, {0.5, 0.25});
+}
+
 TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(OneNode("ReduceSum", 13).input({2, 3}).known({1}), {2, 1}, {6, 15});
   expect_gives(OneNode("ReduceSum", 13).input({2, 3}).known({-2}).with("keepdims", 0), {3}, {5, 7, 9});
@@ -167,6 +228,28 @@ TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(of_picture().then("ReduceSum").known({1}), {1, 1, 1, 1}, {6});
   expect_gives(of_picture().then("ReduceSum").known({2, 3}).with("keepdims", 0), {1, 2}, {2, 4});
   expect_gives(of_picture().then("ReduceSum").known({1}).with("keepdims", 0), {1, 1, 1}, {6});
+}
+
+TEST(OnnxOps, JoinsTheAxesOfASoftmaxBeforeOpset13) {
+  const auto softmax = [](int64_t opset, const Shape& shape) {
+    return OneNode("Softmax", opset).input(shape, std::vector<float>(static_cast<size_t>(shape.elements())));
+  };
+  expect_gives(softmax(11, {2, 1, 4}), {2, 1, 4}, std::vector<double>(8, 0.25));
+  expect_gives(softmax(11, {2, 2, 2}), {2, 2, 2}, std::vector<double>(8, 0.25));
+  expect_gives(softmax(11, {2, 2, 2}).with("axis", 0), {2, 2, 2}, std::vector<double>(8, 0.125));
+  expect_gives(softmax(13, {2, 2, 2}), {2, 2, 2}, std::vector<double>(8, 0.5));
+  expect_gives(softmax(11, {1, 4, 1, 1}), {1, 4, 1, 1}, std::vector<double>(4, 0.25));
+  // As heads of SqueezeNet have it, behind a picture.
+  const auto head = [](const char* op) {
+    return OneNode("GlobalMaxPool", 11).input({2, 2, 1, 2}, {0, 0, 0, 0, 5, 5, 5, 5}).any_batch().then(op);
+  };
+  expect_gives(head("Softmax"), {2, 2, 1, 1}, {0.5, 0.5, 0.5, 0.5});
+  expect_gives(head("LogSoftmax"), {2, 2, 1, 1}, std::vector<double>(4, -0.6931472));
+  expect_gives(OneNode("MaxPool", 11)
+                   .input({1, 2, 1, 2}, {3, 3, 3, 3})
+                   .with_ints("kernel_shape", {1, 1})
+                   .then("Softmax"),
+               {1, 2, 1, 2}, {0.25, 0.25, 0.25, 0.25});
 }
 
 TEST(OnnxOps, NormalizesRowsAndGroups) {
@@ -262,6 +345,21 @@ TEST(OnnxOps, TakesLinesAsImagesOfOneRow) {
                    .weights({2}, {1, 1})
                    .with_float("epsilon", 0),
                {1, 2, 2}, {0, 2, 5, 6});
+}
+
+TEST(OnnxOps, RefusesBatchNormThatTrains) {
+  const auto norm = [](int64_t opset) {
+    return OneNode("BatchNormalization", opset)
+        .input({1, 2})
+        .weights({2})
+        .weights({2})
+        .weights({2}, {0, 0})
+        .weights({2}, {1, 1})
+        .with_float("epsilon", 0);
+  };
+  expect_gives(norm(9), {1, 2}, {2, 6});
+  expect_op_refused(norm(9).second_output(), "it is in training mode");
+  expect_op_refused(norm(15).with("training_mode", 1), "it is in training mode");
 }
 
 TEST(OnnxOps, ConvolvesAndPools) {

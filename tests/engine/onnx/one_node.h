@@ -54,6 +54,11 @@ class OneNode {
     model_.nodes.back().inputs.push_back(model_.nodes.back().inputs.back());
     return std::move(*this);
   }
+  /// By their names, in place of what the last node reads: x, w or k and how many were given before; m of so many nodes.
+  OneNode&& reading(std::vector<std::string> names) && {
+    model_.nodes.back().inputs = std::move(names);
+    return std::move(*this);
+  }
   /// `count` of them, of one number each: `first`, and so on.
   OneNode&& counted_inputs(const Shape& shape, int first, int64_t count) && {
     for (int64_t i = 0; i < count; ++i) std::move(*this).input(shape, {static_cast<float>(first + i)});
@@ -117,6 +122,12 @@ class OneNode {
   OneNode&& with_known(const std::string& name, int64_t value) && {
     attribute(name, Attribute::kTensor).t = {
         "", ElementType::kInt64, {1}, {reinterpret_cast<const char*>(&value), sizeof value}};
+    return std::move(*this);
+  }
+  /// Of half precision, by its bits.
+  OneNode&& with_half(const std::string& name, uint16_t bits) && {
+    attribute(name, Attribute::kTensor).t = {
+        "", ElementType::kFloat16, {1}, {reinterpret_cast<const char*>(&bits), sizeof bits}};
     return std::move(*this);
   }
   OneNode&& with_text(const std::string& name, const char* value) && {
