@@ -68,7 +68,6 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
     value.ints = std::move(ints);
     return value;
   }
-  value.is_constant = true;
   value.tensor = Tensor::empty(Shape(std::span<const int64_t>(tensor.dims)));
   for (size_t i = 0; i < count; ++i) value.tensor.data<float>()[i] = float_at(tensor, i);
   return value;
