@@ -286,7 +286,8 @@ def sizes_of_the_batch():
     """What exporters compute of it: a view, and what is stretched along it."""
     block = Block([6, 4])
     batch = block.add("Shape", "x", end=1)
-    view = block.add("Concat", block.add("Mul", batch, block.integers([2])), block.integers([-1]), axis=0)
+    twice = block.add("Mul", batch, block.integers([2]))
+    view = block.add("Concat", twice, block.integers([-1]), axis=0)
     rows = block.add("MatMul", block.add("Reshape", "x", view), block.drawn(12, 4))
     ones = block.constant(numpy.ones(3))
     wanted = block.add("Concat", block.add("Div", block.add("Mul", batch, block.integers([4])), block.integers([2])),
@@ -294,7 +295,7 @@ def sizes_of_the_batch():
     stretched = block.add("Where", block.add("Equal", wanted, block.integers([-1])), block.integers([1, 1, 1]), wanted)
     both = block.add("Mul", block.add("Unsqueeze", rows, block.integers([2])), block.add("Expand", ones, stretched))
     largest = block.add("ReduceMax", both, axes=[1])
-    block.add("Slice", largest, block.integers([0]), batch, block.integers([0]))
+    block.add("Slice", largest, block.integers([0]), twice, block.integers([0]))  # all of them
     return block.model()
 
 
