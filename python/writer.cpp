@@ -91,8 +91,8 @@ void add_value(const std::string& kind, const nb::handle& value, NewSample& samp
 }
 
 /// `values` in the order of the fields.
-void write(OpenWriter& self, const nb::list& values, const std::string& split,
-           const std::vector<std::string>& kinds) {
+void write_sample(OpenWriter& self, const nb::list& values, const std::string& split,
+                  const std::vector<std::string>& kinds) {
   NewSample sample;
   sample.split = split;
   for (size_t i = 0; i < kinds.size(); ++i) add_value(kinds[i], values[i], sample);
@@ -125,9 +125,9 @@ std::vector<Field> fields_of(const nb::list& list) {
   return fields;
 }
 
-void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields,
-          const std::vector<std::string>& classes, const std::string& source, const std::string& interrupted,
-          const nb::dict& storing) {
+void open_writer(OpenWriter* self, const nb::bytes& destination, const nb::list& fields,
+                 const std::vector<std::string>& classes, const std::string& source,
+                 const std::string& interrupted, const nb::dict& storing) {
   ingest::SampleWriterOptions options;
   options.fields = fields_of(fields);
   options.classes = classes;
@@ -145,9 +145,9 @@ void open(OpenWriter* self, const nb::bytes& destination, const nb::list& fields
 void bind_writer(nb::module_& module) {
   module.def("boxes_of_xywh", boxes_of_xywh);
   nb::class_<OpenWriter>(module, "Writer")
-      .def("__init__", open, nb::kw_only(), nb::arg("destination"), nb::arg("fields"), nb::arg("classes"),
-           nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
-      .def("write", write, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
+      .def("__init__", open_writer, nb::kw_only(), nb::arg("destination"), nb::arg("fields"),
+           nb::arg("classes"), nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
+      .def("write", write_sample, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
       .def("finish", [](OpenWriter& self) { return from_json(ingest::to_json(self.finish())); })
       .def("close", &OpenWriter::close)
       .def_prop_ro("position", &OpenWriter::position);
