@@ -169,11 +169,12 @@ void range_op(Run& run, const NodeEntry& node) {
     if (given.values.size() != 1) run.refuse(node, "input ", i, " is not one integer");
     return known_one(given, 0);
   };
-  constexpr int64_t kMost = kMostCounted;
   const KnownInts first = one(0), behind = one(1), each = one(2);
   // A step past the end of any range is as good as a longer one, which could go past what 64 bits hold.
-  const int64_t begin = first.values[0], end = behind.values[0], step = std::min(each.values[0], 2 * kMost);
-  if (step < 1 || begin < -kMost || end > kMost) run.refuse(node, "dlpipe counts upwards, to 2^24");
+  const int64_t begin = first.values[0], end = behind.values[0],
+                step = std::min(each.values[0], 2 * kMostCounted);
+  if (step < 1 || begin < -kMostCounted || end > kMostCounted)
+    run.refuse(node, "dlpipe counts upwards, to 2^24");
   // How many they are grows along a line, or the list would be another for other batches.
   const auto count = [](int64_t from, int64_t to, int64_t by) {
     return by < 1 || to <= from ? 0 : (known_sub(to, from) - 1) / by + 1;
