@@ -81,12 +81,13 @@ void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
   }
 }
 
-ForwardCall run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs) {
+ForwardCall run_view(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
   lay_out_inputs(*row.record, inputs, Layout::kPlain);
   infer_outputs(*row.record, inputs, attrs, Layout::kPlain);  // for its errors
   Tensor view = row.record->view(inputs[0], attrs);
   if (!view.defined()) return {};
-  return {row.kernels[static_cast<int>(Backend::kReference)], std::move(inputs), {std::move(view)}};
+  const Kernels* const kernels = choose_kernels(row, backend, inputs, attrs).kernels;  // for backward
+  return {kernels, std::move(inputs), {std::move(view)}};
 }
 
 // Stage: history.
@@ -179,7 +180,7 @@ static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, 
   std::vector<Tensor> prepared = inputs;
   apply_dtype_rule(record, prepared);
   ForwardCall ran;
-  if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs);
+  if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs, backend);
   if (ran.kernels == nullptr) {
     const DType low = low_dtype(prepared);
     if (needs_widening(row, prepared, low, attrs, backend)) return apply_widened(row, inputs, low, attrs);

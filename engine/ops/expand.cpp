@@ -40,6 +40,15 @@ Tensor expanded_view(const Tensor& x, const Shape& shape) {
   return x.view_as(shape, strides, 0);
 }
 
+Tensor expanded_gradient(const Tensor& grad, const Shape& shape) {
+  const int added = grad.rank() - shape.rank();
+  std::vector<int> stretched;
+  for (int axis = 0; axis < grad.rank(); ++axis) {
+    if (axis < added || shape[axis - added] != grad.size(axis)) stretched.push_back(axis);
+  }
+  return reshape(stretched.empty() ? grad : sum(grad, stretched), shape);
+}
+
 extern const OpRecord expand_op;
 const OpRecord expand_op = {
     .name = "expand",

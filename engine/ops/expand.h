@@ -15,5 +15,7 @@ struct ExpandAttrs {
 
 /// `x` seen as `shape`, which it broadcasts to (numpy's rule): stretched axes have stride 0. Without history.
 Tensor expanded_view(const Tensor& x, const Shape& shape);
+/// The gradient of what was expanded from `shape`: each element's is the sum over the places where it stands.
+Tensor expanded_gradient(const Tensor& grad, const Shape& shape);
 
 }  // namespace dlpipe::engine

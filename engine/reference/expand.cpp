@@ -2,7 +2,6 @@
 
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/strided_copy.h"
-#include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
 
@@ -14,16 +13,8 @@ void forward(const ForwardArgs& args) {
   copy_strided(out.raw(), view.raw(), view.shape(), view.strides(), dtype_size(view.dtype()));
 }
 
-// Each element's gradient is the sum over the places where it stands.
 void backward(const BackwardArgs& args) {
-  const Shape& x = args.input_specs[0].shape;
-  const Tensor& grad = args.grad_outputs[0];
-  const int added = grad.rank() - x.rank();
-  std::vector<int> stretched;
-  for (int axis = 0; axis < grad.rank(); ++axis) {
-    if (axis < added || x[axis - added] != grad.size(axis)) stretched.push_back(axis);
-  }
-  args.grad_inputs[0] = reshape(stretched.empty() ? grad : sum(grad, stretched), x);
+  args.grad_inputs[0] = expanded_gradient(args.grad_outputs[0], args.input_specs[0].shape);
 }
 
 }  // namespace

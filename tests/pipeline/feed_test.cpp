@@ -443,7 +443,10 @@ TEST_F(FeedTest, APageLockedBatchIsFilledAgainAfterTheConsumersOwnCopy) {
   EXPECT_EQ(feed->held(), 0);
   feed.reset();  // while copies are under way
   throw_if_error(device.synchronize(*theirs));
-  for (size_t i = 0; i < 24; ++i) EXPECT_EQ(data::checksum64({there + i * bytes, bytes}), expected[i]) << i;
+  {
+    const auto open = device.open_to_host();
+    for (size_t i = 0; i < 24; ++i) EXPECT_EQ(data::checksum64({there + i * bytes, bytes}), expected[i]) << i;
+  }
   device.deallocate(there, 24 * bytes);
   expect_no_violations(device);
 }

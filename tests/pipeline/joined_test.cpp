@@ -156,6 +156,7 @@ TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   EXPECT_FALSE(there->decode_reason().empty());
   read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
     throw_if_error(device->synchronize(*moved.ready_event));
+    const auto open = device->open_to_host();
     expect_same_images(batch, moved);
     EXPECT_EQ(moved.chain, batch.chain);
   });

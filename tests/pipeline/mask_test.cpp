@@ -69,6 +69,7 @@ TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
   const auto there = open_loader(o);
   read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
     throw_if_error(device->synchronize(*moved.ready_event));
+    const auto open = device->open_to_host();
     for (int64_t i = 0; i < batch.count; ++i) EXPECT_EQ(mask_of(moved, i), mask_of(batch, i));
     EXPECT_EQ(moved.chain, batch.chain);
   });

@@ -275,6 +275,7 @@ TEST_F(MixedBatches, OnADeviceTheyLieBesideTheFields) {
     EXPECT_EQ(batch.chain, expected.chain);
     ASSERT_EQ(batch.prep->mix.size(), 8u);
     throw_if_error(device.synchronize(*batch.ready_event));
+    const auto open = device.open_to_host();
     EXPECT_EQ(std::memcmp(batch.device_mixes, expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
     EXPECT_EQ(std::memcmp(batch.prep->mix.data(), expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
   });

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/layers/recompute.h"
+#include "dlpipe/engine/ops/expand.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 
@@ -57,14 +58,20 @@ class PassingGradients {
         parameter.register_hook(
             [this_one = std::weak_ptr(parameters_), last = last_, i](const engine::Tensor&) {
               const auto all = this_one.lock();
-              if (all != nullptr && !engine::is_recomputing())
-                (*all)[std::exchange(*last, i)].tensor.zero_grad();
+              if (all != nullptr && !engine::is_recomputing()) let_go((*all)[std::exchange(*last, i)].tensor);
               return engine::Tensor();
             });
     }
   }
 
  private:
+  /// A device's optimizer wants a gradient of every parameter: one zero, seen as all of them.
+  static void let_go(engine::Tensor& parameter) {
+    if (parameter.device().is_host()) return parameter.zero_grad();
+    const engine::Tensor zero = engine::Tensor::full({}, 0, DType::kF32, parameter.device());
+    parameter.set_grad(engine::expanded_view(zero, parameter.shape()));
+  }
+
   std::shared_ptr<std::vector<engine::NamedTensor>> parameters_;
   std::shared_ptr<size_t> last_ = std::make_shared<size_t>(0);  // whose arrived last
 };

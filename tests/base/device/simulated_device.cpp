@@ -149,9 +149,13 @@ std::chrono::microseconds SimulatedDevice::delay() {
 Result<void*> SimulatedDevice::take(size_t bytes, bool pinned) {
   if (bytes_held + static_cast<int64_t>(bytes) > memory_bytes)
     return Status(ErrorCode::kOutOfMemory, concat("[device] ", human_bytes(bytes), " asked of simulated"));
-  const size_t rounded = std::max<size_t>(256, (bytes + 255) / 256 * 256);
-  void* const memory = std::aligned_alloc(256, rounded);
-  std::memset(memory, kFresh, rounded);
+  constexpr size_t kAlign = GuardedMemory::kAlign;
+  const size_t rounded = std::max(kAlign, (bytes + kAlign - 1) / kAlign * kAlign);
+  void* const memory = pinned ? std::aligned_alloc(kAlign, rounded) : memory_.take(rounded);
+  {
+    const GuardedMemory::Open open(memory_);
+    std::memset(memory, kFresh, rounded);
+  }
   bytes_held += static_cast<int64_t>(bytes);
   const std::lock_guard lock(mutex_);
   if (!capturing_.empty()) report("an allocation in a capture");
@@ -159,7 +163,7 @@ Result<void*> SimulatedDevice::take(size_t bytes, bool pinned) {
   return memory;
 }
 
-void SimulatedDevice::give(void* memory, size_t bytes) noexcept {
+void SimulatedDevice::give(void* memory, size_t bytes, bool pinned) noexcept {
   if (memory == nullptr) return;
   host_writes({memory, bytes});
   bytes_held -= static_cast<int64_t>(bytes);
@@ -167,8 +171,11 @@ void SimulatedDevice::give(void* memory, size_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     allocations_.erase(reinterpret_cast<uintptr_t>(memory));
   }
-  std::memset(memory, kFreed, bytes);
-  std::free(memory);
+  {
+    const GuardedMemory::Open open(memory_);
+    std::memset(memory, kFreed, bytes);
+  }
+  pinned ? std::free(memory) : memory_.give(memory);
 }
 
 SimulatedDevice::Allocation* SimulatedDevice::find(const Range& range, uintptr_t* base) {
@@ -268,8 +275,9 @@ void SimulatedDevice::launch(Stream& on, const std::string& name, const std::vec
   ++stream.clock[stream.id];
   for (const Range& range : reads) access(stream, range, false, concat(name, " reads"));
   for (const Range& range : writes) access(stream, range, true, concat(name, " writes"));
-  stream.put([work = std::move(work), time = delay()] {
+  stream.put([this, work = std::move(work), time = delay()] {
     std::this_thread::sleep_for(time);
+    const GuardedMemory::Open open(memory_);
     work();
   });
 }

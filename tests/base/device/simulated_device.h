@@ -2,7 +2,8 @@
 //
 // Every stream runs its work in order on a thread of its own, late and by a seeded random delay. Copies
 // happen when the stream comes to them, from and to whatever then stands in memory, so that a slot or twin
-// that is reused too early shows in the pixels. Fresh and freed memory is poisoned.
+// that is reused too early shows in the pixels. Fresh and freed memory is poisoned. The device's own is closed to the host
+// (guarded_memory.h): a program that touches it ends by SIGSEGV.
 //
 // Beside that, order is checked as such, whatever the delays: each piece of work on a stream carries a vector
 // clock (Fidge, "Timestamps in message-passing systems that preserve the partial ordering", 1988) of what is
@@ -28,6 +29,7 @@
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/rng.h"
+#include "tests/base/device/guarded_memory.h"
 
 namespace dlpipe {
 
@@ -43,9 +45,9 @@ class SimulatedDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kSimulated; }
   std::string name() const override { return "simulated"; }
   Result<void*> allocate(size_t bytes) override { return take(bytes, false); }
-  void deallocate(void* memory, size_t bytes) noexcept override { give(memory, bytes); }
+  void deallocate(void* memory, size_t bytes) noexcept override { give(memory, bytes, false); }
   Result<void*> allocate_pinned(size_t bytes) override { return take(bytes, true); }
-  void deallocate_pinned(void* memory, size_t bytes) noexcept override { give(memory, bytes); }
+  void deallocate_pinned(void* memory, size_t bytes) noexcept override { give(memory, bytes, true); }
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Stream>> borrow_stream(void* native) override;
   Result<std::unique_ptr<Event>> create_event() override;
@@ -69,6 +71,8 @@ class SimulatedDevice final : public Device {
       const std::vector<Range>& writes, std::function<void()> work = [] {});
   /// The one that made it.
   static SimulatedDevice& of(Stream& stream);
+  /// While the answer lives a test reads memory of the device itself.
+  [[nodiscard]] GuardedMemory::Open open_to_host() { return GuardedMemory::Open(memory_); }
   /// What the host itself does with memory of the device or page-locked memory.
   void host_reads(const Range& range) { host_accesses(range, false); }
   void host_writes(const Range& range) { host_accesses(range, true); }
@@ -128,7 +132,7 @@ class SimulatedDevice final : public Device {
 
   static ThreadStream& thread_of(Stream& stream);
   Result<void*> take(size_t bytes, bool pinned);
-  void give(void* memory, size_t bytes) noexcept;
+  void give(void* memory, size_t bytes, bool pinned) noexcept;
   std::chrono::microseconds delay();
   void host_accesses(const Range& range, bool writes);
   void host_waits(const std::string& what, const Clock& until);
@@ -141,6 +145,7 @@ class SimulatedDevice final : public Device {
   mutable std::mutex mutex_;
   std::chrono::microseconds copy_time_;
   RandomStream random_;
+  GuardedMemory memory_;  // not the page-locked
   std::map<uintptr_t, Allocation> allocations_;
   Clock host_;
   int streams_ = 0;

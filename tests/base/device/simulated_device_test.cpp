@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -91,10 +92,39 @@ TEST_F(SimulatedDeviceTest, CopiesHappenLateAndWhole) {
   std::memset(slot_, 7, kBytes);
   hold();
   stage();
+  const auto open = device_.open_to_host();
   EXPECT_EQ(*static_cast<uint8_t*>(twin_), SimulatedDevice::kFresh);
   open_ = true;
   throw_if_error(device_.synchronize(*ready_));
   EXPECT_EQ(*static_cast<uint8_t*>(twin_), 7);
+  expect_none();
+}
+
+TEST_F(SimulatedDeviceTest, TheHostCantTouchItsMemory) {
+  if (!GuardedMemory::kGuards) GTEST_SKIP() << "a sanitizer watches the heap";
+  std::vector<void*> pieces;
+  for (size_t bytes = 1; bytes < 1000000; bytes = 5 * bytes / 2 + 1) {
+    pieces.push_back(value_or_throw(device_.allocate(bytes)));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pieces.back()) % GuardedMemory::kAlign, 0u);
+  }
+  const auto byte = [](void* memory) { return *static_cast<volatile uint8_t*>(memory); };
+  for (void* const piece : {pieces.front(), pieces.back()})
+    EXPECT_EXIT(byte(piece), testing::KilledBySignal(SIGSEGV), "");
+  {
+    const auto open = device_.open_to_host();
+    for (void* const piece : pieces) EXPECT_EQ(byte(piece), SimulatedDevice::kFresh);
+    pieces.push_back(value_or_throw(device_.allocate(1 << 20)));
+    EXPECT_EQ(byte(pieces.back()), SimulatedDevice::kFresh);
+  }
+  EXPECT_EXIT(byte(pieces.back()), testing::KilledBySignal(SIGSEGV), "");
+  // Pieces that are given back join: what held many holds one of all their bytes.
+  void* const first = pieces.front();
+  for (size_t bytes = 1, i = 0; i + 1 < pieces.size(); bytes = 5 * bytes / 2 + 1, ++i)
+    device_.deallocate(pieces[i], bytes);
+  device_.deallocate(pieces.back(), 1 << 20);
+  void* const whole = value_or_throw(device_.allocate(1500000));
+  EXPECT_EQ(whole, first);
+  device_.deallocate(whole, 1500000);
   expect_none();
 }
 

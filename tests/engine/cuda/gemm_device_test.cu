@@ -1,4 +1,5 @@
 // The same test of products, by cublasLt and cuBLAS; products with an epilogue, which only cublasLt has.
+#include "dlpipe/base/text.h"
 #include "tests/engine/cuda/gemm_test.cpp"  // NOLINT
 
 namespace dlpipe::engine::cuda {
@@ -31,6 +32,34 @@ const EpilogueCase kEpilogueCases[] = {{"linear", 96, 80, 64, kF32},
                                        {"odd sizes", 33, 17, 51, kBF16},
                                        {"many rows", 4096, 64, 128, kBF16}};
 
+/// x [m,k] times weight [n,k] transposed, plus bias [n]: exact, then rounded once.
+std::vector<double> rounded_sums(const std::vector<double>& x, const std::vector<double>& weight,
+                                 const std::vector<double>& bias, const EpilogueCase& c) {
+  std::vector<double> sums;
+  for (int64_t i = 0; i < c.m; ++i) {
+    for (int64_t j = 0; j < c.n; ++j) {
+      double sum = bias[static_cast<size_t>(j)];
+      for (int64_t k = 0; k < c.k; ++k)
+        sum += x[static_cast<size_t>(i * c.k + k)] * weight[static_cast<size_t>(j * c.k + k)];
+      sums.push_back(rounded(sum, c.dtype));
+    }
+  }
+  return sums;
+}
+
+/// Empty where there is none.
+std::string first_difference(const std::vector<double>& got, const std::vector<double>& expected) {
+  size_t count = 0, first = 0;
+  for (size_t i = expected.size(); i-- > 0;) {
+    if (got[i] == expected[i]) continue;
+    ++count;
+    first = i;
+  }
+  if (count == 0) return "";
+  return concat(count, " of ", expected.size(), " differ, the first at ", first, ": ", got[first],
+                ", expected ", expected[first]);
+}
+
 /// As linear's forward: x [m,k], weight [n,k], bias [n]. Whole numbers, so that every order gives the bits.
 TEST(GemmEpilogues, BiasIsAddedBeforeRounding) {
   if (device() == nullptr) GTEST_SKIP() << "no CUDA device";
@@ -47,12 +76,18 @@ TEST(GemmEpilogues, BiasIsAddedBeforeRounding) {
                      {weight.raw(), c.k, true}, {y.raw(), c.n, 0, c.dtype}, c.dtype))
         continue;
       ++done;
-      const Tensor expected = on_device_of(std::vector<double>(static_cast<size_t>(c.m * c.n)), c.dtype);
-      stored(c.dtype, [&](auto type) { fill_rows<decltype(type)>(vector, expected); });
-      const UseGemmLibrary use(GemmLibrary::kCublas);
-      gemm(c.m, c.n, c.k, {x.raw(), c.k}, {weight.raw(), c.k, true}, {expected.raw(), c.n, 0, c.dtype, true},
-           c.dtype);
-      EXPECT_EQ(y.to_doubles(), expected.to_doubles());
+      const std::vector<double> expected = rounded_sums(x.to_doubles(), weight.to_doubles(), bias, c);
+      EXPECT_EQ(first_difference(y.to_doubles(), expected), "") << "by the epilogue";
+      for (const GemmLibrary library : {GemmLibrary::kCublas, GemmLibrary::kAuto}) {
+        const Tensor added = on_device_of(std::vector<double>(static_cast<size_t>(c.m * c.n)), c.dtype);
+        stored(c.dtype, [&](auto type) { fill_rows<decltype(type)>(vector, added); });
+        const UseGemmLibrary use(library);
+        gemm(c.m, c.n, c.k, {x.raw(), c.k}, {weight.raw(), c.k, true}, {added.raw(), c.n, 0, c.dtype, true},
+             c.dtype);
+        EXPECT_EQ(first_difference(added.to_doubles(), expected), "")
+            << "added to what stands there, "
+            << (library == GemmLibrary::kCublas ? "by cuBLAS" : "by cublasLt, if it can");
+      }
     }
   }
   if (done == 0) GTEST_SKIP() << "cublasLt has none of them";

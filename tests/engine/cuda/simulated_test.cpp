@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/ops/cast.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/base/device/violations.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
@@ -21,6 +23,15 @@ class SimulatedKernels : public testing::TestWithParam<SimulatedRow> {};
 
 TEST_P(SimulatedKernels, GiveTheReferencesValues) {
   check_kernels(GetParam().name, *GetParam().kernels);
+}
+
+/// The same through apply and autograd, in memory that the host can't touch.
+TEST_P(SimulatedKernels, NeedNoHostOnADevice) {
+  static SimulatedDevice device(std::chrono::microseconds(0));  // as long as the thread's stream
+  const SimulatedCuda kernels(device);
+  check_on_device(GetParam().name, device);
+  synchronize(device);
+  expect_no_violations(device);
 }
 
 /// cast has a test of its own: its samples are of f64, which CUDA has no kernels for.

@@ -115,6 +115,20 @@ TEST_F(DeviceSession, SeveralProcessesWithADeviceEachComputeTheRunOfOne) {
   }
 }
 
+/// As the command line runs them: an observer has the memory foretold.
+TEST_F(DeviceSession, AnObservedRunInGrainsIsTheOneThatNobodyWatches) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "alone", "simulated");
+  c.grains = 2;
+  c.epochs = 1;
+  c.max_steps = 2;
+  Session(c, registries()).train();
+  c.out = runs / "observed";
+  StopAfter observer(100);
+  EXPECT_EQ(Session(c, registries(), &observer).train().steps, 2);
+  EXPECT_TRUE(value_or_throw(compare_runs(runs / "alone", runs / "observed")).same());
+}
+
 TEST_F(DeviceSession, WhatADeviceDoesNotDoInSeveralProcessesIsRefused) {
   TrainConfig c = config("", "simulated");
   c.grains = 4;
