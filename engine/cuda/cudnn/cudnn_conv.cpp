@@ -164,6 +164,10 @@ ConvPlanner& current_planner() {
 // This file is host code, which grid.h takes for the simulated grid's.
 namespace on_device {
 
+bool has_convolutions() {
+  return cudnn_use() != Cudnn::kNever && cudnn::library().ok();
+}
+
 bool convolve(const Convolution& convolution) {
   if (cudnn_use() == Cudnn::kNever) return false;
   const Result<cudnn::Plan>& plan = current_planner().plan(

@@ -32,5 +32,8 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 /// plan, which may take a second and memory: don't capture that one into a graph.
 bool convolve(const Convolution& convolution);
 
+/// Whether convolve() does any here.
+bool has_convolutions();
+
 }  // namespace DLPIPE_GRID_NAMESPACE
 }  // namespace dlpipe::engine::cuda

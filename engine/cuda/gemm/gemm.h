@@ -19,7 +19,7 @@ struct GemmResult {
   int64_t row = 0;
   int64_t stride = 0;
   DType dtype = DType::kF32;  // f32 or the operands'
-  bool accumulate = false;    // add to what is there
+  bool accumulate = false;  // add to what is there; where `dtype` is low, cuBLAS may round the product before
 };
 
 /// What a product does with a vector beside, in the same kernel.
@@ -59,7 +59,7 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
 bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
                const GemmMatrix& b, const GemmResult& c, DType dtype);
 
-/// Each row of to[rows, columns] becomes `row`. A product accumulated onto a bias is rounded once.
+/// Each row of to[rows, columns] becomes `row`.
 template <class T>
 struct FillRows {
   static constexpr const char* kName = "rows of a bias";

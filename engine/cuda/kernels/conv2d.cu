@@ -1,9 +1,11 @@
 // conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
 // a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
-// that see one channel each (depthwise) have kernels of their own.
+// that see one channel each (depthwise) have kernels of their own. Low images of a few channels, as a network's first, go
+// to cuDNN beside zeros.
 #include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 #include "dlpipe/engine/cuda/gemm/gemm.h"
 #include "dlpipe/engine/cuda/kernels/activation.h"
+#include "dlpipe/engine/cuda/kernels/channel_padding.h"
 #include "dlpipe/engine/cuda/kernels/im2col.h"
 #include "dlpipe/engine/cuda/loops/axis_sums.h"
 #include "dlpipe/engine/cuda/loops/strided.h"
@@ -153,43 +155,19 @@ class Conv {
       : s_(conv2d_shape(x.shape(), weight.shape(), attrs.as<Conv2dAttrs>())), weight_(weight) {}
 
   void forward(const Tensor& x, const Tensor& bias, const Tensor& y, Activation activation) const {
-    const Tensor weights = is_depthwise() ? Tensor() : weight_rows();
-    if (activation == Activation::kRelu && !is_depthwise()) {
-      cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
+    if (is_depthwise()) {
+      depthwise(x, bias, y);
+    } else {
+      const Tensor weights = weight_rows();
+      const Tensor images = padded(x), filters = padded(weights);  // until the work is put into the stream
+      cuda::Convolution convolution = pass(cuda::ConvPass::kForward, images, filters, y);
       convolution.bias = bias.defined() ? bias.raw() : nullptr;
       convolution.relu = true;
-      if (cuda::convolve(convolution)) return;
+      if (activation == Activation::kRelu && cuda::convolve(convolution)) return;
+      convolution.relu = false;
+      if (!by_library(convolution, bias, y)) by_products(x, weights, bias, y);
     }
-    convolve(x, weights, bias, y);
     cuda::activate(activation, y, y);
-  }
-
-  /// `weights`: as rows; not looked at where filters see one channel each.
-  void convolve(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
-    if (is_depthwise()) {
-      return each_chunk(s_, chunk_images(s_, 1, cuda::kMostElements),
-                        [&](int64_t first, const Conv2dShape& s) {
-                          const int64_t elements = s.n * output_elements(s);
-                          launch(DepthwiseConv<T>{image(x, first), elements_of<T>(weight_),
-                                                  bias.defined() ? elements_of<T>(bias) : nullptr,
-                                                  output(y, first), s, filters(), elements},
-                                 blocks_for(elements, DepthwiseConv<T>::kThreads));
-                        });
-    }
-    cuda::Convolution convolution = pass(cuda::ConvPass::kForward, x, weights, y);
-    if (bias.defined()) {
-      convolution.bias = bias.raw();
-      if (cuda::convolve(convolution)) return;
-      convolution.bias = nullptr;
-      convolution.accumulate = true;
-      cuda::fill_rows<T>(bias, y);
-    }
-    if (cuda::convolve(convolution)) return;
-    each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
-      cuda::gemm(rows(s), s.o_group(), columns(), {windows, s.groups * columns(), false, columns()},
-                 {weights.raw(), columns(), true, s.o_group() * columns()},
-                 {output(y, first), s.o, s.o_group(), y.dtype(), bias.defined()}, y.dtype(), s.groups);
-    });
   }
 
   void image_gradient(const Tensor& grad, const Tensor& grad_x) const {
@@ -238,6 +216,42 @@ class Conv {
   }
 
  private:
+  void depthwise(const Tensor& x, const Tensor& bias, const Tensor& y) const {
+    each_chunk(s_, chunk_images(s_, 1, cuda::kMostElements), [&](int64_t first, const Conv2dShape& s) {
+      const int64_t elements = s.n * output_elements(s);
+      launch(DepthwiseConv<T>{image(x, first), elements_of<T>(weight_),
+                              bias.defined() ? elements_of<T>(bias) : nullptr, output(y, first), s, filters(),
+                              elements},
+             blocks_for(elements, DepthwiseConv<T>::kThreads));
+    });
+  }
+
+  /// Whether it could; if not, a bias stands in the outputs now.
+  bool by_library(cuda::Convolution convolution, const Tensor& bias, const Tensor& y) const {
+    if (bias.defined()) {
+      if (cuda::convolve(convolution)) return true;
+      convolution.bias = nullptr;
+      convolution.accumulate = true;
+      cuda::fill_rows<T>(bias, y);
+    }
+    return cuda::convolve(convolution);
+  }
+
+  /// `weights` as rows. Where cublasLt takes the bias, it is added before the sums are rounded.
+  void by_products(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
+    each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
+      const cuda::GemmMatrix of_windows = {windows, s.groups * columns(), false, columns()};
+      const cuda::GemmMatrix of_weights = {weights.raw(), columns(), true, s.o_group() * columns()};
+      cuda::GemmResult to = {output(y, first), s.o, s.o_group(), y.dtype()};
+      if (bias.defined() && s.groups == 1 &&
+          cuda::gemm_with(cuda::GemmEpilogue::kBias, bias.raw(), rows(s), s.o, columns(), of_windows,
+                          of_weights, to, y.dtype()))
+        return;
+      to.accumulate = bias.defined();
+      cuda::gemm(rows(s), s.o_group(), columns(), of_windows, of_weights, to, y.dtype(), s.groups);
+    });
+  }
+
   bool is_depthwise() const { return s_.groups == s_.c && s_.groups > 1; }
   int filters() const { return static_cast<int>(s_.o_group()); }
   int64_t columns() const { return s_.kh * s_.kw * s_.c_group(); }
@@ -263,15 +277,54 @@ class Conv {
     return weights;
   }
 
+  /// Whether cuDNN gets channels beside zeros: from three alone its kernels take several times as long.
+  bool is_padded() const {
+    return sizeof(T) < sizeof(float) && s_.groups == 1 && s_.c < cuda::kPackWidth<T> &&
+           cuda::has_convolutions();
+  }
+  /// Images, or weights as rows, as cuDNN gets them.
+  Tensor padded(const Tensor& pixels) const {
+    if constexpr (sizeof(T) < sizeof(float)) {
+      if (is_padded()) return pad(pixels);
+    }
+    return pixels;
+  }
+  Tensor pad(const Tensor& pixels) const {
+    using Kernel = cuda::PadChannels<T>;
+    const int64_t count = pixels.elements() / s_.c;
+    const Tensor out = Tensor::empty({{count, cuda::kPackWidth<T>}, pixels.dtype()}, pixels.device());
+    launch(
+        Kernel{elements_of<T>(pixels), static_cast<cuda::Pack<T>*>(out.raw()), static_cast<int>(s_.c), count},
+        blocks_for(count, Kernel::kThreads));
+    return out;
+  }
+  void drop_padding(const Tensor& padded, const Tensor& rows) const {
+    using Kernel = cuda::DropChannels<T>;
+    const int64_t pixels = s_.o * s_.kh * s_.kw;
+    launch(Kernel{static_cast<const cuda::Pack<T>*>(padded.raw()), elements_to<T>(rows),
+                  static_cast<int>(s_.c), pixels},
+           blocks_for(pixels, Kernel::kThreads));
+  }
+
+  /// Images and weights of the outputs' and of the weights' passes are padded ones, or will be.
   cuda::Convolution pass(cuda::ConvPass pass, const Tensor& images, const Tensor& weights,
                          const Tensor& outputs) const {
-    return {pass, s_, weight_.dtype(), images.raw(), weights.raw(), outputs.raw()};
+    Conv2dShape s = s_;
+    if (pass != cuda::ConvPass::kImageGradient && is_padded()) s.c = cuda::kPackWidth<T>;
+    return {pass, s, weight_.dtype(), images.raw(), weights.raw(), outputs.raw()};
   }
   bool library_weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
+    const auto new_rows = [&](int64_t channels) {
+      return Tensor::empty({{s_.o, s_.kh * s_.kw * channels}, grad_weight.dtype()}, x.device());
+    };
     const bool in_place = s_.kh * s_.kw == 1;  // rows as weight_rows() gives them
-    const Tensor rows =
-        in_place ? grad_weight : Tensor::empty({{s_.o, columns()}, grad_weight.dtype()}, x.device());
-    if (!cuda::convolve(pass(cuda::ConvPass::kWeightGradient, x, rows, grad))) return false;
+    const Tensor rows = in_place ? grad_weight : new_rows(s_.c_group());
+    const Tensor to = is_padded() ? new_rows(cuda::kPackWidth<T>) : rows;
+    const Tensor images = padded(x);
+    if (!cuda::convolve(pass(cuda::ConvPass::kWeightGradient, images, to, grad))) return false;
+    if constexpr (sizeof(T) < sizeof(float)) {
+      if (is_padded()) drop_padding(to, rows);
+    }
     if (!in_place) cuda::transpose_matrices<T, T>(rows, grad_weight, s_.kh * s_.kw, s_.c_group());
     return true;
   }

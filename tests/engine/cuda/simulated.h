@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <span>
+#include <vector>
 
 #include "dlpipe/engine/core/op.h"
 #include "tests/base/device/simulated_device.h"
@@ -34,6 +35,26 @@ class OnSimulatedDevice {
   ~OnSimulatedDevice();  // waits
   OnSimulatedDevice(const OnSimulatedDevice&) = delete;
   OnSimulatedDevice& operator=(const OnSimulatedDevice&) = delete;
+};
+
+/// While one lives, this thread's convolutions on the host's memory have a library in cuDNN's place: plain loops.
+class SimulatedConvolutions {
+ public:
+  SimulatedConvolutions();
+  ~SimulatedConvolutions();
+  SimulatedConvolutions(const SimulatedConvolutions&) = delete;
+  SimulatedConvolutions& operator=(const SimulatedConvolutions&) = delete;
+
+  struct Images {
+    int64_t channels;
+    DType dtype;
+  };
+  /// Of every convolution that was asked for.
+  const std::vector<Images>& images() const { return images_; }
+  void note(int64_t channels, DType dtype) { images_.push_back({channels, dtype}); }
+
+ private:
+  std::vector<Images> images_;
 };
 
 }  // namespace dlpipe::engine

@@ -1,12 +1,85 @@
-// The simulated grid has no library of convolutions: conv2d takes its own kernels.
-#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
+// The simulated grid has no library of convolutions: conv2d takes its own kernels, unless a test asks for the plain loops here.
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
-namespace dlpipe::engine::cuda {
+#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
+#include "dlpipe/engine/cuda/grid/elements.h"
+#include "tests/engine/cuda/simulated.h"
+
+namespace dlpipe::engine {
+
+static thread_local SimulatedConvolutions* t_convolutions = nullptr;
+
+SimulatedConvolutions::SimulatedConvolutions() {
+  t_convolutions = this;
+}
+SimulatedConvolutions::~SimulatedConvolutions() {
+  t_convolutions = nullptr;
+}
+
+namespace cuda {
+namespace {
+
+/// Calls use(index of the image's element, of the weight, of the output) for each product of the convolution.
+template <class Use>
+void each_product(const Conv2dShape& s, const Use& use) {
+  const int64_t outputs = s.n * s.oh * s.ow * s.o, taps = s.kh * s.kw * s.c_group();
+  for (int64_t out = 0; out < outputs; ++out) {
+    const int64_t o = out % s.o, ow = out / s.o % s.ow, oh = out / s.o / s.ow % s.oh,
+                  n = out / s.o / s.ow / s.oh;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      const int64_t c = tap % s.c_group(), kw = tap / s.c_group() % s.kw, kh = tap / s.c_group() / s.kw;
+      const int64_t h = oh * s.stride[0] - s.padding[0] + kh * s.dilation[0];
+      const int64_t w = ow * s.stride[1] - s.padding[1] + kw * s.dilation[1];
+      if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
+      const int64_t channel = o / s.o_group() * s.c_group() + c;
+      use(((n * s.h + h) * s.w + w) * s.c + channel, o * taps + tap, out);
+    }
+  }
+}
+
+template <class T>
+void compute(const Convolution& c) {
+  const Conv2dShape& s = c.shape;
+  auto* const images = static_cast<T*>(c.images);
+  auto* const weights = static_cast<T*>(c.weights);
+  auto* const outputs = static_cast<T*>(c.outputs);
+  const bool is_forward = c.pass == ConvPass::kForward, is_of_images = c.pass == ConvPass::kImageGradient;
+  T* const to = is_forward ? outputs : is_of_images ? images : weights;
+  const int64_t count = is_forward     ? s.n * s.oh * s.ow * s.o
+                        : is_of_images ? s.n * s.h * s.w * s.c
+                                       : s.weights();
+  std::vector<float> sums(static_cast<size_t>(count), 0.0f);
+  each_product(s, [&](int64_t image, int64_t weight, int64_t output) {
+    const auto at = static_cast<size_t>(is_forward ? output : is_of_images ? image : weight);
+    const float left = is_of_images ? widened(weights[weight]) : widened(images[image]);
+    sums[at] += left * (is_forward ? widened(weights[weight]) : widened(outputs[output]));
+  });
+  for (int64_t i = 0; i < count; ++i) {
+    float sum = sums[static_cast<size_t>(i)];
+    if (c.bias != nullptr) sum += widened(static_cast<const T*>(c.bias)[i % s.o]);
+    if (c.accumulate) sum += widened(to[i]);
+    if (c.relu && !std::isnan(sum)) sum = std::max(sum, 0.0f);
+    to[i] = narrowed<T>(sum);
+  }
+}
+
+}  // namespace
+
 inline namespace simulated {
 
-bool convolve(const Convolution&) {
-  return false;
+bool has_convolutions() {
+  return t_convolutions != nullptr;
+}
+
+bool convolve(const Convolution& convolution) {
+  if (t_convolutions == nullptr) return false;
+  t_convolutions->note(convolution.shape.c, convolution.dtype);
+  stored(convolution.dtype, [&](auto type) { compute<decltype(type)>(convolution); });
+  return true;
 }
 
 }  // namespace simulated
-}  // namespace dlpipe::engine::cuda
+}  // namespace cuda
+}  // namespace dlpipe::engine

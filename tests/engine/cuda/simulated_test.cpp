@@ -34,6 +34,19 @@ TEST_P(SimulatedKernels, NeedNoHostOnADevice) {
   expect_no_violations(device);
 }
 
+/// conv2d as it goes to a library: low images of a few channels with zeros beside them.
+TEST(SimulatedConvolutions, GiveTheReferencesValues) {
+  const auto row =
+      std::find_if(simulated_table().begin(), simulated_table().end(),
+                   [](const SimulatedRow& one) { return std::string_view(one.name) == "conv2d"; });
+  const SimulatedConvolutions library;
+  check_kernels(row->name, *row->kernels);
+  int padded = 0;
+  for (const SimulatedConvolutions::Images& one : library.images())
+    padded += one.dtype != DType::kF32 && one.channels == 8 ? 1 : 0;
+  EXPECT_GT(padded, 10);
+}
+
 /// cast has a test of its own: its samples are of f64, which CUDA has no kernels for.
 std::vector<SimulatedRow> rows_with_samples() {
   std::vector<SimulatedRow> rows;
