@@ -12,7 +12,8 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 namespace {
 
 constexpr int kOwn = 8;  // neighbouring elements of a row that a thread keeps in registers
-constexpr int64_t kMostChunks = 512;
+constexpr int64_t kMostThreads =
+    512 * 256;  // of chunks: with fewer a GPU waits for memory, with more there is much to add up
 
 struct Own {
   float at[kOwn];
@@ -248,7 +249,7 @@ struct NormalizeRowsGradient {
 struct SumShares {
   static constexpr const char* kName = "layer_norm parameters' gradients";
   static constexpr int kTile = 32;
-  static constexpr int kLanes = 16;  // chunks side by side
+  static constexpr int kLanes = 32;  // chunks side by side
   static constexpr int kThreads = kTile * kLanes;
   struct Shared {
     float part[kLanes][kTile];
@@ -316,7 +317,9 @@ void normalize_rows_gradient(const RowNormGradients& gradients) {
   const int64_t rows = gradients.means.elements();
   const Rows from(gradients.x), own(gradients.grad_x), grad(gradients.grad_y), first(gradients.to_x[0]),
       second(gradients.to_x.size() > 1 ? gradients.to_x[1] : Tensor());
-  const int64_t chunk = std::max<int64_t>(1, blocks_for(rows, kMostChunks));
+  int64_t chunk = 1;
+  with_threads(channels,
+               [&](auto threads) { chunk = std::max(chunk, blocks_for(rows, kMostThreads / threads)); });
   const int64_t chunks = blocks_for(rows, chunk);
   const auto parts_for = [&](const Tensor& wanted) {
     return wanted.defined() ? Tensor::empty({{chunks, channels}, DType::kF32}, gradients.x.device())

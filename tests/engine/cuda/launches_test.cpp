@@ -76,6 +76,7 @@ constexpr size_t kLaunches = 4;
 constexpr double kScratch = 0.1;
 constexpr Budget kBudgets[] = {
     {"embedding", true, 16, 0.1, "a radix sort of four bits per pass"},
+    {"layer_norm", true, kLaunches, 0.13, "shares of the parameters' gradients, a row a chunk"},
     {"conv2d", false, 24, 9, "im2col; cuDNN needs none"},
     {"conv2d", true, 48, 9, "as forward"},
     {"conv_transpose2d", false, 48, 9, "conv2d's gradient of images"},

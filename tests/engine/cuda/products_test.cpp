@@ -13,10 +13,13 @@ namespace {
 
 TEST(Products, OfLinear) {
   check_simulated("linear", []() -> std::vector<OpSample> {
-    return {{"packs of a bias", {{{40, 9}}, {{16, 9}}, {{16}}}, LinearAttrs{}},
-            {"several blocks of a bias", {{{3, 70, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{}},
-            {"several blocks, relu", {{{3, 11, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{Activation::kRelu}},
-            {"several blocks, gelu", {{{3, 70, 4}}, {{37, 4}}}, LinearAttrs{Activation::kGelu}}};
+    return {
+        {"packs of a bias", {{{40, 9}}, {{16, 9}}, {{16}}}, LinearAttrs{}},
+        {"several blocks of a bias", {{{3, 70, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{}},
+        {"several blocks, relu", {{{3, 11, 4}}, {{37, 4}}, {{37}}}, LinearAttrs{Activation::kRelu}},
+        {"several blocks, gelu", {{{3, 70, 4}}, {{37, 4}}}, LinearAttrs{Activation::kGelu}},
+        {"many long rows that begin anywhere", {{{300, 2}}, {{3501, 2}}}, LinearAttrs{}},
+        {"the same, a bias and relu", {{{300, 2}}, {{3501, 2}}, {{3501}}}, LinearAttrs{Activation::kRelu}}};
   });
 }
 
