@@ -1,11 +1,11 @@
 // conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
 // a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
 // that see one channel each (depthwise) have kernels of their own. Low images of a few channels, as a network's first, go
-// to cuDNN beside zeros.
+// to cuDNN folded (folded_pixels.h).
 #include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 #include "dlpipe/engine/cuda/gemm/gemm.h"
 #include "dlpipe/engine/cuda/kernels/activation.h"
-#include "dlpipe/engine/cuda/kernels/channel_padding.h"
+#include "dlpipe/engine/cuda/kernels/folded_pixels.h"
 #include "dlpipe/engine/cuda/kernels/im2col.h"
 #include "dlpipe/engine/cuda/loops/axis_sums.h"
 #include "dlpipe/engine/cuda/loops/strided.h"
@@ -152,14 +152,17 @@ template <class T>
 class Conv {
  public:
   Conv(const Tensor& x, const Tensor& weight, const Attrs& attrs)
-      : s_(conv2d_shape(x.shape(), weight.shape(), attrs.as<Conv2dAttrs>())), weight_(weight) {}
+      : s_(conv2d_shape(x.shape(), weight.shape(), attrs.as<Conv2dAttrs>())),
+        folding_(cuda::folding_of(s_, cuda::kPackWidth<T>)),
+        weight_(weight) {}
 
   void forward(const Tensor& x, const Tensor& bias, const Tensor& y, Activation activation) const {
     if (is_depthwise()) {
       depthwise(x, bias, y);
     } else {
       const Tensor weights = weight_rows();
-      const Tensor images = padded(x), filters = padded(weights);  // until the work is put into the stream
+      const Tensor images = library_images(x),
+                   filters = library_weights(weights);  // kept until the work is in the stream
       cuda::Convolution convolution = pass(cuda::ConvPass::kForward, images, filters, y);
       convolution.bias = bias.defined() ? bias.raw() : nullptr;
       convolution.relu = true;
@@ -277,54 +280,73 @@ class Conv {
     return weights;
   }
 
-  /// Whether cuDNN gets channels beside zeros: from three alone its kernels take several times as long.
-  bool is_padded() const {
+  /// Whether cuDNN gets folded images and weights: from three channels its kernels take several times as long.
+  bool is_folded() const {
     return sizeof(T) < sizeof(float) && s_.groups == 1 && s_.c < cuda::kPackWidth<T> &&
            cuda::has_convolutions();
   }
-  /// Images, or weights as rows, as cuDNN gets them.
-  Tensor padded(const Tensor& pixels) const {
+  cuda::Pixels pixels(int64_t count, int64_t height, int64_t width) const {
+    return {count, static_cast<int>(height), static_cast<int>(width), static_cast<int>(s_.c)};
+  }
+  /// Images as cuDNN gets them.
+  Tensor library_images(const Tensor& x) const {
+    const Conv2dShape& to = folding_.shape;
+    if (!is_folded()) return x;
+    return folded(x, pixels(s_.n, s_.h, s_.w), folding_.top, folding_.left, to.h, to.w);
+  }
+  /// `rows`: weight_rows().
+  Tensor library_weights(const Tensor& rows) const {
+    const Conv2dShape& to = folding_.shape;
+    if (!is_folded()) return rows;
+    return folded(rows, pixels(s_.o, s_.kh, s_.kw), folding_.weights_top, folding_.weights_left, to.kh,
+                  to.kw);
+  }
+  Tensor folded(const Tensor& from, const cuda::Pixels& of, int top, int left, int64_t height,
+                int64_t width) const {
+    const int64_t channels = folding_.shape.c;
+    const Tensor to = Tensor::empty({{of.count, height, width, channels}, from.dtype()}, from.device());
     if constexpr (sizeof(T) < sizeof(float)) {
-      if (is_padded()) return pad(pixels);
+      const cuda::FoldPixels<T> kernel{elements_of<T>(from),
+                                       static_cast<cuda::Pack<T>*>(to.raw()),
+                                       of,
+                                       folding_.fold,
+                                       top,
+                                       left,
+                                       static_cast<int>(height),
+                                       static_cast<int>(width),
+                                       static_cast<int>(channels / cuda::kPackWidth<T>)};
+      launch(kernel, blocks_for(kernel.threads(), kernel.kThreads));
     }
-    return pixels;
+    return to;
   }
-  Tensor pad(const Tensor& pixels) const {
-    using Kernel = cuda::PadChannels<T>;
-    const int64_t count = pixels.elements() / s_.c;
-    const Tensor out = Tensor::empty({{count, cuda::kPackWidth<T>}, pixels.dtype()}, pixels.device());
-    launch(
-        Kernel{elements_of<T>(pixels), static_cast<cuda::Pack<T>*>(out.raw()), static_cast<int>(s_.c), count},
-        blocks_for(count, Kernel::kThreads));
-    return out;
-  }
-  void drop_padding(const Tensor& padded, const Tensor& rows) const {
-    using Kernel = cuda::DropChannels<T>;
-    const int64_t pixels = s_.o * s_.kh * s_.kw;
-    launch(Kernel{static_cast<const cuda::Pack<T>*>(padded.raw()), elements_to<T>(rows),
-                  static_cast<int>(s_.c), pixels},
-           blocks_for(pixels, Kernel::kThreads));
+  void unfold_weights(const Tensor& from, const Tensor& rows) const {
+    if constexpr (sizeof(T) < sizeof(float)) {
+      const Conv2dShape& s = folding_.shape;
+      const cuda::UnfoldPixels<T> kernel{
+          elements_of<T>(from),   elements_to<T>(rows),   pixels(s_.o, s_.kh, s_.kw),
+          folding_.fold,          folding_.weights_top,   folding_.weights_left,
+          static_cast<int>(s.kh), static_cast<int>(s.kw), static_cast<int>(s.c)};
+      launch(kernel, blocks_for(kernel.threads(), kernel.kThreads));
+    }
   }
 
-  /// Images and weights of the outputs' and of the weights' passes are padded ones, or will be.
+  /// Images and weights of the outputs' and of the weights' passes are library_images() and library_weights(), or will be.
   cuda::Convolution pass(cuda::ConvPass pass, const Tensor& images, const Tensor& weights,
                          const Tensor& outputs) const {
-    Conv2dShape s = s_;
-    if (pass != cuda::ConvPass::kImageGradient && is_padded()) s.c = cuda::kPackWidth<T>;
-    return {pass, s, weight_.dtype(), images.raw(), weights.raw(), outputs.raw()};
+    const bool takes_folded = pass != cuda::ConvPass::kImageGradient && is_folded();
+    return {pass,         takes_folded ? folding_.shape : s_, weight_.dtype(), images.raw(), weights.raw(),
+            outputs.raw()};
   }
   bool library_weight_gradient(const Tensor& x, const Tensor& grad, const Tensor& grad_weight) const {
-    const auto new_rows = [&](int64_t channels) {
-      return Tensor::empty({{s_.o, s_.kh * s_.kw * channels}, grad_weight.dtype()}, x.device());
+    const auto new_rows = [&](const Conv2dShape& s) {
+      return Tensor::empty({{s.o, s.kh * s.kw * s.c_group()}, grad_weight.dtype()}, x.device());
     };
     const bool in_place = s_.kh * s_.kw == 1;  // rows as weight_rows() gives them
-    const Tensor rows = in_place ? grad_weight : new_rows(s_.c_group());
-    const Tensor to = is_padded() ? new_rows(cuda::kPackWidth<T>) : rows;
-    const Tensor images = padded(x);
+    const Tensor rows = in_place ? grad_weight : new_rows(s_);
+    const Tensor to = is_folded() ? new_rows(folding_.shape) : rows;
+    const Tensor images = library_images(x);
     if (!cuda::convolve(pass(cuda::ConvPass::kWeightGradient, images, to, grad))) return false;
-    if constexpr (sizeof(T) < sizeof(float)) {
-      if (is_padded()) drop_padding(to, rows);
-    }
+    if (is_folded()) unfold_weights(to, rows);
     if (!in_place) cuda::transpose_matrices<T, T>(rows, grad_weight, s_.kh * s_.kw, s_.c_group());
     return true;
   }
@@ -366,6 +388,7 @@ class Conv {
   }
 
   Conv2dShape s_;
+  cuda::Folding folding_;
   Tensor weight_;
 };
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/check_op.h"
+#include "tests/engine/cuda/check_simulated.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -34,17 +36,34 @@ TEST_P(SimulatedKernels, NeedNoHostOnADevice) {
   expect_no_violations(device);
 }
 
-/// conv2d as it goes to a library: low images of a few channels with zeros beside them.
+/// conv2d as it goes to a library: low images of a few channels are folded.
 TEST(SimulatedConvolutions, GiveTheReferencesValues) {
   const auto row =
       std::find_if(simulated_table().begin(), simulated_table().end(),
                    [](const SimulatedRow& one) { return std::string_view(one.name) == "conv2d"; });
   const SimulatedConvolutions library;
   check_kernels(row->name, *row->kernels);
-  int padded = 0;
-  for (const SimulatedConvolutions::Images& one : library.images())
-    padded += one.dtype != DType::kF32 && one.channels == 8 ? 1 : 0;
-  EXPECT_GT(padded, 10);
+  std::map<int64_t, int> folded;
+  for (const SimulatedConvolutions::Images& one : library.images()) {
+    if (one.dtype != DType::kF32) ++folded[one.channels];
+  }
+  EXPECT_GT(folded[8], 10);
+  EXPECT_GT(folded[16], 1);
+  check_simulated("conv2d", []() -> std::vector<OpSample> {
+    return {
+        {"in twos, nothing around", {{{2, 6, 7, 4}}, {{5, 4, 2, 2}}}, Conv2dAttrs{.stride = {2, 2}}},
+        {"in twos, sides and padding that differ",
+         {{{2, 7, 6, 3}}, {{4, 3, 3, 4}}, {{4}}},
+         Conv2dAttrs{.stride = {2, 2}, .padding = {1, 2}}},
+        {"in twos, one channel",
+         {{{3, 8, 8, 1}}, {{2, 1, 5, 3}}},
+         Conv2dAttrs{.stride = {2, 2}, .padding = {2, 1}}},
+        {"in twos past the images",
+         {{{1, 3, 3, 2}}, {{2, 2, 4, 4}}},
+         Conv2dAttrs{.stride = {2, 2}, .padding = {3, 3}}},
+        {"in twos, of too many channels", {{{2, 6, 6, 5}}, {{3, 5, 3, 3}}}, Conv2dAttrs{.stride = {2, 2}}},
+        {"in twos, pixels alone", {{{2, 6, 6, 3}}, {{3, 3, 1, 1}}}, Conv2dAttrs{.stride = {2, 2}}}};
+  });
 }
 
 /// cast has a test of its own: its samples are of f64, which CUDA has no kernels for.
