@@ -34,14 +34,14 @@ import tables  # noqa: E402
 
 # name: (seconds, what it does, what it asks). A part may use what those before it left, and speed has use for it all.
 PARTS = {
-    "tests": (70, device_tests.run_tests, "do the tests of a real device pass?"),
-    "training": (50, same_run.run, "is a run on the device the host's run, and the same bits every time?"),
-    "accuracy": (50, accuracy.run, "does the device learn what the host learns?"),
-    "end-to-end": (45, end_to_end.run, "from LMDB to trained steps: does the device wait for data?"),
-    "speed": (130, speed.run, "how fast is a training step beside PyTorch's?"),
-    "ops": (35, ops.run, "how near does each op come to what the device can do, and what is cuDNN worth?"),
-    "tables": (40, tables.run, "how fast are copies, and each model beside the host?"),
-    "sanitizer": (40, device_tests.run_sanitizer, "do the kernels touch only what is theirs?"),
+    "tests": (60, device_tests.run_tests, "do the tests of a real device pass?"),
+    "training": (60, same_run.run, "is a run on the device the host's run, and the same bits every time?"),
+    "accuracy": (20, accuracy.run, "does the device learn what the host learns?"),
+    "end-to-end": (30, end_to_end.run, "from LMDB to trained steps: does the device wait for data?"),
+    "speed": (190, speed.run, "how fast is a training step beside PyTorch's?"),
+    "ops": (30, ops.run, "how near does each op come to what the device can do, and what is cuDNN worth?"),
+    "tables": (25, tables.run, "how fast are copies, and each model beside the host?"),
+    "sanitizer": (45, device_tests.run_sanitizer, "do the kernels touch only what is theirs?"),
 }
 
 
