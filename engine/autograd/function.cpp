@@ -1,5 +1,7 @@
 #include "dlpipe/engine/autograd/function.h"
 
+#include <algorithm>
+
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_observer.h"
@@ -13,11 +15,14 @@ class FunctionNode final : public Node {
   explicit FunctionNode(std::shared_ptr<Function> function) : function_(std::move(function)) {}
   std::string name() const override { return function_->name(); }
   std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
+    const auto given =
+        std::ranges::find_if(grad_outputs, &Tensor::defined);  // one is: else nobody calls this
+    Device& device = given != grad_outputs.end() ? given->device() : cpu_device();
     for (size_t i = 0; i < grad_outputs.size(); ++i) {
       // A user's backward sees plain gradients, and zeros instead of "none".
       grad_outputs[i] = grad_outputs[i].defined()
                             ? plain(grad_outputs[i])
-                            : Tensor::zeros(output_specs[i].shape, output_specs[i].dtype);
+                            : Tensor::full(output_specs[i].shape, 0, output_specs[i].dtype, device);
     }
     std::vector<Tensor> grads = function_->backward(grad_outputs);
     if (grads.size() > edges.size()) {

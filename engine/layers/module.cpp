@@ -215,8 +215,11 @@ void Module::to(Device& device) {
 }
 
 Device& Module::device() const {
-  const std::vector<NamedTensor> all = parameters();
-  return all.empty() ? cpu_device() : all.front().tensor.device();
+  for (const std::vector<NamedTensor>& all : {parameters(), buffers()}) {
+    for (const NamedTensor& one : all)
+      if (is_floating(one.tensor.dtype())) return one.tensor.device();  // others stay on the host (to())
+  }
+  return cpu_device();
 }
 
 void Module::train(bool training) {

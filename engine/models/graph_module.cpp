@@ -195,7 +195,10 @@ std::string GraphModule::graph_json() const {
 }
 
 TrainableGraph trainable_graph(Graph graph) {
-  const auto own = std::make_shared<GraphRecord>(graph::without_chains(std::move(graph)));
+  graph = graph::without_chains(std::move(graph));
+  graph::remove_dead_nodes.run(graph);  // weights that no output depends on have no gradient
+  graph.drop_unused_values();
+  const auto own = std::make_shared<GraphRecord>(std::move(graph));
   return {{own, &own->record()}, own->take_weights()};
 }
 

@@ -25,6 +25,7 @@ void check_op(const char* name);
 void check_kernels(const char* name, const Kernels& kernels);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
 void check_on_device(const char* name, Device& device);
+void check_on_device(const OpRow& row, Device& device);
 
 /// gtest failures, `what` in them, unless shapes are equal and elements within the tolerance of `expected`'s: NaN where
 /// that is NaN, equal infinities.

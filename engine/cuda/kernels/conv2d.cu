@@ -306,16 +306,22 @@ class Conv {
     const int64_t channels = folding_.shape.c;
     const Tensor to = Tensor::empty({{of.count, height, width, channels}, from.dtype()}, from.device());
     if constexpr (sizeof(T) < sizeof(float)) {
-      const cuda::FoldPixels<T> kernel{elements_of<T>(from),
-                                       static_cast<cuda::Pack<T>*>(to.raw()),
-                                       of,
-                                       folding_.fold,
-                                       top,
-                                       left,
-                                       static_cast<int>(height),
-                                       static_cast<int>(width),
-                                       static_cast<int>(channels / cuda::kPackWidth<T>)};
-      launch(kernel, blocks_for(kernel.threads(), kernel.kThreads));
+      const auto fold = [&](auto folds) {
+        const cuda::FoldPixels<T, folds> kernel{elements_of<T>(from),
+                                                static_cast<cuda::Pack<T>*>(to.raw()),
+                                                of,
+                                                top,
+                                                left,
+                                                static_cast<int>(height),
+                                                static_cast<int>(width),
+                                                static_cast<int>(channels / cuda::kPackWidth<T>)};
+        launch(kernel, blocks_for(kernel.threads(), kernel.kThreads));
+      };
+      if (folding_.fold == 2) {
+        fold(std::integral_constant<int, 2>());
+      } else {
+        fold(std::integral_constant<int, 1>());
+      }
     }
     return to;
   }

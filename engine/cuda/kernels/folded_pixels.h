@@ -1,6 +1,7 @@
 // Images of a few channels, a network's first, as tensor cores take them: a pack of channels or two at a time. Where a
 // convolution goes in steps of two, two neighbours of a row and of a column become channels of one pixel, and the convolution one
-// in steps of one, of half the filters' sides (space to depth); zeros fill what is left of a pack.
+// in steps of one, of half the filters' sides (space to depth). Zeros fill what is left of a pack, and make filters of odd sides
+// even: a NaN or an infinity in an image reaches windows one pixel further.
 #pragma once
 
 #include "dlpipe/engine/cuda/grid/elements.h"
@@ -49,8 +50,8 @@ struct Pixels {
   int channels;
 };
 
-/// One thread a pack of a folded pixel.
-template <class T>
+/// One thread a pack of a folded pixel. `kFold`: neighbours of a row, and of a column, that become one.
+template <class T, int kFold>
 struct FoldPixels {
   static constexpr const char* kName = "folded pixels";
   static constexpr int kThreads = 256;
@@ -58,7 +59,6 @@ struct FoldPixels {
   const T* from;
   Pack<T>* to;
   Pixels of;
-  int fold;
   int top;
   int left;
   int height;  // folded
@@ -73,17 +73,20 @@ struct FoldPixels {
       const int64_t i = block.index() * kThreads + thread;
       if (i >= of.count * height * width * packs) return;
       const auto pixel = i / packs;
-      const int row = static_cast<int>(pixel / width % height) * fold - top;
-      const int column = static_cast<int>(pixel % width) * fold - left;
+      const int row = static_cast<int>(pixel / width % height) * kFold - top;
+      const int column = static_cast<int>(pixel % width) * kFold - left;
       const int64_t image = pixel / width / height * of.height;
+      int phase = static_cast<int>(i % packs) * kPackWidth<T> / of.channels;
+      int channel = static_cast<int>(i % packs) * kPackWidth<T> % of.channels;
       Pack<T> out;
       for (int k = 0; k < kPackWidth<T>; ++k) {
-        const int channel = static_cast<int>(i % packs) * kPackWidth<T> + k;
-        const int phase = channel / of.channels;
-        const int y = row + phase / fold, x = column + phase % fold;
-        const bool is_inside = phase < fold * fold && y >= 0 && y < of.height && x >= 0 && x < of.width;
-        out.at[k] = is_inside ? from[((image + y) * of.width + x) * of.channels + channel % of.channels]
-                              : narrowed<T>(0.0f);
+        const int y = row + phase / kFold, x = column + phase % kFold;
+        const bool is_inside = phase < kFold * kFold && y >= 0 && y < of.height && x >= 0 && x < of.width;
+        out.at[k] =
+            is_inside ? from[((image + y) * of.width + x) * of.channels + channel] : narrowed<T>(0.0f);
+        if (++channel < of.channels) continue;
+        channel = 0;
+        ++phase;
       }
       to[i] = out;
     });

@@ -12,8 +12,9 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 namespace {
 
 constexpr int kOwn = 8;  // neighbouring elements of a row that a thread keeps in registers
-constexpr int64_t kMostThreads =
-    512 * 256;  // of chunks: with fewer a GPU waits for memory, with more there is much to add up
+// Of the gradient: with fewer a GPU waits for memory, with more there is much to add up.
+constexpr int64_t kMostChunks = 512;
+constexpr int64_t kThreads = kMostChunks * 256;  // which chunks of short rows are more for
 
 struct Own {
   float at[kOwn];
@@ -318,8 +319,9 @@ void normalize_rows_gradient(const RowNormGradients& gradients) {
   const Rows from(gradients.x), own(gradients.grad_x), grad(gradients.grad_y), first(gradients.to_x[0]),
       second(gradients.to_x.size() > 1 ? gradients.to_x[1] : Tensor());
   int64_t chunk = 1;
-  with_threads(channels,
-               [&](auto threads) { chunk = std::max(chunk, blocks_for(rows, kMostThreads / threads)); });
+  with_threads(channels, [&](auto threads) {
+    chunk = std::max(chunk, blocks_for(rows, std::max(kMostChunks, kThreads / threads)));
+  });
   const int64_t chunks = blocks_for(rows, chunk);
   const auto parts_for = [&](const Tensor& wanted) {
     return wanted.defined() ? Tensor::empty({{chunks, channels}, DType::kF32}, gradients.x.device())

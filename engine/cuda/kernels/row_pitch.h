@@ -39,10 +39,13 @@ inline int64_t aligned_pitch(int64_t columns) {
   return blocks_for(columns, kPackWidth<BFloat16>) * kPackWidth<BFloat16>;
 }
 
-/// Whether a product is faster from or to a copy of aligned rows: it reads or writes them many times, the copy once.
+/// Whether a product is faster from or to a copy of aligned rows, which a GPU's memory holds beside them: it reads them many
+/// times, the copy once. Short rows leave most of a block idle.
 inline bool is_better_aligned(DType dtype, int64_t rows, int64_t columns) {
   constexpr int64_t kLeast = int64_t{1} << 20;  // elements
-  return is_low(dtype) && columns % kPackWidth<BFloat16> != 0 && rows * columns >= kLeast;
+  constexpr int64_t kLongRow = 1024;
+  return is_low(dtype) && columns % kPackWidth<BFloat16> != 0 && columns >= kLongRow &&
+         rows * columns >= kLeast;
 }
 
 /// [rows, columns] of a low dtype.

@@ -58,7 +58,8 @@ class PassingGradients {
         parameter.register_hook(
             [this_one = std::weak_ptr(parameters_), last = last_, i](const engine::Tensor&) {
               const auto all = this_one.lock();
-              if (all != nullptr && !engine::is_recomputing()) let_go((*all)[std::exchange(*last, i)].tensor);
+              if (all == nullptr || engine::is_recomputing()) return engine::Tensor();
+              if (const auto before = std::exchange(*last, i)) let_go((*all)[*before].tensor);
               return engine::Tensor();
             });
     }
@@ -73,7 +74,8 @@ class PassingGradients {
   }
 
   std::shared_ptr<std::vector<engine::NamedTensor>> parameters_;
-  std::shared_ptr<size_t> last_ = std::make_shared<size_t>(0);  // whose arrived last
+  std::shared_ptr<std::optional<size_t>> last_ =
+      std::make_shared<std::optional<size_t>>();  // whose arrived last
 };
 
 /// What steps and a validation of some samples took.

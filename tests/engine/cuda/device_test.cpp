@@ -8,6 +8,7 @@
 #include "dlpipe/engine/ops/ops.h"
 
 #include "tests/engine/check_op.h"
+#include "tests/engine/cuda/large_samples.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -31,6 +32,27 @@ TEST_P(DeviceKernels, GiveTheReferencesValues) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKernels, testing::ValuesIn(cuda_ops()),
                          [](const auto& param) { return param.param; });
+
+struct MoreSamples {
+  const char* op;
+  std::vector<OpSample> (*samples)();
+};
+class DeviceKernelsOfMore : public testing::TestWithParam<MoreSamples> {};
+
+TEST_P(DeviceKernelsOfMore, GiveTheReferencesValues) {
+  const Result<Device*> device = cuda_device(0);
+  if (!device.ok()) GTEST_SKIP() << device.status().message();
+  OpRow row = *OpRegistry::builtin().get(GetParam().op);
+  OpRecord record = *row.record;
+  record.samples = GetParam().samples;
+  row.record = &record;
+  check_on_device(row, **device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKernelsOfMore,
+                         testing::Values(MoreSamples{"linear", linear_of_long_rows},
+                                         MoreSamples{"conv2d", conv2d_of_few_channels}),
+                         [](const auto& param) { return std::string(param.param.op); });
 
 TEST(CudaCast, RoundsAsTheCpuDoes) {
   const Result<Device*> device = cuda_device(0);

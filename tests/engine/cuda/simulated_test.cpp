@@ -17,6 +17,7 @@
 #include "tests/base/device/violations.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/check_simulated.h"
+#include "tests/engine/cuda/large_samples.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -49,21 +50,32 @@ TEST(SimulatedConvolutions, GiveTheReferencesValues) {
   }
   EXPECT_GT(folded[8], 10);
   EXPECT_GT(folded[16], 1);
-  check_simulated("conv2d", []() -> std::vector<OpSample> {
-    return {
-        {"in twos, nothing around", {{{2, 6, 7, 4}}, {{5, 4, 2, 2}}}, Conv2dAttrs{.stride = {2, 2}}},
-        {"in twos, sides and padding that differ",
-         {{{2, 7, 6, 3}}, {{4, 3, 3, 4}}, {{4}}},
-         Conv2dAttrs{.stride = {2, 2}, .padding = {1, 2}}},
-        {"in twos, one channel",
-         {{{3, 8, 8, 1}}, {{2, 1, 5, 3}}},
-         Conv2dAttrs{.stride = {2, 2}, .padding = {2, 1}}},
-        {"in twos past the images",
-         {{{1, 3, 3, 2}}, {{2, 2, 4, 4}}},
-         Conv2dAttrs{.stride = {2, 2}, .padding = {3, 3}}},
-        {"in twos, of too many channels", {{{2, 6, 6, 5}}, {{3, 5, 3, 3}}}, Conv2dAttrs{.stride = {2, 2}}},
-        {"in twos, pixels alone", {{{2, 6, 6, 3}}, {{3, 3, 1, 1}}}, Conv2dAttrs{.stride = {2, 2}}}};
-  });
+  check_simulated("conv2d", conv2d_of_few_channels);
+}
+
+/// A filter that is folded ends in zeros, and zero times NaN is NaN: windows that only the longer filter reaches get one, too.
+TEST(SimulatedConvolutions, NanReachesOnePixelFurtherWhereFiltersAreFolded) {
+  std::vector<float> values(8 * 8 * 3, 0.5f);
+  values[4 * 3] = NAN;  // of row 0: seen by the outputs' row 0 alone, and folded by row 1
+  const Tensor images = cast(Tensor::from<float>(values, {1, 8, 8, 3}), DType::kBF16);
+  const Tensor weights = Tensor::full({1, 3, 3, 3}, 0.25, DType::kBF16);
+  const Attrs attrs(Conv2dAttrs{.stride = {2, 2}, .padding = {1, 1}});
+  const auto rows_with_nan = [&] {
+    const std::vector<Tensor> inputs = {images, weights};
+    std::vector<Tensor> outputs = {Tensor::empty({1, 4, 4, 1}, DType::kBF16)};
+    simulated_kernels("conv2d").forward({inputs, outputs, attrs});
+    const std::vector<double> out = outputs[0].to_doubles();
+    std::vector<int> rows;
+    for (int row = 0; row < 4; ++row) {
+      if (std::any_of(out.begin() + 4 * row, out.begin() + 4 * (row + 1),
+                      [](double y) { return std::isnan(y); }))
+        rows.push_back(row);
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_with_nan(), std::vector<int>{0});
+  const SimulatedConvolutions library;
+  EXPECT_EQ(rows_with_nan(), (std::vector<int>{0, 1}));
 }
 
 /// cast has a test of its own: its samples are of f64, which CUDA has no kernels for.

@@ -7,12 +7,14 @@
 #include <map>
 
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/bench/bench_ops.h"
 #include "dlpipe/run/record/receipt.h"
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/session.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/run/use/graph_model.h"
 #include "dlpipe/run/use/predictor.h"
 #include "tests/run/device_fixture.h"
 #include "tests/run/device_ranks.h"
@@ -75,6 +77,30 @@ TEST_F(DeviceSession, IsTheHostsRun) {
   EXPECT_EQ(on_device.report.loss, there.last_validation->result.loss);
   Predictor predictor({.model = {.weights = runs / "b/checkpoints/last"}, .batch = 4, .device = "simulated"},
                       registries());
+  const std::vector<std::string> folders = {data_.jpegs};
+  const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
+  int64_t predictions = 0;
+  predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
+    EXPECT_EQ(one.error, "");
+    ++predictions;
+    return true;
+  });
+  EXPECT_EQ(predictions, 6);
+}
+
+/// All that a compiled model has are constants: no parameter says where it is.
+TEST_F(DeviceSession, ACompiledModelIsJudgedOnADevice) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a", "cpu");
+  c.epochs = 1;
+  const TrainOutcome trained = Session(c).train();
+  const CompiledModel compiled = compile_model({.weights = runs / "a"}, PassChoice::kAll);
+  throw_if_error(engine::graph::write_graph(runs / "m.dlg", compiled.graph));
+  const EvaluateOptions options = {
+      .model = {.weights = runs / "m.dlg"}, .data = data_.split, .batch = 16, .device = "simulated"};
+  EXPECT_NEAR(evaluate_dataset(options, registries()).report.loss, trained.last_validation->result.loss,
+              1e-3);
+  Predictor predictor({.model = options.model, .batch = 4, .device = "simulated"}, registries());
   const std::vector<std::string> folders = {data_.jpegs};
   const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
   int64_t predictions = 0;

@@ -1,0 +1,33 @@
+// Samples of what only large or low tensors take another way for, over the simulated grid and on a device.
+#pragma once
+
+#include <vector>
+
+#include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/ops.h"
+
+namespace dlpipe::engine {
+
+/// Rows of low numbers that products get aligned copies of (kernels/row_pitch.h).
+inline std::vector<OpSample> linear_of_long_rows() {
+  return {{"many long rows that begin anywhere", {{{300, 2}}, {{3501, 2}}}, LinearAttrs{}},
+          {"the same and a bias", {{{300, 2}}, {{3501, 2}}, {{3501}}}, LinearAttrs{}}};
+}
+
+/// Convolutions of few channels, which a library gets folded where they are low (kernels/folded_pixels.h).
+inline std::vector<OpSample> conv2d_of_few_channels() {
+  return {{"in twos, nothing around", {{{2, 6, 7, 4}}, {{5, 4, 2, 2}}}, Conv2dAttrs{.stride = {2, 2}}},
+          {"in twos, sides and padding that differ",
+           {{{2, 7, 6, 3}}, {{4, 3, 3, 4}}, {{4}}},
+           Conv2dAttrs{.stride = {2, 2}, .padding = {1, 2}}},
+          {"in twos, one channel",
+           {{{3, 8, 8, 1}}, {{2, 1, 5, 3}}},
+           Conv2dAttrs{.stride = {2, 2}, .padding = {2, 1}}},
+          {"in twos past the images",
+           {{{1, 3, 3, 2}}, {{2, 2, 4, 4}}},
+           Conv2dAttrs{.stride = {2, 2}, .padding = {3, 3}}},
+          {"in twos, of too many channels", {{{2, 6, 6, 5}}, {{3, 5, 3, 3}}}, Conv2dAttrs{.stride = {2, 2}}},
+          {"in twos, pixels alone", {{{2, 6, 6, 3}}, {{3, 3, 1, 1}}}, Conv2dAttrs{.stride = {2, 2}}}};
+}
+
+}  // namespace dlpipe::engine
