@@ -22,7 +22,8 @@ void check_op(const char* name);
 
 /// Number 2 and 3 for other kernels of a built-in op, on plain tensors in host memory: those of CUDA over a
 /// simulated grid. At least one sample has to be theirs.
-void check_kernels(const char* name, const Kernels& kernels);
+/// `samples`: in the record's place.
+void check_kernels(const char* name, const Kernels& kernels, std::vector<OpSample> (*samples)() = nullptr);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
 void check_on_device(const char* name, Device& device);
 void check_on_device(const OpRow& row, Device& device);

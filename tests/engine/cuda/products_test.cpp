@@ -22,7 +22,7 @@ TEST(Products, OfLinear) {
 }
 
 TEST(Products, OfLinearWithLongRows) {
-  check_simulated("linear", linear_of_long_rows);
+  check_kernels("linear", simulated_kernels("linear"), linear_of_long_rows);
 }
 
 TEST(Products, OfMatmul) {
