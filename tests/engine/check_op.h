@@ -21,8 +21,7 @@ void check_op(const OpRow& row);
 void check_op(const char* name);
 
 /// Number 2 and 3 for other kernels of a built-in op, on plain tensors in host memory: those of CUDA over a
-/// simulated grid. At least one sample has to be theirs.
-/// `samples`: in the record's place.
+/// simulated grid. At least one sample has to be theirs. `samples`: others than the record's.
 void check_kernels(const char* name, const Kernels& kernels, std::vector<OpSample> (*samples)() = nullptr);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
 void check_on_device(const char* name, Device& device);
