@@ -400,19 +400,14 @@ void check_kernels(const char* name, const Kernels& kernels, std::vector<OpSampl
   EXPECT_GT(taken, 0) << "no sample of " << name << " is what its kernels take";
 }
 
-void check_on_device(const char* name, Device& device) {
+void check_on_device(const char* name, Device& device, std::vector<OpSample> (*own_samples)()) {
   const OpRow* const row = OpRegistry::builtin().get(name);
   ASSERT_NE(row, nullptr) << "no op " << name;
-  check_on_device(*row, device);
-}
-
-void check_on_device(const OpRow& row, Device& device) {
-  const char* const name = row.record->name;
-  const Kernels& kernels = *device_code(device).kernels(row);
-  const std::vector<OpSample> samples = row.record->samples();
+  const Kernels& kernels = *device_code(device).kernels(*row);
+  const std::vector<OpSample> samples = own_samples != nullptr ? own_samples() : row->record->samples();
   int taken = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
-    const Runner runner(row, samples[i], static_cast<int>(i));
+    const Runner runner(*row, samples[i], static_cast<int>(i));
     for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
       const Values values(samples[i], static_cast<int>(i), dtype);
       std::vector<Tensor> inputs = runner.make_inputs(values, dtype);
@@ -420,7 +415,7 @@ void check_on_device(const OpRow& row, Device& device) {
       ++taken;
       const Answer exact = runner.run(runner.make_inputs(values, DType::kF64), Backend::kReference);
       for (Tensor& input : inputs) input = input.to(device);
-      expect_near(runner.run(inputs, Backend::kCpu), exact, tolerance_of(*row.record, dtype),
+      expect_near(runner.run(inputs, Backend::kCpu), exact, tolerance_of(*row->record, dtype),
                   concat(name, " of ", samples[i].name, ", ", dtype_name(dtype), " on ", device.name()));
     }
   }

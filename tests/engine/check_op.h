@@ -24,8 +24,7 @@ void check_op(const char* name);
 /// simulated grid. At least one sample has to be theirs. `samples`: others than the record's.
 void check_kernels(const char* name, const Kernels& kernels, std::vector<OpSample> (*samples)() = nullptr);
 /// The same for a built-in op's kernels on a CUDA device, tensors there.
-void check_on_device(const char* name, Device& device);
-void check_on_device(const OpRow& row, Device& device);
+void check_on_device(const char* name, Device& device, std::vector<OpSample> (*samples)() = nullptr);
 
 /// gtest failures, `what` in them, unless shapes are equal and elements within the tolerance of `expected`'s: NaN where
 /// that is NaN, equal infinities.

@@ -14,7 +14,7 @@ namespace {
 constexpr int kOwn = 8;  // neighbouring elements of a row that a thread keeps in registers
 // Of the gradient: with fewer a GPU waits for memory, with more there is much to add up.
 constexpr int64_t kMostChunks = 512;
-constexpr int64_t kThreads = kMostChunks * 256;  // which chunks of short rows are more for
+constexpr int64_t kMostThreads = kMostChunks * 256;  // which chunks of short rows are more for
 
 struct Own {
   float at[kOwn];
@@ -320,7 +320,7 @@ void normalize_rows_gradient(const RowNormGradients& gradients) {
       second(gradients.to_x.size() > 1 ? gradients.to_x[1] : Tensor());
   int64_t chunk = 1;
   with_threads(channels, [&](auto threads) {
-    chunk = std::max(chunk, blocks_for(rows, std::max(kMostChunks, kThreads / threads)));
+    chunk = std::max(chunk, blocks_for(rows, std::max(kMostChunks, kMostThreads / threads)));
   });
   const int64_t chunks = blocks_for(rows, chunk);
   const auto parts_for = [&](const Tensor& wanted) {

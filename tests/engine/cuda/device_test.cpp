@@ -42,11 +42,7 @@ class DeviceKernelsOfMore : public testing::TestWithParam<MoreSamples> {};
 TEST_P(DeviceKernelsOfMore, GiveTheReferencesValues) {
   const Result<Device*> device = cuda_device(0);
   if (!device.ok()) GTEST_SKIP() << device.status().message();
-  OpRow row = *OpRegistry::builtin().get(GetParam().op);
-  OpRecord record = *row.record;
-  record.samples = GetParam().samples;
-  row.record = &record;
-  check_on_device(row, **device);
+  check_on_device(GetParam().op, **device, GetParam().samples);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKernelsOfMore,

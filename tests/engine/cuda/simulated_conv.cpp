@@ -5,6 +5,7 @@
 
 #include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
 #include "dlpipe/engine/cuda/grid/elements.h"
+#include "dlpipe/engine/cuda/kernels/im2col.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {
@@ -24,18 +25,15 @@ namespace {
 /// Calls use(index of the image's element, of the weight, of the output) for each product of the convolution.
 template <class Use>
 void each_product(const Conv2dShape& s, const Use& use) {
-  const int64_t outputs = s.n * s.oh * s.ow * s.o, taps = s.kh * s.kw * s.c_group();
+  const int64_t outputs = s.n * s.oh * s.ow * s.o, taps = s.kh * s.kw;
   for (int64_t out = 0; out < outputs; ++out) {
-    const int64_t o = out % s.o, ow = out / s.o % s.ow, oh = out / s.o / s.ow % s.oh,
-                  n = out / s.o / s.ow / s.oh;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t c = tap % s.c_group(), kw = tap / s.c_group() % s.kw, kh = tap / s.c_group() / s.kw;
-      const int64_t h = oh * s.stride[0] - s.padding[0] + kh * s.dilation[0];
-      const int64_t w = ow * s.stride[1] - s.padding[1] + kw * s.dilation[1];
-      if (h < 0 || h >= s.h || w < 0 || w >= s.w) continue;
-      const int64_t channel = o / s.o_group() * s.c_group() + c;
-      use(((n * s.h + h) * s.w + w) * s.c + channel, o * taps + tap, out);
-    }
+    const int64_t o = out % s.o, window = out / s.o, image = window / (s.oh * s.ow);
+    const int64_t first = o / s.o_group() * s.c_group();  // channel
+    each_tap(s, static_cast<int>(window / s.ow % s.oh), static_cast<int>(window % s.ow),
+             [&](int64_t tap, int64_t pixel) {
+               for (int64_t c = 0; c < s.c_group(); ++c)
+                 use((image * s.h * s.w + pixel) * s.c + first + c, (o * taps + tap) * s.c_group() + c, out);
+             });
   }
 }
 

@@ -39,11 +39,8 @@ TEST_P(SimulatedKernels, NeedNoHostOnADevice) {
 
 /// conv2d as it goes to a library: low images of a few channels are folded.
 TEST(SimulatedConvolutions, GiveTheReferencesValues) {
-  const auto row =
-      std::find_if(simulated_table().begin(), simulated_table().end(),
-                   [](const SimulatedRow& one) { return std::string_view(one.name) == "conv2d"; });
   const SimulatedConvolutions library;
-  check_kernels(row->name, *row->kernels);
+  check_kernels("conv2d", simulated_kernels("conv2d"));
   std::map<int64_t, int> folded;
   for (const SimulatedConvolutions::Images& one : library.images()) {
     if (one.dtype != DType::kF32) ++folded[one.channels];
@@ -91,8 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, SimulatedKernels, testing::ValuesIn(rows_with_sam
                          [](const auto& param) { return std::string(param.param.name); });
 
 TEST(SimulatedCast, RoundsAsTheCpuDoes) {
-  const auto row = std::find_if(simulated_table().begin(), simulated_table().end(),
-                                [](const SimulatedRow& one) { return std::string_view(one.name) == "cast"; });
+  const Kernels& kernels = simulated_kernels("cast");
   std::vector<float> values;
   for (uint64_t bits = 0; bits < 0xffff0000u; bits += 0x00012345u)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
@@ -103,10 +99,10 @@ TEST(SimulatedCast, RoundsAsTheCpuDoes) {
     const std::vector<Tensor> inputs = {x};
     std::vector<Tensor> outputs = {Tensor::empty(x.shape(), low)};
     const Attrs attrs(CastAttrs{low});
-    row->kernels->forward({inputs, outputs, attrs});
+    kernels.forward({inputs, outputs, attrs});
     EXPECT_EQ(std::memcmp(outputs[0].raw(), expected.raw(), expected.size_bytes()), 0) << dtype_name(low);
     std::vector<Tensor> wide = {Tensor::empty(x.shape())};
-    row->kernels->backward({{}, {}, outputs, wide, attrs});
+    kernels.backward({{}, {}, outputs, wide, attrs});
     const Tensor expected_wide = cast(expected, DType::kF32);
     EXPECT_EQ(std::memcmp(wide[0].raw(), expected_wide.raw(), expected_wide.size_bytes()), 0)
         << dtype_name(low);

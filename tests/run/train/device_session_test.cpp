@@ -30,6 +30,20 @@ using test::simulated;
 class DeviceSession : public test::DeviceFixture {
  protected:
   static std::string text_of(const std::string& path) { return *formats::read_file(path); }
+
+  /// Of some of the pictures, on the device.
+  static void expect_predictions(const ModelOptions& model) {
+    Predictor predictor({.model = model, .batch = 4, .device = "simulated"}, registries());
+    const std::vector<std::string> folders = {data_.jpegs};
+    const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
+    int64_t predictions = 0;
+    predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
+      EXPECT_EQ(one.error, "");
+      ++predictions;
+      return true;
+    });
+    EXPECT_EQ(predictions, 6);
+  }
 };
 
 class StopAfter : public TrainObserver {
@@ -75,17 +89,7 @@ TEST_F(DeviceSession, IsTheHostsRun) {
                                                  .device = "simulated"},
                                                 registries());
   EXPECT_EQ(on_device.report.loss, there.last_validation->result.loss);
-  Predictor predictor({.model = {.weights = runs / "b/checkpoints/last"}, .batch = 4, .device = "simulated"},
-                      registries());
-  const std::vector<std::string> folders = {data_.jpegs};
-  const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
-  int64_t predictions = 0;
-  predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
-    EXPECT_EQ(one.error, "");
-    ++predictions;
-    return true;
-  });
-  EXPECT_EQ(predictions, 6);
+  expect_predictions({.weights = runs / "b/checkpoints/last"});
 }
 
 /// All that a compiled model has are constants: no parameter says where it is.
@@ -100,16 +104,7 @@ TEST_F(DeviceSession, ACompiledModelIsJudgedOnADevice) {
       .model = {.weights = runs / "m.dlg"}, .data = data_.split, .batch = 16, .device = "simulated"};
   EXPECT_NEAR(evaluate_dataset(options, registries()).report.loss, trained.last_validation->result.loss,
               1e-3);
-  Predictor predictor({.model = options.model, .batch = 4, .device = "simulated"}, registries());
-  const std::vector<std::string> folders = {data_.jpegs};
-  const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
-  int64_t predictions = 0;
-  predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
-    EXPECT_EQ(one.error, "");
-    ++predictions;
-    return true;
-  });
-  EXPECT_EQ(predictions, 6);
+  expect_predictions(options.model);
 }
 
 TEST_F(DeviceSession, SeveralProcessesWithADeviceEachComputeTheRunOfOne) {
