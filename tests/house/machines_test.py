@@ -65,6 +65,28 @@ class Machines(unittest.TestCase):
         self.assertEqual(done.returncode, 77, done.stderr)
         self.assertRegex(done.stdout, r"\Arelease trixie: not run here: .*(root|debootstrap).*\n\Z")
 
+    def test_quickstart_leaves_a_folder_alone_that_it_has_not_made(self):
+        work = self.folder / "work"
+        (work / "run").mkdir(parents=True)
+        (work / "run/mine").write_text("mine")
+        program(self.folder / "bin", "dpkg-query", "exit 1")  # where it goes on, it ends at once
+        for name in ("bash", "dirname", "cat", "awk", "id", "grep"):
+            path = subprocess.run(["sh", "-c", f"command -v {name}"], text=True, capture_output=True).stdout.strip()
+            (self.folder / "bin" / name).symlink_to(path)
+
+        def quickstart(out):
+            return subprocess.run(["bash", SOURCE.resolve() / "scripts/quickstart", "--no-install", "--out", out], cwd=work, text=True,
+                                  capture_output=True, env={**os.environ, "PATH": str(self.folder / "bin")})
+
+        for out in ("run", work / "run"):  # names are of the caller's folder
+            done = quickstart(out)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"\Aquickstart: .*/work/run is there and .*\n\Z")
+        self.assertIn("packages missing", quickstart("new").stdout)
+        (work / "run/.made-by-quickstart").touch()
+        self.assertIn("packages missing", quickstart("run").stdout)
+        self.assertEqual((work / "run/mine").read_text(), "mine")
+
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
             self.assertRegex(line, r"^(#.*|(build|test) [a-z0-9.+-]+( [a-z]+)*)$")
