@@ -43,7 +43,7 @@ struct CollectiveStats {
 class Collective {
  public:
   using Open = std::function<Result<std::unique_ptr<Transport>>()>;
-  /// Opens the transport on the communication thread and keeps both. kUnsupported where the number of ranks is no
+  /// Opens the transport on the communication thread and keeps both. kMisuse where the number of ranks is no
   /// power of two.
   static Result<std::unique_ptr<Collective>> create(const Open& open);
   /// Leaves in good order if close() was called, else at once.

@@ -1,13 +1,15 @@
 #include "dlpipe/engine/collective/worker.h"
 
+#include <bit>
+
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
 
-static bool is_power_of_two(int n) {
-  return n > 0 && (n & (n - 1)) == 0;
+static Status stopped(const std::string& reason) {
+  return {ErrorCode::kCancelled, "[ranks] this rank has stopped: " + reason};
 }
 
 Collective::Worker::~Worker() {
@@ -64,7 +66,7 @@ void Collective::Worker::run(const Open& open, Handle::State& opened) {
     if (!transport.ok()) return opened.finish(transport.status());
     rank_ = (*transport)->rank();
     world_ = (*transport)->world();
-    if (!is_power_of_two(world_)) {
+    if (world_ < 1 || !std::has_single_bit(static_cast<unsigned>(world_))) {
       return opened.finish(misuse("ranks", world_, " processes; start 1, 2, 4, 8 or another power of two"));
     }
     {
@@ -85,7 +87,7 @@ void Collective::Worker::serve(Transport& transport) {
   while (true) {
     while (jobs_.empty() && !ending_ && closing_ == nullptr && abort_reason_.empty()) lock.wait(changed_);
     if (!abort_reason_.empty() && failed_.ok()) {
-      failed_ = Status(ErrorCode::kCancelled, "[ranks] this rank has stopped: " + abort_reason_);
+      failed_ = stopped(abort_reason_);
       transport.abort(abort_reason_);
     }
     if (!jobs_.empty()) {
@@ -119,10 +121,16 @@ void Collective::Worker::work(Transport& transport, Job& job) {
   bytes_sent_ += line.bytes_sent();
   ++operations_;
   if (!status.ok()) {
-    failed_ =
-        status.with_context(concat("[ranks] rank ", rank_, " of ", world_, " waited for ", job.what, ": "));
+    std::string reason;  // why this rank stopped itself amid the exchange
+    {
+      const MutexLock lock(mutex_);
+      reason = abort_reason_;
+    }
+    failed_ = reason.empty() ? status.with_context(concat("[ranks] rank ", rank_, " of ", world_,
+                                                          " waited for ", job.what, ": "))
+                             : stopped(reason);
     was_told_ = transport.was_told();
-    transport.abort(status.message());
+    transport.abort(reason.empty() ? status.message() : std::string_view(reason));
     status = failed_;
   }
   job.state->finish(std::move(status));

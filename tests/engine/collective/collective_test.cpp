@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <mutex>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
@@ -311,6 +315,30 @@ TEST(CollectiveFaultTest, ARankThatStopsTellsWhy) {
     EXPECT_NE(status.message().find("rank 3 stopped: the disk is full"), std::string::npos)
         << status.message();
     EXPECT_FALSE(ranks.barrier("step 3").wait().ok());  // and so does all that comes after
+  });
+}
+
+// It waits for rank 0 while it stops.
+TEST(CollectiveFaultTest, ARankThatStopsAmidAnExchangeTellsWhy) {
+  SimulatedNetwork network(2, {.peer_timeout_s = 60});
+  std::atomic<bool> waits = false;
+  on_ranks(network, 2, [&](Collective& ranks) {
+    if (ranks.rank() == 1) {
+      std::byte byte{};
+      Collective::Handle handle = ranks.receive(0, {&byte, 1}, "gradients of step 2");
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(50));  // sooner: it is told as an idle rank is, alike
+      ranks.abort("the disk is full");
+      const Status status = handle.wait();
+      EXPECT_EQ(status.code(), ErrorCode::kCancelled);
+      EXPECT_NE(status.message().find("the disk is full"), std::string::npos) << status.message();
+      waits = true;
+      return;
+    }
+    while (!waits) std::this_thread::yield();
+    const Status status = ranks.barrier("step 3").wait();
+    EXPECT_NE(status.message().find("rank 1 stopped: the disk is full"), std::string::npos)
+        << status.message();
   });
 }
 
