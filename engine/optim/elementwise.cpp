@@ -208,35 +208,40 @@ std::vector<NamedTensor> ElementwiseOptimizer::state() const {
   return all;
 }
 
-/// Copies what of `entry`, which begins at an element of the whole state, is in `slot`'s part of it.
-ElementwiseOptimizer::Loading ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form,
-                                                               const NamedTensor& entry, Loading loading) {
-  const size_t at = entry.name.rfind('@');
-  int64_t begin = 0;
-  if (at != std::string::npos && !parse_int(std::string_view(entry.name).substr(at + 1), &begin))
-    fail(concat("the saved '", entry.name, "' has no number behind its @; it is damaged"));
-  begin /= form.block;
+int64_t ElementwiseOptimizer::Loading::elements() const {
+  int64_t sum = 0;
+  for (const auto& [from, to] : parts) sum += to - from;
+  return sum;
+}
+
+/// Copies what of `entry`, which begins at an element of the parameter (none: it is the whole state), is in `slot`'s part of
+/// it.
+void ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
+                                      std::optional<int64_t> begin_element, Loading* loading) {
+  const int64_t begin = begin_element.value_or(0) / form.block;
   const int64_t all = form.shape.elements(), count = entry.tensor.elements();
-  const bool fits =
-      at == std::string::npos ? entry.tensor.shape() == form.shape : begin >= 0 && begin + count <= all;
+  const bool fits = begin_element ? begin >= 0 && begin + count <= all : entry.tensor.shape() == form.shape;
   if (!fits || entry.tensor.dtype() != form.dtype) {
     fail(concat("the saved '", entry.name, "' is ", dtype_name(entry.tensor.dtype()), " ",
                 entry.tensor.shape().to_string(), ", expected ", dtype_name(form.dtype), " ",
                 form.shape.to_string(), "; resume with the same model"));
   }
-  if (!loading.tensor.defined()) loading.tensor = Tensor::zeros(slot.state_shape(form), form.dtype);
-  const int64_t own_begin = slot.begin() / form.block, own_end = own_begin + loading.tensor.elements();
+  if (!loading->tensor.defined()) loading->tensor = Tensor::zeros(slot.state_shape(form), form.dtype);
+  const int64_t own_begin = slot.begin() / form.block, own_end = own_begin + loading->tensor.elements();
   const int64_t from = std::max(begin, own_begin), to = std::min(begin + count, own_end);
-  if (from >= to) return loading;
+  if (from >= to) return;
+  for (const auto& [first, second] : loading->parts) {
+    if (from < second && first < to)
+      fail(concat("the saved '", entry.name, "' has elements that another part has, too; it is damaged"));
+  }
+  loading->parts.emplace_back(from, to);
   const Tensor plain = entry.tensor.contiguous_copy();
   const auto bytes = dtype_size(form.dtype);
-  copy_memory(loading.tensor.device(),
-              static_cast<std::byte*>(loading.tensor.raw()) + static_cast<size_t>(from - own_begin) * bytes,
+  copy_memory(loading->tensor.device(),
+              static_cast<std::byte*>(loading->tensor.raw()) + static_cast<size_t>(from - own_begin) * bytes,
               plain.device(),
               static_cast<const std::byte*>(plain.raw()) + static_cast<size_t>(from - begin) * bytes,
               static_cast<size_t>(to - from) * bytes);
-  loading.elements += to - from;
-  return loading;
 }
 
 void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
@@ -260,21 +265,28 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
       steps = its_steps;
       continue;
     }
-    const auto place = places.find(entry.name.substr(0, entry.name.rfind('@')));
+    auto place = places.find(entry.name);
+    std::optional<int64_t> begin;  // of a share: NAME@BEGIN, where a parameter's name may have an @, too
+    if (const size_t at = entry.name.rfind('@'); place == places.end() && at != std::string::npos) {
+      place = places.find(entry.name.substr(0, at));
+      if (place != places.end() && !parse_int(std::string_view(entry.name).substr(at + 1), &begin.emplace()))
+        fail(concat("the saved '", entry.name, "' has no number behind its @; it is damaged"));
+    }
     if (place == places.end())
       fail(concat("the saved state has '", entry.name,
                   "', which this optimizer hasn't; resume with the same one"));
     const Slot& slot = slots_[place->second.slot];
     loaded[place->second.slot].resize(slot.forms.size());
-    Loading& loading = loaded[place->second.slot][place->second.state];
-    loading = load_entry(slot, slot.forms[place->second.state], entry, std::move(loading));
+    load_entry(slot, slot.forms[place->second.state], entry, begin,
+               &loaded[place->second.slot][place->second.state]);
   }
   if (steps < 0) fail("the saved state has no number of steps; it is another file, or cut short");
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < loaded[s].size(); ++i) {
-      if (loaded[s][i].tensor.defined() && loaded[s][i].elements == loaded[s][i].tensor.elements()) continue;
+      const Loading& loading = loaded[s][i];
+      if (loading.tensor.defined() && loading.elements() == loading.tensor.elements()) continue;
       fail(concat("the saved state lacks '", slots_[s].parameter.name, ".", slots_[s].forms[i].name,
-                  loaded[s][i].tensor.defined() ? "' in part" : "'", "; resume with the same optimizer"));
+                  loading.tensor.defined() ? "' in part" : "'", "; resume with the same optimizer"));
     }
   }
   steps_ = steps;
@@ -287,8 +299,10 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
   }
   flat();
   for (size_t s = 0; s < slots_.size(); ++s) {
-    for (size_t i = 0; i < std::min(loaded[s].size(), slots_[s].states.size()); ++i) {
-      const Tensor &to = slots_[s].states[i], &from = loaded[s][i].tensor;
+    for (size_t i = 0; i < slots_[s].states.size(); ++i) {
+      const Tensor& to = slots_[s].states[i];
+      // What the state hasn't begins at zero, as after the parameter's first gradient on the host.
+      const Tensor from = i < loaded[s].size() ? loaded[s][i].tensor : Tensor::zeros(to.shape(), to.dtype());
       copy_memory(to.device(), to.raw(), from.device(), from.raw(), to.size_bytes());
     }
   }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/engine/optim/flat_groups.h"
@@ -92,13 +93,14 @@ class ElementwiseOptimizer : public Optimizer {
     /// What a state tensor is here.
     Shape state_shape(const StateForm& form) const;
   };
-  /// A state that is being loaded, and how much of it has come.
+  /// A state that is being loaded, and what of it has come: elements [first, second) of the whole state, in any order.
   struct Loading {
     Tensor tensor;
-    int64_t elements = 0;
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    int64_t elements() const;
   };
-  static Loading load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
-                            Loading loading);
+  static void load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
+                         std::optional<int64_t> begin_element, Loading* loading);
   FlatGroups& flat();
   /// A step with these gradients, one for each slot; whole ones, or those of the slots' shares.
   void step_with(double lr, std::span<const Tensor> gradients, bool are_shares);

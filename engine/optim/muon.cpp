@@ -159,7 +159,7 @@ std::unique_ptr<Optimizer> build(std::vector<NamedTensor> parameters, const Opti
   for (const NamedTensor& parameter : parameters) {
     if (takes(muon, parameter.name) && parameter.tensor.rank() < 2) {
       refuse("muon", "'", parameter.name, "' is ", parameter.tensor.shape().to_string(),
-             ", which is no matrix; name weights alone, as in *.weight");
+             ", which is no matrix; name matrices alone, as in *.conv?.weight");
     }
   }
   return std::make_unique<Muon>(std::move(parameters), arguments);

@@ -52,6 +52,7 @@ Gram gram_of(const std::vector<std::vector<double>>& rows) {
     for (size_t b = 0; b <= a; ++b) {
       double product = 0;
       for (size_t i = 0; i < rows[a].size(); ++i) product += rows[a][i] * rows[b][i];
+      EXPECT_TRUE(std::isfinite(product));
       if (a != b) gram.across = std::max(gram.across, std::abs(product));
       if (a == b)
         gram.largest = std::max(gram.largest, product), gram.smallest = std::min(gram.smallest, product);
