@@ -46,12 +46,14 @@ Tensor Embedding::own_rows(const Tensor& ids) {
 }
 
 Tensor Embedding::logits(const Tensor& x) {
-  if (rows_over_ == nullptr) return linear(x, weight_, Tensor());
-  return join_last_axis(linear(sum_gradient(x, *rows_over_), weight_, Tensor()), count_, *rows_over_);
+  if (rows_over_ == nullptr) return run_forward_hooks(x, linear(x, weight_, Tensor()));
+  return run_forward_hooks(
+      x, join_last_axis(linear(sum_gradient(x, *rows_over_), weight_, Tensor()), count_, *rows_over_));
 }
 
-double Embedding::flops(const TensorSpec& /*x*/, const TensorSpec& /*y*/) const {
-  return 0.0;
+double Embedding::flops(const TensorSpec& x, const TensorSpec& /*y*/) const {
+  if (x.dtype == DType::kI64) return 0.0;  // rows are looked up
+  return 2.0 * static_cast<double>(x.shape.elements()) * static_cast<double>(count_);
 }
 
 void Embedding::reset_parameters(uint64_t seed, const std::string& prefix) {

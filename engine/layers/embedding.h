@@ -13,7 +13,8 @@ class Embedding final : public Module {
  public:
   Embedding(int64_t count, int64_t size);
   Tensor forward(const Tensor& ids) override;
-  /// x [..., size] -> [..., count]: the product with each vector of the table, as a head has them that shares it.
+  /// x [..., size] -> [..., count]: the product with each vector of the table, as a head has them that shares it. Forward hooks
+  /// see this call, too.
   Tensor logits(const Tensor& x);
   std::string kind() const override { return "Embedding"; }
   double flops(const TensorSpec& x, const TensorSpec& y) const override;

@@ -5,6 +5,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/init.h"
+#include "dlpipe/engine/ops/attention.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -28,6 +29,12 @@ void SelfAttention::split_over(Collective& ranks) {
 
 Tensor SelfAttention::forward(const Tensor& x) {
   return (*proj_)(self_attention((*qkv_)(x), heads_, causal_));
+}
+
+double SelfAttention::flops(const TensorSpec& x, const TensorSpec& /*y*/) const {
+  Shape qkv = x.shape;
+  qkv[-1] *= 3;
+  return attention_flops({qkv, {heads_, causal_}}, causal_);
 }
 
 TransformerBlock::TransformerBlock(int64_t width, int heads, bool causal)

@@ -19,6 +19,7 @@ class SelfAttention final : public Module {
   SelfAttention(int64_t width, int heads, bool causal);
   Tensor forward(const Tensor& x) override;
   std::string kind() const override { return "SelfAttention"; }
+  double flops(const TensorSpec& x, const TensorSpec& y) const override;
   /// Each rank has some of the heads.
   void split_over(Collective& ranks) override;
 

@@ -74,19 +74,22 @@ std::optional<Head> head_of(const Graph& graph) {
   return std::nullopt;
 }
 
-/// The head's constants begin with one prefix, which no other one has: theirs, or "head.".
+/// The head's constants begin with one prefix, which no other one has: theirs, or "head.", "head2." and so on.
 std::string name_head(Graph& graph, const Head& head) {
   std::string& weight = graph.value(head.weight).name;
   std::string none;
   std::string& bias = head.bias == kNone ? none : graph.value(head.bias).name;
   std::string prefix = weight.ends_with(".weight") ? weight.substr(0, weight.size() - 6) : "";
-  const auto has_prefix = [&](const Value& value) {
-    return value.is_constant() && value.name.starts_with(prefix);
+  const auto others = [&] {  // constants of that prefix which aren't the head's
+    int64_t count = 0;
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values.size()); ++id)
+      count += graph.value(id).is_constant() && id != head.weight && id != head.bias &&
+               graph.value(id).name.starts_with(prefix);
+    return count;
   };
-  const auto own = head.bias == kNone ? 1 : 2;
-  if (prefix.empty() || (head.bias != kNone && bias != prefix + "bias") ||
-      std::count_if(graph.values.begin(), graph.values.end(), has_prefix) != own)
-    prefix = "head.";
+  if (head.bias != kNone && bias != prefix + "bias") prefix.clear();
+  for (int number = 1; prefix.empty() || others() > 0; ++number)
+    prefix = number == 1 ? "head." : dlpipe::concat("head", number, ".");
   weight = prefix + "weight";
   bias = prefix + "bias";
   return prefix;

@@ -1,28 +1,15 @@
 #include <algorithm>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/eval_scope.h"
 #include "dlpipe/engine/models/model.h"
 
 namespace dlpipe::engine {
 namespace {
 
-/// Puts eval mode and no hooks for its life, then the former mode back.
-class EvalScope {
- public:
-  explicit EvalScope(Module& model) : model_(model), was_training_(model.is_training()) { model.eval(); }
-  ~EvalScope() {
-    for (const Module::Named& named : model_.modules()) named.module->clear_forward_hooks();
-    model_.train(was_training_);
-  }
-  EvalScope(const EvalScope&) = delete;
-  EvalScope& operator=(const EvalScope&) = delete;
-
- private:
-  Module& model_;
-  bool was_training_;
-};
-
+/// What the layer has besides its children.
 int64_t own_parameters(const Module& layer) {
+  if (!layer.children().empty()) return 0;
   int64_t count = 0;
   for (const NamedTensor& parameter : layer.parameters()) count += parameter.tensor.elements();
   return count;
@@ -35,11 +22,12 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
   const NoGrad no_grad;
   const EvalScope scope(model);
   for (const Module::Named& named : model.modules()) {
-    if (!named.module->children().empty()) continue;
     named.module->register_forward_hook(
         [&, name = named.name](Module& layer, const Tensor& x, const Tensor& y) {
           LayerSummary row{
               name, layer.kind(), y.shape(), own_parameters(layer), layer.flops(x.spec(), y.spec()), 0};
+          // Only attention computes something between its children; its result there is as large as its output.
+          if (!layer.children().empty() && row.flops == 0) return;
           row.flops *= static_cast<double>(batch);
           row.output_bytes = static_cast<int64_t>(y.size_bytes()) * batch;
           if (row.output.rank() > 0) row.output[0] *= batch;
@@ -47,6 +35,7 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
         });
   }
   model(blank_input(arguments, 1).to(model.device()));
+  for (const Module::Named& named : model.modules()) named.module->clear_forward_hooks();
 
   for (const LayerSummary& layer : result.layers) {
     result.flops += layer.flops;

@@ -27,4 +27,7 @@ struct AttentionShape {
   int64_t out_row() const { return heads * width; }
 };
 
+/// Floating-point operations of one forward pass; a causal one computes half of the products.
+double attention_flops(const AttentionShape& shape, bool causal);
+
 }  // namespace dlpipe::engine

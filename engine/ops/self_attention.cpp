@@ -17,6 +17,12 @@ AttentionShape::AttentionShape(const Shape& qkv, const AttentionAttrs& attrs)
       width(qkv[2] / 3 / attrs.heads),
       scale(1.0 / std::sqrt(static_cast<double>(width))) {}
 
+double attention_flops(const AttentionShape& s, bool causal) {
+  const double pairs = static_cast<double>(s.batch * s.heads * s.length) * static_cast<double>(s.length) *
+                       (causal ? 0.5 : 1.0);
+  return 4.0 * pairs * static_cast<double>(s.width);
+}
+
 namespace {
 
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>,
@@ -43,11 +49,9 @@ std::vector<OpSample> samples() {
           {"several blocks, causal", {{{1, 131, 51}}}, AttentionAttrs{1, true}, -2, 2}};
 }
 
-double flops(std::span<const TensorSpec> inputs, const Attrs& attrs) {
-  const AttentionShape s(inputs[0].shape, attrs.as<AttentionAttrs>());
-  const double pairs = static_cast<double>(s.batch * s.heads * s.length) * static_cast<double>(s.length) *
-                       (attrs.as<AttentionAttrs>().causal ? 0.5 : 1.0);
-  return 4.0 * pairs * static_cast<double>(s.width);
+double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
+  const auto& attrs = any_attrs.as<AttentionAttrs>();
+  return attention_flops({inputs[0].shape, attrs}, attrs.causal);
 }
 
 }  // namespace

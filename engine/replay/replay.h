@@ -26,7 +26,7 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// Inputs of the recording's forms. Answers what the host looks at; valid until the next run.
+  /// Inputs of the recording's forms. Answers what the host looks at; valid until run_second_part().
   const Tensor& run_first_part(std::span<const Tensor> inputs);
   /// Leaves get their gradients, as from Tensor::backward.
   void run_second_part();

@@ -9,6 +9,7 @@
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/layers/eval_scope.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/input/batch_input.h"
 
@@ -17,21 +18,6 @@ namespace dlpipe::run {
 namespace {
 
 using engine::Tensor;
-
-// Puts a model into eval mode for its scope.
-class EvalMode {
- public:
-  explicit EvalMode(engine::Module& model) : model_(model), was_training_(model.is_training()) {
-    model_.eval();
-  }
-  ~EvalMode() { model_.train(was_training_); }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
-
- private:
-  engine::Module& model_;
-  bool was_training_;
-};
 
 int64_t dropped_rows(const Batch& batch) {
   const std::span<const float> there = batch.weight.first(static_cast<size_t>(batch.count));
@@ -177,7 +163,7 @@ double EvalReport::value(std::string_view name) const {
 EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
                     const LogitsObserver& observer) {
   const int64_t begin_ns = now_ns();
-  const EvalMode mode(model);
+  const engine::EvalScope mode(model);
   const engine::NoGrad no_grad;
   Device& device = model.device();
   Pass pass(model, options, observer);

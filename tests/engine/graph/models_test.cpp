@@ -141,6 +141,25 @@ TEST(Graphs, WithChainsAreTrainedAsThoseWithout) {
   EXPECT_TRUE(same_bits(got, expected));
 }
 
+// Whose head is reset keeps all else.
+TEST(Graphs, AHeadsPrefixIsNobodyElses) {
+  const Tensor scales = Tensor::full({3}, 2.0), matrix = Tensor::full({5, 3}, 0.3), bias = Tensor::zeros({5});
+  const graph::CaptureInput input = {"x", {{1, 8, 8, 3}}, bit(0)};
+  const std::vector<std::pair<std::string, Tensor>> weights = {
+      {"head.norm.weight", scales}, {"head.weight", matrix}, {"head.bias", bias}};
+  const graph::Graph graph =
+      graph::capture("gates", {&input, 1}, weights, [&](const std::vector<Tensor>& in) {
+        return std::vector<Tensor>{linear(global_avg_pool(in[0] * scales), matrix, bias)};
+      });
+  const TrainableGraph trainable = trainable_graph(graph);
+  std::vector<std::string> of_the_head;
+  for (const NamedTensor& weight : trainable.weights) {
+    if (weight.name.starts_with(trainable.record->head)) of_the_head.push_back(weight.name);
+  }
+  EXPECT_EQ(of_the_head.size(), 2u);
+  EXPECT_EQ(trainable.weights.size(), 3u);
+}
+
 TEST(Graphs, GoToAFileAndBack) {
   const ModelRecord& record = *value_or_throw(ModelRegistry::builtin().find("resnet18_cifar"));
   const ModelArguments arguments = small_arguments(record);

@@ -67,6 +67,39 @@ TEST(Summary, ScalesWithTheBatchAndKnowsWhatIsFrozen) {
   EXPECT_EQ(many.layers[0].output, (Shape{16, 28, 28, 6}));
 }
 
+// Attention lies between its layers, and the head is the table of tokens once more.
+TEST(Summary, CountsAttentionAndSharedHeads) {
+  const auto flops = [](const char* name, const ModelArguments& arguments) {
+    const auto model = value_or_throw(ModelRegistry::builtin().find(name))->build(arguments);
+    return summarize(*model, arguments, 1).flops;
+  };
+  const auto of_vocabulary = [&](int64_t classes, int64_t length) {
+    return flops("gpt_char_tiny", {.classes = classes, .length = length});
+  };
+  const ModelArguments arguments = {.classes = 65, .length = 64};
+  const auto gpt = value_or_throw(ModelRegistry::builtin().find("gpt_char_tiny"))->build(arguments);
+  int64_t width = 0, blocks = 0;
+  for (const NamedTensor& parameter : gpt->parameters()) {
+    if (parameter.name == "tokens.weight") width = parameter.tensor.size(1);
+    blocks += parameter.name.ends_with("attn.proj.weight");
+  }
+  EXPECT_DOUBLE_EQ(of_vocabulary(165, 64) - of_vocabulary(65, 64), 2.0 * 100 * 64 * width);
+  // Of twice the length all is twice as much, but for attention, which is four times as much: 2 T^2 width of each block.
+  EXPECT_DOUBLE_EQ(of_vocabulary(65, 128) - 2 * of_vocabulary(65, 64),
+                   static_cast<double>(2 * 2 * 64 * 64 * width * blocks));
+  EXPECT_NEAR(flops("vit_small_cifar", {10, 3, 32, 32, 0}), 2.8e9, 0.05e9);  // as its help says
+}
+
+TEST(Summary, LeavesEveryModuleInItsMode) {
+  const ModelArguments arguments = {10, 1, 28, 28, 0};
+  const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);
+  model->children().front().second->eval();
+  (void)summarize(*model, arguments, 1);
+  EXPECT_TRUE(model->is_training());
+  EXPECT_FALSE(model->children().front().second->is_training());
+  EXPECT_TRUE(model->children().back().second->is_training());
+}
+
 TEST(Summary, AskedTwiceItAnswersTheSame) {
   const ModelArguments arguments = {10, 1, 28, 28, 0};
   const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);

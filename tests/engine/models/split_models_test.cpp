@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -57,6 +58,7 @@ double difference(const Tensor& got, const Tensor& expected) {
   const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
   double most = 0, largest = 0;
   for (size_t i = 0; i < b.size(); ++i) {
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return std::numeric_limits<double>::infinity();
     most = std::max(most, std::abs(a[i] - b[i]));
     largest = std::max(largest, std::abs(b[i]));
   }
