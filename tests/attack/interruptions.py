@@ -36,6 +36,7 @@ import commit
 import formats
 
 FAULTS = ("EIO", "ENOSPC", "EINTR", "short", "EMFILE", "ENOMEM")
+ENOUGH = 20  # rounds for all kinds to be among them
 HANGS_AFTER_S = 300  # a round takes a second; this is for machines that are very busy
 
 
@@ -313,18 +314,21 @@ def play_in(folder, attack, scenario, expected, kind, at, kill_after_s):
 
 
 def plan_rounds(scenarios, measured, kills, faults, seed):
+    """Some of every kind however few rounds there are, and in the end each scenario with each kind."""
     rng = random.Random(seed)
     rounds = []
     for i in range(kills):
-        scenario = scenarios[i % len(scenarios)]
+        turn, number = divmod(i, len(scenarios))
+        scenario = scenarios[number]
         _, seconds, counts = measured[scenario.name]
-        if i // len(scenarios) % 4 == 3:
+        if (turn + number) % 4 == 3:
             rounds.append((scenario, "moment", None, rng.uniform(0, seconds)))
         else:
             rounds.append((scenario, "kill", rng.randint(1, counts["kill"]), None))
     for i in range(faults):
-        scenario = scenarios[i % len(scenarios)]
-        kind = FAULTS[i // len(scenarios) % len(FAULTS)]
+        turn, number = divmod(i, len(scenarios))
+        scenario = scenarios[number]
+        kind = FAULTS[(turn + number) % len(FAULTS)]
         counts = measured[scenario.name][2]
         if counts[kind] > 0:
             rounds.append((scenario, kind, rng.randint(1, counts[kind]), None))
@@ -379,6 +383,9 @@ def main():
         scenarios += [IngestOf(attack, form) for form in formats.sources()]
         measured = {scenario.name: measure(attack, scenario) for scenario in scenarios}
         rounds = plan_rounds(scenarios, measured, arguments.count, arguments.count * 9 // 5, arguments.seed)
+        missing = {"kill", "moment", *FAULTS} - {kind for _, kind, _, _ in rounds}
+        if missing and arguments.count >= ENOUGH:
+            sys.exit(f"interruptions: no round of {', '.join(sorted(missing))}")
 
         def play_round(number):
             scenario, kind, at, kill_after_s = rounds[number]
