@@ -1,7 +1,6 @@
 #include "dlpipe/engine/core/parallel.h"
 
 #include <omp.h>
-#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
@@ -18,6 +17,7 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
+#include "dlpipe/base/worker_limit.h"
 #include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
@@ -53,9 +53,7 @@ class TrainingPool {
       : threads_(threads),
         // Without it TBB makes as many workers as the machine has cores, whatever the cgroup's quota, and no
         // more than that when a test asks for eight threads on two cores.
-        limit_(limit_workers ? std::make_unique<tbb::global_control>(
-                                   tbb::global_control::max_allowed_parallelism, static_cast<size_t>(threads))
-                             : nullptr),
+        limit_(limit_workers ? std::make_unique<WorkerLimit>(threads) : nullptr),
         arena_(threads, 1, tbb::task_arena::priority::high),
         observer_(arena_) {}
 
@@ -64,7 +62,7 @@ class TrainingPool {
 
  private:
   int threads_;
-  std::unique_ptr<tbb::global_control> limit_;
+  std::unique_ptr<WorkerLimit> limit_;
   tbb::task_arena arena_;
   SingleThreadedOpenMp observer_;
 };
@@ -144,7 +142,6 @@ void set_engine_threads(int threads) {
   threads = std::max(threads, 1);
   throw_if_error(
       check_threads("engine", threads));  // oneTBB would end the process, and not always by an exception
-  now.pool.reset();  // its limit on workers must go before the new one comes: TBB takes the smallest
   now.pool = std::make_shared<TrainingPool>(threads, true);
 }
 

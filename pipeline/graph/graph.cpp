@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <tbb/flow_graph.h>
-#include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_scheduler_observer.h>
 
@@ -10,7 +9,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <set>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/base/threads.h"
+#include "dlpipe/base/worker_limit.h"
 
 namespace dlpipe::pipeline {
 
@@ -56,53 +55,6 @@ class Gate {
  private:
   flow::graph graph_;
   std::atomic<bool> open_{true};
-};
-
-// How many threads oneTBB may have. It takes the least of all limits that stand, which would leave a loader with the threads
-// of the smallest: all graphs of a process share one limit, the largest that one of them asks for.
-class SharedLimit {
- public:
-  explicit SharedLimit(int threads) {
-    Wanted& all = wanted();
-    const MutexLock lock(all.mutex);
-    self_ = all.threads.insert(threads);
-    all.apply();
-  }
-  ~SharedLimit() {
-    Wanted& all = wanted();
-    const MutexLock lock(all.mutex);
-    all.threads.erase(self_);
-    all.apply();
-  }
-  SharedLimit(const SharedLimit&) = delete;
-  SharedLimit& operator=(const SharedLimit&) = delete;
-
- private:
-  struct Wanted {
-    Mutex mutex;
-    std::multiset<int> threads DLPIPE_GUARDED_BY(mutex);
-    int limit DLPIPE_GUARDED_BY(mutex) = 0;
-    std::unique_ptr<tbb::global_control> control DLPIPE_GUARDED_BY(mutex);
-
-    // The new limit stands before the old one goes: at no time is there none.
-    void apply() DLPIPE_REQUIRES(mutex) {
-      const int most = threads.empty() ? 0 : *threads.rbegin();
-      if (most == limit) return;
-      limit = most;
-      std::unique_ptr<tbb::global_control> next;
-      if (most > 0) {
-        next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
-                                                     static_cast<size_t>(most));
-      }
-      control = std::move(next);
-    }
-  };
-  static Wanted& wanted() {
-    static Wanted all;
-    return all;
-  }
-
-  std::multiset<int>::iterator self_;
 };
 
 // Names TBB's workers for top, perf and debuggers: they inherit the name of the thread that woke them first.
@@ -160,7 +112,7 @@ struct Graph::Impl {
   }
   Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
 
-  SharedLimit limit;  // before the first use of TBB: the workers of this process
+  WorkerLimit limit;  // before the first use of TBB: the workers of this process
   tbb::task_arena pool;
   WorkerNames names;
   GraphBodies& bodies;

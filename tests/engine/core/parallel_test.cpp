@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <tbb/global_control.h>
 
 #include <atomic>
 #include <cstdint>
@@ -11,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "dlpipe/base/worker_limit.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -119,6 +122,19 @@ TEST(ScratchTest, GrowsStaysAndIsAligned) {
   const size_t held = worker_scratch_bytes();
   std::thread([] { worker_scratch(0, 1 << 20); }).join();
   EXPECT_EQ(worker_scratch_bytes(), held);  // a thread gives its scratch back when it ends
+}
+
+// A loader of this process decodes with as many as it asked for.
+TEST(WorkersTest, AnEngineOfOneThreadLeavesOthersTheirs) {
+  const auto allowed = [] {
+    return tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+  };
+  set_engine_threads(1);
+  EXPECT_EQ(allowed(), 1u);
+  const WorkerLimit of_a_loader(5);
+  EXPECT_EQ(allowed(), 5u);
+  set_engine_threads(2);
+  EXPECT_EQ(allowed(), 5u);
 }
 
 TEST(ScratchTest, BeginsAnewWithTheNextBody) {
