@@ -25,6 +25,8 @@ std::vector<OpSample> samples() {
                     {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .count_include_pad = false}),
       pool2d_sample("ceil", {2, 6, 6, 4},
                     {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}),
+      pool2d_sample("ceil, a window above the image", {1, 2, 4, 3},
+                    {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}),
       pool2d_sample("stride above kernel", {1, 9, 9, 2}, {.kernel = {2, 2}, .stride = {3, 3}}),
   };
 }

@@ -7,7 +7,8 @@ namespace dlpipe::engine {
 int64_t window_count(int64_t size, int kernel, int stride, int padding, int dilation, bool ceil) {
   const int64_t reach = static_cast<int64_t>(dilation) * (kernel - 1) + 1;
   const int64_t room = size + 2 * static_cast<int64_t>(padding) - reach;
-  if (room < 0) return 0;
+  if (room < 0 && !(ceil && room + stride > 0))
+    return 0;  // one that sticks out on the right may still begin inside
   int64_t count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
   if (ceil && (count - 1) * stride >= size + padding) --count;
   return count;
