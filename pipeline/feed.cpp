@@ -25,10 +25,15 @@ Status forked_status(pid_t process) {
 }
 
 Status check_first_process() {
+  const pid_t first = first_process;
+  return first == 0 || first == ::getpid() ? Status() : forked_status(first);
+}
+
+/// For threads that begin now.
+Status become_first_process() {
   pid_t first = 0;
-  const pid_t here = ::getpid();
-  if (first_process.compare_exchange_strong(first, here) || first == here) return {};
-  return forked_status(first);
+  first_process.compare_exchange_strong(first, ::getpid());
+  return check_first_process();
 }
 
 }  // namespace
@@ -90,6 +95,7 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
     LoaderOptions loader_options = options.loader;
     loader_options.epochs = -1;
     DLPIPE_ASSIGN_OR_RETURN(impl->setup, open_setup(loader_options));
+    DLPIPE_RETURN_IF_ERROR(become_first_process());
     DLPIPE_ASSIGN_OR_RETURN(impl->loader, BatchStream::create(impl->setup));
     impl->epochs_per_pass = options.epochs_per_pass;
     impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);

@@ -14,7 +14,7 @@
 // before.
 //
 // A pass is what one loop over the data takes: `epochs_per_pass` epochs, or no end. A pass that was left early is not
-// gone on with; the next one begins with the next epochs. After seek() the next pass begins in mid-epoch.
+// gone on with, unless it has no end; the next one begins with the next epochs. After seek() the next pass begins in mid-epoch.
 //
 // Threads: every function may be called from any thread. In a forked child nothing but destruction is allowed: the
 // threads stayed in the parent. next() there answers kMisuse, and batches keep their memory.
