@@ -1,6 +1,7 @@
 """A graph of ATen's ops as a list of steps, each run by a kernel of dlpipe or, where there is none, by PyTorch.
 
-Values die after the step that reads them last. Of the ops in `torch_kernels.MEASURED` the faster of both is taken: the first
+Values die after the step that reads them last. The strides of an image are those that its kernel likes. Two look at strides and
+get those of the trace: who gets the outputs, and ops of PyTorch that aren't known to take any (`torch_strides.py`). Of the ops in `torch_kernels.MEASURED` the faster of both is taken: the first
 time that an op meets a shape, both run three times. DLPIPE_KERNELS=rules takes dlpipe's everywhere, so that runs on different
 machines and days have the same kernels.
 """
@@ -17,8 +18,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from dlpipe import torch_kernels
 from dlpipe._dlpipe import KernelTensor, use_kernel_threads
+from dlpipe.errors import MisuseError, UnsupportedError
 from dlpipe.torch_fusion import FUSED, fuse
 from dlpipe.torch_kernels import KERNELS, MEASURED, as_torch
+from dlpipe.torch_strides import CHANNELS_LAST, Order, in_order, order_of, takes_any_strides
 
 aten = torch.ops.aten
 FxNode = Any  # a Node: what its arguments are, types don't know
@@ -35,12 +38,13 @@ class Plan:
         fuse(module.graph)
         self._left_to_torch = _pools_of_public_indices(module, public_outputs)
         nodes = list(module.graph.nodes)
-        self._inputs = [(node, node.meta.get("val")) for node in nodes if node.op == "placeholder"]
+        self._inputs = [(node, _traced(node)) for node in nodes if node.op == "placeholder"]
         self._output = nodes[-1].args[0]
         count = len(self._output) if public_outputs is None else public_outputs
         # Strides are part of what a user sees; the backward graph takes an image as it lies.
         self._public = [i < count for i in range(len(self._output))]
-        self._contiguous = [_is_contiguous(each) for each in self._output]
+        self._orders = [order_of(_traced(each)) for each in self._output]
+        self._seen = _seen_strides(nodes, [each for each, public in zip(self._output, self._public) if public])
         self._steps = [(node, self._run_of(node)) for node in nodes[:-1] if node.op != "placeholder"]
         self._dead = _dead_after(nodes)
 
@@ -60,25 +64,33 @@ class Plan:
         use_kernel_threads(torch.get_num_threads())
         values: Dict[FxNode, Any] = {}
         for (node, traced), value in zip(self._inputs, inputs):
-            values[node] = torch_kernels.restore(value, traced)
+            values[node] = self._as_seen(node, torch_kernels.restore(value, traced))
         inputs.clear()
         with torch.no_grad():
             for node, run in self._steps:
                 args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
-                values[node] = run(*args, **kwargs)
+                values[node] = self._as_seen(node, run(*args, **kwargs))
                 del args, kwargs
                 for dead in self._dead[node]:
                     del values[dead]
             return self._given(values)
 
+    def _as_seen(self, node: FxNode, value: Any) -> Any:
+        if node not in self._seen:
+            return value
+        order, of_kernels = self._seen[node]
+        if isinstance(value, KernelTensor) and (not of_kernels or order == CHANNELS_LAST):  # as_torch makes it that
+            return value
+        return in_order(as_torch(value), order)
+
     def _given(self, values: Dict[FxNode, Any]) -> List[Any]:
         lent: Dict[int, List[_Output]] = {}  # by their memory
         outputs = []
-        for node, public, contiguous in zip(self._output, self._public, self._contiguous):
+        for node, public, order in zip(self._output, self._public, self._orders):
             if not isinstance(node, Node):
                 outputs.append(node)
                 continue
-            output = _Output(node, values[node], public, _give(values[node], public, contiguous))
+            output = _Output(node, values[node], public, _give(values[node], public, order))
             memory = _memory(output.given)
             outputs.append(output.given if memory is None else _beside(output, lent.setdefault(memory, [])))
         return outputs
@@ -115,13 +127,12 @@ def _may_share(a: _Output, b: _Output) -> bool:
     return _are_traced_as_one(a.node, b.node) and (are_pytorchs or a.public == b.public)
 
 
-def _give(value: Any, public: bool, contiguous: bool) -> Any:
+def _give(value: Any, public: bool, order: Optional[Order]) -> Any:
     if not isinstance(value, KernelTensor):
         return value
     if not public:
         return torch_kernels.save(value)
-    given = as_torch(value)
-    return given.contiguous() if contiguous else given
+    return as_torch(value) if order is None else in_order(as_torch(value), order)
 
 
 def _memory(value: Any) -> Optional[int]:
@@ -133,18 +144,31 @@ def _memory(value: Any) -> Optional[int]:
 
 def _are_traced_as_one(a: FxNode, b: FxNode) -> bool:
     """Whether both have the same memory in PyTorch, one as a view of the other: then AOTAutograd knows."""
-    storages = [_storage(node.meta.get("val")) for node in (a, b)]
-    return storages[0] is not None and storages[0] == storages[1]
+    storage = _storage(a)
+    return storage is not None and storage == _storage(b)
 
 
-def _storage(traced: Any) -> Any:
+def _traced(node: Any) -> Any:
+    """What the graph was traced with there."""
+    return node.meta.get("val") if isinstance(node, Node) else None
+
+
+def _storage(node: Any) -> Any:
+    traced = _traced(node)
     is_strided = isinstance(traced, torch.Tensor) and traced.layout is torch.strided
     return StorageWeakRef(traced.untyped_storage()) if is_strided else None
 
 
-def _is_contiguous(node: Any) -> bool:
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return isinstance(value, torch.Tensor) and value.is_contiguous()
+def _seen_strides(nodes: List[FxNode], public: List[Any]) -> Dict[FxNode, Tuple[Order, bool]]:
+    """The nodes whose values have to lie as traced as soon as they are made, so that their views do, too: the order of their
+    axes, and whether a kernel's answer has to as well. One that leaves without being looked at before gets its order then."""
+    makers: Dict[Any, FxNode] = {}  # of each memory
+    for node in nodes:
+        makers.setdefault(_storage(node), node)
+    seen = {_storage(each) for node in nodes if not takes_any_strides(node) for each in node.all_input_nodes}
+    seen |= {_storage(each) for each in public if makers.get(_storage(each)) is not each}
+    orders = {storage: order_of(_traced(makers[storage])) for storage in seen.union(map(_storage, public)) - {None}}
+    return {makers[storage]: (order, storage in seen) for storage, order in orders.items() if order is not None}
 
 
 def _dead_after(nodes: List[FxNode]) -> Dict[FxNode, List[FxNode]]:
@@ -187,11 +211,18 @@ def _all_as_torch(value: Any) -> Any:
     return as_torch(value)
 
 
+def _answer(kernel: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    try:
+        return kernel(*args, **kwargs)
+    except (MisuseError, UnsupportedError):  # shapes that the kernel doesn't take
+        return NotImplemented
+
+
 def _by_kernel(target: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
     by_torch = _by_torch(target)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        answer = kernel(*args, **kwargs)
+        answer = _answer(kernel, args, kwargs)
         return by_torch(*args, **kwargs) if answer is NotImplemented else answer
 
     return run
@@ -205,7 +236,7 @@ def _by_the_faster(target: Any, kernel: Callable[..., Any]) -> Callable[..., Any
         key = (target, _form(args), _form(tuple(kwargs.items())), torch.get_num_threads())
         chosen = _choices.get(key)
         if chosen is None:
-            if kernel(*args, **kwargs) is NotImplemented:
+            if _answer(kernel, args, kwargs) is NotImplemented:
                 chosen = False
             else:
                 chosen = _seconds(by_kernel, args, kwargs) <= _seconds(by_torch, args, kwargs)

@@ -231,13 +231,47 @@ def test_frozen_parts():
         assert (b.grad is None) == (a.grad is None)
 
 
-def test_features_lie_as_eagers_do():
-    """An image that leaves the model has the strides that its user expects."""
-    model = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), nn.ReLU())
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Sigmoid, nn.SiLU, nn.LeakyReLU])
+def test_features_lie_as_eagers_do(activation, layout):
+    """An image that leaves the model has the strides that its user expects, whoever computes it."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1), activation()).to(memory_format=layout)
+    compiled = torch.compile(model, backend=torch_compile.backend)
+    for count in (8, 5, 3):
+        images = batch(count)[0].to(memory_format=layout)
+        expected, answer = model(images), compiled(images)
+        assert answer.stride() == expected.stride()
+        torch.testing.assert_close(answer, expected, **TOLERANCE)
+
+
+def test_views_of_features_lie_as_eagers_do():
+    convolution = nn.Conv2d(3, 16, 3, 1, 1)
+
+    def call(images):
+        features = torch.sigmoid(convolution(images))
+        return features, features[:, :2], features.flatten(1), convolution(images).permute(0, 2, 3, 1)
+
     images, _ = batch()
-    answer = torch.compile(model, backend=torch_compile.backend)(images)
-    assert answer.is_contiguous()
-    torch.testing.assert_close(answer.view(8, -1), model(images).view(8, -1), **TOLERANCE)
+    answers = torch.compile(call, backend=torch_compile.backend)(images)
+    for answer, expected in zip(answers, call(images)):
+        assert answer.stride() == expected.stride()
+        torch.testing.assert_close(answer, expected, **TOLERANCE)
+
+
+def test_attention_over_an_image():
+    """PyTorch's kernel reads the last axis as if it were contiguous."""
+    convolution = nn.Conv2d(3, 16, 3, 2, 1)
+
+    def call(images):
+        features = convolution(images)
+        return nn.functional.scaled_dot_product_attention(features, features, torch.sigmoid(features)).sum((2, 3))
+
+    images, _ = batch()
+    expected = call(images)
+    answer = torch.compile(call, backend=torch_compile.backend)(images)
+    torch.testing.assert_close(answer, expected, **TOLERANCE)
+    gradients = [torch.autograd.grad(each.square().sum(), convolution.weight)[0] for each in (answer, expected)]
+    torch.testing.assert_close(*gradients, **TOLERANCE)
 
 
 def test_indices_of_a_pool_are_pytorchs_where_the_user_sees_them():

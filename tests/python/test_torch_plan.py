@@ -61,6 +61,12 @@ def weights(out=5, channels=3, size=3):
     return torch.randn(out, channels, size, size).to(memory_format=torch.channels_last)
 
 
+@torch.library.custom_op("dlpipe_tests::rows", mutates_args=())
+def rows(x: torch.Tensor) -> torch.Tensor:
+    """Reads memory as one that was compiled for the strides of the trace."""
+    return x.as_strided((x.shape[0], 4), (x.stride(0), 1)).clone()
+
+
 def memory(tensor):
     return tensor.untyped_storage().data_ptr()
 
@@ -146,3 +152,39 @@ def test_a_gradient_that_came_in_is_not_what_goes_out():
     traced = Traced(images(), images())
     answer, = traced.run(traced.call(aten._adaptive_avg_pool2d_backward.default, *traced.nodes))
     assert memory(answer) != memory(traced.inputs[0])
+
+
+BY_STRIDES = {
+    "as_strided": lambda traced, x: traced.call(aten.as_strided.default, x, [2, 320], [320, 1]),
+    "attention": lambda traced, x: traced.call(
+        operator.getitem, traced.call(aten._scaled_dot_product_flash_attention_for_cpu.default, x, x, x), 0),
+    "complex": lambda traced, x: traced.call(aten.view_as_real.default, traced.call(
+        aten.view_as_complex.default, traced.call(aten.view.default, x, [2, 5, 8, 4, 2]))),
+    "wider elements": lambda traced, x: traced.call(aten.view.dtype, traced.call(aten.view.dtype, x, torch.int64), torch.float32),
+    "custom": lambda traced, x: traced.call(rows._opoverload, x),
+    "pairs": lambda traced, x: traced.call(aten._pdist_forward.default, traced.call(aten.select.int, traced.call(
+        aten.select.int, x, 0, 0), 0, 0), 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("between", [None, aten.sigmoid.default, aten.detach.default])
+@pytest.mark.parametrize("op", BY_STRIDES)
+def test_ops_that_read_by_strides_have_those_that_were_traced(op, between):
+    """The graph was traced with contiguous images, and kernels answer others."""
+    traced = Traced(torch.randn(2, 3, 8, 8), torch.randn(5, 3, 1, 1))
+    made = traced.convolution(*traced.nodes)
+    traced.run(BY_STRIDES[op](traced, traced.call(between, made) if between else made))  # it compares
+
+
+def test_a_view_that_leaves_has_the_strides_that_were_traced():
+    traced = Traced(torch.randn(2, 3, 8, 8), torch.randn(5, 3, 3, 3))
+    made = traced.convolution(*traced.nodes)
+    turned = traced.call(aten.permute.default, made, [0, 2, 3, 1])
+    answer, = traced.run(turned)
+    assert answer.stride() == turned.meta["val"].stride()
+
+
+def test_shapes_that_a_kernel_refuses_are_pytorchs():
+    traced = Traced(torch.randn(1), torch.randn(3, 4), torch.randn(5, 4), torch.randn(1, 1, 2, 1, 2, 1, 3))
+    one, x, weight, deep = traced.nodes
+    traced.run(traced.call(aten.addmm.default, one, x, traced.call(aten.t.default, weight)), traced.call(aten.gelu.default, deep))
