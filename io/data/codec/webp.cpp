@@ -18,6 +18,8 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+constexpr size_t kMostKept = 32u << 20;
+
 bool has_at(Bytes bytes, size_t at, std::string_view text) {
   return bytes.size() >= at + text.size() && std::memcmp(bytes.data() + at, text.data(), text.size()) == 0;
 }
@@ -56,6 +58,23 @@ Orientation orientation_of(Bytes bytes) {
   return 1;
 }
 
+Result<WebPBitstreamFeatures> features_of(Bytes bytes) {
+  if (bytes.size() < 16 || uint64_t{load_le<uint32_t>(bytes, 4)} + 8 > bytes.size())
+    return Status(ErrorCode::kCorrupt, "[codec] damaged WebP: the file ends too early");
+  WebPBitstreamFeatures features;
+  const VP8StatusCode code = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
+  if (code != VP8_STATUS_OK) return failed(code);
+  return features;
+}
+
+/// What libwebp takes for the whole picture, whatever part is asked for: lossless pixels have four bytes, and alpha may be
+/// coded as they are. Of other lossy pictures it holds some rows.
+int64_t bytes_in_libwebp(const WebPBitstreamFeatures& features) {
+  constexpr int kLossy = 1;
+  if (features.format == kLossy && features.has_alpha == 0) return 0;
+  return int64_t{4} * features.width * features.height;
+}
+
 }  // namespace
 
 bool is_webp(Bytes bytes) {
@@ -63,11 +82,7 @@ bool is_webp(Bytes bytes) {
 }
 
 Result<ImageInfo> probe_webp(Bytes bytes) {
-  if (bytes.size() < 16 || uint64_t{load_le<uint32_t>(bytes, 4)} + 8 > bytes.size())
-    return Status(ErrorCode::kCorrupt, "[codec] damaged WebP: the file ends too early");
-  WebPBitstreamFeatures features;
-  const VP8StatusCode code = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
-  if (code != VP8_STATUS_OK) return failed(code);
+  DLPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, features_of(bytes));
   if (features.has_animation != 0)
     return Status(ErrorCode::kUnsupported, "[codec] animated WebP is not supported; take a frame out of it");
   ImageInfo info;
@@ -81,6 +96,12 @@ Result<ImageInfo> probe_webp(Bytes bytes) {
 }
 
 Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& out) {
+  const Status status = decode_region(bytes, region, out);
+  if (pixels_.capacity() > kMostKept) pixels_ = std::vector<uint8_t>();  // few pictures need so much
+  return status;
+}
+
+Status WebpDecoder::decode_region(Bytes bytes, const Region& region, const ImageView& out) {
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_webp(bytes));
   DLPIPE_RETURN_IF_ERROR(check_pixels(info, limits_.max_pixels));
   if (region.x > info.width - region.width || region.y > info.height - region.height)
@@ -101,8 +122,12 @@ Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& o
   config.options.crop_height = bottom - top;
   const int channels = info.has_alpha && limits_.background ? 4 : 3;
   const size_t row_bytes = static_cast<size_t>(channels) * static_cast<size_t>(right - left);
+  const size_t size = row_bytes * static_cast<size_t>(bottom - top);
+  DLPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, features_of(bytes));
+  if (bytes_in_libwebp(features) + static_cast<int64_t>(size) > limits_.max_memory_bytes)
+    return Status(ErrorCode::kUnsupported, "[codec] WebP larger than the decoder's memory limit");
   try {
-    pixels_.resize(row_bytes * static_cast<size_t>(bottom - top));
+    pixels_.resize(size);
   } catch (...) {
     return status_from_current_exception("codec");
   }

@@ -20,10 +20,13 @@ class WebpDecoder {
  public:
   explicit WebpDecoder(const DecodeLimits& limits) : limits_(limits) {}
 
+  /// kUnsupported where decoding would take more than the limit of memory.
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
   size_t scratch_bytes() const { return pixels_.capacity(); }
 
  private:
+  Status decode_region(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
+
   DecodeLimits limits_;
   std::vector<uint8_t> pixels_;
 };
