@@ -14,8 +14,7 @@
 namespace dlpipe::data::coef {
 namespace {
 
-constexpr int kLevel = 6;                // a few hundred bytes: higher ones cost milliseconds
-constexpr size_t kMaxBytes = 64u << 20;  // of a head, unpacked
+constexpr int kLevel = 6;  // a few hundred bytes: higher ones cost milliseconds
 
 void put_table(const JHUFF_TBL& table, int place, std::vector<std::byte>& out) {
   size_t values = 0;
@@ -68,7 +67,7 @@ std::vector<std::byte> pack_head(std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> unpack_head(std::span<const std::byte> packed, size_t size) {
   const Status damaged(ErrorCode::kCorrupt,
                        "[codec] coefficient record: its JPEG head is damaged; ingest the file again");
-  if (size > kMaxBytes || !zstd_can_hold(packed.size(), size)) return damaged;
+  if (size > kMostHeadBytes || !zstd_can_hold(packed.size(), size)) return damaged;
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> out(size);

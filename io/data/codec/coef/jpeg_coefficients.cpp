@@ -92,6 +92,9 @@ Status CoefficientEncoder::read(Bytes jpeg, const DecodeLimits& limits, const Im
 }
 
 Result<std::vector<std::byte>> CoefficientEncoder::encode(Bytes jpeg, const TileKind& tiles) {
+  if (jpeg.size() > coef::kMostHeadBytes)
+    return Status(ErrorCode::kUnsupported,
+                  "[codec] JPEG of more than 1 GiB, too large for a coefficient record");
   Frame& frame = state_->picture.frame;
   Blocks& blocks = state_->picture.blocks;
   frame.tile_form = tiles.form;

@@ -35,8 +35,10 @@ struct Kernels {
 
 /// The kernels of the best instruction set that this CPU has.
 const Kernels& kernels();
+/// The same, chosen anew: tests have Highway leave instruction sets out.
+Kernels best_kernels();
 
-/// The best of block_kernels.cpp, for kernels() alone.
+/// The best of block_kernels.cpp, for best_kernels() alone.
 Kernels::SamplesKernel best_samples();
 
 /// The same in plain C++: the twin that the tests compare with.

@@ -144,13 +144,15 @@ HWY_EXPORT(Widen);
 HWY_EXPORT(Between);
 HWY_EXPORT(YccToRgb);
 
+Kernels best_kernels() {
+  // Before that, every entry of Highway's tables is a function that asks the CPU first, at every call.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  return {best_samples(), HWY_DYNAMIC_DISPATCH(Columns), HWY_DYNAMIC_DISPATCH(Widen),
+          HWY_DYNAMIC_DISPATCH(Between), HWY_DYNAMIC_DISPATCH(YccToRgb)};
+}
+
 const Kernels& kernels() {
-  static const Kernels best = [] {
-    // Before that, every entry of Highway's tables is a function that asks the CPU first, at every call.
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    return Kernels{best_samples(), HWY_DYNAMIC_DISPATCH(Columns), HWY_DYNAMIC_DISPATCH(Widen),
-                   HWY_DYNAMIC_DISPATCH(Between), HWY_DYNAMIC_DISPATCH(YccToRgb)};
-  }();
+  static const Kernels best = best_kernels();
   return best;
 }
 

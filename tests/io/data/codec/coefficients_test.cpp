@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/data/codec/coef/decoder.h"
+#include "dlpipe/io/data/codec/coef/head.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/codec/coef/jpeg_scan.h"
 #include "dlpipe/io/data/codec/coef/kernels.h"
@@ -14,6 +17,7 @@
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/probe.h"
 #include "test_data.h"
+#include "tests/augment/every_target.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 
@@ -140,9 +144,8 @@ TEST(Coefficients, ExportedJpegsHaveTheSamePixelsAndMetadata) {
   }
 }
 
-TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
+void expect_samples_of_the_twin(const coef::Kernels& fast) {
   RandomStream random(3, 0);
-  const coef::Kernels& fast = coef::kernels();
   const coef::Kernels& plain = coef::scalar_kernels();
   coef::TileBlocks blocks;
   for (int round = 0; round < 300; ++round) {
@@ -175,9 +178,12 @@ TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
   }
 }
 
-TEST(Coefficients, RowKernelsEqualTheirScalarTwins) {
+TEST(Coefficients, TheVectorsEqualTheirScalarTwin) {
+  augment::on_every_target([] { expect_samples_of_the_twin(coef::best_kernels()); });
+}
+
+void expect_rows_of_the_twins(const coef::Kernels& fast) {
   RandomStream random(4, 0);
-  const coef::Kernels& fast = coef::kernels();
   const coef::Kernels& plain = coef::scalar_kernels();
   for (int count = 1; count < 200; count += 1 + count / 8) {
     const size_t room = 2 * static_cast<size_t>(count) + 4 * coef::kRowPadding;
@@ -208,9 +214,12 @@ TEST(Coefficients, RowKernelsEqualTheirScalarTwins) {
   }
 }
 
-TEST(Coefficients, ColoursOfEveryTripleAreLibjpegs) {
-  // All pairs of chroma with lumas that clamp and that don't: the formula in 32 bits against the vectors.
-  const coef::Kernels& fast = coef::kernels();
+TEST(Coefficients, RowKernelsEqualTheirScalarTwins) {
+  augment::on_every_target([] { expect_rows_of_the_twins(coef::best_kernels()); });
+}
+
+// All pairs of chroma with lumas that clamp and that don't: the formula in 32 bits against the vectors.
+void expect_colours_of_the_twin(const coef::Kernels& fast) {
   const coef::Kernels& plain = coef::scalar_kernels();
   std::vector<uint8_t> y(256 + coef::kRowPadding), cb(y.size()), cr(y.size()), a(768), b(768);
   for (int i = 0; i < 256; ++i) cr[static_cast<size_t>(i)] = static_cast<uint8_t>(i);
@@ -223,6 +232,10 @@ TEST(Coefficients, ColoursOfEveryTripleAreLibjpegs) {
       ASSERT_EQ(a, b) << luma << " " << blue;
     }
   }
+}
+
+TEST(Coefficients, ColoursOfEveryTripleAreLibjpegs) {
+  augment::on_every_target([] { expect_colours_of_the_twin(coef::best_kernels()); });
 }
 
 TEST(Coefficients, DamagedRecordsNeverCrash) {
@@ -281,6 +294,27 @@ TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
   const auto record = encode_coefficients(jpeg);
   ASSERT_FALSE(record.ok());
   EXPECT_NE(record.status().message().find("out of range"), std::string::npos) << record.status().message();
+}
+
+TEST(Coefficients, WhateverStandsBehindThePictureComesBack) {
+  std::vector<std::byte> jpeg = read_picture("rgb_420.jpg");
+  jpeg.resize(jpeg.size() + (size_t{65} << 20));
+  const auto record = encode_coefficients(jpeg);
+  ASSERT_TRUE(record.ok()) << record.status().message();
+  const auto back = coefficients_to_jpeg(*record);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_TRUE(*back == jpeg);
+}
+
+TEST(Coefficients, AJpegWithMoreAroundItThanCanBeReadBackStaysAJpeg) {
+  const std::vector<std::byte> jpeg = read_picture("rgb_420.jpg");
+  // Zeros of calloc take no memory until they are touched.
+  const size_t size = coef::kMostHeadBytes + 1;
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(size, 1), std::free);
+  ASSERT_NE(memory, nullptr);
+  std::memcpy(memory.get(), jpeg.data(), jpeg.size());
+  const auto record = encode_coefficients({static_cast<const std::byte*>(memory.get()), size});
+  EXPECT_EQ(record.status().code(), ErrorCode::kUnsupported) << record.status().message();
 }
 
 /// Wide values, a whole range of widths, groups of eight large values: what pictures seldom have.
