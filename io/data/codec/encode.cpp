@@ -94,6 +94,7 @@ bool encode_guarded(PngEncoding& e, const ConstImageView& image) {
   if (e.png != nullptr) e.info = png_create_info_struct(e.png);
   if (e.info == nullptr) return false;
   png_set_write_fn(e.png, &e, write_bytes, flush_bytes);
+  png_set_user_limits(e.png, 0x7fffffff, 0x7fffffff);  // libpng's own: a million pixels a side
   png_set_IHDR(e.png, e.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height),
                8, image.channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);

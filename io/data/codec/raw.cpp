@@ -16,10 +16,13 @@ Result<ImageInfo> probe_raw(std::span<const std::byte> bytes) {
   const auto width = load_le<uint32_t>(bytes, 8);
   const auto height = load_le<uint32_t>(bytes, 12);
   const auto channels = load_le<uint32_t>(bytes, 16);
-  const bool sane = width >= 1 && width <= 0x7fffffffu && height >= 1 && height <= 0x7fffffffu &&
-                    (channels == 1 || channels == 3);
+  const bool has_size = width >= 1 && width <= 0x7fffffffu && height >= 1 && height <= 0x7fffffffu;
+  if (!has_size || (channels != 1 && channels != 3)) {
+    return Status(ErrorCode::kCorrupt, concat("[codec] raw image header says ", width, "x", height, "x",
+                                              channels, ", which no picture has; the record is damaged"));
+  }
   // width * height fits 62 bits, so the product with 3 doesn't wrap.
-  if (!sane || uint64_t{width} * height * channels != bytes.size() - kRawHeaderBytes) {
+  if (uint64_t{width} * height * channels != bytes.size() - kRawHeaderBytes) {
     return Status(ErrorCode::kCorrupt,
                   concat("[codec] raw image header says ", width, "x", height, "x", channels, ", but ",
                          bytes.size() - kRawHeaderBytes, " bytes follow; the record is damaged"));

@@ -277,6 +277,17 @@ TEST(ImageCodec, LosslessEncodersGiveTheSamePixelsBack) {
   }
 }
 
+TEST(ImageCodec, PngsOfAMillionPixelsASideAndMoreAreWritten) {
+  for (const auto& [width, height] : {std::pair{1'500'000, 1}, {1, 1'500'000}}) {
+    Pixels source = noise(width, height, 1, 5);
+    const auto bytes = encode_png(source.view());
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    Pixels back(width, height, 1);
+    ASSERT_TRUE(ImageDecoder().decode(*bytes, all_of(back), back.view()).ok());
+    EXPECT_TRUE(back.bytes == source.bytes);
+  }
+}
+
 TEST(ImageCodec, JpegEncoderChecksItsArguments) {
   Pixels source = noise(16, 16, 3, 5);
   EXPECT_EQ(encode_jpeg(source.view(), 0).status().code(), ErrorCode::kMisuse);
@@ -290,6 +301,12 @@ TEST(ImageCodec, JpegEncoderChecksItsArguments) {
 TEST(ImageCodec, RawHeadersMustMatchTheirBytes) {
   Pixels source = noise(6, 5, 3, 5);
   std::vector<std::byte> bytes = encode_raw(source.view());
+  bytes[16] = std::byte{2};
+  bytes.resize(bytes.size() - size_t{6} * 5);  // as long as that says
+  const Status status = probe_image(bytes).status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("6x5x2, which no picture has"), std::string::npos) << status.message();
+  bytes = encode_raw(source.view());
   bytes.pop_back();
   EXPECT_EQ(probe_image(bytes).status().code(), ErrorCode::kCorrupt);
   bytes.resize(10);
