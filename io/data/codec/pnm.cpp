@@ -1,5 +1,7 @@
 #include "dlpipe/io/data/codec/pnm.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "dlpipe/base/bytes.h"
@@ -77,9 +79,11 @@ uint8_t sample_at(const Pnm& pnm, Bytes row, size_t i) {
   if (pnm.is_bits) return (load_u8(row, i / 8) >> (7 - i % 8) & 1) != 0 ? 0 : 255;
   const uint32_t value = pnm.most > 255 ? load_be16(row, 2 * i) : load_u8(row, i);
   if (pnm.most == 255) return static_cast<uint8_t>(value);
-  if (pnm.most == 65'535) return static_cast<uint8_t>(value >> 8);
-  const uint32_t held = value < pnm.most ? value : pnm.most;
-  return static_cast<uint8_t>((2 * held * 255 + pnm.most) / (2 * pnm.most));
+  // In doubles and with ties to even, as Pillow's round(value / most * scale).
+  const bool is_deep_grey = pnm.channels == 1 && pnm.most > 255;
+  const double scale = is_deep_grey ? 65'535 : 255;
+  const double scaled = std::min(scale, std::nearbyint(value / static_cast<double>(pnm.most) * scale));
+  return static_cast<uint8_t>(static_cast<uint32_t>(scaled) >> (is_deep_grey ? 8 : 0));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Netpbm's binary pictures: P4 (bits), P5 (grey) and P6 (RGB), 8 or 16 bits; of 16 the upper byte is kept. Regions are
-// read in place. Pure functions.
+// Netpbm's binary pictures: P4 (bits), P5 (grey) and P6 (RGB), 8 or 16 bits. Samples are scaled to their largest value as
+// Pillow does it: to 8 bits, grey of more than 8 bits to 16, of which the upper byte is kept. Regions are read in place. Pure
+// functions.
 #pragma once
 
 #include <cstddef>

@@ -197,7 +197,7 @@ Result<ImageInfo> probe_png(Bytes bytes, uint64_t file_bytes) {
     if (starts_with(bytes.subspan(at + 4), "tRNS")) info.has_alpha = true;
     at += 12 + length;
   }
-  // Only before the pixels stands what turns the picture.
+  // EXIF behind the pixels isn't looked for: who links pictures reads no more than their begin.
   if (!found_pixels && bytes.size() < file_bytes) return corrupt("PNG is cut short before its pixels");
   return info;
 }

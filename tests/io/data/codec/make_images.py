@@ -128,6 +128,8 @@ def main():
     save("bits_4.pbm", rgb.convert("1"))
     files["grey_5_16.pgm"] = b"P5\n# sixteen bits\n19 14\n65535\n" + deep[:, :, 0].astype(">u2").tobytes()
 
+    files["rgb_6_16.ppm"] = b"P6\n19 14\n65535\n" + deep.astype(">u2").tobytes()
+
     with open(os.path.join(HERE, "golden.txt"), "w") as golden:
         for name, data in sorted(files.items()):
             with open(os.path.join(HERE, name), "wb") as out:

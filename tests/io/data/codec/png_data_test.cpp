@@ -157,6 +157,16 @@ TEST(PngData, TheMemoryOfAHugePictureIsGivenBack) {
   EXPECT_LT(decoder.scratch_bytes(), size_t{1} << 20);
 }
 
+TEST(PngData, ExifTurnsAPictureWhereItStandsBeforeThePixels) {
+  const std::string six("II*\0\x8\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 26);  // tag 0x112 of IFD 0
+  const std::string data = chunk("IDAT", compressed(filtered(noise(40), 4, 1)));
+  const auto orientation = [](const std::string& file) {
+    return int{value_or_throw(probe_image(std::as_bytes(std::span(file)))).orientation};
+  };
+  EXPECT_EQ(orientation(png(4, 10, {8, 0, 1}, data, chunk("eXIf", six))), 6);
+  EXPECT_EQ(orientation(png(4, 10, {8, 0, 1}, data + chunk("eXIf", six))), 1);
+}
+
 TEST(PngData, DamageIsNamed) {
   const Bytes rows = filtered(noise(40), 4, 1);
   const std::string data = compressed(rows);

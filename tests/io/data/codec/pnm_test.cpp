@@ -39,6 +39,18 @@ TEST(Pnm, SamplesAreScaledToTheirLargest) {
   EXPECT_EQ(pixels_of("P6 1 1 255\nabc", 1, 1, 3), (std::vector<uint8_t>{'a', 'b', 'c'}));
 }
 
+// Pillow's values.
+TEST(Pnm, SamplesAreRoundedAsPillowDoes) {
+  EXPECT_EQ(pixels_of("P5 3 1 6\n\1\3\5", 3, 1), (std::vector<uint8_t>{42, 128, 212})) << "ties go to even";
+  EXPECT_EQ(pixels_of(std::string_view("P6 1 1 65535\n\0\x81\0\xff\1\xff", 19), 1, 1, 3),
+            (std::vector<uint8_t>{1, 1, 2}));
+  EXPECT_EQ(pixels_of(std::string_view("P6 1 1 1000\n\0\1\1\xf4\3\xe8", 18), 1, 1, 3),
+            (std::vector<uint8_t>{0, 128, 255}));
+  EXPECT_EQ(pixels_of(std::string_view("P5 3 1 65534\n\0\xff\1\0\x7f\xff", 19), 3, 1),
+            (std::vector<uint8_t>{0, 1, 128}))
+      << "the upper byte of 255, 256 and 32768";
+}
+
 TEST(Pnm, BitsAreBlackWhereTheyAreSetAndRowsBeginAtBytes) {
   const std::string_view file("P4 9 2\n\x80\x80\0\0", 11);
   std::vector<uint8_t> wanted(18, 255);
