@@ -98,6 +98,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_flag("--masks", options->preview.marks.masks,
                  "Tint the pixels of each class of the masks, except class 0");
   flags.add_option("--seed", options->preview.seed, "Seed of the draws");
+  flags.add_option("--max-pixels", options->preview.max_pixels, "Refuse to decode images with more pixels");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

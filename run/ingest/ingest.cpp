@@ -61,6 +61,7 @@ data::SourceOptions source_options(const IngestOptions& options, const Paths& pa
   source.labels = options.labels;
   source.images = options.images;
   source.fields = options.fields;
+  source.max_pixels = options.max_pixels;
   source.scratch = std::make_shared<data::ScratchSpace>(parent_of(paths.destination));
   source.known = options.known_sources;
   source.stop_requested = options.stop_requested;

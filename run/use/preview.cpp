@@ -63,9 +63,9 @@ struct Shown {
 /// Decodes pictures of one dataset.
 class Source {
  public:
-  static Result<Source> open(const data::Dataset& dataset, int channels) {
+  static Result<Source> open(const data::Dataset& dataset, const PreviewOptions& options) {
     DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
-    return Source(dataset, std::move(reader), channels);
+    return Source(dataset, std::move(reader), options);
   }
   /// Nothing where one of them can't be shown, which `damaged` then names.
   std::optional<std::vector<Shown>> shown(std::span<const int64_t> samples, const MarkKinds& kinds,
@@ -76,12 +76,18 @@ class Source {
   Result<Picture> decode(int64_t sample);
   Result<Shown> shown(int64_t sample, const MarkKinds& kinds, bool pastes);
 
-  Source(const data::Dataset& dataset, std::unique_ptr<data::Dataset::Reader> reader, int channels)
-      : dataset_(&dataset), reader_(std::move(reader)), channels_(channels) {}
+  Source(const data::Dataset& dataset, std::unique_ptr<data::Dataset::Reader> reader,
+         const PreviewOptions& options)
+      : dataset_(&dataset),
+        reader_(std::move(reader)),
+        channels_(static_cast<int>(options.channels)),
+        limits_{.max_pixels = options.max_pixels},
+        decoder_(limits_) {}
 
   const data::Dataset* dataset_;
   std::unique_ptr<data::Dataset::Reader> reader_;
   int channels_;
+  data::DecodeLimits limits_;
   data::ImageDecoder decoder_;
   std::map<int64_t, Status> damaged_;
 };
@@ -91,7 +97,7 @@ Result<Picture> Source::decode(int64_t sample) {
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, data::image_bytes(*dataset_, record));
   if (bytes.empty()) return Status(ErrorCode::kMisuse, "it has no picture");
   DLPIPE_ASSIGN_OR_RETURN(const data::ImageInfo info, data::probe_image(bytes));
-  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, data::DecodeLimits().max_pixels));
+  DLPIPE_RETURN_IF_ERROR(data::check_pixels(info, limits_.max_pixels));
   const bool swap = swaps_axes(info.orientation);
   Picture picture(swap ? info.height : info.width, swap ? info.width : info.height, channels_);
   const Region all = {0, 0, picture.view.width, picture.view.height};
@@ -104,7 +110,7 @@ Result<Shown> Source::shown(int64_t sample, const MarkKinds& kinds, bool pastes)
   const auto [width, height] = std::pair(picture.view.width, picture.view.height);
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
   DLPIPE_ASSIGN_OR_RETURN(SampleMarks marks, SampleMarks::read(*dataset_, record, kinds, width, height));
-  auto objects = std::make_unique<pipeline::RecordObjects>();
+  auto objects = std::make_unique<pipeline::RecordObjects>(limits_);
   DLPIPE_RETURN_IF_ERROR(objects->read(*dataset_, record, width, height, pastes));
   return Shown{sample, std::move(picture), std::move(marks), std::move(objects)};
 }
@@ -264,7 +270,7 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   }
   if (dataset.size() == 0) return misuse("preview", dataset.directory(), " is empty");
   DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, options.marks));
-  DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, static_cast<int>(options.channels)));
+  DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, options));
   Grid grid(dataset, options, std::move(runners), std::move(source));
   PreviewReport report;
   report.width = grid.view().width;

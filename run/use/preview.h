@@ -24,7 +24,8 @@ struct PreviewOptions {
   int64_t cell = 160;               // pixels of the square that a picture is fitted into
   uint64_t seed = 0;
   int64_t channels = 3;
-  MarkKinds marks;  // drawn over originals and results
+  int64_t max_pixels = 178'956'970;  // samples with larger pictures can't be shown
+  MarkKinds marks;                   // drawn over originals and results
 };
 
 /// One picture of the grid.

@@ -78,8 +78,9 @@ Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<co
   marks.shows_boxes_ = kinds.boxes;
   marks.width_ = width;
   marks.height_ = height;
-  data::MaskDecoder decoder;
-  std::vector<std::string> boxes;  // names, in boxes_'s order
+  data::MaskDecoder decoder(
+      {.max_pixels = int64_t{width} * height});  // those of the picture, which was decoded
+  std::vector<std::string> boxes;                // names, in boxes_'s order
   for (const Kind kind : {Kind::kBoxes, Kind::kPoints, Kind::kMask}) {
     for (const data::Field& field : dataset.fields()) {
       if (field.kind != kind) continue;

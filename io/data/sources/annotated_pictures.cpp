@@ -100,7 +100,8 @@ std::string AnnotatedPictures::mask_reference(AnnotatedPicture& picture, const P
 }
 
 Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& entry,
-                                                            std::string_view reference) const {
+                                                            std::string_view reference,
+                                                            int64_t max_pixels) const {
   const Part& part = parts_[entry.place];
   if (!part.masks.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
@@ -108,7 +109,7 @@ Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& e
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> picture, read(entry));
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(picture));
-  DLPIPE_RETURN_IF_ERROR(check_pixels(info, DecodeLimits().max_pixels));
+  DLPIPE_RETURN_IF_ERROR(check_pixels(info, max_pixels));
   const bool swaps = swaps_axes(info.orientation);
   const int width = swaps ? info.height : info.width;
   const int height = swaps ? info.width : info.height;

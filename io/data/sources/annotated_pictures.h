@@ -56,8 +56,10 @@ class AnnotatedPictures {
   /// The file of an entry of that listing.
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const;
   /// The mask of an entry of that listing, which may have been numbered anew (Source::read_referred); no bytes where the
-  /// picture has not the size that its annotations say, which whoever reads it refuses.
-  Result<std::vector<std::byte>> read_mask(const SourceEntry& entry, std::string_view reference) const;
+  /// picture has not the size that its annotations say, which whoever reads it refuses. kUnsupported where it would be drawn
+  /// for more than `max_pixels`.
+  Result<std::vector<std::byte>> read_mask(const SourceEntry& entry, std::string_view reference,
+                                           int64_t max_pixels) const;
   Link where(const SourceEntry& entry) const { return {full(entry), 0, entry.size_bytes, true}; }
 
  private:
@@ -79,7 +81,7 @@ class AnnotatedSource : public Source {
   }
   Result<std::vector<std::byte>> read_referred(const SourceEntry& entry,
                                                std::string_view reference) const final {
-    return pictures_.read_mask(entry, reference);
+    return pictures_.read_mask(entry, reference, options_.max_pixels);
   }
   Result<Link> where(const SourceEntry& entry) const final { return pictures_.where(entry); }
 

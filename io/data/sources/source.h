@@ -108,6 +108,7 @@ struct SourceOptions {
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
   int64_t every = 1;  // above 1: one of so many lines of a .csv, .tsv or .txt, for a look at it
   const SourceRegistry* known = nullptr;      // what `path` may be; null: what is built in
+  int64_t max_pixels = 178'956'970;           // of larger pictures no mask is drawn
   std::function<bool()> stop_requested = {};  // asked while something long is read; true: kCancelled
 };
 

@@ -54,6 +54,17 @@ TEST_F(PreviewCommand, TwoChainsStandBelowEachOther) {
   EXPECT_EQ(png_size(dir_ / "grid.png"), (std::pair{2 * 44 + 4, 4 * 44 + 4}));
 }
 
+TEST_F(PreviewCommand, TheLargestPictureCanBeChosen) {
+  const auto with = [&](const std::string& most) {
+    return run_dlpipe({"preview", dir_ / "data", "--augment", "hflip", "-o", dir_ / "grid.png", "--samples",
+                       "1", "--times", "1", "--max-pixels", most});
+  };
+  const Outcome outcome = with("500");  // of 24 x 24 and more
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_NE(outcome.err.find("pixels are more than --max-pixels 500"), std::string::npos) << outcome.err;
+  EXPECT_EQ(with("90000").exit_code, 0);
+}
+
 TEST_F(PreviewCommand, TheSameSeedDrawsTheSamePicture) {
   const auto draw = [&](const std::string& name, const std::string& seed) {
     EXPECT_EQ(run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "trivial_augment", "--seed", seed,

@@ -103,6 +103,11 @@ TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
             std::string::npos)
       << warnings_of(listing);
   EXPECT_EQ(listing.entries[0].extra.back(), value_or_throw(source_->list()).entries[0].extra.back());
+  // A mask is as large as its picture, of which a small file may claim much.
+  for (const int64_t most : {23, 24}) {
+    throw_if_error(open({.path = dir / "annotations/instances_val2017.json", .max_pixels = most}).status());
+    EXPECT_EQ(source_->read_referred(listing.entries[1], listing.entries[1].extra.back()).ok(), most == 24);
+  }
   // Classes that were numbered anew, as --classes-from and several inputs do, are those of the mask, too.
   SourceEntry renumbered = listing.entries[1];
   renumber_labels(listing.fields, renumbered, [](int64_t label) { return label + 5; });
