@@ -24,7 +24,8 @@ class MaskDecoder {
  public:
   explicit MaskDecoder(const DecodeLimits& limits = {})
       : limits_(limits), png_(limits, PngDecoder::Values::kIndices) {}
-  /// The whole mask, into memory of this object until the next call; no bytes: a mask of zero size.
+  /// The whole mask, in memory of this object until the next call, or, of raw pixels, in `bytes` themselves; no bytes: a mask
+  /// of zero size.
   Result<ConstImageView> decode(std::span<const std::byte> bytes);
   size_t scratch_bytes() const { return pixels_.capacity() + png_.scratch_bytes(); }
 

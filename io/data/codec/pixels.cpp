@@ -7,8 +7,8 @@
 namespace dlpipe::data {
 
 void grey_to_rgb_row(const uint8_t* grey, uint8_t* rgb, int count) {
-  for (int i = 0; i < count; ++i) {
-    rgb[3 * i] = rgb[3 * i + 1] = rgb[3 * i + 2] = grey[i];
+  for (int i = 0; i < count; ++i, rgb += 3) {
+    rgb[0] = rgb[1] = rgb[2] = grey[i];
   }
 }
 

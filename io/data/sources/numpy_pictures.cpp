@@ -23,10 +23,9 @@ Result<PictureForm> picture_form(const NpyArray& array) {
   const std::vector<uint64_t>& shape = header.shape;
   constexpr uint64_t kMostSide = 65'535;
   const auto is_colour = [](uint64_t channels) { return channels == 1 || channels == 3; };
-  const bool has_rows = shape.size() == 3 || shape.size() == 4;
-  if (!has_rows ||
-      std::any_of(shape.begin() + 1, shape.end(), [](uint64_t side) { return side > kMostSide; }))
-    return no("pictures are [N,H,W], [N,H,W,C] or [N,C,H,W]");
+  if (shape.size() != 3 && shape.size() != 4) return no("pictures are [N,H,W], [N,H,W,C] or [N,C,H,W]");
+  if (std::any_of(shape.begin() + 1, shape.end(), [](uint64_t side) { return side > kMostSide; }))
+    return no(concat("pictures have at most ", kMostSide, " pixels a side"));
   PictureForm form;
   form.channels_first = shape.size() == 4 && !is_colour(shape[3]) && is_colour(shape[1]);
   if (shape.size() == 4 && !is_colour(shape[3]) && !form.channels_first)

@@ -26,7 +26,7 @@ class Blocks {
            size_t{64} *
                (static_cast<size_t>(y) * static_cast<size_t>(wide_[component]) + static_cast<size_t>(x));
   }
-  /// A BlockSource (jpeg_scan.h); `self` is a Blocks.
+  /// A BlockSource (zigzag_row.h); `self` is a Blocks.
   static const int16_t* source(void* self, int component, int x, int y) {
     return static_cast<Blocks*>(self)->at(component, x, y);
   }

@@ -186,6 +186,8 @@ TEST_F(NumpySource, WhatCannotBeReadIsNamedWithItsForm) {
       std::string::npos);
   EXPECT_NE(pictures(npy("|u1", "2, 4", count_up(8))).find("pictures are [N,H,W]"), std::string::npos);
   EXPECT_NE(pictures(npy("|u1", "2, 2, 1, 4", count_up(16))).find("C is 1 or 3"), std::string::npos);
+  const std::string too_wide = pictures(npy("|u1", "2, 1, 65536", std::string(2 * 65'536, 'a')));
+  EXPECT_NE(too_wide.find("pictures have at most 65535 pixels a side"), std::string::npos) << too_wide;
   EXPECT_NE(pictures(npy("|O", "2, 1, 1", count_up(2))).find("are pickled"), std::string::npos);
   EXPECT_NE(pictures(npy("<c8", "2, 1, 1", count_up(16))).find("its dtype is '<c8'"), std::string::npos);
   EXPECT_NE(pictures(npy("|u1", "3, 1, 1", "abc")).find("has 2 labels for the 3 pictures of images"),
