@@ -190,8 +190,16 @@ def interrupted(attack, root):
     raise SystemExit("flips: no interrupted ingest could be made")
 
 
+def id_of(attack, dataset):
+    """A hash of all that the dataset says about its records, their checksums too, which verify compares."""
+    return json.loads(attack.must("inspect", "--json", dataset).out)["datasets"][0]["id"]
+
+
 def resume(attack, root, count):
     source, partial = interrupted(attack, root)
+    undisturbed = root / "undisturbed"
+    attack.must("ingest", source, undisturbed, *RESUMED)
+    expected = id_of(attack, undisturbed)  # bytes of the file that mean nothing may differ
     kept = root / "kept"
     shutil.copytree(partial, kept)
     whole = (kept / "data.mdb").read_bytes()
@@ -218,6 +226,8 @@ def resume(attack, root, count):
                 why = verified.failure(MOST_MEMORY_MB)
                 if not why and verified.exit_code != 0 and not kind.endswith("flipped"):
                     why = "a damaged dataset was made of it"
+                elif not why and verified.exit_code == 0 and id_of(attack, root / "long") != expected:
+                    why = "verify is content, and the dataset is another than without the interruption"
                 verdict = "nothing changed" if verified.exit_code == 0 else "found by verify"
             else:
                 verdict = "refused"
