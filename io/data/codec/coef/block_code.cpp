@@ -1,12 +1,11 @@
 #include "dlpipe/io/data/codec/coef/block_code.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
+#include "dlpipe/io/data/codec/coef/group_values.h"
 #include "dlpipe/io/data/codec/coef/intrinsics.h"
 
 namespace dlpipe::data::coef {
@@ -181,18 +180,10 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
   for (int group = 0; group < kGroups && ac >> (8 * group) != 0; ++group) {
     const auto mask = static_cast<uint8_t>(ac >> (8 * group));
     if (mask == 0) continue;
-    const uint16_t* const values = zigzag.coded.data() + ptrdiff_t{8} * group;
-    std::array<uint64_t, 2> halves;
-    std::memcpy(halves.data(), values, sizeof halves);
-    uint64_t any = halves[0] | halves[1];  // as long as the longest
-    any |= any >> 32;
-    any |= any >> 16;
-    const int width = std::max(1, static_cast<int>(std::bit_width(any & 0xffff)));
-    const bool fits = width < 8 || (width == 8 && std::popcount(mask) < 8 &&
-                                    *std::max_element(values, values + 8) < 2 * 127);
+    const GroupWidth width = group_width(zigzag.coded.data() + ptrdiff_t{8} * group, mask);
     block.mask[group] = mask;
-    block.width[group] = static_cast<uint8_t>(width);
-    block.token[group] = fits ? block.width[group] : uint8_t{kWide};
+    block.width[group] = static_cast<uint8_t>(width.bits);
+    block.token[group] = width.fits_bytes ? block.width[group] : uint8_t{kWide};
     block.groups = group + 1;
   }
   return block;
@@ -202,11 +193,7 @@ BlockSymbols symbols_of(const ZigzagBlock& zigzag, int dc_before) {
 /// A group whose coded values fit bytes, at once.
 DLPIPE_COEF_TARGET static void put_bytes(const ZigzagBlock& block, int group, uint32_t mask, int width,
                                          BitWriter& out) {
-  const __m128i words =
-      _mm_load_si128(reinterpret_cast<const __m128i*>(block.coded.data() + ptrdiff_t{8} * group));
-  const auto bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
-  const uint64_t fields = Deposit::present(mask) * ((1u << width) - 1);
-  out.put(Deposit::pext(bytes, fields), std::popcount(fields));
+  put_as_bytes(block.coded.data() + ptrdiff_t{8} * group, mask, width, out);
 }
 #endif
 

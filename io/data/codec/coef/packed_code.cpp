@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 
 #include "dlpipe/io/data/codec/coef/bit_deposit.h"
-#include "dlpipe/io/data/codec/coef/intrinsics.h"
+#include "dlpipe/io/data/codec/coef/group_values.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -37,32 +36,13 @@ void put_dc(std::span<const ZigzagBlock> blocks, BitCursor& out) {
 
 /// What stands for the width of a group that isn't empty (packed_width of it is the width).
 DLPIPE_COEF_INLINE int field_of(const uint16_t* values, uint32_t mask) {
-  std::array<uint64_t, 2> halves;
-  std::memcpy(halves.data(), values, sizeof halves);
-  uint64_t any = halves[0] | halves[1];
-  any |= any >> 32;
-  any |= any >> 16;
-  const int width = std::max(1, static_cast<int>(std::bit_width(any & 0xffff)));
-  if (width < kWidestByte) return width;
-  constexpr uint16_t kLargestByte = 2 * 127 - 1;  // with its sign
-  const bool fits_bytes =
-      width == kWidestByte && mask != 0xff && *std::max_element(values, values + kGroups) <= kLargestByte;
-  return fits_bytes ? width : std::max(width, kWidestByte + 2) - 1;
+  const GroupWidth width = group_width(values, mask);
+  return width.fits_bytes ? width.bits : std::max(width.bits, kWidestByte + 2) - 1;
 }
 
 DLPIPE_COEF_INLINE void put_one_by_one(const uint16_t* values, uint32_t mask, int width, BitCursor& out) {
   for (; mask != 0; mask &= mask - 1) out.put(values[std::countr_zero(mask)], width);
 }
-
-#if defined(__x86_64__)
-/// Values that fit bytes, at once.
-DLPIPE_COEF_INLINE void put_as_bytes(const uint16_t* values, uint32_t mask, int width, BitCursor& out) {
-  const __m128i words = _mm_load_si128(reinterpret_cast<const __m128i*>(values));
-  const auto bytes = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
-  const uint64_t fields = Deposit::present(mask) * ((1u << width) - 1);
-  out.put(Deposit::pext(bytes, fields), std::popcount(fields));
-}
-#endif
 
 struct Groups {
   int count = 0;  // up to the last that isn't empty
