@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -94,6 +96,18 @@ class Mutate(unittest.TestCase):
             return next(given), ""
         judge.run_program = run_program
         return judge.judge(self.place(), programs, first), ran
+
+    def test_a_tree_that_was_removed_with_the_build_folder_is_made_again(self):
+        git = lambda *words: subprocess.run(["git", "-C", self.tree, "-c", "user.name=a", "-c", "user.email=a@b", *words],
+                                            check=True, stdout=subprocess.DEVNULL)
+        git("init", "-q")
+        git("add", "run/f.cpp")
+        git("commit", "-q", "-m", "f")
+        configure, mutate.run = mutate.run, lambda *_: argparse.Namespace(returncode=0)
+        self.addCleanup(setattr, mutate, "run", configure)
+        for _ in range(2):
+            self.assertEqual((mutate.make_tree(self.tree) / "run/f.cpp").read_text(), SOURCE)
+            shutil.rmtree(self.tree / "build")
 
     def test_what_fails_twice_was_noticed(self):
         self.assertEqual(self.judged(["F.Adds", "F.Adds"]),
