@@ -97,7 +97,7 @@ class Mutate(unittest.TestCase):
         judge.run_program = run_program
         return judge.judge(self.place(), programs, first), ran
 
-    def test_a_tree_that_was_removed_with_the_build_folder_is_made_again(self):
+    def test_a_tree_that_was_removed_is_made_again(self):
         git = lambda *words: subprocess.run(["git", "-C", self.tree, "-c", "user.name=a", "-c", "user.email=a@b", *words],
                                             check=True, stdout=subprocess.DEVNULL)
         git("init", "-q")
@@ -107,7 +107,7 @@ class Mutate(unittest.TestCase):
         self.addCleanup(setattr, mutate, "run", configure)
         for _ in range(2):
             self.assertEqual((mutate.make_tree(self.tree) / "run/f.cpp").read_text(), SOURCE)
-            shutil.rmtree(self.tree / "build")
+            shutil.rmtree(self.tree / "build/mutate")
 
     def test_what_fails_twice_was_noticed(self):
         self.assertEqual(self.judged(["F.Adds", "F.Adds"]),
