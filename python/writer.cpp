@@ -1,6 +1,7 @@
 // Datasets of samples that Python code has in its memory.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -33,43 +34,63 @@ using data::FieldKind;
 using ingest::NewSample;
 using ingest::SampleWriter;
 
-/// Holds a lock: Python's threads may share a writer.
+/// Holds a lock: Python's threads may share a writer. In a forked child it does nothing: what is on disk is the parent's, and
+/// the threads that the writer would wait for, or that hold the lock, stayed behind.
 class OpenWriter {
  public:
   explicit OpenWriter(std::unique_ptr<SampleWriter> writer) : writer_(std::move(writer)) {}
-  ~OpenWriter() { close(); }
+  ~OpenWriter() {
+    close();
+    if (is_forked()) (void)writer_.release();
+  }
 
+  bool is_forked() const { return ::getpid() != process_; }
   void add(NewSample sample) {
+    refuse_forked();
     unlocked([&] {
       const MutexLock lock(mutex_);
       return writer_->add(std::move(sample));
     });
   }
   ingest::IngestReport finish() {
+    refuse_forked();
     return unlocked([&] {
       const MutexLock lock(mutex_);
       return writer_->finish();
     });
   }
   void close() {
+    if (is_forked()) return;
     const Unlocked no_lock;
     const MutexLock lock(mutex_);
     writer_->abandon();
   }
   int64_t position() {
+    refuse_forked();
     const Unlocked no_lock;
     const MutexLock lock(mutex_);
     return writer_->position();
   }
 
  private:
+  void refuse_forked() const {
+    if (is_forked())
+      throw Error(misuse("writer", "this process was forked from process ", process_,
+                         ", whose writer this is; write there, or open another dataset's here"));
+  }
+
+  const pid_t process_ = ::getpid();
   Mutex mutex_;
-  const std::unique_ptr<SampleWriter> writer_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
+  std::unique_ptr<SampleWriter> writer_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
 };
 
+/// None, bytes of a name, or a number, as dlpipe/fields.py makes them.
 NewSample::Label label_of(const nb::handle& value) {
   if (value.is_none()) return {};
-  if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  if (PyBytes_Check(value.ptr())) {
+    const auto name = nb::cast<nb::bytes>(value);
+    return std::string(name.c_str(), name.size());
+  }
   return nb::cast<int64_t>(value);
 }
 
@@ -150,7 +171,8 @@ void bind_writer(nb::module_& module) {
       .def("write", write_sample, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
       .def("finish", [](OpenWriter& self) { return from_json(ingest::to_json(self.finish())); })
       .def("close", &OpenWriter::close)
-      .def_prop_ro("position", &OpenWriter::position);
+      .def_prop_ro("position", &OpenWriter::position)
+      .def_prop_ro("is_forked", &OpenWriter::is_forked);
 }
 
 }  // namespace dlpipe::python

@@ -54,13 +54,18 @@ def _dtype_name(name, dtype):
 
 
 def _label(name, value):
-    if value is None or isinstance(value, str):
-        return value
+    if value is None:
+        return None
+    said = f"the label is {value!r}" if name is None else f"field {name!r} holds the label {value!r}"
     try:
-        return value.__index__() if hasattr(value, "__index__") else value.item().__index__()
+        if isinstance(value, str):
+            return value.encode(errors="surrogateescape")
+        number = value.__index__() if hasattr(value, "__index__") else value.item().__index__()
     except (AttributeError, TypeError, ValueError):
-        refuse(f"the label is {value!r}" if name is None else f"field {name!r} holds the label {value!r}",
-               "; give an int or a str (the class' name)", " or None" if name is None else "")
+        refuse(said, "; give an int or a str (the class' name)", " or None" if name is None else "")
+    if not -(2**63) <= number < 2**63:
+        refuse(said, "; give a number of 64 bits")
+    return number
 
 
 def _is_near(cast, array):

@@ -34,6 +34,7 @@ class Writer:
     interrupted="resume" goes on behind them: it has `position` samples, yours go on from that number, in the same order, and the
     dataset is the same, byte for byte. Every picture is decoded before it is stored, by threads of the
     writer: what is wrong with one is raised by a later write or at the block's end, with the sample's number and path.
+    A writer is of the process that opened it: a forked child that ends leaves it alone, and its writes are refused.
 
     A value of each field:
 
@@ -174,7 +175,7 @@ class Writer:
             self.abandon()
 
     def __del__(self) -> None:
-        if not self._is_open:
+        if not self._is_open or self._writer.is_forked:
             return
         if self._writer.position > 0:
             warnings.warn(

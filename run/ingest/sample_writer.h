@@ -8,7 +8,8 @@
 //
 // Threads: a SampleWriter belongs to one thread at a time and starts `jobs` workers. add() answers at once most of the
 // time; what is wrong with a picture is answered by a later add() or by finish(). Memory: two portions of 16 MiB of
-// samples, what was added since the last commit, and one decoded picture per worker.
+// samples, what was added since the last commit, and one decoded picture per worker. In a forked child nothing is allowed, not
+// even destruction, which would remove the parent's files.
 #pragma once
 
 #include <cstddef>

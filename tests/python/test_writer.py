@@ -110,6 +110,15 @@ def test_fields_of_all_kinds(tmp_path):
     assert batch.tokens[3].tolist() == [3, 4, 5, 6, 7] and batch.price.shape == (10, 1)
 
 
+def test_a_class_may_be_called_as_a_folder_that_is_no_text(tmp_path):
+    with dlpipe.Writer(tmp_path / "d", fields={"label": "label", "tags": "labels"}) as writer:
+        writer.write(label="gr\udcfc", tags=["blå", "gr\udcfc"])
+        with pytest.raises(dlpipe.MisuseError, match="field 'tags' holds the label -9223372036854775809; give a number of 64"):
+            writer.write(label="blå", tags=[-(2**63) - 1])
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.classes == ["gr\ufffd", "blå"] and samples[0].tags.tolist() == [1, 0]
+
+
 OBJECTS = {"image": "image", "tags": "labels", "bbox": "boxes-xywh", "corners": "boxes", "class": "labels:bbox",
            "area": "number:bbox", "id": "i64:bbox", "joints": ("points:bbox", 2), "eyes": "points", "lengths": "numbers",
            "ids": ("i64", None)}  # fmt: skip
@@ -212,6 +221,8 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
             ({"label": "cats"}, "label 'cats'.*did you mean.*cat"),
             ({"label": 2}, "label 2 of 2 classes"),
             ({"label": 1.5}, "the label is 1.5"),
+            ({"label": 2**64}, "the label is 18446744073709551616; give a number of 64 bits"),
+            ({"label": "\ud800"}, "the label is '.*'; give an int or a str"),
             ({"n": 300}, "'n' is 300"),
             ({"n": -1}, "'n' is -1"),
             ({"n": 0.5}, "'n' is 0.5"),
@@ -337,6 +348,53 @@ def test_what_is_there_is_not_written_over(train, tmp_path):
         writer.write(image=pixels_of(1), label=0)
         with pytest.raises(dlpipe.MisuseError, match="process .* is writing"):
             dlpipe.Writer(tmp_path / "d")
+
+
+FORKING = """
+import gc, os, sys, warnings
+import dlpipe
+import numpy as np
+warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what this is about
+end, pixels, count = sys.argv[2], np.zeros((1000, 1000, 3), np.uint8), int(sys.argv[3])
+writer = dlpipe.Writer(sys.argv[1])
+for i in range(count):
+    writer.write(image=pixels, label=i)
+child = os.fork()
+if child == 0:
+    try:
+        if end == "exit":
+            with writer:
+                sys.exit(0)
+        elif end == "del":
+            del writer
+            gc.collect()
+        elif end == "abandon":
+            writer.abandon()
+        else:
+            getattr(writer, end)(**({"image": pixels} if end == "write" else {}))
+    except dlpipe.MisuseError as error:
+        print(error, flush=True)
+    except SystemExit:
+        pass
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+writer.write(image=pixels, label=0)
+writer.close()
+print(len(dlpipe.Dataset(sys.argv[1])))
+"""
+
+
+# Of 13 such pictures the first are written and none is committed, of 20 some are, and some are with the writer's threads.
+@pytest.mark.parametrize("count", [1, 13, 20])
+@pytest.mark.parametrize("end, is_refused", [("exit", False), ("del", False), ("abandon", False), ("write", True),
+                                             ("close", True)])  # fmt: skip
+def test_a_forked_child_leaves_its_parents_writer_alone(tmp_path, end, is_refused, count):
+    done = subprocess.run([sys.executable, "-W", "error", "-c", FORKING, tmp_path / "d", end, str(count)], capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    *refused, samples = done.stdout.splitlines()
+    assert int(samples) == count + 1
+    assert len(refused) == is_refused and all("[writer] this process was forked" in line for line in refused)
 
 
 WRITING = """
