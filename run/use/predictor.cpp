@@ -44,8 +44,8 @@ void Predictor::predict(std::span<const PictureFile> files,
   }
 }
 
-std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
-  if (!file.problem.empty()) return file.problem;
+Status Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
+  if (!file.problem.empty()) return Status(ErrorCode::kIo, file.problem);
   const engine::ModelArguments& arguments = model_.state.arguments;
   const auto channels = static_cast<int>(arguments.channels);
   const auto load = [&]() -> Status {
@@ -75,14 +75,14 @@ std::string Predictor::load_image(const PictureFile& file, uint8_t* pixels) cons
     return chain_.apply(plan, source, out, scratch);
   };
   try {
-    return load().message();
+    return load();
   } catch (...) {
-    return status_from_current_exception("predict").message();
+    return status_from_current_exception("predict");
   }
 }
 
 Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch,
-                               std::vector<std::string>& errors) {
+                               std::vector<Status>& errors) {
   const engine::ModelArguments& a = model_.state.arguments;
   const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
   errors.resize(files.size());
@@ -102,12 +102,13 @@ Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch
 
 void Predictor::append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
                                      std::vector<float>& all) {
-  std::vector<std::string> errors;
+  std::vector<Status> errors;
   const Tensor logits = batch_logits(files, static_cast<int64_t>(rows), errors);
   const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
-    if (!errors[i].empty())
-      throw Error(Status(ErrorCode::kCorrupt, concat("[predict] picture ", begin + i, ": ", errors[i])));
+    if (!errors[i].ok())
+      throw Error(
+          Status(errors[i].code(), concat("[predict] picture ", begin + i, ": ", errors[i].message())));
     for (const double p : probabilities_of({logits.data<float>() + i * classes, classes}))
       all.push_back(static_cast<float>(p));
   }
@@ -130,12 +131,12 @@ Prediction Predictor::prediction_of(const std::string& path, const std::string& 
 
 bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
                               const std::function<bool(const Prediction&)>& sink) {
-  std::vector<std::string> errors;
+  std::vector<Status> errors;
   const Tensor logits = batch_logits(files, batch, errors);
   const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
     const std::span<const float> row(logits.data<float>() + i * classes, classes);
-    if (!sink(prediction_of(files[i].path, errors[i], row))) return false;
+    if (!sink(prediction_of(files[i].path, errors[i].message(), row))) return false;
   }
   return true;
 }

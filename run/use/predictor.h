@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/base/error.h"
 #include "dlpipe/run/use/loaded_model.h"
 #include "dlpipe/run/use/picture_list.h"
 
@@ -51,17 +52,16 @@ class Predictor {
   const LoadedModel& model() const { return model_; }
 
  private:
-  /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, "" where it is fine.
-  engine::Tensor batch_logits(std::span<const PictureFile> files, int64_t batch,
-                              std::vector<std::string>& errors);
+  /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, ok where it is fine.
+  engine::Tensor batch_logits(std::span<const PictureFile> files, int64_t batch, std::vector<Status>& errors);
   /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
   bool predict_batch(std::span<const PictureFile> files, int64_t batch,
                      const std::function<bool(const Prediction&)>& sink);
   /// Of a file with `error`, if that isn't empty, or of its logits.
   Prediction prediction_of(const std::string& path, const std::string& error,
                            std::span<const float> logits) const;
-  /// Reads, decodes and augments one file into `pixels` [H,W,C]; answers the message when it can't.
-  std::string load_image(const PictureFile& file, uint8_t* pixels) const;
+  /// Reads, decodes and augments one file into `pixels` [H,W,C].
+  Status load_image(const PictureFile& file, uint8_t* pixels) const;
 
   PredictOptions options_;
   LoadedModel model_;

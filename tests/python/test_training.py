@@ -220,6 +220,8 @@ def test_a_predictor_says_which_picture_is_bad(pictures, run):
     good = np.zeros((30, 30, 3), np.uint8)
     with pytest.raises(dlpipe.CorruptError, match="picture 1"):
         predictor([good, b"no picture", good])
+    with pytest.raises(dlpipe.UnsupportedError, match="picture 1: .*30x30 pixels are more than max_pixels 899"):
+        dlpipe.Predictor(run, max_pixels=899)([good[1:], good])
     with pytest.raises(dlpipe.MisuseError, match="float32; give uint8"):
         predictor(good.astype(np.float32))
     with pytest.raises(FileNotFoundError):
