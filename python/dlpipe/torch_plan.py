@@ -1,9 +1,10 @@
 """A graph of ATen's ops as a list of steps, each run by a kernel of dlpipe or, where there is none, by PyTorch.
 
 Values die after the step that reads them last. The strides of an image are those that its kernel likes. Two look at strides and
-get those of the trace: who gets the outputs, and ops of PyTorch that aren't known to take any (`torch_strides.py`). Of the ops in `torch_kernels.MEASURED` the faster of both is taken: the first
-time that an op meets a shape, both run three times. DLPIPE_KERNELS=rules takes dlpipe's everywhere, so that runs on different
-machines and days have the same kernels.
+get those of the trace: who gets the outputs, and ops of PyTorch that aren't known to take any (`torch_strides.py`).
+
+Of the ops in `torch_kernels.MEASURED` the faster of both is taken: the first time that an op meets a shape, both run three times.
+DLPIPE_KERNELS=rules takes dlpipe's everywhere, so that runs on different machines and days have the same kernels.
 """
 
 import operator
