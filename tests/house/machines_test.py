@@ -87,6 +87,26 @@ class Machines(unittest.TestCase):
         self.assertIn("packages missing", quickstart("run").stdout)
         self.assertEqual((work / "run/mine").read_text(), "mine")
 
+    def install_packages(self, **environment):
+        return subprocess.run([SOURCE / "scripts/install_packages", "test"], text=True, capture_output=True,
+                              env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", **environment})
+
+    def test_a_package_on_hold_is_there_and_a_removed_one_is_not(self):
+        program(self.folder, "dpkg-query", "echo 'hi '")
+        self.assertEqual(self.install_packages().stdout, "packages: all there\n")
+        program(self.folder, "dpkg-query", 'case "$4" in git) echo "rc " ;; *) echo "ii " ;; esac')
+        program(self.folder, "id", "echo 0")
+        program(self.folder, "apt-get", "exit 0")
+        self.assertEqual(self.install_packages().stdout, "packages missing: git\npackages installed: git\n")
+
+    def test_sudo_keeps_the_proxy_that_packages_come_by(self):
+        program(self.folder, "dpkg-query", "exit 1")
+        program(self.folder, "id", "echo 1000")
+        program(self.folder, "sudo", 'exec env -i PATH="$PATH" "$@"')
+        program(self.folder, "apt-get", f'echo "$1 $http_proxy $https_proxy" >>{self.folder}/said')
+        self.install_packages(http_proxy="http://a b:1", https_proxy="")
+        self.assertEqual((self.folder / "said").read_text(), "update http://a b:1 \ninstall http://a b:1 \n")
+
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
             self.assertRegex(line, r"^(#.*|(build|test) [a-z0-9.+-]+( [a-z]+)*)$")
