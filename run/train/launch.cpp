@@ -18,6 +18,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/run/config/config.h"
+#include "dlpipe/run/config/other_names.h"
 
 extern char** environ;
 
@@ -27,12 +28,28 @@ namespace {
 
 constexpr int kDone = 0, kUnknown = 1, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
 
-/// The value of `--name VALUE` or `--name=VALUE`, the last one as for the run itself; empty: not given.
+/// All that command lines take for `name`: --out, --output, -o.
+std::vector<std::string> names_of(const std::string& name) {
+  std::vector<std::string> names = {name};
+  for (const OtherNames& one : other_names()) {
+    if (name == one.name) names.insert(names.end(), one.aliases.begin(), one.aliases.end());
+  }
+  return names;
+}
+
+/// The value of `--name VALUE`, `--name=VALUE` or `-nVALUE`, the last one as for the run itself; empty: not given.
 std::string option_of(const std::vector<std::string>& arguments, const std::string& name) {
   std::string value;
+  const std::vector<std::string> names = names_of(name);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == name && i + 1 < arguments.size()) value = arguments[i + 1];
-    if (arguments[i].starts_with(name + "=")) value = arguments[i].substr(name.size() + 1);
+    const std::string& word = arguments[i];
+    for (const std::string& one : names) {
+      const std::string before_value = one.starts_with("--") ? one + "=" : one;
+      if (word == one)
+        value = i + 1 < arguments.size() ? arguments[i + 1] : value;
+      else if (word.starts_with(before_value))
+        value = word.substr(before_value.size());
+    }
   }
   return value;
 }

@@ -334,6 +334,26 @@ TEST(LaunchMisuse, SaysWhatToGive) {
   refused({"launch", "--np", "2", "--min-np", "4", "--", "train", "--out", "x"}, "--min-np 4; give 1 to 2");
 }
 
+TEST(LaunchMisuse, TheRunIsKnownByAllNamesOfOut) {
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  fs::create_directories(run + "/checkpoints/last");
+  const auto goes_on_with_run = [&](const Words& words) {
+    Words launch = {"launch", "--np", "1", "--mpirun", "false", "--", "train", "--out", folder / "other"};
+    launch.insert(launch.end(), words.begin(), words.end());
+    const Outcome outcome = run_dlpipe(launch);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(outcome.err.find(concat("-- train --resume ", run, "\n")), std::string::npos) << outcome.err;
+  };
+  goes_on_with_run({"--out", run});
+  goes_on_with_run({"--output", run});
+  goes_on_with_run({"--output=" + run});
+  goes_on_with_run({"-o", run});
+  goes_on_with_run({"-o" + run});
+  const Outcome only = run_dlpipe({"launch", "--np", "1", "--mpirun", "false", "--", "train", "-o", run});
+  EXPECT_NE(only.err.find("(mpirun's exit code is 1)"), std::string::npos) << only.err;
+}
+
 TEST(LaunchMisuse, ABuildWithoutMpiIsNamed) {
   if (!is_built_without_mpi()) GTEST_SKIP() << "built with MPI";
   const Outcome outcome = run_dlpipe({"launch", "--np", "2", "--", "train", "--out", "x"});
