@@ -40,8 +40,9 @@ class Named(tuple[Any, ...]):
         return tuple.__getitem__(self, key)
 
     def __iter__(self) -> Iterator[Any]:
-        names = _names_unpacked_into(sys._getframe(1))
-        if names is not None and names != len(self):
+        frame = sys._getframe(1)
+        names = _names_unpacked_into(frame)
+        if names is not None and names != len(self) and _is_what_is_unpacked(self, frame):
             pythons = f"too many values to unpack (expected {names})" if names < len(self) else \
                 f"not enough values to unpack (expected {names}, got {len(self)})"  # fmt: skip
             raise ValueError(f"{pythons}: a {type(self).__name__} here has {', '.join(self._names)}; {self._advice}")
@@ -65,6 +66,18 @@ def _names_unpacked_into(frame):
     code = frame.f_code.co_code
     at = frame.f_lasti
     return code[at + 1] if 0 <= at < len(code) - 1 and code[at] == dis.opmap["UNPACK_SEQUENCE"] else None
+
+
+def _is_what_is_unpacked(value, frame):
+    """Whether the frame unpacks this, and not something that takes it apart on the way: `a, b, c = map(list, three_batches)`. Told
+    by the instruction before, which has to be a variable's, an item's or a loop's; of what a call answers nobody knows."""
+    instructions = list(dis.get_instructions(frame.f_code))
+    at = next(i for i, instruction in enumerate(instructions) if instruction.offset == frame.f_lasti)
+    before = instructions[at - 1]
+    if "LOAD" in before.opname:
+        name = before.argval[-1] if isinstance(before.argval, tuple) else before.argval  # from 3.13 on one may load two
+        return frame.f_locals.get(name, frame.f_globals.get(name)) is value
+    return before.opname.startswith(("FOR_ITER", "BINARY_", "UNPACK_SEQUENCE", "STORE_"))
 
 
 def _shown(value):

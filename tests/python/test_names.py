@@ -1,5 +1,6 @@
 """Fields of any name, in batches and in samples."""
 
+import itertools
 import pickle
 
 import dlpipe
@@ -80,3 +81,25 @@ def test_unpacking_another_number_of_fields_names_them(odd):
         assert images.shape == (4, 4, 4, 3) and labels.shape == (4,)
     with pytest.raises(ValueError, match="too many values .*a Sample here has image, class, weight, .*; take them by name: sample.image"):
         _image, _label = dlpipe.Dataset(odd)[0]
+
+
+def test_unpacking_what_iterates_over_batches_is_no_unpacking_of_one(odd):
+    loader = dlpipe.Loader(odd, batch=4, as_="numpy", fields=["image", "class", "a_b"])
+    batch = next(iter(loader))
+    one, other = map(list, [batch, batch])
+    assert one[0] is other[0] is batch.image
+    lists = map(list, [batch, batch])
+    one, other = lists
+    assert one[1] is other[1] is batch[1]
+    (one, other), _ = map(list, [batch, batch]), None
+    assert len(one) == len(other) == 3
+    *six, = itertools.chain(batch, batch)
+    a, b, c, d, e, f = itertools.chain(*[batch, batch])
+    assert all(x is y for x, y in zip(six, (a, b, c, d, e, f)))
+    for _, (_images, _labels, _numbers) in enumerate([batch]):
+        pass
+    with pytest.raises(ValueError, match="too many values .*a Batch here has image, class, a_b"):
+        for _, (_images, _labels) in enumerate([batch]):
+            pass
+    with pytest.raises(ValueError, match=r"too many values to unpack \(expected 2"):  # Python's own
+        _images, _labels = next(iter(loader))
