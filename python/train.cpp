@@ -110,11 +110,14 @@ std::unique_ptr<run::Session> open_session(const std::string& resume, const std:
   return std::make_unique<run::Session>(config, run::Registries{}, &observer);
 }
 
-nb::any train(const nb::bytes& resume, const nb::bytes& config_file, const run::GivenOptions& given,
-              const nb::object& on_step, const nb::object& on_progress, const nb::object& on_validation) {
+nb::any train(const nb::bytes& resume, const nb::bytes& config_file,
+              const std::vector<std::pair<std::string, nb::bytes>>& options, const nb::object& on_step,
+              const nb::object& on_progress, const nb::object& on_validation) {
   Task task;
   Observer observer(task, or_nothing(on_step), or_nothing(on_progress), or_nothing(on_validation));
   const std::string from = to_path(resume), file = to_path(config_file);
+  run::GivenOptions given;
+  for (const auto& [name, value] : options) given.emplace_back(name, to_path(value));
   std::string answer;
   task.run([&] {
     const auto session = open_session(from, file, given, observer);

@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from dlpipe.pictures import Picture
 
 
-def _text(value):
+def _option(value):
+    """As on the command line, in bytes: a path may be no text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()  # NumPy's and torch's numbers as Python's
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
-        return ",".join(map(_text, value))
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    return repr(value) if isinstance(value, float) else str(value)
+        return b",".join(map(_option, value))
+    return os.fsencode(value if isinstance(value, (str, bytes, os.PathLike)) else str(value))
 
 
 def _given(options):
-    return [(name.replace("_", "-"), _text(value)) for name, value in options.items() if value is not None]
+    return [(name.replace("_", "-"), _option(value)) for name, value in options.items() if value is not None]
 
 
 def _show(bar, now):

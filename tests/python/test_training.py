@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import pathlib
 import signal
 import subprocess
@@ -61,6 +62,17 @@ def test_options_that_make_no_sense(splits, tmp_path):
             dlpipe.train(splits, **{**OPTIONS, "out": tmp_path / "run", **options})
     with pytest.raises(FileNotFoundError):
         dlpipe.train(tmp_path / "none", out=tmp_path / "run", **OPTIONS)
+
+
+def test_options_may_be_numpys_numbers_and_paths_no_text(splits, tmp_path):
+    plain = tmp_path / "plain"
+    dlpipe.train(splits, out=plain, nesterov=True, momentum=0.9, **OPTIONS)
+    odd = tmp_path / "gr\udcfc\xdf"
+    odd.symlink_to(splits)
+    for data, out in ((str(odd), str(odd) + "-text"), (os.fsencode(odd), os.fsencode(odd) + b"-bytes")):
+        numbers = {"lr": np.float64(OPTIONS["lr"]), "batch": np.int64(OPTIONS["batch"]), "epochs": np.array(OPTIONS["epochs"])}
+        dlpipe.train(data, out=out, nesterov=np.True_, momentum=np.float64(0.9), **{**OPTIONS, **numbers})
+        assert "the same" in run_program("diff", plain, os.fsdecode(out))
 
 
 def test_an_exception_of_a_callback_saves_and_comes_out_and_the_run_goes_on(splits, run, tmp_path):
