@@ -2,29 +2,25 @@
 
 include(CMakePackageConfigHelpers)
 
+# CMake lists what it installed in the build folder: it can't write over root's list, where `sudo cmake --install` came before.
+install(CODE "file(GLOB lists \"${CMAKE_BINARY_DIR}/install_manifest*.txt\")
+foreach(list \${lists})
+  file(REMOVE \"\${list}\")
+endforeach()" ALL_COMPONENTS)
+
 get_property(libraries GLOBAL PROPERTY DLPIPE_LIBRARIES)
 install(TARGETS ${libraries} dlpipe_flags EXPORT dlpipeTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET dlpipe)
   install(TARGETS dlpipe RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-  # The man page and the completion of shells are the program's own words, asked for when they are installed.
-  foreach(one "${CMAKE_INSTALL_MANDIR}/man1/dlpipe.1=help --man"
-              "${CMAKE_INSTALL_DATADIR}/bash-completion/completions/dlpipe=completion bash"
-              "${CMAKE_INSTALL_DATADIR}/zsh/site-functions/_dlpipe=completion zsh" # read below /usr/local
-              "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions/_dlpipe=completion zsh" # and Debian's, below /usr
-              "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d/dlpipe.fish=completion fish")
-    string(REGEX MATCH "^(.*)=(.*)$" matched ${one})
-    set(path ${CMAKE_MATCH_1})
-    set(arguments ${CMAKE_MATCH_2})
-    get_filename_component(name ${path} NAME)
-    get_filename_component(folder ${path} DIRECTORY)
-    set(file "${PROJECT_BINARY_DIR}/share/${name}.installed/${name}")
-    install(CODE "file(MAKE_DIRECTORY \"${PROJECT_BINARY_DIR}/share/${name}.installed\")
-execute_process(COMMAND \"$<TARGET_FILE:dlpipe>\" ${arguments} OUTPUT_FILE \"${file}\" RESULT_VARIABLE status)
-if(NOT status EQUAL 0)
-  message(FATAL_ERROR \"dlpipe ${arguments} failed with \${status}\")
-endif()" COMPONENT program)
-    install(FILES ${file} DESTINATION ${folder} COMPONENT program)
-  endforeach()
+  if(NOT DLPIPE_SANITIZE) # cli makes these with the program
+    set(share ${PROJECT_BINARY_DIR}/share)
+    install(FILES ${share}/man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME dlpipe.1 COMPONENT program)
+    install(FILES ${share}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME dlpipe COMPONENT program)
+    foreach(folder site-functions vendor-completions) # read below /usr/local, and Debian's below /usr
+      install(FILES ${share}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} RENAME _dlpipe COMPONENT program)
+    endforeach()
+    install(FILES ${share}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME dlpipe.fish COMPONENT program)
+  endif()
 endif()
 set(public_rooms ${DLPIPE_ROOMS})
 list(REMOVE_ITEM public_rooms cli python)
