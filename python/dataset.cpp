@@ -230,6 +230,14 @@ nb::dict export_files(const OpenDataset& self, const nb::bytes& directory, int64
   return dict;
 }
 
+/// "": there is none.
+std::string picture_field(const data::Dataset& dataset) {
+  for (const data::Field& field : dataset.fields()) {
+    if (field.kind == data::FieldKind::kImage) return field.name;
+  }
+  return {};
+}
+
 void open_dataset(OpenDataset* self, const nb::bytes& directory, const std::string& split,
                   int64_t max_pixels) {
   const std::string path = to_path(directory);
@@ -273,6 +281,7 @@ void bind_dataset(nb::module_& module) {
                        names.append(to_text(field.name));
                      return nb::tuple(names);
                    })
+      .def_prop_ro("picture", [](const OpenDataset& self) { return to_text(picture_field(self.dataset())); })
       .def_prop_ro("classes", [](const OpenDataset& self) { return to_texts(self.dataset().classes()); })
       .def_prop_ro("class_counts",
                    [](const OpenDataset& self) {

@@ -31,7 +31,9 @@ class Sample(Named):
         """The picture as a PIL.Image (needs Pillow)."""
         from PIL import Image
 
-        pixels = next(value for value in self if getattr(value, "ndim", 0) == 3 and value.dtype == "uint8")
+        pixels = self[self._picture] if self._picture else None
+        if pixels is None:
+            raise MisuseError(f"[dataset] the sample has no picture, its fields are {', '.join(self._names)}")
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
@@ -89,7 +91,7 @@ class Dataset:
     def __init__(self, data: Path, *, split: str = "", max_pixels: int = 178_956_970) -> None:
         self._arguments = (data, split, max_pixels)
         self._opened = _dlpipe.Dataset(os.fsencode(data), split, max_pixels)
-        self._type = named_type(Sample, tuple(self._opened.fields))
+        self._type = named_type(Sample, tuple(self._opened.fields), self._opened.picture)
         self._numbers: Sequence[int] = range(self._opened.size)
 
     def __len__(self) -> int:

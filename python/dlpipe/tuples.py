@@ -25,6 +25,7 @@ class Named(tuple[Any, ...]):
     _base: type
     _names: tuple[str, ...] = ()
     _fields: tuple[str, ...] = ()
+    _picture: str = ""  # the field that is one; of samples
     _advice: str = ""  # where a `for` or an assignment takes another number of fields
 
     if TYPE_CHECKING:  # the fields
@@ -57,7 +58,7 @@ class Named(tuple[Any, ...]):
         return dict(zip(self._names, self))
 
     def __reduce__(self) -> Any:
-        return _make, (self._base, self._names, tuple(self))
+        return _make, (self._base, self._names, tuple(self), self._picture)
 
 
 def _names_unpacked_into(frame):
@@ -90,8 +91,8 @@ def _shown(value):
     return f"<{value.dtype} {' x '.join(map(str, shape))}>"
 
 
-def _make(base, names, values):
-    return named_type(base, names)(*values)
+def _make(base, names, values, picture=""):
+    return named_type(base, names, picture)(*values)
 
 
 def _attribute(name, taken):
@@ -105,8 +106,8 @@ def _attribute(name, taken):
 
 
 @functools.cache
-def named_type(base, names):
-    """The class of tuples of these fields: a subclass of `base`, which is a Named."""
+def named_type(base, names, picture=""):
+    """The class of tuples of these fields, of which `picture` is one, or "": a subclass of `base`, which is a Named."""
     taken = set(dir(base))
     attributes = []
     for name in names:
@@ -115,5 +116,5 @@ def named_type(base, names):
         attributes.append(_attribute(name, taken))
         taken.add(attributes[-1])
     fields = collections.namedtuple(base.__name__, attributes)  # type: ignore[misc]
-    body = {"_base": base, "_names": names, "_fields": fields._fields, "__module__": "dlpipe"}
+    body = {"_base": base, "_names": names, "_fields": fields._fields, "_picture": picture, "__module__": "dlpipe"}
     return type(base.__name__, (base, fields), body)

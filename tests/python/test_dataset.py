@@ -184,6 +184,21 @@ def test_to_pil(train):
     assert np.array_equal(np.asarray(image.open(io.BytesIO(samples.file(7)))), samples[7].image)
 
 
+def test_to_pil_shows_the_picture_and_no_other_field(tmp_path):
+    pytest.importorskip("PIL.Image")
+    picture = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
+    with dlpipe.Writer(tmp_path / "d", fields={"before": ("u8", (2, 4, 3)), "image": "image"}) as writer:
+        writer.write(before=np.zeros((2, 4, 3), np.uint8), image=picture)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    for sample in (samples[0], pickle.loads(pickle.dumps(samples[0]))):
+        assert np.array_equal(np.asarray(sample.to_pil()), picture)
+    assert np.array_equal(np.asarray(samples.to_pil(0)), picture)
+    with dlpipe.Writer(tmp_path / "e", fields={"before": ("u8", (2, 4, 3)), "label": "label"}) as writer:
+        writer.write(before=np.zeros((2, 4, 3), np.uint8), label=0)
+    with pytest.raises(dlpipe.MisuseError, match="no picture, its fields are before, label"):
+        dlpipe.Dataset(tmp_path / "e")[0].to_pil()
+
+
 def test_a_damaged_sample_is_an_error_that_names_it(pictures, tmp_path):
     dlpipe.ingest(pictures, tmp_path / "d", limit=20)
     needle = dlpipe.Dataset(tmp_path / "d")
