@@ -179,6 +179,11 @@ class _Iterable:
         return f"{type(self.dataset).__module__}.{type(self.dataset).__qualname__}"
 
 
+def _has_class(dataset, module, name):
+    """Whether it is of that class or one of its subclasses."""
+    return any((kind.__module__, kind.__name__) == (module, name) for kind in type(dataset).__mro__)
+
+
 def _adapt(dataset, boxes):
     if arrow.fits(dataset):
         dataset = arrow.Table(arrow.files(dataset))
@@ -186,9 +191,11 @@ def _adapt(dataset, boxes):
         if boxes is not None:
             _refuse("boxes= is for Hugging Face's datasets; of Parquet give fields= with 'boxes' or 'boxes-xywh'")
         return dataset
-    if any((kind.__module__, kind.__name__) == ("torch.utils.data.dataloader", "DataLoader") for kind in type(dataset).__mro__):
+    if _has_class(dataset, "torch.utils.data.dataloader", "DataLoader"):
         _refuse("this is a DataLoader, whose items are batches; give its dataset: from_dataset(loader.dataset, ...)")
-    has_number = hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
+    # torch's IterableDataset has a __getitem__ that raises
+    is_stream = _has_class(dataset, "torch.utils.data.dataset", "IterableDataset")
+    has_number = not is_stream and hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
     if hugging_face.fits(dataset):
         return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
     if boxes is not None and not _Subset.fits(dataset):
@@ -239,7 +246,7 @@ def _first(source):
     iterator = iter(source)
     first = next(iterator, None)
     is_used_up = iterator is getattr(source, "dataset", None)  # it can't be begun again
-    if is_used_up:
+    if is_used_up and first is not None:
         source.dataset = itertools.chain([first], iterator)
     return first
 

@@ -78,6 +78,13 @@ def test_a_generator(tmp_path):
     assert len(samples) == 30 and samples[29].n.tolist() == [29]
 
 
+def test_a_generator_of_nothing_among_splits(tmp_path):
+    pictures = Pictures(3)
+    report = dlpipe.from_dataset({"train": iter([]), "val": map(pictures.__getitem__, range(3))}, tmp_path / "d")
+    assert [d["samples"] for d in report["datasets"]] == [3]
+    assert len(dlpipe.Dataset(tmp_path / "d", split="val")) == 3
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_exception_of_the_dataset_comes_out(tmp_path, workers):
     with pytest.raises(ZeroDivisionError, match="sample 70"):
@@ -314,6 +321,9 @@ def test_torchs_datasets(tmp_path):
     assert [s.label for s in dlpipe.Dataset(tmp_path / "subset")] == [1, 0, 1, 0, 1, 0]
 
     class Stream(data.IterableDataset):
+        def __len__(self):
+            return 20
+
         def __iter__(self):
             return map(Pictures(9).__getitem__, range(9))
 
