@@ -175,8 +175,8 @@ class Table:
         images = [name for name, column in self._columns.items() if column.kind == "image"]
         labels = [name for name, column in self._columns.items() if column.kind == "label"]
         left_aside += images[1:]
-        for name in labels[1:]:
-            self._columns[name].kind = "i64"
+        for name in labels[1:]:  # the classes are the first one's
+            self._columns[name] = _Column(name, _kind("", schema.field(name).type))
         for name in left_aside:
             del self._columns[name]
         if left_aside:

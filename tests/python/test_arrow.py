@@ -228,3 +228,20 @@ def test_a_label_of_yes_and_no_is_a_class(tmp_path):
     dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "d")
     assert dlpipe.Dataset(tmp_path / "d").classes == ["0", "1"]
     assert [sample.label for sample in dlpipe.Dataset(tmp_path / "d")] == [1, 0]
+
+
+def test_a_second_column_that_is_called_as_classes_are_is_stored_by_its_type(tmp_path):
+    columns = {"label": [0, 1], "category": ["pet", None], "target": [7, -1]}
+    parquet.write_table(pa.table({"image": [picture(0), picture(1)], **columns}), tmp_path / "a.parquet")
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
+    assert [(s.label, s.category, s.target.tolist()) for s in dlpipe.Dataset(tmp_path / "d")] == [(0, "pet", [7]), (1, "", [-1])]
+
+
+def test_classes_are_those_of_the_label(tmp_path):
+    table = hugging_face_table(0, 4)
+    parquet.write_table(table.add_column(0, "class", pa.array([2, 0, 1, 2], pa.int64())), tmp_path / "a.parquet")
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert samples.fields == ("path", "class", "image", "label", "note")
+    assert samples.classes == ["0", "1", "2"] and [s.class_ for s in samples] == [2, 0, 1, 2]
+    assert [s.label.tolist() for s in samples] == [[0], [1], [0], [1]]
