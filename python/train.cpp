@@ -18,12 +18,14 @@
 #include "dlpipe/python/answers.h"
 #include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/loader.h"
 #include "dlpipe/python/paths.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/task.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/config/given_options.h"
+#include "dlpipe/run/config/registries.h"
 #include "dlpipe/run/train/outcome_json.h"
 #include "dlpipe/run/train/session.h"
 #include "dlpipe/run/use/answers_json.h"
@@ -96,18 +98,25 @@ class Observer : public run::TrainObserver {
   nb::object on_step_, on_progress_, on_validation_;
 };
 
+/// With the functions that Python made augmentations.
+run::Registries registries() {
+  run::Registries registries;
+  registries.augmentations = known_ops();
+  return registries;
+}
+
 nb::object or_nothing(const nb::object& function) {
   return function.is_none() ? nb::object() : function;
 }
 
 std::unique_ptr<run::Session> open_session(const std::string& resume, const std::string& config_file,
                                            const run::GivenOptions& given, Observer& observer) {
-  if (!resume.empty()) return run::Session::resume(resume, given, {}, &observer);
+  if (!resume.empty()) return run::Session::resume(resume, given, registries(), &observer);
   const run::TrainConfig config =
       run::read_options(config_file, given, [](const std::string& line) { tell(line); });
   if (config.out.empty() && config.overfit_batch == 0)
     refuse("train", "no run directory; give out='runs/NAME'");
-  return std::make_unique<run::Session>(config, run::Registries{}, &observer);
+  return std::make_unique<run::Session>(config, registries(), &observer);
 }
 
 nb::any train(const nb::bytes& resume, const nb::bytes& config_file,
@@ -173,7 +182,7 @@ nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::stri
     };
   }
   std::string answer;
-  task.run([&] { answer = run::to_json(run::evaluate_dataset(options)).dump(); });
+  task.run([&] { answer = run::to_json(run::evaluate_dataset(options, registries())).dump(); });
   return nb::make_tuple(from_json(answer), from_json_lines(lines));
 }
 
@@ -195,7 +204,7 @@ class OpenPredictor {
  public:
   explicit OpenPredictor(const run::PredictOptions& options) {
     Task task;
-    task.run([&] { predictor_ = std::make_unique<run::Predictor>(options); });
+    task.run([&] { predictor_ = std::make_unique<run::Predictor>(options, registries()); });
     for (const std::string& note : predictor_->model().notes) tell(note);
     pass_log_on();
   }

@@ -43,7 +43,9 @@ def add_augmentation(
     version: str | int | None = None,
     help: str = "",
 ) -> None:
-    """Makes a compiled function an augmentation, to be used in expressions like all others: "rrc(224) NAME(x=2) hflip".
+    """Makes a compiled function an augmentation, to be used in expressions like all others: "rrc(224) NAME(x=2) hflip", of Loader,
+    train, evaluate and Predictor. Who evaluates a model or resumes a run whose expression has it adds it before; the program
+    doesn't know it.
 
     It runs inside of the pipeline, on all of its threads and without the interpreter lock:
 

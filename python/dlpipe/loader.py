@@ -220,7 +220,7 @@ class Loader:
         self._views = views
         self._batch_type = batch_type(tuple(self._feed.fields))
         self.batch_size = batch
-        self._transform = None if transform is None else Timed(transform)
+        self._transform = None if transform is None else Timed(transform, views)
         self._data = data
         _open.add(self)
 
@@ -229,7 +229,8 @@ class Loader:
         return f"dlpipe.Loader({data!r}): {self.samples} samples in batches of {self.batch_size}"
 
     def __iter__(self) -> Iterator[Any]:
-        """A new pass over the data. One that was left early is not gone on with: the next epoch begins."""
+        """A new pass over the data. One that was left early is not gone on with: the next epoch begins. With epochs=-1 it is:
+        the new pass begins behind the batches that were given."""
         return _Pass(self._feed, self._batch_type, self._lend, self._transform)
 
     def __len__(self) -> int:

@@ -52,10 +52,11 @@ def doctor_text(feed, transform, samples_per_s):
 
 
 class Timed:
-    """The user's function over a batch, and how long it takes."""
+    """The user's function over a batch, and how long it takes. Its samples are views, as those of the other stages."""
 
-    def __init__(self, function):
+    def __init__(self, function, views):
         self._function = function
+        self._views = views
         self.samples = 0
         self.seconds = 0.0
 
@@ -63,7 +64,7 @@ class Timed:
         begin = time.perf_counter()
         made = self._function(batch)
         self.seconds += time.perf_counter() - begin
-        self.samples += batch._lent.count
+        self.samples += batch._lent.count * self._views
         return made
 
     def row(self, wall_s):

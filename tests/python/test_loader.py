@@ -1,6 +1,7 @@
 """What a loader gives, in NumPy's arrays."""
 
 import copy
+import itertools
 import os
 import pickle
 import shutil
@@ -60,6 +61,21 @@ def test_views_are_lists_of_pictures_of_the_same_samples(train):
         assert batch.path == alone.path
         assert repr(batch).startswith("Batch(image=[<uint8 32 x 24 x 24 x 3>, <uint8 32 x 24 x 24 x 3>], label=")
     assert batch.last_in_epoch
+
+
+def test_the_time_of_a_transform_counts_views_as_all_stages_do(train):
+    loader = Loader(train, augment=CROP, batch=32, views=2, transform=lambda batch: None)
+    for _ in loader:
+        pass
+    samples = {stage["name"]: stage["samples"] for stage in loader.stats()["stages"]}
+    assert samples["transform"] == samples["decoder"] == 2 * 320
+
+
+def test_a_pass_without_an_end_is_gone_on_with(train):
+    endless, plain = (Loader(train, augment=CROP, batch=32, seed=1, epochs=epochs) for epochs in (-1, 2))
+    expected = [batch.sample_ids.tolist() for batch in plain]
+    given = [[batch.sample_ids.tolist() for batch in itertools.islice(endless, count)] for count in (3, 9)]
+    assert sum(given, []) == expected[:12]
 
 
 def test_views_keep_their_memory_and_resume(train):

@@ -149,12 +149,26 @@ def test_a_transform_is_a_stage_of_its_own(train):
 
 
 def test_a_transform_that_raises_loses_nothing(train):
-    def fail(batch):
-        raise RuntimeError("mine")
+    """But the batch, which counts as given."""
+    plain = [batch.image.copy() for batch in loader_of(train)]
+    begun = []
 
-    loader = loader_of(train, transform=fail)
+    def fail_at_first(batch):
+        begun.append(batch.label[0])
+        if len(begun) == 1:
+            raise RuntimeError("mine")
+        return batch.image.copy()
+
+    loader = loader_of(train, transform=fail_at_first)
+    batches = iter(loader)
     with pytest.raises(RuntimeError, match="mine"):
-        next(iter(loader))
+        next(batches)
+    assert loader.held == 0
+    resumed = loader_of(train)
+    resumed.load_state_dict(loader.state_dict())
+    for rest in (list(batches), [batch.image.copy() for batch in resumed]):
+        assert len(rest) == len(plain) - 1
+        np.testing.assert_array_equal(rest, plain[1:])
 
 
 def test_the_doctor_says_who_waits_for_whom_and_how_many_cores_it_takes(train):
@@ -221,6 +235,21 @@ def test_a_c_function_is_an_op_of_the_expression(train):
     for name, options in (("rrc", {"version": 1}), ("a b", {"version": 1}), ("mine", {}), ("mine", {"version": 1, "parameters": {"p": 1}})):
         with pytest.raises(dlpipe.MisuseError):
             dlpipe.add_augmentation(name, add_constant, **options)
+
+
+def test_training_and_judging_know_added_functions(splits, tmp_path):
+    dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=1)
+    options = {"model": "lenet", "augment": CROP + " add_constant(by=7)", "val_augment": "resize(24x24) add_constant(by=7)",
+               "epochs": 1, "batch": 32, "seed": 3, "schedule": "constant"}  # fmt: skip
+    answer = dlpipe.train(splits, out=tmp_path / "run", **options)
+    plain = dlpipe.train(splits, out=tmp_path / "plain", **{**options, "augment": CROP})
+    assert answer["steps"] == 10 and answer["loss"] != plain["loss"]
+    assert dlpipe.evaluate(tmp_path / "run", splits)["samples"] == 80
+    picture = np.full((24, 24, 3), 50, np.uint8)
+    added = dlpipe.Predictor(tmp_path / "run")
+    without = dlpipe.Predictor(tmp_path / "run", val_augment="resize(24x24)")
+    np.testing.assert_allclose(added(picture), without(picture + 7), rtol=0, atol=1e-6)
+    assert dlpipe.train(resume=tmp_path / "run", epochs=2)["steps"] == 20
 
 
 def test_a_numba_function_runs_on_all_threads_and_draws_from_its_key(train):
