@@ -13,7 +13,7 @@ torch_compile = pytest.importorskip("dlpipe.torch_compile")
 
 from torch import nn  # noqa: E402
 
-from dlpipe import torch_kernels  # noqa: E402
+from dlpipe import torch_kernels, torch_plan  # noqa: E402
 from dlpipe._dlpipe import KernelTensor, kernel_threads  # noqa: E402
 
 # Sums in another order, over some thousand terms; batch norm divides by a small deviation.
@@ -309,12 +309,30 @@ def test_threads_are_torchs():
         torch.set_num_threads(former)
 
 
-def test_the_faster_of_both_is_taken(monkeypatch):
+@pytest.mark.parametrize("faster", ["dlpipe", "PyTorch"])
+def test_the_faster_of_both_is_taken(monkeypatch, faster):
     monkeypatch.delenv("DLPIPE_KERNELS")
+    monkeypatch.setattr(torch_plan, "_choices", {})
+    calls, measured = [], []
+    for op in torch_kernels.MEASURED:
+        counted = lambda *args, _kernel=torch_kernels.KERNELS[op], _op=op: (calls.append(_op), _kernel(*args))[1]  # noqa: E731
+        monkeypatch.setitem(torch_kernels.KERNELS, op, counted)
+
+    def seconds(run, args, kwargs):  # of dlpipe's kernel, then of PyTorch's
+        measured.append(run)
+        return 1.5 if len(measured) % 2 == 0 else 1 if faster == "dlpipe" else 2
+
+    monkeypatch.setattr(torch_plan, "_seconds", seconds)
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 1024, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 10))
     images, _ = batch()
     expected = model(images)
-    torch.testing.assert_close(torch.compile(model, backend=torch_compile.backend)(images), expected, **TOLERANCE)
+    compiled = torch.compile(model, backend=torch_compile.backend)
+    torch.testing.assert_close(compiled(images), expected, **TOLERANCE)
+    assert len(measured) == 2 * 4
+    calls.clear()
+    torch.testing.assert_close(compiled(images), expected, **TOLERANCE)
+    assert len(measured) == 2 * 4, "each shape once"
+    assert len(calls) == (4 if faster == "dlpipe" else 0)
 
 
 def test_the_name_is_known_to_a_program_that_does_not_import_dlpipe(tmp_path):
