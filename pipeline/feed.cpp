@@ -136,10 +136,7 @@ Result<int64_t> Feed::begin_pass() {
                              feed.epochs_per_pass > 0 && !(feed.state == feed.pass_begin);
   if (is_left_early) {
     feed.park(lock);
-    const Status moved = feed.loader->seek_epoch(feed.pass_end);
-    feed.state = feed.loader->state();
-    feed.unpark();
-    DLPIPE_RETURN_IF_ERROR(moved);
+    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek_epoch(feed.pass_end)));
   }
   feed.is_pass_given = false;
   feed.pass_begin = feed.state;
@@ -193,17 +190,10 @@ Status Feed::seek(const SourceState& state) {
   MutexLock lock(feed.ring->mutex);
   DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
   feed.park(lock);
-  Status moved = feed.loader->seek(state);
-  if (!moved.ok()) {  // what was ready is gone: it is made again
-    const Status back = feed.loader->seek(feed.state);
-    if (!back.ok()) moved = back;
-  } else {
-    feed.state = feed.loader->state();
-    feed.is_pass_given = true;
-    ++feed.pass;
-  }
-  feed.unpark();
-  return moved;
+  DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek(state)));
+  feed.is_pass_given = true;
+  ++feed.pass;
+  return {};
 }
 
 Status Feed::seek_epoch(int64_t epoch) {
@@ -217,12 +207,7 @@ Status Feed::seek_epoch(int64_t epoch) {
       (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
   if (!is_there) {
     feed.park(lock);
-    const Status moved = feed.loader->seek_epoch(epoch);
-    const Status back = moved.ok() ? Status() : feed.loader->seek(feed.state);
-    if (moved.ok()) feed.state = feed.loader->state();
-    feed.unpark();
-    DLPIPE_RETURN_IF_ERROR(back);
-    DLPIPE_RETURN_IF_ERROR(moved);
+    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek_epoch(epoch)));
     ++feed.pass;
   }
   feed.is_pass_given = true;

@@ -90,7 +90,9 @@ struct Feed::Impl {
 
   // Who holds `control`. The thread has left the loader after park(), and no batch is ready.
   void park(MutexLock& lock) DLPIPE_REQUIRES(control, ring->mutex);
-  void unpark() DLPIPE_REQUIRES(control, ring->mutex);
+  /// The thread goes on from where the loader was `moved` to. Where that failed it goes back to the state, and nothing is lost;
+  /// where it can't, no more batches come. Answers why it isn't where it was to be.
+  Status unpark(Status moved) DLPIPE_REQUIRES(control, ring->mutex);
 
   // The consumer: feed.cpp.
   Status check(int64_t of_pass) const DLPIPE_REQUIRES(ring->mutex);

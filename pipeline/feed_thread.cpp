@@ -92,10 +92,18 @@ void Feed::Impl::park(MutexLock& lock) {
   ready.clear();
 }
 
-void Feed::Impl::unpark() {
+Status Feed::Impl::unpark(Status moved) {
+  if (moved.ok()) {
+    state = loader->state();
+    ended = Status();
+  } else {
+    ended = loader->seek(state);  // what was ready is made again
+    if (!ended.ok()) moved = ended;
+  }
   is_parking = false;
-  ended = Status();
   ring->moved.notify_all();
+  ready_or_over.notify_all();
+  return moved;
 }
 
 }  // namespace dlpipe::pipeline

@@ -316,6 +316,20 @@ TEST_F(FeedTest, ManyFeedsOpenedAndDroppedInMidFlight) {
   }
 }
 
+// No epoch is behind the last: the pass that is there goes on.
+TEST_F(FeedTest, APassThatCannotBeginLeavesTheOneBeforeAsItWas) {
+  auto feed = open(options());
+  const int64_t last = feed->setup().sampler.last_epoch();
+  throw_if_error(feed->seek_epoch(last));
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  const Held first = value_or_throw(feed->next(pass));
+  EXPECT_EQ(feed->begin_pass().status().code(), ErrorCode::kMisuse);
+  const auto second = value_or_throw(feed->next_within(pass, milliseconds(30'000)));
+  ASSERT_TRUE(second.has_value()) << "nothing comes";
+  EXPECT_EQ((*second)->batch().epoch, last);
+  EXPECT_EQ((*second)->batch().index, 1);
+}
+
 TEST_F(FeedTest, AForkedChildIsToldWhatToDoAndDisturbsNothing) {
   const auto all = expected(1);
   auto feed = open(options());
