@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "dlpipe/base/text.h"
@@ -186,6 +187,18 @@ Status DatasetWriter::Impl::put_packed() {
   return {};
 }
 
+/// What readers take.
+static Result<std::string> description_of(const DatasetInfo& info) {
+  std::string description = to_json(info);
+  const auto read = parse_dataset_info(description);
+  if (read.ok()) return description;
+  return Status(
+      ErrorCode::kUnsupported,
+      concat("[dataset] the names of ", info.schema.classes.size(), " classes and ",
+             info.schema.fields.size(), " fields make a description of ", human_bytes(description.size()),
+             ", which no reader takes (", read.status().message(), "); take fewer or shorter ones"));
+}
+
 // Counts and id come from the finished header table in one pass.
 Status DatasetWriter::Impl::describe() {
   DatasetInfo info;
@@ -214,7 +227,8 @@ Status DatasetWriter::Impl::describe() {
   MDB_val key = value_of(kProgressKey);
   if (const int code = mdb_del(txn.get(), meta, &key, nullptr); code != MDB_NOTFOUND)
     DLPIPE_RETURN_IF_ERROR(check(code, "removing the progress"));
-  return put_meta(kDatasetKey, to_json(info));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string description, description_of(info));
+  return put_meta(kDatasetKey, description);
 }
 
 // LMDB believes what it finds: a page that the file doesn't have, or a number that its page doesn't hold,
@@ -244,6 +258,10 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& di
   impl->directory = directory;
   impl->schema = schema;
   impl->map_bytes = map_bytes;
+  DatasetInfo largest;  // of these classes, before any work is done for them
+  largest.schema = schema;
+  largest.class_counts.assign(schema.classes.size(), std::numeric_limits<int64_t>::max());
+  DLPIPE_RETURN_IF_ERROR(description_of(largest).status());
   DLPIPE_RETURN_IF_ERROR(check_file(directory));
   DLPIPE_RETURN_IF_ERROR(impl->begin());
   impl->txn.reset();  // only looked: what is to be written begins with the first add

@@ -51,7 +51,8 @@ Result<std::unique_ptr<const LateChecksums>> LateChecksums::open(const std::stri
   std::unique_ptr<const LateChecksums> sums(new LateChecksums(std::move(path), fd, writes, samples));
   struct stat stat {};
   const bool fits = fd < 0 || (::fstat(fd, &stat) == 0 && S_ISREG(stat.st_mode) &&
-                               stat.st_size == static_cast<off_t>(kBytes) * samples);
+                               stat.st_size % static_cast<off_t>(kBytes) == 0 &&
+                               stat.st_size / static_cast<off_t>(kBytes) == samples);
   if (fits) return sums;
   return Status(ErrorCode::kCorrupt, concat("[dataset] ", sums->path_, " is not of the dataset's ", samples,
                                             " samples; remove it, and pictures count as never read"));

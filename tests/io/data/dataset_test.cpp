@@ -270,5 +270,14 @@ TEST(RecordLayout, ALateSummaryIsThatOfTheWholeRecordsBegin) {
   }
 }
 
+TEST(DatasetWriter, RefusesClassesWhoseNamesNoReaderTakes) {
+  TempDir dir;
+  Schema schema = image_schema(1, false);
+  schema.classes.assign(700'000, std::string(100, 'c'));
+  const auto writer = DatasetWriter::open(dir / "d", schema, kMap);
+  ASSERT_EQ(writer.status().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(writer.status().message().find("700000 classes"), std::string::npos) << writer.status().message();
+}
+
 }  // namespace
 }  // namespace dlpipe::data
