@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -58,6 +59,10 @@ Result<int> open_to_grow(const std::string& path) {
   return fd;
 }
 
+Status others_file(const std::string& path) {
+  return misuse("cache", path, " is not of a cache; give a folder of its own, or move it away");
+}
+
 }  // namespace
 
 CoefficientCache::CoefficientCache(CacheOptions options, int records_fd, int index_fd)
@@ -70,7 +75,8 @@ CoefficientCache::CoefficientCache(CacheOptions options, int records_fd, int ind
 
 CoefficientCache::~CoefficientCache() {
   ::close(records_fd_);
-  ::close(index_fd_);  // and with it the lock
+  if (::getpid() == process_) (void)::flock(index_fd_, LOCK_UN);  // a forked child has the same lock open
+  ::close(index_fd_);
 }
 
 Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions options) {
@@ -78,6 +84,10 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
   std::filesystem::create_directories(options.directory, error);
   if (error)
     return status_from_errno("cache", concat("cannot make the folder ", options.directory), error.value());
+  const std::string records_path = options.directory + "/records";
+  if (!std::filesystem::exists(options.directory + "/index", error) &&
+      std::filesystem::exists(records_path, error))
+    return others_file(records_path);
   DLPIPE_ASSIGN_OR_RETURN(const int index, open_to_grow(options.directory + "/index"));
   if (::flock(index, LOCK_EX | LOCK_NB) != 0) {
     const std::string holder = lock_holder(index);
@@ -85,7 +95,7 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
     return misuse("cache", options.directory, " is in use by another loader or run, of ", holder,
                   "; give each one a folder of its own");
   }
-  const auto records = open_to_grow(options.directory + "/records");
+  const auto records = open_to_grow(records_path);
   if (!records.ok()) {
     ::close(index);
     return records.status();
@@ -100,6 +110,9 @@ Status CoefficientCache::load() {
   std::vector<std::byte> index(size_of(index_fd_));
   DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", index_fd_, index, 0, index_path()));
   const RowBytes head = head_of(options_);
+  // Cut off, also to nothing, it is ours.
+  if (std::memcmp(index.data(), kIndexMagic.data(), std::min(index.size(), kIndexMagic.size())) != 0)
+    return others_file(index_path());
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())
       log(LogLevel::kWarning, concat("[cache] ", options_.directory,

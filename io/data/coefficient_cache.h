@@ -10,6 +10,8 @@
 // lock. Memory: 32 bytes per sample of the dataset.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -106,6 +108,7 @@ class CoefficientCache {
   const CacheOptions options_;
   const int records_fd_;
   const int index_fd_;
+  const pid_t process_ = ::getpid();
   std::vector<Entry> entries_;
   std::atomic<uint64_t> end_{0};   // of the records
   std::atomic<uint64_t> rows_{0};  // of the index, its head not counted

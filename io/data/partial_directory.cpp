@@ -67,10 +67,13 @@ PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
       destination_(std::move(other.destination_)),
       path_(std::move(other.path_)),
       was_there_(other.was_there_),
+      process_(other.process_),
       fd_(std::exchange(other.fd_, -1)) {}
 
 PartialDirectory::~PartialDirectory() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  if (::getpid() == process_) (void)::flock(fd_, LOCK_UN);  // a forked child has the same lock open
+  ::close(fd_);
 }
 
 Status PartialDirectory::error(std::string_view what, int error_number) const {

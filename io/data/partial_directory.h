@@ -6,6 +6,8 @@
 // and belongs to one thread, but for write(). What it was filled with stays when it is destroyed: remove() takes it away.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -51,6 +53,7 @@ class PartialDirectory {
   std::string destination_;
   std::string path_;
   bool was_there_ = false;
+  pid_t process_ = ::getpid();
   int fd_ = -1;
 };
 

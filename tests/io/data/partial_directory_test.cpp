@@ -1,6 +1,11 @@
 #include "dlpipe/io/data/partial_directory.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
 
 #include "tests/io/data/temp_dir.h"
 
@@ -25,6 +30,22 @@ TEST(PartialDirectory, BecomesTheDestinationWithoutTheNote) {
   EXPECT_EQ(file_text(dir / "deep/out/a/b.txt"), "hello");
   EXPECT_EQ(std::distance(fs::directory_iterator(dir / "deep/out"), {}), 1);
   EXPECT_FALSE(fs::exists(dir / "deep/out.partial"));
+}
+
+TEST(PartialDirectory, IsFreeOnceItsOwnerHasGoneWhateverAForkedChildHolds) {
+  TempDir dir;
+  std::optional<PartialDirectory> partial = value_or_throw(PartialDirectory::claim("export", dir / "out"));
+  ASSERT_TRUE(partial->write("a", bytes_of("x")).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_FALSE(PartialDirectory::claim("export", dir / "out").ok());
+  partial.reset();
+  EXPECT_TRUE(PartialDirectory::claim("export", dir / "out").ok());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(PartialDirectory, WhatAnInterruptedOneLeftIsTakenOver) {

@@ -1,5 +1,9 @@
 // Coefficient records of linked pictures: batches are the same with and without them, whatever became of the cache or the
 // files.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -315,6 +319,41 @@ TEST(CoefficientCache, OfAnotherDatasetBeginsAnew) {
   EXPECT_EQ(loader->stats().cache.records, 0);
   EXPECT_EQ(read_hashes(*loader), expected);
   expect_part(Said::said(), "holds records of another dataset");
+}
+
+TEST(CoefficientCache, LeavesOthersFilesAlone) {
+  const Filled filled;
+  const std::string text(100, 'x');
+  const auto refused = [&](const std::string& folder) {
+    const auto loader = pipeline::Loader::open(options_of(filled.dir / "linked", folder));
+    EXPECT_EQ(loader.status().code(), ErrorCode::kMisuse);
+    expect_part(loader.status().message(), "not of a cache");
+  };
+  write_text(filled.dir / "mine/records", text);
+  refused(filled.dir / "mine");
+  EXPECT_EQ(file_text(filled.dir / "mine/records"), text);
+  for (const std::string& index : {text, std::string("dlp\n")}) {
+    write_text(filled.dir / "git/index", index);
+    refused(filled.dir / "git");
+    EXPECT_EQ(file_text(filled.dir / "git/index"), index);
+  }
+}
+
+TEST(CoefficientCache, IsFreeOnceItIsClosedWhateverAForkedChildHolds) {
+  const Filled filled;
+  const auto dataset = value_or_throw(data::Dataset::open(filled.dir / "linked"));
+  const data::CacheOptions options{filled.dir / "other", dataset->id(), 24};
+  auto cache = value_or_throw(data::CoefficientCache::open(options));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  EXPECT_FALSE(data::CoefficientCache::open(options).ok());
+  cache.reset();
+  EXPECT_TRUE(data::CoefficientCache::open(options).ok());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(CoefficientCache, IsRefusedWhereItWouldDoNothing) {
