@@ -27,6 +27,12 @@ def _run(*arguments: str) -> None:
         raise Error(lines[-1].removeprefix("dlpipe: ") if lines else f"dlpipe {arguments[0]} ended with {done.returncode}")
 
 
+def _everywhere(path: Path) -> str:
+    """As other nodes, whose tasks run in other folders, find it. Addresses as they are."""
+    text = os.fsdecode(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def ingest(
     src: Path | Iterable[Path],
     dst: Path,
@@ -50,7 +56,7 @@ def ingest(
     """
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    sources = [os.path.abspath(os.fsdecode(one)) for one in ([src] if isinstance(src, (str, bytes, os.PathLike)) else src)]
+    sources = [_everywhere(one) for one in ([src] if isinstance(src, (str, bytes, os.PathLike)) else src)]
     target = os.path.abspath(os.fsdecode(dst))
     folders = [f"{target}.part-{number}" for number in range(1, parts + 1)]
     run = ray.remote(num_cpus=num_cpus, max_retries=3)(_run)

@@ -1,8 +1,12 @@
 """dlpipe.ray on a real Ray of this machine, where it is installed."""
 
 import filecmp
+import functools
+import http.server
 import subprocess
 import sys
+import tarfile
+import threading
 
 import pytest
 
@@ -24,6 +28,19 @@ def test_parts_join_to_the_bytes_of_one_ingest(pictures, tmp_path):
     dlpipe.ray.ingest(pictures, tmp_path / "joined", parts=5)
     assert filecmp.cmp(tmp_path / "whole" / "data.mdb", tmp_path / "joined" / "data.mdb", shallow=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["joined", "whole"]
+
+
+def test_archives_of_a_server_are_sources(pictures, tmp_path):
+    with tarfile.open(tmp_path / "pictures.tar", "w") as tar:
+        tar.add(pictures, ".")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        dlpipe.ray.ingest(f"http://127.0.0.1:{server.server_port}/pictures.tar", tmp_path / "joined", parts=2)
+    finally:
+        server.shutdown()
+    assert len(dlpipe.Dataset(tmp_path / "joined")) == 400
 
 
 def test_what_a_part_says_is_the_error(tmp_path):
