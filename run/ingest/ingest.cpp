@@ -36,18 +36,28 @@ Status make_directory(const std::string& directory) {
   return status_from_errno("ingest", concat("cannot make ", directory), error.value());
 }
 
-// DST inside SRC would be found by the next listing as one more class.
+// DST inside SRC would be found by the listing as one more class. What the lines of --list and the patterns in SRC stand
+// for counts, too.
 Status check_places(const IngestOptions& options, const Paths& paths) {
+  std::vector<std::string> places = options.sources;
+  if (options.manifest.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(const data::SourceInputs all,
+                            data::expand_inputs(options.sources, options.list, !options.no_splits));
+    for (const data::SourceInput& input : all.inputs) {
+      if (input.address.empty()) places.push_back(input.path);
+    }
+  }
   std::error_code ignored;
   const fs::path destination = fs::weakly_canonical(paths.destination, ignored);
-  for (const std::string& given : options.sources) {
+  for (const std::string& given : places) {
     const fs::path source = fs::weakly_canonical(given, ignored);
     const auto [end, unused] =
         std::mismatch(source.begin(), source.end(), destination.begin(), destination.end());
     if (source == destination)
       return misuse("ingest", paths.destination, " is both SRC and DST; choose another DST, outside of SRC");
     if (end == source.end() && fs::is_directory(source, ignored))
-      return misuse("ingest", paths.destination, " lies inside ", given, "; choose a DST outside of SRC");
+      return misuse("ingest", paths.destination, " lies inside ", printable(given),
+                    "; choose a DST outside of SRC");
   }
   return {};
 }

@@ -78,6 +78,25 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
 }
 
+TEST(IngestFailure, ADestinationInsideOfWhatListsAndPatternsStandForIsRefused) {
+  TempDir dir;
+  write_pictures(dir / "pics", 4, 2, 20);
+  write_pictures(dir / "more", 4, 2, 20);
+  write_text(dir / "list.txt", "pics\n");
+  IngestOptions options = options_for("", dir / "pics/d");
+  options.sources.clear();
+  options.list = dir / "list.txt";
+  expect_error(ingest(options).status(), ErrorCode::kMisuse, "d lies inside " + (dir / "pics"));
+  options.list.clear();
+  for (const char* pattern : {"{pics,more}", "p*cs"}) {
+    options.sources = {dir / pattern};
+    expect_error(ingest(options).status(), ErrorCode::kMisuse, "d lies inside " + (dir / "pics"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "pics/d.partial"));
+  options.destination = dir / "d";
+  EXPECT_EQ(value_or_throw(ingest(options)).classes, (std::vector<std::string>{"c0", "c1"}));
+}
+
 TEST(IngestFailure, EmptyAndMissingSourcesLeaveNothing) {
   TempDir dir;
   std::filesystem::create_directories(dir / "empty");
