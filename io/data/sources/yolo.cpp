@@ -35,6 +35,16 @@ Result<std::string> read_text(const std::string& path) {
   return std::string(without_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
+/// Where a picture lies below `root`, by the name that it is listed by: its labels are called as it is, whatever it links
+/// to. Folders may be written through other links than `root`.
+std::string path_below(const fs::path& picture, const fs::path& root) {
+  const auto leads_out = [](const fs::path& path) { return path.empty() || *path.begin() == ".."; };
+  if (const fs::path below = picture.lexically_relative(root); !leads_out(below)) return below.string();
+  std::error_code ignored;
+  const fs::path folder = fs::weakly_canonical(picture.parent_path(), ignored);
+  return (folder / picture.filename()).lexically_relative(fs::weakly_canonical(root, ignored)).string();
+}
+
 class YoloSource final : public AnnotatedSource {
  public:
   using AnnotatedSource::AnnotatedSource;
@@ -179,16 +189,15 @@ Status YoloSource::add_folder(const std::string& split, const fs::path& folder) 
 
 Status YoloSource::add_list(const std::string& split, const fs::path& list) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(list.string()));
-  const fs::path root = fs::weakly_canonical(root_);
+  const fs::path root = full_path(root_);
   folders_.push_back({root.string(), {}, split});
   for (const std::string& line : dlpipe::split(text, '\n')) {
     if (trim(line).empty()) continue;
     const fs::path given{std::string(trim(line))};
     const fs::path beside = list.parent_path() / given;
     std::error_code ignored;
-    const fs::path full = fs::weakly_canonical(fs::exists(beside, ignored) ? beside : root / given);
-    const fs::path below = full.lexically_relative(root);
-    DLPIPE_RETURN_IF_ERROR(add_picture(below.empty() ? full.string() : below.string()));
+    const fs::path full = full_path(fs::exists(beside, ignored) ? beside : root / given);
+    DLPIPE_RETURN_IF_ERROR(add_picture(path_below(full, root)));
   }
   return {};
 }

@@ -30,7 +30,8 @@ bool holds_labelled_picture(const fs::path& folder) {
 }  // namespace
 
 fs::path full_path(const fs::path& path) {
-  return (fs::current_path() / path).lexically_normal();
+  const fs::path full = (fs::current_path() / path).lexically_normal();
+  return full.has_filename() ? full : full.parent_path();  // x/images/
 }
 
 std::string split_called(const std::string& folder) {
@@ -104,8 +105,7 @@ bool holds_class_folders(const fs::path& images, const fs::path& labels) {
 }
 
 std::optional<Around> dataset_around(const std::string& given) {
-  fs::path folder = full_path(given);
-  if (!folder.has_filename()) folder = folder.parent_path();  // x/images/
+  const fs::path folder = full_path(given);
   Around around;
   around.is_of_split = folder.filename() != "images";
   const fs::path images = around.is_of_split ? folder.parent_path() : folder;

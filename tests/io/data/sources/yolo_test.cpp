@@ -92,6 +92,44 @@ TEST_F(YoloSource, PathsOfOtherMachinesAndLists) {
   EXPECT_EQ(both.entries.size(), 4u) << "coco128 validates on what it trains on";
 }
 
+// Pools of pictures are linked, and the labels lie beside the links.
+TEST_F(YoloSource, PicturesOfAListAreThoseItNamesWhateverTheyLinkTo) {
+  namespace fs = std::filesystem;
+  write_text(dir / "pool/7.jpg", "xyz");
+  fs::create_symlink(dir / "pool/7.jpg", dir / "images/train/out.jpg");
+  fs::create_symlink("1.jpg", dir / "images/train/again.jpg");
+  fs::create_symlink("../train/1.jpg", dir / "images/val/b.jpg");
+  write_text(dir / "labels/train/out.txt", "0 0.5 0.5 1 1\n");
+  write_text(dir / "labels/train/again.txt", "0 0.5 0.5 1 1\n");
+  write_text(dir / "labels/val/b.txt", "0 0.5 0.5 1 1\n0 0.5 0.5 1 1\n0 0.5 0.5 1 1\n");
+  write_text(dir / "train.txt", "images/train/out.jpg\nimages/train/again.jpg\nimages/train/1.jpg\n");
+  write_text(dir / "val.txt", "./images/val/b.jpg\n");
+  const SourceListing listing =
+      value_or_throw(with_config("train: train.txt\nval: val.txt\nnames: [a, b]\n"));
+  const auto seen = [&](size_t i) {
+    const SourceEntry& entry = listing.entries.at(i);
+    return entry.problem + std::string(entry.path) + " " +
+           std::to_string(decode_labels(entry.extra[1]).size());
+  };
+  ASSERT_EQ(listing.entries.size(), 4u);
+  EXPECT_EQ(seen(0), "train/images/train/out.jpg 1");
+  EXPECT_EQ(seen(1), "train/images/train/again.jpg 1");
+  EXPECT_EQ(seen(2), "train/images/train/1.jpg 2");
+  EXPECT_EQ(seen(3), "val/images/val/b.jpg 3");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 3u);
+}
+
+TEST_F(YoloSource, AListMayWriteTheFolderThroughAnotherLink) {
+  TempDir other;
+  std::filesystem::create_directory_symlink(dir.path(), other / "link");
+  write_text(dir / "train.txt", other / "link/images/train/1.jpg\n");
+  const SourceListing listing = value_or_throw(with_config("train: train.txt\nnames: [a, b]\n"));
+  ASSERT_EQ(listing.entries.size(), 1u);
+  EXPECT_EQ(listing.entries[0].problem, "");
+  EXPECT_EQ(listing.entries[0].path, "images/train/1.jpg");
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]).size(), 2u);
+}
+
 TEST_F(YoloSource, AFolderNeedsNoYaml) {
   SourceListing listing = value_or_throw(list({dir.path(), ""}));
   EXPECT_EQ(listing.entries[2].split, "val");
