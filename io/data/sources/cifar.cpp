@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/bytes.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
@@ -21,6 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int kSide = 32;
 constexpr size_t kPlane = size_t{kSide} * kSide;
+
+constexpr const char* kSuperclass = "superclass";  // CIFAR-100's second label
 
 /// One of the two data sets, as its files are named.
 struct Kind {
@@ -188,13 +191,18 @@ Result<SourceListing> CifarSource::list() {
                "same page, unpack it and ingest its folder; or, in Python, "
                "dlpipe.from_dataset(torchvision.datasets.CIFAR10(...), DST)"));
   }
+  const bool is_100 = kind_->labels == 2;
+  by_superclass_ = is_100 && options_.label == kSuperclass;
+  if (!options_.label.empty() && !by_superclass_)
+    return misuse(
+        "ingest", "--label ", printable(options_.label), ": ", printable(options_.path), " is ", kind_->name,
+        is_100 ? concat(", whose other label is called ", kSuperclass, "; give that, or leave --label out")
+               : std::string(", which has one label; leave --label out"));
   DLPIPE_RETURN_IF_ERROR(open_files(folder));
   SourceListing listing;
-  const bool is_100 = kind_->labels == 2;
   if (is_100) {
     DLPIPE_ASSIGN_OR_RETURN(superclasses_, classes_of(folder, kind_->superclasses, 20));
-    by_superclass_ = options_.label == "superclass";
-    if (!by_superclass_) listing.fields = {text_field("superclass")};
+    if (!by_superclass_) listing.fields = {text_field(kSuperclass)};
   }
   if (by_superclass_) {
     listing.classes = superclasses_;

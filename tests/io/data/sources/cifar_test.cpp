@@ -77,6 +77,17 @@ TEST(CifarSource, TheHundredClassesKeepTheirSuperclassAsAField) {
   listing = value_or_throw(value_or_throw(open_source({.path = dir.path(), .label = "superclass"}))->list());
   EXPECT_EQ(listing.classes.size(), 20u);
   EXPECT_EQ(listing.entries[21].label, 1);
+  EXPECT_NE(error_of({.path = dir.path(), .label = "coarse"})
+                .find("is CIFAR-100, whose other label is called superclass"),
+            std::string::npos);
+}
+
+TEST(CifarSource, ALabelThatTheTenClassesLackIsRefused) {
+  TempDir dir;
+  write_text(dir / "test_batch.bin", records(2, 1));
+  EXPECT_EQ(error_of({dir.path(), ""}), "");
+  EXPECT_NE(error_of({.path = dir.path(), .label = "superclass"}).find("is CIFAR-10, which has one label"),
+            std::string::npos);
 }
 
 TEST(CifarSource, DamagedFilesAreNamed) {
