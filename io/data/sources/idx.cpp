@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -129,8 +130,37 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
+/// -idx3-ubyte, .idx3-ubyte, .idx: what else has these letters (train_idx.csv) is another source's.
+bool is_idx_name(std::string name) {
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  constexpr std::string_view kWord = "idx";
+  const size_t at = name.rfind(kWord);
+  if (at == std::string::npos || name.front() == '.') return false;
+  const std::string before = name.substr(0, at);
+  const std::string after = name.substr(at + kWord.size());
+  return (before.empty() || std::ispunct(static_cast<unsigned char>(before.back())) != 0) &&
+         (after.empty() || std::isdigit(static_cast<unsigned char>(after.front())) != 0);
+}
+
 bool is_images_name(const std::string& name) {
-  return name.find("images") != std::string::npos && name.find("idx") != std::string::npos;
+  return name.find("images") != std::string::npos && is_idx_name(name);
+}
+
+/// Sorted. What was unpacked beside its archive is one file; Kaggle's MNIST has folders called so, too.
+std::vector<std::string> images_files_in(const std::string& folder, std::error_code& error) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::error_code ignored;
+    if (is_images_name(entry.path().filename().string()) && !entry.is_directory(ignored))
+      files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  const std::vector<std::string> all = files;
+  std::erase_if(files, [&](const std::string& file) {
+    return file.ends_with(".gz") &&
+           std::binary_search(all.begin(), all.end(), file.substr(0, file.size() - 3));
+  });
+  return files;
 }
 
 class IdxSource final : public Source {
@@ -155,17 +185,8 @@ Status IdxSource::find_pairs() {
   std::vector<std::string> files;
   std::error_code error;
   if (is_folder(path_)) {
-    for (const auto& entry : fs::directory_iterator(path_, error)) {
-      if (is_images_name(entry.path().filename().string())) files.push_back(entry.path().string());
-    }
+    files = images_files_in(path_, error);
     if (error) return status_from_errno("ingest", concat("cannot list ", path_), error.value());
-    std::sort(files.begin(), files.end());
-    // What was unpacked beside its archive is one file.
-    const std::vector<std::string> all = files;
-    std::erase_if(files, [&](const std::string& file) {
-      return file.ends_with(".gz") &&
-             std::binary_search(all.begin(), all.end(), file.substr(0, file.size() - 3));
-    });
   } else {
     files.push_back(path_);
   }
@@ -271,13 +292,9 @@ Result<std::vector<std::byte>> IdxSource::read(const SourceEntry& entry) const {
 
 int recognizes_idx(const SourceOptions& options) {
   if (!options.manifest.empty()) return 0;
-  std::error_code error;
-  if (!is_folder(options.path))
-    return fs::path(options.path).filename().string().find("idx") != std::string::npos ? 2 : 0;
-  for (const auto& entry : fs::directory_iterator(options.path, error)) {
-    if (is_images_name(entry.path().filename().string()) && entry.is_regular_file(error)) return 2;
-  }
-  return 0;
+  if (!is_folder(options.path)) return is_idx_name(fs::path(options.path).filename().string()) ? 1 : 0;
+  std::error_code ignored;
+  return images_files_in(options.path, ignored).empty() ? 0 : 2;
 }
 
 Result<std::unique_ptr<Source>> open_idx(const SourceOptions& options) {

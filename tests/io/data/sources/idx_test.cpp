@@ -95,6 +95,37 @@ TEST(IdxSource, AFileUnpackedBesideItsArchiveIsOneFile) {
   EXPECT_EQ(value_or_throw(list_idx(dir.path())).entries.size(), 10u);
 }
 
+// Kaggle's MNIST has both, and macOS its hidden files.
+TEST(IdxSource, FoldersAndHiddenFilesCalledAsImagesAreNone) {
+  TempDir dir;
+  for (const std::string prefix : {"train", "t10k"}) {
+    for (const std::string& place : {dir / prefix + "-images.idx3-ubyte",
+                                     dir / prefix + "-images-idx3-ubyte/" + prefix + "-images-idx3-ubyte"})
+      write_text(place, idx({5, 2, 2}, pixels(20)));
+    write_text(dir / prefix + "-labels.idx1-ubyte", idx({5}, kLabels));
+    write_text(dir / "._" + prefix + "-images.idx3-ubyte", "Mac OS X");
+  }
+  EXPECT_EQ(value_or_throw(list_idx(dir.path())).entries.size(), 10u);
+}
+
+TEST(IdxSource, WhatMerelyHasItsLettersIsAnotherSources) {
+  TempDir dir;
+  const auto name_of = [&](const std::string& file) {
+    write_text(dir / file, "x,y\n");
+    return std::string(value_or_throw(find_source({dir / file, ""}))->name);
+  };
+  EXPECT_EQ(name_of("train_idx.csv"), "manifest");
+  EXPECT_EQ(name_of("train-idx3.csv"), "manifest");
+  EXPECT_EQ(name_of("shard-idx-000.tar"), "tar");
+  EXPECT_EQ(name_of("my_idx.npz"), "numpy");
+  EXPECT_EQ(name_of("idx.yaml"), "yolo");
+  for (const char* file : {"x-images-idx3-ubyte", "x-images.idx3-ubyte.gz", "x-images.idx"})
+    EXPECT_EQ(name_of(file), "idx") << file;
+  write_text(dir / "lists/images_idx.csv", "1.jpg,a\n");
+  write_text(dir / "lists/a/1.jpg", "x");
+  EXPECT_EQ(std::string(value_or_throw(find_source({dir / "lists", ""}))->name), "folder");
+}
+
 TEST(IdxSource, ColourImagesHaveAFourthDimension) {
   TempDir dir;
   write_text(dir / "x-images-idx4-ubyte", idx({5, 2, 2, 3}, pixels(60)));
