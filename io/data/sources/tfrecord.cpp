@@ -183,6 +183,11 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   }
   if (label->is_number) return std::to_string(label->number);
   constexpr uint64_t kMostName = 4096;
+  if (label->bytes.size > kMostName) {
+    entry.problem = concat("'", printable(label->key), "' has ", label->bytes.size,
+                           " bytes, and the name of a class at most ", kMostName);
+    return std::string();
+  }
   return WireCursor(read, 0, 0).text(label->bytes, kMostName);
 }
 

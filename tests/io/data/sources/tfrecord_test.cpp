@@ -83,6 +83,9 @@ TEST(TfrecordSource, WhatARecordLacksIsNamed) {
                 .find("neither one whole number"),
             std::string::npos);
   EXPECT_NE(problem("\xff\xff\xff").find("no tf.train.Example"), std::string::npos);
+  EXPECT_EQ(problem(bytes_feature("image", "x") + bytes_feature("label", std::string(4096, 'n'))), "");
+  EXPECT_EQ(problem(bytes_feature("image", "x") + bytes_feature("label", std::string(4097, 'n'))),
+            "'label' has 4097 bytes, and the name of a class at most 4096");
 }
 
 TEST(TfrecordSource, DamageIsNamedAndNothingBehindItIsTaken) {
