@@ -90,7 +90,9 @@ PicturesById::PicturesById(std::span<const fs::path> folders) {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(path, error)) {
       const std::string name = entry.path().filename().string();
-      if (name[0] != '.' && has_image_name(name)) folder.files.emplace(entry.path().stem().string(), name);
+      if (name[0] == '.' || !has_image_name(name)) continue;
+      std::string& file = folder.files[entry.path().stem().string()];
+      if (file.empty() || name < file) file = name;  // whatever order the folder has
     }
     if (!folder.files.empty()) folders_.push_back(std::move(folder));
   }

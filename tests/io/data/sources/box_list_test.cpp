@@ -145,6 +145,21 @@ TEST_F(BoxListSource, ListsInOneFolderAreSplitsByTheirNames) {
   EXPECT_EQ(value_or_throw(list({.path = dir / "apart", .splits = false})).entries.size(), 3u);
 }
 
+TEST_F(BoxListSource, OfPicturesThatDifferInTheirEndingsTheFirstByNameIsTaken) {
+  std::string text = kWheat;
+  for (int i = 0; i < 8; ++i) {
+    const std::string stem = concat("w/train/", i);
+    const bool turn = i % 2 == 0;  // whatever order the folder gives them
+    write_text(dir / concat(stem, turn ? ".png" : ".jpg"), "x");
+    write_text(dir / concat(stem, turn ? ".jpg" : ".png"), "x");
+    text += concat(i, ",1024,1024,\"[1, 2, 3, 4]\",usask_1\n");
+  }
+  write_text(dir / "w/train.csv", text);
+  const SourceListing listing = value_or_throw(list({dir / "w/train.csv", ""}));
+  ASSERT_EQ(listing.entries.size(), 8u);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(listing.entries[i].path, concat(i, ".jpg"));
+}
+
 TEST_F(BoxListSource, SeveralListsAndImagesAndManifestSayWhatIsRead) {
   write_text(dir / "pics/1.jpg", "x");
   write_text(dir / "pics/2.jpg", "x");
