@@ -114,14 +114,15 @@ Status FolderSource::look_into(PictureFolder& look, TopFolder& folder) const {
 
 Result<SplitLayout> FolderSource::find_layout(const PictureFolder::Names& top) const {
   const auto is_named = [](const std::string& name) { return !split_in_words(name).empty(); };
-  if (!options_.splits || std::count_if(top.folders.begin(), top.folders.end(), is_named) < 2)
-    return SplitLayout();
+  const auto named = std::count_if(top.folders.begin(), top.folders.end(), is_named);
+  const bool is_pair = named == 1 && top.folders.size() == 2;  // the other may be a split by another name
+  if (!options_.splits || (named < 2 && !is_pair)) return SplitLayout();
   std::vector<TopFolder> folders;
   PictureFolder look(root_);  // its own: what it leaves aside is counted when the folder is walked
   for (const std::string& name : top.folders) {
     TopFolder& folder = folders.emplace_back();
     folder.name = name;
-    if (is_named(name)) DLPIPE_RETURN_IF_ERROR(look_into(look, folder));
+    if (is_pair || is_named(name)) DLPIPE_RETURN_IF_ERROR(look_into(look, folder));
   }
   return find_split_layout(root_, folders, !options_.labels.empty());
 }

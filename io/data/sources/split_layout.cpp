@@ -137,6 +137,18 @@ Status check_named_once(const std::string& source, const std::vector<Named>& fou
   return {};
 }
 
+/// train/ beside dev/ or holdout/, with the same classes: two classes called so are what nobody means.
+Status check_not_half_named(const std::string& source, std::span<const TopFolder> top) {
+  if (top.size() != 2 || top[0].folders.size() < 2 || top[0].folders != top[1].folders) return {};
+  const auto named = std::find_if(top.begin(), top.end(),
+                                  [](const TopFolder& one) { return !split_of_name(one.name).empty(); });
+  if (named == top.end()) return {};
+  const TopFolder& other = named == top.begin() ? top[1] : top[0];
+  return unclear(
+      source, concat(": ", in_quotes(named->name), " is called like a split, and ", in_quotes(other.name),
+                     ", which has the same class folders, isn't; rename it to val or test, or move it away"));
+}
+
 }  // namespace
 
 std::string_view split_of_name(std::string_view name) {
@@ -192,7 +204,10 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   std::vector<Named> found = named_splits(top, split_of_name);
   const bool in_words = found.size() < 2;
   if (in_words) found = named_splits(top, split_in_words);
-  if (found.size() < 2 || (in_words && !share_classes(found))) return layout;
+  if (found.size() < 2 || (in_words && !share_classes(found))) {
+    DLPIPE_RETURN_IF_ERROR(check_not_half_named(source, top));
+    return layout;
+  }
   const bool alone = found.size() == top.size();
   const auto first =
       std::find_if(found.begin(), found.end(), [](const Named& one) { return !one.folder->folders.empty(); });

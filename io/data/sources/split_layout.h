@@ -48,7 +48,8 @@ struct SplitLayout {
 /// The splits of SRC, whose folders are `top`. They are splits where at least two have a split's name, and either two
 /// of these hold folders of one name, or nothing else is there; also where words of their names are splits' (seg_train), and two of
 /// different splits hold folders of one name. kMisuse where they look like splits that can't be
-/// made: classes that differ, two folders for one split, pictures without classes.
+/// made: classes that differ, two folders for one split, pictures without classes, one folder called so beside another
+/// with the same classes.
 /// With `has_labels`, the folders for validation and test may hold pictures without class folders.
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
                                       bool has_labels = false);

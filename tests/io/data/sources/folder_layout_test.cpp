@@ -176,6 +176,15 @@ TEST(FolderSource, FoldersThatAreCalledLikeSplitsAreNoClasses) {
 }
 
 // A list of half a million lines is looked at here and there: the whole took a minute, before a word was said.
+TEST(FolderSource, ASplitBesideOneOfAnotherNameIsRefused) {
+  TempDir dir;
+  write_each(dir, {"train/cat/1.jpg", "train/dog/1.jpg", "dev/cat/1.jpg", "dev/dog/1.jpg"});
+  EXPECT_NE(refusal_of(dir.path()).find("'dev', which has the same class folders"), std::string::npos);
+  const SourceListing literal =
+      value_or_throw(value_or_throw(open_source({.path = dir.path(), .splits = false}))->list());
+  EXPECT_EQ(literal.classes, (std::vector<std::string>{"dev", "train"}));
+}
+
 TEST(FolderSource, OfALongListBesideItsFolderSomeLinesAreReadFromAllOfIt) {
   TempDir dir;
   std::string list = "path,label\n";

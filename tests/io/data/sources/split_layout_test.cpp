@@ -44,6 +44,9 @@ TEST(SplitLayout, ClassesThatAreCalledTrainAreClasses) {
   EXPECT_EQ(parts_of(layout_of({{"bus", {}, 9}, {"car", {}, 9}, {"train", {}, 9}})), "");
   EXPECT_EQ(parts_of(layout_of({{"bus", {"red"}, 0}, {"car", {"red"}, 0}, {"train", {"red"}, 0}})), "");
   EXPECT_EQ(parts_of(layout_of({{"exam", {}, 9}, {"test", {}, 9}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"bus", {"a", "b"}, 0}, {"train", {"a", "c"}, 0}})), "");
+  EXPECT_EQ(parts_of(layout_of({{"bus", {"a", "b"}, 0}, {"car", {"a", "b"}, 0}, {"train", {"a", "b"}, 0}})),
+            "");
   EXPECT_EQ(parts_of(layout_of({{"train", {"cat"}, 0}})), "") << "one alone is no split of anything";
   const SplitLayout both = layout_of({{"bus", {}, 9}, {"test", {}, 9}, {"train", {}, 9}});
   EXPECT_EQ(parts_of(both), "");
@@ -100,6 +103,11 @@ TEST(SplitLayout, SplitsThatCannotBeMadeAreRefused) {
   EXPECT_NE(refusal({{"train", {"a"}, 0}, {"val", {"a"}, 0}, {"valid", {"a"}, 0}})
                 .find("two folders for the split val, 'val' and 'valid'"),
             std::string::npos);
+  for (const char* other : {"dev", "holdout", "unseen"})
+    EXPECT_NE(refusal({{other, {"a", "b"}, 0}, {"train", {"a", "b"}, 0}})
+                  .find(std::string("'train' is called like a split, and '") + other +
+                        "', which has the same class"),
+              std::string::npos);
 }
 
 }  // namespace
