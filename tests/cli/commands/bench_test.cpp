@@ -120,6 +120,9 @@ TEST(Bench, OpsTakeAGlobAndSayWhenNoneMatches) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("softmax backward"), std::string::npos) << outcome.out;
   EXPECT_EQ(outcome.out.find("linear"), std::string::npos) << outcome.out;
+  const Outcome half = run_dlpipe(
+      {"bench", "ops", "--quick", "--ops", "soft*", "--seconds", "0.1", "--threads", "1", "--dtype", "bf16"});
+  EXPECT_NE(half.out.find("GFLOP/s of f32 and"), std::string::npos) << "what was measured: " << half.out;
   const Outcome none = run_dlpipe({"bench", "ops", "--ops", "sofd*"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_NE(none.err.find("sofd*"), std::string::npos) << none.err;
