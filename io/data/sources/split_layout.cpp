@@ -145,8 +145,9 @@ Status check_not_half_named(const std::string& source, std::span<const TopFolder
   if (named == top.end()) return {};
   const TopFolder& other = named == top.begin() ? top[1] : top[0];
   return unclear(
-      source, concat(": ", in_quotes(named->name), " is called like a split, and ", in_quotes(other.name),
-                     ", which has the same class folders, isn't; rename it to val or test, or move it away"));
+      source,
+      concat(": ", in_quotes(named->name), " is called like a split, and ", in_quotes(other.name),
+             ", which has the same class folders, isn't; rename it to train, val or test, or move it away"));
 }
 
 }  // namespace
