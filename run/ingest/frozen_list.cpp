@@ -258,7 +258,7 @@ class SourceComparison {
   }
   Status compare_fields() const {
     const auto is_same = [](const data::Field& a, const data::Field& b) {
-      return a.name == b.name && a.kind == b.kind && a.shape == b.shape && a.of == b.of;
+      return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.of == b.of;
     };
     const std::span<const data::Field> was = fields();
     const bool same = std::equal(was.begin(), was.end(), now_.fields.begin(), now_.fields.end(), is_same);

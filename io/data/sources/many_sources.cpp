@@ -110,7 +110,7 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
   };
   const auto unfit = [&](const Field& field) {
     return misuse("ingest", "the field '", printable(field.name), "' of ", printable(path),
-                  " is missing in an input before it, or of another kind there; give all "
+                  " is missing in an input before it, or of another kind or type there; give all "
                   "inputs the same --field columns");
   };
   const bool is_first = std::all_of(all.entries.begin(), all.entries.end(),
@@ -122,7 +122,8 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
     const auto it = std::find_if(all.fields.begin(), all.fields.end(),
                                  [&](const Field& other) { return other.name == field.name; });
     if (it == all.fields.end() ? !is_first && fixed_field_bytes(field).has_value()
-                               : it->kind != field.kind || it->shape != field.shape || it->of != field.of)
+                               : it->kind != field.kind || it->dtype != field.dtype ||
+                                     it->shape != field.shape || it->of != field.of)
       return unfit(field);
     if (it == all.fields.end()) all.fields.push_back(field);
   }

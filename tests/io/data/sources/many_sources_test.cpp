@@ -121,6 +121,17 @@ TEST_F(ManySources, ClassesCalledByNumbersAmongNamesAreSaid) {
       << warnings;
 }
 
+// A number's bits would be read as another type's.
+TEST_F(ManySources, NumbersOfTwoTypesAreRefused) {
+  write_list("a", "", "", R"("score:numbers:i32")", R"(, "score": [1])");
+  write_list("b", "", "", R"("score:numbers")", R"(, "score": [1.5])");
+  EXPECT_TRUE(list({"a/fields.jsonl"}).ok());
+  EXPECT_TRUE(list({"b/fields.jsonl"}).ok());
+  const Status status = list({"a/fields.jsonl", "b/fields.jsonl"}).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("score"), std::string::npos) << status.message();
+}
+
 TEST_F(ManySources, ADamagedInputBeforeOthersKeepsTheirFields) {
   write_text(dir / "a.tar", std::string(512, 'x'));
   write_coco("b", R"({"id": 1, "name": "ant"})", 1);
