@@ -316,7 +316,8 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
 
 /// What DST.partial was begun with; made where there is none.
 Status check_begun(const Paths& paths, const PartFile& first) {
-  const std::string note = concat(first.source, " ", first.list, " ", first.part.count, "\n");
+  const std::string note = concat(first.source, " ", first.list, " ", first.part.count, " ",
+                                  has_links(first) ? first.options : comparable_options(first.options), "\n");
   if (!data::is_there(paths.list)) return write_file_durably(paths.list, note);
   DLPIPE_ASSIGN_OR_RETURN(const std::string was, formats::read_file(paths.list));
   if (was == note) return {};
@@ -335,11 +336,14 @@ Status check_space(const Paths& paths, const std::vector<PartDirectory>& parts) 
   return check_free_space(paths.partial, bytes);
 }
 
+bool is_made_of(const Result<Provenance>& provenance, const PartFile& first) {
+  return provenance.ok() && provenance->options == first.options && provenance->source == first.source &&
+         provenance->files == first.files;
+}
+
 Result<IngestReport> joined_already(const Paths& paths, const PartFile& first) {
   const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
-  const bool is_same = provenance.ok() && provenance->options == first.options &&
-                       provenance->source == first.source && provenance->files == first.files;
-  if (!is_same)
+  if (!is_made_of(provenance, first))
     return misuse("join", paths.destination,
                   " exists already, and is not made of these parts; remove it or choose another DST");
   data::PartialDirectory::forget(paths.destination);
@@ -384,6 +388,9 @@ Result<IngestReport> join_checked(const JoinOptions& options,
     DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
     DLPIPE_RETURN_IF_ERROR(seal(paths, {first.options, first.source, first.files, {}}, report));
   } else {
+    if (!is_made_of(read_provenance(paths.provenance), first))
+      return misuse("join", paths.partial,
+                    " holds what was joined of other parts; name those to publish it, or remove it");
     DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, names, report));
   }
   DLPIPE_RETURN_IF_ERROR(partial.publish());

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "dlpipe/io/data/partial_directory.h"
 #include "tests/run/ingest/pictures.h"
 
 namespace dlpipe::ingest {
@@ -240,6 +241,49 @@ TEST(Join, APartialOfOtherPartsIsRefused) {
   parts = make_parts(options, dir, 2);
   const Status status = join(parts).status();
   EXPECT_NE(status.message().find("was begun with other parts"), std::string::npos) << status.message();
+}
+
+// The same files, of another quality.
+TEST(Join, APartialOfPartsOfOtherOptionsIsRefused) {
+  TempDir dir;
+  write_pictures(dir / "src", 20, 3, 24);
+  IngestOptions options = options_for(dir / "src", dir / "whole");
+  options.store = Store::kJpeg;
+  JoinOptions parts = make_parts(options, dir, 2);
+  parts.stop_requested = [] { return true; };
+  EXPECT_EQ(join(parts).status().code(), ErrorCode::kCancelled);
+  std::filesystem::remove_all(dir / "part1");
+  std::filesystem::remove_all(dir / "part2");
+  options.quality = 20;
+  parts = make_parts(options, dir, 2);
+  const Status status = join(parts).status();
+  EXPECT_NE(status.message().find("was begun with other parts"), std::string::npos) << status.message();
+}
+
+// A kill between the last write and the rename leaves it so.
+TEST(Join, AFinishedPartialOfOtherPartsIsNotPublishedAsOfThese) {
+  TempDir dir;
+  write_pictures(dir / "src", 20, 3, 24);
+  const IngestOptions options = options_for(dir / "src", dir / "whole");
+  JoinOptions parts = make_parts(options, dir, 2);
+  value_or_throw(join(parts));
+  // The note of a partial directory is beside what it holds: an interrupted join has it.
+  const std::string note = [&] {
+    auto other = value_or_throw(data::PartialDirectory::claim("join", dir / "other/joined"));
+    return dir / "other/joined.partial";
+  }();
+  for (const auto& entry : std::filesystem::directory_iterator(dir / "joined"))
+    std::filesystem::rename(entry.path(), note + "/" + entry.path().filename().string());
+  std::filesystem::rename(note, dir / "joined.partial");
+  std::filesystem::remove_all(dir / "joined");
+  std::filesystem::remove_all(dir / "src/c0");
+  std::filesystem::remove_all(dir / "part1");
+  std::filesystem::remove_all(dir / "part2");
+  parts = make_parts(options, dir, 2);
+  const Status status = join(parts).status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("joined of other parts"), std::string::npos) << status.message();
+  EXPECT_TRUE(std::filesystem::exists(dir / "joined.partial"));
 }
 
 TEST(Part, MorePartsThanFilesAreRefused) {
