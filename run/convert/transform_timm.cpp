@@ -42,7 +42,8 @@ std::string crop(const TransformCall& t, const std::string& size, const char* fi
 }
 
 /// rand_augment_transform, auto_augment_transform and augment_and_mix_transform by the text that they take.
-std::string by_text(const TransformCall& t, const std::string& config, const std::string& fill) {
+TransformText by_text(const TransformCall& t, const char* name, const std::string& config,
+                      const std::string& fill) {
   const std::string kind = config.substr(0, config.find('-'));
   if (kind == "3a") return "three_augment(0)";
   if (kind == "augmix") {
@@ -52,9 +53,13 @@ std::string by_text(const TransformCall& t, const std::string& config, const std
                   depth > 0 ? concat(",", number_text(depth)) : std::string(),
                   ",alpha=", number_text(part_of(config, "a", 1)), fill, ")");
   }
-  if (kind != "rand") {
+  if (kind == "original" || kind == "originalr" || kind == "v0" || kind == "v0r") {
     t.note("the policy is torchvision's AutoAugment of ImageNet here, timm's differs in some magnitudes");
     return concat("auto_augment(imagenet", fill, ")");
+  }
+  if (kind != "rand") {
+    t.cannot_read(name, Json(config), "a policy's text, as 'rand-m9-mstd0.5'; write it");
+    return std::nullopt;
   }
   t.note(
       "RandAugment's ops are torchvision's fourteen here, timm has others; magnitudes are of 10 there, of 30 "
@@ -74,7 +79,7 @@ TransformText by_text_given(const TransformCall& t) {
   }
   const Json& hparams = t.get("hparams", 1);
   const std::string fill = t.list("img_mean", hparams["img_mean"]);
-  return by_text(t, config.as_string(), fill.empty() ? fill : ",fill=" + fill);
+  return by_text(t, "config_str", config.as_string(), fill.empty() ? fill : ",fill=" + fill);
 }
 
 /// The side of its pictures; input_size is a number, (height, width) or (channels, height, width).
@@ -90,7 +95,10 @@ TransformText input_size(const TransformCall& t) {
 /// RandomErasing of create_transform and of its own: the picture's values, or the mean's colour as behind Normalize.
 std::string erasing(const TransformCall& t, double p, const char* mode_name, const std::string& least,
                     const std::string& most, const std::string& ratio) {
-  const std::string mode = word_of(t.get(mode_name));
+  const Json& given = t.get(mode_name);
+  const std::string mode = word_of(given);
+  if (!given.is_null() && mode != "const" && mode != "rand" && mode != "pixel")
+    t.cannot_read(mode_name, given, "'const', 'rand' or 'pixel'; write it");
   const bool is_noise = mode == "pixel" || mode == "rand";
   if (is_noise) t.note("its random values are a picture's, there those of a normal distribution");
   std::string fill;
@@ -123,15 +131,19 @@ std::string for_training(const TransformCall& t, const std::string& size, const 
   with_chance("hflip", 0.5, "hflip(");
   with_chance("vflip", 0, "vflip(");
   const Json& policy = t.get("auto_augment");
-  if (policy.is_string() && !policy.as_string().empty()) chain += " " + by_text(t, policy.as_string(), fill);
+  if (policy.is_string() && !policy.as_string().empty())
+    chain += " " + by_text(t, "auto_augment", policy.as_string(), fill).value_or("");
   const bool is_jittered = !policy.is_string() || policy.as_string().empty() || policy.as_string() == "3a";
   const Json& jitter = t.get("color_jitter");
+  if (!jitter.is_null() && !jitter.is_number() && !jitter.is_array())
+    t.cannot_read("color_jitter", jitter, "a number or a list of them; write its value");
   if (is_jittered && (jitter.is_null() || jitter.is_array() || jitter.as_double() > 0)) {
     const auto part = [&](size_t i) {
       if (!jitter.is_array()) return number_text(i == 3 ? 0 : t.value("color_jitter", 99, 0.4));
       return i < jitter.items().size() ? number_text(t.number("color_jitter", jitter.items()[i])) : "0";
     };
     const Json& p = t.get("color_jitter_prob");
+    if (!p.is_null()) t.number("color_jitter_prob", p);  // says where it is none
     chain += concat(" color_jitter(", part(0), ",", part(1), ",", part(2), ",", part(3),
                     p.is_number() ? concat(",p=", number_text(p.as_double())) : std::string(), ")");
   }
@@ -148,7 +160,10 @@ TransformText made(const TransformCall& t) {
     return given.empty() ? std::string(fallback) : given;
   };
   t.normalize(colour("mean", "0.485:0.456:0.406"), colour("std", "0.229:0.224:0.225"));
-  if (!t.get("is_training", 1).as_bool(false)) return for_validation(t, *size);
+  const Json& is_training = t.get("is_training", 1);
+  if (!is_training.is_null() && !is_training.is_bool())
+    t.cannot_read("is_training", is_training, "True or False; write it");
+  if (!is_training.as_bool(false)) return for_validation(t, *size);
   std::string fill;
   for (const double mean : t.conversion.mean)
     fill += concat(fill.empty() ? ",fill=" : ":", std::min(std::lround(255 * mean), 255L));

@@ -74,8 +74,10 @@ const TransformRules& warp_rules() {
        [](const TransformCall& t) -> TransformText {
          const Json& move = t.get("translate", 1);
          const auto share = [&](size_t i) {
-           return number_text(i < move.items().size() ? move.items()[i].as_double() : 0);
+           return number_text(i < move.items().size() ? t.number("translate", move.items()[i]) : 0);
          };
+         if (!move.is_null() && move.items().size() != 2)
+           t.cannot_read("translate", move, "two numbers, a share of the width and one of the height");
          return concat("affine(", t.range("degrees", 0, "0"), ",", share(0), ",", share(1), ",",
                        t.range("scale", 2, "1"), ",", torchvision_shear(t), t.warp_filter("nearest"),
                        t.fill(), ")");

@@ -221,6 +221,25 @@ TEST(ConvertAugment, RandomAffineShearsBothWays) {
   }
 }
 
+// Names of a script's variables are nobody's values.
+TEST(ConvertAugment, WhatIsNoValueIsNotTakenForOne) {
+  for (const auto& [given, named] : std::vector<std::pair<std::string, std::string>>{
+           {"T.RandomAffine(10, translate=(args.shift, args.shift))", "translate is args.shift"},
+           {"T.RandomAffine(10, translate=args.shift)", "translate is args.shift"},
+           {"create_transform(224, is_training=train)", "is_training is train"},
+           {"create_transform(224, is_training=True, auto_augment=args.aa)", "auto_augment is args.aa"},
+           {"create_transform(224, is_training=True, color_jitter=args.cj)", "color_jitter is args.cj"},
+           {"create_transform(224, is_training=True, color_jitter_prob=args.p)",
+            "color_jitter_prob is args.p"},
+           {"create_transform(224, is_training=True, re_prob=0.25, re_mode=args.remode)",
+            "re_mode is args.remode"},
+           {"rand_augment_transform(cfg)", "config_str is cfg"}}) {
+    const Outcome outcome = convert(given);
+    EXPECT_EQ(outcome.exit_code, 1) << given << "\n" << outcome.out;
+    EXPECT_NE(outcome.err.find(named), std::string::npos) << given << "\n" << outcome.err;
+  }
+}
+
 TEST(ConvertAugment, WhatIsLeftOutIsNotInTheChain) {
   for (const char* recipe :
        {"T.RandomChoice([T.RandomHorizontalFlip(1), T.RandomVerticalFlip(1)], p=WEIGHTS)",
