@@ -148,7 +148,7 @@ std::string fitting_model(std::span<const NamedShape> shapes, const Registries& 
 std::string without_model(const WeightsSource& source, const Registries& registries) {
   const std::string fits = fitting_model(source.shapes, registries);
   return concat(source.path, " holds tensors alone and doesn't say of which model; ",
-                fits.empty() ? std::string("give --model NAME (dlpipe train --help models)")
+                fits.empty() ? std::string("give --model NAME (`dlpipe train --help models`)")
                              : concat("they fit --model ", fits));
 }
 

@@ -125,9 +125,9 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
     return misuse("train", "the schedule ", now.name,
                   " spreads over the whole run: with another length, step ", s + 1,
                   " would have had another rate (", is, ", it had ", was,
-                  "). Begin another run from its weights: dlpipe train --config ",
+                  "). Begin another run from its weights: `dlpipe train --config ",
                   shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), " --epochs ",
-                  option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")));
+                  option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")), "`");
   }
   return {};
 }
