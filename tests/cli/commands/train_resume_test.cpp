@@ -168,8 +168,9 @@ TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   const Outcome refused = run_dlpipe({"train", "--resume", folder / "cosine", "--epochs", "3"});
   EXPECT_EQ(refused.exit_code, 2);
   const size_t begin = refused.err.find("dlpipe train --config ");
-  ASSERT_NE(begin, std::string::npos) << refused.err;
-  std::istringstream words(refused.err.substr(begin));
+  const size_t end = refused.err.find('`', begin);
+  ASSERT_NE(end, std::string::npos) << refused.err;
+  std::istringstream words(refused.err.substr(begin, end - begin));
   std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
   command.erase(command.begin());
   const Outcome from_weights = run_dlpipe(command);
