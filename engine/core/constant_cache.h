@@ -2,7 +2,7 @@
 //
 // Who runs the same constants many times (engine/graph; the parts of a training step) owns a cache and has it stand while
 // ops run. A kernel asks cached_or(); for tensors that are no constants, and where no cache stands, that makes the thing
-// anew. Asked by the thread that calls ops, outside slices. Bits are those without.
+// anew. Asked by the thread that calls ops, outside slices, and inside them while the cache is frozen. Bits are those without.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,11 @@ class ConstantCache {
   /// What make() answers for this constant in this form, kept from the first time on. `form`: a number that no other
   /// form of the same memory has.
   template <class Make>
-  const Tensor& find_or_make(const Tensor& constant, uint64_t form, const Make& make) {
+  Tensor find_or_make(const Tensor& constant, uint64_t form, const Make& make) {
     const Key key(constant.impl(), constant.raw(), form);
     const auto known = made_.find(key);
     if (known != made_.end()) return known->second;
+    if (is_frozen_) return make();
     const Tensor& kept = made_.emplace(key, make()).first->second;
     add_constant(kept);
     return kept;
@@ -38,9 +39,23 @@ class ConstantCache {
   size_t size_bytes() const;
 
  private:
+  friend class FrozenCache;
   using Key = std::tuple<const TensorImpl*, const void*, uint64_t>;
   std::unordered_set<const TensorImpl*> constants_;
   std::map<Key, Tensor> made_;
+  bool is_frozen_ = false;
+};
+
+/// While one lives, several threads may ask the cache; what isn't there is made anew for each.
+class FrozenCache {
+ public:
+  explicit FrozenCache(ConstantCache& cache) : cache_(cache) { cache_.is_frozen_ = true; }
+  ~FrozenCache() { cache_.is_frozen_ = false; }
+  FrozenCache(const FrozenCache&) = delete;
+  FrozenCache& operator=(const FrozenCache&) = delete;
+
+ private:
+  ConstantCache& cache_;
 };
 
 namespace thread_state {

@@ -11,8 +11,8 @@ namespace dlpipe::engine::graph {
 /// inputs is the batch, and no node looks along it: the ops' records say so (OpRecord::batch_inputs), and no other op counts.
 bool is_by_sample(const Graph& graph);
 
-/// How many samples to run at a time so that what flows from node to node stays in the last-level cache; 0: the whole
-/// batch. Of graphs with conv_units alone, which are mostly such traffic, and whose kernels give a sample the same bits in
+/// How many samples may be under way at a time so that what flows from node to node stays in the last-level cache; 0: the whole
+/// batch. Where there are as many as threads, each thread takes its share of them from the first node to the last. Of graphs with conv_units alone, which are mostly such traffic, and whose kernels give a sample the same bits in
 /// any batch.
 int64_t samples_at_a_time(const Graph& graph);
 

@@ -5,11 +5,21 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/kernel_observer.h"
+#include "dlpipe/engine/core/op_profile.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/by_sample.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine::graph {
+
+/// Whether somebody is told of the ops that this thread calls, and would miss those of others.
+static bool ops_are_watched() {
+  return OpProfile::current() != nullptr || thread_state::kernel_observer() != nullptr ||
+         thread_state::call_observer() != nullptr;
+}
 
 Runner::Runner(Graph graph)
     : graph_(std::move(graph)), part_(samples_at_a_time(graph_)), dead_after_(graph_.nodes.size()) {
@@ -62,28 +72,58 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& 
   return in_parts ? run_by_parts(inputs, batch_of(inputs), observer) : run_nodes(inputs, observer);
 }
 
+/// Samples [first, last): their answers go to `outputs`, which the first part makes.
+void Runner::run_part(std::span<const Tensor> inputs, int64_t batch, int64_t first, int64_t last,
+                      const Observer& observer, std::vector<Tensor>* outputs) const {
+  std::vector<Tensor> part;
+  part.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t rows = graph_.value(graph_.inputs[i]).shape[0];  // of a sample
+    part.push_back(slice(inputs[i], 0, first * rows, last * rows));
+  }
+  const std::vector<Tensor> answers = run_nodes(part, observer);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Tensor answer = answers[i].is_contiguous() ? answers[i] : answers[i].contiguous_copy();
+    Tensor& output = (*outputs)[i];
+    const Shape shape = graph_.value(graph_.outputs[i]).shape_at(batch);
+    if (!output.defined()) output = Tensor::empty(shape, answer.dtype());  // autocast may say which
+    const size_t sample = output.size_bytes() / static_cast<size_t>(batch);
+    std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(first) * sample, answer.raw(),
+                answer.size_bytes());
+  }
+}
+
 std::vector<Tensor> Runner::run_by_parts(std::span<const Tensor> inputs, int64_t batch,
                                          const Observer& observer) const {
   std::vector<Tensor> outputs(graph_.outputs.size());
-  for (int64_t first = 0; first < batch; first += part_) {
-    const int64_t last = std::min(batch, first + part_);
-    std::vector<Tensor> part;
-    part.reserve(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const int64_t rows = graph_.value(graph_.inputs[i]).shape[0];  // of a sample
-      part.push_back(slice(inputs[i], 0, first * rows, last * rows));
-    }
-    const std::vector<Tensor> answers = run_nodes(part, observer);
-    for (size_t i = 0; i < answers.size(); ++i) {
-      const Tensor answer = answers[i].is_contiguous() ? answers[i] : answers[i].contiguous_copy();
-      const Shape shape = graph_.value(graph_.outputs[i]).shape_at(batch);
-      if (!outputs[i].defined()) outputs[i] = Tensor::empty(shape, answer.dtype());  // autocast may say which
-      const size_t sample = outputs[i].size_bytes() / static_cast<size_t>(batch);
-      std::memcpy(static_cast<std::byte*>(outputs[i].raw()) + static_cast<size_t>(first) * sample,
-                  answer.raw(), answer.size_bytes());
-    }
+  int64_t done = 0;
+  // As many samples are under way as part_ says, whoever runs them.
+  const int64_t threads = engine_threads(), own = part_ / threads;
+  if (threads > 1 && own > 0 && batch >= own * (threads + 1) && !observer && !ops_are_watched()) {
+    // The first part makes the outputs and what kernels keep of the weights, all threads at each node.
+    run_part(inputs, batch, 0, own, nullptr, &outputs);
+    const int64_t parts = (batch - own) / own / threads * threads;
+    run_parts_apart(inputs, batch, own, parts, &outputs);
+    done = own * (1 + parts);
   }
+  for (; done < batch; done += part_)
+    run_part(inputs, batch, done, std::min(batch, done + part_), observer, &outputs);
   return outputs;
+}
+
+/// `parts` parts of `own` samples behind the first `own`, each by one thread from its first node to its last.
+void Runner::run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t own, int64_t parts,
+                             std::vector<Tensor>* outputs) const {
+  const DType low = autocast_dtype();
+  const Backend backend = thread_state::backend();
+  const FrozenCache frozen(cache_);
+  parallel_slices(parts, [&](int64_t i) {
+    const NoGrad no_grad;
+    const UseConstantCache packed_once(&cache_);
+    const UseAutocast autocast(low);
+    const UseBackend use(backend);
+    run_part(inputs, batch, own * (1 + i), own * (2 + i), nullptr, outputs);
+  });
 }
 
 std::vector<Tensor> Runner::forward(std::span<const Tensor> inputs) const {

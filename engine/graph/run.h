@@ -1,7 +1,8 @@
 // Running a graph: its nodes one after another through `apply`, as the program ran that it was captured from,
 // to the same bits. A value's memory goes back to the allocator after its last reader.
 //
-// A Runner owns its graph. One thread at a time calls run(); kernels parallelise inside.
+// A Runner owns its graph. One thread at a time calls run(); kernels parallelise inside, or parts of the batch are run by a
+// thread each (by_sample.h).
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,10 @@ class Runner {
   std::vector<Tensor> run_nodes(std::span<const Tensor> inputs, const Observer& observer) const;
   std::vector<Tensor> run_by_parts(std::span<const Tensor> inputs, int64_t batch,
                                    const Observer& observer) const;
+  void run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t own, int64_t parts,
+                       std::vector<Tensor>* outputs) const;
+  void run_part(std::span<const Tensor> inputs, int64_t batch, int64_t first, int64_t last,
+                const Observer& observer, std::vector<Tensor>* outputs) const;
 
   Graph graph_;
   int64_t part_;                                  // samples that run() takes at a time; 0: all

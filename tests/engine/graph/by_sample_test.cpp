@@ -7,6 +7,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -55,6 +56,43 @@ TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
     for (size_t k = 0; k < 2; ++k)
       EXPECT_EQ(slice(all[k], 0, i, i + 1).to_doubles(), answers[k].to_doubles()) << i << ", output " << k;
   }
+}
+
+// Threads take parts of their own, of as many samples as they share out, and all take the rest together.
+TEST(BySample, ThreadsThatTakePartsApartAnswerTheBitsOfOne) {
+  const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
+  Graph graph =
+      captured({{1, 40, 30, 64}},
+               [&](const std::vector<Tensor>& in) {
+                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
+                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
+                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
+               },
+               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+  fuse_conv_units.run(graph);
+  remove_dead_nodes.run(graph);
+  ASSERT_EQ(samples_at_a_time(graph), 20);
+  const Runner runner(graph);
+  const int former = engine_threads();
+  for (const int64_t batch : {21, 63, 64}) {
+    const Tensor x = drawn({batch, 40, 30, 64}, static_cast<uint64_t>(batch));
+    set_engine_threads(1);
+    const std::vector<Tensor> alone = runner.run({&x, 1});
+    for (const int threads : {2, 3, 7, 21}) {
+      set_engine_threads(threads);
+      for (int again = 0; again < 2; ++again) {
+        const std::vector<Tensor> answers = runner.run({&x, 1});
+        for (size_t k = 0; k < 2; ++k)
+          EXPECT_EQ(answers[k].to_doubles(), alone[k].to_doubles())
+              << batch << " by " << threads << ", output " << k;
+      }
+    }
+    size_t seen = 0;  // who observes sees every node, whatever the threads
+    set_engine_threads(2);
+    runner.run({&x, 1}, [&](size_t, int64_t) { ++seen; });
+    EXPECT_EQ(seen, graph.nodes.size() * static_cast<size_t>((batch + 19) / 20));
+  }
+  set_engine_threads(former);
 }
 
 // What OpRecord::batch_inputs promises, for every record.
