@@ -11,9 +11,14 @@ namespace dlpipe::engine::graph {
 /// inputs is the batch, and no node looks along it: the ops' records say so (OpRecord::batch_inputs), and no other op counts.
 bool is_by_sample(const Graph& graph);
 
-/// How many samples may be under way at a time so that what flows from node to node stays in the last-level cache; 0: the whole
-/// batch. Where there are as many as threads, each thread takes its share of them from the first node to the last. Of graphs with conv_units alone, which are mostly such traffic, and whose kernels give a sample the same bits in
-/// any batch.
-int64_t samples_at_a_time(const Graph& graph);
+/// How a batch is run so that what flows from node to node stays in the last-level cache.
+struct BatchParts {
+  int64_t samples = 0;  // of a part; 0: the whole batch is one
+  /// So many threads may each take parts of their own, from the first node to the last; more run one part together.
+  int64_t apart = 1;
+};
+/// In parts: graphs with conv_units alone, which are mostly such traffic, and whose kernels are as fast with a few samples. How
+/// large parts are doesn't depend on the number of threads: nor do the bits.
+BatchParts batch_parts(const Graph& graph);
 
 }  // namespace dlpipe::engine::graph

@@ -22,7 +22,7 @@ static bool ops_are_watched() {
 }
 
 Runner::Runner(Graph graph)
-    : graph_(std::move(graph)), part_(samples_at_a_time(graph_)), dead_after_(graph_.nodes.size()) {
+    : graph_(std::move(graph)), parts_(batch_parts(graph_)), dead_after_(graph_.nodes.size()) {
   check(graph_);
   for (const Value& value : graph_.values) {
     if (value.is_constant()) cache_.add_constant(value.constant);
@@ -67,8 +67,8 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
   const NoGrad no_grad;
   const UseConstantCache packed_once(&cache_);
-  const bool in_parts =
-      part_ > 0 && !inputs.empty() && inputs[0].device().is_host() && batch_of(inputs) > part_;
+  const bool in_parts = parts_.samples > 0 && !inputs.empty() && inputs[0].device().is_host() &&
+                        batch_of(inputs) > parts_.samples;
   return in_parts ? run_by_parts(inputs, batch_of(inputs), observer) : run_nodes(inputs, observer);
 }
 
@@ -97,22 +97,22 @@ std::vector<Tensor> Runner::run_by_parts(std::span<const Tensor> inputs, int64_t
                                          const Observer& observer) const {
   std::vector<Tensor> outputs(graph_.outputs.size());
   int64_t done = 0;
-  // As many samples are under way as part_ says, whoever runs them.
-  const int64_t threads = engine_threads(), own = part_ / threads;
-  if (threads > 1 && own > 0 && batch >= own * (threads + 1) && !observer && !ops_are_watched()) {
+  const int64_t part = parts_.samples, threads = engine_threads();
+  if (threads > 1 && threads <= parts_.apart && batch >= part * (threads + 1) && !observer &&
+      !ops_are_watched()) {
     // The first part makes the outputs and what kernels keep of the weights, all threads at each node.
-    run_part(inputs, batch, 0, own, nullptr, &outputs);
-    const int64_t parts = (batch - own) / own / threads * threads;
-    run_parts_apart(inputs, batch, own, parts, &outputs);
-    done = own * (1 + parts);
+    run_part(inputs, batch, 0, part, nullptr, &outputs);
+    const int64_t parts = (batch - part) / part / threads * threads;
+    run_parts_apart(inputs, batch, parts, &outputs);
+    done = part * (1 + parts);
   }
-  for (; done < batch; done += part_)
-    run_part(inputs, batch, done, std::min(batch, done + part_), observer, &outputs);
+  for (; done < batch; done += part)
+    run_part(inputs, batch, done, std::min(batch, done + part), observer, &outputs);
   return outputs;
 }
 
-/// `parts` parts of `own` samples behind the first `own`, each by one thread from its first node to its last.
-void Runner::run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t own, int64_t parts,
+/// `parts` parts behind the first, each by one thread from its first node to its last.
+void Runner::run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t parts,
                              std::vector<Tensor>* outputs) const {
   const DType low = autocast_dtype();
   const Backend backend = thread_state::backend();
@@ -122,7 +122,7 @@ void Runner::run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int6
     const UseConstantCache packed_once(&cache_);
     const UseAutocast autocast(low);
     const UseBackend use(backend);
-    run_part(inputs, batch, own * (1 + i), own * (2 + i), nullptr, outputs);
+    run_part(inputs, batch, parts_.samples * (1 + i), parts_.samples * (2 + i), nullptr, outputs);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/constant_cache.h"
+#include "dlpipe/engine/graph/by_sample.h"
 #include "dlpipe/engine/graph/graph.h"
 
 namespace dlpipe::engine::graph {
@@ -38,13 +39,13 @@ class Runner {
   std::vector<Tensor> run_nodes(std::span<const Tensor> inputs, const Observer& observer) const;
   std::vector<Tensor> run_by_parts(std::span<const Tensor> inputs, int64_t batch,
                                    const Observer& observer) const;
-  void run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t own, int64_t parts,
+  void run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int64_t parts,
                        std::vector<Tensor>* outputs) const;
   void run_part(std::span<const Tensor> inputs, int64_t batch, int64_t first, int64_t last,
                 const Observer& observer, std::vector<Tensor>* outputs) const;
 
   Graph graph_;
-  int64_t part_;                                  // samples that run() takes at a time; 0: all
+  BatchParts parts_;                              // of a batch that run() is given
   mutable ConstantCache cache_;                   // packed weights
   std::vector<std::vector<ValueId>> dead_after_;  // a node: values that nobody reads later
 };
