@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr size_t kMostKept = 32u << 20;
+constexpr size_t kMostKeptPixels = 32u << 20;
 
 bool has_at(Bytes bytes, size_t at, std::string_view text) {
   return bytes.size() >= at + text.size() && std::memcmp(bytes.data() + at, text.data(), text.size()) == 0;
@@ -97,7 +97,7 @@ Result<ImageInfo> probe_webp(Bytes bytes) {
 
 Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& out) {
   const Status status = decode_region(bytes, region, out);
-  if (pixels_.capacity() > kMostKept) pixels_ = std::vector<uint8_t>();  // few pictures need so much
+  if (pixels_.capacity() > kMostKeptPixels) pixels_ = std::vector<uint8_t>();  // few pictures need so much
   return status;
 }
 
