@@ -111,8 +111,9 @@ Status CoefficientCache::load() {
   DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", index_fd_, index, 0, index_path()));
   const RowBytes head = head_of(options_);
   // Cut off, also to nothing, it is ours.
-  if (std::memcmp(index.data(), kIndexMagic.data(), std::min(index.size(), kIndexMagic.size())) != 0)
-    return others_file(index_path());
+  const std::string_view begin(reinterpret_cast<const char*>(index.data()),
+                               std::min(index.size(), kIndexMagic.size()));
+  if (!kIndexMagic.starts_with(begin)) return others_file(index_path());
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())
       log(LogLevel::kWarning, concat("[cache] ", options_.directory,
