@@ -150,7 +150,7 @@ Status gather_on(Line& line, std::string_view mine, std::vector<std::string>& al
     std::string its(its_size, '\0');
     DLPIPE_RETURN_IF_ERROR(line.exchange(peer, std::as_bytes(std::span(block.data(), block.size())),
                                          std::as_writable_bytes(std::span(its.data(), its.size()))));
-    block = (line.rank() & bit) == 0 ? block + its : its + block;
+    block.insert((line.rank() & bit) == 0 ? block.size() : 0, its);
   }
   std::string_view rest = block;
   while (!rest.empty()) {
