@@ -96,7 +96,7 @@ Result<ImageInfo> probe_webp(Bytes bytes) {
 }
 
 Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& out) {
-  const Status status = decode_region(bytes, region, out);
+  Status status = decode_region(bytes, region, out);
   if (pixels_.capacity() > kMostKeptPixels) pixels_ = std::vector<uint8_t>();  // few pictures need so much
   return status;
 }
