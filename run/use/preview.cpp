@@ -251,6 +251,7 @@ Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey
   Result<Picture> result = runner.run(pictures, key);
   if (!result.ok()) return result.status().with_context(concat("[preview] sample ", key.sample, ": "));
   std::vector<SampleMarks> marks;
+  marks.reserve(pictures.size());
   for (const Shown* one : pictures) marks.push_back(one->marks);
   const SampleMarks moved = SampleMarks::moved(marks, runner.plan);
   moved.tint(result->view);
