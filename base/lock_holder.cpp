@@ -1,7 +1,9 @@
 #include "dlpipe/base/lock_holder.h"
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -32,6 +34,11 @@ std::string lock_holder(int fd) {
     return name.empty() ? concat("process ", pid) : concat("process ", pid, " (", name, ")");
   }
   return "another process";
+}
+
+void close_locked(int fd, pid_t process) {
+  if (::getpid() == process) (void)::flock(fd, LOCK_UN);
+  ::close(fd);
 }
 
 }  // namespace dlpipe

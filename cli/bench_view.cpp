@@ -17,11 +17,6 @@ namespace {
 
 using formats::Json;
 
-/// Of which dtype the roofline's products were (run/bench/device_roofline.h).
-std::string roofline_dtype(const std::string& device, const std::string& dtype) {
-  return device == "cpu" ? "f32" : dtype;
-}
-
 // Each op against the roofline: the time that its arithmetic or its bytes need at the machine's measured
 // rates.
 void print_costs(const run::BenchTrainReport& bench) {
@@ -52,11 +47,12 @@ void print_costs(const run::BenchTrainReport& bench) {
                   fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
   for (auto& row : rows) row.resize(rows[0].size());
   print_answer(format_table(rows));
-  print_answer(prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of ",
-                            roofline_dtype(bench.options.device, bench.options.dtype), " multiply-adds and ",
-                            fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ",
-                            bench.options.threads, bench.options.threads == 1 ? " thread" : " threads",
-                            "; GFLOP/s count the plain algorithm, so Winograd may be above")));
+  print_answer(
+      prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of ",
+                   run::roofline_dtype(bench.options.device, bench.options.dtype), " multiply-adds and ",
+                   fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ", bench.options.threads,
+                   bench.options.threads == 1 ? " thread" : " threads",
+                   "; GFLOP/s count the plain algorithm, so Winograd may be above")));
 }
 
 std::string rate_line(const run::BenchTrainReport& bench) {
@@ -221,7 +217,7 @@ void print_bench(const run::BenchOpsReport& bench, bool json) {
   print_answer(format_table(rows));
   print_answer(prose(
       concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0), " GFLOP/s of ",
-             roofline_dtype(bench.options.device, bench.options.dtype), " and ",
+             run::roofline_dtype(bench.options.device, bench.options.dtype), " and ",
              fixed(bench.roofline.bytes_per_s * 1e-9, 1),
              " GB/s of memory; GFLOP/s count the plain algorithm, and what stays in a cache may be above")));
 }

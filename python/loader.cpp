@@ -354,11 +354,11 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
 
 /// What `read` answers of the feed. Without the interpreter lock: the feed may be moving to another place, and wait for a worker
 /// whose augmentation is in Python.
-template <class Read>
-auto read_feed(LoaderFeed& self, Read read) {
-  Feed& feed = self.feed();
+template <class Answer>
+Answer read_feed(LoaderFeed& self, Answer (Feed::*read)() const) {
+  const Feed& feed = self.feed();
   const Unlocked no_lock;
-  return read(feed);
+  return (feed.*read)();
 }
 
 }  // namespace
@@ -377,8 +377,7 @@ void bind_loader(nb::module_& module) {
       .def("begin_pass", [](LoaderFeed& self) { return unlocked([&] { return self.feed().begin_pass(); }); })
       .def("next", &LoaderFeed::next, nb::arg("of_pass"))
       .def("batches_per_pass", [](LoaderFeed& self) { return self.feed().batches_per_pass(); })
-      .def("state",
-           [](LoaderFeed& self) { return to_dict(read_feed(self, [](Feed& feed) { return feed.state(); })); })
+      .def("state", [](LoaderFeed& self) { return to_dict(read_feed(self, &Feed::state)); })
       .def("seek",
            [](LoaderFeed& self, const nb::dict& dict) {
              Feed& feed = self.feed();
@@ -388,18 +387,13 @@ void bind_loader(nb::module_& module) {
       .def("seek_epoch",
            [](LoaderFeed& self, int64_t epoch) { unlocked([&] { return self.feed().seek_epoch(epoch); }); })
       .def("close", &LoaderFeed::close)
-      .def("held", [](LoaderFeed& self) { return read_feed(self, [](Feed& feed) { return feed.held(); }); })
-      .def("stats",
-           [](LoaderFeed& self) {
-             return stats_dict(read_feed(self, [](Feed& feed) { return feed.stats(); }));
-           })
+      .def("held", [](LoaderFeed& self) { return read_feed(self, &Feed::held); })
+      .def("stats", [](LoaderFeed& self) { return stats_dict(read_feed(self, &Feed::stats)); })
       .def("report",
            [](LoaderFeed& self, double samples_per_s) {
-             return report(read_feed(self, [](Feed& feed) { return feed.stats(); }), samples_per_s);
+             return report(read_feed(self, &Feed::stats), samples_per_s);
            })
-      .def_prop_ro(
-          "is_closed",
-          [](LoaderFeed& self) { return read_feed(self, [](Feed& feed) { return feed.is_closed(); }); })
+      .def_prop_ro("is_closed", [](LoaderFeed& self) { return read_feed(self, &Feed::is_closed); })
       .def_prop_ro("fields", [](LoaderFeed& self) { return to_texts(field_names(self.feed().setup())); })
       .def_prop_ro("moved", [](LoaderFeed& self) { return to_texts(moved_fields(self.feed().setup())); })
       .def_prop_ro("classes",

@@ -34,7 +34,7 @@ Tensor SelfAttention::forward(const Tensor& x) {
 double SelfAttention::flops(const TensorSpec& x, const TensorSpec& /*y*/) const {
   Shape qkv = x.shape;
   qkv[-1] *= 3;
-  return attention_flops({qkv, {heads_, causal_}}, causal_);
+  return attention_flops(qkv, {heads_, causal_});
 }
 
 TransformerBlock::TransformerBlock(int64_t width, int heads, bool causal)

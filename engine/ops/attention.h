@@ -28,6 +28,6 @@ struct AttentionShape {
 };
 
 /// Floating-point operations of one forward pass; a causal one computes half of the products.
-double attention_flops(const AttentionShape& shape, bool causal);
+double attention_flops(const Shape& qkv, const AttentionAttrs& attrs);
 
 }  // namespace dlpipe::engine

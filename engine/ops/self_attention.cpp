@@ -17,9 +17,10 @@ AttentionShape::AttentionShape(const Shape& qkv, const AttentionAttrs& attrs)
       width(qkv[2] / 3 / attrs.heads),
       scale(1.0 / std::sqrt(static_cast<double>(width))) {}
 
-double attention_flops(const AttentionShape& s, bool causal) {
+double attention_flops(const Shape& qkv, const AttentionAttrs& attrs) {
+  const AttentionShape s(qkv, attrs);
   const double pairs = static_cast<double>(s.batch * s.heads * s.length) * static_cast<double>(s.length) *
-                       (causal ? 0.5 : 1.0);
+                       (attrs.causal ? 0.5 : 1.0);
   return 4.0 * pairs * static_cast<double>(s.width);
 }
 
@@ -49,9 +50,8 @@ std::vector<OpSample> samples() {
           {"several blocks, causal", {{{1, 131, 51}}}, AttentionAttrs{1, true}, -2, 2}};
 }
 
-double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
-  const auto& attrs = any_attrs.as<AttentionAttrs>();
-  return attention_flops({inputs[0].shape, attrs}, attrs.causal);
+double flops(std::span<const TensorSpec> inputs, const Attrs& attrs) {
+  return attention_flops(inputs[0].shape, attrs.as<AttentionAttrs>());
 }
 
 }  // namespace

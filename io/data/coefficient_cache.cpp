@@ -75,8 +75,7 @@ CoefficientCache::CoefficientCache(CacheOptions options, int records_fd, int ind
 
 CoefficientCache::~CoefficientCache() {
   ::close(records_fd_);
-  if (::getpid() == process_) (void)::flock(index_fd_, LOCK_UN);  // a forked child has the same lock open
-  ::close(index_fd_);
+  close_locked(index_fd_, process_);
 }
 
 Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions options) {

@@ -71,9 +71,7 @@ PartialDirectory::PartialDirectory(PartialDirectory&& other) noexcept
       fd_(std::exchange(other.fd_, -1)) {}
 
 PartialDirectory::~PartialDirectory() {
-  if (fd_ < 0) return;
-  if (::getpid() == process_) (void)::flock(fd_, LOCK_UN);  // a forked child has the same lock open
-  ::close(fd_);
+  if (fd_ >= 0) close_locked(fd_, process_);
 }
 
 Status PartialDirectory::error(std::string_view what, int error_number) const {

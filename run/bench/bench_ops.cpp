@@ -118,6 +118,10 @@ std::vector<OpSample> samples_of(const engine::OpRecord& record, bool quick) {
 
 }  // namespace
 
+std::string roofline_dtype(const std::string& device, const std::string& dtype) {
+  return device == "cpu" ? "f32" : dtype;
+}
+
 double roofline_share(const OpCost& cost, const engine::Roofline& roofline) {
   const double least = std::max(cost.flops / roofline.flops_per_s, cost.bytes / roofline.bytes_per_s);
   return least / (static_cast<double>(std::max<int64_t>(cost.ns, 1)) * 1e-9);

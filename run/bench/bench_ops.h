@@ -36,6 +36,8 @@ struct BenchOpsReport {
 };
 /// Share of the roofline: the least time that the op's arithmetic or its bytes need, over the time it took.
 double roofline_share(const engine::OpCost& cost, const engine::Roofline& roofline);
+/// Of which dtype a roofline's products were (device_roofline.h), by the names of options.
+std::string roofline_dtype(const std::string& device, const std::string& dtype);
 
 /// On a device each call is waited for.
 BenchOpsReport bench_ops(const BenchOpsOptions& options, const Registries& registries = {});

@@ -66,7 +66,7 @@ class Machines(unittest.TestCase):
         self.assertRegex(done.stdout, r"\Arelease trixie: not run here: .*(root|debootstrap).*\n\Z")
 
     def test_quickstart_leaves_a_folder_alone_that_it_has_not_made(self):
-        work = self.folder / "work"
+        work = self.folder / "caller"
         (work / "run").mkdir(parents=True)
         (work / "run/mine").write_text("mine")
         program(self.folder / "bin", "dpkg-query", "exit 1")  # where it goes on, it ends at once
@@ -81,7 +81,7 @@ class Machines(unittest.TestCase):
         for out in ("run", work / "run"):  # names are of the caller's folder
             done = quickstart(out)
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, r"\Aquickstart: .*/work/run is there and .*\n\Z")
+            self.assertRegex(done.stderr, r"\Aquickstart: .*/caller/run is there and .*\n\Z")
         self.assertIn("packages missing", quickstart("new").stdout)
         (work / "run/.made-by-quickstart").touch()
         self.assertIn("packages missing", quickstart("run").stdout)

@@ -33,16 +33,20 @@ TEST(BySample, IsWhatLooksAtNoOtherSample) {
   EXPECT_FALSE(by_sample([&](const In& in) { return In{mean(in[0], {0}, false)}; }));
 }
 
-TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
+/// A depthwise and a narrow one over pictures of 64 channels, the mean of each, and a product.
+Graph convolutions(int64_t height, int64_t width) {
   const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
-  Graph graph =
-      captured({{1, 200, 150, 64}},
-               [&](const std::vector<Tensor>& in) {
-                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
-                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
-                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
-               },
-               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+  return captured({{1, height, width, 64}},
+                  [&](const std::vector<Tensor>& in) {
+                    const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
+                    const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
+                    return std::vector<Tensor>{linear(z, weight, Tensor()), z};
+                  },
+                  {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+}
+
+TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
+  Graph graph = convolutions(200, 150);
   EXPECT_EQ(batch_parts(graph).samples, 0);
   fuse_conv_units.run(graph);
   remove_dead_nodes.run(graph);
@@ -60,15 +64,7 @@ TEST(BySample, PartsAnswerTheBitsOfTheBatch) {
 
 // Two take parts of their own, and the rest together; more share each part's nodes.
 TEST(BySample, ThreadsThatTakePartsApartAnswerTheBitsOfOne) {
-  const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
-  Graph graph =
-      captured({{1, 40, 30, 64}},
-               [&](const std::vector<Tensor>& in) {
-                 const Tensor y = conv2d(in[0], filter, Tensor(), {.padding = {1, 1}, .groups = 64});
-                 const Tensor z = global_avg_pool(conv2d(clip(y, 0, 6), narrow, Tensor()));
-                 return std::vector<Tensor>{linear(z, weight, Tensor()), z};
-               },
-               {{"filter", filter}, {"narrow", narrow}, {"weight", weight}});
+  Graph graph = convolutions(40, 30);
   fuse_conv_units.run(graph);
   remove_dead_nodes.run(graph);
   ASSERT_EQ(batch_parts(graph).samples, 20);

@@ -226,21 +226,33 @@ TEST(Join, NamesADamagedPart) {
   value_or_throw(join(parts));  // goes on: what was stored before is good
 }
 
-TEST(Join, APartialOfOtherPartsIsRefused) {
-  TempDir dir;
-  write_pictures(dir / "src", 100, 3, 24);
-  IngestOptions options = options_for(dir / "src", dir / "whole");
-  JoinOptions parts = make_parts(options, dir, 2);
+JoinOptions make_other_parts(const IngestOptions& options, const TempDir& dir) {
+  std::filesystem::remove_all(dir / "part1");
+  std::filesystem::remove_all(dir / "part2");
+  return make_parts(options, dir, 2);
+}
+
+/// After the first of two parts' files.
+std::string stopped_join(JoinOptions parts) {
   parts.stop_requested = [] { return true; };
   const Status stopped = join(parts).status();
   EXPECT_EQ(stopped.code(), ErrorCode::kCancelled);
-  EXPECT_NE(stopped.message().find("stopped after 1 of 100 files"), std::string::npos) << stopped.message();
-  std::filesystem::remove_all(dir / "src/c0");
-  std::filesystem::remove_all(dir / "part1");
-  std::filesystem::remove_all(dir / "part2");
-  parts = make_parts(options, dir, 2);
+  return stopped.message();
+}
+
+void expect_begun_with_others(const JoinOptions& parts) {
   const Status status = join(parts).status();
   EXPECT_NE(status.message().find("was begun with other parts"), std::string::npos) << status.message();
+}
+
+TEST(Join, APartialOfOtherPartsIsRefused) {
+  TempDir dir;
+  write_pictures(dir / "src", 100, 3, 24);
+  const IngestOptions options = options_for(dir / "src", dir / "whole");
+  const std::string stopped = stopped_join(make_parts(options, dir, 2));
+  EXPECT_NE(stopped.find("stopped after 1 of 100 files"), std::string::npos) << stopped;
+  std::filesystem::remove_all(dir / "src/c0");
+  expect_begun_with_others(make_other_parts(options, dir));
 }
 
 // The same files, of another quality.
@@ -249,15 +261,9 @@ TEST(Join, APartialOfPartsOfOtherOptionsIsRefused) {
   write_pictures(dir / "src", 20, 3, 24);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.store = Store::kJpeg;
-  JoinOptions parts = make_parts(options, dir, 2);
-  parts.stop_requested = [] { return true; };
-  EXPECT_EQ(join(parts).status().code(), ErrorCode::kCancelled);
-  std::filesystem::remove_all(dir / "part1");
-  std::filesystem::remove_all(dir / "part2");
+  stopped_join(make_parts(options, dir, 2));
   options.quality = 20;
-  parts = make_parts(options, dir, 2);
-  const Status status = join(parts).status();
-  EXPECT_NE(status.message().find("was begun with other parts"), std::string::npos) << status.message();
+  expect_begun_with_others(make_other_parts(options, dir));
 }
 
 // A kill between the last write and the rename leaves it so.
@@ -265,8 +271,7 @@ TEST(Join, AFinishedPartialOfOtherPartsIsNotPublishedAsOfThese) {
   TempDir dir;
   write_pictures(dir / "src", 20, 3, 24);
   const IngestOptions options = options_for(dir / "src", dir / "whole");
-  JoinOptions parts = make_parts(options, dir, 2);
-  value_or_throw(join(parts));
+  value_or_throw(join(make_parts(options, dir, 2)));
   // The note of a partial directory is beside what it holds: an interrupted join has it.
   const std::string note = [&] {
     auto other = value_or_throw(data::PartialDirectory::claim("join", dir / "other/joined"));
@@ -277,10 +282,7 @@ TEST(Join, AFinishedPartialOfOtherPartsIsNotPublishedAsOfThese) {
   std::filesystem::rename(note, dir / "joined.partial");
   std::filesystem::remove_all(dir / "joined");
   std::filesystem::remove_all(dir / "src/c0");
-  std::filesystem::remove_all(dir / "part1");
-  std::filesystem::remove_all(dir / "part2");
-  parts = make_parts(options, dir, 2);
-  const Status status = join(parts).status();
+  const Status status = join(make_other_parts(options, dir)).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
   EXPECT_NE(status.message().find("joined of other parts"), std::string::npos) << status.message();
   EXPECT_TRUE(std::filesystem::exists(dir / "joined.partial"));
