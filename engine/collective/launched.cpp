@@ -49,20 +49,25 @@ std::optional<int> slurm_tasks() {
 }
 
 /// Whether srun has bound the tasks of a machine to cores or masks of cores that differ.
-bool slurm_binds() {
+bool slurm_binds(int /*local_world*/) {
   const auto list = variable("SLURM_CPU_BIND_LIST");
   if (!list) return false;
   const std::vector<std::string> masks = split(*list, ',');
   return masks.size() > 1 && std::set(masks.begin(), masks.end()).size() == masks.size();
 }
 
-/// Whether mpirun has bound the ranks: up to Open MPI 4 it says so; from 5 on this process has fewer cores than mpirun.
-bool mpirun_binds() {
-  if (variable("OMPI_MCA_orte_bound_at_launch") == "1") return true;
+/// Whether mpirun has bound each rank to cores of its own: up to Open MPI 4 it says that it has bound them, from 5 on this
+/// process has fewer cores than mpirun. Ranks that are bound to one socket or NUMA node share it.
+bool mpirun_binds(int local_world) {
   cpu_set_t own, launcher;
-  return sched_getaffinity(0, sizeof(own), &own) == 0 &&
-         sched_getaffinity(getppid(), sizeof(launcher), &launcher) == 0 &&
-         CPU_COUNT(&own) < CPU_COUNT(&launcher);
+  if (sched_getaffinity(0, sizeof(own), &own) != 0) return false;
+  int64_t all = 0;
+  if (variable("OMPI_MCA_orte_bound_at_launch") == "1")
+    all = sysconf(_SC_NPROCESSORS_ONLN);
+  else if (sched_getaffinity(getppid(), sizeof(launcher), &launcher) == 0 &&
+           CPU_COUNT(&own) < CPU_COUNT(&launcher))
+    all = CPU_COUNT(&launcher);
+  return int64_t{CPU_COUNT(&own)} * local_world <= all;
 }
 
 /// What one launcher tells its processes.
@@ -73,7 +78,7 @@ struct Launcher {
   const char* local_world;
   const char* local_rank;
   std::optional<int> (*counted_local_world)();  // where that variable isn't set; null: nothing else says it
-  bool (*binds)();                              // null: it doesn't bind its processes to cores
+  bool (*binds)(int local_world);               // to cores that no other has; null: it doesn't
 };
 constexpr Launcher kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -106,7 +111,7 @@ Result<LaunchedRank> launched_rank() {
     }
     if (launched.world == 1) return LaunchedRank();
     launched.launcher = launcher.name;
-    launched.has_own_cores = launcher.binds != nullptr && launcher.binds();
+    launched.has_own_cores = launcher.binds != nullptr && launcher.binds(launched.local_world);
     return launched;
   }
   return LaunchedRank();

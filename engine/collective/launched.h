@@ -13,8 +13,9 @@ struct LaunchedRank {
   int world = 1;
   int local_world = 1;         // ranks on this machine, as far as the launcher says
   int local_rank = 0;          // this one's number among them
-  bool has_own_cores = false;  // the launcher has bound each rank to some
+  bool has_own_cores = false;  // the launcher has bound each rank to some that no other has
   std::string launcher;        // "mpirun", "srun", "torchrun"; empty: alone
+  bool has_other_machines() const { return local_world < world; }
 };
 
 /// Reads the environment: OMPI_COMM_WORLD_* (mpirun), PMIX_RANK with SLURM_* (srun --mpi=pmix), RANK and WORLD_SIZE

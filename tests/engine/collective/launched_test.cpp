@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -40,14 +41,13 @@ TEST_F(LaunchedTest, EachLauncherHasItsVariables) {
   LaunchedRank one = rank_with({{"OMPI_COMM_WORLD_RANK", "2"},
                                 {"OMPI_COMM_WORLD_SIZE", "4"},
                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
-                                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                                {"OMPI_MCA_orte_bound_at_launch", "1"}});
+                                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
   EXPECT_EQ(one.launcher, "mpirun");
   EXPECT_EQ(one.rank, 2);
   EXPECT_EQ(one.world, 4);
   EXPECT_EQ(one.local_world, 2);
   EXPECT_EQ(one.local_rank, 1);
-  EXPECT_TRUE(one.has_own_cores);
+  EXPECT_FALSE(one.has_own_cores);
   one = rank_with({{"PMIX_RANK", "0"},
                    {"SLURM_STEP_NUM_TASKS", "3"},
                    {"SLURM_NTASKS_PER_NODE", "3"},
@@ -112,6 +112,35 @@ TEST_F(LaunchedTest, RanksWithFewerCoresThanTheirLauncherHaveThemForThemselves) 
   };
   EXPECT_EQ(in_a_child(true), 1);
   EXPECT_EQ(in_a_child(false), 0);
+}
+
+// mpirun's default for more than two processes: all of a socket or a NUMA node have its cores.
+TEST_F(LaunchedTest, RanksThatAreBoundToTheSameCoresShareThem) {
+  const auto has_own_cores = [](const char* local_world) {
+    return rank_with({{"OMPI_COMM_WORLD_RANK", "0"},
+                      {"OMPI_COMM_WORLD_SIZE", "1024"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", local_world},
+                      {"OMPI_MCA_orte_bound_at_launch", "1"}})
+        .has_own_cores;
+  };
+  EXPECT_TRUE(has_own_cores("1"));
+  cpu_set_t own;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(own), &own), 0);
+  const int64_t ranks = sysconf(_SC_NPROCESSORS_ONLN) / CPU_COUNT(&own);
+  EXPECT_TRUE(has_own_cores(std::to_string(ranks).c_str()));
+  EXPECT_FALSE(has_own_cores(std::to_string(ranks + 1).c_str()));
+}
+
+TEST_F(LaunchedTest, RanksElsewhereAreSeen) {
+  const auto has_other_machines = [](const char* local_world) {
+    return rank_with({{"OMPI_COMM_WORLD_RANK", "1"},
+                      {"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", local_world}})
+        .has_other_machines();
+  };
+  EXPECT_TRUE(has_other_machines("2"));
+  EXPECT_FALSE(has_other_machines("4"));
+  EXPECT_FALSE(rank_with({}).has_other_machines());
 }
 
 TEST_F(LaunchedTest, AProcessIsAloneWithoutThem) {
