@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "dlpipe/base/machine.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
@@ -65,13 +64,40 @@ std::vector<std::string> resuming(const std::string& run, const std::vector<std:
   return words;
 }
 
-/// The command line of one attempt.
+/// Of the run behind --, as its command line and its config file have it.
+struct RunOptions {
+  std::string run;  // its directory; empty: not said
+  bool resumes = false;
+  double peer_timeout_s = 0;
+};
+Result<RunOptions> run_options(const std::vector<std::string>& arguments) {
+  RunOptions options;
+  options.run = option_of(arguments, "--resume");
+  options.resumes = !options.run.empty();
+  const std::string file = options.resumes ? options.run + "/config.toml" : option_of(arguments, "--config");
+  TrainConfig config;
+  if (!file.empty()) {
+    const Status status = read_config(file, config);
+    if (!status.ok() && !options.resumes) return status;  // of a run that isn't there, train says more
+  }
+  if (const std::string out = option_of(arguments, "--out"); !out.empty()) config.out = out;
+  if (!options.resumes) options.run = config.out;
+  options.peer_timeout_s = config.peer_timeout;
+  if (const std::string given = option_of(arguments, "--peer-timeout"); !given.empty())
+    parse_double(given, &options.peer_timeout_s);
+  return options;
+}
+
+/// The command line of one attempt. The processes share the machine's cores out themselves: mpirun would give each one core where
+/// there are two processes, and a socket's cores to as many as it likes. Its slots are cores, where dlpipe counts threads.
 std::vector<std::string> command_of(const LaunchOptions& options, const std::vector<std::string>& train,
                                     int64_t processes) {
   std::vector<std::string> words = {options.mpirun, "-np", std::to_string(processes)};
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  if (options.mpirun_arguments.empty() && processes > available_threads())
-    words.emplace_back("--oversubscribe");
+  if (options.mpirun_arguments.empty()) words.emplace_back("--oversubscribe");
+  if (std::ranges::none_of(options.mpirun_arguments,
+                           [](const std::string& word) { return word.find("bind") != std::string::npos; }))
+    words.insert(words.end(), {"--bind-to", "none"});
   words.insert(words.end(), options.mpirun_arguments.begin(), options.mpirun_arguments.end());
   words.push_back(options.program);
   words.insert(words.end(), train.begin(), train.end());
@@ -81,10 +107,7 @@ std::vector<std::string> command_of(const LaunchOptions& options, const std::vec
 /// mpirun looks every five minutes whether it still reaches its other machines. One that has lost its network would be missed by
 /// its ranks' peers first; what mpirun then sends after it is waited for, a quarter of an hour. It looks more often here, and so ends
 /// the run in half of --peer-timeout, naming the machine. What the user chose stays.
-void let_mpirun_miss_machines_early(const LaunchOptions& options) {
-  double timeout_s = TrainConfig().peer_timeout;
-  if (const std::string given = option_of(options.arguments, "--peer-timeout"); !given.empty())
-    parse_double(given, &timeout_s);
+void let_mpirun_miss_machines_early(double timeout_s) {
   const auto seconds = [&](double share) {
     return std::to_string(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * share)));
   };
@@ -138,7 +161,7 @@ int wait_for(pid_t pid, const std::atomic<bool>* stop) {
   }
 }
 
-Status check(const LaunchOptions& options) {
+Status check(const LaunchOptions& options, const RunOptions& run) {
   const auto is_power_of_two = [](int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
   if (options.arguments.empty() || options.arguments.front() != "train")
     return misuse("launch",
@@ -147,8 +170,7 @@ Status check(const LaunchOptions& options) {
     return misuse("launch", "--np ", options.processes, "; give 1, 2, 4, 8 or another power of two");
   if (options.fewest < 1 || options.fewest > options.processes)
     return misuse("launch", "--min-np ", options.fewest, "; give 1 to ", options.processes, " (--np)");
-  if (option_of(options.arguments, "--out").empty() && option_of(options.arguments, "--resume").empty())
-    return misuse("launch", "no run directory; give --out RUN or --resume RUN behind --");
+  if (run.run.empty()) return misuse("launch", "no run directory; give --out RUN or --resume RUN behind --");
   return {};
 }
 
@@ -162,27 +184,28 @@ std::string again_text(const std::string& run, int64_t processes) {
 
 Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
               const std::function<void(const std::string&)>& note) {
-  DLPIPE_RETURN_IF_ERROR(check(options));
+  DLPIPE_ASSIGN_OR_RETURN(const RunOptions given, run_options(options.arguments));
+  DLPIPE_RETURN_IF_ERROR(check(options, given));
   if (!engine::has_ranks_library() && options.processes > 1) {
     return {ErrorCode::kUnsupported,
             "[launch] this dlpipe was built without MPI; install libopenmpi-dev and build it again"};
   }
-  let_mpirun_miss_machines_early(options);
-  const std::string resumed = option_of(options.arguments, "--resume");
-  const std::string run = resumed.empty() ? option_of(options.arguments, "--out") : resumed;
+  let_mpirun_miss_machines_early(given.peer_timeout_s);
+  const auto is_run = [&] { return std::filesystem::exists(given.run + "/config.toml"); };
+  // Another run in --out is train's to refuse, also where the first attempt didn't get so far.
+  const bool may_go_on = !given.resumes && !is_run();
   for (int64_t processes = options.processes;; processes /= 2) {
     // What was killed before its run began begins anew. A run that goes on is asked for what it was asked for: changes may not
     // stand in its config.toml yet, and take effect once.
-    const bool goes_on =
-        resumed.empty() && processes != options.processes && std::filesystem::exists(run + "/config.toml");
+    const bool goes_on = may_go_on && processes != options.processes && is_run();
     std::vector<std::string> words =
-        command_of(options, goes_on ? resuming(run, options.arguments) : options.arguments, processes);
+        command_of(options, goes_on ? resuming(given.run, options.arguments) : options.arguments, processes);
     DLPIPE_ASSIGN_OR_RETURN(const pid_t pid, start(words));
     const int code = wait_for(pid, stop);
     if (code == kDone) return {};
     if (code == kMisused) return {ErrorCode::kMisuse, ""};  // the run has said why
     const bool is_stopped = stop != nullptr && stop->load();
-    const std::string again = again_text(run, processes);
+    const std::string again = again_text(given.run, processes);
     if (code == kStopped || is_stopped) {
       return {code == kStopped ? ErrorCode::kCancelled : ErrorCode::kIo,
               concat("[launch] stopped", code == kStopped ? "" : " before all was saved", again)};
@@ -193,7 +216,8 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
                      " (mpirun's exit code is ", code, ")",
                      options.elastic ? ", and --min-np wants no fewer" : "", again)};
     }
-    note(concat("a process was lost (mpirun's exit code is ", code, "); going on with ", processes / 2));
+    note(concat("the run failed with ", processes, " processes (mpirun's exit code is ", code,
+                "); going on with ", processes / 2));
   }
 }
 

@@ -354,6 +354,89 @@ TEST(LaunchMisuse, TheRunIsKnownByAllNamesOfOut) {
   EXPECT_NE(only.err.find("(mpirun's exit code is 1)"), std::string::npos) << only.err;
 }
 
+/// A program in mpirun's place that notes its words and what it is told in the environment, does `more` and fails.
+class FakeMpirun {
+ public:
+  explicit FakeMpirun(const std::string& more = "") {
+    std::ofstream(file()) << "#!/bin/sh\necho \"$@\" >> " << folder_ / "words"
+                          << "\nenv | grep keepalive_time >> " << folder_ / "environment\n"
+                          << more << "\nexit 1\n";
+    fs::permissions(file(), fs::perms::owner_all);
+  }
+  std::string file() const { return folder_ / "mpirun"; }
+  /// The command line of each attempt.
+  std::vector<std::string> attempts() const {
+    std::vector<std::string> lines = split(file_text(folder_ / "words"), '\n');
+    std::erase(lines, "");
+    return lines;
+  }
+  std::string environment() const { return file_text(folder_ / "environment"); }
+  Outcome launch(const Words& options, const Words& train) const {
+    Words words = {"launch", "--mpirun", file()};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", "train"});
+    words.insert(words.end(), train.begin(), train.end());
+    return run_dlpipe(words);
+  }
+
+ private:
+  ScratchDirectory folder_;
+};
+
+TEST(LaunchMisuse, ProcessesAreBoundToNoCoreUnlessTheUserBindsThem) {
+  if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
+  const FakeMpirun mpirun;
+  EXPECT_EQ(mpirun.launch({"--np", "2"}, {"--out", "x"}).exit_code, 1);
+  mpirun.launch({"--np", "2", "--mpirun-args", "--host a,b"}, {"--out", "x"});
+  mpirun.launch({"--np", "2", "--mpirun-args", "--bind-to socket"}, {"--out", "x"});
+  const std::vector<std::string> attempts = mpirun.attempts();
+  ASSERT_EQ(attempts.size(), 3U);
+  EXPECT_NE(attempts[0].find("--oversubscribe --bind-to none "), std::string::npos) << attempts[0];
+  EXPECT_NE(attempts[1].find(" --bind-to none --host a,b "), std::string::npos) << attempts[1];
+  EXPECT_EQ(attempts[1].find("--oversubscribe"), std::string::npos) << attempts[1];
+  EXPECT_EQ(attempts[2].find("none"), std::string::npos) << attempts[2];
+}
+
+TEST(LaunchMisuse, AnElasticRunGoesOnWithItsOwnRunAlone) {
+  if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const FakeMpirun fails;
+  fs::create_directories(run);
+  std::ofstream(run + "/config.toml") << "model = \"lenet\"\n";  // another run's
+  EXPECT_EQ(fails.launch({"--np", "2", "--elastic"}, {"--data", "d", "--out", run}).exit_code, 1);
+  ASSERT_EQ(fails.attempts().size(), 2U);
+  EXPECT_EQ(fails.attempts()[1].find("--resume"), std::string::npos) << fails.attempts()[1];
+  fs::remove_all(run);
+  const FakeMpirun begins(concat("mkdir -p ", run, "; touch ", run, "/config.toml"));
+  EXPECT_EQ(begins.launch({"--np", "2", "--elastic"}, {"--data", "d", "--out", run}).exit_code, 1);
+  ASSERT_EQ(begins.attempts().size(), 2U);
+  EXPECT_NE(begins.attempts()[1].find(concat("train --resume ", run)), std::string::npos)
+      << begins.attempts()[1];
+}
+
+TEST(LaunchMisuse, WhatTheConfigFileHasCounts) {
+  if (is_built_without_mpi()) GTEST_SKIP() << "built without MPI";
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const FakeMpirun mpirun;
+  const std::string config = folder / "c.toml";
+  std::ofstream(config) << "out = \"" << run << "\"\npeer-timeout = 600\n";
+  fs::create_directories(run + "/checkpoints/last");
+  const Outcome outcome = mpirun.launch({"--np", "1"}, {"--config", config});
+  EXPECT_NE(outcome.err.find(concat("-- train --resume ", run, "\n")), std::string::npos) << outcome.err;
+  mpirun.launch({"--np", "1"}, {"--config", config, "--peer-timeout", "60"});
+  fs::copy(config, run + "/config.toml");
+  mpirun.launch({"--np", "1"}, {"--resume", run});
+  EXPECT_EQ(mpirun.environment(),
+            "OMPI_MCA_oob_tcp_keepalive_time=150\n"
+            "OMPI_MCA_oob_tcp_keepalive_time=15\n"
+            "OMPI_MCA_oob_tcp_keepalive_time=150\n");
+  const Outcome typo = mpirun.launch({"--np", "1"}, {"--config", folder / "no.toml"});
+  EXPECT_NE(typo.err.find("no.toml"), std::string::npos) << typo.err;
+  EXPECT_EQ(mpirun.attempts().size(), 3U);
+}
+
 TEST(LaunchMisuse, ABuildWithoutMpiIsNamed) {
   if (!is_built_without_mpi()) GTEST_SKIP() << "built with MPI";
   const Outcome outcome = run_dlpipe({"launch", "--np", "2", "--", "train", "--out", "x"});
