@@ -8,7 +8,7 @@
 // A Collective owns one communication thread, the only one that touches its Transport. Operations run there in the
 // order in which they were asked for; all ranks ask for the same ones in the same order, with the same sizes. Memory
 // that an operation got belongs to it until its handle was waited for. All else is for one thread, but abort(),
-// which may be called from any. With one rank there is no thread: operations are over when they return.
+// which may be called from any. With one rank the thread has nothing to do: operations are over when they return.
 //
 // Sums are exact in this sense: with a power of two of ranks, every element is the sum along the one binary tree whose
 // leaves are the ranks, neighbours first: ((0 + 1) + (2 + 3)) + ... . Each rank that holds the sum of a subtree of

@@ -1,6 +1,7 @@
 #include "dlpipe/engine/collective/worker.h"
 
 #include <bit>
+#include <utility>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
@@ -97,8 +98,10 @@ void Collective::Worker::serve(Transport& transport) {
       work(transport, job);
       lock.lock();
     } else if (closing_ != nullptr) {
-      closing_->finish(failed_.ok() ? transport.close() : failed_);
-      closing_ = nullptr;
+      const std::shared_ptr<Handle::State> closing = std::exchange(closing_, nullptr);
+      lock.unlock();  // it may wait for peers, and abort() ends that
+      closing->finish(failed_.ok() ? transport.close() : failed_);
+      lock.lock();
     } else if (ending_) {
       return;
     } else if (!failed_.ok()) {
