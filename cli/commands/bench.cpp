@@ -180,6 +180,8 @@ Status bench_run(Options options) {
                                {"threads", bench.options.threads},
                                {"dtype", bench.options.dtype},
                                {"runs", bench.runs},
+                               {"samples", bench.runs * bench.options.batch},
+                               {"seconds", bench.seconds},
                                {"median_ms", bench.median_ms},
                                {"fastest_ms", bench.fastest_ms},
                                {"peak_bytes", bench.peak_bytes}})

@@ -1,6 +1,7 @@
 #include "dlpipe/run/bench/bench_run.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/machine.h"
@@ -104,6 +105,7 @@ BenchRunReport bench_run(const BenchRunOptions& given) {
        times.size() < kLeastRuns || static_cast<double>(now_ns() - begin) < report.options.seconds * 1e9;)
     times.push_back(bench.run());
   report.runs = static_cast<int64_t>(times.size());
+  report.seconds = static_cast<double>(std::accumulate(times.begin(), times.end(), int64_t{0})) * 1e-9;
   report.fastest_ms = static_cast<double>(*std::min_element(times.begin(), times.end())) * 1e-6;
   report.median_ms = static_cast<double>(median(times)) * 1e-6;
   report.samples_per_s = static_cast<double>(report.options.batch) / (report.median_ms * 1e-3);

@@ -23,6 +23,7 @@ struct BenchRunOptions {
 struct BenchRunReport {
   BenchRunOptions options;  // as run
   int64_t runs = 0;
+  double seconds = 0;        // of all these runs
   double samples_per_s = 0;  // of the median run
   double median_ms = 0;      // one run of the whole batch
   double fastest_ms = 0;

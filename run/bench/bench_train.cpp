@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -120,8 +121,8 @@ LedgerEntry run_step(MeasuredSteps& measured, CachedInput& input, Ledger& ledger
   return ledger.end_step();
 }
 
-/// At least one step.
-void measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
+/// At least one step. Answers how long it took, in seconds.
+double measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
   const double cpu_begin = process_cpu_seconds();
   const int64_t begin_ns = now_ns();
   do {
@@ -130,6 +131,7 @@ void measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Le
     measured.sum += entry;
   } while (static_cast<double>(now_ns() - begin_ns) * 1e-9 < seconds);
   measured.cpu_seconds += process_cpu_seconds() - cpu_begin;
+  return static_cast<double>(now_ns() - begin_ns) * 1e-9;
 }
 
 /// `seconds` each; several take turns, so that what else the machine does slows them all.
@@ -149,8 +151,11 @@ void measure_steps(const BenchTrainOptions& options, std::span<MeasuredSteps> al
     for (int64_t i = 0; i < measured.in_flight; ++i) run_step(measured, input, ledger);
   }
   const double turn = all.size() > 1 ? std::min(kTurnSeconds, options.seconds) : options.seconds;
-  for (double measured_seconds = 0; measured_seconds < options.seconds; measured_seconds += turn) {
-    for (MeasuredSteps& measured : all) measure_for(turn, measured, input, ledger);
+  for (double measured_seconds = 0; measured_seconds < options.seconds;) {
+    double longest = 0;
+    for (MeasuredSteps& measured : all)
+      longest = std::max(longest, measure_for(turn, measured, input, ledger));
+    measured_seconds += longest;
   }
   for (MeasuredSteps& measured : all) {
     take_all_outcomes(*measured.step);
@@ -172,6 +177,7 @@ StepTimes times_of(MeasuredSteps& measured, const BenchTrainOptions& options) {
   const auto rate = [&](double ns) { return samples / (ns * 1e-9); };
   StepTimes times;
   times.steps = static_cast<int64_t>(measured.wall_ns.size());
+  times.seconds = std::accumulate(measured.wall_ns.begin(), measured.wall_ns.end(), 0.0) * 1e-9;
   times.cpu_seconds_per_step = measured.cpu_seconds / steps;
   times.forward_ms = mean_ms(Span::kForward);
   times.backward_ms = mean_ms(Span::kBackward);

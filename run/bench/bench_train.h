@@ -39,6 +39,7 @@ struct BenchTrainOptions {
 
 struct StepTimes {
   int64_t steps = 0;
+  double seconds = 0;             // of all these steps
   double samples_per_s = 0;       // from the median step
   double low_samples_per_s = 0;   // from the 90th percentile of step times
   double high_samples_per_s = 0;  // from the 10th
