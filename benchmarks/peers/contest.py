@@ -2,7 +2,8 @@
 
 Every round runs every contestant on every case once, in an order that rotates from round to round, so that a change
 of the machine's speed meets all of them. A contestant answers with one JSON object, the last line of its stdout,
-with at least `samples_per_s`. Ratios are taken within a round; the table shows the median over rounds.
+with at least `samples_per_s`; where it tells `samples` and `seconds`, too, they are its rate, since dlpipe's `samples_per_s` is
+of the median step, run or window and the others' of all the time. Ratios are taken within a round; the table shows the median over rounds.
 """
 
 import dataclasses
@@ -58,7 +59,9 @@ def run_once(command, timeout_s, cores=None):
     try:
         result = last_json(stdout)
         result["samples_per_s"] = float(result["samples_per_s"])
-    except (ValueError, KeyError, TypeError) as problem:
+        if "samples" in result and "seconds" in result:
+            result["samples_per_s"] = result["samples"] / result["seconds"]
+    except (ValueError, KeyError, TypeError, ZeroDivisionError) as problem:
         return {"error": f"no JSON object with samples_per_s on stdout ({problem})"}
     others = machine.busy_seconds() - children_seconds() - others_before
     result["other_load"] = round(max(0.0, others) / elapsed, 2)

@@ -36,6 +36,10 @@ class RunOnce(unittest.TestCase):
         spread_out = program('print(\'{\\n "samples_per_s": 3,\\n "threads": 1}\\n\')')
         self.assertEqual(contest.run_once(spread_out, 30)["samples_per_s"], 3.0)
 
+    def test_the_rate_is_of_all_the_time_where_that_is_told(self):
+        told = {"samples_per_s": 20, "samples": 30, "seconds": 2}
+        self.assertEqual(contest.run_once(program(f"print({json.dumps(json.dumps(told))})"), 30)["samples_per_s"], 15.0)
+
     def test_reports_why_a_program_failed(self):
         outcome = contest.run_once(program("import sys; sys.exit('[x] no such file')"), 30)
         self.assertEqual(outcome, {"error": "exit status 1: [x] no such file"})
