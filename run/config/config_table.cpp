@@ -175,7 +175,7 @@ std::span<const ConfigOption> config_options() {
       {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
       {"kernels", "run",
        "measured: the fastest of several kernels, found at first use and kept for this machine; rules: "
-       "built-in choices; auto: the environment's DLPIPE_KERNELS, else measured",
+       "built-in choices; auto: the environment's DLPIPE_KERNELS, else measured, on several machines rules",
        &C::kernels, false, 0, 0, names_of(kKernelsByNames)},
       {"isa", "run",
        "Instruction set of the CPU's kernels, for machines of different CPUs that compute one run; auto: the "

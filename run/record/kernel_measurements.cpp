@@ -44,12 +44,12 @@ void resume_kernels(const std::string& file) {
              "that the run would have got"));
 }
 
-void use_kernels(std::string_view option) {
+void use_kernels(std::string_view option, bool several_machines) {
   KernelsBy by = value_or_throw(value_named(kKernelsByNames, option, "kernels", "--kernels"));
   const std::string given = environment("DLPIPE_KERNELS");
   if (by == KernelsBy::kAuto && !given.empty())
     by = value_or_throw(value_named(kKernelsByNames, given, "kernels", "DLPIPE_KERNELS"));
-  if (by == KernelsBy::kRules) return;
+  if (by == KernelsBy::kRules || (by == KernelsBy::kAuto && several_machines)) return;
   const std::string file = measured_kernels_file();
   if (file.empty()) {
     log(LogLevel::kWarning,

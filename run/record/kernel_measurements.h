@@ -14,7 +14,9 @@ std::string measured_kernels_file();
 
 /// Has kernel_table() measure, unless `option` is "rules" or, being "auto", DLPIPE_KERNELS is. Throws Error
 /// kMisuse for a name that isn't in the table.
-void use_kernels(std::string_view option);
+/// For ranks on several machines "auto" is "rules" where DLPIPE_KERNELS isn't set: each machine would measure for itself, and
+/// other choices give other bits.
+void use_kernels(std::string_view option, bool several_machines = false);
 
 /// Has kernel_table() take what a run's kernels.json holds. Choices of another version of oneDNN are left out
 /// with a warning, as the resumed run can't have the same bits. Throws Error for a damaged file.

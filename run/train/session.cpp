@@ -4,6 +4,7 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/limit_isa.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -189,7 +190,7 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   make_model(weights);
   init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
-  use_kernels(options_.config.kernels);
+  use_kernels(options_.config.kernels, value_or_throw(engine::launched_rank()).has_other_machines());
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
   if (directory_ != nullptr && memory_.total() > 0)
     check_disk(options_, data_, memory_.checkpoint, *directory_, state_.step, notes());

@@ -109,6 +109,34 @@ TEST_F(SessionTest, RunsThatMeasureTheirKernelsAgree) {
   EXPECT_THROW(Session{measured}, Error);
 }
 
+// Each machine would measure for itself, and may choose otherwise.
+TEST_F(SessionTest, RanksOnSeveralMachinesChooseKernelsByRules) {
+  ScratchFolder runs;
+  ::setenv("XDG_CACHE_HOME", runs.path().c_str(), 1);
+  const char* const given = std::getenv("DLPIPE_KERNELS");
+  const std::string former = given == nullptr ? "" : given;
+  ::unsetenv("DLPIPE_KERNELS");
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  ::setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  const auto kernels_of = [&](const char* out, const char* on_this_machine, const char* option) {
+    ::setenv("OMPI_COMM_WORLD_LOCAL_SIZE", on_this_machine, 1);
+    TrainConfig c = config(runs / out);
+    c.kernels = option;
+    c.max_steps = 1;
+    c.threads = 1;
+    engine::kernel_table().clear();
+    Session(c).train();
+    return text_of(runs / (std::string(out) + "/kernels.json"));
+  };
+  EXPECT_EQ(kernels_of("several", "1", "auto").find("measured"), std::string::npos);
+  EXPECT_NE(kernels_of("one", "2", "auto").find("measured"), std::string::npos);
+  EXPECT_NE(kernels_of("asked", "1", "measured").find("measured"), std::string::npos);
+  for (const char* name : {"RANK", "SIZE", "LOCAL_SIZE"})
+    ::unsetenv((std::string("OMPI_COMM_WORLD_") + name).c_str());
+  ::unsetenv("XDG_CACHE_HOME");
+  if (!former.empty()) ::setenv("DLPIPE_KERNELS", former.c_str(), 1);
+}
+
 TEST_F(SessionTest, TwoInAProcessKeepTheirOwnKernels) {
   ScratchFolder runs;
   ::setenv("XDG_CACHE_HOME", runs.path().c_str(), 1);
