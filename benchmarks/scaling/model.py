@@ -63,7 +63,7 @@ def machine_of(values, setting, backward_over_forward):
 
 def predict(values, setting, record):
     ranks, samples, bucket_mb, _, _ = setting
-    buckets = step_model.bucket_up(record["layers"], bucket_mb * 2**20)
+    buckets = step_model.bucket_up(record["layers"], bucket_mb * 1e6)
     each = max(1.0, ranks / record["cores"])
     return step_model.step(machine_of(values, setting, record["backward_over_forward"]), ranks, samples, buckets, each)
 
@@ -188,12 +188,12 @@ def projected(record, values):
             f"{ranks * samples / many['step_s']:.0f}", f"{100 * one / many['step_s']:.0f} %", f"{100 * many['hidden_share']:.0f} %",
         ])  # fmt: skip
 
-    buckets = step_model.bucket_up(record["resnet50"], 25 * 2**20)
+    buckets = step_model.bucket_up(record["resnet50"], 25e6)
     for what, ranks, samples, rate, alpha_s, bytes_per_s in ELSEWHERE:
         forward = 1 / rate / (1 + ratio)
         there = step_model.Machine(forward, ratio * forward, 0.0, alpha_s, 1 / bytes_per_s, 0.0)
         add(what, "resnet50 at 224", ranks, samples, buckets, there)
-    buckets = step_model.bucket_up(record["layers"], 4 * 2**20)
+    buckets = step_model.bucket_up(record["layers"], 4e6)
     for gbit_s, samples in ((1, 64), (10, 16), (10, 64), (25, 16)):
         there = machine_of(values, (0, 0, 0, 1000 * gbit_s, 0.05), ratio)
         name = f"{record['model']} at {record['size']}"
