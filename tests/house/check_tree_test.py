@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The check of the tree must fail on a tree that breaks its rules: one planted defect a rule."""
+"""The check of the tree must fail on a tree that breaks its rules, and say which: one planted defect a rule."""
+import contextlib
+import io
 import pathlib
 import sys
 import tempfile
@@ -31,6 +33,7 @@ ENGINE = """# engine
 
 class CheckTree(unittest.TestCase):
     def check(self, extra):
+        """What is wrong with a tree of these files."""
         with tempfile.TemporaryDirectory() as directory:
             root = pathlib.Path(directory)
             (root / "ARCHITECTURE.md").write_text(ARCHITECTURE)
@@ -42,19 +45,30 @@ class CheckTree(unittest.TestCase):
                 path.write_text(text)
                 if not name.endswith("README.md") and "noreadme" not in name:
                     (path.parent / "README.md").write_text("# room\n")
-            return check_tree.main(root)
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                code = check_tree.main(root)
+            *errors, _ = said.getvalue().splitlines()
+            self.assertEqual(code, 1 if errors else 0)
+            return errors
 
     def test_accepts_a_tree_that_keeps_the_rules(self):
-        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/error.h"\n'}), 0)
+        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/error.h"\n'}), [])
 
     def test_reports_an_include_against_the_table(self):
-        self.assertEqual(self.check({"engine/a.h": "// A.\n",
-                                     "pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}), 1)
+        self.assertEqual(self.check({"engine/a.h": "// A.\n", "pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}),
+                         ["pipeline/a.cpp:1: pipeline may not include engine/a.h (pipeline may include base, io/data, augment)"])
+
+    def test_reports_an_include_of_nothing(self):
+        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/none.h"\n#include "b.h"\n'}),
+                         ["pipeline/a.cpp:1: dlpipe/base/none.h does not exist",
+                          'pipeline/a.cpp:2: "b.h": include project headers as "dlpipe/..."'])
 
     def test_reports_a_refusal_that_brings_its_own_area(self):
         code = '#include "dlpipe/base/error.h"\nthrow Error(Status(ErrorCode::kMisuse,\n    concat("[a] ", x)));\n'
-        self.assertEqual(self.check({"pipeline/a.cpp": code}), 1)
-        self.assertEqual(self.check({"pipeline/a.cpp": code.replace("[a] ", "")}), 0)
+        self.assertEqual(self.check({"pipeline/a.cpp": code}),
+                         ["pipeline/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
+        self.assertEqual(self.check({"pipeline/a.cpp": code.replace("[a] ", "")}), [])
 
     def check_engine(self, extra):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
@@ -63,19 +77,24 @@ class CheckTree(unittest.TestCase):
 
     def test_reads_the_table_of_a_room(self):
         self.assertEqual(self.check_engine({"engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
-                                                                       '#include "dlpipe/engine/cpu/b.h"\n'}), 0)
-        self.assertEqual(self.check_engine({"engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
+                                                                '#include "dlpipe/engine/cpu/b.h"\n'}), [])
+        self.assertEqual(self.check_engine({"engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}),
+                         ["engine/core/a.cpp:1: engine/core may not include engine/cpu/b.h "
+                          "(engine/core may include nothing else of the engine)"])
 
     def test_reports_a_file_in_no_folder_of_its_rooms_table(self):
-        self.assertEqual(self.check_engine({"engine/a.cpp": "#include <string>\n"}), 1)
+        self.assertEqual(self.check_engine({"engine/a.cpp": "#include <string>\n"}),
+                         ["engine/a.cpp: lies in no folder of the table of engine"])
 
     def test_reports_a_folder_of_a_rooms_table_that_is_none(self):
-        self.assertEqual(self.check({"engine/core/a.h": "// A.\n", "engine/README.md": ENGINE}), 1)
+        self.assertEqual(self.check({"engine/core/a.h": "// A.\n", "engine/README.md": ENGINE}),
+                         ["engine/README.md: the table names cpu, which is no folder"])
 
     def test_holds_other_rooms_to_what_a_table_shows_them(self):
         self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/core/a.h"\n'
-                                                                '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), 0)
-        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}), 1)
+                                                         '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), [])
+        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}),
+                         ["run/a.cpp:1: from outside engine only roofline.h of engine/cpu may be included, not engine/cpu/b.h"])
 
     def test_a_table_has_a_row_for_the_files_beside_the_folders(self):
         table = "## The folder table\n| folder | may include | from outside |\n|---|---|---|\n" \
@@ -83,30 +102,44 @@ class CheckTree(unittest.TestCase):
         tree = {"pipeline/plan/slot.h": "// A.\n", "pipeline/loader.h": "// B.\n", "pipeline/stream.h": "// C.\n",
                 "pipeline/README.md": table}
         loader, slot, stream = (f'#include "dlpipe/pipeline/{header}"\n' for header in ("loader.h", "plan/slot.h", "stream.h"))
-        self.assertEqual(self.check({"pipeline/loader.cpp": slot + stream, "run/a.cpp": loader, **tree}), 0)
-        for name, text in {"pipeline/plan/slot.cpp": loader, "run/a.cpp": stream, "run/b.cpp": slot,
-                           "pipeline/stages/a.cpp": slot}.items():
-            self.assertEqual(self.check({name: text, **tree}), 1)
+        self.assertEqual(self.check({"pipeline/loader.cpp": slot + stream, "run/a.cpp": loader, **tree}), [])
+        for name, text, error in (
+                ("pipeline/plan/slot.cpp", loader,
+                 ":1: pipeline/plan may not include pipeline/loader.h (pipeline/plan may include nothing else of the room)"),
+                ("run/a.cpp", stream, ":1: from outside pipeline only loader.h of pipeline may be included, not pipeline/stream.h"),
+                ("run/b.cpp", slot,
+                 ":1: from outside pipeline only nothing of pipeline/plan may be included, not pipeline/plan/slot.h"),
+                ("pipeline/stages/a.cpp", slot, ": lies in no folder of the table of pipeline")):
+            self.assertEqual(self.check({name: text, **tree}), [name + error])
 
     def test_reports_third_party_out_of_its_room(self):
-        self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}), 1)
-        self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}), 1)
+        self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}),
+                         ["run/a.cpp:1: <lmdb.h> belongs in io/data/ only"])
+        self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}),
+                         ["pipeline/a.cpp:1: <tbb/flow_graph.h> belongs in pipeline/graph/ only"])
 
     def test_reports_a_standard_header_that_has_a_wrapper(self):
-        self.assertEqual(self.check({"base/mutex.h": "// Locks.\n#include <mutex>\n"}), 0)
-        self.assertEqual(self.check({"run/a.cpp": "#include <mutex>\n"}), 1)
+        self.assertEqual(self.check({"base/mutex.h": "// Locks.\n#include <mutex>\n"}), [])
+        self.assertEqual(self.check({"run/a.cpp": "#include <mutex>\n"}),
+                         ["run/a.cpp:1: include dlpipe/base/mutex.h instead of <mutex>: "
+                          "clang holds its users to its rules (scripts/test --only locks)"])
 
-    def test_reports_third_party_in_a_public_header(self):
-        self.assertEqual(self.check({"run/a.h": "// A.\n#include <nlohmann/json.hpp>\n"}), 1)
+    def test_reports_third_party_in_a_public_header_of_its_room(self):
+        include = "// A.\n#include <nlohmann/json.hpp>\n"
+        self.assertEqual(self.check({"io/formats/a.cpp": include, "io/formats/a-inl.h": include}), [])
+        self.assertEqual(self.check({"io/formats/a.h": include}),
+                         ["io/formats/a.h:2: a public header includes third-party <nlohmann/json.hpp>; move it into a .cpp"])
 
     def test_reports_an_unknown_dependency(self):
-        self.assertEqual(self.check({"run/a.cpp": "#include <boost/any.hpp>\n"}), 1)
+        self.assertEqual(self.check({"run/a.cpp": "#include <boost/any.hpp>\n"}),
+                         ["run/a.cpp:1: <boost/any.hpp> is not a known dependency; add it to THIRD_PARTY with its room"])
 
     def test_reports_a_missing_readme(self):
-        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n"}), 1)
+        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n"}), ["run/noreadme: has no README.md"])
 
     def test_reports_a_header_without_an_opening_comment(self):
-        self.assertEqual(self.check({"run/a.h": "#pragma once\n"}), 1)
+        self.assertEqual(self.check({"run/a.h": "#pragma once\n"}),
+                         ["run/a.h: a header opens with a comment that says what it is"])
 
 
 if __name__ == "__main__":
