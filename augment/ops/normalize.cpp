@@ -1,6 +1,7 @@
 // normalize(mean, std): y = (x / 255 - mean) / std per channel, written down for the engine, which does it
 // with the conversion to floating point in one pass: scale = 1 / (255 std), bias = -mean / std. Without
-// arguments the data set's mean and std are taken (or the model's, when it is evaluated).
+// arguments the data set's mean and std are taken (or the model's, when it is evaluated); those of a grey one are for all
+// channels of its pictures, which may be loaded as RGB.
 #include <algorithm>
 
 #include "dlpipe/augment/op.h"
@@ -17,13 +18,18 @@ class Normalize : public PrepOp {
 
   Status fill(const ChannelStats& dataset, BatchPrep& prep) const override {
     ChannelStats stats = dataset;
+    if (stats.channels == 1) {
+      stats.mean.fill(dataset.mean[0]);
+      stats.std.fill(dataset.std[0]);
+      stats.channels = BatchPrep::kMaxChannels;
+    }
     for (size_t c = 0; c < stats.mean.size() && !mean_.empty(); ++c) {
       stats.mean[c] = mean_[std::min(c, mean_.size() - 1)];
     }
     for (size_t c = 0; c < stats.std.size() && !std_.empty(); ++c) {
       stats.std[c] = std_[std::min(c, std_.size() - 1)];
     }
-    const int channels = mean_.empty() || std_.empty() ? dataset.channels : BatchPrep::kMaxChannels;
+    const int channels = mean_.empty() || std_.empty() ? stats.channels : BatchPrep::kMaxChannels;
     if (channels <= 0) {
       return Status(ErrorCode::kMisuse,
                     "the data set's mean and std aren't known; write normalize(mean=r:g:b,std=r:g:b)");

@@ -25,6 +25,16 @@ TEST(Normalize, WithoutArgumentsTakesTheDataSets) {
   EXPECT_NEAR(normalized(prep, 1, 51), (0.2 - 0.25) / 0.5, 1e-6);
 }
 
+TEST(Normalize, AGreyDataSetsServeAllChannels) {
+  constexpr ChannelStats kGrey{.channels = 1, .mean = {0.5}, .std = {0.25}};
+  BatchPrep prep;
+  ASSERT_TRUE(parse_or_die("normalize").fill_prep(prep, kGrey).ok());
+  for (int c = 0; c < BatchPrep::kMaxChannels; ++c)
+    EXPECT_NEAR(normalized(prep, c, 255), (1 - 0.5) / 0.25, 1e-6) << c;
+  ASSERT_TRUE(parse_or_die("normalize(mean=0.25)").fill_prep(prep, kGrey).ok());
+  EXPECT_NEAR(normalized(prep, 2, 255), (1 - 0.25) / 0.25, 1e-6);
+}
+
 TEST(Normalize, AChannelThatNeverChangesIsCentredAlone) {
   BatchPrep prep;
   ASSERT_TRUE(parse_or_die("normalize").fill_prep(prep, kStats).ok());
