@@ -7,6 +7,7 @@
 #include "dlpipe/augment/chain_link.h"
 #include "dlpipe/augment/moving.h"
 #include "dlpipe/augment/paste.h"
+#include "dlpipe/augment/value.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -45,6 +46,22 @@ uint64_t hash_draw(uint64_t hash, const OpDraw& draw) {
 
 int64_t turn_of(const SampleKey& key) {
   return key.epoch + RandomStream(key.seed, static_cast<uint64_t>(key.sample)).below(2);
+}
+
+/// A long thin picture may be resized to a very long one, where a crop behind it takes a part.
+Status check_written(const ChainPlan& plan) {
+  for (const ChainStep& step : plan.steps) {
+    if (step.op == ChainStep::kCopy) continue;
+    const ChainLink& link = *plan.links[static_cast<size_t>(step.op)];
+    const OpDraw& draw = plan.draws[static_cast<size_t>(step.op)];
+    const int most = std::max({kMaxSize, draw.in.width, draw.in.height});
+    if (link.resize == nullptr || std::max(draw.window.width, draw.window.height) <= most) continue;
+    return {ErrorCode::kUnsupported,
+            concat("[augment] ", link.text, ": an image of ", draw.in.width, "x", draw.in.height,
+                   " would become ", draw.window.width, "x", draw.window.height, ", more than ", most,
+                   "; give both sides, as HxW, or crop what comes of it")};
+  }
+  return {};
 }
 
 }  // namespace
@@ -107,7 +124,8 @@ Status Chain::plan(std::span<const PlannedPicture> pictures, const SampleKey& ke
   plan.out = planning.size;
   fold(plan, {0, 0, plan.out.width, plan.out.height});
   if (plan.is_joined()) fold_joined(plan);
-  return {};
+  for (const JoinedPicture& picture : plan.pictures) DLPIPE_RETURN_IF_ERROR(check_written(picture.plan));
+  return check_written(plan);
 }
 
 bool Chain::is_drawn(size_t place, RandomStream& rng) const {

@@ -39,10 +39,12 @@ class Resize : public ResizeOp {
   }
 
   Status plan(const ImageSize& in, RandomStream&, OpDraw& draw) const override {
-    if (draw.out.width > kMaxSize || draw.out.height > kMaxSize) {
+    // How much of it is written the chain asks when it knows (chain_plan.cpp, check_written).
+    constexpr int kMostSide = 1 << 24;
+    if (draw.out.width > kMostSide || draw.out.height > kMostSide) {
       return Status(ErrorCode::kUnsupported,
                     concat("an image of ", in.width, "x", in.height, " would become ", draw.out.width, "x",
-                           draw.out.height, ", more than ", kMaxSize, "; give both sides, as HxW"));
+                           draw.out.height, ", more than ", kMostSide, "; give both sides, as HxW"));
     }
     draw.crop_only = draw.out == in;
     return {};

@@ -75,10 +75,28 @@ TEST(ResizeOp, RefusesAnAbsurdlyLongSide) {
   ChainPlan plan;
   const Status status = parse_or_die("resize(1000)").plan({100000, 1, 3}, {}, plan);
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.message(),
-            "[augment] resize(size=1000): an image of 100000x1 would become 100000000x1000, more than 65536; "
-            "give both sides, as HxW");
+  EXPECT_EQ(
+      status.message(),
+      "[augment] resize(size=1000): an image of 100000x1 would become 100000000x1000, more than 16777216; "
+      "give both sides, as HxW");
   EXPECT_FALSE(parse_or_die("resize(60000)").plan({1000000, 1, 3}, {}, plan).ok());
+  EXPECT_EQ(parse_or_die("resize(224)").plan({20, 6000, 3}, {}, plan).message(),
+            "[augment] resize(size=224): an image of 20x6000 would become 224x67200, more than 65536; give "
+            "both sides, as HxW, or crop what comes of it");
+  EXPECT_TRUE(parse_or_die("resize(1)").plan({100000, 1, 3}, {}, plan).ok()) << "no more than it is";
+}
+
+TEST(ResizeOp, OfALongThinPictureACropTakesItsPart) {
+  const OwnedImage image = noise_image(20, 6000);
+  const Chain chain = parse_or_die("resize(224) hflip(1) center_crop(32x224)");
+  const ChainPlan plan = plan_or_die(chain, {20, 6000, 3}, {});
+  EXPECT_LT(plan.source_region.height, 20);
+  OwnedImage whole(224, 67200);
+  resize_scalar(whole_resize(20, 6000, 224, 67200), image.view(), whole.view(), false);
+  EXPECT_EQ(apply_plan(chain, image, plan), whole.part({0, (67200 - 32) / 2, 224, 32}).mirrored());
+  // Where all of it is needed, it is refused as without the crop.
+  ChainPlan refused;
+  EXPECT_FALSE(parse_or_die("resize(224) equalize center_crop(32)").plan({20, 6000, 3}, {}, refused).ok());
 }
 
 }  // namespace
