@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "dlpipe/augment/blur_kernels.h"
 #include "dlpipe/augment/chain.h"
@@ -119,13 +120,18 @@ class NeighbourhoodOp : public Op {
   }
 };
 
-/// Every pixel is made of a square around it, whose drawn width is `size`; an even number becomes the next odd one.
+/// How far a square or line of drawn width reaches to each side. An even number becomes the next odd one, and each odd one
+/// from there is drawn as often (Albumentations' 3..7: 3, 5 and 7).
+inline int draw_reach(const Drawn& width, RandomStream& rng) {
+  return Drawn{std::floor(width.low / 2), std::floor(width.high / 2)}.draw_int(rng);
+}
+
+/// Every pixel is made of a square around it, whose drawn width is `size`.
 class SquareOp : public NeighbourhoodOp {
  public:
   explicit SquareOp(OpArguments& arguments) : size_(arguments.drawn("size")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    const int far = size_.draw_int(rng) / 2;
-    draw.values[0] = static_cast<float>(far);
+    draw.values[0] = static_cast<float>(draw_reach(size_, rng));
     return {};
   }
   int reach(const OpDraw& draw) const override { return static_cast<int>(draw.values[0]); }

@@ -22,7 +22,7 @@ class BoxBlur : public SquareOp {
 extern const OpRecord box_blur_augmentation = {
     .name = "box_blur",
     .help = "the mean of a square around every pixel (Blur)",
-    .version = 1,
+    .version = 2,
     .params = {{.name = "size",
                 .kind = "ints",
                 .default_value = "3..7",

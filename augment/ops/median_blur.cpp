@@ -49,7 +49,7 @@ class MedianBlur : public SquareOp {
 extern const OpRecord median_blur_augmentation = {
     .name = "median_blur",
     .help = "the median of a square around every pixel",
-    .version = 1,
+    .version = 2,
     .params = {{.name = "size",
                 .kind = "ints",
                 .default_value = "3..5",

@@ -13,7 +13,7 @@ class MotionBlur : public NeighbourhoodOp {
   explicit MotionBlur(OpArguments& arguments)
       : size_(arguments.drawn("size")), angle_(arguments.drawn("angle")) {}
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
-    const int far = size_.draw_int(rng) / 2;
+    const int far = draw_reach(size_, rng);
     draw.values = {static_cast<float>(far), static_cast<float>(angle_.draw(rng))};
     return {};
   }
@@ -42,7 +42,7 @@ class MotionBlur : public NeighbourhoodOp {
 extern const OpRecord motion_blur_augmentation = {
     .name = "motion_blur",
     .help = "blurred along a line",
-    .version = 1,
+    .version = 2,
     .params = {{.name = "size",
                 .kind = "ints",
                 .default_value = "3..7",

@@ -95,6 +95,28 @@ inline OwnedImage run_chain(const std::string& expression, const OwnedImage& sou
   return run_chain(parse_or_die(expression), source, key);
 }
 
+/// Of a blur with a parameter size: odd widths are drawn as often as each other, even numbers being the next odd one.
+inline void expect_even_widths(const std::string& op) {
+  struct Case {
+    const char* size;
+    int least;  // reaches
+    int most;
+  };
+  for (const auto& [size, least, most] : {Case{"3..7", 1, 3}, {"4..8", 2, 4}, {"1..2", 0, 1}, {"6", 3, 3}}) {
+    constexpr int kDraws = 3000;
+    const Chain chain = parse_or_die(op + "(" + size + ")");
+    std::vector<int> seen(8);
+    for (int position = 0; position < kDraws; ++position)
+      ++seen[static_cast<size_t>(
+          plan_or_die(chain, {40, 30, 3}, {.seed = 5, .position = position}).draws[0].values[0])];
+    for (int reach = 0; reach < 8; ++reach) {
+      const double expected = reach < least || reach > most ? 0 : double{kDraws} / (most - least + 1);
+      EXPECT_NEAR(seen[static_cast<size_t>(reach)], expected, 0.05 * expected)
+          << op << "(" << size << ") of width " << 2 * reach + 1;
+    }
+  }
+}
+
 /// The error message of a parse that must fail.
 inline std::string parse_error(const std::string& expression) {
   const auto chain = Chain::parse(expression);

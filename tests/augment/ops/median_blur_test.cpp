@@ -44,6 +44,10 @@ TEST(MedianBlur, IsTheMiddleOfEachSquareInRowsOfAnyLength) {
   });
 }
 
+TEST(MedianBlur, DrawsEachOddWidthAsOften) {
+  expect_even_widths("median_blur");
+}
+
 TEST(MedianBlur, NeedsNoMoreThanTheCropBehindIt) {
   expect_region_is_enough("median_blur");
 }
