@@ -6,6 +6,7 @@
 #include <map>
 
 #include "dlpipe/augment/copy.h"
+#include "dlpipe/augment/value.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
 
@@ -95,7 +96,8 @@ Status add_function_op(const FunctionOp& op, OpRegistry& registry) {
       return misuse("augment", "op '", op.name, "' can't have a parameter '", name,
                     "'; use small letters, digits and _, each name once, but not code and p");
     }
-    parameters.push_back({.name = name, .kind = "float", .default_value = concat(value), .help = "a number"});
+    parameters.push_back(
+        {.name = name, .kind = "float", .default_value = shortest(value), .help = "a number"});
   }
   parameters.push_back({.name = kCode, .kind = "string", .default_value = op.code, .help = "its function"});
   parameters.push_back(probability());

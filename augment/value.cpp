@@ -11,13 +11,6 @@
 namespace dlpipe::augment {
 
 namespace {
-/// The shortest decimal that reads back as the same double.
-std::string shortest(double value) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return std::string(buffer.data(), end);
-}
-
 std::string kind_in_words(std::string_view kind) {
   if (kind == "int") return "a whole number";
   if (kind == "float") return "a number such as 0.5 or 3/4";
@@ -32,6 +25,12 @@ std::string kind_in_words(std::string_view kind) {
   return "a word";
 }
 }  // namespace
+
+std::string shortest(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return std::string(buffer.data(), end);
+}
 
 std::string range_text(const Drawn& range) {
   return concat(shortest(range.low), "..", shortest(range.high));

@@ -47,6 +47,16 @@ TEST(FunctionOp, RunsInAChainWithItsParameters) {
   EXPECT_EQ(run(value_or_throw(Chain::parse("add_values(p=0)", registry)))[7], 7);
 }
 
+TEST(FunctionOp, DefaultsKeepAllTheirDigits) {
+  FunctionOp third = op();
+  third.name = third.code = "add_third";
+  third.parameters = {{"by", 1.0 / 3}, {"keyed", 1e-7}};
+  OpRegistry registry = OpRegistry::builtin();
+  throw_if_error(add_function_op(third, registry));
+  const std::string text = value_or_throw(Chain::parse("add_third", registry)).canonical();
+  EXPECT_NE(text.find("by=0.3333333333333333,keyed=1e-07"), std::string::npos) << text;
+}
+
 TEST(FunctionOp, EverySampleHasItsKey) {
   OpRegistry registry = OpRegistry::builtin();
   throw_if_error(add_function_op(op(), registry));

@@ -11,5 +11,19 @@ TEST(ThreeAugment, RunsOneOfThreeAndJitters) {
   }
 }
 
+TEST(ThreeAugment, JittersByAllDigitsOfItsNumber) {
+  const auto draws = [](const char* jitter) {
+    std::vector<float> values;
+    for (int position = 0; position < 200; ++position) {
+      const ChainPlan plan = plan_or_die(parse_or_die(std::string("three_augment(") + jitter + ")"),
+                                         {20, 12, 3}, {.position = position});
+      for (const OpDraw& draw : plan.draws)
+        values.insert(values.end(), draw.values.begin(), draw.values.end());
+    }
+    return values;
+  };
+  EXPECT_NE(draws("0.9876543"), draws("0.987654"));
+}
+
 }  // namespace
 }  // namespace dlpipe::augment
