@@ -100,11 +100,10 @@ class Clahe : public Op {
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
                ChainScratch& scratch) const override {
     const TileGrid grid(grid_.width, grid_.height, in.width, in.height);
-    const size_t tables = size_t(grid.across) * size_t(grid.down) * 256 * sizeof(float);
+    const size_t tables = table_bytes();
     const auto width = static_cast<size_t>(in.width);
-    const size_t planes = 3 * width * size_t(in.height) + width;
-    scratch.work.resize(std::max(scratch.work.size(), tables + 3 * width * sizeof(int)));
-    scratch.rows.resize(std::max(scratch.rows.size(), planes));
+    scratch.work.resize(std::max(scratch.work.size(), tables + column_bytes(in.width)));
+    scratch.rows.resize(std::max(scratch.rows.size(), plane_bytes(in.width, in.height)));
     auto* const table = reinterpret_cast<float*>(scratch.work.data());
     auto* const left = reinterpret_cast<int*>(scratch.work.data() + tables);
     auto* const share = reinterpret_cast<float*>(left + 2 * width);
@@ -140,8 +139,17 @@ class Clahe : public Op {
     copy_alpha(in, 0, 0, out);
     return {};
   }
+  size_t scratch_bytes(const OpDraw& draw, int) const override {
+    const Region& all = draw.region;
+    return table_bytes() + column_bytes(all.width) + plane_bytes(all.width, all.height);
+  }
 
  private:
+  size_t table_bytes() const { return size_t(grid_.width) * size_t(grid_.height) * 256 * sizeof(float); }
+  /// Between which tiles each column lies.
+  static size_t column_bytes(int width) { return 3 * size_t(width) * sizeof(int); }
+  /// Three planes, also of grey pictures, and a row.
+  static size_t plane_bytes(int width, int height) { return (3 * size_t(height) + 1) * size_t(width); }
   /// The row with its own colours, or its own second channel.
   static void write_row(const uint8_t* light, const LabPlanes& lab, ptrdiff_t begin, const ImageView& out,
                         int y) {

@@ -36,6 +36,9 @@ class Elastic : public WarpOp {
     fill(draw, field->moves);
     return Movement(std::shared_ptr<const FreeMovement>(std::move(field)));
   }
+  size_t scratch_bytes(const OpDraw& draw, int channels) const override {
+    return WarpOp::scratch_bytes(draw, channels) + moves_of(draw) * sizeof(double);
+  }
 
  private:
   Status draw_warp(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
@@ -46,9 +49,13 @@ class Elastic : public WarpOp {
 
   int columns(const OpDraw& draw) const { return draw.in.width / spacing_ + 4; }
 
+  size_t moves_of(const OpDraw& draw) const {
+    return size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2;
+  }
+
   // [rows][columns][x, y] moves of the control points; the first lies one spacing before the picture.
   void fill(const OpDraw& draw, std::vector<double>& moves) const {
-    moves.resize(size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2);
+    moves.resize(moves_of(draw));
     RandomStream rng(draw.key, 0);
     for (double& move : moves)
       move = static_cast<double>(draw.values[0]) * (2 * static_cast<double>(rng.uniform()) - 1);

@@ -18,18 +18,20 @@ static Chain chain_of(const std::string& op) {
   return {};
 }
 
-static void expect_enough(const Chain& chain, const std::string& name, int width, int height) {
-  const OwnedImage image = noise_image(width, height);
+static void expect_enough(const Chain& chain, const std::string& name, int width, int height,
+                          int channels = 3) {
+  const OwnedImage image = noise_image(width, height, channels);
   for (int position = 0; position < 8; ++position) {
     ChainPlan plan;
-    if (!chain.plan({width, height, 3}, {.seed = 4, .epoch = 1, .position = position}, plan).ok()) continue;
+    if (!chain.plan({width, height, channels}, {.seed = 4, .epoch = 1, .position = position}, plan).ok())
+      continue;
     if (plan.is_joined()) continue;  // of several pictures: tests/pipeline/scratch_test.cpp
-    OwnedImage out(plan.out.width, plan.out.height);
+    OwnedImage out(plan.out.width, plan.out.height, channels);
     ChainScratch scratch;
     ASSERT_TRUE(chain.apply(plan, image.part(plan.source_region).view(), out.view(), scratch).ok()) << name;
     EXPECT_GE(Chain::scratch_bytes(plan), scratch.bytes())
-        << name << " at " << position << " of " << width << "x" << height << " to " << plan.out.width << "x"
-        << plan.out.height;
+        << name << " at " << position << " of " << width << "x" << height << "x" << channels << " to "
+        << plan.out.width << "x" << plan.out.height;
     if (Chain::scratch_bytes(plan) < scratch.bytes()) return;
   }
 }
@@ -39,10 +41,18 @@ TEST(Scratch, EveryOpSaysAtLeastWhatItTakes) {
   for (const OpRecord* op : OpRegistry::builtin().records()) {
     const Chain chain = chain_of(op->name);
     tried += chain.empty() ? 0 : 1;
-    for (const auto& [width, height] : {std::pair(97, 83), {320, 240}, {2000, 30}})
-      expect_enough(chain, op->name, width, height);
+    for (const int channels : {3, 1}) {
+      for (const auto& [width, height] : {std::pair(97, 83), {320, 240}, {2000, 30}})
+        expect_enough(chain, op->name, width, height, channels);
+    }
   }
   EXPECT_GT(tried, 50);
+}
+
+TEST(Scratch, TablesAndFieldsOfAnySizeCount) {
+  for (const char* chain : {"clahe(grid=64)", "elastic(spacing=2)", "elastic(spacing=8) center_crop(64)"}) {
+    for (const int channels : {3, 1}) expect_enough(parse_or_die(chain), chain, 600, 450, channels);
+  }
 }
 
 TEST(Scratch, EveryFilterOfAResizeSaysAtLeastWhatItTakes) {
