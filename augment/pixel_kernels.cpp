@@ -145,9 +145,9 @@ void BlendLuma(const ConstImageView& in, float alpha, const ImageView& out) {
 void BlendImages(const ConstImageView& other, const ConstImageView& in, float alpha, const ImageView& out) {
   const int size = out.width * out.channels;
   for (int y = 0; y < out.height; ++y) {
-    const uint8_t* HWY_RESTRICT a = other.row(y);
-    const uint8_t* HWY_RESTRICT b = in.row(y);
-    uint8_t* HWY_RESTRICT to = out.row(y);
+    const uint8_t* a = other.row(y);
+    const uint8_t* b = in.row(y);
+    uint8_t* to = out.row(y);  // may be `a`
     for (int i = 0; i < size; ++i) to[i] = Blend(a[i], b[i], alpha);
   }
 }

@@ -42,7 +42,7 @@ inline uint8_t blend(int from, int to, float alpha) {
 }
 /// out = blend(luma of the pixel, in, alpha); of four channels the last stays.
 void blend_luma(const ConstImageView& in, float alpha, const ImageView& out);
-/// out = blend(other, in, alpha), value by value.
+/// out = blend(other, in, alpha), value by value. `other` may be `out`.
 void blend_images(const ConstImageView& other, const ConstImageView& in, float alpha, const ImageView& out);
 
 }  // namespace dlpipe::augment
