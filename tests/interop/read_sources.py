@@ -47,8 +47,9 @@ def run(case, folder):
         return ingest(case.arguments, folder, stdin)
 
 
-def check(name, case, destination, all=True):
-    found = set()
+def check(name, case, destination):
+    """What the dataset holds is right, and what it lacks it names: the skipped."""
+    found, skipped = set(), set()
     for split in case.splits:
         for path, (label, image, fields), pixels in samples_of(os.path.join(destination, split)):
             key = f"{split}:{path}" if split else path
@@ -61,14 +62,18 @@ def check(name, case, destination, all=True):
                 assert np.array_equal(pixels, expected), (name, key)
             assert fields == expected_fields, (name, key, fields, expected_fields)
             found.add(key)
-    assert found == set(case.samples) or not all, (name, set(case.samples) ^ found)
-    return len(found)
+        for path in Dataset(os.path.join(destination, split)).skipped():
+            skipped.add(f"{split}:{path.decode()}" if split else path.decode())
+    assert found ^ skipped == set(case.samples), (name, set(case.samples) - found, skipped)
+    return skipped
 
 
 def compare(name, case, folder):
     destination, result = run(case, folder)
     assert result.returncode == 0, (name, result.stderr)
-    print(f"{name}: {check(name, case, destination)} samples: same")
+    skipped = check(name, case, destination)
+    assert not skipped, (name, skipped)
+    print(f"{name}: {len(case.samples)} samples: same")
 
 
 def cut_short(name, case, folder):
@@ -80,8 +85,11 @@ def cut_short(name, case, folder):
                 stream.write(whole[: int(len(whole) * share)])
             destination, result = run(case, folder)
             assert result.returncode in (0, 1), (name, share, result.returncode, result.stderr)
-            if result.returncode == 0:  # what is there is right, and what is not was named
-                check(name, case, destination, all="skipped:" not in result.stderr)
+            if result.returncode == 0:
+                skipped = check(name, case, destination)
+                assert all(key.split(":")[-1] in result.stderr for key in skipped), (name, share, skipped, result.stderr)
+            else:
+                assert not os.path.exists(destination), (name, share, result.stderr)
         with open(file, "wb") as stream:
             stream.write(whole)
 
