@@ -214,6 +214,16 @@ static CLI::Option* add_value(CLI::App* app, const std::string& names, T& value,
   }
 }
 
+/// Of options that may take several words at once CLI11 reads "[a,b]" as two, where it is the name of one path. So an option takes
+/// one each time that it is given. A word by its place takes as many
+/// as it lacks, which are always more than there are.
+static void take_words_as_they_are(CLI::Option* list, bool is_word) {
+  constexpr int kMoreThanFit = 1 << 28;
+  list->allow_extra_args(false);
+  if (is_word)
+    list->expected(kMoreThanFit, kMoreThanFit)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 template <class T>
 Flag Flags::add_option(const std::string& name, T& value, const std::string& help) {
   constexpr bool kIsList = std::is_same_v<T, std::vector<std::string>>;
@@ -221,7 +231,10 @@ Flag Flags::add_option(const std::string& name, T& value, const std::string& hel
   OptionText& text = add_text(name, help, kIsText ? "TEXT" : std::is_same_v<T, double> ? "X" : "N");
   text.is_list = kIsList;
   CLI::Option* const option = add_value(app_, all_names(text), value, help);
-  if (kIsList && !text.is_word()) option->allow_extra_args(false);
+  if (kIsList)
+    take_words_as_they_are(option, text.is_word());
+  else if (!text.is_word())
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   if (!kIsList) text.default_text = option->get_default_str();
   if constexpr (std::is_same_v<T, std::string>) {
     if (text.has_twin()) return with_twin(option, app_->add_option(alias_names(text), value, help), text);
@@ -255,7 +268,7 @@ Flag Flags::add_setter(const std::string& name, std::function<void(const std::st
       return app_->add_option_function<std::vector<std::string>>(names, join, help)->allow_extra_args(false);
     }
     CLI::Option* const option = app_->add_option_function<std::string>(names, set, help);
-    // Of an option that is given twice the last one counts; a second word is a mistake.
+    // A second word is a mistake.
     if (names.starts_with("-")) option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     return option;
   };

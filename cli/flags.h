@@ -58,7 +58,7 @@ class Flags {
   /// "--name", or "NAME" for a word by its place; both take the other names that option_names.h gives them.
   /// `value` holds the default, which --help shows, and is set when the command line is parsed. T:
   /// std::string, int, int64_t, uint64_t, double, std::vector<std::string> (a word: all that follow; an
-  /// option: one each time that it is given).
+  /// option: one each time that it is given). Of an option of another type that is given several times the last one counts.
   template <class T>
   Flag add_option(const std::string& name, T& value, const std::string& help);
   Flag add_flag(const std::string& name, bool& value, const std::string& help);

@@ -15,6 +15,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/bus_error.h"
 #include "dlpipe/cli/command.h"
+#include "dlpipe/cli/given_values.h"
 #include "dlpipe/cli/help_text.h"
 #include "dlpipe/cli/log_sink.h"
 #include "dlpipe/cli/misuse.h"
@@ -122,7 +123,8 @@ static int run_program(int argc, char** argv) {
     return run_guarded([&] { return print_help(program->text, *request); });
   }
   try {
-    program->app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // from the end
+    const auto apart = value_or_throw(with_values_apart(arguments, program->text));
+    program->app.parse(std::vector<std::string>(apart.rbegin(), apart.rend()));  // from the end
   } catch (const CLI::CallForVersion& version) {
     return run_guarded([&] {
       print_answer(version.what());
@@ -131,8 +133,9 @@ static int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const Status misuse = misuse_from_parse_error(error, program->app, program->text);
     return is_first_process() ? fail(misuse) : exit_code(misuse);
-  } catch (const Error& error) {
-    return fail(error.status());
+  } catch (...) {
+    const Status status = status_from_current_exception("cli");
+    return is_first_process() ? fail(status) : exit_code(status);
   }
   set_output(program->output);
   install_log_sink();

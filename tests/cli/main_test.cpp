@@ -3,6 +3,10 @@
 #include <sys/resource.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/cli/program.h"
 
@@ -69,6 +73,38 @@ TEST(Program, AnOptionThatIsGivenAgainIsNoted) {
   EXPECT_EQ(said.find("--lr is given"), std::string::npos) << said;
   words.emplace_back("--quiet");
   EXPECT_EQ(run_dlpipe(words).err.find("is given"), std::string::npos);
+  // Of every command.
+  for (const char* const option : {"--threads", "--batch"}) {
+    const Outcome outcome =
+        run_dlpipe({"eval", "--ckpt", "/nonexistent", "/nonexistent", option, "2", option, "3"});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_NE(
+        outcome.err.find(std::string("[eval] ") + option + " is given 2 times; the last one, 3, counts"),
+        std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST(Program, AWordInBracketsIsOneWord) {
+  const Outcome outcome = run_dlpipe({"help", "[train,eval]"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("there is no help on '[train,eval]'"), std::string::npos) << outcome.err;
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  std::filesystem::rename("jpegs", "[a,b]");
+  const Outcome whole = run_dlpipe({"ingest", "[a,b]", "[whole]"});
+  const Outcome part = run_dlpipe({"ingest", "[a,b]", "[part]", "--part", "1/1"});
+  const Outcome joined = run_dlpipe({"join", "[joined]", "[part]"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_EQ(part.exit_code, 0) << part.err;
+  EXPECT_EQ(joined.exit_code, 0) << joined.err;
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    names.insert(entry.path().filename().string());
+  EXPECT_EQ(names, (std::set<std::string>{"[a,b]", "[whole]", "[part]", "[joined]"}));
 }
 
 TEST(Program, NumbersThatNoIntegerHoldsAreRefused) {

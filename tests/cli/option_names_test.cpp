@@ -76,4 +76,53 @@ TEST(OptionNames, AWordGivenTwiceOrNotAtAllIsMisuse) {
             std::string::npos);
 }
 
+// `--out=$NAME` without a NAME must not take the next option for the name of a folder.
+TEST(OptionNames, AnEmptyValueIsOneAndAnOptionIsNone) {
+  EXPECT_NE(
+      misuse_of({"train", "d", "--model", "mlp", "--out=", "--compile"}).find("[train] no run directory"),
+      std::string::npos);
+  EXPECT_NE(misuse_of({"train", "d", "--batch=", "--compile"}).find("--batch is ''; expected"),
+            std::string::npos);
+  EXPECT_NE(misuse_of({"eval", "--ckpt", "a", "--data=", "b"}).find("DATA is given by --data already"),
+            std::string::npos);
+  const auto no_value = [](const std::vector<std::string>& words, const std::string& said) {
+    const std::string error = misuse_of(words);
+    EXPECT_NE(error.find(said), std::string::npos) << error;
+  };
+  no_value({"eval", "--ckpt", "a", "b", "--predictions", "--json"},
+           "[eval] --predictions needs a value (FILE), and '--json' is an option; as a value it is written "
+           "--predictions=--json; see 'dlpipe eval --help'");
+  no_value({"train", "d", "--out", "--no-compile"},
+           "[train] --out needs a value (TEXT), and '--no-compile' is");
+  no_value({"train", "--data", "--batch=3"},
+           "[train] --data needs a value (DATA), and '--batch=3' is an option");
+  no_value({"compile", "m", "-o", "--quiet"},
+           "[compile] -o needs a value (TEXT), and '--quiet' is an option;");
+  no_value({"bench", "pipeline", "--threads", "--data", "d"},
+           "[bench pipeline] --threads needs a value (N), and");
+  no_value({"--color", "--quiet"}, "[cli] --color needs a value (WHEN), and '--quiet' is an option");
+  no_value({"train", "d", "--out", "--"}, "[train] --out needs a value (TEXT); see");
+  // Written so, it is meant; and behind -- nothing is an option.
+  const Outcome meant = run_dlpipe({"inspect", "--data=--json"});
+  EXPECT_EQ(meant.exit_code, 1);
+  EXPECT_NE(meant.err.find("no dataset --json"), std::string::npos) << meant.err;
+  const Outcome word = run_dlpipe({"inspect", "--", "--data=--json"});
+  EXPECT_NE(word.err.find("no dataset --data=--json"), std::string::npos) << word.err;
+}
+
+TEST(OptionNames, ASwitchTakesTrueAndFalseAlone) {
+  for (const char* const given :
+       {"--nesterov=maybe", "--compile=99999999999999999999", "--no-tf32=1", "--json=", "--quiet=maybe"}) {
+    const std::string error = misuse_of({"train", "d", given});
+    EXPECT_NE(error.find("and a switch takes no value but true or false; see 'dlpipe train --help'"),
+              std::string::npos)
+        << error;
+    EXPECT_TRUE(
+        error.starts_with("dlpipe: [train] " + std::string(given).substr(0, std::string(given).find('='))))
+        << error;
+  }
+  EXPECT_NE(misuse_of({"train", "d", "--nesterov=false", "--json=true"}).find("[train] no run directory"),
+            std::string::npos);
+}
+
 }  // namespace dlpipe::test
