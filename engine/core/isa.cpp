@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <string_view>
+
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -23,11 +23,8 @@ Isa machine_isa() {
 }
 
 Isa allowed_isa() {
-  const char* text = std::getenv("DNNL_MAX_CPU_ISA");
-  const std::string_view limit = text == nullptr ? "" : text;
-  if (limit == "SSE41" || limit == "AVX") return Isa::kBaseline;
-  if (limit == "AVX2" || limit == "AVX2_VNNI") return Isa::kAvx2;
-  return Isa::kAvx512;
+  if (kernel_isa() == KernelIsa::kSse41) return Isa::kBaseline;
+  return kernel_isa() == KernelIsa::kAvx2 ? Isa::kAvx2 : Isa::kAvx512;
 }
 
 std::atomic<Isa>& current() {

@@ -15,8 +15,8 @@ namespace dlpipe::engine::cpu {
 
 enum class Isa : uint8_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 
-/// The best that this machine has and DNNL_MAX_CPU_ISA allows (the variable that limits oneDNN limits us,
-/// too).
+/// The best that this machine has and kernel_isa() includes: what limits oneDNN limits us, too. The first call has oneDNN look
+/// at the CPU.
 Isa isa();
 
 /// While one lives, isa() is at most `limit`, in all threads: for tests that compare instruction sets.

@@ -11,6 +11,8 @@
 
 #include <hwy/highway.h>
 
+#include "dlpipe/engine/cpu/loops/within_isa.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
@@ -117,7 +119,7 @@ namespace dlpipe::engine::cpu {
 HWY_EXPORT(KernelsOfPixels);
 
 const PixelProductKernels& pixel_product() {
-  return *HWY_DYNAMIC_DISPATCH(KernelsOfPixels)();
+  return *dispatch_within_isa(HWY_DISPATCH_TABLE(KernelsOfPixels))();
 }
 
 }  // namespace dlpipe::engine::cpu

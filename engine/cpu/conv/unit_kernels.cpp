@@ -11,6 +11,8 @@
 
 #include <hwy/highway.h>
 
+#include "dlpipe/engine/cpu/loops/within_isa.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
@@ -371,7 +373,7 @@ namespace dlpipe::engine::cpu {
 HWY_EXPORT(KernelsOfUnits);
 
 const UnitKernels& unit_kernels() {
-  return *HWY_DYNAMIC_DISPATCH(KernelsOfUnits)();
+  return *dispatch_within_isa(HWY_DISPATCH_TABLE(KernelsOfUnits))();
 }
 
 }  // namespace dlpipe::engine::cpu

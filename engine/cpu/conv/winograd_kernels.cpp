@@ -12,6 +12,8 @@
 
 #include <hwy/highway.h>
 
+#include "dlpipe/engine/cpu/loops/within_isa.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
@@ -400,7 +402,7 @@ namespace dlpipe::engine::cpu {
 HWY_EXPORT(Kernels);
 
 const WinogradKernels& winograd_kernels() {
-  return *HWY_DYNAMIC_DISPATCH(Kernels)();
+  return *dispatch_within_isa(HWY_DISPATCH_TABLE(Kernels))();
 }
 
 }  // namespace dlpipe::engine::cpu

@@ -9,6 +9,8 @@
 
 #include <hwy/highway.h>
 
+#include "dlpipe/engine/cpu/loops/within_isa.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
@@ -147,7 +149,7 @@ namespace dlpipe::engine::cpu {
 HWY_EXPORT(Product);
 
 const BlockProduct& block_product() {
-  return *HWY_DYNAMIC_DISPATCH(Product)();
+  return *dispatch_within_isa(HWY_DISPATCH_TABLE(Product))();
 }
 
 }  // namespace dlpipe::engine::cpu

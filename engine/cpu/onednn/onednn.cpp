@@ -5,7 +5,6 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/limit_isa.h"
 
@@ -139,17 +138,8 @@ KernelIsa kernel_isa() {
   return isa;
 }
 
-namespace {
-
-cpu::Isa loops_isa(KernelIsa isa) {
-  if (isa == KernelIsa::kSse41) return cpu::Isa::kBaseline;
-  return isa == KernelIsa::kAvx2 ? cpu::Isa::kAvx2 : cpu::Isa::kAvx512;
-}
-
-}  // namespace
-
-// oneDNN takes a limit until it has looked at the CPU, which kernel_isa() has it do. Loops of our own take theirs at any
-// time. Highway's kernels have the same bits on all sets with fused multiply-add, and no others run where it lacks.
+// oneDNN takes a limit until it has looked at the CPU, which kernel_isa() has it do. Our own loops (isa.h) and kernels in Highway
+// (loops/within_isa.h) follow kernel_isa().
 Status limit_kernel_isa(KernelIsa isa) {
   static constexpr dnnl::cpu_isa kLimits[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::avx2,
                                               dnnl::cpu_isa::avx512_core, dnnl::cpu_isa::avx512_core_bf16,
@@ -164,7 +154,6 @@ Status limit_kernel_isa(KernelIsa isa) {
     return misuse("engine", "this machine's instruction set is ", isa_name(now), ", less than ",
                   isa_name(isa), "; take ", isa_name(now), " on all machines of a run");
   }
-  static const cpu::LimitIsa kept(loops_isa(isa));
   return {};
 }
 

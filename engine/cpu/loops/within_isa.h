@@ -1,0 +1,39 @@
+// Kernels in Highway, held to kernel_isa() as all others are. HWY_DYNAMIC_DISPATCH takes the best that the CPU has, and what
+// hwy::DisableTargets leaves out comes back with anybody's call of hwy::SupportedTargets().
+#pragma once
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "dlpipe/engine/core/kernel_table.h"
+
+namespace dlpipe::engine::cpu {
+
+/// The place of kernel_isa()'s target in tables of HWY_EXPORT, where better ones stand before it. 0: all are within it. Those with
+/// AVX-512 have the same bits.
+inline size_t first_within_isa() {
+  static const size_t first = []() -> size_t {
+#if HWY_ARCH_X86
+    if (kernel_isa() >= KernelIsa::kAvx512) return 0;
+    hwy::ChosenTarget best;
+    best.Update(kernel_isa() == KernelIsa::kAvx2 ? HWY_AVX2 : HWY_SSE4);
+    return best.GetIndex();
+#else
+    return 0;
+#endif
+  }();
+  return first;
+}
+
+/// As HWY_DYNAMIC_DISPATCH(NAME) for `table`, HWY_DISPATCH_TABLE(NAME), with the best target within kernel_isa().
+template <class Function, size_t kTargets>
+Function& dispatch_within_isa(Function* const (&table)[kTargets]) {
+  if constexpr (kTargets == 1) return *table[0];
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());  // as the table's first function does
+  return *table[std::max(chosen.GetIndex(), first_within_isa())];
+}
+
+}  // namespace dlpipe::engine::cpu
