@@ -52,6 +52,12 @@ void KernelTable::set(const std::string& key, const KernelChoice& choice) {
   generation_ = next_generation();
 }
 
+void KernelTable::forget(const std::string& key) {
+  const MutexLock lock(mutex_);
+  choices_.erase(key);
+  generation_ = next_generation();
+}
+
 void KernelTable::measure_with(std::shared_ptr<cpu::MeasuredKernels> measured) {
   const MutexLock lock(mutex_);
   measured_ = std::move(measured);

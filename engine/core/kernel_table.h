@@ -23,7 +23,7 @@
 namespace dlpipe::engine {
 
 /// Instruction sets that the kernel choices tell apart, as oneDNN may use them here (DNNL_MAX_CPU_ISA
-/// counts). engine/cpu says which it is.
+/// counts); all kernels of the engine are held to it. engine/cpu says which it is.
 enum class KernelIsa : uint8_t { kSse41, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 KernelIsa kernel_isa();
 /// "sse41", "avx2", "avx512", "avx512_bf16", "amx".
@@ -52,6 +52,8 @@ class KernelTable {
   std::optional<KernelChoice> find(const std::string& key) const;
   /// Sets a choice, e.g. one that is to be tried.
   void set(const std::string& key, const KernelChoice& choice);
+  /// Has no choice under `key`: of those that were tried none came to an end.
+  void forget(const std::string& key);
   /// What ops ask before they ask a rule; null: nothing. Until clear().
   void measure_with(std::shared_ptr<cpu::MeasuredKernels> measured);
   /// Whom to ask about a key that the table doesn't hold; may be null.

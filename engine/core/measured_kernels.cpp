@@ -34,7 +34,8 @@ class FileLock {
  public:
   /// A wait of more than `quiet_wait_ns` is said in the log: who is waited for, and how to do without.
   FileLock(const std::string& path, int64_t most_wait_ns, int64_t quiet_wait_ns)
-      : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+      : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)),
+        process_(::getpid()) {
     const int64_t begin_ns = now_ns();
     bool is_said = false;
     while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -53,7 +54,7 @@ class FileLock {
     }
   }
   ~FileLock() {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) close_locked(fd_, process_);
   }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
@@ -63,6 +64,7 @@ class FileLock {
 
  private:
   int fd_;
+  pid_t process_;  // that took it
   bool is_held_by_another_ = false;
 };
 
@@ -194,7 +196,12 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
     });
   };
   const auto measure = [&] {
-    time_all(key, run, all);
+    try {
+      time_all(key, run, all);
+    } catch (...) {
+      kernel_table().forget(key);  // what was tried last is nobody's choice
+      throw;
+    }
     renew_worker_scratch();  // those that lost may have taken the most
     const Candidate& best = fastest(all);
     KernelChoice found = best.choice;

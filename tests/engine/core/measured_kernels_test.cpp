@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <thread>
 
 #include "dlpipe/base/text.h"
@@ -244,6 +245,21 @@ TEST_F(MeasuredKernelsTest, TheFastestIsTakenAndKept) {
   measure_choices("key", candidates, run);
   EXPECT_EQ(runs, 0) << "it was known";
   EXPECT_EQ(kernel_table().find("key")->kernel, "fast");
+}
+
+// Of no memory for a try: what was tried last is nobody's choice, and the next call measures.
+TEST_F(MeasuredKernelsTest, ATryThatFailsLeavesNoChoice) {
+  kernel_table().measure_with(std::make_shared<MeasuredKernels>(file()));
+  const auto candidates = [] { return std::vector<KernelChoice>{{"modest", 1, 1}, {"greedy", 1, 1}}; };
+  bool fails = true;
+  const auto run = [&] {
+    if (fails && kernel_table().find("key")->kernel == "greedy") throw std::bad_alloc();
+  };
+  EXPECT_THROW(measure_choices("key", candidates, run), std::bad_alloc);
+  EXPECT_FALSE(kernel_table().find("key").has_value());
+  fails = false;
+  measure_choices("key", candidates, run);
+  EXPECT_NE(kernel_table().find("key")->why.find("measured"), std::string::npos);
 }
 
 TEST_F(MeasuredKernelsTest, ConvolutionsAndProductsAreMeasuredOnTheirOwnTensors) {
