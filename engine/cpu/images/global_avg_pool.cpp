@@ -11,9 +11,9 @@ namespace {
 
 using cpu::F32x8;
 
-/// Mean of each channel of a chunk into y[channel].
+/// Adds each channel of a chunk to sum[channel].
 template <class T>
-struct Mean {
+struct ChannelSums {
   const T* x;
   float* sum;  // of one image, zeroed
 
@@ -68,8 +68,8 @@ void forward(const Tensor& x, const Tensor& y) {
     auto* sum = reinterpret_cast<float*>(worker_scratch(1, static_cast<size_t>(channels) * sizeof(float)));
     std::fill_n(sum, channels, 0.0f);
     for_chunks(x, n, [&](const cpu::Chunk& chunk) {
-      const Mean<T> mean{static_cast<const T*>(x.raw()), sum};
-      cpu::on_best_isa([=]() DLPIPE_INLINE { walk(chunk, mean); });
+      const ChannelSums<T> sums{static_cast<const T*>(x.raw()), sum};
+      cpu::on_best_isa([=]() DLPIPE_INLINE { walk(chunk, sums); });
     });
     T* to = static_cast<T*>(y.raw()) + n * channels;
     for (int64_t c = 0; c < channels; ++c) cpu::store_one(to + c, sum[c] * share);
