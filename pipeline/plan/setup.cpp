@@ -21,13 +21,18 @@ constexpr int kMaxThreads = 1024;
 constexpr int kMaxSlots = 1024;
 constexpr int64_t kMostViews = 64;
 
-Status check_alpha(const char* option, double alpha, int64_t batch) {
+Status check_alpha(const char* option, double alpha, const LoaderOptions& o) {
   if (!(alpha >= 0) || std::isinf(alpha)) {
     return misuse("loader", option, " ", alpha,
                   "; use the alpha of Beta(alpha, alpha), such as 0.2 or 1, or 0 for off");
   }
-  if (alpha > 0 && batch < 2) {
+  if (alpha > 0 && o.batch < 2) {
     return misuse("loader", option, " ", alpha, " mixes samples of a batch; use --batch 2 or more");
+  }
+  if (alpha > 0 && o.grains > 1 && o.batch * o.world / o.grains < 2) {
+    return misuse("loader", option, " ", alpha, " mixes samples of a grain, and --grains ", o.grains,
+                  " leaves each one sample of the global batch of ", o.batch * o.world, "; use --grains ",
+                  o.batch * o.world / 2, " or fewer, or a larger --batch");
   }
   return {};
 }
@@ -76,8 +81,8 @@ Status check_options(const LoaderOptions& o) {
   if (o.mask_fill < 0 || o.mask_fill > 255)
     return misuse("loader", "--mask-fill ", o.mask_fill, "; a mask holds 0 to 255");
   if (o.max_pixels < 1) return misuse("loader", "--max-pixels ", o.max_pixels, "; use 1 or more");
-  DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o.batch));
-  return check_alpha("--cutmix", o.cutmix, o.batch);
+  DLPIPE_RETURN_IF_ERROR(check_alpha("--mixup", o.mixup, o));
+  return check_alpha("--cutmix", o.cutmix, o);
 }
 
 // The one size of all pictures, or zeros when they differ. One pass over the header table.
@@ -274,10 +279,10 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, subset.count() / 1000);
   DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
                                                          : augment::Chain::parse(o.augment));
-  if (o.views > 1 && setup->chain.contains("alternating_flip"))
-    return misuse(
-        "loader", "--views ", options.views,
-        " with alternating_flip, which turns all views of a sample to one side in an epoch; use hflip");
+  const augment::OpRecord* const turns = setup->chain.find(&augment::OpTraits::takes_turns);
+  if (o.views > 1 && turns != nullptr)
+    return misuse("loader", "--views ", options.views, " with ", turns->name,
+                  ", which turns all views of a sample to one side in an epoch; use hflip");
   DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, subset));
   const data::PixelStats& stats = setup->dataset->pixel_stats();
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));

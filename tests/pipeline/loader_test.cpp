@@ -247,7 +247,7 @@ TEST_F(LoaderTest, RefusesOptionsByName) {
          "--views 2 does not go with --mixup");
   expect(with([](auto& o) {
            o.views = 2;
-           o.augment = "alternating_flip";
+           o.augment = "one_of(alternating_flip | vflip)";
          }),
          "use hflip");
   expect(with([](auto& o) { o.augment = "rcc(32)"; }), "did you mean 'rrc'");

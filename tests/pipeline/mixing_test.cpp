@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -270,7 +271,8 @@ TEST_F(MixedBatches, OnADeviceTheyLieBesideTheFields) {
   SimulatedDevice device;
   LoaderOptions o = options();
   o.device = &device;
-  const auto there = open_loader(o), here = open_loader(options());
+  auto there = open_loader(o);
+  const auto here = open_loader(options());
   read_side_by_side(*there, *here, [&](const Batch& batch, const Batch& expected) {
     EXPECT_EQ(batch.chain, expected.chain);
     ASSERT_EQ(batch.prep->mix.size(), 8u);
@@ -279,6 +281,8 @@ TEST_F(MixedBatches, OnADeviceTheyLieBesideTheFields) {
     EXPECT_EQ(std::memcmp(batch.device_mixes, expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
     EXPECT_EQ(std::memcmp(batch.prep->mix.data(), expected.prep->mix.data(), 8 * sizeof(SampleMix)), 0);
   });
+  there.reset();
+  expect_no_violations(device);
 }
 
 TEST_F(MixedBatches, BadOptionsAreNamed) {
@@ -295,6 +299,16 @@ TEST_F(MixedBatches, BadOptionsAreNamed) {
   o = options();
   o.batch = 1;
   EXPECT_NE(message(o).find("use --batch 2 or more"), std::string::npos) << message(o);
+  for (const int world : {1, 2}) {  // a grain of one sample has nobody to be mixed with
+    o = options();
+    o.world = world;
+    o.grains = 8 * world;
+    EXPECT_NE(message(o).find("mixes samples of a grain"), std::string::npos) << message(o);
+    EXPECT_NE(message(o).find("use --grains " + std::to_string(4 * world) + " or fewer"), std::string::npos)
+        << message(o);
+    o.grains = 4 * world;
+    EXPECT_EQ(message(o), "");
+  }
   EXPECT_EQ(validation_options(options()).mixup, 0);
   EXPECT_EQ(validation_options(options()).cutmix, 0);
 }
