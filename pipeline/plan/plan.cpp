@@ -72,8 +72,10 @@ Status Planner::plan_chain(std::span<const std::unique_ptr<RecordObjects>> objec
   }
   const Status planned = chain_.plan(std::span(pictures).first(out.records()), out.key, out.chain);
   if (!planned.ok()) {
-    return planned.with_context(concat("[loader] sample ", out.sample, " (", out.header.width, "x",
-                                       out.header.height, ") of ", dataset_.directory(), ": "));
+    // The chain's fault, whenever it is planned: no bad record, which kUnsupported would stand for.
+    const ErrorCode code = planned.code() == ErrorCode::kUnsupported ? ErrorCode::kMisuse : planned.code();
+    return {code, concat("[loader] sample ", out.sample, " (", out.header.width, "x", out.header.height,
+                         ") of ", dataset_.directory(), ": ", planned.message())};
   }
   for (const PlannedRecord& other : out.others)  // the batch's chain covers the sample's own
     out.chain.hash = philox_mix(out.chain.hash, other.header.checksum);

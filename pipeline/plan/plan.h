@@ -62,7 +62,8 @@ class Planner {
 
   /// The chain wants boxes: plans have none of it yet.
   bool plans_late() const { return plans_late_; }
-  /// Makes out.chain of its records, and of their objects where there are any. No record has a bad header.
+  /// Makes out.chain of its records, and of their objects where there are any. No record has a bad header. kMisuse where the
+  /// chain can't take the pictures: it ends the stream.
   Status plan_chain(std::span<const std::unique_ptr<RecordObjects>> objects, SamplePlan& out) const;
 
  private:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -185,6 +186,28 @@ TEST_F(BoxedTest, PastingWithoutAMaskIsRefusedByName) {
   const std::string refused = Loader::open(pasting(pictures_alone(options("packed")))).status().message();
   EXPECT_NE(refused.find("copy_paste, which takes one field of boxes and one mask, and"), std::string::npos)
       << refused;
+}
+
+/// As where no op looks at boxes, and the chain is planned before the record is there.
+TEST_F(BoxedTest, AChainThatCannotTakeAPictureEndsTheStreamAndBlamesNoRecord) {
+  for (const OnBadRecord on_bad : {OnBadRecord::kSubstitute, OnBadRecord::kDrop}) {
+    LoaderOptions o = options();
+    o.on_bad = on_bad;
+    o.augment = "ssd_crop random_crop(500) resize(32x32)";
+    o.quarantine_file = *dir_ / "quarantine.txt";
+    const auto loader = open_loader(o);
+    const Status late = read_to_error(*loader);
+    EXPECT_NE(late.message().find("is smaller than the crop of 500x500"), std::string::npos)
+        << late.message();
+    EXPECT_TRUE(loader->state().bad_samples.empty());
+    EXPECT_FALSE(std::filesystem::exists(o.quarantine_file));
+    o.augment = "random_crop(500) resize(32x32)";
+    const Status early = read_to_error(*open_loader(o));
+    EXPECT_NE(early.message().find("is smaller than the crop of 500x500"), std::string::npos)
+        << early.message();
+    EXPECT_EQ(early.code(), late.code());
+    EXPECT_FALSE(bench_decode(o, 0).ok());
+  }
 }
 
 TEST_F(BoxedTest, ADatasetWithoutBoxesIsRefusedByName) {
