@@ -136,7 +136,7 @@ Result<int64_t> Feed::begin_pass() {
                              feed.epochs_per_pass > 0 && !(feed.state == feed.pass_begin);
   if (is_left_early) {
     feed.park(lock);
-    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek_epoch(feed.pass_end)));
+    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.move_to_epoch(feed.pass_end)));
   }
   feed.is_pass_given = false;
   feed.pass_begin = feed.state;
@@ -207,7 +207,7 @@ Status Feed::seek_epoch(int64_t epoch) {
       (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
   if (!is_there) {
     feed.park(lock);
-    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek_epoch(epoch)));
+    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.move_to_epoch(epoch)));
     ++feed.pass;
   }
   feed.is_pass_given = true;

@@ -90,6 +90,9 @@ struct Feed::Impl {
 
   // Who holds `control`. The thread has left the loader after park(), and no batch is ready.
   void park(MutexLock& lock) DLPIPE_REQUIRES(control, ring->mutex);
+  /// Moves the loader to the first batch of `epoch`. Chain and bad samples stay those of `state`: batches that were ready are
+  /// nobody's.
+  Status move_to_epoch(int64_t epoch) DLPIPE_REQUIRES(control, ring->mutex);
   /// The thread goes on from where the loader was `moved` to. Where that failed it goes back to the state, and nothing is lost;
   /// where it can't, no more batches come. Answers why it isn't where it was to be.
   Status unpark(Status moved) DLPIPE_REQUIRES(control, ring->mutex);

@@ -92,6 +92,15 @@ void Feed::Impl::park(MutexLock& lock) {
   ready.clear();
 }
 
+Status Feed::Impl::move_to_epoch(int64_t epoch) {
+  if (epoch < 0 || epoch > setup->sampler.last_epoch()) return loader->seek_epoch(epoch);  // which refuses it
+  SourceState begin = state;
+  begin.epoch = epoch;
+  begin.batch_index = 0;
+  begin.samples_consumed = setup->sampler.consumed(epoch, 0);
+  return loader->seek(begin);
+}
+
 Status Feed::Impl::unpark(Status moved) {
   if (moved.ok()) {
     state = loader->state();

@@ -126,6 +126,28 @@ TEST_F(FeedTest, APassThatWasLeftEarlyIsFollowedByTheNextEpoch) {
   EXPECT_TRUE(std::ranges::equal(batch->sample_ids, held->batch().sample_ids));
 }
 
+TEST_F(FeedTest, WhatWasReadyAndNobodyGotIsInNoState) {
+  FeedOptions o = options();
+  o.loader.shuffle = false;
+  for (const bool begins_pass : {true, false}) {
+    const auto feed = open(o);
+    const int64_t pass = value_or_throw(feed->begin_pass());
+    read_pass(*feed, pass, 1);
+    while (feed->stats().substituted == 0)  // the second batch, which replaces sample 9, is ready
+      std::this_thread::sleep_for(milliseconds(1));
+    if (begins_pass)
+      value_or_throw(feed->begin_pass());
+    else
+      throw_if_error(feed->seek_epoch(1));
+    const auto loader = open_loader(o.loader);
+    read_hashes(*loader, 1);
+    throw_if_error(loader->seek_epoch(1));
+    EXPECT_EQ(feed->state().chain, loader->state().chain);
+    EXPECT_EQ(feed->state().bad_samples, std::vector<int64_t>());
+    EXPECT_EQ(feed->state(), loader->state());
+  }
+}
+
 TEST_F(FeedTest, AConsumerThatKeepsBatchesGetsMoreSlotsAndThenAnError) {
   const auto all = expected(3);
   FeedOptions o = options();
