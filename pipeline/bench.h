@@ -40,7 +40,7 @@ struct PipelineBench {
 Result<PipelineBench> bench_pipeline(const LoaderOptions& options, double seconds);
 
 /// Each stage by itself on the calling thread: plan, prefault, reader, decoder, augmenter, one after another
-/// on the same planned samples, for about `seconds` in all.
+/// on the same planned samples, for about `seconds` in all. Empty where the dataset has no pictures.
 Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double seconds);
 
 struct DecodeBench {

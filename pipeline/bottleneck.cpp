@@ -27,13 +27,14 @@ std::string Bottleneck::name(const Snapshot& before, const Snapshot& after) {
   const auto waited = static_cast<double>(after.flow.trainer_wait_ns - before.flow.trainer_wait_ns);
   if (wall <= 0 || waited < kHardlyWaited * wall) return "";
   const int64_t work = busy(Stage::kPlan) + busy(Stage::kReader) + busy(Stage::kSelector) +
-                       busy(Stage::kDecoder) + busy(Stage::kAugmenter);
+                       busy(Stage::kDecoder) + busy(Stage::kAugmenter) + busy(Stage::kBatcher);
   const int64_t starved = after.flow.starved_ns - before.flow.starved_ns;
   if (starved > work / 2 && static_cast<double>(busy(Stage::kPrefault)) > kStorageBusy * wall) {
     return std::string(stage_name(Stage::kPrefault));
   }
   Stage most = Stage::kDecoder;
-  for (const Stage stage : {Stage::kPlan, Stage::kReader, Stage::kSelector, Stage::kAugmenter}) {
+  for (const Stage stage :
+       {Stage::kPlan, Stage::kReader, Stage::kSelector, Stage::kAugmenter, Stage::kBatcher}) {
     if (busy(stage) > busy(most)) most = stage;
   }
   return std::string(stage_name(most));

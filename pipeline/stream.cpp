@@ -304,6 +304,7 @@ void BatchStream::plan(Portion& portion) noexcept {
 
 void BatchStream::prefault(Portion& portion) noexcept {
   if (portion.failed || passes_on()) return;
+  const ScopedTimer timer(counters_[Stage::kPrefault].busy_ns);
   Slot& slot = slots_[portion.slot];
   const std::span<SamplePlan> plans(slot.plans);
   size_t failed = 0;
@@ -342,9 +343,19 @@ void BatchStream::work(Portion& portion, int worker) noexcept {
 }
 
 bool BatchStream::batch(const Portion& portion) noexcept {
-  const ScopedTimer timer(counters_[Stage::kBatcher].busy_ns);
+  const int64_t begin_ns = now_ns();
+  Slot& slot = slots_[portion.slot];
+  bool is_last = true;
+  try {
+    is_last = Batcher::done(slot, portion.count);
+  } catch (...) {  // of the last portion, which finishes the batch
+    slot.fail(slot.meta.range.first, status_from_current_exception("loader"));
+  }
+  const int64_t took_ns = now_ns() - begin_ns;
   counters_[Stage::kBatcher].items.add(portion.count);
-  return Batcher::done(slots_[portion.slot], portion.count);
+  counters_[Stage::kBatcher].busy_ns.add(took_ns);
+  worked_ns += took_ns;
+  return is_last;
 }
 
 void BatchStream::stage(const Portion& portion) noexcept {

@@ -29,7 +29,7 @@ SourceStats BatchStream::stats() const {
     row.busy_ns = counters.busy_ns.value();
     const bool single = stage == Stage::kPrefault || stage == Stage::kStager;
     row.threads = single ? 1 : options.threads;
-    // Plan, reader, selector, decoder and augmenter share the pool's threads: their common waits are booked
+    // Plan, reader, selector, decoder, augmenter and batcher share the pool's threads: their common waits are booked
     // once, for input with the first that touches a portion's bytes and for output with the last.
     if (stage == Stage::kPrefault) row.wait_input_ns = std::max<int64_t>(0, flow.since_ns - row.busy_ns);
     if (stage == Stage::kReader) row.wait_input_ns = flow.starved_ns;

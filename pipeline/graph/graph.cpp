@@ -158,11 +158,12 @@ void Graph::Impl::build() {
     ready.try_pop(&portion);  // there are as many portions as messages
     meter.work_begins();
     bodies.work(portion, tbb::this_task_arena::current_thread_index());
-    meter.work_ends();
     return portion;
   });
   batch.emplace(*graph, flow::unlimited, [this](const Portion& portion, auto& ports) noexcept {
-    if (bodies.batch(portion)) std::get<0>(ports).try_put(portion);
+    const bool is_last = bodies.batch(portion);
+    meter.work_ends();  // the same thread's
+    if (is_last) std::get<0>(ports).try_put(portion);
   });
   stage.emplace(*graph, flow::unlimited, [this](const Portion& portion) noexcept {
     bodies.stage(portion);

@@ -48,7 +48,6 @@ void Prefault::keep_below_ceiling() {
 }
 
 Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
-  const ScopedTimer timer(counters_.busy_ns);
   DLPIPE_RETURN_IF_ERROR(locate(plans, failed));
   portion_begin_ns_ = now_ns();
   int64_t bytes = 0;

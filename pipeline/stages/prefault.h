@@ -25,7 +25,7 @@ class Prefault {
 
   /// After it every record of `plans` can be read from the map, at plan.stored. I/O errors are tried again
   /// (kTries times in all, after 10, 40 and 160 ms); then the error names sample, file and offset, and
-  /// *failed is its plan.
+  /// *failed is its plan. Counts bytes; time is the caller's to count, who may be a worker.
   Status touch(std::span<SamplePlan> plans, size_t* failed);
   /// Where a ceiling is set: before touch(), for plans of batch `sequence`, when batches before `live` are
   /// over and the file may take `most_bytes` beside all else.

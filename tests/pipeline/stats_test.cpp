@@ -21,6 +21,7 @@ class StatsTest : public DatasetTest<StatsTest> {
   static void write_datasets() {
     write_drawn_dataset(*dir_ / "d", {.count = 64});
     write_drawn_dataset(*dir_ / "small", {.count = 200, .layout = data::ImageLayout::kRaw, .size = 16});
+    write_drawn_dataset(*dir_ / "large", {.count = 200, .layout = data::ImageLayout::kRaw, .size = 64});
   }
 
  protected:
@@ -69,12 +70,20 @@ TEST_F(StatsTest, EveryStageCountsEverySampleOnce) {
 // Threads can't be busy or waiting for longer than they were there. (busy is measured at the borders of runs,
 // waiting at the meter's, so nothing is counted twice.)
 TEST_F(StatsTest, BusyAndWaitingStayWithinThreadsTimesWall) {
-  for (const int threads : {1, 2, 3}) {
+  for (const auto& [threads, mixup] : {std::pair(1, 0.0), {2, 0.0}, {3, 0.0}, {1, 1.0}, {2, 1.0}}) {
     LoaderOptions o = options();
     o.threads = threads;
     o.epochs = 20;
+    if (mixup > 0) {  // the batcher makes numbers of all pictures, and the other stages have little to do
+      o.data = *dir_ / "large";
+      o.augment = "";
+      o.batch = 200;
+      o.slots = 1;  // and nothing is ready beside it
+      o.mixup = mixup;
+      o.image_dtype = DType::kF32;
+    }
     const auto loader = open_loader(o);
-    read_hashes(*loader);
+    EXPECT_TRUE(read_to_error(*loader).ok());  // a trainer that takes no time: nothing is left over
     const SourceStats stats = loader->stats();
     int64_t sum = 0;
     for (const StageStats& stage : stats.stages) {
@@ -124,6 +133,8 @@ TEST(BottleneckTest, NamesTheStageThatKeptTheTrainerWaiting) {
   EXPECT_EQ(Bottleneck::name(before, after), "decoder");
   busy(Stage::kAugmenter) = 950;
   EXPECT_EQ(Bottleneck::name(before, after), "augmenter");
+  busy(Stage::kBatcher) = 960;  // mixes pictures into numbers
+  EXPECT_EQ(Bottleneck::name(before, after), "batcher");
   after.flow.starved_ns = 1500;  // threads idle while runs wait for storage
   busy(Stage::kPrefault) = 990;
   EXPECT_EQ(Bottleneck::name(before, after), "prefault");
@@ -173,6 +184,27 @@ TEST_F(StatsTest, NextChargesTheLedger) {
   }
 }
 
+TEST_F(StatsTest, TheWorkOfAllStagesIsDecodingToTheLedger) {
+  LoaderOptions o = options();
+  o.data = *dir_ / "large";
+  o.augment = "";
+  o.mixup = 1;
+  o.image_dtype = DType::kF32;
+  o.threads = 1;  // the trainer's own
+  o.slots = 1;
+  const auto loader = open_loader(o);
+  Ledger ledger;
+  ledger.make_current();
+  ledger.begin_step();
+  read_hashes(*loader, 8);
+  const LedgerEntry step = ledger.end_step();
+  int64_t busy_ns = 0;
+  for (const StageStats& stage : loader->stats().stages) {
+    if (stage.name != "prefault" && stage.name != "stager") busy_ns += stage.busy_ns;
+  }
+  EXPECT_GE(step.span_ns[static_cast<size_t>(Span::kDataDecode)], busy_ns);
+}
+
 TEST_F(StatsTest, ScratchAndSlotsAreReported) {
   const auto loader = open_loader(options());
   read_hashes(*loader);
@@ -213,6 +245,26 @@ TEST_F(StatsTest, BenchGivesEachStagesRateAlone) {
   // Whatever the time: all that is asked for is read.
   const auto bytes_per_sample = [&](size_t i) { return stages[i].bytes_per_s / stages[i].samples_per_s; };
   EXPECT_NEAR(bytes_per_sample(1), bytes_per_sample(2), 1e-6 * bytes_per_sample(2));
+}
+
+TEST_F(StatsTest, BenchCountsTheRecordsOfAllPicturesThatAreJoined) {
+  LoaderOptions o = options();
+  o.fields = {"image"};
+  o.augment = "resize(24x24) mosaic(24)";
+  const auto stages = value_or_throw(bench_stages(o, 0));
+  const auto bytes_per_sample = [&](size_t i) { return stages[i].bytes_per_s / stages[i].samples_per_s; };
+  EXPECT_GT(bytes_per_sample(1), 0);
+  EXPECT_NEAR(bytes_per_sample(1), bytes_per_sample(2), 1e-6 * bytes_per_sample(2));
+}
+
+TEST_F(StatsTest, BenchPassesOverDamagedRecords) {
+  write_drawn_dataset(*dir_ / "damaged", {.count = 16, .truncated = {6}});
+  flip_bit(*dir_ / "damaged", 3);
+  LoaderOptions o = options();
+  o.data = *dir_ / "damaged";
+  o.batch = 16;  // all of them
+  EXPECT_GT(value_or_throw(bench_decode(o, 0)).region.samples_per_s, 0);
+  EXPECT_GT(value_or_throw(bench_stages(o, 0))[4].samples_per_s, 0);
 }
 
 TEST_F(StatsTest, BenchDecodesWholePicturesAndRegions) {
