@@ -199,6 +199,7 @@ TEST_F(Determinism, RawAndPngAndPackedRecordsGiveTheSamePixels) {
           pixels.push_back(data::checksum64({image.data, image.spec->sample_bytes() * 8}));
           throw_if_error(loader->release(*batch));
         }
+        EXPECT_EQ(pixels.size(), 10u);
         all.push_back(std::move(pixels));
       }
     }

@@ -11,6 +11,7 @@
 
 #include "dlpipe/pipeline/plan/sampler.h"
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -152,7 +153,7 @@ TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   o.augment = "rrc(40) mosaic(20,p=0.5) center_crop(40)";
   const auto here = open_loader(o);
   o.device = device.get();
-  const auto there = open_loader(o);
+  auto there = open_loader(o);
   EXPECT_FALSE(there->decode_reason().empty());
   read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
     throw_if_error(device->synchronize(*moved.ready_event));
@@ -160,6 +161,8 @@ TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
     expect_same_images(batch, moved);
     EXPECT_EQ(moved.chain, batch.chain);
   });
+  there.reset();
+  expect_no_violations(*device);
 }
 
 TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {

@@ -93,25 +93,32 @@ inline LoaderOptions two_epochs_of(const std::string& data) {
   return options;
 }
 
-/// Calls look(a, b) with the batches of two loaders, side by side, until the first one's end.
+/// Calls look(a, b) with the batches of two loaders, side by side; both have as many, and one at least.
 template <class Look>
 void read_side_by_side(Loader& first, Loader& second, const Look& look) {
+  int64_t batches = 0;
   while (const auto a = value_or_throw(first.next())) {
     const auto b = value_or_throw(second.next());
-    ASSERT_TRUE(b.has_value());
+    ASSERT_TRUE(b.has_value()) << "behind " << batches << " batches";
     look(*a, *b);
     throw_if_error(first.release(*a));
     throw_if_error(second.release(*b));
+    ++batches;
   }
+  EXPECT_FALSE(value_or_throw(second.next()).has_value()) << "behind " << batches << " batches";
+  EXPECT_GT(batches, 0);
 }
 
-/// Calls look(batch) with all batches until the loader's end.
+/// Calls look(batch) with all batches until the loader's end; there is one at least.
 template <class Look>
 void read_all(Loader& loader, const Look& look) {
+  int64_t batches = 0;
   while (const auto batch = value_or_throw(loader.next())) {
     look(*batch);
     throw_if_error(loader.release(*batch));
+    ++batches;
   }
+  EXPECT_GT(batches, 0);
 }
 
 /// The damaged samples that a loader met; none of them is in a batch.

@@ -6,6 +6,7 @@
 
 #include "dlpipe/augment/moving.h"
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -66,13 +67,15 @@ TEST_F(MaskTest, TheSameForAnyThreadsAndOnADevice) {
   const auto here = open_loader(o);
   const auto device = std::make_unique<SimulatedDevice>();
   o.device = device.get();
-  const auto there = open_loader(o);
+  auto there = open_loader(o);
   read_side_by_side(*here, *there, [&](const Batch& batch, const Batch& moved) {
     throw_if_error(device->synchronize(*moved.ready_event));
     const auto open = device->open_to_host();
     for (int64_t i = 0; i < batch.count; ++i) EXPECT_EQ(mask_of(moved, i), mask_of(batch, i));
     EXPECT_EQ(moved.chain, batch.chain);
   });
+  there.reset();
+  expect_no_violations(*device);
 }
 
 TEST_F(MaskTest, AMaskOfAnotherSizeIsABadRecord) {

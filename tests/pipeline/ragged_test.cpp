@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/base/device/simulated_device.h"
+#include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -133,11 +134,13 @@ TEST_F(RaggedTest, OnADeviceTheRowsStayInHostMemory) {
   const auto device = std::make_unique<SimulatedDevice>();
   LoaderOptions o = options();
   o.device = device.get();
-  const auto loader = open_loader(o);
+  auto loader = open_loader(o);
   read_all(*loader, [&](const Batch& batch) {
     for (int64_t i = 0; i < batch.count; ++i)
       expect_objects_of(batch, i, batch.sample_ids[static_cast<size_t>(i)]);
   });
+  loader.reset();
+  expect_no_violations(*device);
 }
 
 TEST_F(RaggedTest, HeldBatchesKeepTheirRows) {
