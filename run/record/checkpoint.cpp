@@ -56,13 +56,27 @@ std::string step_name(int64_t step) {
   return concat(kStepPrefix, digits);
 }
 
-/// The steps of all whole checkpoints and their directories, latest first. Of a step that was being replaced
-/// when its writer was killed this is the old one.
-std::map<int64_t, std::string, std::greater<>> find_steps(const std::string& checkpoints) {
-  std::map<int64_t, std::string, std::greater<>> steps;
+/// What begins as a checkpoint's name does, whole or not.
+Result<std::vector<std::string>> step_names(const std::string& checkpoints) {
+  std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
-    std::string name = entry.path().filename().string();
+  for (auto entry = fs::directory_iterator(checkpoints, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.starts_with(kStepPrefix)) names.push_back(std::move(name));
+  }
+  if (error) return file_system_error(concat("cannot list ", checkpoints), error);
+  return names;
+}
+
+/// Directories of checkpoints by step, latest first.
+using Steps = std::map<int64_t, std::string, std::greater<>>;
+
+/// All whole checkpoints. Of a step that was being replaced when its writer was killed this is the old one.
+Result<Steps> find_steps(const std::string& checkpoints) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, step_names(checkpoints));
+  Steps steps;
+  for (std::string name : names) {
     const bool is_replaced = name.ends_with(kReplaced);
     if (is_replaced) name.resize(name.size() - kReplaced.size());
     const int64_t step = step_of(name);
@@ -140,24 +154,23 @@ Status point_link(const std::string& checkpoints, std::string_view link, const s
 
 // Of the steps before `trainer`'s, the `keep` - 1 latest and the best stay.
 Status remove_old(const std::string& checkpoints, int64_t keep, const TrainerState& trainer) {
-  const auto steps = find_steps(checkpoints);
-  std::vector<fs::path> leftovers;
+  DLPIPE_ASSIGN_OR_RETURN(const Steps steps, find_steps(checkpoints));
+  std::vector<std::string> leftovers;
   int64_t kept = 1;
   for (const auto& [step, path] : steps) {
     if (step >= trainer.step || kept++ < keep || step == trainer.best_step) continue;
-    leftovers.emplace_back(path);
+    leftovers.push_back(path);
   }
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.rfind(kStepPrefix, 0) != 0) continue;
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, step_names(checkpoints));
+  for (const std::string& name : names) {
     const bool was_replaced = name.ends_with(kReplaced) &&
                               fs::exists(in(checkpoints, name.substr(0, name.size() - kReplaced.size())));
-    if (name.ends_with(kPartial) || was_replaced) leftovers.push_back(entry.path());
+    if (name.ends_with(kPartial) || was_replaced) leftovers.push_back(in(checkpoints, name));
   }
-  for (const fs::path& path : leftovers) {
+  for (const std::string& path : leftovers) {
     fs::remove_all(path, error);
-    if (error) return file_system_error(concat("cannot remove ", path.string()), error);
+    if (error) return file_system_error(concat("cannot remove ", path), error);
   }
   return {};
 }
@@ -202,8 +215,10 @@ Result<Json> read_state(const std::string& directory) {
 
 /// The best of the checkpoints below, else the last, as the last whole state.json knows them; the links may
 /// be behind it when the writer was killed. "" where there is none.
-std::string best_of(const std::string& checkpoints) {
-  const auto steps = find_steps(checkpoints);
+Result<std::string> best_of(const std::string& checkpoints) {
+  const Result<Steps> found_steps = find_steps(checkpoints);
+  if (found_steps.status().code() == ErrorCode::kNotFound) return std::string();
+  DLPIPE_ASSIGN_OR_RETURN(const Steps steps, found_steps);
   for (const auto& [step, path] : steps) {
     const Result<Json> json = read_state(path);
     if (!json.ok()) continue;
@@ -217,7 +232,7 @@ std::string best_of(const std::string& checkpoints) {
     }
     return path;
   }
-  return steps.empty() ? "" : steps.begin()->second;
+  return steps.empty() ? std::string() : steps.begin()->second;
 }
 
 }  // namespace
@@ -287,17 +302,33 @@ Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optim
   return checkpoint;
 }
 
-std::vector<std::string> list_checkpoints(const std::string& checkpoints) {
+Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints) {
+  DLPIPE_ASSIGN_OR_RETURN(const Steps steps, find_steps(checkpoints));
   std::vector<std::string> directories;
-  for (const auto& [step, path] : find_steps(checkpoints)) directories.push_back(path);
+  for (const auto& [step, path] : steps) directories.push_back(path);
   return directories;
+}
+
+Result<std::string> any_checkpoint_file(const std::string& checkpoints) {
+  const Result<std::vector<std::string>> names = step_names(checkpoints);
+  if (names.status().code() == ErrorCode::kNotFound) return std::string();
+  DLPIPE_RETURN_IF_ERROR(names.status());
+  return names->empty() ? std::string() : in(checkpoints, names->front());
 }
 
 Result<std::optional<Checkpoint>> open_latest_checkpoint(
     const std::string& checkpoints, const std::function<void(const std::string&)>& note) {
+  const Result<std::vector<std::string>> found = list_checkpoints(checkpoints);
+  if (found.status().code() == ErrorCode::kNotFound) {
+    return Status(ErrorCode::kNotFound,
+                  concat(found.status().message(),
+                         "; put the run's checkpoints back, or a link to where they are now; an empty folder "
+                         "begins the run again"));
+  }
+  DLPIPE_RETURN_IF_ERROR(found.status());
   std::vector<std::string> damaged;
   Status first_damage;
-  for (const std::string& path : list_checkpoints(checkpoints)) {
+  for (const std::string& path : *found) {
     Result<Checkpoint> loaded = load_checkpoint(path);
     if (!loaded.ok()) {
       // Memory or a disk that fails says nothing about the checkpoint.
@@ -341,7 +372,8 @@ Result<std::string> find_checkpoint(const std::string& path) {
   if (directory.empty()) directory = ".";
   if (holds_state(directory)) return directory;
   for (const std::string& checkpoints : {in(directory, "checkpoints"), directory}) {
-    if (std::string best = best_of(checkpoints); !best.empty()) return best;
+    DLPIPE_ASSIGN_OR_RETURN(std::string best, best_of(checkpoints));
+    if (!best.empty()) return best;
   }
   if (!fs::exists(path, error)) {
     DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));  // a model's name

@@ -116,7 +116,9 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(const std::string& chec
 /// its last when nothing was validated, or, with a warning, when the best is gone). kNotFound says what was
 /// looked for.
 Result<std::string> find_checkpoint(const std::string& path);
-/// The whole checkpoints of a run's checkpoints directory, latest first.
-std::vector<std::string> list_checkpoints(const std::string& checkpoints);
+/// The whole checkpoints of a run's checkpoints directory, latest first. kNotFound where there is no such directory.
+Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);
+/// Something in there that a run of its own would replace or remove: a checkpoint, whole or not. "" where there is nothing.
+Result<std::string> any_checkpoint_file(const std::string& checkpoints);
 
 }  // namespace dlpipe::run

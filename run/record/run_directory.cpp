@@ -14,6 +14,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/input/path_kind.h"
+#include "dlpipe/run/record/checkpoint.h"
 
 namespace dlpipe::run {
 
@@ -34,6 +35,15 @@ static Status cut_file(const std::string& path, int64_t bytes) {
   return {};
 }
 
+/// What is there of a run, though no config.toml is: a checkpoint, or steps in the log; "" where nothing is. A start
+/// that was stopped before its first step leaves neither.
+static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
+  std::error_code error;
+  const uintmax_t logged = fs::file_size(directory.metrics_file(), error);
+  if (!error && logged > 0) return directory.metrics_file();
+  return any_checkpoint_file(directory.checkpoints());
+}
+
 Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/config.toml", error)) {
@@ -41,6 +51,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
                   " or give another --out");
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(*directory));
+  if (!trace.empty()) return misuse("run", trace, " is of another run; give another --out, or move it away");
   directory->is_new_ = true;
   for (fs::path folder = directory->checkpoints(); !folder.empty() && !fs::exists(folder, error);
        folder = folder.parent_path())
@@ -55,7 +67,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
   std::error_code error;
   if (!fs::exists(path + "/config.toml", error)) {
     DLPIPE_RETURN_IF_ERROR(refuse_other_kind("run", path, Wanted::kRun));
-    const bool has_begun = fs::exists(path + "/checkpoints", error);
+    DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(RunDirectory(path)));
+    const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
     return Status(
         ErrorCode::kNotFound,
         concat("[run] ", path,
@@ -74,7 +87,9 @@ Status RunDirectory::lock() {
   made_lock_ = lock_fd_ >= 0;
   if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
+  lock_process_ = ::getpid();
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
+    made_lock_ = false;  // its holder's now
     return misuse("run", lock_holder(lock_fd_), " trains in ", path_, "; stop it first");
   }
   return {};
@@ -82,10 +97,11 @@ Status RunDirectory::lock() {
 
 RunDirectory::~RunDirectory() {
   if (metrics_fd_ >= 0) ::close(metrics_fd_);
-  if (lock_fd_ >= 0) ::close(lock_fd_);
-  if (!is_new_) return;
   std::error_code ignored;  // what isn't empty by now is somebody else's, and stays
-  if (made_lock_) fs::remove(file("lock"), ignored);
+  // While it is locked: nobody else has it, whose run would then have no lock.
+  if (is_new_ && made_lock_) fs::remove(file("lock"), ignored);
+  if (lock_fd_ >= 0) close_locked(lock_fd_, lock_process_);
+  if (!is_new_) return;
   for (const fs::path& folder : made_folders_) fs::remove(folder, ignored);
 }
 
@@ -126,7 +142,8 @@ Result<RunDirectory::LogSizes> RunDirectory::sync_logs() {
   if (::fdatasync(metrics_fd_) != 0)
     return status_from_errno("run", concat("cannot sync ", metrics_file()), errno);
   const int fd = ::open(quarantine_file().c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return sizes;  // no bad record yet
+  if (fd < 0 && errno == ENOENT) return sizes;  // no bad record yet
+  if (fd < 0) return status_from_errno("run", concat("cannot open ", quarantine_file()), errno);
   struct stat info {};
   const bool is_synced = ::fdatasync(fd) == 0 && ::fstat(fd, &info) == 0;
   const int error_number = errno;

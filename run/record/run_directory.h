@@ -10,6 +10,8 @@
 // Belongs to one thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -28,7 +30,7 @@ namespace dlpipe::run {
 class RunDirectory {
  public:
   /// Makes `path` for a new run; removed again unless start_logs is called. kMisuse when it holds one
-  /// already.
+  /// already, or what is left of one.
   static Result<std::unique_ptr<RunDirectory>> create(const std::string& path);
   /// An existing run. kNotFound when there is none, kMisuse when another process trains there.
   static Result<std::unique_ptr<RunDirectory>> reopen(const std::string& path);
@@ -73,6 +75,7 @@ class RunDirectory {
   bool made_lock_ = false;
   std::vector<std::filesystem::path> made_folders_;  // by create(), the innermost first
   int lock_fd_ = -1;
+  pid_t lock_process_ = 0;
   int metrics_fd_ = -1;
   int64_t metrics_bytes_ = 0;
   std::optional<formats::EventWriter> events_;

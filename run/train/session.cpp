@@ -173,7 +173,7 @@ static void check_disk(const SessionOptions& options, const SessionData& data, u
   count.steps = data.schedule.total_steps - step;
   count.steps_per_epoch =
       static_cast<double>(data.train->batches_per_epoch()) / static_cast<double>(options.config.accumulate);
-  count.held = static_cast<int64_t>(list_checkpoints(directory.checkpoints()).size());
+  count.held = static_cast<int64_t>(value_or_throw(list_checkpoints(directory.checkpoints())).size());
   const DiskPlan plan =
       value_or_throw(plan_disk(directory.path(), checkpoint_bytes, checkpoints_at_once(count)));
   if (const std::string warning = value_or_throw(check_checkpoints_fit(plan)); !warning.empty())

@@ -182,13 +182,16 @@ std::string Trainer::nonfinite_advice() const {
 
 std::string Trainer::last_checkpoint_advice() const {
   if (parts_.directory == nullptr) return "";
-  const std::vector<std::string> saved = list_checkpoints(parts_.directory->checkpoints());
-  return saved.empty() ? "; no checkpoint was saved yet"
-                       : concat("; the last good checkpoint is ", saved.front());
+  const Result<std::vector<std::string>> saved = list_checkpoints(parts_.directory->checkpoints());
+  if (!saved.ok()) return concat("; its checkpoints: ", saved.status().message());
+  return saved->empty() ? "; no checkpoint was saved yet"
+                        : concat("; the last good checkpoint is ", saved->front());
 }
 
 std::string Trainer::resume_advice() const {
-  if (parts_.directory == nullptr || list_checkpoints(parts_.directory->checkpoints()).empty()) return "";
+  if (parts_.directory == nullptr) return "";
+  const Result<std::vector<std::string>> saved = list_checkpoints(parts_.directory->checkpoints());
+  if (!saved.ok() || saved->empty()) return "";
   return concat("; go on from it with: `dlpipe train --resume ", shell_word(parts_.directory->path()), "`");
 }
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -77,7 +78,8 @@ TEST(Checkpoint, KeepsTheLatestAndTheBest) {
     ASSERT_TRUE(save_checkpoint(folder.path(), state_at(step, step < 2 ? 1 : 2), tensors_of(1), 2).ok());
   }
   std::vector<std::string> names;
-  for (const std::string& path : list_checkpoints(folder.path())) names.push_back(fs::path(path).filename());
+  const std::vector<std::string> paths = value_or_throw(list_checkpoints(folder.path()));
+  for (const std::string& path : paths) names.push_back(fs::path(path).filename());
   EXPECT_EQ(names, (std::vector<std::string>{"step-000000005", "step-000000004", "step-000000002"}));
   EXPECT_EQ(load_checkpoint(folder / "best")->state.trainer.step, 2);
   EXPECT_EQ(load_checkpoint(folder / "last")->state.trainer.step, 5);
@@ -88,7 +90,7 @@ TEST(Checkpoint, TheSameStepMayBeSavedAgain) {
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1), tensors_of(1), 2).ok());
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1), tensors_of(2), 2).ok());
   EXPECT_EQ(load_checkpoint(folder / "last")->tensors.optimizer[0].tensor.to_doubles()[0], -2);
-  EXPECT_EQ(list_checkpoints(folder.path()).size(), 1u);
+  EXPECT_EQ(list_checkpoints(folder.path())->size(), 1u);
 }
 
 TEST(Checkpoint, WhatAKilledWriterLeftIsNoCheckpointAndGoes) {
@@ -96,7 +98,7 @@ TEST(Checkpoint, WhatAKilledWriterLeftIsNoCheckpointAndGoes) {
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1), tensors_of(1), 2).ok());
   fs::create_directories(folder / "step-000000002.partial");
   std::ofstream(folder / "step-000000002.partial/model.safetensors") << "half";
-  EXPECT_EQ(list_checkpoints(folder.path()).size(), 1u);
+  EXPECT_EQ(list_checkpoints(folder.path())->size(), 1u);
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(3), tensors_of(1), 2).ok());
   EXPECT_FALSE(fs::exists(folder / "step-000000002.partial"));
 }
@@ -248,6 +250,35 @@ TEST(Checkpoint, WhenAllAreDamagedNothingBeginsAgain) {
       << opened.status().message();
   EXPECT_TRUE(opened.status().message().ends_with("--config RUN/config.toml --out NEW"));
   EXPECT_TRUE(fs::exists(folder / "step-000000001"));
+}
+
+/// What `work` answers where no file may be opened.
+static Status without_files(const std::function<Status()>& work) {
+  rlimit before{};
+  EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  Status status = work();
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  return status;
+}
+
+TEST(Checkpoint, AFolderThatIsGoneOrCannotBeListedIsNotAnEmptyOne) {
+  ScratchFolder folder;
+  const auto ignore = [](const std::string&) {};
+  EXPECT_FALSE(value_or_throw(open_latest_checkpoint(folder.path(), ignore)).has_value());
+  ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1), tensors_of(1), 1).ok());
+  const Status gone = open_latest_checkpoint(folder / "moved", ignore).status();
+  EXPECT_EQ(gone.code(), ErrorCode::kNotFound);
+  EXPECT_NE(gone.message().find("a link to where they are now"), std::string::npos) << gone.message();
+  const std::string list = "cannot list " + folder.path();
+  for (const Status& status :
+       {without_files([&] { return open_latest_checkpoint(folder.path(), ignore).status(); }),
+        without_files([&] { return list_checkpoints(folder.path()).status(); }),
+        without_files([&] { return find_checkpoint(folder.path()).status(); })}) {
+    EXPECT_EQ(status.code(), ErrorCode::kIo);
+    EXPECT_NE(status.message().find(list), std::string::npos) << status.message();
+  }
 }
 
 TEST(FindCheckpoint, TakesARunACheckpointOrAFileInOne) {

@@ -1,9 +1,13 @@
 #include "dlpipe/run/record/run_directory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "dlpipe/io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
@@ -37,6 +41,57 @@ TEST(RunDirectory, RefusesToOverwriteARun) {
   ASSERT_FALSE(again.ok());
   EXPECT_EQ(again.status().code(), ErrorCode::kMisuse);
   EXPECT_NE(again.status().message().find("--resume"), std::string::npos);
+}
+
+TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
+  ScratchFolder folder;
+  fs::create_directories(folder / "a/checkpoints/step-000000007");
+  fs::create_directories(folder / "b");
+  std::ofstream(folder / "b/metrics.jsonl") << "{}\n";
+  for (const auto& [run, trace] : {std::pair(folder / "a", folder / "a/checkpoints/step-000000007"),
+                                   std::pair(folder / "b", folder / "b/metrics.jsonl")}) {
+    const Status status = RunDirectory::create(run).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_NE(status.message().find(trace + " is of another run"), std::string::npos) << status.message();
+    EXPECT_TRUE(fs::exists(trace));
+    const Status resumed = RunDirectory::reopen(run).status();
+    EXPECT_EQ(resumed.message().find("the command that began it"), std::string::npos) << resumed.message();
+  }
+}
+
+// As when it was killed between its log and its config.toml.
+TEST(RunDirectory, AStartThatWasStoppedBeforeItsFirstStepBeginsAgain) {
+  ScratchFolder folder;
+  { ASSERT_TRUE((*RunDirectory::create(folder / "run"))->start_logs(0).ok()); }
+  ASSERT_TRUE(fs::exists(folder / "run/metrics.jsonl"));
+  const Status resumed = RunDirectory::reopen(folder / "run").status();
+  EXPECT_NE(resumed.message().find("run the command that began it once more"), std::string::npos)
+      << resumed.message();
+  EXPECT_TRUE(RunDirectory::create(folder / "run").ok());
+}
+
+// What a program forks, as Python's multiprocessing does, has the lock's file open, too.
+TEST(RunDirectory, AForkedChildDoesNotKeepItLocked) {
+  ScratchFolder folder;
+  auto run = *RunDirectory::create(folder / "run");
+  ASSERT_TRUE(run->start_logs(0).ok());
+  std::ofstream(run->config_file()) << "";
+  int until_closed[2];
+  ASSERT_EQ(::pipe(until_closed), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(until_closed[1]);
+    char byte = 0;
+    ::_exit(::read(until_closed[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  run.reset();
+  const Status again = RunDirectory::reopen(folder / "run").status();
+  ::close(until_closed[1]);
+  int ended = -1;
+  EXPECT_EQ(::waitpid(child, &ended, 0), child);
+  EXPECT_EQ(ended, 0);
+  EXPECT_TRUE(again.ok()) << again.message();
 }
 
 TEST(RunDirectory, OneProcessTrainsInItAtATime) {
@@ -73,6 +128,23 @@ TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
   EXPECT_EQ(*formats::read_file(run->metrics_file()), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(*formats::read_file(run->quarantine_file()), "one\n");
   EXPECT_EQ(run->cut_logs(1000, 0).code(), ErrorCode::kCorrupt);
+}
+
+// As when a process has as many files open as it may.
+TEST(RunDirectory, AQuarantineThatCannotBeOpenedIsNotAnEmptyOne) {
+  ScratchFolder folder;
+  auto run = *RunDirectory::create(folder / "run");
+  ASSERT_TRUE(run->start_logs(0).ok());
+  EXPECT_EQ(run->sync_logs()->quarantine_bytes, 0);
+  std::ofstream(run->quarantine_file()) << "one\n";
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status status = run->sync_logs().status();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_NE(status.message().find("cannot open " + run->quarantine_file()), std::string::npos)
+      << status.message();
 }
 
 // TensorBoard forgets older files' points from a START's step on; those of the checkpoint's own step stay.

@@ -220,6 +220,21 @@ TEST_F(SessionTest, ResumeWithoutACheckpointBeginsAgain) {
   EXPECT_EQ(text_of(runs / "a/receipt.json"), receipt);
 }
 
+TEST_F(SessionTest, ResumeWithItsCheckpointsElsewhereKeepsItsLogs) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.epochs = 0.5;
+  Session(c).train();
+  const std::string metrics = text_of(runs / "a/metrics.jsonl");
+  fs::rename(runs / "a/checkpoints", runs / "moved");
+  const std::string error = resume_error(runs / "a");
+  EXPECT_NE(error.find("cannot list " + (runs / "a/checkpoints")), std::string::npos) << error;
+  EXPECT_EQ(text_of(runs / "a/metrics.jsonl"), metrics);
+  fs::create_directory_symlink(runs / "moved", runs / "a/checkpoints");
+  EXPECT_EQ(resume_error(runs / "a"), "");
+  EXPECT_EQ(text_of(runs / "a/metrics.jsonl"), metrics);
+}
+
 TEST_F(SessionTest, ResumeTakesTheLatestWholeCheckpoint) {
   ScratchFolder runs;
   TrainConfig c = config(runs / "a");
@@ -228,7 +243,7 @@ TEST_F(SessionTest, ResumeTakesTheLatestWholeCheckpoint) {
   c.keep = 3;
   Session(c).train();
   const std::string receipt = text_of(runs / "a/receipt.json");
-  const std::string last = list_checkpoints(runs / "a/checkpoints").front();
+  const std::string last = list_checkpoints(runs / "a/checkpoints")->front();
   std::ofstream(last + "/model.safetensors", std::ios::app) << "x";
   Session::resume(runs / "a")->train();
   EXPECT_EQ(text_of(runs / "a/receipt.json"), receipt);

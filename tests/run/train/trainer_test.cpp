@@ -78,9 +78,9 @@ static TrainOutcome run_session(const std::string& path, const RunOptions& optio
   if (options.with_ema) ema = std::make_unique<engine::Ema>(*net, 0.9);
 
   TrainerState state;
-  const std::vector<std::string> checkpoints = list_checkpoints(path + "/checkpoints");
   const bool is_resumed = std::filesystem::exists(path + "/config.toml");
   auto directory = is_resumed ? *RunDirectory::reopen(path) : *RunDirectory::create(path);
+  const std::vector<std::string> checkpoints = *list_checkpoints(directory->checkpoints());
   if (!checkpoints.empty()) {
     const Checkpoint checkpoint = *load_checkpoint(checkpoints.front());
     state = checkpoint.state.trainer;
