@@ -13,6 +13,7 @@
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/train/session/linked_data.h"
 #include "dlpipe/run/train/session/resume_rules.h"
 
 namespace dlpipe::run {
@@ -146,15 +147,6 @@ ModelFields fields_of(const SessionOptions& session, const std::string& dataset)
   return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
 }
 
-/// Of a run that goes on, before anything else is asked of the data: where they are another dataset, that is why they don't suit the
-/// run.
-void check_is_the_runs(const std::string& name, const std::string& path, const std::string& directory,
-                       const TrainConfig& config) {
-  if (!config.record.contains(name)) return;
-  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
-  throw_if_error(check_dataset(name, path, dataset->id(), config));
-}
-
 /// Before a loader is opened: what can't be trained on at all is said before what doesn't suit a batch or a chain of it.
 void check_classes_of_pictures(const SessionOptions& session, const std::string& directory,
                                const ModelFields& fields) {
@@ -167,7 +159,8 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = train_options(session, quarantine_file);
-  check_is_the_runs("data-id", config.data, options.data, config);
+  // Before anything else is asked of the data: where they are another dataset, that is why they don't suit the run.
+  throw_if_error(check_dataset(kDataOption, config.data, options.data, config));
   throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
                                   options.data, options.channels));
   data.augment =
@@ -215,6 +208,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   const TrainConfig& config = session.config;
   const std::string directory = value_or_throw(validation_data(config.data, config.val));
   if (session.overfits()) return;
+  throw_if_error(check_dataset(kValOption, directory.empty() ? config.data : directory, directory, config));
   if (directory.empty()) {
     if (config.early_stop > 0)
       refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
@@ -222,7 +216,6 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
   }
-  check_is_the_runs("val-id", directory, directory, config);
   if (session.val_every.unit == Interval::Unit::kNever)
     tell(notes, concat("--val-every never: ", directory, " is not used"));
   pipeline::LoaderOptions options = pipeline::validation_options(loader_options(session));

@@ -19,6 +19,7 @@
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/path_kind.h"
+#include "dlpipe/run/train/session/resume_rules.h"
 
 namespace dlpipe::run {
 
@@ -96,9 +97,27 @@ bool holds_only_links(const std::string& directory) {
   });
 }
 
-/// The links of a start before, to other pictures or to where they lay then, give way to those of this one.
-void replace(const std::string& links, const std::string& by) {
+/// Whether a run that goes on, if it is one, goes on with the pictures that it began with, which `links` are to.
+Status check_are_the_runs(const TrainConfig& config, const PathOption& option, const std::string& links) {
+  const std::string& pictures = config.*option.path;
+  if (option.path == &TrainConfig::data) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string train, training_data(links));
+    DLPIPE_RETURN_IF_ERROR(check_dataset(kDataOption, pictures, train, config));
+    if (!config.val.empty()) return {};
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::string val, validation_data(links, config.val.empty() ? "" : links));
+  return check_dataset(kValOption, pictures, val, config);
+}
+
+/// The links of a start before, to other pictures or to where they lay then, give way to those of this one; not to pictures that
+/// the run didn't begin with.
+void replace(const std::string& links, const std::string& by, const TrainConfig& config,
+             const PathOption& option) {
   std::error_code error;
+  if (const Status same = check_are_the_runs(config, option, by); !same.ok()) {
+    fs::remove_all(by, error);
+    throw Error(same);
+  }
   fs::remove_all(links, error);
   if (!error) fs::rename(by, links, error);
   if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
@@ -117,9 +136,10 @@ bool is_of_own_source(const Registries& registries, const std::string& path) {
 
 using Stop = std::function<bool()>;
 
-/// The dataset of links, `to`, to the pictures at `path`.
-void link(const SessionOptions& session, const std::string& path, const std::string& to,
+/// The dataset of links, `to`, to the pictures that `option` names.
+void link(const SessionOptions& session, const PathOption& option, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
+  const std::string& path = session.config.*option.path;
   if (!is_kind(path, Wanted::kRawData) && !is_of_own_source(session.registries, path))
     throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
   ingest::IngestOptions options = link_options(session, path, to);
@@ -141,7 +161,7 @@ void link(const SessionOptions& session, const std::string& path, const std::str
   if (report.status().code() == ErrorCode::kMisuse && holds_only_links(to)) {
     options.destination = to + ".new";
     report = ingest::ingest(options, on_progress);
-    if (report.ok()) replace(to, options.destination);
+    if (report.ok()) replace(to, options.destination, session.config, option);
   }
   if (const Status& status = report.status();
       (status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported) &&
@@ -250,22 +270,20 @@ void link_pictures(SessionOptions& options, const std::string& run_directory, co
              "; choose another --out");
   }
   check_chains(options);
-  const PathOption data_option{"data", &TrainConfig::data};
-  const PathOption val_option{"val", &TrainConfig::val};
-  const std::string linked = links_of(run_directory, data_option);
-  const std::string linked_val = links_of(run_directory, val_option);
-  const auto work = [&, pictures = config.data, val_pictures = config.val](const Stop& stop) {
-    if (data) link(options, pictures, linked, {}, stop, notes);
+  const std::string linked = links_of(run_directory, kDataOption);
+  const std::string linked_val = links_of(run_directory, kValOption);
+  const auto work = [&](const Stop& stop) {
+    if (data) link(options, kDataOption, linked, {}, stop, notes);
     if (val)
-      link(options, val_pictures, linked_val, value_or_throw(training_data(data ? linked : pictures)), stop,
+      link(options, kValOption, linked_val, value_or_throw(training_data(data ? linked : config.data)), stop,
            notes);
   };
   if (options.ranks.all != nullptr)
     first_rank_works(*options.ranks.all, work);
   else
     work({});
-  if (data) use_links(config, data_option, linked);
-  if (val) use_links(config, val_option, linked_val);
+  if (data) use_links(config, kDataOption, linked);
+  if (val) use_links(config, kValOption, linked_val);
 }
 
 }  // namespace dlpipe::run

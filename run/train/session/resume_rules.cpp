@@ -7,6 +7,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
 #include "dlpipe/run/train/session/linked_data.h"
 
 namespace dlpipe::run {
@@ -88,8 +89,10 @@ Status change_for_resume(const std::string& directory,
     DLPIPE_RETURN_IF_ERROR(set_option(*option, text, config));
     for (const PathOption& path : kPathOptions) {
       if (name != path.name) continue;
-      config.record[typed_key(path)] = text;
+      config.record.erase(typed_key(path));
       config.record.erase(pictures_key(path));
+      if (text.empty()) continue;  // as where it isn't given
+      config.record[typed_key(path)] = text;
       config.*path.path = absolute(text);
     }
   }
@@ -99,11 +102,19 @@ Status change_for_resume(const std::string& directory,
   return check_is_there("val", config.val, "validation set");
 }
 
-Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
+Status check_dataset(const PathOption& option, const std::string& path, const std::string& directory,
                      const TrainConfig& config) {
-  const auto known = config.record.find(name);
-  if (known == config.record.end() || known->second == id) return {};
-  return misuse("train", path, " holds dataset ", id, ", and the run began with ", known->second,
+  const auto known = config.record.find(concat(option.name, "-id"));
+  if (known == config.record.end()) return {};
+  if (directory.empty()) {
+    return {ErrorCode::kNotFound,
+            concat("[train] ", path, " has no split ", option.name,
+                   ", and the run began with one; say with --", option.name, " where it is now")};
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
+                          data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  if (known->second == dataset->id()) return {};
+  return misuse("train", path, " holds dataset ", dataset->id(), ", and the run began with ", known->second,
                 "; give the dataset that it began with, or begin another run with --config ",
                 without_slash(config.out), "/config.toml --out NEW");
 }

@@ -1,6 +1,6 @@
 // What a run keeps so that it can go on anywhere, and what may change when it does: paths to the same data, a
 // longer run where its past stays what it was, and options that are marked free in the option table. Pure
-// functions, but for looking whether paths exist.
+// functions, but for looking at what is there.
 #pragma once
 
 #include <string>
@@ -21,9 +21,9 @@ Status change_for_resume(const std::string& directory,
                          const std::vector<std::pair<std::string, std::string>>& changes,
                          TrainConfig& config);
 
-/// kMisuse, with both ids, where config.record has another than `id` as `name` ("data-id"). `path` is what
-/// holds it now.
-Status check_dataset(const std::string& name, const std::string& path, const std::string& id,
+/// kMisuse, with both ids, where the dataset in `directory` isn't the one that the run began with as `option`, --data or --val;
+/// kNotFound where `directory` is "": there is none now. `path`: what a person knows it by.
+Status check_dataset(const PathOption& option, const std::string& path, const std::string& directory,
                      const TrainConfig& config);
 
 /// kMisuse unless a run of `config.out` that has done `step` steps by the schedule `former` would have done the

@@ -78,6 +78,10 @@ TEST(Train, ARunOnPicturesGoesOnFromAnywhereAndAfterItWasMoved) {
   EXPECT_EQ(run_dlpipe({"verify", folder / "moved/linked"}).exit_code, 0);
   const Outcome others = run_dlpipe({"train", "--resume", folder / "moved", "--data", folder / "others"});
   EXPECT_NE(others.err.find("and the run began with"), std::string::npos) << others.err;
+  EXPECT_FALSE(fs::exists(folder / "moved/linked.new"));
+  const Outcome goes_on = run_dlpipe({"train", "--resume", folder / "moved", "--max-steps", "7"});
+  EXPECT_EQ(goes_on.exit_code, 0) << goes_on.err;
+  EXPECT_FALSE(fs::exists(folder / "moved/quarantine.txt"));
 }
 
 TEST(Train, PicturesOfATarAreTrainedAndValidatedOn) {

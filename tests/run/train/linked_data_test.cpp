@@ -58,6 +58,53 @@ TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   EXPECT_TRUE(dataset->links().has_value());
 }
 
+// Train and val are both the run's.
+TEST(LinkedData, OtherPicturesThanARunBeganWithDoNotReplaceItsLinks) {
+  namespace fs = std::filesystem;
+  const test::ScratchFolder folder;
+  const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
+  const auto pictures = [&](const std::string& name) {
+    for (const char* split : {"/train", "/val"}) {
+      fs::create_directories(folder / name);
+      fs::copy(jpegs, folder / name + split, fs::copy_options::recursive);
+    }
+    return folder / name;
+  };
+  const auto id_of = [](const std::string& dataset) {
+    return value_or_throw(data::Dataset::open(dataset))->id();
+  };
+  const auto link_to = [&](const std::string& data, const TrainConfig& run) {
+    SessionOptions options;
+    options.config = run;
+    options.config.data = data;
+    link_pictures(options, folder / "run", {});
+    return options.config;
+  };
+  TrainConfig run = link_to(pictures("first"), {});
+  const std::string val_id = id_of(run.data + "/val");
+  run.record["data-id"] = id_of(run.data + "/train");
+  run.record["val-id"] = val_id;
+
+  const std::string other = pictures("other");
+  fs::remove(other + "/val/disc/00003.jpg");
+  try {
+    link_to(other, run);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(other + " holds dataset "), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(id_of(run.data + "/val"), val_id);
+  EXPECT_FALSE(fs::exists(run.data + ".new"));
+  fs::remove_all(other + "/val");
+  EXPECT_THROW(link_to(other, run), Error);
+  EXPECT_EQ(id_of(run.data + "/val"), val_id);
+
+  const std::string copied = pictures("copied");
+  link_to(copied, run);
+  const auto val = value_or_throw(data::Dataset::open(run.data, "val"));
+  EXPECT_EQ(value_or_throw(value_or_throw(val->reader())->linked_file(0)).find(copied), 0u);
+}
+
 TEST(LinkedData, PicturesThatWereMovedAreMissedAndAListOfThemIsNot) {
   const test::ScratchFolder folder;
   const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;

@@ -235,6 +235,34 @@ TEST_F(SessionTest, ResumeWithItsCheckpointsElsewhereKeepsItsLogs) {
   EXPECT_EQ(text_of(runs / "a/metrics.jsonl"), metrics);
 }
 
+TEST_F(SessionTest, ResumeDoesNotGoOnWithoutTheRunsValidationSet) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.data = runs / "data";
+  c.epochs = 0.5;
+  fs::copy(data_.split, c.data, fs::copy_options::recursive);
+  Session(c).train();
+  fs::remove_all(runs / "data/val");
+  const std::string error = resume_error(runs / "a");
+  EXPECT_NE(error.find("say with --val where it is now"), std::string::npos) << error;
+  EXPECT_EQ(Session::resume(runs / "a", {{"val", data_.val}})->config().val, data_.val);
+}
+
+TEST_F(SessionTest, AnEmptyPathOnResumeIsAsNoneGiven) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.val = data_.val;
+  c.epochs = 0.5;
+  Session(c).train();
+  EXPECT_EQ(Session::resume(runs / "a", {{"val", ""}})->config().val, "") << "the data have the same val";
+  try {
+    Session::resume(runs / "a", {{"data", ""}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("no dataset; give --data"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(SessionTest, ResumeTakesTheLatestWholeCheckpoint) {
   ScratchFolder runs;
   TrainConfig c = config(runs / "a");
