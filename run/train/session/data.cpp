@@ -116,12 +116,12 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   return model;
 }
 
-/// The options of the training loader, all but its augmentation.
 /// Of --cache coefficients. Processes of a run read other pictures every epoch, and each keeps a cache of its own.
 std::string cache_of(const std::string& run_directory, int rank) {
   return concat(run_directory, "/cache", rank > 0 ? concat("-", rank) : "");
 }
 
+/// The options of the training loader, all but its augmentation.
 pipeline::LoaderOptions train_options(const SessionOptions& session, const std::string& quarantine_file) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = loader_options(session);
@@ -133,7 +133,7 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   if (session.overfits()) return options;
   if (value_or_throw(parse_cache(config.cache))) {
     options.cache = cache_of(config.out, session.ranks.rank());
-    options.cache_bytes = session.cache_bytes;
+    options.cache_bytes = cache_share(session.cache_bytes, session.ranks.world());
   }
   options.mixup = config.mixup;
   options.cutmix = config.cutmix;
@@ -234,6 +234,10 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
 }
 
 }  // namespace
+
+uint64_t cache_share(uint64_t cache_bytes, int processes) {
+  return cache_bytes == 0 ? 0 : std::max<uint64_t>(cache_bytes / static_cast<uint64_t>(processes), 1);
+}
 
 engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
   const double steps_per_epoch =

@@ -54,7 +54,7 @@ struct SessionOptions {
   Interval val_every;
   Interval checkpoint_every;
   uint64_t memory_limit = 0;  // bytes; 0: none
-  uint64_t cache_bytes = 0;   // of --cache; 0: no limit of its own
+  uint64_t cache_bytes = 0;   // of --cache, of all processes together; 0: no limit of its own
   engine::RankGrid ranks;
   std::shared_ptr<engine::DeviceSums> device_sums;  // with --exact off on several GPUs
 

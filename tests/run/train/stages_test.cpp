@@ -69,6 +69,13 @@ TEST_F(SessionTest, ACacheNeedsARunDirectoryAndASizeNeedsACache) {
   EXPECT_THROW(resolve_options(c), Error);
 }
 
+TEST_F(SessionTest, TheCachesOfAllProcessesTogetherAreBounded) {
+  EXPECT_EQ(cache_share(uint64_t{2} << 30, 1), uint64_t{2} << 30);
+  EXPECT_EQ(cache_share(uint64_t{2} << 30, 4), uint64_t{1} << 29);
+  EXPECT_EQ(cache_share(3, 4), 1u) << "0 would be no limit";
+  EXPECT_EQ(cache_share(0, 4), 0u);
+}
+
 TEST_F(SessionTest, DataOpenWithoutAModel) {
   std::vector<std::string> notes;
   const SessionOptions options = resolve_options(config(""));
