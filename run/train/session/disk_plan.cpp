@@ -36,13 +36,13 @@ int64_t checkpoints_at_once(const CheckpointCount& count) {
 }
 
 Result<DiskPlan> plan_disk(const std::string& directory, uint64_t checkpoint_bytes, int64_t at_once) {
-  DiskPlan plan{directory, checkpoint_bytes, at_once, 0, 0};
+  DiskPlan plan{directory + "/checkpoints", checkpoint_bytes, at_once, 0, 0};
   std::error_code error;
-  const fs::space_info space = fs::space(directory, error);
-  if (error) return status_from_errno("train", concat("cannot look at ", directory), error.value());
+  const fs::space_info space = fs::space(plan.directory, error);
+  if (error) return status_from_errno("train", concat("cannot look at ", plan.directory), error.value());
   plan.free_bytes = space.available;
   std::error_code ignored;
-  for (auto file = fs::recursive_directory_iterator(directory + "/checkpoints", ignored);
+  for (auto file = fs::recursive_directory_iterator(plan.directory, ignored);
        !ignored && file != fs::recursive_directory_iterator(); file.increment(ignored)) {
     std::error_code is_gone;
     if (!file->is_symlink(is_gone) && file->is_regular_file(is_gone)) {

@@ -11,7 +11,7 @@
 namespace dlpipe::run {
 
 struct DiskPlan {
-  std::string directory;          // of the run
+  std::string directory;          // of the checkpoints, which may be a link to another disk
   uint64_t checkpoint_bytes = 0;  // of one
   int64_t at_once = 0;            // checkpoints at most, the one that is being written among them
   uint64_t held_bytes = 0;        // by the run's checkpoints so far, which later ones replace
@@ -30,7 +30,7 @@ struct CheckpointCount {
 /// The most that are on the disk together: those kept, the best, and the next, which is written before an older one goes.
 int64_t checkpoints_at_once(const CheckpointCount& count);
 
-/// The checkpoints below `directory`/checkpoints, and what is free there.
+/// The checkpoints below `directory`/checkpoints, which is there, and what is free there.
 Result<DiskPlan> plan_disk(const std::string& directory, uint64_t checkpoint_bytes, int64_t at_once);
 
 /// kNoSpace where not even the next checkpoint fits; else a warning, "" where all of them fit.

@@ -58,5 +58,12 @@ TEST(DiskPlan, LooksAtTheRunsDirectory) {
   EXPECT_EQ(plan_disk(folder / "nowhere", 10, 2).status().code(), ErrorCode::kNotFound);
 }
 
+TEST(DiskPlan, LooksAtTheDiskThatTheCheckpointsLieOn) {
+  test::ScratchFolder folder;
+  std::filesystem::create_directory_symlink("/proc/self/ns",
+                                            folder / "checkpoints");  // nothing is free there
+  EXPECT_EQ(value_or_throw(plan_disk(folder.path(), 10, 2)).free_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace dlpipe::run
