@@ -14,8 +14,8 @@ using engine::NamedTensor;
 using engine::Tensor;
 
 void fail_nonfinite(int64_t step, const std::string& reason) {
-  throw Error(Status(ErrorCode::kNonfinite,
-                     concat("[train] step ", step, ": a number is not finite; the first is in ", reason)));
+  throw Error(Status(ErrorCode::kNonfinite, concat("[train] step ", step + 1,
+                                                   ": a number is not finite; the first is in ", reason)));
 }
 
 BatchPass::BatchPass(engine::Module& model, const TrainStepOptions& options, Tensor random_key)

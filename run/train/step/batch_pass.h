@@ -51,7 +51,8 @@ class BatchPass {
   std::vector<engine::Tensor> saved_buffers_;
 };
 
-/// Throws kNonfinite: `reason` is where the first such number is.
+/// Throws kNonfinite: `reason` is where the first such number is. `step` counts from 0, as StepOutcome::step; the message, as all
+/// that a person reads, from 1.
 [[noreturn]] void fail_nonfinite(int64_t step, const std::string& reason);
 
 }  // namespace dlpipe::run
