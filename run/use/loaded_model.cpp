@@ -34,7 +34,9 @@ namespace fs = std::filesystem;
 // The kernels that the run took, where the checkpoint still lies in it: so evaluation gives the validation's
 // numbers to the last bit.
 void take_kernels_of_run(const std::string& checkpoint) {
-  const fs::path file = fs::path(checkpoint).parent_path().parent_path() / "kernels.json";
+  fs::path path = fs::absolute(checkpoint).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "RUN/checkpoints/best/"
+  const fs::path file = path.parent_path().parent_path() / "kernels.json";
   if (!fs::exists(file)) return;
   const Status status = load_kernels(file.string());
   if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", file.string(), " is not used"));

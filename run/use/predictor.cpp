@@ -100,6 +100,8 @@ Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch
       .to(cpu_device());
 }
 
+constexpr const char* kNoProbabilities = "the model answers NaN or infinity, so no class has a probability";
+
 void Predictor::append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
                                      std::vector<float>& all) {
   std::vector<Status> errors;
@@ -109,8 +111,11 @@ void Predictor::append_probabilities(std::span<const PictureFile> files, size_t 
     if (!errors[i].ok())
       throw Error(
           Status(errors[i].code(), concat("[predict] picture ", begin + i, ": ", errors[i].message())));
-    for (const double p : probabilities_of({logits.data<float>() + i * classes, classes}))
-      all.push_back(static_cast<float>(p));
+    const std::vector<double> probabilities = probabilities_of({logits.data<float>() + i * classes, classes});
+    if (std::isnan(probabilities.front()))
+      throw Error(
+          Status(ErrorCode::kNonfinite, concat("[predict] picture ", begin + i, ": ", kNoProbabilities)));
+    for (const double p : probabilities) all.push_back(static_cast<float>(p));
   }
 }
 
@@ -124,7 +129,7 @@ Prediction Predictor::prediction_of(const std::string& path, const std::string& 
     prediction.top.emplace_back(model_.state.classes.at(c), probabilities[c]);
   if (std::isnan(probabilities.front())) {
     prediction.top.clear();
-    prediction.error = "the model answers NaN or infinity, so no class has a probability";
+    prediction.error = kNoProbabilities;
   }
   return prediction;
 }

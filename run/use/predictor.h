@@ -46,7 +46,7 @@ class Predictor {
   size_t rows_at_once(size_t pictures) const;
   /// Probabilities of all classes of one batch, [files, classes], appended to `all`, for callers who hold no more than a batch
   /// and look between batches whether they are to go on. `rows`: what rows_at_once says, of the last batch, too, so that a
-  /// kernel is chosen once. Throws Error for the first that can't be used, by its place, counted from `begin`.
+  /// kernel is chosen once. Throws Error for the first that can't be used or has none, by its place, counted from `begin`.
   void append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
                             std::vector<float>& all);
   const LoadedModel& model() const { return model_; }

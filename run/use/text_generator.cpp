@@ -1,6 +1,7 @@
 #include "dlpipe/run/use/text_generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/use/class_report.h"
 #include "dlpipe/run/use/loaded_model.h"
 
 namespace dlpipe::run {
@@ -47,6 +49,11 @@ std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::s
 
 /// A token drawn from softmax(logits / temperature), among the top_k likeliest.
 int64_t draw(std::span<const float> logits, const GenerateOptions& options, RandomStream& random) {
+  if (std::isnan(probabilities_of(logits).front()))
+    throw Error(
+        Status(ErrorCode::kNonfinite,
+               "[generate] the model answers NaN or infinity, so no token has a probability; take another "
+               "checkpoint"));
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

@@ -21,7 +21,8 @@ struct GenerateOptions {
 };
 
 /// Calls sink(text) with the prompt and then with each new token, until it answers false. kMisuse for a
-/// prompt with characters that the training text didn't have, and for models of pictures.
+/// prompt with characters that the training text didn't have, and for models of pictures; kNonfinite where the model answers NaN
+/// or infinity.
 void generate(const GenerateOptions& options, const std::function<bool(const std::string&)>& sink,
               const Registries& registries = {});
 

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
+#include "dlpipe/base/log.h"
+#include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
 #include "dlpipe/run/use/answers_json.h"
 #include "dlpipe/run/use/evaluate_dataset.h"
 #include "dlpipe/run/use/predictor.h"
+#include "dlpipe/run/use/text_generator.h"
 #include "dlpipe/run/use/weights_source.h"
 #include "tests/run/session_fixture.h"
 
@@ -97,16 +101,20 @@ TEST_F(SessionTest, PredictionEqualsEvaluationOnTheSameImages) {
   }
 }
 
-/// The run's weights with the first `count` biases of the classifier NaN, as a training that diverged leaves them.
-static std::string nan_weights(const std::string& run, int64_t count, const std::string& path) {
+/// The run's weights with the first `count` numbers of the bias `name` NaN, as a training that diverged leaves them.
+static std::string nan_weights(const std::string& run, const std::string& name, int64_t count,
+                               const std::string& path) {
   WeightsSource source = open_weights(run);
+  int64_t found = 0;
   for (engine::NamedTensor& tensor : source.checkpoint_tensors) {
-    if (tensor.name != "fc3.bias") continue;
-    std::vector<float> bias(10, 0);
+    if (tensor.name != name) continue;
+    ++found;
+    std::vector<float> bias(static_cast<size_t>(tensor.tensor.elements()), 0);
     std::fill_n(bias.begin(), count, std::numeric_limits<float>::quiet_NaN());
-    tensor.tensor = engine::Tensor::empty({10});
+    tensor.tensor = engine::Tensor::empty({tensor.tensor.elements()});
     tensor.tensor.copy_from_host(bias.data(), bias.size() * sizeof(float));
   }
+  EXPECT_EQ(found, 1) << name;
   throw_if_error(save_tensors(path, source.checkpoint_tensors, weights_metadata(*source.state)));
   return path;
 }
@@ -116,8 +124,8 @@ TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
   TrainConfig c = config(runs / "a");
   c.max_steps = 1;
   Session(c).train();
-  const std::string some = nan_weights(runs / "a", 3, runs / "some.safetensors");
-  const std::string all = nan_weights(runs / "a", 10, runs / "all.safetensors");
+  const std::string some = nan_weights(runs / "a", "fc3.bias", 3, runs / "some.safetensors");
+  const std::string all = nan_weights(runs / "a", "fc3.bias", 10, runs / "all.safetensors");
   const PictureFile picture{data_.jpegs + "/ring/00000.jpg"};
   int64_t samples = 0;
   for (const std::string& weights : {some, all}) {
@@ -131,6 +139,16 @@ TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
       EXPECT_TRUE(line["top"].items().empty());
       return true;
     });
+    std::vector<float> probabilities;
+    try {
+      predictor.append_probabilities({&picture, 1}, 1, 5, probabilities);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
+      EXPECT_NE(std::string(error.what()).find("picture 5: the model answers NaN"), std::string::npos)
+          << error.what();
+    }
+    EXPECT_TRUE(probabilities.empty());
   }
   EXPECT_EQ(samples, 2);
 
@@ -144,6 +162,62 @@ TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
   };
   EXPECT_TRUE(std::isnan(evaluate_dataset(options).report.loss));
   EXPECT_EQ(samples, 2 + 80);
+}
+
+TEST_F(SessionTest, AModelThatAnswersNanWritesNoText) {
+  ScratchFolder folder;
+  std::ofstream text(folder / "verse.txt");
+  for (int i = 0; i < 100; ++i) text << "one two three; four five six.\n";
+  text.close();
+  ingest::IngestOptions verse;
+  verse.sources = {folder / "verse.txt"};
+  verse.destination = folder / "data";
+  verse.length = 16;
+  value_or_throw(ingest::ingest(verse));
+  TrainConfig c = config(folder / "run");
+  c.data = folder / "data";
+  c.model = "gpt_char_tiny";
+  c.augment = "";
+  c.max_steps = 1;
+  Session(c).train();
+  for (const double temperature : {0.0, 1.0}) {
+    std::string written;
+    try {
+      generate({.checkpoint = nan_weights(folder / "run", "norm.bias", 1, folder / "nan.safetensors"),
+                .prompt = "one",
+                .tokens = 3,
+                .temperature = temperature},
+               [&](const std::string& token) {
+                 written += token;
+                 return true;
+               });
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNonfinite) << error.what();
+    }
+    EXPECT_EQ(written, "one");
+  }
+}
+
+// So that evaluation gives the validation's numbers to the last bit.
+TEST_F(SessionTest, ARunsKernelsAreTakenHoweverItsCheckpointIsNamed) {
+  ScratchFolder runs;
+  TrainConfig c = config(runs / "a");
+  c.max_steps = 1;
+  Session(c).train();
+  std::ofstream(runs / "a/kernels.json") << "damaged: that is said where it is read";
+  static std::string logged;
+  set_log_function([](LogLevel, std::string_view text) { logged += text; });
+  const fs::path before = fs::current_path();
+  for (const char* name :
+       {"checkpoints/last", "checkpoints/last/", "checkpoints/last/model.safetensors", "."}) {
+    logged.clear();
+    fs::current_path(runs / (std::string(name) == "." ? "a/checkpoints/last" : "a"));
+    load_model({.weights = name});
+    EXPECT_NE(logged.find("a/kernels.json is not used"), std::string::npos) << name << ": " << logged;
+  }
+  fs::current_path(before);
+  set_log_function(nullptr);
 }
 
 /// The normalize(...) that an expression ends with.
