@@ -87,8 +87,8 @@ static Status status_of(const std::function<void()>& work) {
 }
 
 // The order matters: options first, because they fail fastest; data before the model, which takes its sizes from
-// the images; weights before the optimizer and the average, which start from them; files last, when nothing can
-// fail.
+// the images; weights before the optimizer and the average, which start from them; files last: what fails before leaves
+// none.
 Session::Session(const TrainConfig& config, const Registries& registries, TrainObserver* observer,
                  engine::Collective* ranks, Place place)
     : begin_ns_(now_ns()), observer_(observer), directory_(std::move(place.directory)) {

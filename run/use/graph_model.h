@@ -13,7 +13,7 @@
 
 namespace dlpipe::run {
 
-/// A graph of one input and one output as a module in eval mode; its weights are the module's parameters.
+/// A graph of one input and one output as a module in eval mode; its weights are the module's buffers.
 class GraphModel final : public engine::Module {
  public:
   explicit GraphModel(engine::graph::Graph graph);

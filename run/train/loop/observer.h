@@ -1,5 +1,6 @@
 // What a training run tells while it goes on. The program's command line draws its progress line from it;
-// another program overrides what it wants. All calls come on the training thread.
+// another program overrides what it wants. All calls come on the training thread, one apart: on_note while the first of several
+// processes links pictures, when the training thread waits.
 #pragma once
 
 #include <cstdint>
