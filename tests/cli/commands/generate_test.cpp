@@ -148,6 +148,10 @@ TEST_F(Generate, TheDataCommandsKnowTexts) {
     const Outcome outcome = run_dlpipe(command);
     EXPECT_EQ(outcome.exit_code, 0) << command[0] << ": " << outcome.err;
   }
+  const Outcome measured = run_dlpipe(
+      {"bench", "pipeline", "--data", folder_ / "data/train", "--batch", "16", "--seconds", "0.1", "--json"});
+  EXPECT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_NE(measured.out.find("\"samples_per_s_one_thread\":null"), std::string::npos) << measured.out;
   const Outcome exported = run_dlpipe({"export", folder_ / "data/train", folder_ / "files"});
   EXPECT_NE(exported.exit_code, 0);
   EXPECT_NE(exported.err.find("image"), std::string::npos) << exported.err;
