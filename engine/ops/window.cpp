@@ -34,6 +34,9 @@ Pool2dShape pool2d_shape(const char* op, const TensorSpec& x, const Pool2dAttrs&
     refuse(op, "expected floating images [N,H,W,C], got ", dtype_name(x.dtype), " ", x.shape.to_string(),
            "; reshape or cast");
   }
+  // With padding, windows would fit into nothing.
+  if (x.shape[1] < 1 || x.shape[2] < 1)
+    refuse(op, "expected images of at least one pixel, got ", x.shape.to_string());
   for (int axis = 0; axis < 2; ++axis) {
     if (attrs.kernel[axis] < 1 || attrs.stride[axis] < 1) {
       refuse(op, "expected kernel and stride of at least 1, got ", attrs.kernel[axis], " and ",
