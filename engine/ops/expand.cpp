@@ -13,6 +13,7 @@ namespace {
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>, const Attrs& attrs) {
   expect_inputs("expand", inputs, 1, 1);
   const Shape& shape = attrs.as<ExpandAttrs>().shape;
+  expect_sizes("expand", shape);
   if (!(broadcast_shape("expand", inputs[0].shape, shape) == shape)) {
     reject("expand",
            concat("expected a shape that ", describe(inputs[0]), " broadcasts to, got ", shape.to_string()));

@@ -13,6 +13,7 @@ namespace {
 std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<const bool>, const Attrs& attrs) {
   expect_inputs("reshape", inputs, 1, 1);
   const Shape& shape = attrs.as<ReshapeAttrs>().shape;
+  expect_sizes("reshape", shape);
   if (shape.elements() != inputs[0].shape.elements()) {
     reject("reshape", concat("expected a shape of ", inputs[0].shape.elements(), " elements for ",
                              inputs[0].shape.to_string(), ", got ", shape.to_string()));

@@ -1,5 +1,7 @@
 #include "dlpipe/engine/ops/shape_rules.h"
 
+#include <algorithm>
+
 #include "dlpipe/base/refuse.h"
 
 namespace dlpipe::engine {
@@ -35,6 +37,11 @@ void expect_rank(std::string_view op, const TensorSpec& spec, int rank, std::str
   if (spec.shape.rank() == rank) return;
   reject(op,
          concat("expected ", what, " with ", rank, " axes, got ", describe(spec), "; reshape() it first"));
+}
+
+void expect_sizes(std::string_view op, const Shape& shape) {
+  if (std::ranges::all_of(shape, [](int64_t size) { return size >= 0; })) return;
+  reject(op, concat("expected sizes of at least 0, got ", shape.to_string()));
 }
 
 void expect_shape(std::string_view op, const TensorSpec& spec, const Shape& shape, std::string_view what) {

@@ -19,6 +19,8 @@ void expect_inputs(std::string_view op, std::span<const TensorSpec> inputs, size
 void expect_floating(std::string_view op, const TensorSpec& spec, std::string_view what);
 void expect_dtype(std::string_view op, const TensorSpec& spec, DType dtype, std::string_view what);
 void expect_rank(std::string_view op, const TensorSpec& spec, int rank, std::string_view what);
+/// Of an attribute: no size is below 0.
+void expect_sizes(std::string_view op, const Shape& shape);
 void expect_shape(std::string_view op, const TensorSpec& spec, const Shape& shape, std::string_view what);
 /// `axis` counted from the front; negative ones count from the end. Error unless it is one of `rank` axes.
 int checked_axis(std::string_view op, int axis, int rank);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "dlpipe/engine/ops/ops.h"
@@ -14,6 +15,20 @@ TEST(ReshapeOp, IsAViewOfContiguousTensorsAndFillsInOneSize) {
   EXPECT_THROW(reshape(x, {5, -1}), Error);
   EXPECT_THROW(reshape(x, {-1, -1}), Error);
   EXPECT_THROW(reshape(x, {2, 3}), Error);
+}
+
+// Whose product is the number of elements.
+TEST(ReshapeOp, RefusesNegativeSizes) {
+  for (const Shape& shape : {Shape{-2, -3}, Shape{-1, -2}, Shape{-3, 1, -2}}) {
+    try {
+      reshape(Tensor::zeros({6}), shape);
+      FAIL() << shape.to_string();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("[reshape] expected sizes of at least 0, got ["),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST(ReshapeOp, CopiesWhatIsNotContiguous) {
