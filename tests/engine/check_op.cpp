@@ -352,7 +352,8 @@ void expect_near(const Tensor& got, const Tensor& expected, const Tolerance& tol
     if (std::isnan(a[i]) && std::isnan(b[i])) continue;
     if (a[i] == b[i]) continue;  // infinities
     const double allowed = tolerance.absolute + tolerance.relative * std::abs(b[i]);
-    if (std::abs(a[i] - b[i]) <= allowed) continue;
+    // Of an infinity any share is infinite.
+    if (std::isfinite(b[i]) && std::abs(a[i] - b[i]) <= allowed) continue;
     ++reported;
     ADD_FAILURE() << what << ": element " << i << " of " << expected.shape().to_string() << " is " << a[i]
                   << ", expected " << b[i] << ", tolerance " << allowed << " (" << tolerance.reason << ")";

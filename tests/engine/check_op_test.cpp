@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "dlpipe/engine/core/isa.h"
 
@@ -50,6 +51,27 @@ TEST(CheckOp, FailsWhereAnAnswerDependsOnTheInstructionSet) {
   }
   ASSERT_GT(results.size(), 0);
   EXPECT_NE(std::string(results.GetTestPartResult(0).message()).find("isa 0"), std::string::npos);
+}
+
+// Where one value is infinite or NaN, only its equal is near it, whatever the tolerance.
+TEST(CheckOp, NothingIsNearAnInfinityOrNanButItself) {
+  const Tolerance generous = {.relative = 0.5, .absolute = 1, .reason = "a test"};
+  const auto of = [](double value) { return Tensor::full({1}, value); };
+  for (const double special : {HUGE_VAL, -HUGE_VAL, static_cast<double>(NAN)}) {
+    expect_near(of(special), of(special), generous, "itself");
+    for (const double other : {0.0, 3e38, -special}) {
+      if (std::isnan(other)) continue;
+      for (const auto& [got, expected] : {std::pair(special, other), std::pair(other, special)}) {
+        testing::TestPartResultArray results;
+        {
+          const testing::ScopedFakeTestPartResultReporter reporter(
+              testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+          expect_near(of(got), of(expected), generous, "another");
+        }
+        EXPECT_EQ(results.size(), 1) << got << " for " << expected;
+      }
+    }
+  }
 }
 
 }  // namespace

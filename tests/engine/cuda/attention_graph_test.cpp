@@ -16,6 +16,7 @@
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/simulated.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -218,13 +219,7 @@ std::vector<int64_t> run_graph(const AttentionCase& c, const AttentionTensors& t
 
 /// Sums of f32 products of numbers up to 2: some 1e-6 of them; what wasn't written is NaN.
 void expect_close(const Tensor& got, const Tensor& expected, const std::string& what) {
-  const std::vector<double> a = got.to_doubles();
-  const std::vector<double> b = expected.to_doubles();
-  ASSERT_EQ(a.size(), b.size());
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i)
-    worst = std::max(worst, std::isnan(a[i]) ? INFINITY : std::abs(a[i] - b[i]));
-  EXPECT_LT(worst, 2e-5) << what;
+  EXPECT_LT(dlpipe::test::largest_difference(got, expected), 2e-5) << what;
 }
 
 const Kernels& reference_attention() {

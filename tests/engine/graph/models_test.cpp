@@ -1,7 +1,6 @@
 // Every model of the table: its graph answers the same bits as the model, and the optimized graph nearly so.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -47,17 +46,6 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0;
 }
 
-// Of the largest logit.
-double relative_difference(const Tensor& a, const Tensor& b) {
-  double most = 0, size = 0;
-  const std::vector<double> left = a.to_doubles(), right = b.to_doubles();
-  for (size_t i = 0; i < left.size(); ++i) {
-    most = std::max(most, std::fabs(left[i] - right[i]));
-    size = std::max(size, std::fabs(left[i]));
-  }
-  return most / size;
-}
-
 // How many values a run copies into another layout. Networks that flatten images or make tokens of them need plain ones there;
 // a convolution of a number of channels that is no whole number of blocks takes and gives plain ones.
 int64_t most_copies(std::string_view model) {
@@ -85,7 +73,7 @@ TEST_P(GraphOfModel, AnswersItsBits) {
     const Tensor eager = (*model)(x);
     EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
     // Batch norms in the weights: another order of rounding in up to 200 layers.
-    EXPECT_LT(relative_difference(eager, fast_runner.run({&x, 1})[0]), 1e-3) << "batch " << batch;
+    EXPECT_LT(test::distance(fast_runner.run({&x, 1})[0], eager), 1e-3) << "batch " << batch;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine::graph {
 namespace {
@@ -24,11 +25,7 @@ std::string body(const Graph& graph) {
 double largest_difference(const Graph& a, const Graph& b) {
   Shape shape = a.value(a.inputs[0]).shape_at(3);
   const Tensor x = drawn(shape, 5);
-  const std::vector<double> left = Runner(a).run({&x, 1})[0].to_doubles();
-  const std::vector<double> right = Runner(b).run({&x, 1})[0].to_doubles();
-  double most = 0;
-  for (size_t i = 0; i < left.size(); ++i) most = std::max(most, std::fabs(left[i] - right[i]));
-  return most;
+  return test::largest_difference(Runner(b).run({&x, 1})[0], Runner(a).run({&x, 1})[0]);
 }
 
 TEST(Passes, RemoveWhatNoOutputDependsOn) {

@@ -2,9 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/collective/simulated_ranks.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -55,14 +54,7 @@ Tensor pass(Module& model, const Case& one, DType low) {
 /// The largest difference, as a share of the largest value.
 double difference(const Tensor& got, const Tensor& expected) {
   EXPECT_EQ(got.shape(), expected.shape());
-  const std::vector<double> a = got.to_doubles(), b = expected.to_doubles();
-  double most = 0, largest = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return std::numeric_limits<double>::infinity();
-    most = std::max(most, std::abs(a[i] - b[i]));
-    largest = std::max(largest, std::abs(b[i]));
-  }
-  return most / largest;
+  return test::distance(got, expected);
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {

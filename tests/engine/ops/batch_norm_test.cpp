@@ -15,6 +15,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -152,13 +153,7 @@ TEST(BatchNormOp, EqualsTheReferenceForShapesThatFillChunksUnevenly) {
       }
       const Answer got = run(shape, Layout::kPlain, DType::kF32, residual);
       const auto near = [&](const Tensor& a, const Tensor& b, double tolerance, const char* what) {
-        ASSERT_EQ(a.defined(), b.defined());
-        if (!a.defined()) return;
-        const std::vector<double> x = a.to_doubles();
-        const std::vector<double> y = b.to_doubles();
-        double worst = 0;
-        for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(x[i] - y[i]));
-        EXPECT_LE(worst, tolerance) << what << " of " << shape.to_string();
+        EXPECT_LE(test::largest_difference(a, b), tolerance) << what << " of " << shape.to_string();
       };
       near(got.y, expected.y, 1e-5, "output");
       near(got.dx, expected.dx, 1e-5, "gradient of images");
