@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::graph {
 namespace {
@@ -49,7 +49,8 @@ TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
   const CaptureInput input = {"x", {{1, 2}}, bit(0)};
   const Tensor weight = Tensor::full({2, 2}, 0.25);
   const std::pair<std::string, Tensor> named = {"w", weight};
-  const std::string path = testing::TempDir() + "/checksum.dlg";
+  const test::ScratchFolder folder;
+  const std::string path = folder / "m.dlg";
   throw_if_error(
       write_graph(path, capture("test", {&input, 1}, {&named, 1}, [&](const std::vector<Tensor>& in) {
                     return std::vector<Tensor>{matmul(in[0], weight)};
@@ -60,7 +61,6 @@ TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
   EXPECT_NE(status.message().find("was changed or damaged since it was written"), std::string::npos)
       << status.message();
-  std::filesystem::remove(path);
 }
 
 TEST(GraphFile, RefusesStepsThatAreNoChain) {

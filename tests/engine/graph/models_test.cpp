@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <filesystem>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
@@ -15,6 +14,8 @@
 #include "dlpipe/engine/models/graph_module.h"
 #include "dlpipe/engine/ops/ops.h"
 
+#include "tests/engine/distance.h"
+#include "tests/io/formats/scratch.h"
 namespace dlpipe::engine {
 namespace {
 
@@ -154,7 +155,8 @@ TEST(Graphs, GoToAFileAndBack) {
   const auto model = record.build(arguments);
   graph::Graph captured = capture_model(*model, arguments, record.name);
   captured.metadata["about"] = "a test";
-  const std::string path = (std::filesystem::path(testing::TempDir()) / "graphs_go_to_a_file.dlg").string();
+  const test::ScratchFolder folder;
+  const std::string path = folder / "m.dlg";
   throw_if_error(graph::write_graph(path, captured));
   EXPECT_TRUE(graph::is_graph_file(path));
   const graph::Graph read = value_or_throw(graph::read_graph(path));
@@ -164,7 +166,6 @@ TEST(Graphs, GoToAFileAndBack) {
   const NoGrad no_grad;
   const Tensor x = drawn_input(arguments, 2);
   EXPECT_TRUE(same_bits(graph::Runner(read).run({&x, 1})[0], (*model)(x)));
-  std::filesystem::remove(path);
 }
 
 }  // namespace

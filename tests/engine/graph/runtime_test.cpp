@@ -5,13 +5,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/io/formats/npy.h"
 
+#include "tests/io/formats/scratch.h"
 namespace dlpipe::engine {
 namespace {
 
@@ -37,8 +37,7 @@ TEST(Runtime, HasNoLayersModelsOptimizersWalkBackOrPipeline) {
 }
 
 TEST(Runtime, AnswersTheModelsBits) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "dlpipe_runtime_test";
-  std::filesystem::create_directories(folder);
+  const test::ScratchFolder folder;
   const ModelArguments arguments = {.classes = 5, .channels = 1, .height = 28, .width = 28, .seed = 4};
   const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);
   const std::string file = folder / "m.dlg", in = folder / "x.npy", out = folder / "y.npy";
@@ -53,7 +52,6 @@ TEST(Runtime, AnswersTheModelsBits) {
   const Tensor y = (*model)(x);
   ASSERT_EQ(answer.bytes.size(), y.size_bytes());
   EXPECT_EQ(std::memcmp(answer.bytes.data(), y.raw(), y.size_bytes()), 0);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/io/formats/protobuf.h"
+#include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::onnx {
 namespace {
@@ -110,8 +111,8 @@ std::string with_outside_tensor(const std::string& location, int64_t size = 2, i
 }
 
 TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "onnx_outside";
-  std::filesystem::create_directories(folder);
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path();
   std::ofstream(folder / "w.bin", std::ios::binary) << "01234567";
   const Model model = value_or_throw(parse_model(with_outside_tensor("w.bin"), folder));
   EXPECT_EQ(model.initializers[0].bytes, "01234567");
@@ -128,13 +129,12 @@ TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
   for (const char* const location : {"pipe.bin", "folder.bin"})
     EXPECT_EQ(parse_model(with_outside_tensor(location), folder).status().code(), ErrorCode::kUnsupported)
         << location;
-  std::filesystem::remove_all(folder);
 }
 
 // Larger than memory by holes alone, or by tensors that all name the same bytes.
 TEST(OnnxFile, TensorsBesideTheModelMustFitIntoMemory) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "onnx_large";
-  std::filesystem::create_directories(folder);
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path();
   std::ofstream(folder / "w.bin", std::ios::binary) << "01234567";
   EXPECT_TRUE(parse_model(with_outside_tensor("w.bin", 2, 3), folder, 24).ok());
   const Status shared = parse_model(with_outside_tensor("w.bin", 2, 3), folder, 23).status();
@@ -145,15 +145,14 @@ TEST(OnnxFile, TensorsBesideTheModelMustFitIntoMemory) {
   std::filesystem::resize_file(folder / "w.bin", kElements * sizeof(float));
   EXPECT_EQ(parse_model(with_outside_tensor("w.bin", kElements), folder, 1 << 30).status().code(),
             ErrorCode::kUnsupported);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(OnnxFile, SaysItsAreaOnce) {
-  const std::string path = testing::TempDir() + "/none.onnx";
+  const test::ScratchFolder folder;
+  const std::string path = folder / "none.onnx";
   std::ofstream(path, std::ios::binary) << "\x08\x08";
   EXPECT_EQ(read_model(path).status().message(),
             "[onnx] " + path + ": there is no ONNX model in it; export the model again");
-  std::filesystem::remove(path);
 }
 
 TEST(OnnxImport, NamesWhatItDoesNotKnow) {

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "tests/io/formats/scratch.h"
+
 namespace dlpipe::formats {
 namespace {
 
@@ -25,7 +27,8 @@ void expect_refused(const std::string& bytes, ErrorCode code, const std::string&
 }
 
 TEST(Npy, ReadsWhatItWrites) {
-  const std::string path = (std::filesystem::path(testing::TempDir()) / "npy_test.npy").string();
+  const test::ScratchFolder folder;
+  const std::string path = folder / "x.npy";
   const std::array<int64_t, 2> shape = {2, 3};
   const std::array<float, 6> values = {1, 2, 3, 4, 5, -0.5F};
   throw_if_error(write_npy(path, DType::kF32, shape, std::as_bytes(std::span(values))));
@@ -34,7 +37,6 @@ TEST(Npy, ReadsWhatItWrites) {
   EXPECT_EQ(array.dtype, DType::kF32);
   EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(std::memcmp(array.bytes.data(), values.data(), sizeof(values)), 0);
-  std::filesystem::remove(path);
 }
 
 TEST(Npy, ReadsNumPysHeaders) {
