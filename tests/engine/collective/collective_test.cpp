@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <future>
 #include <mutex>
 #include <random>
 #include <span>
@@ -193,12 +194,19 @@ TEST_P(CollectiveTest, SendsAndReceivesInOrder) {
   });
 }
 
-// Asked for one behind the other, waited for at the end.
+// Asked for one behind the other, waited for at the end. The others ask when the first one has: it can't have waited for them.
 TEST_P(CollectiveTest, OperationsGoOnWhileTheCallerDoes) {
+  std::promise<void> first_has_asked;
+  const std::shared_future<void> asked = first_has_asked.get_future().share();
   on_all([&](Collective& ranks) {
     std::vector<std::vector<float>> values(16, std::vector<float>(100, 1.0f));
     std::vector<Collective::Handle> handles;
+    if (ranks.rank() > 0) {
+      EXPECT_EQ(asked.wait_for(std::chrono::seconds(30)), std::future_status::ready)
+          << "the first rank waits for its operations";
+    }
     for (auto& each : values) handles.push_back(ranks.all_reduce(each, "values"));
+    if (ranks.rank() == 0) first_has_asked.set_value();
     for (auto& handle : handles) EXPECT_TRUE(handle.wait().ok());
     for (const auto& each : values) EXPECT_EQ(each[99], static_cast<float>(ranks.world()));
     EXPECT_TRUE(ranks.barrier("the end").wait().ok());

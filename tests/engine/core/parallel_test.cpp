@@ -5,6 +5,8 @@
 #include <tbb/global_control.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <mutex>
@@ -53,6 +55,22 @@ TEST_P(ParallelTest, NeverUsesMoreThreadsThanAsked) {
     threads.insert(std::this_thread::get_id());
   });
   EXPECT_LE(threads.size(), static_cast<size_t>(GetParam()));
+}
+
+// A pool that runs slices one after another gives all the right answers, late.
+TEST_P(ParallelTest, TwoSlicesRunAtOnceWhereThereAreTwoThreads) {
+  if (GetParam() < 2) GTEST_SKIP() << "one thread";
+  std::mutex mutex;
+  std::condition_variable changed;
+  int there = 0;
+  std::atomic<int> met = 0;
+  parallel_slices(2, [&](int64_t) {
+    std::unique_lock lock(mutex);
+    ++there;
+    changed.notify_all();
+    if (changed.wait_for(lock, std::chrono::seconds(30), [&] { return there == 2; })) ++met;
+  });
+  EXPECT_EQ(met, 2);
 }
 
 TEST_P(ParallelTest, BodiesSeeOneOpenMpThreadAndTheCallerGetsItsOwnBack) {

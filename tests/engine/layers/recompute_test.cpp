@@ -24,8 +24,13 @@ class Block final : public Module {
     norm_ = add_module("norm", std::make_shared<BatchNorm2d>(16));
     dropout_ = add_module("dropout", std::make_shared<Dropout>(0.3));
   }
-  Tensor forward(const Tensor& x) override { return (*dropout_)(norm_->forward_relu((*conv_)(x))); }
+  Tensor forward(const Tensor& x) override {
+    ++forwards;
+    return (*dropout_)(norm_->forward_relu((*conv_)(x)));
+  }
   std::string kind() const override { return "Block"; }
+
+  int forwards = 0;
 
  private:
   std::shared_ptr<Conv2d> conv_;
@@ -124,11 +129,20 @@ TEST(Recompute, TheOutermostOfNestedModulesCounts) {
 }
 
 TEST(Recompute, EvaluationAndNoGradRunOnce) {
-  const auto model = tower(2);
-  model->checkpoint_activations("block*");
+  const auto block = std::make_shared<Block>();
+  const auto model = std::shared_ptr<Sequential>(new Sequential{});
+  model->append("block", block);
+  initialize(*model, 3);
+  model->checkpoint_activations("block");
+  mean((*model)(images(1, 9))).backward();
+  EXPECT_EQ(block->forwards, 2) << "backward runs it again";
   const NoGrad no_grad;
-  const Tensor y = (*model)(images(1, 9));
-  EXPECT_FALSE(y.requires_grad());
+  for (const bool training : {true, false}) {
+    model->train(training);
+    block->forwards = 0;
+    EXPECT_FALSE((*model)(images(1, 9)).requires_grad());
+    EXPECT_EQ(block->forwards, 1) << (training ? "training" : "evaluation");
+  }
 }
 
 TEST(Recompute, ATransformerLearnsTheSame) {

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/engine/models/check_model.h"
 
 namespace dlpipe::engine {
@@ -18,13 +21,10 @@ TEST(Resnet18Cifar, IsResnet18WithASmallStem) {
 TEST(Resnet18Cifar, KeepsTheSizeUntilLayer2) {
   const ModelArguments arguments = {10, 3, 32, 32, 0};
   const auto model = value_or_throw(ModelRegistry::builtin().find("resnet18_cifar"))->build(arguments);
-  for (const LayerSummary& layer : summarize(*model, arguments, 2).layers) {
-    if (layer.name == "layer1.1.conv2") {
-      EXPECT_EQ(layer.output, (Shape{2, 32, 32, 64}));
-    } else if (layer.name == "layer4.1.conv2") {
-      EXPECT_EQ(layer.output, (Shape{2, 4, 4, 512}));
-    }
-  }
+  std::map<std::string, Shape> outputs;
+  for (const LayerSummary& layer : summarize(*model, arguments, 2).layers) outputs[layer.name] = layer.output;
+  EXPECT_EQ(outputs["layer1.1.conv2"], (Shape{2, 32, 32, 64}));
+  EXPECT_EQ(outputs["layer4.1.conv2"], (Shape{2, 4, 4, 512}));
 }
 
 }  // namespace
