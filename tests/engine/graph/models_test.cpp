@@ -13,9 +13,9 @@
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/models/graph_module.h"
 #include "dlpipe/engine/ops/ops.h"
-
 #include "tests/engine/distance.h"
 #include "tests/io/formats/scratch.h"
+
 namespace dlpipe::engine {
 namespace {
 

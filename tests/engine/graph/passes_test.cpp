@@ -9,8 +9,8 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "tests/engine/graph/graph_testing.h"
 #include "tests/engine/distance.h"
+#include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {
 namespace {

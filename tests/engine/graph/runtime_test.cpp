@@ -10,8 +10,8 @@
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/io/formats/npy.h"
-
 #include "tests/io/formats/scratch.h"
+
 namespace dlpipe::engine {
 namespace {
 
