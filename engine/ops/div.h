@@ -18,7 +18,7 @@ struct DivFormula {
   }
   template <class T>
   static DLPIPE_FORMULA T grad_b(T grad, T a, T b) {
-    return -grad * a / (b * b);
+    return -grad * (a / b / b);  // b * b would leave the range where the quotient is in it
   }
 };
 
