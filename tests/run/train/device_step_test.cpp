@@ -98,7 +98,7 @@ TEST_F(DeviceStep, ANonfiniteStepEndsTheRunWithItsLayer) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
     const std::string text = error.what();
-    EXPECT_NE(text.find("step 2"), std::string::npos) << text;
+    EXPECT_NE(text.find("step 3"), std::string::npos) << text;
     EXPECT_NE(text.find("bn"), std::string::npos) << text;
   }
   // As they were after step 1, whatever was asked for meanwhile.
@@ -307,7 +307,7 @@ TEST_F(DeviceStep, InF16ALossThatIsNotFiniteEndsTheRun) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
-    EXPECT_NE(std::string(error.what()).find("step 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("step 3"), std::string::npos) << error.what();
   }
 }
 

@@ -158,7 +158,7 @@ TEST(TrainStep, ANonfiniteStepNamesStepAndLayer) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
-    EXPECT_NE(std::string(error.what()).find("step 41"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("step 42"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("fc1.weight"), std::string::npos) << error.what();
   }
 }
