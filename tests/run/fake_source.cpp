@@ -66,8 +66,13 @@ Result<std::optional<Batch>> FakeSource::next() {
   prep_.bias.fill(-1.0f);
   const int64_t number = state_.epoch * batches_per_epoch() + state_.batch_index;
   if (options_.bright_from_step >= 0 && number >= options_.bright_from_step) {
-    prep_.bias.fill(std::numeric_limits<float>::max());
+    prep_.bias.fill(0.0f);
     prep_.scale.fill(std::numeric_limits<float>::max());
+    const auto bytes = static_cast<std::ptrdiff_t>(options_.side * options_.side);
+    for (int64_t row = 0; row < options_.batch; ++row) {
+      if (options_.bright_row >= 0 && row != options_.bright_row)
+        std::fill_n(pixels_.begin() + row * bytes, bytes, uint8_t{0});
+    }
   }
   batch.fields = {{&specs_[0], reinterpret_cast<std::byte*>(pixels_.data()), {}},
                   {&specs_[1], reinterpret_cast<std::byte*>(labels_.data()), {}}};

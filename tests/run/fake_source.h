@@ -19,6 +19,7 @@ struct FakeOptions {
   bool shuffle = true;
   std::set<int64_t> dropped = {};  // sample numbers that come with weight 0
   int64_t bright_from_step = -1;   // pixels of batches from this one on are scaled to overflow
+  int64_t bright_row = -1;         // of these batches; the others are black. -1: all are bright
 };
 
 class FakeSource : public BatchSource {

@@ -131,20 +131,27 @@ TEST_F(DeviceRanks, GrainsGiveTheHostsLossesAndWeights) {
 
 TEST_F(DeviceRanks, AllSkipAStepWhereOneHasANumberThatIsNotFinite) {
   const Variant variant = {.optimizer = "adamw", .options = {.skip_nonfinite = true}, .ema = 0.9};
-  const FakeOptions bright = {.bright_from_step = 3};
-  const Trained alone = train_on(1, variant, bright), together = train_on(4, variant, bright);
-  EXPECT_EQ(together.hash, alone.hash);
-  ASSERT_EQ(together.outcomes.size(), size_t{kSteps});
-  for (size_t i = 0; i < together.outcomes.size(); ++i) EXPECT_EQ(together.outcomes[i].skipped, i >= 3) << i;
+  for (const int64_t row : {-1, 0, 5}) {  // of all ranks, of the first, of the third
+    SCOPED_TRACE(row);
+    const FakeOptions bright = {.bright_from_step = 3, .bright_row = row};
+    const Trained alone = train_on(1, variant, bright), together = train_on(4, variant, bright);
+    EXPECT_EQ(together.hash, alone.hash);
+    ASSERT_EQ(together.outcomes.size(), size_t{kSteps});
+    for (size_t i = 0; i < together.outcomes.size(); ++i)
+      EXPECT_EQ(together.outcomes[i].skipped, i >= 3) << i;
+  }
 }
 
 TEST_F(DeviceRanks, AllEndWithTheLayerOfTheFirst) {
-  const Trained alone = train_on(1, {}, {.bright_from_step = 3}),
-                together = train_on(2, {}, {.bright_from_step = 3});
-  EXPECT_EQ(together.hash, alone.hash);
-  EXPECT_EQ(together.error, alone.error);
-  EXPECT_NE(together.error.find("step 3"), std::string::npos) << together.error;
-  EXPECT_NE(together.error.find("bn"), std::string::npos) << together.error;
+  for (const int64_t row : {-1, 6}) {  // of both ranks, of the second alone
+    SCOPED_TRACE(row);
+    const FakeOptions bright = {.bright_from_step = 3, .bright_row = row};
+    const Trained alone = train_on(1, {}, bright), together = train_on(2, {}, bright);
+    EXPECT_EQ(together.hash, alone.hash);
+    EXPECT_EQ(together.error, alone.error);
+    EXPECT_NE(together.error.find("step 4"), std::string::npos) << together.error;
+    EXPECT_NE(together.error.find("bn"), std::string::npos) << together.error;
+  }
 }
 
 // In another order of adding, which the weights show; the ranks still agree to the bit.

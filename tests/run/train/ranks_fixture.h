@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/run/config/registries.h"
 #include "dlpipe/run/record/receipt.h"
 #include "tests/engine/collective/simulated_ranks.h"
@@ -29,6 +31,22 @@ class RanksTest : public SessionTest {
     return config;
   }
 
+  /// dlpipe's own, and the loss "overflowing": the cross entropy, infinite with its gradients on parts of a batch whose first
+  /// label is 4, one part of ten or so.
+  static run::Registries registries() {
+    static const run::LossRecord overflowing = {
+        .name = "overflowing",
+        .help = "a test's",
+        .compute = [](const engine::Tensor& logits, const engine::Tensor& target,
+                      const engine::Tensor& weight, const run::LossArguments&) {
+          const engine::Tensor loss = engine::cross_entropy(logits, target, weight);
+          return target.data<int64_t>()[0] == 4 ? engine::scale(loss, HUGE_VAL) : loss;
+        }};
+    run::Registries registries;
+    registries.losses.add(overflowing);
+    return registries;
+  }
+
   /// Rank 0's outcome. `config` may differ by rank; `on_first` is called with rank 0's session before it trains.
   template <class Open>
   static run::TrainOutcome train_on(int world, const Open& open, const std::atomic<bool>* stop = nullptr) {
@@ -45,7 +63,7 @@ class RanksTest : public SessionTest {
   }
   static run::TrainOutcome train(const run::TrainConfig& config, int world) {
     return train_on(world, [&](Collective* ranks) {
-      return std::make_unique<run::Session>(config, run::Registries{}, nullptr, ranks);
+      return std::make_unique<run::Session>(config, registries(), nullptr, ranks);
     });
   }
 
@@ -71,6 +89,22 @@ class RanksTest : public SessionTest {
       train(together, world);
       expect_same_files(alone.out, together.out);
     }
+  }
+
+  /// Runs of one rank and of `world`, in the folders "alone" and "together" of `runs`, of which some steps are skipped: most ranks'
+  /// parts of these steps are finite.
+  static void train_overflowing(run::TrainConfig config, int world, const ScratchFolder& runs) {
+    config.loss = "overflowing";
+    config.on_nonfinite = "skip";
+    config.val_every = "never";
+    config.out = runs / "alone";
+    const run::TrainOutcome alone = train(config, 1);
+    config.out = runs / "together";
+    const run::TrainOutcome together = train(config, world);
+    EXPECT_GT(alone.skipped_steps, 0);
+    EXPECT_LT(alone.skipped_steps, alone.steps);
+    EXPECT_EQ(together.steps, alone.steps);
+    EXPECT_EQ(together.skipped_steps, alone.skipped_steps);
   }
 
   /// What rank 0 of four says when rank 2 answers nobody from its exchange of that number on; checks that it names rank 2 and

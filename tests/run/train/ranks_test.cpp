@@ -119,16 +119,14 @@ TEST_F(RanksTest, BatchNormOverAllGrainsIsThatOfTheWholeBatch) {
   EXPECT_GT(std::abs(last_loss(8, false) - whole), 1e-2);
 }
 
-TEST_F(RanksTest, AStepThatIsNotFiniteEndsForGrainsThatMeet) {
+TEST_F(RanksTest, AStepThatIsNotFiniteOnOneRankEndsForGrainsThatMeet) {
+  ScratchFolder runs;
   run::TrainConfig config = small("");
   config.model = "cifarnet";
   config.sync_bn = true;
-  config.lr = 1e6;
-  config.lr_scale = {"*=1e24"};
-  config.on_nonfinite = "skip";
-  config.max_steps = 4;
-  config.val_every = "never";
-  expect_same_run(config, {4});
+  config.max_steps = 6;
+  train_overflowing(config, 4, runs);
+  expect_same_files(runs / "alone", runs / "together");
 }
 
 // Activations that are made again show a parameter's gradient twice; it is taken once.
@@ -224,12 +222,11 @@ TEST_F(RanksTest, BadRecordsOfAllRanksAreCountedAndListed) {
 }
 
 TEST_F(RanksTest, AStepThatIsNotFiniteOnOneRankIsSkippedByAll) {
+  ScratchFolder runs;
   run::TrainConfig config = small("");
-  config.lr = 1e6;
-  config.on_nonfinite = "skip";
   config.max_steps = 6;
-  config.val_every = "never";
-  expect_same_run(config, {4});
+  train_overflowing(config, 4, runs);
+  expect_same_files(runs / "alone", runs / "together");
 }
 
 TEST_F(RanksTest, RanksThatDifferAreRefusedWithTheDifference) {
