@@ -28,6 +28,16 @@ def run_program(*arguments):
     return done.stdout
 
 
+def side_by_side(*iterables):
+    """zip, of what has to end together and not be empty."""
+    count = 0
+    for together in zip(*iterables, strict=True):
+        count += 1
+        yield together
+        del together  # a batch that is held takes a slot
+    assert count > 0, "nothing to compare"
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
     """400 pictures of 10 classes, 32 to 56 pixels wide."""

@@ -40,7 +40,7 @@ def hugging_face_table(begin, end):
 def check(directory, begin, end):
     dataset = dlpipe.Dataset(directory)
     assert dataset.classes == ["cat", "dog"]
-    for i, sample in zip(range(begin, end), dataset):
+    for i, sample in zip(range(begin, end), dataset, strict=True):
         assert sample.path == f"{i}.jpg"
         assert sample.label == i % 2
         assert np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(picture(i)))))

@@ -4,6 +4,7 @@ streams on a simulated device."""
 import dlpipe
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 OPTIONS = {"augment": "rrc(24) hflip", "batch": 32, "seed": 1}
 
@@ -30,7 +31,7 @@ def torch_with_gpu():
 
 
 def test_any_library_takes_the_dlpack_protocol(train):
-    for batch, (images, labels) in zip(dlpipe.Loader(train, as_="dlpack", **OPTIONS), expected(train)):
+    for batch, (images, labels) in side_by_side(dlpipe.Loader(train, as_="dlpack", **OPTIONS), expected(train)):
         assert batch.image.__dlpack_device__() == (1, 0)
         taken = np.from_dlpack(batch.image)
         np.testing.assert_array_equal(taken, images)
@@ -77,7 +78,7 @@ def test_batches_on_a_gpu_are_the_cpus(train, torch_with_gpu, dtype):
             assert batch.image.is_cuda and batch.label.is_cuda
             sums.append((batch.image.clone(), batch.label.clone()))  # after the copy, and before the memory is filled again
     torch.cuda.synchronize()
-    for (image, label), (images, labels) in zip(sums, expected(train, dtype=dtype)):
+    for (image, label), (images, labels) in side_by_side(sums, expected(train, dtype=dtype)):
         np.testing.assert_array_equal(image.cpu().numpy(), images)
         np.testing.assert_array_equal(label.cpu().numpy(), labels)
     assert len(sums) == 10
@@ -94,5 +95,5 @@ def test_a_page_locked_batch_waits_for_the_copy_of_it(train, torch_with_gpu):
         copies.append(images.to("cuda", non_blocking=True))
         del images
     torch.cuda.synchronize()
-    for copy, (images, _) in zip(copies, expected(train)):
+    for copy, (images, _) in side_by_side(copies, expected(train)):
         np.testing.assert_array_equal(copy.cpu().numpy(), images)

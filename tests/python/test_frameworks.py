@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 import dlpipe
 
@@ -26,7 +27,7 @@ def test_torch_tensors_are_the_slots_memory(train):
     torch = pytest.importorskip("torch")
     loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch")
     places = set()
-    for (images, labels), (image, label) in zip(loader, numpy_batches(train)):
+    for (images, labels), (image, label) in side_by_side(loader, numpy_batches(train)):
         assert images.dtype == torch.uint8 and labels.dtype == torch.int64
         assert images.shape == (32, 24, 24, 3)
         np.testing.assert_array_equal(images.numpy(), image)
@@ -43,7 +44,7 @@ def test_torch_is_the_default_where_it_is_imported(train):
 def test_nchw_is_torchs_channels_last(train):
     torch = pytest.importorskip("torch")
     loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW", as_="torch")
-    for (images, _), (image, _) in zip(loader, numpy_batches(train)):
+    for (images, _), (image, _) in side_by_side(loader, numpy_batches(train)):
         assert images.shape == (32, 3, 24, 24)
         assert images.is_contiguous(memory_format=torch.channels_last)
         np.testing.assert_array_equal(images.permute(0, 2, 3, 1).numpy(), image)
@@ -104,7 +105,7 @@ def test_torch_dataloader_hands_the_batches_on(train):
     loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch")
     wrapped = torch.utils.data.DataLoader(Batches(loader), batch_size=None, num_workers=0)
     count = 0
-    for (images, labels), (image, label) in zip(wrapped, numpy_batches(train)):
+    for (images, labels), (image, label) in side_by_side(wrapped, numpy_batches(train)):
         np.testing.assert_array_equal(images.numpy(), image)
         np.testing.assert_array_equal(labels.numpy(), label)
         count += 1
@@ -207,7 +208,7 @@ def test_jax_arrays_are_the_slots_memory(train):
     jax = pytest.importorskip("jax")
     loader = dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="jax")
     places = set()
-    for (images, labels), (image, label) in zip(loader, numpy_batches(train)):
+    for (images, labels), (image, label) in side_by_side(loader, numpy_batches(train)):
         assert isinstance(images, jax.Array) and images.dtype == np.uint8
         np.testing.assert_array_equal(np.asarray(images), image)
         np.testing.assert_array_equal(np.asarray(labels), label)

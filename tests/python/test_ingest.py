@@ -10,7 +10,7 @@ import zlib
 import dlpipe
 import numpy as np
 import pytest
-from conftest import run_program
+from conftest import run_program, side_by_side
 from dlpipe.storing import StoringOptions
 
 #: of the program alone, and of the function alone
@@ -77,7 +77,7 @@ def test_a_cache_of_linked_pictures_changes_no_batch(pictures, tmp_path):
     plain = dlpipe.Loader(tmp_path / "linked", **options)
     loader = dlpipe.Loader(tmp_path / "linked", cache=tmp_path / "cache", **options)
     for epoch in range(2):
-        for expected, batch in zip(plain, loader):
+        for expected, batch in side_by_side(plain, loader):
             assert np.array_equal(expected.image, batch.image) and np.array_equal(expected.label, batch.label)
         end = time.monotonic() + 300  # the cache is written by threads that yield to all others
         while epoch == 0 and loader.stats()["cache"]["records"] < 300 and time.monotonic() < end:

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 import dlpipe
 
@@ -50,7 +51,7 @@ def test_views_are_lists_of_pictures_of_the_same_samples(train):
     loader = Loader(train, augment=CROP, batch=32, seed=1, views=2)
     single = Loader(train, augment=CROP, batch=32, seed=1)
     assert (len(loader), loader.samples, loader.batch_size) == (len(single), single.samples, 32)
-    for batch, alone in zip(loader, single):
+    for batch, alone in side_by_side(loader, single):
         (one, two), labels = batch
         assert one.shape == two.shape == (32, 24, 24, 3)
         assert sum(np.array_equal(a, b) for a, b in zip(one, two)) < 4, "each view has draws of its own"
@@ -90,8 +91,8 @@ def test_views_keep_their_memory_and_resume(train):
     np.testing.assert_array_equal(view, copy_of_view)
     resumed = Loader(train, **options, threads=1)
     resumed.load_state_dict(state)
-    for batch, images in zip(resumed, rest):
-        for mine, other in zip(batch.image, images):
+    for batch, images in side_by_side(resumed, rest):
+        for mine, other in side_by_side(batch.image, images):
             np.testing.assert_array_equal(mine, other)
     with pytest.raises(dlpipe.MisuseError, match="another"):
         Loader(train, **{**options, "views": 2}).load_state_dict(state)
@@ -169,8 +170,8 @@ def test_a_folder_of_splits_stands_for_its_training_data(splits, train):
 
 
 def test_nchw_is_another_view_of_the_same_bytes(train):
-    nhwc = batches_of(Loader(train, augment=CROP, batch=32, seed=1), 2)
-    for batch, (images, _, _) in zip(Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW"), nhwc):
+    nhwc = batches_of(Loader(train, augment=CROP, batch=32, seed=1))
+    for batch, (images, _, _) in side_by_side(Loader(train, augment=CROP, batch=32, seed=1, layout="NCHW"), nhwc):
         assert batch.image.shape == (32, 3, 24, 24)
         assert batch.image.strides == (24 * 24 * 3, 1, 24 * 3, 3)
         np.testing.assert_array_equal(batch.image.transpose(0, 2, 3, 1), images)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dlpipe
-from conftest import measures_memory
+from conftest import measures_memory, side_by_side
 
 CROP = "rrc(24) hflip"
 
@@ -116,7 +116,7 @@ def test_batches_live_on_after_the_loader(train):
 
 def test_writing_into_a_batch_changes_no_other(train):
     expected = [batch.image.copy() for batch in loader_of(train)]
-    for batch, image in zip(loader_of(train), expected):
+    for batch, image in side_by_side(loader_of(train), expected):
         np.testing.assert_array_equal(batch.image, image)
         batch.image[:] = 255
 

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 import dlpipe
 
@@ -22,7 +23,7 @@ def test_numbers_are_the_normalised_bytes(train, dtype, kind, given):
     numbers = loader_of(train, dtype=dtype, **options)
     mean, std = given or numbers.mean_std
     assert numbers.mean_std == loader_of(train).mean_std
-    for batch, bytes_ in zip(numbers, loader_of(train)):
+    for batch, bytes_ in side_by_side(numbers, loader_of(train)):
         assert batch.image.dtype == kind
         assert batch.sample_ids.tolist() == bytes_.sample_ids.tolist()
         expected = (bytes_.image / 255.0 - np.array(mean)) / np.array(std)
@@ -37,20 +38,20 @@ def test_numbers_are_the_normalised_bytes(train, dtype, kind, given):
     ({"mean": [0.5] * 3, "std": [0.25] * 3}, np.float32),
 ])
 def test_who_normalises_gets_numbers(train, options, kind):
-    for batch, bytes_ in zip(loader_of(train, **options), loader_of(train)):
+    for batch, bytes_ in side_by_side(loader_of(train, **options), loader_of(train)):
         assert batch.image.dtype == kind
         np.testing.assert_allclose(batch.image, (bytes_.image / 255.0 - 0.5) / 0.25, atol=4e-3, rtol=4e-3)
 
 
 def test_a_cast_alone_gives_the_datasets_own_normalisation(train):
-    for batch, other in zip(loader_of(train, augment=CROP + " cast(f32)"), loader_of(train, dtype="f32")):
+    for batch, other in side_by_side(loader_of(train, augment=CROP + " cast(f32)"), loader_of(train, dtype="f32")):
         np.testing.assert_array_equal(batch.image, other.image)
 
 
 def test_bf16_is_torchs(train):
     torch = pytest.importorskip("torch")
     numbers = loader_of(train, dtype="bf16", as_="torch", layout="NCHW")
-    for batch, exact in zip(numbers, loader_of(train, dtype="f32", as_="torch", layout="NCHW")):
+    for batch, exact in side_by_side(numbers, loader_of(train, dtype="f32", as_="torch", layout="NCHW")):
         assert batch.image.dtype == torch.bfloat16
         assert batch.image.is_contiguous(memory_format=torch.channels_last)
         assert torch.equal(batch.image, exact.image.bfloat16())
@@ -68,7 +69,7 @@ def test_mixup_gives_pairs_of_labels_and_their_weight(train):
     plain = loader_of(train, dtype="f32")
     mixed = loader_of(train, dtype="f32", mixup=0.4)
     assert mixed.fields == ("image", "label", "partner_label", "lam")
-    for batch, own in zip(mixed, plain):
+    for batch, own in side_by_side(mixed, plain):
         images, labels, partners, lam = batch
         assert labels.tolist() == own.label.tolist()
         assert partners.dtype == np.int64 and lam.dtype == np.float32
@@ -82,10 +83,20 @@ def test_mixup_gives_pairs_of_labels_and_their_weight(train):
 
 
 def test_cutmix_pastes_a_box(train):
-    for batch, own in zip(loader_of(train, dtype="f32", cutmix=1.0), loader_of(train, dtype="f32")):
-        for i in range(len(batch.image)):
-            share = (batch.image[i] == own.image[i]).all(-1).mean()
-            assert share >= batch.lam[i] - 1e-6
+    whole_boxes = 0
+    for batch, own in side_by_side(loader_of(train, dtype="f32", cutmix=1.0), loader_of(train, dtype="f32")):
+        for i, (image, lam) in enumerate(zip(batch.image, batch.lam)):
+            differs = (image != own.image[i]).any(-1)
+            assert differs.mean() <= 1 - lam + 1e-6
+            if not differs.any():  # no box, or one of the same picture
+                continue
+            rows, columns = np.flatnonzero(differs.any(1)), np.flatnonzero(differs.any(0))
+            box = np.s_[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
+            assert differs[box].size <= (1 - lam) * differs.size + 1e-3
+            partners = own.image[own.label == batch.partner_label[i]]
+            assert any(np.array_equal(image[box], partner[box]) for partner in partners)
+            whole_boxes += differs.mean() > 0.9 * (1 - lam)  # some pixels both pictures have
+    assert whole_boxes > 250, "of 320 samples"
 
 
 @pytest.mark.parametrize("options, text", [
@@ -110,7 +121,7 @@ def validation_of(data, **options):
 
 
 def assert_normalised(loader, mean, std):
-    for batch, bytes_ in zip(loader, validation_of(loader.dataset.directory)):
+    for batch, bytes_ in side_by_side(loader, validation_of(loader.dataset.directory)):
         expected = (bytes_.image / 255.0 - np.array(mean)) / np.array(std)
         np.testing.assert_allclose(batch.image, expected, atol=TOLERANCE["f32"], rtol=TOLERANCE["f32"])
 
@@ -140,7 +151,7 @@ def test_validation_by_its_own_mean_and_std_is_warned_of(splits, caplog):
 def test_a_transform_is_a_stage_of_its_own(train):
     loader = loader_of(train, transform=lambda batch: (batch.image.astype(np.float32) / 255, batch.label, batch.path))
     plain = loader_of(train)
-    for (images, labels, paths), batch in zip(loader, plain):
+    for (images, labels, paths), batch in side_by_side(loader, plain):
         np.testing.assert_array_equal(images, batch.image.astype(np.float32) / 255)
         assert paths == batch.path
     stage = loader.stats()["stages"][-1]
@@ -227,7 +238,7 @@ def test_a_c_function_is_an_op_of_the_expression(train):
     dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=1)
     plain = loader_of(train)
     added = loader_of(train, augment=CROP + " add_constant(by=7)")
-    for batch, own in zip(added, plain):
+    for batch, own in side_by_side(added, plain):
         np.testing.assert_array_equal(batch.image, own.image + np.uint8(7))
     once = loader_of(train, augment=CROP + " add_constant").state_dict()["pipeline_id"]
     dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=2)
@@ -266,6 +277,6 @@ def test_a_numba_function_runs_on_all_threads_and_draws_from_its_key(train):
     one = [batch.image.copy() for batch in loader_of(train, augment=CROP + " noise", threads=1)]
     other = [batch.image.copy() for batch in loader_of(train, augment=CROP + " noise(mask=3)", threads=3)]
     plain = [batch.image.copy() for batch in loader_of(train)]
-    for a, b, c in zip(one, other, plain):
+    for a, b, c in side_by_side(one, other, plain):
         np.testing.assert_array_equal(a, b)
         assert (a != c).any() and ((a ^ c) <= 3).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dlpipe
-from conftest import run_program
+from conftest import run_program, side_by_side
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_training_says_which_fields_it_leaves_aside(objects, tmp_path, caplog):
 def test_paths_are_read_with_the_batch_where_they_are_asked_for(objects):
     beside = [batch.path for batch in loader_of(objects)]
     assert sorted(sum(beside, [])) == sorted(objects[1])
-    for batch, paths in zip(loader_of(objects, fields=["image", "path"]), beside):
+    for batch, paths in side_by_side(loader_of(objects, fields=["image", "path"]), beside):
         assert batch.path == batch["path"].texts() == batch.path_.texts() == paths
         batch._lent = None  # whatever reads the dataset
         assert batch.path == paths

@@ -48,8 +48,10 @@ TEST_F(DeviceMixing, InputsAreTheHostsAndNobodyWaits) {
   options.device = &simulated();
   const auto there = value_or_throw(pipeline::Loader::open(options));
   Stream& stream = engine::engine_stream(simulated());
+  int batches = 0;
   while (const auto batch = value_or_throw(there->next())) {
     const auto expected = value_or_throw(here->next());
+    ASSERT_TRUE(expected);
     BatchInput input;
     {
       const SimulatedDevice::Step step(simulated());
@@ -63,7 +65,10 @@ TEST_F(DeviceMixing, InputsAreTheHostsAndNobodyWaits) {
     expect_same_bits(input.weight, host.weight);
     throw_if_error(there->release(*batch, &stream));
     throw_if_error(here->release(*expected));
+    ++batches;
   }
+  EXPECT_FALSE(value_or_throw(here->next()));
+  EXPECT_GT(batches, 0);
 }
 
 TEST_F(DeviceMixing, ARunIsTheHostsRunAndOneGraphAStep) {

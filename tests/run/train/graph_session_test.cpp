@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
@@ -175,12 +177,11 @@ TEST_F(GraphSessionTest, OtherClassesNeedANewHead) {
   c.out = runs_ / "b";
   c.reset_head = true;
   Session(c).train();
+  std::map<std::string, Shape> shapes;
   for (const auto& [name, tensor] :
-       value_or_throw(load_checkpoint(runs_ / "b/checkpoints/last")).tensors.model) {
-    if (name == "fc3.weight") {
-      EXPECT_EQ(tensor.shape(), (Shape{10, 84}));
-    }
-  }
+       value_or_throw(load_checkpoint(runs_ / "b/checkpoints/last")).tensors.model)
+    shapes[name] = tensor.shape();
+  EXPECT_EQ(shapes["fc3.weight"], (Shape{10, 84}));
 }
 
 // As PyTorch exports with a softmax at the end: channels first, and probabilities.

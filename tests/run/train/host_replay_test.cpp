@@ -372,6 +372,7 @@ TEST(HostReplay, LeavesGradientsThatAHookKeepsAlone) {
     return Tensor();
   });
   EXPECT_GT(run_steps(run, 6).memory.passes, 0);
+  ASSERT_EQ(kept.size(), 6U);
   for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(kept[i].to_doubles(), then[i]) << "step " << i;
 }
 
