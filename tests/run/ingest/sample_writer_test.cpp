@@ -444,36 +444,40 @@ TEST(SampleWriter, KilledAndResumedGivesTheSameBytes) {
   options.ingest.commit_entries = 150;
   const auto begin = std::chrono::steady_clock::now();
   throw_if_error(write_all(options, kCount));
-  const auto whole =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin);
+  double whole_us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
   const auto expected = dataset_files(dir / "whole");
   ASSERT_EQ(expected.size(), 2u);
 
   options.ingest.destination = dir / "killed";
   RandomStream random(2024, 1);
   int kills = 0;
-  double longest = 0.25 * static_cast<double>(whole.count());
-  bool is_done = false;
-  while (!is_done) {
-    const pid_t child = fork();
-    if (child == 0) _exit(write_all(options, kCount).ok() ? 0 : 1);
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(1 + static_cast<int64_t>(longest * random.uniform())));
-    kill(child, SIGKILL);
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status)) {
-      ASSERT_EQ(WEXITSTATUS(status), 0) << "the writer failed";
-      is_done = true;
+  for (int round = 0; kills == 0 && round < 20; ++round) {
+    std::filesystem::remove_all(dir / "killed");
+    double longest = 0.25 * whole_us;
+    bool is_done = false;
+    while (!is_done) {
+      const pid_t child = fork();
+      if (child == 0) _exit(write_all(options, kCount).ok() ? 0 : 1);
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(1 + static_cast<int64_t>(longest * random.uniform())));
+      kill(child, SIGKILL);
+      int status = 0;
+      waitpid(child, &status, 0);
+      if (WIFEXITED(status)) {
+        ASSERT_EQ(WEXITSTATUS(status), 0) << "the writer failed";
+        is_done = true;
+      }
+      is_done = is_done || std::filesystem::exists(dir / "killed");
+      kills += is_done ? 0 : 1;
+      longest *= 1.03;
+      ASSERT_LT(kills, 1000);
     }
-    is_done = is_done || std::filesystem::exists(dir / "killed");
-    kills += is_done ? 0 : 1;
-    longest *= 1.03;
-    ASSERT_LT(kills, 1000);
+    EXPECT_TRUE(dataset_files(dir / "killed") == expected) << "after " << kills << " kills";
+    EXPECT_FALSE(std::filesystem::exists(dir / "killed.partial"));
+    whole_us /= 2;  // where nothing was killed, it was timed while the machine had other work
   }
   EXPECT_GT(kills, 0);
-  EXPECT_TRUE(dataset_files(dir / "killed") == expected) << "after " << kills << " kills";
-  EXPECT_FALSE(std::filesystem::exists(dir / "killed.partial"));
 }
 
 }  // namespace
