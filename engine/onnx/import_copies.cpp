@@ -127,8 +127,10 @@ void expand_op(Run& run, const NodeEntry& node) {
                             ? 1
                             : from[static_cast<int>(i + static_cast<size_t>(from.rank()) - rank)];
     const int64_t wanted = i + sizes.values.size() < rank ? 1 : sizes.values[i + sizes.values.size() - rank];
-    const int64_t size = std::max(own, wanted);
+    const int64_t size = own == 1 ? wanted : own;
     if (wanted < 1 || (size > 0 && elements > kMostElements / size)) run.refuse(node, "impossible sizes");
+    if (wanted != own && wanted != 1 && own != 1)
+      run.refuse(node, "its sizes don't broadcast with ", from.to_string(), "; export the model again");
     elements *= size;
     to.push_back(size);
   }
@@ -137,7 +139,6 @@ void expand_op(Run& run, const NodeEntry& node) {
     const KnownInts& ints = run.ints(node, 0);
     constexpr int64_t kMost = 1 << 24;
     if (to.elements() > kMost) run.refuse(node, "it makes more than 2^24 integers");
-    broadcast(run, node, ints.dims, to.dims());
     KnownInts wide{{to.begin(), to.end()}, {}};
     for (int64_t i = 0; i < to.elements(); ++i)
       wide.values.push_back(ints.values[broadcast_place(i, to, ints.dims)]);

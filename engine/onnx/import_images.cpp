@@ -151,8 +151,12 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
   return edges;
 }
 
-Tensor cut(const Tensor& image, int axis, const std::array<int64_t, 2>& edges) {
+Tensor cut(const Run& run, const NodeEntry& node, const Tensor& image, int axis,
+           const std::array<int64_t, 2>& edges) {
   const int64_t end = image.size(axis) - std::max<int64_t>(0, edges[1]);
+  if (edges[0] >= end)
+    run.refuse(node, "its pads, ", edges[0], " and ", edges[1], ", leave nothing of ", image.size(axis),
+               " pixels");
   const Tensor y = edges[0] == 0 && end == image.size(axis) ? image : slice(image, axis, edges[0], end);
   return edges[1] < 0 ? padded(y, axis, 0, -edges[1], 0) : y;
 }
@@ -174,7 +178,8 @@ void conv_transpose(Run& run, const NodeEntry& node) {
     attrs.output_padding[i] = static_cast<int>(more);
     edges[i] = {0, 0};
   }
-  const Tensor image = cut(cut(conv_transpose2d(frame.image, weight, {}, attrs), 1, edges[0]), 2, edges[1]);
+  const Tensor whole = conv_transpose2d(frame.image, weight, {}, attrs);
+  const Tensor image = cut(run, node, cut(run, node, whole, 1, edges[0]), 2, edges[1]);
   const Tensor bias = run.optional_tensor(node, 2);
   if (bias.defined() && bias.shape() != Shape{image.size(3)})
     run.refuse(node, "expected a bias [", image.size(3), "], got ", bias.shape().to_string());

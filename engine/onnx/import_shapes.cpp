@@ -158,6 +158,9 @@ void split_op(Run& run, const NodeEntry& node) {
     }
     begin += sizes[i];
   }
+  if (begin != from[axis])
+    run.refuse(node, "its parts are ", begin, " of ", from[axis], " places of axis ", axis,
+               "; export the model again");
 }
 
 // `places` along an axis, in the shape `dims`, where that axis was: x as a table whose rows are the axis.

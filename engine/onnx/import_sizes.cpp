@@ -79,8 +79,11 @@ int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t v
   if (to == ElementType::kInt32) return static_cast<int32_t>(value);
   if (to == ElementType::kInt8) return static_cast<int8_t>(value);
   if (to == ElementType::kUint8) return static_cast<uint8_t>(value);
-  constexpr int64_t kLeast = 1 << 15;  // all others have these
-  if (value < 0 || value >= kLeast)
+  constexpr int64_t kUint16 = 4, kInt16 = 5, kUint32 = 12, kUint64 = 13;  // no tensors of dlpipe's have these
+  const auto number = static_cast<int64_t>(to);
+  const bool is_integer = number == kUint16 || number == kInt16 || number == kUint32 || number == kUint64;
+  constexpr int64_t kLeast = 1 << 15;  // all of them have integers below it
+  if (!is_integer || value < 0 || value >= kLeast)
     run.refuse(node, "dlpipe doesn't cast ", value, " to ", element_type_name(to));
   return value;
 }

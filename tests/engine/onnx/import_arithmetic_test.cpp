@@ -170,6 +170,9 @@ TEST(OnnxOps, CastsIntegersThatAreKnown) {
   expect_gives(to(1), {3}, {5, 0, -3});
   expect_gives(to(7), {3}, {5, 0, -3});
   expect_gives(to(9), {3}, {1, 0, 1});
+  const auto small_to = [](int64_t type) { return OneNode("Cast").known({5, 0}).with("to", type); };
+  for (const int64_t type : {4, 5, 12, 13}) expect_gives(small_to(type), {2}, {5, 0});
+  for (const int64_t type : {0, 8, 14, 15, 99}) expect_op_refused(small_to(type), "doesn't cast 5 to");
   // A tensor's stay what they are, which truths aren't.
   const auto of_input = [](int64_t type) {
     return OneNode("Cast").integers({3}, {5, 0, -3}).with("to", type);

@@ -301,6 +301,11 @@ TEST(OnnxOps, MovesAndChoosesElements) {
   expect_gives(OneNode("Concat").input({1, 2}).input({1, 1}).with("axis", -1), {1, 3}, {1, 2, 1});
   expect_gives(OneNode("Expand").input({2, 1}).known({3, 1, 2}), {3, 2, 2},
                {1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2});
+  expect_gives(OneNode("Expand").input({2, 3}).known({2, 1}), {2, 3}, {1, 2, 3, 4, 5, 6});
+  expect_op_refused(OneNode("Expand").input({3}).known({2}), "its sizes don't broadcast with [3]");
+  expect_op_refused(OneNode("Expand").input({2, 1}).known({3, 4}), "its sizes don't broadcast with [2,1]");
+  expect_op_refused(OneNode("Identity").known({1, 2, 3}).then("Expand").known({2}),
+                    "its sizes don't broadcast with [3]");
   expect_gives(OneNode("Reshape").input({2, 6}).known({0, -1, 2}), {2, 3, 2},
                {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   expect_op_refused(OneNode("Reshape").input({2, 3}).known({4, -1}), "its sizes don't divide");
@@ -312,6 +317,14 @@ TEST(OnnxOps, MovesAndChoosesElements) {
   ASSERT_EQ(parts.size(), 2u);
   expect_tensor(parts[0], {1, 3}, {1, 2, 3});
   expect_tensor(parts[1], {1, 2}, {4, 5});
+  const auto split = [](const std::vector<int64_t>& sizes) {
+    return OneNode("Split").input({1, 5}).known(sizes).with("axis", 1).second_output();
+  };
+  expect_tensor(split({1, 4}).run()[1], {1, 4}, {2, 3, 4, 5});
+  expect_op_refused(split({2, 2}), "its parts are 4 of 5 places of axis 1");
+  expect_op_refused(split({2, 4}), "its parts are larger than its input");
+  expect_op_refused(OneNode("Identity").known({1, 2, 3}).then("Split").known({1, 1}).second_output(),
+                    "its parts are 2 of 3 places of axis 0");
 }
 
 TEST(OnnxOps, ReshapesToAsManyElements) {
@@ -411,6 +424,11 @@ TEST(OnnxOps, TransposesConvolutionsToTheSizeAskedFor) {
   expect_gives(padded(1, 1).with_ints("output_padding", {0, 1}), {1, 1, 1, 4}, {2, 5, 4, 6});
   expect_gives(padded(0, 1).with_ints("output_padding", {0, 1}), {1, 1, 1, 5}, {1, 2, 5, 4, 6});
   expect_gives(transposed().with_ints("output_padding", {0, 1}), {1, 1, 1, 6}, {1, 2, 5, 4, 6, 0});
+  expect_gives(padded(0, 4), {1, 1, 1, 1}, {1});
+  expect_gives(padded(4, 0), {1, 1, 1, 1}, {6});
+  for (const auto& [before, behind] : {std::pair<int64_t, int64_t>{0, 5}, {0, 7}, {1, 7}, {5, 0}, {9, 0}})
+    expect_op_refused(padded(before, behind), "leave nothing of 5 pixels");
+  expect_op_refused(padded(3, 3), "that the padding leaves something of");
   const auto same = [&](const char* word) { return transposed().with_text("auto_pad", word); };
   expect_gives(same("SAME_UPPER"), {1, 1, 1, 4}, {1, 2, 5, 4});
   expect_gives(same("SAME_LOWER"), {1, 1, 1, 4}, {2, 5, 4, 6});
