@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -153,11 +154,12 @@ Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
 Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor) {
   if (tensor.dims.size() > kMostAxes)
     return corrupt(concat("tensor '", name, "' has ", tensor.dims.size(), " axes"));
-  int64_t elements = 1;
+  int64_t most = 1;  // as if none of the sizes were 0
   for (const int64_t size : tensor.dims) {
-    if (size < 0 || (size > 0 && elements > kMostElements / size))
+    const int64_t factor = std::max<int64_t>(size, 1);
+    if (size < 0 || most > kMostElements / factor)
       return corrupt(concat("tensor '", name, "' has impossible sizes"));
-    elements *= size;
+    most *= factor;
   }
   const size_t element = element_size(tensor.type);
   if (element == 0) {
@@ -165,7 +167,7 @@ Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor
                   concat("[onnx] tensor '", name, "' has elements of type ", element_type_name(tensor.type),
                          ", which dlpipe lacks; export it as float"));
   }
-  return static_cast<uint64_t>(elements) * element;
+  return static_cast<uint64_t>(tensor.elements()) * element;
 }
 
 }  // namespace

@@ -84,6 +84,10 @@ TEST(OnnxFile, RefusesDamagedFiles) {
   Model model = one_node("Relu");
   model.initializers = {{"w", ElementType::kFloat, {1000000, 1000000, 1000000}, ""}};
   EXPECT_NE(parse_model(serialize(model), "").status().message().find("impossible sizes"), std::string::npos);
+  model.initializers = {{"w", ElementType::kFloat, {0, int64_t{1} << 40, int64_t{1} << 40}, ""}};
+  EXPECT_NE(parse_model(serialize(model), "").status().message().find("impossible sizes"), std::string::npos);
+  model.initializers = {{"w", ElementType::kFloat, {0, 1 << 20}, ""}};
+  EXPECT_TRUE(parse_model(serialize(model), "").ok());
   model.initializers = {{"w", ElementType::kFloat, {3}, "abc"}};
   EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, its sizes say 12"),
             std::string::npos);
@@ -258,4 +262,6 @@ TEST(OnnxImport, RefusesImpossiblePads) {
 }
 
 }  // namespace
+  model.initializers[0] = {"w", ElementType::kFloat, {0, int64_t{1} << 40, int64_t{1} << 40}, ""};
+  expect_refused(model, ErrorCode::kCorrupt, "tensor 'w' has impossible sizes");
 }  // namespace dlpipe::engine::onnx
