@@ -10,11 +10,19 @@
 
 namespace dlpipe::engine {
 
+static void check_probability(double p) {
+  if (!(p >= 0 && p < 1)) reject("dropout", concat("expected a probability from 0 to below 1, got ", p));
+}
+
 extern const OpRecord dropout_op;
 const OpRecord dropout_op = {
     .name = "dropout",
     .attr_form = &attr_form<DropoutAttrs>,
-    .infer = [](auto inputs, auto, const Attrs&) { return unary_rule("dropout", inputs); },
+    .infer =
+        [](auto inputs, auto, const Attrs& attrs) {
+          check_probability(attrs.as<DropoutAttrs>().p);
+          return unary_rule("dropout", inputs);
+        },
     .samples =
         [] {
           return unary_samples(-1, 1, DropoutAttrs{0.3, 7, 11, 2});
@@ -34,7 +42,7 @@ RandomState& random_state() {
 }
 
 Tensor dropout(const Tensor& x, double p, bool training) {
-  if (!(p >= 0 && p < 1)) reject("dropout", concat("expected a probability from 0 to below 1, got ", p));
+  check_probability(p);
   if (!training || p == 0) return x;
   RandomState& state = random_state();
   DropoutAttrs attrs{p, state.seed, state.step, state.call++};

@@ -16,7 +16,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   const auto& attrs = any_attrs.as<Pool2dAttrs>();
   const Pool2dShape s = pool2d_shape("max_pool2d", inputs[0], attrs);
   const Shape shape{s.n, s.oh, s.ow, s.c};
-  const DType index = attrs.kernel[0] * attrs.kernel[1] <= 256 ? DType::kU8 : DType::kI32;
+  const DType index = int64_t{attrs.kernel[0]} * attrs.kernel[1] <= 256 ? DType::kU8 : DType::kI32;
   return {{shape, inputs[0].dtype, Layout::kPlain}, {shape, index, Layout::kPlain}};
 }
 

@@ -39,7 +39,7 @@ Tensor sliced_view(const Tensor& x, const SliceAttrs& attrs) {
   std::vector<int64_t> strides(x.strides().begin(), x.strides().end());
   int64_t& stride = strides[static_cast<size_t>(attrs.axis)];
   const int64_t offset = attrs.begin * stride;
-  stride *= attrs.step;
+  if (attrs.count() > 1) stride *= attrs.step;  // a longer step could go past what 64 bits hold
   return x.view_as(shape, strides, offset);
 }
 

@@ -13,7 +13,7 @@ struct SliceAttrs {
   int64_t end = 0;  // 0 <= begin <= end <= size
   int64_t step = 1;
 
-  int64_t count() const { return (end - begin + step - 1) / step; }
+  int64_t count() const { return begin == end ? 0 : (end - begin - 1) / step + 1; }
 
   static void each(auto& self, auto&& visit) {  // core/attr_form.h
     visit("axis", self.axis);

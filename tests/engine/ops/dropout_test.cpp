@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/dropout.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -46,6 +48,16 @@ TEST(DropoutOp, DoesNothingInEvaluation) {
   EXPECT_TRUE(same_tensor(dropout(x, 0.5, false), x));
   EXPECT_TRUE(same_tensor(dropout(x, 0.0, true), x));
   EXPECT_THROW(dropout(x, 1.0, true), Error);
+}
+
+// As a file may have it.
+TEST(DropoutOp, AnyCallsProbabilityIsChecked) {
+  const OpRecord& record = *value_or_throw(OpRegistry::builtin().find("dropout"))->record;
+  const TensorSpec x = {{4}, DType::kF32};
+  const bool defined = true;
+  const auto infer = [&](double p) { record.infer({&x, 1}, {&defined, 1}, DropoutAttrs{p}); };
+  EXPECT_NO_THROW(infer(0.5));
+  for (const double p : {-0.5, 1.0, 1e30, std::nan("")}) EXPECT_THROW(infer(p), Error) << p;
 }
 
 }  // namespace dlpipe::engine

@@ -47,6 +47,18 @@ TEST(MaxPool2dOp, PaddingNeverWins) {
   for (double value : y.to_doubles()) EXPECT_EQ(value, -7.0);
 }
 
+TEST(MaxPool2dOp, PlacesOfTheLargestWindowsHaveRoom) {
+  const OpRecord& record = *value_or_throw(OpRegistry::builtin().find("max_pool2d"))->record;
+  const auto places = [&](int side) {
+    const TensorSpec x = {{1, side, side, 1}, DType::kF32};
+    const bool defined = true;
+    return record.infer({&x, 1}, {&defined, 1}, Pool2dAttrs{.kernel = {side, side}})[1].dtype;
+  };
+  EXPECT_EQ(places(16), DType::kU8);
+  EXPECT_EQ(places(17), DType::kI32);
+  EXPECT_EQ(places(1 << 16), DType::kI32);  // 2^32 places
+}
+
 TEST(MaxPool2dOp, SaysWhatIsWrongWithItsInputs) {
   const auto message = [](const Shape& shape, const Pool2dAttrs& attrs) -> std::string {
     try {
