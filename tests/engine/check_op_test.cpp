@@ -7,8 +7,10 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dlpipe/engine/core/isa.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -51,6 +53,22 @@ TEST(CheckOp, FailsWhereAnAnswerDependsOnTheInstructionSet) {
   }
   ASSERT_GT(results.size(), 0);
   EXPECT_NE(std::string(results.GetTestPartResult(0).message()).find("isa 0"), std::string::npos);
+}
+
+TEST(Distance, OfNanIsInfinite) {
+  const Tensor good = Tensor::from<float>(std::vector<float>{1, 2, 4}, {3});
+  EXPECT_EQ(test::distance(good, Tensor::from<float>(std::vector<float>{1, 3, 4}, {3})), 0.25);
+  for (const float bad : {NAN, INFINITY}) {
+    for (size_t i = 0; i < 3; ++i) {
+      std::vector<float> values = {1, 2, 4};
+      values[i] = bad;
+      const Tensor other = Tensor::from<float>(values, {3});
+      EXPECT_EQ(test::distance(other, good), INFINITY) << i;
+      EXPECT_EQ(test::distance(good, other), INFINITY) << i;
+    }
+  }
+  EXPECT_EQ(test::largest_difference(good, Tensor()), INFINITY);
+  EXPECT_EQ(test::largest_difference(good, Tensor::zeros({2})), INFINITY);
 }
 
 // Where one value is infinite or NaN, only its equal is near it, whatever the tolerance.
