@@ -222,10 +222,12 @@ void merge(Graph& one, const Graph& two) {
       if (first[k] == second[k]) continue;
       if (first[k].name != "shape")
         refuse_capture("attribute '", first[k].name, "' of '", one.value(node.outputs[0]).name, "' (",
-                       node.op->record->name, ") depends on the batch; only a reshape's sizes may");
+                       node.op->record->name,
+                       ") depends on the batch; only the sizes of a reshape or an expand may");
       const auto& sizes = std::get<std::vector<int64_t>>(first[k].value);
-      node.batch_sizes = growing(sizes, std::get<std::vector<int64_t>>(second[k].value),
-                                 concat("the reshape '", one.value(node.outputs[0]).name, "'"));
+      node.batch_sizes =
+          growing(sizes, std::get<std::vector<int64_t>>(second[k].value),
+                  concat("the ", node.op->record->name, " '", one.value(node.outputs[0]).name, "'"));
       std::vector<NamedAttr> of_one = first;
       auto& own = std::get<std::vector<int64_t>>(of_one[k].value);
       for (size_t axis = 0; axis < own.size(); ++axis) {

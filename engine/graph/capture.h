@@ -3,7 +3,7 @@
 // The function is run for batches of two and of three samples under a CallObserver (core/call_observer.h): sizes
 // that grow alike are the batch's. What a call reads and no call made is a constant: a named one where `weights` has
 // it. Error, "[graph] ...", where the function looks at values that depend on its input, where the two runs
-// called other ops, and where an op's attributes depend on the batch in another way than a reshape's sizes do.
+// called other ops, and where an op's attributes depend on the batch in another way than the sizes of a reshape or an expand do.
 // Cost: two runs of the function, whose results are kept meanwhile.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // Values are what flows (shape, dtype), nodes are calls (record, attributes), weights are constant values. Nodes
 // stand in an order in which they can run. Shapes are those of a batch of one sample; an axis that grows with the
-// batch is marked, and so is a size in a reshape's attributes. Layouts are no part of a graph: `apply` chooses
+// batch is marked, and so is a size in the attributes of a reshape or an expand. Layouts are no part of a graph: `apply` chooses
 // them on the machine that runs it, so that a file means the same on every machine.
 //
 // A plain value type: copying copies handles of constants. Passes (passes.h) change graphs in place and keep
