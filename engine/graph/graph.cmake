@@ -6,6 +6,7 @@ set(graph_sources
     graph/graph_file.cpp
     graph/layout_copies.cpp
     graph/matching.cpp
+    graph/output_names.cpp
     graph/passes.cpp
     graph/passes/affine.cpp
     graph/passes/fold_batch_norm.cpp

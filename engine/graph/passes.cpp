@@ -1,6 +1,9 @@
 #include "dlpipe/engine/graph/passes.h"
 
 #include <array>
+#include <string>
+
+#include "dlpipe/engine/graph/output_names.h"
 
 namespace dlpipe::engine::graph {
 
@@ -45,6 +48,7 @@ static int run_all(std::span<const Pass* const> list, Graph& graph, bool same_bi
 }
 
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
+  const std::vector<std::string> names = output_names(graph);
   std::vector<PassReport> reports;
   constexpr int kMostRounds = 8;
   for (int round = 0; round < kMostRounds; ++round) {
@@ -52,6 +56,7 @@ std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
   }
   run_all(last_passes(), graph, same_bits_only, reports);
   graph.drop_unused_values();
+  name_outputs(graph, names);  // a pass may have put another value in an output's place
   check(graph);
   return reports;
 }

@@ -1,8 +1,8 @@
 // Passes: changes to a graph that keep what it computes. One file each in passes/; the order in which optimize()
 // runs them is its list (passes.cpp).
 //
-// A pass keeps names, inputs and outputs of the graph, and what check() holds. It says whether answers stay the
-// same bits.
+// A pass keeps inputs and outputs of the graph, and what check() holds. It says whether answers stay the same bits. Where it puts
+// another value in an output's place, optimize() gives that one the output's name (output_names.h).
 #pragma once
 
 #include <span>

@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/output_names.h"
 #include "dlpipe/engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
@@ -194,18 +195,6 @@ void check_ops(const Model& model) {
                                     "; dlpipe compile --list-onnx-ops lists those that it has")));
 }
 
-void name_outputs(graph::Graph& graph, const Model& model) {
-  std::set<std::string> taken;
-  for (const graph::Value& value : graph.values) taken.insert(value.name);
-  for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    graph::Value& value = graph.value(graph.outputs[i]);
-    const bool is_input =
-        std::find(graph.inputs.begin(), graph.inputs.end(), graph.outputs[i]) != graph.inputs.end();
-    if (!is_input && !value.is_constant() && taken.insert(model.outputs[i].name).second)
-      value.name = model.outputs[i].name;
-  }
-}
-
 }  // namespace
 
 std::string node_text(const NodeEntry& node) {
@@ -229,7 +218,9 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
         if (!smaller) smaller = run.made();
         return outputs;
       });
-  name_outputs(graph, model);
+  std::vector<std::string> names;
+  for (const ValueInfo& info : model.outputs) names.push_back(info.name);
+  graph::name_outputs(graph, names);
   graph.metadata = model.metadata;
   return graph;
 }

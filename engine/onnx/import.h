@@ -23,9 +23,9 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> shapes = {};
 };
 
-/// Inputs and outputs keep the model's names, shapes and order of axes ([N,C,H,W]). A first dimension without a number
-/// is the batch; other dimensions need one, here or in `options`. Floating weights become f32. kUnsupported names the node and the op that
-/// dlpipe lacks or takes otherwise, kCorrupt what is wrong with the model.
+/// Inputs and outputs keep the model's names (as far as graph/output_names.h says), shapes and order of axes ([N,C,H,W]). A first
+/// dimension without a number is the batch; other dimensions need one, here or in `options`. Floating weights become f32.
+/// kUnsupported names the node and the op that dlpipe lacks or takes otherwise, kCorrupt what is wrong with the model.
 graph::Graph import_model(const Model& model, const ImportOptions& options = {});
 
 /// The model's inputs but those that initializers give: import_model's, in order.

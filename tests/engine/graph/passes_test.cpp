@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/graph/output_names.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "tests/engine/distance.h"
@@ -70,6 +71,41 @@ TEST(Passes, ShareEqualNodes) {
             "  exp_3 = exp(scale_3)  : f32 [N,4]\n"
             "  add_2 = add(add, exp_3)  : f32 [N,4]\n");
   EXPECT_EQ(largest_difference(before, graph), 0.0);
+}
+
+TEST(Passes, KeepTheNamesOfOutputs) {
+  const Tensor weight = drawn({3, 4}, 1), bias = drawn({3}, 2), factor = drawn({3}, 3),
+               other = drawn({3, 4}, 4);
+  const std::vector<std::pair<std::string, Tensor>> weights = {
+      {"fc.weight", weight}, {"fc.bias", bias}, {"factor", factor}, {"head.weight", other}};
+  Graph graph = captured(
+      {{1, 4}},
+      [&](const std::vector<Tensor>& in) {
+        const Tensor logits = relu(linear(in[0], weight, bias));
+        const Tensor scaled = linear(in[0], other, Tensor()) * factor;
+        const Tensor between = tanh(exp(in[0]));
+        return std::vector<Tensor>{logits, scaled, between, exp(in[0]), exp(in[0])};
+      },
+      weights);
+  const std::vector<std::string> names = {"logits", "scaled", "tanh", "twin", "fc"};
+  name_outputs(graph, names);
+  EXPECT_EQ(output_names(graph), names);
+  optimize(graph);
+  EXPECT_EQ(output_names(graph), names);
+  const std::string text = to_text(graph);
+  EXPECT_NE(text.find("logits = linear(x, %fc.weight, %fc.bias) activation=relu"), std::string::npos) << text;
+  EXPECT_NE(text.find("scaled = linear("), std::string::npos) << text;
+  EXPECT_NE(text.find("tanh = tanh(twin)"), std::string::npos) << text;
+  EXPECT_EQ(graph.nodes.size(), 5U) << text;
+}
+
+TEST(Passes, InputsAndSeveralOutputsOfOneValueHaveOneName) {
+  Graph graph = captured({{1, 4}}, [](const std::vector<Tensor>& in) {
+    const Tensor y = relu(in[0]);
+    return std::vector<Tensor>{in[0], y, y, exp(in[0])};
+  });
+  name_outputs(graph, std::vector<std::string>{"first", "second", "third", "x"});
+  EXPECT_EQ(output_names(graph), (std::vector<std::string>{"x", "second", "second", "exp"}));
 }
 
 // Queries, keys and values of [T,B,3*H*D], as PyTorch's exporter cuts them.

@@ -191,6 +191,21 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   expect_refused(one_node("Softmax", {axis}), ErrorCode::kUnsupported, "axis 9");
 }
 
+// dlpipe calls what nodes make add, add_2 and add_3.
+TEST(OnnxImport, KeepsTheNamesOfOutputs) {
+  Model model = one_node("Add");
+  model.nodes = {{"Add", "", "", {"x", "x"}, {"one"}, {}},
+                 {"Add", "", "", {"one", "one"}, {"add_3"}, {}},
+                 {"Add", "", "", {"add_3", "one"}, {"add"}, {}}};
+  model.outputs = {{"add", ElementType::kFloat, {}}, {"add_3", ElementType::kFloat, {}}};
+  EXPECT_EQ(graph::to_text(import_model(model)),
+            "g(x: f32 [N,4])\n"
+            "  add_2 = add(x, x)  : f32 [N,4]\n"
+            "  add_3 = add(add_2, add_2)  : f32 [N,4]\n"
+            "  add = add(add_3, add_2)  : f32 [N,4]\n"
+            "-> add add_3\n");
+}
+
 TEST(OnnxImport, NamesWhoMakesAValueTwice) {
   Model model = one_node("Relu");
   model.nodes.push_back(model.nodes[0]);
@@ -247,6 +262,8 @@ TEST(OnnxImport, RefusesTensorsWithoutTheirElements) {
   Model model = one_node("Relu");
   model.initializers = {{"w", ElementType::kFloat, {int64_t{1} << 33, int64_t{1} << 33}, "abcd"}};
   expect_refused(model, ErrorCode::kCorrupt, "tensor 'w' has impossible sizes");
+  model.initializers[0] = {"w", ElementType::kFloat, {0, int64_t{1} << 40, int64_t{1} << 40}, ""};
+  expect_refused(model, ErrorCode::kCorrupt, "tensor 'w' has impossible sizes");
 }
 
 TEST(OnnxImport, RefusesImpossiblePads) {
@@ -262,6 +279,4 @@ TEST(OnnxImport, RefusesImpossiblePads) {
 }
 
 }  // namespace
-  model.initializers[0] = {"w", ElementType::kFloat, {0, int64_t{1} << 40, int64_t{1} << 40}, ""};
-  expect_refused(model, ErrorCode::kCorrupt, "tensor 'w' has impossible sizes");
 }  // namespace dlpipe::engine::onnx
