@@ -29,6 +29,13 @@ static void write(const std::string& base, graph::Graph graph, const Tensor& x, 
   save(base + ".y.npy", y.contiguous_copy());
 }
 
+static Tensor drawn(const Shape& shape, uint64_t seed) {
+  Tensor x = Tensor::empty(shape);
+  RandomStream random(seed, 1);
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = static_cast<float>(random.normal());
+  return x;
+}
+
 static void make(const ModelRecord& record, const std::string& folder) {
   ModelArguments arguments = {.classes = 7, .channels = 3, .height = 32, .width = 32, .seed = 3};
   if (record.input == ModelInput::kTokens) arguments.length = 9;
@@ -70,16 +77,38 @@ static void make_resizes(const std::string& folder) {
     return std::vector<Tensor>{concat(rows, 1)};
   };
   const graph::CaptureInput input = {"x", {{1, 6, 7, 5}}, bit(0)};
-  Tensor x = Tensor::empty({3, 6, 7, 5});
-  RandomStream random(6, 1);
-  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = static_cast<float>(random.normal());
+  const Tensor x = drawn({3, 6, 7, 5}, 6);
   write(folder + "/resizes", graph::capture("resizes", {&input, 1}, {}, resizes), x, resizes({x})[0]);
+}
+
+// And windows that go past the picture and past its padding, which count or don't.
+static void make_pools(const std::string& folder) {
+  const std::vector<Pool2dAttrs> all = {
+      {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}},
+      {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .count_include_pad = false},
+      {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true},
+      {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true},
+      {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .count_include_pad = false, .ceil_mode = true},
+      {.kernel = {4, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true},
+  };
+  const graph::Function pools = [&](const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> rows;
+    for (const Pool2dAttrs& attrs : all) {
+      rows.push_back(flatten(avg_pool2d(relu(inputs[0]), attrs)));
+      rows.push_back(flatten(max_pool2d(relu(inputs[0]), attrs)));
+    }
+    return std::vector<Tensor>{concat(rows, 1)};
+  };
+  const graph::CaptureInput input = {"x", {{1, 6, 7, 5}}, bit(0)};
+  const Tensor x = drawn({3, 6, 7, 5}, 7);
+  write(folder + "/pools", graph::capture("pools", {&input, 1}, {}, pools), x, pools({x})[0]);
 }
 
 int main(int count, char** arguments) try {
   if (count != 2) return 2;
   for (const ModelRecord* record : model_table()) make(*record, arguments[1]);
   make_resizes(arguments[1]);
+  make_pools(arguments[1]);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
