@@ -150,6 +150,13 @@ Status check_options(const TrainConfig& config) {
   for (const ConfigOption& option : config_options()) {
     if (has_value(option, config))
       DLPIPE_RETURN_IF_ERROR(set_option(option, option_text(option, config), checked));
+    // A run's config.toml couldn't hold it.
+    const bool is_kept =
+        std::visit([&](auto member) { return config.*member == checked.*member; }, option.member);
+    if (!is_kept) {
+      return misuse("config", "--", option.name, " is '", option_text(option, config),
+                    "' in words of which one is empty, has a comma, or begins or ends with a blank");
+    }
   }
   return {};
 }

@@ -165,6 +165,24 @@ static std::string* find_text(std::string_view name, TrainConfig& config) {
   return member == nullptr ? nullptr : &(config.**member);
 }
 
+/// `[train]`, `[[train]]` or `train.batch`: what other programs' files have and a file of options hasn't.
+static bool is_section(const toml::node& node) {
+  const toml::table* const table = node.as_table();
+  return (table != nullptr && !table->is_inline()) || node.is_array_of_tables();
+}
+
+static Status refuse_section(std::string_view name, const toml::node& node, const std::string& where) {
+  const toml::table* const table = node.is_table() ? node.as_table() : node.as_array()->front().as_table();
+  std::string meant = "name = value, ";
+  for (const auto& [key, value] : *table) {
+    if (find_config_option(key.str()) == nullptr) continue;
+    meant = concat("write ", key.str(), " = ... ", node.is_table() ? "" : "once, ");
+    break;
+  }
+  return misuse("config", "there is no section [", name, "] (", where, "); options are flat: ", meant,
+                "without [", name, "]");
+}
+
 // [record]: texts by name. Comes after all options, some of whose bytes it holds.
 static Status read_record(const toml::table& table, std::string_view file, TrainConfig& config) {
   std::map<std::string, std::string> bytes;  // by the name of what they are of
@@ -202,6 +220,10 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
         record = node.as_table();
         continue;
       }
+      if (key.str() == "record")
+        return misuse("config", "'record' in ", where,
+                      " must be a table of texts, [record], as dlpipe writes it");
+      if (is_section(node)) return refuse_section(key.str(), node, where);
       const ConfigOption* option = find_config_option(key.str());
       if (option == nullptr) {
         return misuse("config", "there is no option '", key.str(), "' (", where, ")",

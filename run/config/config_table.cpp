@@ -10,6 +10,7 @@ namespace {
 
 constexpr bool kFree = true;
 constexpr double kMany = 1e15;
+constexpr double kMostAtOnce = 1024;  // threads, or slots, that a Loader takes
 
 }  // namespace
 
@@ -41,7 +42,8 @@ std::span<const ConfigOption> config_options() {
        "more",
        &C::max_bad, kFree, -1, kMany},
       {"max-pixels", "data", "Refuse to decode images with more pixels", &C::max_pixels, false, 1, kMany},
-      {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1, 4096},
+      {"slots", "data", "Batches in flight: how far the pipeline reads ahead", &C::slots, kFree, 1,
+       kMostAtOnce},
       {"cache", "data",
        "For linked pictures. coefficients: JPEGs are kept in the run directory as coefficient records, too, "
        "which are written while the loader's threads would wait and read from the next epoch on. Batches "
@@ -172,7 +174,8 @@ std::span<const ConfigOption> config_options() {
        "What the hash over all batches (batches_chain) takes in: record checksums and drawn parameters, or "
        "the pixels, too",
        &C::receipt, false, 0, 0, names_of(kReceiptNames)},
-      {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0, 4096},
+      {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0,
+       kMostAtOnce},
       {"kernels", "run",
        "measured: the fastest of several kernels, found at first use and kept for this machine; rules: "
        "built-in choices; auto: the environment's DLPIPE_KERNELS, else measured, on several machines rules",

@@ -159,6 +159,28 @@ TEST(Config, TextRoundTripKeepsEveryValueExactly) {
   expect_same(back, config);
 }
 
+// Members that a program set, which no file could hold.
+TEST(Config, WordsOfAListThatAFileWouldNotGiveBackAreRefused) {
+  TrainConfig config;
+  config.freeze = {"layer1.*", "a b"};
+  EXPECT_TRUE(check_options(config).ok());
+  for (const char* const word : {"layer[1,2].*", " a", "a\t", ""}) {
+    config.freeze = {"layer1.*", word};
+    const Status status = check_options(config);
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse) << "'" << word << "'";
+    EXPECT_TRUE(status.message().starts_with("[config] --freeze is 'layer1.*,")) << status.message();
+  }
+}
+
+TEST(Config, ThreadsAndSlotsAreAsManyAsALoaderTakes) {
+  TrainConfig config;
+  for (const char* const name : {"threads", "slots"}) {
+    const ConfigOption& option = *find_config_option(name);
+    EXPECT_TRUE(set_option(option, "1024", config).ok());
+    EXPECT_NE(set_option(option, "1025", config).message().find("expected at most 1024"), std::string::npos);
+  }
+}
+
 TEST(Config, AFileChangesOnlyWhatItNames) {
   TrainConfig config;
   config.batch = 7;
@@ -216,6 +238,16 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"schedule = \"cosin\"", "--schedule can't be 'cosin'; did you mean 'cosine'?"},
       {"lr = ", "not valid TOML"},
       {"lr = nan", "expected a number"},
+      {"[train]\nbatch = 3",
+       "there is no section [train] (c.toml line 1); options are flat: write batch = ... without [train]"},
+      {"lr = 1\n[data]\nbatch = 3",
+       "no section [data] (c.toml line 2); options are flat: write batch = ... without [data]"},
+      {"train.batch = 3", "options are flat: write batch = ... without [train]"},
+      {"[[train]]\nbatch = 3", "options are flat: write batch = ... once, without [train]"},
+      {"[optimizer]\nname = \"sgd\"", "options are flat: name = value, without [optimizer]"},
+      {"lr = {a = 1}", "'lr' in c.toml line 1 must be a number"},
+      {"record = 5", "'record' in c.toml line 1 must be a table of texts, [record]"},
+      {"[[record]]\nbatch = 3", "'record' in c.toml line 1 must be a table of texts, [record]"},
   };
   for (const Case& c : cases) {
     TrainConfig config;
