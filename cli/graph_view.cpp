@@ -92,14 +92,15 @@ std::string onnx_summary(const std::string& path, const engine::onnx::Model& mod
 Json graph_summary_json(const std::string& path, const Graph& graph, bool is_compiled) {
   Json ops = Json::object();
   for (const auto& [name, count] : nodes_by_op(graph)) ops.set(name, count);
-  return Json::object({{"path", path},
-                       {"kind", is_compiled ? "graph" : "onnx"},
-                       {"model", graph.name},
-                       {"inputs", values_json(graph, graph.inputs)},
-                       {"outputs", values_json(graph, graph.outputs)},
-                       {"parameters", parameters_of(graph)},
-                       {"nodes", static_cast<int64_t>(graph.nodes.size())},
-                       {"ops", std::move(ops)}});
+  return Json::object()
+      .set_path("path", path)
+      .set("kind", is_compiled ? "graph" : "onnx")
+      .set("model", graph.name)
+      .set("inputs", values_json(graph, graph.inputs))
+      .set("outputs", values_json(graph, graph.outputs))
+      .set("parameters", parameters_of(graph))
+      .set("nodes", static_cast<int64_t>(graph.nodes.size()))
+      .set("ops", std::move(ops));
 }
 
 }  // namespace dlpipe::cli

@@ -102,17 +102,18 @@ Json weights_json(const run::WeightsSource& source) {
   const Facts facts = facts_of(source);
   Json dtypes = Json::object();
   for (const auto& [name, count] : facts.dtypes) dtypes.set(name, count);
-  Json json = Json::object({{"path", source.path},
-                            {"kind", source.state && source.step >= 0 ? "checkpoint" : "safetensors"},
-                            {"tensors", static_cast<int64_t>(source.shapes.size())},
-                            {"dtypes", std::move(dtypes)},
-                            {"parameters", facts.parameters},
-                            {"model", facts.model},
-                            {"class_count", facts.classes},
-                            {"val_augment", facts.chain},
-                            {"step", Json()},
-                            {"tta", Json()},
-                            {"dtype", Json()}});
+  Json json = Json::object();
+  json.set_path("path", source.path)
+      .set("kind", source.state && source.step >= 0 ? "checkpoint" : "safetensors")
+      .set("tensors", static_cast<int64_t>(source.shapes.size()))
+      .set("dtypes", std::move(dtypes))
+      .set("parameters", facts.parameters)
+      .set("model", facts.model)
+      .set("class_count", facts.classes)
+      .set("val_augment", facts.chain)
+      .set("step", Json())
+      .set("tta", Json())
+      .set("dtype", Json());
   Json classes = Json::array();
   if (source.state) {
     for (const std::string& name : source.state->classes) classes.push_back(name);

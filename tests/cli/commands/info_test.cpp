@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/base/base64.h"
 #include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "test_data.h"
@@ -52,6 +53,18 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
   const Outcome pickle = run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth"});
   EXPECT_EQ(pickle.exit_code, 1);
   EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
+}
+
+TEST(Info, KeepsTheBytesOfAPathThatIsNoUtf8) {
+  const ScratchDirectory folder;
+  const std::string weights = folder / "w\xe9.safetensors", graph = folder / "m\xe9.dlg";
+  std::filesystem::copy(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors", weights);
+  ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", graph}).exit_code, 0);
+  for (const std::string& path : {weights, graph}) {
+    const auto json = formats::Json::parse(run_dlpipe({"info", path, "--json"}).out);
+    ASSERT_TRUE(json.ok());
+    EXPECT_EQ(from_base64((*json)["path_bytes"].as_string()), path);
+  }
 }
 
 TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
