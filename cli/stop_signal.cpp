@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 namespace dlpipe::cli {
@@ -66,7 +67,9 @@ static void request_stop(int signal) {
   stop_requested.store(true);
   if (!speaks || signal == SIGUSR1) return;  // who sent it to all processes has said so
   constexpr std::string_view kText = "\nstopping as soon as all is saved; once more to stop at once\n";
+  const int interrupted = errno;  // of a call that the work goes on with
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  errno = interrupted;
 }
 }
 
