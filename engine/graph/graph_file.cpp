@@ -281,8 +281,9 @@ Status write_graph(const std::string& path, const Graph& graph) {
     tensors.push_back(
         {names[i], tensor.dtype(), {tensor.shape().begin(), tensor.shape().end()}, bytes_of(tensor)});
   }
-  std::map<std::string, std::string> metadata = {{"format", "pt"}, {std::string(kKey), graph_json(graph)}};
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
   for (const auto& [key, text] : graph.metadata) metadata[concat(kMetadataPrefix, key)] = text;
+  metadata[std::string(kKey)] = graph_json(graph);
   metadata[std::string(kChecksumKey)] = checksum_of(metadata, kept);
   return formats::write_safetensors(path, tensors, metadata).status();
 }

@@ -12,7 +12,7 @@
 
 namespace dlpipe::engine::graph {
 
-/// Writes aside and renames.
+/// Writes aside and renames. What the metadata has as `graph` or `checksum` is left out: these are the file's own.
 Status write_graph(const std::string& path, const Graph& graph);
 Result<Graph> read_graph(const std::string& path);
 /// Whether `path` is a safetensors file with a graph in it; false where it can't be read.

@@ -8,6 +8,7 @@
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/graph/matching.h"
+#include "dlpipe/engine/graph/output_names.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -69,6 +70,7 @@ engine::graph::Graph of_pictures(engine::graph::Graph graph) {
         const engine::Tensor x = engine::transpose(inputs[0], {0, 3, 1, 2});
         return runner.forward({&x, 1});
       });
+  engine::graph::name_outputs(turned, engine::graph::output_names(graph));
   turned.metadata = std::move(graph.metadata);
   return turned;
 }
@@ -136,7 +138,7 @@ CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const
 std::optional<CompiledModel> compile_again(const ModelOptions& options, PassChoice passes) {
   if (!options.val_augment.empty() || !engine::graph::is_graph_file(options.weights)) return std::nullopt;
   engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(options.weights));
-  if (graph.metadata.contains(kModelKey)) return std::nullopt;
+  if (state_in(graph, options.weights)) return std::nullopt;
   refuse_options(options);
   CompiledModel compiled = compiled_from(std::move(graph));
   run_passes(compiled, passes);
@@ -198,16 +200,15 @@ LoadedModel load_onnx_model(const ModelOptions& options, const Registries& regis
 LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries) {
   refuse_options(options);
   engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(options.weights));
-  const auto state = graph.metadata.find(kModelKey);
-  if (state == graph.metadata.end()) {
+  std::optional<ModelState> state = state_in(graph, options.weights);
+  if (!state) {
     refuse("weights", options.weights,
            " doesn't say what its numbers stand for; compile it anew with --val-augment (and --classes), or "
            "take dlpipe run");
   }
   LoadedModel loaded;
   loaded.path = options.weights;
-  loaded.state = value_or_throw(
-      model_state_from_json(value_or_throw(formats::Json::parse(state->second)), options.weights));
+  loaded.state = std::move(*state);
   if (!options.val_augment.empty()) {
     if (!value_or_throw(augment::Chain::parse(options.val_augment, registries.augmentations))
              .contains("normalize"))

@@ -63,6 +63,17 @@ TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
       << status.message();
 }
 
+TEST(GraphFile, MetadataOfOthersLeavesItsOwnKeysAlone) {
+  Graph graph = value_or_throw(parse_graph(good_json(), {}, "m.dlg"));
+  graph.metadata = {{"graph", "theirs"}, {"checksum", "theirs"}, {"author", "somebody"}};
+  const test::ScratchFolder folder;
+  const std::string path = folder / "m.dlg";
+  throw_if_error(write_graph(path, graph));
+  const Graph read = value_or_throw(read_graph(path));
+  EXPECT_EQ(graph_json(read), good_json());
+  EXPECT_EQ(read.metadata, (std::map<std::string, std::string>{{"author", "somebody"}}));
+}
+
 TEST(GraphFile, RefusesStepsThatAreNoChain) {
   const CaptureInput input = {"x", {{1, 4}}, bit(0)};
   Graph graph = capture("test", {&input, 1}, {}, [&](const std::vector<Tensor>& in) {

@@ -8,6 +8,7 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/onnx/export.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/use/graph_weights.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -80,6 +81,40 @@ TEST_F(GraphModelTest, WithoutItsPreparationAnOnnxModelIsNoModelOfPictures) {
     FAIL() << "taken";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("--val-augment"), std::string::npos) << error.what();
+  }
+}
+
+// Other programs write metadata by this name, too.
+TEST_F(GraphModelTest, AModelsNameInMetadataIsNoPreparation) {
+  const std::string file = channels_first_onnx(End::kLogits);
+  for (const char* const text : {"resnet50", "{\"name\": \"resnet50\"}", "[1]", ""}) {
+    SCOPED_TRACE(text);
+    engine::onnx::Model model = value_or_throw(engine::onnx::read_model(file));
+    model.metadata = {{kModelKey, text}, {"graph", text}};
+    throw_if_error(engine::onnx::write_model(file, model));
+    const CompiledModel compiled = compile_model({.weights = file}, PassChoice::kAll);
+    throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
+    EXPECT_NO_THROW(compile_model({.weights = folder_ / "m.dlg"}, PassChoice::kAll));
+    try {
+      load_graph_model({.weights = folder_ / "m.dlg"}, {});
+      FAIL() << "taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("doesn't say what its numbers stand for"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST_F(GraphModelTest, AnOnnxModelsOutputKeepsItsName) {
+  const std::string file = channels_first_onnx(End::kLogits);
+  engine::onnx::Model model = value_or_throw(engine::onnx::read_model(file));
+  model.nodes.back().outputs = {"logits"};
+  model.outputs[0].name = "logits";
+  throw_if_error(engine::onnx::write_model(file, model));
+  for (const char* const chain : {"", kChain}) {
+    const engine::graph::Graph graph =
+        compile_model({.weights = file, .val_augment = chain}, PassChoice::kAll).graph;
+    EXPECT_EQ(graph.value(graph.outputs[0]).name, "logits") << chain;
   }
 }
 
