@@ -83,6 +83,7 @@ std::vector<std::byte> with_exif(const std::vector<std::byte>& jpeg, Orientation
 struct Encoded {
   std::vector<std::byte> bytes;
   data::RecordHeader header;
+  data::PixelSums sums;  // of a grey dataset
 };
 
 // Fields that ask for more bits than any tile has.
@@ -111,11 +112,12 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
   const int times = options.large.contains(sample) ? 12 : 1;
   const int width = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
   const int height = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
-  const int channels = varied && rng.below(4) == 0 ? 1 : 3;
+  const int channels = (varied && rng.below(4) == 0) || options.grey ? 1 : 3;
   const Picture picture = draw(sample, width, height, channels);
   Encoded encoded;
   encoded.header.layout = options.layout;
   encoded.header.channels = static_cast<uint8_t>(channels);
+  if (options.grey) encoded.sums.add_image(picture.view());
   switch (options.layout) {
     case data::ImageLayout::kRaw:
       encoded.bytes = data::encode_raw(picture.view());
@@ -233,7 +235,9 @@ void write_drawn_dataset(const std::string& directory, const DrawnOptions& optio
       mask = encoded_mask(sample, encoded.header.width + shift, encoded.header.height);
       values.push_back(mask);
     }
-    throw_if_error(writer->add(value_or_throw(packer.pack(values, encoded.header))));
+    data::PackedRecord record = value_or_throw(packer.pack(values, encoded.header));
+    record.pixel_sums = encoded.sums;
+    throw_if_error(writer->add(std::move(record)));
   }
   throw_if_error(writer->finish(static_cast<uint64_t>(options.count)));
 }

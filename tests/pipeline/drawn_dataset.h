@@ -17,6 +17,7 @@ struct DrawnOptions {
   data::ImageLayout layout = data::ImageLayout::kJpeg;
   /// 0: many sizes, some grey, some with EXIF rotations; otherwise every picture is size x size in colour.
   int size = 0;
+  bool grey = false;  // every picture is, and the dataset has their mean and standard deviation
   int64_t records_per_value = 1;
   bool zstd = false;
   bool unlabelled = false;    // no sample has a class: all labels are -1

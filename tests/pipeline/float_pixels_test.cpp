@@ -51,30 +51,25 @@ class FloatPixelsTest : public DatasetTest<FloatPixelsTest> {
     o.threads = 3;
     const auto numbers = open_loader(o);
     EXPECT_EQ(numbers->schema()[0].dtype, dtype);
-    while (const auto one = value_or_throw(bytes->next())) {
-      const auto other = value_or_throw(numbers->next());
-      ASSERT_TRUE(other.has_value());
-      EXPECT_EQ(other->chain, one->chain);
-      EXPECT_TRUE(std::ranges::equal(one->sample_ids, other->sample_ids));
-      EXPECT_EQ(other->prep->scale, BatchPrep().scale);
-      EXPECT_TRUE(other->prep->mix.empty());
-      EXPECT_EQ(other->mixed.size(), one->prep->mix.size());
-      const Shape& shape = one->fields[0].spec->shape;
-      const auto* pixels = reinterpret_cast<const uint8_t*>(one->fields[0].data);
-      const auto* got = reinterpret_cast<const T*>(other->fields[0].data);
-      for (int64_t sample = 0; sample < one->capacity; ++sample) {
-        const bool is_there = one->weight[static_cast<size_t>(sample)] > 0;
+    read_side_by_side(*bytes, *numbers, [](const Batch& one, const Batch& other) {
+      EXPECT_EQ(other.chain, one.chain);
+      EXPECT_TRUE(std::ranges::equal(one.sample_ids, other.sample_ids));
+      EXPECT_EQ(other.prep->scale, BatchPrep().scale);
+      EXPECT_TRUE(other.prep->mix.empty());
+      EXPECT_EQ(other.mixed.size(), one.prep->mix.size());
+      const Shape& shape = one.fields[0].spec->shape;
+      const auto* pixels = reinterpret_cast<const uint8_t*>(one.fields[0].data);
+      const auto* got = reinterpret_cast<const T*>(other.fields[0].data);
+      for (int64_t sample = 0; sample < one.capacity; ++sample) {
+        const bool is_there = one.weight[static_cast<size_t>(sample)] > 0;
         for (int64_t i = 0; i < shape.elements(); ++i) {
           const T expected =
-              is_there ? number_of<T>(*one->prep, pixels, sample, i, shape[1], shape[2], shape.elements())
+              is_there ? number_of<T>(*one.prep, pixels, sample, i, shape[1], shape[2], shape.elements())
                        : T(0.0f);
           ASSERT_EQ(got[sample * shape.elements() + i], expected) << "sample " << sample << " at " << i;
         }
       }
-      throw_if_error(bytes->release(*one));
-      throw_if_error(numbers->release(*other));
-    }
-    EXPECT_FALSE(value_or_throw(numbers->next()).has_value());
+    });
   }
 };
 
@@ -91,6 +86,23 @@ TEST_F(FloatPixelsTest, GreyAndTheDatasetsOwnStatisticsToo) {
   o.channels = 1;
   o.augment = "rrc(17x12) hflip";
   expect_numbers<float>(o, DType::kF32);
+}
+
+TEST_F(FloatPixelsTest, AGreyDatasetsStatisticsServeAllChannels) {
+  write_drawn_dataset(*dir_ / "grey", {.count = 16, .grey = true});
+  LoaderOptions o = options();
+  o.data = *dir_ / "grey";
+  o.augment = "rrc(17x12) hflip normalize";
+  o.image_dtype = DType::kF32;
+  const auto loader = open_loader(o);
+  ASSERT_EQ(loader->dataset().pixel_stats().channels, 1);
+  read_all(*loader, [](const Batch& batch) {
+    const auto* pixel = reinterpret_cast<const float*>(batch.fields[0].data);
+    for (int64_t i = 0; i < batch.count * 17 * 12; ++i, pixel += 3) {
+      ASSERT_EQ(pixel[1], pixel[0]) << i;
+      ASSERT_EQ(pixel[2], pixel[0]) << i;
+    }
+  });
 }
 
 TEST_F(FloatPixelsTest, DroppedSamplesAndPaddingAreZeros) {

@@ -232,15 +232,12 @@ TEST_F(MixedBatches, ChangeTheChainAndThePipelineButNotThePixels) {
   EXPECT_EQ(open_loader(options())->seek(open_loader(other)->state()).code(), ErrorCode::kMisuse);
   other.mixup = other.cutmix = 0;
   const auto mixed = open_loader(options()), plain = open_loader(other);
-  while (const auto a = value_or_throw(mixed->next())) {
-    const auto b = value_or_throw(plain->next());
-    EXPECT_EQ(a->prep->mix.size(), 8u);
-    EXPECT_TRUE(b->prep->mix.empty());
-    const size_t bytes = a->fields[0].spec->sample_bytes() * 8;
-    EXPECT_EQ(std::memcmp(a->fields[0].data, b->fields[0].data, bytes), 0);
-    throw_if_error(mixed->release(*a));
-    throw_if_error(plain->release(*b));
-  }
+  read_side_by_side(*mixed, *plain, [](const Batch& a, const Batch& b) {
+    EXPECT_EQ(a.prep->mix.size(), 8u);
+    EXPECT_TRUE(b.prep->mix.empty());
+    const size_t bytes = a.fields[0].spec->sample_bytes() * 8;
+    EXPECT_EQ(std::memcmp(a.fields[0].data, b.fields[0].data, bytes), 0);
+  });
 }
 
 TEST_F(MixedBatches, PaddingAndDroppedSamplesStayOut) {
