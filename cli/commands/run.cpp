@@ -100,6 +100,26 @@ std::vector<std::pair<std::string, engine::graph::ValueId>> inputs_in_order(
   return files;
 }
 
+/// Whether `a` and `b` lead to one file, of which only what is written last stays. A stream takes one behind the other.
+bool is_same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;
+  if (is_stdout(a) || std::filesystem::is_other(a, ignored)) return false;
+  return std::filesystem::equivalent(a, b, ignored) ||
+         std::filesystem::weakly_canonical(a, ignored) == std::filesystem::weakly_canonical(b, ignored);
+}
+
+/// kMisuse where an output would be written over what the model is read from, `read`, or over another output.
+Status check_outputs(const std::vector<std::string>& outputs, const std::vector<std::string>& read) {
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    const auto is_it = [&](const std::string& other) { return is_same_file(other, *output); };
+    if (std::any_of(read.begin(), read.end(), is_it))
+      return misuse("run", "--out ", *output, " would be written over what is read; give another file");
+    if (std::any_of(outputs.begin(), output, is_it))
+      return misuse("run", "--out ", *output, " is the file of two outputs; give each its own");
+  }
+  return {};
+}
+
 Status run(const Options& options) {
   for (const std::string& output : options.outputs)
     DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("run", "--out", output, options.json));
@@ -117,8 +137,12 @@ Status run(const Options& options) {
     return misuse("run", options.model, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
                   " outputs; give as many --input and --output");
   }
+  const auto files = inputs_in_order(options.inputs, graph);
+  std::vector<std::string> read = {options.model};
+  for (const auto& [path, id] : files) read.push_back(path);
+  DLPIPE_RETURN_IF_ERROR(check_outputs(options.outputs, read));
   std::vector<Tensor> inputs;
-  for (const auto& [path, id] : inputs_in_order(options.inputs, graph)) {
+  for (const auto& [path, id] : files) {
     const engine::graph::Value& value = graph.value(id);
     inputs.push_back(widened(read_input(path), value.dtype));
     if (inputs.back().dtype() != value.dtype)

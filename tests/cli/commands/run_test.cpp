@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 
+#include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/npy.h"
 #include "tests/cli/program.h"
@@ -89,6 +91,51 @@ TEST(Run, SaysWhatItCanNotDoBeforeItReadsTheModel) {
   };
   refused({"--input", "-", "-o", "y.npy"}, "arrays aren't read from standard input; give the path of a .npy");
   refused({"--input", "x.npy", "-o", "y.npy", "--dtype", "f16"}, "runs on the CPU in f32 or bf16");
+}
+
+TEST(Run, WritesOverNothingThatItReadsOrWrites) {
+  const Compiled model;
+  const std::string input = model.write_input("x.npy"), before = file_text(input);
+  const std::filesystem::path link = model.folder / "link.npy";
+  std::filesystem::create_symlink(input, link);
+  const std::string bare = model.folder / "m";  // without an ending an output may be called so
+  std::filesystem::copy(model.file, bare);
+  const auto refused = [&](const std::string& file, const std::string& given, const std::string& out) {
+    const Outcome outcome = run_dlpipe({"run", file, "--input", given, "--out", out});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("--out " + out + " would be written over what is read"), std::string::npos)
+        << outcome.err;
+  };
+  refused(model.file, input, input);
+  refused(model.file, "x=" + input, model.folder / "./x.npy");
+  refused(model.file, input, link);
+  refused(bare, input, bare);
+  EXPECT_EQ(file_text(input), before);
+
+  engine::onnx::Model two;
+  two.opsets[""] = 17;
+  two.inputs = {{"x", engine::onnx::ElementType::kFloat, {{1, ""}, {4, ""}}}};
+  two.outputs = {{"y", engine::onnx::ElementType::kFloat, {{1, ""}, {4, ""}}},
+                 {"z", engine::onnx::ElementType::kFloat, {{1, ""}, {4, ""}}}};
+  two.nodes = {{"Relu", "", "one", {"x"}, {"y"}}, {"Sigmoid", "", "two", {"x"}, {"z"}}};
+  throw_if_error(engine::onnx::write_model(model.folder / "two.onnx", two));
+  const Outcome compiled =
+      run_dlpipe({"compile", "--onnx", model.folder / "two.onnx", "-o", model.folder / "two.dlg"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  const std::array<float, 4> values = {-1, 0, 1, 2};
+  const std::array<int64_t, 2> shape = {1, 4};
+  throw_if_error(
+      formats::write_npy(model.folder / "in.npy", DType::kF32, shape, std::as_bytes(std::span(values))));
+  const auto run_two = [&](const std::string& first, const std::string& second) {
+    return run_dlpipe({"run", model.folder / "two.dlg", "--input", model.folder / "in.npy", "--out", first,
+                       "--out", second});
+  };
+  const Outcome same = run_two(model.folder / "out.npy", model.folder / "./out.npy");
+  EXPECT_EQ(same.exit_code, 2);
+  EXPECT_NE(same.err.find("/./out.npy is the file of two outputs"), std::string::npos) << same.err;
+  EXPECT_EQ(run_two(model.folder / "y.npy", model.folder / "z.npy").exit_code, 0);
+  EXPECT_EQ(run_two("/dev/null", "/dev/null").exit_code, 0);
+  EXPECT_EQ(run_two("-", "-").exit_code, 0);
 }
 
 TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
