@@ -15,6 +15,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/attr_form.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -135,7 +136,7 @@ class KernelCall {
     engine::ForwardCall call;
     {
       const Unlocked no_lock;
-      const engine::NoGrad no_grad;
+      const engine::InferenceMode mode;  // with a gradient and without: PyTorch has the history
       const engine::UseKernelTable use(&choices());
       call = engine::call_forward(*row_, std::move(inputs), attrs_, engine::Backend::kCpu);
     }

@@ -18,6 +18,7 @@
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/threads.h"
 #include "dlpipe/base/worker_limit.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
@@ -124,14 +125,20 @@ void release_old_scratch() {
   }
 }
 
-/// A body on a thread asks the kernel table of the thread whose op it is part of. No scratch is in use where the first one on a
-/// thread begins.
+/// What chooses kernels, of the thread whose op a body is part of.
+struct KernelState {
+  KernelTable* table = &kernel_table();
+  bool inference = is_inference();
+};
+
+/// A body on a thread chooses kernels as the op's thread does. No scratch is in use where the first one on a thread begins.
 struct BodyScope {
-  explicit BodyScope(KernelTable& caller) : table(&caller) {
+  explicit BodyScope(const KernelState& caller) : table(caller.table), inference(caller.inference) {
     if (body_depth++ == 0) release_old_scratch();
   }
   ~BodyScope() { --body_depth; }
   const UseKernelTable table;
+  const ScopedValue<thread_state::inference> inference;
 };
 
 }  // namespace
@@ -156,12 +163,12 @@ void parallel_slices(int64_t count, const std::function<void(int64_t slice)>& bo
     return;
   }
   const std::shared_ptr<TrainingPool> pool = training_pool();
-  KernelTable& table = kernel_table();
+  const KernelState caller;
   pool->arena().execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<int64_t>(0, count, 1),
         [&](const tbb::blocked_range<int64_t>& range) {
-          const BodyScope scope(table);
+          const BodyScope scope(caller);
           for (int64_t slice = range.begin(); slice < range.end(); ++slice) body(slice);
         },
         tbb::simple_partitioner());

@@ -7,6 +7,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/call_observer.h"
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/kernel_observer.h"
 #include "dlpipe/engine/core/op_profile.h"
 #include "dlpipe/engine/core/parallel.h"
@@ -65,7 +66,7 @@ std::vector<Tensor> Runner::run(std::span<const Tensor> inputs) const {
 }
 
 std::vector<Tensor> Runner::run(std::span<const Tensor> inputs, const Observer& observer) const {
-  const NoGrad no_grad;
+  const InferenceMode mode;
   const UseConstantCache packed_once(&cache_);
   const bool in_parts = parts_.samples > 0 && !inputs.empty() && inputs[0].device().is_host() &&
                         batch_of(inputs) > parts_.samples;
@@ -118,7 +119,7 @@ void Runner::run_parts_apart(std::span<const Tensor> inputs, int64_t batch, int6
   const Backend backend = thread_state::backend();
   const FrozenCache frozen(cache_);
   parallel_slices(parts, [&](int64_t i) {
-    const NoGrad no_grad;
+    const InferenceMode mode;
     const UseConstantCache packed_once(&cache_);
     const UseAutocast autocast(low);
     const UseBackend use(backend);

@@ -1,5 +1,5 @@
-// Running a graph: its nodes one after another through `apply`, as the program ran that it was captured from,
-// to the same bits. A value's memory goes back to the allocator after its last reader.
+// Running a graph: its nodes one after another through `apply`, as the program that it was captured from runs in inference
+// mode, to the same bits. A value's memory goes back to the allocator after its last reader.
 //
 // A Runner owns its graph. One thread at a time calls run(); kernels parallelise inside, or parts of the batch are run by a
 // thread each (by_sample.h).

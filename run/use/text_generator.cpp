@@ -12,6 +12,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/graph/graph_file.h"
@@ -95,7 +96,7 @@ void generate(const GenerateOptions& options, const std::function<bool(const std
   if (!sink(options.prompt)) return;
   engine::ConstantCache constants = weights_as_constants(loaded.model->parameters());
   const engine::UseConstantCache packed_once(&constants);
-  const engine::NoGrad no_grad;
+  const engine::InferenceMode mode;
   const engine::UseAutocast autocast(dtype_of(loaded, ""));
   RandomStream random(options.seed, 0);
   for (int64_t i = 0; i < options.tokens; ++i) {

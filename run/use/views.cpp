@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
@@ -69,6 +70,7 @@ Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
 }  // namespace
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
+  const engine::InferenceMode mode;
   if (views == Views::kOne) return plain_logits(model, pixels);
   if (views == Views::kFiveCrop || views == Views::kTenCrop)
     return crop_logits(model, pixels, views == Views::kTenCrop);

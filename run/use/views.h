@@ -7,7 +7,7 @@
 
 namespace dlpipe::run {
 
-/// Logits f32 [N,K] of pixels [N,H,W,C], without a blocked layout. The calling thread, and the engine's for
+/// Logits f32 [N,K] of pixels [N,H,W,C], without a blocked layout and without history. The calling thread, and the engine's for
 /// the work.
 engine::Tensor view_logits(engine::Module& model, const engine::Tensor& pixels, Views views);
 

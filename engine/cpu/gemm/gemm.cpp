@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/cpu/gemm/block_gemm.h"
@@ -27,12 +28,12 @@ bool blocks_fit(int64_t m, int64_t n, DType dtype) {
          n >= block_product().panel;
 }
 
-/// Whether few_rows_gemm is. Small weights lie in caches, where oneDNN isn't slower. Not where a gradient is wanted: steps of
-/// few rows keep their bits.
+/// Whether few_rows_gemm is. Small weights lie in caches, where oneDNN isn't slower. Of answers alone: steps of few rows keep
+/// their bits.
 bool few_rows_fit(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
   constexpr int64_t kFewestFloats = 1 << 16;
   return dtype == DType::kF32 && m <= kMostFewRows && !a.transposed && b.transposed &&
-         n * k >= kFewestFloats && !grad_enabled();
+         n * k >= kFewestFloats && is_inference();
 }
 
 // Ours on AVX2: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6

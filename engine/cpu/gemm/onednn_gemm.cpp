@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "dlpipe/engine/core/constant_cache.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/cpu/onednn/onednn.h"
 
 namespace dlpipe::engine::cpu {
@@ -120,13 +121,13 @@ const std::byte* corner(const GemmMatrix& matrix, int64_t ld, int64_t i, int64_t
 }
 
 /// The columns of b, slice after slice, as packed_format() says, kept where b is a constant. Undefined where oneDNN gains nothing
-/// by it; of few rows, which aren't worth it where b is no constant; and where a gradient is wanted: sums are cut elsewhere then,
-/// and steps keep their bits.
+/// by it; of few rows, which aren't worth it where b is no constant; and outside of inference: sums are cut elsewhere then, and
+/// steps keep their bits.
 class PackedColumns {
  public:
   PackedColumns(int64_t m, int64_t n, int64_t k, int64_t columns, const GemmMatrix& b, DType dtype) {
     constexpr int64_t kFewestRows = 128;
-    if (b.tensor == nullptr || m < kFewestRows || grad_enabled()) return;
+    if (b.tensor == nullptr || m < kFewestRows || !is_inference()) return;
     const auto format = packed_format(std::min(columns, n), k, dtype);
     if (!format->is_packed) return;
     step_ = divide_up(static_cast<int64_t>(format->b.get_size()), 64) * 64;

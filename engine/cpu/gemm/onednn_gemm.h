@@ -5,8 +5,8 @@
 
 namespace dlpipe::engine::cpu {
 
-/// gemm() by oneDNN alone; bf16 where has_bf16_gemm(). Where no gradient is wanted and b is a tensor's whole memory, its columns are
-/// packed first for more than a few rows of a, once where b is a constant: other bits than where a gradient is wanted.
+/// gemm() by oneDNN alone; bf16 where has_bf16_gemm(). In inference (inference_mode.h), where b is a tensor's whole memory, its
+/// columns are packed first for more than a few rows of a, once where b is a constant: other bits than in a step.
 void onednn_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
                  void* c, DType dtype, const GemmPartDone& done = nullptr);
 

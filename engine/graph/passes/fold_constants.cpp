@@ -1,7 +1,8 @@
-// Nodes whose inputs are all constant are run once, now. Random ops aren't in graphs.
+// Nodes whose inputs are all constant are run once, now, as a Runner would run them. Random ops aren't in graphs.
 #include <algorithm>
 
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/graph/passes.h"
 
 namespace dlpipe::engine::graph {
@@ -15,7 +16,7 @@ bool is_foldable(const Graph& graph, const Node& node) {
 }
 
 int fold(Graph& graph) {
-  const NoGrad no_grad;
+  const InferenceMode mode;
   std::vector<Node> kept;
   int folded = 0;
   for (Node& node : graph.nodes) {

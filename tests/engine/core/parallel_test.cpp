@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "dlpipe/base/worker_limit.h"
+#include "dlpipe/engine/core/inference_mode.h"
+#include "dlpipe/engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -71,6 +73,20 @@ TEST_P(ParallelTest, TwoSlicesRunAtOnceWhereThereAreTwoThreads) {
     if (changed.wait_for(lock, std::chrono::seconds(30), [&] { return there == 2; })) ++met;
   });
   EXPECT_EQ(met, 2);
+}
+
+TEST_P(ParallelTest, BodiesChooseKernelsAsTheirCallerDoes) {
+  KernelTable table;
+  for (const bool inference : {true, false, true}) {
+    const UseKernelTable use(&table);
+    const ScopedValue<thread_state::inference> mode(inference);
+    std::atomic<int> wrong = 0;
+    parallel_slices(200, [&](int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // time for all threads
+      if (is_inference() != inference || &kernel_table() != &table) ++wrong;
+    });
+    EXPECT_EQ(wrong, 0) << inference;
+  }
 }
 
 TEST_P(ParallelTest, BodiesSeeOneOpenMpThreadAndTheCallerGetsItsOwnBack) {

@@ -9,6 +9,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/engine/core/conversions.h"
+#include "dlpipe/engine/core/inference_mode.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -51,7 +52,7 @@ TEST(OnednnGemm, PackedWeightsGiveTheProductKeptOrMadeEachTime) {
         const Tensor b = cast(transposed ? noise_matrix(s.n, s.k, 2) : noise_matrix(s.k, s.n, 2), dtype);
         const Tensor bias = cast(noise_matrix(1, s.n, 3), dtype);
         const Tensor plain = product(s, a, b, transposed, bias);
-        const NoGrad no_grad;
+        const InferenceMode mode;
         const Tensor each_time = product(s, a, b, transposed, bias);
         ConstantCache cache;
         cache.add_constant(b);

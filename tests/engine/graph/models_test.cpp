@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/graph/layout_copies.h"
@@ -69,7 +70,7 @@ TEST_P(GraphOfModel, AnswersItsBits) {
   EXPECT_LE(fast.nodes.size(), captured.nodes.size());
   const graph::Runner fast_runner(fast);
   for (const int64_t batch : {1, 3}) {
-    const NoGrad no_grad;
+    const InferenceMode mode;
     const Tensor x = drawn_input(arguments, batch);
     const Tensor eager = (*model)(x);
     EXPECT_TRUE(same_bits(runner.run({&x, 1})[0], eager)) << "batch " << batch;
@@ -163,7 +164,7 @@ TEST(Graphs, GoToAFileAndBack) {
   EXPECT_EQ(graph::to_text(read), graph::to_text(captured));
   EXPECT_EQ(read.metadata, captured.metadata);
   model->eval();
-  const NoGrad no_grad;
+  const InferenceMode mode;
   const Tensor x = drawn_input(arguments, 2);
   EXPECT_TRUE(same_bits(graph::Runner(read).run({&x, 1})[0], (*model)(x)));
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/io/formats/npy.h"
@@ -48,7 +49,7 @@ TEST(Runtime, AnswersTheModelsBits) {
   ASSERT_EQ(std::system(concat(DLPIPE_RUNTIME_PROGRAM " ", file, " ", in, " ", out).c_str()), 0);
   const formats::NpyArray answer = value_or_throw(formats::read_npy(out));
   model->eval();
-  const NoGrad no_grad;
+  const InferenceMode mode;
   const Tensor y = (*model)(x);
   ASSERT_EQ(answer.bytes.size(), y.size_bytes());
   EXPECT_EQ(std::memcmp(answer.bytes.data(), y.raw(), y.size_bytes()), 0);

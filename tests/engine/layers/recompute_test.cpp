@@ -92,6 +92,29 @@ TEST(Recompute, GradientsBuffersAndLossesAreTheSameBits) {
   }
 }
 
+// Of two rows and of many, for which answers alone have other kernels.
+TEST(Recompute, ProductsAreTheSameBits) {
+  for (const int64_t rows : {2, 130}) {
+    RandomStream random(6, 1);
+    std::vector<float> values(static_cast<size_t>(rows * 256));
+    for (float& value : values) value = random.uniform() - 0.5F;
+    const Tensor x = Tensor::from<float>(values, {rows, 256});
+    const auto net = [] {
+      auto model = std::shared_ptr<Sequential>(new Sequential{});
+      model->append("fc1", std::make_shared<Linear>(256, 256));
+      model->append("fc2", std::make_shared<Linear>(256, 256));
+      initialize(*model, 3);
+      return model;
+    };
+    for (const DType low : {DType::kF32, DType::kBF16}) {
+      const auto kept = net(), again = net();
+      EXPECT_EQ(again->checkpoint_activations("fc*"), 2);
+      const Outcome expected = run(*kept, x, low), got = run(*again, x, low);
+      EXPECT_EQ(got.numbers, expected.numbers) << rows << " " << dtype_name(low);
+    }
+  }
+}
+
 TEST(Recompute, FrozenModulesGetNoGradient) {
   const auto kept = tower(3), again = tower(3);
   for (const auto& model : {kept, again}) model->freeze("block0.*");

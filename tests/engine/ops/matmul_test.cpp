@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "dlpipe/base/rng.h"
+#include "dlpipe/engine/core/inference_mode.h"
+#include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -28,6 +33,39 @@ TEST(MatmulOp, GradientsOfAStretchedOperandAreAddedInF32) {
 TEST(MatmulOp, OfNoInnerElementsIsZero) {
   const Tensor y = matmul(Tensor::zeros({2, 0}), Tensor::zeros({0, 3}));
   EXPECT_EQ(y.to_doubles(), std::vector<double>(6, 0.0));
+}
+
+/// Different every time.
+Tensor noise(const Shape& shape, uint64_t key) {
+  RandomStream random(20261128, key);
+  Tensor tensor = Tensor::empty(shape);
+  for (int64_t i = 0; i < tensor.elements(); ++i) tensor.data<float>()[i] = random.uniform() - 0.5F;
+  return tensor;
+}
+
+// Each product is one thread's, whichever has time for it: none may take kernels of its own.
+TEST(MatmulOp, ManyProductsOfOneRowAreTheSameBitsOnAnyNumberOfThreads) {
+  const Tensor a = noise({128, 1, 256}, 1), turned = noise({128, 256, 256}, 2);
+  const auto answers = [&](int threads) {
+    set_engine_threads(threads);
+    std::vector<std::vector<double>> all;
+    {
+      const NoGrad no_grad;
+      all.push_back(matmul(a, turned, false, true).to_doubles());
+    }
+    {
+      const InferenceMode mode;
+      all.push_back(matmul(a, turned, false, true).to_doubles());
+    }
+    Tensor x = a.clone().set_requires_grad(true);
+    matmul(x, turned).backward(a);  // by rows that lie turned
+    all.push_back(x.grad().to_doubles());
+    return all;
+  };
+  const int former = engine_threads();
+  const auto one = answers(1), four = answers(4);
+  set_engine_threads(former);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i], four[i]) << i;
 }
 
 }  // namespace dlpipe::engine
