@@ -90,7 +90,16 @@ Flag& Flag::choices(const std::vector<std::string>& words) {
   return *this;
 }
 
+Flag& Flag::not_empty() {
+  option_->check([text = text_](const std::string& given) {
+    if (!given.empty()) return std::string();
+    return concat("'' is empty; give ", text->value, text->is_required ? "" : ", or leave the option out");
+  });
+  return *this;
+}
+
 Flag& Flag::writes_file(const std::vector<std::string>& allowed) {
+  not_empty();
   text_->help += "; -: stdout";
   option_->transform([](const std::string& given) { return given == "-" ? std::string(kStdout) : given; });
   option_->check([allowed](const std::string& given) {
@@ -131,6 +140,11 @@ Flag& Flag::hidden() {
 
 Flag& Flag::excludes(const Flag& other) {
   option_->excludes(other.option_);
+  return *this;
+}
+
+Flag& Flag::needs(const Flag& other) {
+  option_->needs(other.option_);
   return *this;
 }
 
@@ -284,6 +298,11 @@ Flag Flags::add_switch(const std::string& yes, const std::string& no, std::funct
   CLI::Option* const option = app_->add_flag_function(names, take, help);
   option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return {option, &add_text(shows_yes ? yes : no, help, "")};
+}
+
+void Flags::add_version(const std::string& line) {
+  const OptionText& text = add_text("--version", "Show the version and what it was built with", "");
+  app_->set_version_flag(text.name, line, text.help);
 }
 
 Flags Flags::add_part(const std::string& name, const std::string& help) {

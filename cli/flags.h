@@ -20,6 +20,9 @@ class Option;
 
 namespace dlpipe::cli {
 
+/// Of every command's --threads; what train takes (run/config/config_table.cpp), and a Loader.
+inline constexpr int kMostThreads = 1024;
+
 class Flag {
  public:
   Flag(CLI::Option* option, OptionText* text) : option_(option), text_(text) {}
@@ -32,7 +35,7 @@ class Flag {
   /// Misuse for any other word. --help lists them behind the help text.
   Flag& choices(const std::vector<std::string>& words);
   /// The value is a file to write. "-" is stdout and becomes kStdout (output.h). Misuse for a name with another ending, which
-  /// would say that the file holds what it doesn't. A name without any is taken.
+  /// would say that the file holds what it doesn't, and for an empty one. A name without any is taken.
   Flag& writes_file(const std::vector<std::string>& allowed);
   /// What stands for the value in --help; by default N, X or TEXT.
   Flag& type_name(const std::string& name);
@@ -42,8 +45,12 @@ class Flag {
   Flag& completes(const std::vector<std::string>& words);
   /// Accepted, but listed nowhere.
   Flag& hidden();
+  /// Misuse where it is given and empty, as by an unset variable, which must not count as left out.
+  Flag& not_empty();
   /// Misuse together with `other`.
   Flag& excludes(const Flag& other);
+  /// Misuse without `other`.
+  Flag& needs(const Flag& other);
 
  private:
   CLI::Option* option_;
@@ -70,6 +77,8 @@ class Flags {
   /// `shows_yes` says.
   Flag add_switch(const std::string& yes, const std::string& no, std::function<void(bool)> set,
                   const std::string& help, bool shows_yes);
+  /// --version, which says `line`.
+  void add_version(const std::string& line);
 
   /// A part of the command with options of its own: `dlpipe bench pipeline`.
   Flags add_part(const std::string& name, const std::string& help);

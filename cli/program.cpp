@@ -18,8 +18,8 @@ std::unique_ptr<Program> make_program() {
   auto program = std::make_unique<Program>();
   program->text.help = "From a folder of raw files to a trained model, with every second accounted for.";
   program->app.name("dlpipe");
-  const Flags own(&program->app, &program->text, &program->output);
-  program->app.set_version_flag("--version", run::build_line());
+  Flags own(&program->app, &program->text, &program->output);
+  own.add_version(run::build_line());
   program->app.require_subcommand(0, 1);
   for (const CommandRecord* record : CommandRegistry::builtin().records()) {
     CommandText& text = program->text.parts.emplace_back();

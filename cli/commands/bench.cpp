@@ -254,7 +254,8 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
   part.add_option("--channels", train.channels, "Channels").range(1, 4);
   part.add_option("--classes", train.classes,
                   "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
-  part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use").range(0, 4096);
+  part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use")
+      .range(0, kMostThreads);
   part.add_option("--checkpoint-activations", train.checkpoint_activations,
                   "Modules (a glob) that run again in backward instead of keeping what they made");
   part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
@@ -274,7 +275,8 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
   part.add_option("--dtype", ops.dtype, "f32 or bf16");
   part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
   part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
-  part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use").range(0, 4096);
+  part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use")
+      .range(0, kMostThreads);
   part.add_option("--kernels", ops.kernels, "How kernels are chosen, as in bench train")
       .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", ops.device, "cpu, cuda");
@@ -325,7 +327,7 @@ std::function<Status()> setup(Flags& flags) {
                   "Samples per batch; 0: one, or as many as the model was made for")
       .range(0, 1'000'000);
   run_part.add_option("--threads", options->run.threads, "Threads; 0: as many as the process may use")
-      .range(0, 4096);
+      .range(0, kMostThreads);
   run_part.add_option("--dtype", options->run.dtype, "f32 or bf16");
   run_part.add_option("--kernels", options->run.kernels, "How kernels are chosen, as in bench train")
       .completes(names_of(run::kKernelsByNames));

@@ -112,7 +112,7 @@ std::function<Status()> setup(Flags& flags) {
       .type_name("NAME");
   flags.add_option("--batch", options->evaluate.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--threads", options->evaluate.threads, "Threads; 0: what the process may use")
-      .range(0, 4096);
+      .range(0, kMostThreads);
   flags.add_option("--device", options->evaluate.device, "cpu, cuda");
   flags.add_flag("--tf32", options->evaluate.tf32, "On CUDA: f32 products and convolutions may take TF32");
   flags.add_option("--limit", options->evaluate.limit,
@@ -123,7 +123,8 @@ std::function<Status()> setup(Flags& flags) {
       .add_option(
           "--predictions", options->predictions,
           "Write a JSON line for each sample to this file, which appears when all are in it; - for stdout")
-      .type_name("FILE");
+      .type_name("FILE")
+      .not_empty();
   flags.add_option("--top", options->evaluate.top, "Classes in each of those lines").range(1, 1'000'000);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return evaluate(*options); };

@@ -54,7 +54,7 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 1'000'000);
   flags.add_option("--seed", options->seed, "Seed of the random draws");
   flags.add_option("--threads", options->threads, "Threads; 0: as many as the process may use")
-      .range(0, 4096);
+      .range(0, kMostThreads);
   flags.add_flag("--json", all->json, "Print one JSON line, when all is there");
   return [all] { return generate(*all); };
 }

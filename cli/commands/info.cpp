@@ -298,7 +298,7 @@ std::function<Status()> setup(Flags& flags) {
       .range(0, 1 << 24);
   flags.add_option("--dtype", options->run.dtype, "With --profile: f32 or bf16");
   flags.add_option("--threads", options->run.threads, "With --profile; 0: as many as the process may use")
-      .range(0, 1024);
+      .range(0, kMostThreads);
   return [options] { return info(*options); };
 }
 

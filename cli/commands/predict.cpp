@@ -66,7 +66,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--batch", options->predict.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--device", options->predict.device, "cpu, cuda");
   flags.add_option("--threads", options->predict.threads, "Threads; 0: what the process may use")
-      .range(0, 4096);
+      .range(0, kMostThreads);
   flags.add_option("--max-pixels", options->predict.max_pixels, "Refuse to decode images with more pixels");
   flags.add_flag("--json", options->json, "Print a JSON line for each file");
   flags.footer(

@@ -190,7 +190,8 @@ std::function<Status()> setup(Flags& flags) {
       .writes_file({".npy"})
       .required();
   flags.add_option("--dtype", options->dtype, "f32 or bf16");
-  flags.add_option("--threads", options->threads, "Threads; 0: what the process may use").range(0, 4096);
+  flags.add_option("--threads", options->threads, "Threads; 0: what the process may use")
+      .range(0, kMostThreads);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

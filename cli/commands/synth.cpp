@@ -65,7 +65,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--quality", options->synth.quality, "Quality of the JPEGs, 1 to 100").range(1, 100);
   flags.add_option("--seed", options->synth.seed, "Seed of the drawing; equal seeds give equal files");
   flags.add_option("--threads", options->synth.jobs, "Threads; 0: as many as the process may use")
-      .range(0, 4096);
+      .range(0, kMostThreads);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

@@ -113,8 +113,9 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
                    outcome.overflowed_steps, " steps were skipped to make it smaller\n");
   }
   if (const int64_t bad = outcome.stats.substituted; bad > 0) {
-    text += concat(human_count(bad), bad == 1 ? " bad sample was" : " bad samples were",
-                   " replaced by others: ", config.out, "/quarantine.txt\n");
+    text +=
+        concat(human_count(bad), bad == 1 ? " bad sample was" : " bad samples were", " replaced by others",
+               config.out.empty() ? "" : concat(": ", config.out, "/quarantine.txt"), "\n");
   }
   if (outcome.early_stopped) text += "stopped early: validation did not get better\n";
   if (outcome.memory_plan.total() > 0 && outcome.samples > 0) {
@@ -156,7 +157,8 @@ Status train_on(const Options& options, engine::Collective* ranks) {
   const run::TrainOutcome outcome = session->train(catch_stop_signals(ranks != nullptr));
   view.end_line();
   if (ranks != nullptr) throw_if_error(ranks->close());
-  const run::TrainConfig& config = session->config();
+  run::TrainConfig config = session->config();
+  if (config.overfit_batch > 0) config.out.clear();  // it is left out
   if (!prints) return outcome.stopped ? Status(ErrorCode::kCancelled, "") : Status();
   if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, config, options.json);
   if (options.json)
@@ -166,7 +168,9 @@ Status train_on(const Options& options, engine::Collective* ranks) {
   if (!outcome.stopped) return {};
   return {ErrorCode::kCancelled,
           concat("[train] stopped by a signal after step ", outcome.steps,
-                 "; saved; go on with: dlpipe train --resume ", shell_word(config.out))};
+                 config.out.empty()
+                     ? std::string("; nothing is saved")
+                     : concat("; saved; go on with: dlpipe train --resume ", shell_word(config.out)))};
 }
 
 /// For the first rank to say what happened, before the launcher sees that another has failed and ends it. The launcher
@@ -204,7 +208,8 @@ std::function<Status()> setup(Flags& flags) {
                           .add_option("--config", options->config_file,
                                       "TOML file with options by these names. Flags override it. Its paths "
                                       "are relative to the current folder, as on the command line")
-                          .type_name("FILE");
+                          .type_name("FILE")
+                          .not_empty();
   flags
       .add_option("--resume", options->resume,
                   concat("Go on with this run, with the options that it was begun with. These may change: "
@@ -212,6 +217,7 @@ std::function<Status()> setup(Flags& flags) {
                          "the schedule's past stays the same), ",
                          run::free_option_names()))
       .type_name("RUN")
+      .not_empty()
       .excludes(config);
   flags.add_flag("--json", options->json, "Print one JSON line at the end, instead of tables");
   add_config_flags(flags, options->given);

@@ -119,10 +119,13 @@ Status run(Options options) {
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   flags.add_option("DATA", options->directory, "Dataset, or a folder of splits").required();
-  flags.add_flag("--decode", options->verify.decode, "Decode every image, too");
+  const Flag decode = flags.add_flag("--decode", options->verify.decode, "Decode every image, too");
   flags.add_option("--threads", options->verify.jobs, "Threads; 0: as many as the process may use")
-      .range(0, 4096);
-  flags.add_option("--max-pixels", options->verify.max_pixels, "Count images with more pixels as damaged");
+      .range(0, kMostThreads);
+  flags
+      .add_option("--max-pixels", options->verify.max_pixels,
+                  "With --decode: count images with more pixels as damaged")
+      .needs(decode);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };
 }

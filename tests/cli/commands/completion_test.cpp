@@ -64,6 +64,7 @@ TEST(Completion, OfBash) {
   EXPECT_EQ(complete("bench pip"), Words{"pipeline"});
   EXPECT_EQ(complete("bench train --chec"), Words{"--checkpoint-activations"});
   EXPECT_EQ(complete("completion f"), Words{"fish"});
+  EXPECT_EQ(complete("--ver"), Words{"--version"});
   EXPECT_EQ(complete("--help op"), (Words{"ops", "optimizers"}));
   EXPECT_EQ(complete("inspect /tm"), Words{""}) << "names of files are the shell's";
   EXPECT_EQ(complete("train --out /tm"), Words{""});

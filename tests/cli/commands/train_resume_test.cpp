@@ -72,6 +72,25 @@ TEST(Train, ControlCSavesAndExitsThree) {
   EXPECT_FALSE((*receipt)["finished"].as_bool(true));
 }
 
+// It has no run directory to go on from, also where one was named.
+TEST(Train, AStoppedTestOnOneBatchSaysThatNothingIsSaved) {
+  const ScratchDirectory folder;
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--out", folder / "run"}}) {
+    std::vector<std::string> words = {"train", trained_run().data.train, "--model",   "mlp", "--batch",
+                                      "2",     "--overfit-batch",        "1000000000"};
+    words.insert(words.end(), more.begin(), more.end());
+    RunningProgram program(words);
+    ASSERT_TRUE(program.wait_until_it_catches(SIGHUP));  // from then on a signal ends it in good order
+    program.send(SIGINT);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+    EXPECT_NE(outcome.err.find("; nothing is saved\n"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("--resume"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out.find("run directory"), std::string::npos) << outcome.out;
+    EXPECT_FALSE(fs::exists(folder / "run"));
+  }
+}
+
 // A limit on file sizes stands in for a full disk.
 TEST(Train, AFullDiskNamesTheLastCheckpointAndTheCommandThatGoesOn) {
   ScratchDirectory folder;

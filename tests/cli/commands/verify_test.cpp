@@ -36,6 +36,17 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   EXPECT_EQ(json["datasets"][0]["bad"][0]["sample"], 50);
 }
 
+// Without --decode no picture's size is looked at.
+TEST(VerifyCommand, ABoundOfPixelsGoesWithDecoding) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
+  const Outcome idle = run_dlpipe({"verify", dir / "data", "--max-pixels", "3"});
+  EXPECT_EQ(idle.exit_code, 2);
+  EXPECT_NE(idle.err.find("--max-pixels requires --decode"), std::string::npos) << idle.err;
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data", "--max-pixels", "3", "--decode"}).exit_code, 1);
+}
+
 TEST(VerifyCommand, SaysWhereLinkedPicturesThatMovedAreExpected) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
