@@ -9,9 +9,9 @@ namespace dlpipe::engine {
 namespace {
 
 struct Sizes {
-  int64_t rows, in, out;
-  Sizes(const Tensor& y, const Tensor& weight) : rows(0), in(weight.size(1)), out(weight.size(0)) {
-    rows = out == 0 ? 0 : y.elements() / out;
+  int64_t rows = 1, in, out;
+  Sizes(const Tensor& y, const Tensor& weight) : in(weight.size(1)), out(weight.size(0)) {
+    for (int axis = 0; axis < y.rank() - 1; ++axis) rows *= y.size(axis);
   }
 };
 

@@ -9,6 +9,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/core/op_profile.h"
@@ -87,6 +88,34 @@ TEST(LinearOp, WithAnActivationGivesTheBitsOfTwoOps) {
     }
   }
   kernel_table().clear();
+}
+
+// Which a step doesn't take, also not under NoGrad: what is made again in backward has the bits of then.
+TEST(LinearOp, AnswersOfFewRowsHaveAKernelOfTheirOwn) {
+  kernel_table().clear();
+  const Tensor x = signed_noise({2, 256}, 1, DType::kF32), weight = signed_noise({256, 256}, 2, DType::kF32);
+  const std::string key = dlpipe::concat("gemm 2x256x256 nt f32 ", isa_name(kernel_isa()), " answers");
+  const Tensor step = linear(x, weight, Tensor());
+  {
+    const NoGrad no_grad;
+    expect_same_memory({linear(x, weight, Tensor())}, {step}, "without a gradient");
+  }
+  EXPECT_FALSE(kernel_table().find(key).has_value());
+  const InferenceMode mode;
+  linear(x, weight, Tensor());
+  EXPECT_TRUE(kernel_table().find(key).has_value());
+  kernel_table().clear();
+}
+
+TEST(LinearOp, OfNoOutputsHasAGradientOfZeros) {
+  for (const Backend backend : {Backend::kReference, Backend::kCpu}) {
+    const UseBackend use(backend);
+    Tensor x = Tensor::full({4, 3, 8}, 0.5).set_requires_grad(true);
+    const Tensor y = linear(x, Tensor::zeros({0, 8}), Tensor::zeros({0}));
+    Tensor::full({4, 3, 8}, 7.0);  // what the gradient's memory held before
+    y.backward(Tensor::zeros({4, 3, 0}));
+    EXPECT_EQ(x.grad().to_doubles(), std::vector<double>(4 * 3 * 8, 0.0));
+  }
 }
 
 struct Memory {
