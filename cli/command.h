@@ -5,8 +5,8 @@
 // cli/CMakeLists.txt puts it into the table. A command parses and prints; the work itself is in run/ or
 // below.
 //
-// Threads: setup and the action run on the main thread. CLI11 is seen by flags.cpp, program.h,
-// misuse.cpp and main.cpp alone.
+// Threads: setup and the action run on the main thread. CLI11 is seen by flags.cpp, program.h
+// and program.cpp, misuse.cpp and main.cpp alone.
 #pragma once
 
 #include <functional>

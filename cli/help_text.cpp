@@ -113,8 +113,10 @@ std::string footer_text(const CommandText& command, bool all, size_t width) {
     line(concat("Exit codes: ", kExitCodes));
     return text;
   }
+  const auto listed = [](const OptionText& option) { return !option.is_hidden && !option.is_word(); };
   if (!command.first.empty() && !all)
-    line(concat("All ", command.options.size(), " options: dlpipe ", command.name, " --help-all"));
+    line(concat("All ", std::ranges::count_if(command.options, listed), " options: dlpipe ", command.name,
+                " --help-all"));
   if (!command.parts.empty()) line(concat("'dlpipe ", command.name, " PART --help' shows a part's options."));
   if (!command.footer.empty()) line(command.footer);
   return text;

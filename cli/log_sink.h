@@ -3,6 +3,6 @@
 #pragma once
 
 namespace dlpipe::cli {
-/// Once, after set_output.
-void install_log_sink();
+/// Once, after set_output. The first process of several warns of a DLPIPE_LOG that is no level.
+void install_log_sink(bool is_first_process);
 }  // namespace dlpipe::cli

@@ -138,7 +138,7 @@ static int run_program(int argc, char** argv) {
     return is_first_process() ? fail(status) : exit_code(status);
   }
   set_output(program->output);
-  install_log_sink();
+  install_log_sink(is_first_process());
   say_what_the_cpu_lacks();
   if (program->app.get_subcommands().empty()) {
     print_warning(help_text(program->text, false, text_width()));

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ TEST(Program, VersionGoesToStdoutAndExitsZero) {
   const Outcome outcome = run_dlpipe({"--version"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out.rfind("dlpipe ", 0), 0u) << outcome.out;
+  EXPECT_NE(run_dlpipe({"--help"}).out.find("\nOptions:\n  --version "), std::string::npos);
+  EXPECT_NE(run_dlpipe({"help", "--man"}).out.find("\n.B \\-\\-version\n"), std::string::npos);
 }
 
 TEST(Program, HelpListsCommandsAndExitCodes) {
@@ -105,6 +108,52 @@ TEST(Program, AWordInBracketsIsOneWord) {
   for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
     names.insert(entry.path().filename().string());
   EXPECT_EQ(names, (std::set<std::string>{"[a,b]", "[whole]", "[part]", "[joined]"}));
+}
+
+// An unset variable.
+TEST(Program, AnEmptyNameOfAFileIsNoLeftOutOne) {
+  const ScratchDirectory dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  std::ofstream(".partial") << "mine";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"preview", "d", "--augment", "hflip", "--out", ""},
+        {"train", "d", "--model", "mlp", "--out", "r", "--resume", ""},
+        {"train", "d", "--model", "mlp", "--out", "r", "--config", ""},
+        {"eval", "--ckpt", "r", "d", "--predictions", ""},
+        {"compile", "--ckpt", "r", "--out", ""},
+        {"run", "m.dlg", "--input", "x.npy", "--out", ""}}) {
+    const Outcome outcome = run_dlpipe(words);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("'' is empty; give "), std::string::npos) << outcome.err;
+  }
+  EXPECT_TRUE(std::filesystem::exists(".partial"));
+  std::filesystem::current_path(before);
+}
+
+/// stderr of a command that logs a warning, with $DLPIPE_LOG `level`.
+static std::string warned(const char* level) {
+  const char* const variable = std::getenv("DLPIPE_LOG");
+  const std::string former = variable == nullptr ? "" : variable;
+  ::setenv("DLPIPE_LOG", level, 1);
+  const std::string said = run_dlpipe({"bench", "train", "--model", "mlp", "--batch", "2", "--size", "8",
+                                       "--seconds", "0.1", "--tf32"})
+                               .err;
+  former.empty() ? ::unsetenv("DLPIPE_LOG") : ::setenv("DLPIPE_LOG", former.c_str(), 1);
+  return said;
+}
+
+TEST(Program, ALevelThatIsNoneSilencesNoWarning) {
+  const std::string warning = "warning: --tf32 changes nothing on cpu";
+  for (const char* const level : {"", "warning", "WARNING", "Info"})
+    EXPECT_TRUE(warned(level).starts_with(warning)) << level << "\n" << warned(level);
+  EXPECT_EQ(warned("error"), "");
+  const std::string said = warned("warnings");
+  EXPECT_TRUE(
+      said.starts_with("dlpipe: DLPIPE_LOG is 'warnings', which is no level; it may be debug, info, "
+                       "warning or error\n" +
+                       warning))
+      << said;
 }
 
 TEST(Program, NumbersThatNoIntegerHoldsAreRefused) {

@@ -146,6 +146,7 @@ TEST(Help, OfTrainShowsFifteenOptionsAndAllOfThemInGroups) {
   EXPECT_NE(usual.find("dlpipe train --help-all"), std::string::npos) << usual;
   const std::string all = text_of({"train", "--help-all"});
   EXPECT_GT(count(all), 50) << all;
+  EXPECT_NE(usual.find("All " + std::to_string(count(all)) + " options:"), std::string::npos) << usual;
   for (const char* part :
        {"\nOptimisation:\n", "--muon-iterations", "--no-decay-vectors", "--quiet", "  --batch N"})
     EXPECT_NE(all.find(part), std::string::npos) << part;
