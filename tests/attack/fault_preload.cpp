@@ -25,8 +25,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <vector>
 
 namespace {
 
@@ -202,15 +204,33 @@ TRANSFER_CALL(pread64, kRead, void*, COMMA off_t at, COMMA at)
 TRANSFER_CALL(pwrite, kWrite, const void*, COMMA off_t at, COMMA at)
 TRANSFER_CALL(pwrite64, kWrite, const void*, COMMA off_t at, COMMA at)
 
-// A vector is cut after half of its parts.
-#define VECTOR_CALL(name, extra, more)                                                        \
-  extern "C" ssize_t name(int fd, const struct iovec* parts, int count extra) {               \
-    static auto* const real = next<ssize_t(int, const struct iovec*, int extra)>(#name);      \
-    const Turn turn = take_turn(kWrite, fd);                                                  \
-    if (turn == Turn::kFail) return -1;                                                       \
-    const ssize_t done = real(fd, parts, turn == Turn::kHalf ? (count + 1) / 2 : count more); \
-    if (turn == Turn::kHalf && plan().kills) raise(SIGKILL);                                  \
-    return done;                                                                              \
+namespace {
+
+/// The first half of the bytes of `parts`.
+std::vector<struct iovec> half_of(const struct iovec* parts, int count) {
+  size_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += parts[i].iov_len;
+  size_t left = half(bytes);
+  std::vector<struct iovec> cut;
+  for (int i = 0; i < count && left > 0; ++i) {
+    cut.push_back({parts[i].iov_base, std::min(left, parts[i].iov_len)});
+    left -= cut.back().iov_len;
+  }
+  return cut;
+}
+
+}  // namespace
+
+#define VECTOR_CALL(name, extra, more)                                                   \
+  extern "C" ssize_t name(int fd, const struct iovec* parts, int count extra) {          \
+    static auto* const real = next<ssize_t(int, const struct iovec*, int extra)>(#name); \
+    const Turn turn = take_turn(kWrite, fd);                                             \
+    if (turn == Turn::kFail) return -1;                                                  \
+    if (turn == Turn::kPass) return real(fd, parts, count more);                         \
+    const std::vector<struct iovec> cut = half_of(parts, count);                         \
+    const ssize_t done = real(fd, cut.data(), static_cast<int>(cut.size()) more);        \
+    if (plan().kills) raise(SIGKILL);                                                    \
+    return done;                                                                         \
   }
 VECTOR_CALL(writev, , )
 VECTOR_CALL(pwritev, COMMA off_t at, COMMA at)
