@@ -31,6 +31,14 @@ TEST(ReshapeOp, RefusesNegativeSizes) {
   }
 }
 
+// Their product is 2^64.
+TEST(ReshapeOp, RefusesSizesWhoseProductNoIntegerHolds) {
+  constexpr int64_t kSide = int64_t{1} << 32;
+  EXPECT_THROW(reshape(Tensor::zeros({0}), {kSide, kSide}), Error);
+  EXPECT_THROW(reshape(Tensor::zeros({4}), {kSide, kSide, -1}), Error);
+  EXPECT_EQ(reshape(Tensor::zeros({0}), {3, -1}).shape(), (Shape{3, 0}));
+}
+
 TEST(ReshapeOp, CopiesWhatIsNotContiguous) {
   const Tensor x = Tensor::from<float>(std::vector<float>{0, 1, 2, 3, 4, 5}, {2, 3});
   EXPECT_EQ(reshape(transpose(x, {1, 0}), {6}).to_doubles(), (std::vector<double>{0, 3, 1, 4, 2, 5}));
