@@ -118,7 +118,6 @@ TEST(Stages, OfASequentialShareNoLayer) {
   });
 }
 
-// Twice, with batches of two sizes, and back.
 /// Within rounding: what crosses between stages lies plain, where the whole model may keep blocked layouts, for which there are
 /// other kernels.
 void expect_alike(const std::vector<double>& got, const std::vector<double>& expected,
@@ -159,6 +158,7 @@ TEST(Stages, DrawWhatTheWholeDoes) {
   });
 }
 
+// Twice, with batches of two sizes, and back.
 TEST(Stages, OfASequentialComputeWhatTheWholeDoes) {
   SimulatedNetwork network(2, {});
   on_ranks(network, 2, [&](Collective& ranks) {
