@@ -253,9 +253,10 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
   schedule.gamma = config.gamma.value_or(schedule.gamma);
   schedule.final_ratio = config.final_ratio.value_or(schedule.final_ratio);
   schedule.peak_at = config.peak_at.value_or(schedule.peak_at);
+  const double most_epochs = find_config_option("epochs")->high;
   for (const std::string& milestone : config.milestones) {
     double epoch = 0;
-    if (!parse_double(milestone, &epoch) || epoch < 0) {
+    if (!parse_double(milestone, &epoch) || !(epoch >= 0 && epoch <= most_epochs)) {
       refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
     }
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));

@@ -1,6 +1,7 @@
 #include "dlpipe/run/train/session/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -64,7 +65,8 @@ std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
   for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
     engine::OptimizerArguments::Scale scale;
-    if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor)) {
+    if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor) ||
+        !std::isfinite(scale.factor)) {
       refuse("train", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2");
     }
     scale.pattern = text.substr(0, equals);

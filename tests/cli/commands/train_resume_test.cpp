@@ -72,6 +72,24 @@ TEST(Train, ControlCSavesAndExitsThree) {
   EXPECT_FALSE((*receipt)["finished"].as_bool(true));
 }
 
+TEST(Train, MilestonesAndFactorsAreFiniteNumbers) {
+  const ScratchDirectory folder;
+  for (const std::string milestone : {"nan", "inf", "1e300", "-1", "soon"}) {
+    const Outcome outcome =
+        run_dlpipe(train_arguments(folder / "run", {"--schedule", "step", "--milestones", "1," + milestone}));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("--milestones holds '" + milestone + "'; expected epochs, as 30,60,80"),
+              std::string::npos)
+        << outcome.err;
+  }
+  for (const std::string factor : {"nan", "inf", "big"}) {
+    const Outcome outcome = run_dlpipe(train_arguments(folder / "run", {"--lr-scale", "*.bias=" + factor}));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("--lr-scale *.bias=" + factor + "; give GLOB=FACTOR"), std::string::npos)
+        << outcome.err;
+  }
+}
+
 // It has no run directory to go on from, also where one was named.
 TEST(Train, AStoppedTestOnOneBatchSaysThatNothingIsSaved) {
   const ScratchDirectory folder;
