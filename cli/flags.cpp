@@ -35,7 +35,7 @@ Flags::Flags(CLI::App* app, CommandText* text, OutputOptions* output)
   add_flag("--quiet", output->is_quiet, "No progress and no notes; warnings and errors stay")
       .group(kEveryCommand);
   add_option("--color", output->color, "Colours in messages; auto: on a terminal without NO_COLOR")
-      .choices({"auto", "always", "never"})
+      .choices(names_of(kColorNames))
       .type_name("WHEN")
       .group(kEveryCommand);
 }

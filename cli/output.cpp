@@ -87,7 +87,8 @@ bool stderr_is_terminal() {
 }
 
 bool stderr_has_color() {
-  if (output_options.color != "auto") return output_options.color == "always";
+  const Colors colors = value_or_throw(value_named(kColorNames, output_options.color, "cli", "--color"));
+  if (colors != Colors::kAuto) return colors == Colors::kAlways;
   const auto value = [](const char* name) {
     const char* const found = std::getenv(name);
     return std::string_view(found == nullptr ? "" : found);

@@ -3,18 +3,26 @@
 // made printable (base/printable.h), as names from data may hold control characters. Main thread only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/named_values.h"
 
 namespace dlpipe::cli {
+
+/// --color: whether messages have colours. kAuto: on a terminal, where NO_COLOR is unset or empty (https://no-color.org) and
+/// TERM isn't dumb.
+enum class Colors : uint8_t { kAuto, kAlways, kNever };
+inline constexpr Named<Colors> kColorNames[] = {
+    {"auto", Colors::kAuto}, {"always", Colors::kAlways}, {"never", Colors::kNever}};
 
 /// What every command's --quiet and --color say.
 struct OutputOptions {
   bool is_quiet = false;
-  std::string color = "auto";  // auto, always, never
+  std::string color = "auto";  // one of kColorNames
 };
 /// From then on; before, notes are printed and colours are auto.
 void set_output(const OutputOptions& options);
@@ -42,8 +50,7 @@ bool write_stdout(std::string_view text);
 bool is_quiet();
 /// True when stderr is a terminal: progress may overwrite its line. Otherwise plain lines are printed.
 bool stderr_is_terminal();
-/// Whether messages may be coloured: as --color says; auto: on a terminal, where NO_COLOR is unset or empty
-/// (https://no-color.org) and TERM isn't dumb.
+/// As --color says.
 bool stderr_has_color();
 /// Columns for text on stdout: $COLUMNS, else the terminal's, else 80; at least 40 and at most 120, as longer
 /// lines read badly.
