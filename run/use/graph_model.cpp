@@ -5,6 +5,7 @@
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/graph_file.h"
 #include "dlpipe/engine/graph/matching.h"
@@ -175,7 +176,7 @@ CompiledModel compile_model(const ModelOptions& options, PassChoice passes, cons
   run_passes(compiled, passes);
   const engine::Tensor x = engine::blank_input(loaded.state.arguments, 1);
   compiled.model_peak_bytes = peak_bytes_of([&] {
-    const engine::NoGrad no_grad;
+    const engine::InferenceMode mode;
     (*loaded.model)(x);
   });
   const engine::graph::Runner runner(compiled.graph);
