@@ -2,7 +2,7 @@
 // made the flags of `dlpipe train`, the keys of the TOML file, the config.toml that a run directory keeps,
 // and `--help`.
 //
-// Adding an option: one member of TrainConfig and one row in config.cpp. An option that belongs to an
+// Adding an option: one member of TrainConfig and one row in config_table.cpp. An option that belongs to an
 // optimizer, a schedule or a loss is a std::optional: without a value it is what the chosen one's record says
 // (config_choices.h). Values only; no threads.
 #pragma once

@@ -50,7 +50,9 @@ std::span<const ConfigOption> config_options() {
        "stay the same",
        &C::cache, kFree, 0, 0, names_of(kCacheNames)},
       {"cache-size", "data",
-       "The most that --cache may take, as 50GiB; default: what leaves 1 GiB of its disk free",
+       "The most that --cache may take, of all processes together, as 50GiB; default: what leaves 1 GiB of "
+       "its "
+       "disk free",
        &C::cache_size, kFree},
 
       {"model", "model",
