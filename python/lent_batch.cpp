@@ -96,9 +96,9 @@ nb::tuple field_arrays(nb::handle owner) {
     return make_array(framework == Framework::kDlpack ? Framework::kNumpy : framework, data, form, owner);
   };
   nb::list arrays;
-  int index = 0;
-  for (const BatchField& field : self.batch().fields) {
-    const bool is_image = index++ == self.form().image_field;
+  for (const size_t index : self.form().order) {
+    const BatchField& field = self.batch().fields[index];
+    const bool is_image = static_cast<int>(index) == self.form().image_field;
     if (field.spec->ragged) {
       const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
       arrays.append(

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@ struct BatchForm {
   bool channels_first = false;
   int image_field = -1;
   int label_field = -1;
+  std::vector<size_t> order;  // of the batch's fields, as the arrays stand
   std::shared_ptr<const data::Dataset> dataset;
   Device* device = nullptr;      // where batches are; null: the CPU
   Device* pinned_for = nullptr;  // page-locked for copies to this one

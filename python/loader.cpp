@@ -4,7 +4,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -36,10 +38,21 @@ using pipeline::Feed;
 /// How long a waiting thread goes without asking Python whether Ctrl-C was pressed.
 constexpr std::chrono::milliseconds kLoaderPatience(40);
 
+/// The fields of the schema as a loop takes them: in the order of `fields`, else in the dataset's. The pipeline keeps the
+/// dataset's, so that states don't depend on it.
+std::vector<size_t> field_order(const pipeline::Setup& setup) {
+  std::vector<size_t> order(setup.schema.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const std::vector<std::string>& wanted = setup.options.fields;
+  const auto place = [&](size_t f) { return std::find(wanted.begin(), wanted.end(), setup.schema[f].name); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
+  return order;
+}
+
 /// Names of a batch's fields, in the order of field_arrays.
 std::vector<std::string> field_names(const pipeline::Setup& setup) {
   std::vector<std::string> names;
-  for (const FieldSpec& spec : setup.schema) names.push_back(spec.name);
+  for (const size_t f : field_order(setup)) names.push_back(setup.schema[f].name);
   if (setup.mixing.is_on() && setup.label_field >= 0) {
     names.emplace_back("partner_label");
     names.emplace_back("lam");
@@ -53,6 +66,7 @@ class LoaderFeed {
   LoaderFeed(std::unique_ptr<Feed> feed, BatchForm form) : form_(std::move(form)), feed_(std::move(feed)) {
     form_.image_field = feed_->setup().image_field;
     form_.label_field = feed_->setup().label_field;
+    form_.order = field_order(feed_->setup());
     form_.dataset = feed_->setup().dataset;
   }
   ~LoaderFeed() {

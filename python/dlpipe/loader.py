@@ -85,7 +85,8 @@ class Loader:
             imported, in this order.
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
-        fields: names of what batches hold. Default: all that the dataset has but "path", which `batch.path` reads.
+        fields: names of what batches hold, in the order of the loop: `for images, labels in loader` with ["image", "label"].
+            Default: all that the dataset has, in its order, but "path", which `batch.path` reads.
         mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
             NumPy's names are taken too. Default: "f32" with `mean` and `std` or where `augment` ends in normalize, what it
@@ -293,7 +294,7 @@ class Loader:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of a batch's fields, as the dataset has them: batch[name]."""
+        """Names of a batch's fields, in their order, as the dataset calls them: batch[name]."""
         return self._batch_type._names
 
     @property

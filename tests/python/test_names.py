@@ -6,6 +6,7 @@ import pickle
 import dlpipe
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 # what Python or the tuple uses itself, and what is no attribute
 FIELDS = {"image": "image", "class": "label", "weight": "f32", "index": "i64", "count": "i64", "a-b": "i64", "a_b": "i64",
@@ -81,6 +82,30 @@ def test_unpacking_another_number_of_fields_names_them(odd):
         assert images.shape == (4, 4, 4, 3) and labels.shape == (4,)
     with pytest.raises(ValueError, match="too many values .*a Sample here has image, class, weight, .*; take them by name: sample.image"):
         _image, _label = dlpipe.Dataset(odd)[0]
+
+
+@pytest.mark.parametrize("fields", [["a_b", "image", "index", "count", "class"], ["class", "image"]])
+def test_fields_stand_in_the_order_that_was_asked_for(odd, fields):
+    whole = dlpipe.Loader(odd, batch=4, seed=2, as_="numpy")
+    loader = dlpipe.Loader(odd, batch=4, seed=2, as_="numpy", fields=fields)
+    assert loader.fields == tuple(fields)
+    for batch, all_of_it in side_by_side(loader, whole):
+        for values, name in side_by_side(batch, fields):
+            np.testing.assert_array_equal(values, all_of_it[name])
+    other_way_round = dlpipe.Loader(odd, batch=4, seed=2, as_="numpy", fields=fields[::-1])
+    other_way_round.load_state_dict(loader.state_dict())  # the samples are the same
+
+
+def test_what_mixing_adds_stands_behind_the_fields(odd):
+    loader = dlpipe.Loader(odd, batch=4, as_="numpy", fields=["class", "image"], dtype="f32", mixup=0.2)
+    labels, images, partners, shares = next(iter(loader))
+    assert loader.fields == ("class", "image", "partner_label", "lam")
+    assert labels.shape == partners.shape == shares.shape == (4,) and images.shape == (4, 4, 4, 3)
+
+
+def test_views_of_fields_in_another_order(odd):
+    labels, (one, two) = next(iter(dlpipe.Loader(odd, batch=4, views=2, as_="numpy", fields=["class", "image"])))
+    assert labels.shape == (4,) and one.shape == two.shape == (4, 4, 4, 3)
 
 
 def test_unpacking_what_iterates_over_batches_is_no_unpacking_of_one(odd):

@@ -73,7 +73,7 @@ def test_values_are_the_slots_own_memory_and_keep_it(objects):
 
 def test_ragged_fields_are_indexed_pickled_and_chosen(objects):
     batch = next(iter(loader_of(objects, fields=["box", "image"])))
-    assert batch._fields == ("image", "box")
+    assert batch._fields == ("box", "image")
     np.testing.assert_array_equal(batch.box[-1], batch.box[7])
     with pytest.raises(IndexError):
         batch.box[8]
