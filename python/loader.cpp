@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -81,6 +82,7 @@ class LoaderFeed {
       auto answer = unlocked([&] { return feed_->next_within(pass, kLoaderPatience); });
       if (answer.has_value()) {
         if (*answer == nullptr) return std::nullopt;
+        tell_of_first((*answer)->batch());
         return LentBatch(*std::move(answer), form_);
       }
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -99,8 +101,24 @@ class LoaderFeed {
   }
 
  private:
+  /// Says once that there are damaged samples, which no loop sees in its arrays.
+  void tell_of_first(const Batch& batch) {
+    if (batch.substitutions.empty() || has_told_.exchange(true)) return;
+    const Substitution& bad = batch.substitutions.front();
+    log(LogLevel::kWarning,
+        concat("[loader] sample ", bad.bad_sample, " of ", printable(feed_->setup().options.data),
+               " is damaged: ", printable(without_area(bad.reason)), "; ",
+               bad.used_sample < 0
+                   ? "its place holds zeros, and a 0 in batch.weight: weigh losses and metrics by that"
+                   : "another sample stands in for it, as batch.substitutions says",
+               ". Further ones aren't told of here: quarantine=FILE lists all, and on_bad=\"stop\" ends at "
+               "the first"));
+    pass_log_on();
+  }
+
   BatchForm form_;
   std::unique_ptr<Feed> feed_;
+  std::atomic<bool> has_told_{false};
 };
 
 nb::dict to_dict(const SourceState& state) {

@@ -110,7 +110,7 @@ class Loader:
             samples, and divide at the end.
         mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
         on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
-            "substitute", for validation "drop".
+            "substitute", for validation "drop". A warning is logged at the first one.
         max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
         max_pixels: larger pictures count as damaged.
         memory: bytes that the whole process may take; 0: no ceiling. They count what it took before (Python, PyTorch, other

@@ -379,6 +379,19 @@ def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
         list(Loader(damaged, max_bad=0, **options))
 
 
+def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
+    options = {"augment": CROP, "batch": 4, "epochs": 2}
+    list(Loader(train, augment=CROP, batch=32))
+    assert caplog.text == ""
+    for is_train, words in ((True, "another sample stands in for it"), (False, "a 0 in batch.weight")):
+        caplog.clear()
+        bad = sum(len(batch.substitutions) for batch in Loader(damaged, train=is_train, **options))
+        assert bad >= 4
+        [record] = caplog.records
+        assert record.name == "dlpipe" and record.levelname == "WARNING"
+        assert words in record.message and f"of {damaged} is damaged: " in record.message and "quarantine=FILE" in record.message
+
+
 # --- errors
 
 
