@@ -1,5 +1,6 @@
 // `dlpipe eval`: loss and metrics of a trained model on a dataset.
 
+#include <cmath>
 #include <optional>
 
 #include "dlpipe/base/printable.h"
@@ -91,6 +92,8 @@ Status evaluate(Options options) {
     const run::Evaluation evaluation = run::evaluate_dataset(options.evaluate);
     line.end();
     if (predictions) predictions->close();
+    if (evaluation.report.samples > 0 && !std::isfinite(evaluation.report.loss))
+      print_warning("dlpipe: the loss is not finite: the model answers NaN or infinity");
     if (options.json) {
       print_answer(run::to_json(evaluation).dump());
     } else {

@@ -362,6 +362,12 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
              " damaged, so the run can't go on; begin another with --config RUN/config.toml --out NEW"));
 }
 
+int64_t checkpoint_step(const std::string& directory) {
+  std::string name = fs::path(directory).filename().string();
+  if (name.ends_with(kReplaced)) name.resize(name.size() - kReplaced.size());
+  return step_of(name);
+}
+
 Result<std::string> find_checkpoint(const std::string& path) {
   std::error_code error;
   const auto holds_state = [&](const std::string& directory) {

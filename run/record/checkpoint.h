@@ -118,6 +118,8 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(const std::string& chec
 Result<std::string> find_checkpoint(const std::string& path);
 /// The whole checkpoints of a run's checkpoints directory, latest first. kNotFound where there is no such directory.
 Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);
+/// The step of one of them; -1 where the name has none.
+int64_t checkpoint_step(const std::string& directory);
 /// Something in there that a run of its own would replace or remove: a checkpoint, whole or not. "" where there is nothing.
 Result<std::string> any_checkpoint_file(const std::string& checkpoints);
 

@@ -1,5 +1,6 @@
 #include "dlpipe/run/train/loop/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -184,8 +185,14 @@ std::string Trainer::last_checkpoint_advice() const {
   if (parts_.directory == nullptr) return "";
   const Result<std::vector<std::string>> saved = list_checkpoints(parts_.directory->checkpoints());
   if (!saved.ok()) return concat("; its checkpoints: ", saved.status().message());
-  return saved->empty() ? "; no checkpoint was saved yet"
-                        : concat("; the last good checkpoint is ", saved->front());
+  if (saved->empty()) return "; no checkpoint was saved yet";
+  const auto good = std::ranges::find_if(
+      *saved, [&](const std::string& directory) { return checkpoint_step(directory) <= finite_step_; });
+  std::string advice;
+  if (good != saved->begin())
+    advice = concat("; the last checkpoint is ", saved->front(), ", and its weights may have diverged");
+  if (good != saved->end()) advice += concat("; the last good checkpoint is ", *good);
+  return advice;
 }
 
 std::string Trainer::resume_advice() const {
@@ -307,7 +314,7 @@ void Trainer::judge(const EvalReport& result, bool counts) {
   const double value = result.value(first != nullptr ? first->name : "loss");
   const bool lower_is_better = first == nullptr || first->lower_is_better;
   const bool is_best =
-      std::isfinite(value) &&
+      std::isfinite(value) && std::isfinite(result.loss) &&
       (state_.best_step < 0 || (lower_is_better ? value < state_.best : value > state_.best));
   if (is_best) {
     state_.best = value;
@@ -334,7 +341,19 @@ void Trainer::judge(const EvalReport& result, bool counts) {
       throw_if_error(parts_.directory->log_scalars(state_.step, scalars));
     }
   }
+  refuse_nonfinite(result);
   if (is_best) save();
+}
+
+void Trainer::refuse_nonfinite(const EvalReport& result) {
+  if (std::isfinite(result.loss)) {
+    finite_step_ = state_.step;
+    return;
+  }
+  if (result.samples == 0) return;  // a mean of nothing
+  const std::string what = concat("validation after step ", state_.step, ": the loss is not finite");
+  if (!settings_.step.skip_nonfinite) throw Error(Status(ErrorCode::kNonfinite, concat("[train] ", what)));
+  parts_.observer->on_note(concat(what, "; it is never the best one"));
 }
 
 CheckpointTensors Trainer::checkpoint_tensors() const {

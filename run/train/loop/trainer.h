@@ -91,8 +91,8 @@ class Trainer {
  public:
   Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state);
 
-  /// To the end, or until `stop` is set (then a checkpoint is saved). Throws Error; kNonfinite leaves the
-  /// last good checkpoint as it was.
+  /// To the end, or until `stop` is set (then a checkpoint is saved). Throws Error; kNonfinite, of a step or of a
+  /// validation, saves nothing more.
   TrainOutcome train(const std::atomic<bool>* stop = nullptr);
 
  private:
@@ -105,6 +105,8 @@ class Trainer {
   /// `counts`: for early stopping. The one at a run's end doesn't where none is due: a longer run would not have it.
   void validate(bool counts);
   void judge(const EvalReport& result, bool counts);
+  /// A validation whose loss isn't finite ends the run, or with --on-nonfinite skip is told.
+  void refuse_nonfinite(const EvalReport& result);
   void save();
   /// What a checkpoint holds, whole; of the optimizer's state nothing where ranks write their shares of it.
   CheckpointTensors checkpoint_tensors() const;
@@ -137,6 +139,8 @@ class Trainer {
   bool ended_ = false;  // by the source's end or --early-stop
   int64_t saved_step_ = -1;
   int64_t skipped_in_a_row_ = 0;
+  int64_t finite_step_ =
+      -1;  // the last step whose weights, with which the next one begins, have given a finite loss
   int64_t begin_ns_ = 0;
   int64_t last_validation_ns_ = 0;
   int64_t last_checkpoint_ns_ = 0;

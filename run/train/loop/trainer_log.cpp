@@ -47,6 +47,7 @@ void Trainer::log_step(const StepOutcome& outcome) {
   if (outcome.overflowed) ++state_.overflowed_steps;
   const bool is_bad = outcome.skipped && !outcome.overflowed;
   skipped_in_a_row_ = is_bad ? skipped_in_a_row_ + 1 : 0;
+  if (!is_bad && std::isfinite(outcome.loss)) finite_step_ = outcome.step;
   if (is_bad) {
     ++state_.skipped_steps;
     parts_.observer->on_note(concat("step ", outcome.step + 1, " skipped: not finite in ", outcome.reason));

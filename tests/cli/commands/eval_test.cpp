@@ -97,6 +97,21 @@ TEST(Eval, TakesABareSafetensorsFileWithItsModelsName) {
   EXPECT_NE(guessed.err.find("the normalisation is the dataset's"), std::string::npos) << guessed.err;
 }
 
+TEST(Eval, ALossThatIsNotFiniteIsSaidAloud) {
+  const ScratchDirectory folder;
+  const std::string weights = bare_weights(folder);
+  {
+    std::fstream file(weights, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-4, std::ios::end);  // a weight of the last tensor
+    file.write("\0\0\xc0\x7f", 4);  // NaN
+  }
+  const Outcome outcome =
+      run_dlpipe({"eval", "--ckpt", weights, "--model", "lenet", "--val-augment",
+                  state_of(trained_run().run)["val_augment"].as_string(), trained_run().data.val, "--quiet"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the loss is not finite"), std::string::npos) << outcome.err;
+}
+
 TEST(Eval, OtherWeightsInACheckpointsFolderTakeWhatItSays) {
   const ScratchDirectory folder;
   std::filesystem::copy(trained_run().run + "/checkpoints/last", folder / "ckpt");

@@ -57,6 +57,7 @@ struct RunOptions {
   int64_t early_stop = 0;
   bool skip_nonfinite = false;
   int64_t bright_from_step = -1;
+  bool bright_val = false;      // no model gives a finite loss of it
   Interval checkpoint_every{};  // never
   Interval val_every{Interval::Unit::kEpochs, 1};
   int64_t begin_ns = 0;
@@ -69,7 +70,13 @@ static TrainOutcome run_session(const std::string& path, const RunOptions& optio
                     .batch = options.batch,
                     .side = options.side,
                     .bright_from_step = options.bright_from_step});
-  FakeSource val({.samples = 30, .batch = 8, .side = options.side, .epochs = 1, .seed = 1, .shuffle = false});
+  FakeSource val({.samples = 30,
+                  .batch = 8,
+                  .side = options.side,
+                  .epochs = 1,
+                  .seed = 1,
+                  .shuffle = false,
+                  .bright_from_step = options.bright_val ? 0 : -1});
   const auto net = test::small_net(options.side, 4, 1, 0.2);
   engine::OptimizerArguments arguments;
   arguments.weight_decay = 1e-3;
@@ -331,6 +338,64 @@ TEST(Trainer, ANonfiniteLossKeepsTheLastGoodCheckpoint) {
   const auto checkpoint = load_checkpoint(folder / "run/checkpoints/last");
   ASSERT_TRUE(checkpoint.ok());
   EXPECT_EQ(checkpoint->state.trainer.step, 8);
+}
+
+/// What a run that fails says; "" where it doesn't.
+static std::string error_of(const std::string& path, const RunOptions& options, Watcher& watcher) {
+  try {
+    run_session(path, options, watcher);
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
+    return error.what();
+  }
+}
+
+// Weights are known to be good when a step or a validation with them gave a finite loss.
+TEST(Trainer, ACheckpointWhoseNextStepIsNotFiniteIsNotCalledGood) {
+  ScratchFolder folder;
+  Watcher watcher;
+  const RunOptions options{
+      .with_val = false, .bright_from_step = 8, .checkpoint_every = {Interval::Unit::kSteps, 4}};
+  const std::string said = error_of(folder / "run", options, watcher);
+  EXPECT_NE(said.find(concat("; the last checkpoint is ", folder / "run/checkpoints/step-000000008",
+                             ", and its weights may have diverged; the last good checkpoint is ",
+                             folder / "run/checkpoints/step-000000004")),
+            std::string::npos)
+      << said;
+  const std::string again = error_of(folder / "run", options, watcher);
+  EXPECT_NE(again.find("step-000000008, and its weights may have diverged"), std::string::npos) << again;
+  EXPECT_EQ(again.find("good"), std::string::npos) << "this session knows of none: " << again;
+}
+
+TEST(Trainer, AValidationWhoseLossIsNotFiniteEndsTheRunAndIsNotTheBest) {
+  ScratchFolder folder;
+  Watcher watcher;
+  const std::string said = error_of(
+      folder / "run", {.bright_val = true, .checkpoint_every = {Interval::Unit::kSteps, 4}}, watcher);
+  EXPECT_NE(said.find("[train] validation after step 8: the loss is not finite; try a lower --lr"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find(concat("; the last good checkpoint is ", folder / "run/checkpoints/step-000000004")),
+            std::string::npos)
+      << said;
+  ASSERT_EQ(watcher.validations.size(), 1u) << "it is told before the run ends";
+  EXPECT_FALSE(watcher.validations.front().is_best);
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/checkpoints/best"));
+  EXPECT_NE(metrics_of(folder / "run").find("val_loss"), std::string::npos);
+}
+
+TEST(Trainer, SkippingNonfiniteStepsGoesOnPastAValidationThatIsNotFinite) {
+  ScratchFolder folder;
+  Watcher watcher;
+  const TrainOutcome outcome =
+      run_session(folder / "run", {.epochs = 2, .skip_nonfinite = true, .bright_val = true}, watcher);
+  EXPECT_EQ(outcome.steps, 16);
+  EXPECT_EQ(outcome.best_step, -1);
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/checkpoints/best"));
+  ASSERT_EQ(watcher.notes.size(), 2u);
+  EXPECT_NE(watcher.notes.front().find("validation after step 8: the loss is not finite"), std::string::npos)
+      << watcher.notes.front();
 }
 
 TEST(Trainer, SkippingNonfiniteStepsEndsAfterTooManyInARow) {
