@@ -3,7 +3,11 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -74,13 +78,13 @@ class StreamedArray {
   nb::object owner_;
 };
 
-/// As the loader's consumer has its arrays.
-nb::object hand_out(std::byte* data, const ArrayForm& form, const LentBatch& batch, nb::handle owner) {
-  const BatchForm& wanted = batch.form();
+/// As the loader's consumer has its arrays. `memory` keeps the data, the batch's own or other.
+nb::object hand_out(std::byte* data, const ArrayForm& form, nb::handle batch, nb::handle memory) {
+  const BatchForm& wanted = nb::cast<const LentBatch&>(batch).form();
   const bool is_streamed = wanted.device != nullptr || wanted.framework == Framework::kDlpack;
-  if (!is_streamed) return make_array(wanted.framework, data, form, owner);
+  if (!is_streamed) return make_array(wanted.framework, data, form, memory);
   nb::object array =
-      nb::cast(StreamedArray(make_dlpack(data, form, wanted.device, owner), nb::borrow(owner)));
+      nb::cast(StreamedArray(make_dlpack(data, form, wanted.device, memory), nb::borrow(batch)));
   const PythonCall call;
   if (wanted.framework == Framework::kTorch) return nb::module_::import_("torch").attr("from_dlpack")(array);
   if (wanted.framework == Framework::kJax)
@@ -88,33 +92,70 @@ nb::object hand_out(std::byte* data, const ArrayForm& form, const LentBatch& bat
   return array;
 }
 
+/// What a sample takes at most in the fields that loops collect, such as labels and numbers: these are copied, so that who
+/// keeps them keeps no pictures.
+constexpr size_t kCopiedBytes = 64;
+
+struct Copy {
+  std::byte* data;
+  nb::object memory;
+};
+
+template <class T>
+Copy copy_of(std::span<const T> values) {
+  constexpr std::align_val_t kAlignment{64};  // JAX copies what lies otherwise once more
+  const std::span<const std::byte> bytes = std::as_bytes(values);
+  auto* const data = static_cast<std::byte*>(::operator new(bytes.size(), kAlignment));
+  std::copy(bytes.begin(), bytes.end(), data);
+  return {data, nb::capsule(data, [](void* p) noexcept { ::operator delete(p, kAlignment); })};
+}
+
 nb::tuple field_arrays(nb::handle owner) {
-  auto& self = nb::cast<LentBatch&>(owner);
-  const Framework framework = self.form().framework;
+  const auto& self = nb::cast<const LentBatch&>(owner);
+  const BatchForm& wanted = self.form();
   const int64_t count = self.batch().count;
-  const auto on_host = [&](auto* data, const ArrayForm& form) {
-    return make_array(framework == Framework::kDlpack ? Framework::kNumpy : framework, data, form, owner);
+  const auto on_host = [&](void* data, const ArrayForm& form, nb::handle memory) {
+    return make_array(wanted.framework == Framework::kDlpack ? Framework::kNumpy : wanted.framework, data,
+                      form, memory);
   };
   nb::list arrays;
-  for (const size_t index : self.form().order) {
+  for (const size_t index : wanted.order) {
     const BatchField& field = self.batch().fields[index];
-    const bool is_image = static_cast<int>(index) == self.form().image_field;
+    const bool is_image = static_cast<int>(index) == wanted.image_field;
     if (field.spec->ragged) {
       const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
-      arrays.append(
-          nb::make_tuple(on_host(field.data, dense_form(field.spec->dtype, used.back(), field.spec->shape)),
-                         on_host(const_cast<int64_t*>(used.data()), dense_form(DType::kI64, count + 1, {}))));
+      const ArrayForm rows = dense_form(field.spec->dtype, used.back(), field.spec->shape);
+      arrays.append(nb::make_tuple(
+          on_host(field.data, rows, owner),
+          on_host(const_cast<int64_t*>(used.data()), dense_form(DType::kI64, count + 1, {}), owner)));
       continue;
     }
     ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
-    if (is_image && self.form().channels_first) form = channels_first(form);
-    arrays.append(hand_out(field.data, form, self, owner));
+    if (is_image && wanted.channels_first) form = channels_first(form);
+    const size_t bytes = field.spec->sample_bytes();
+    const bool is_copied =
+        !is_image && bytes <= kCopiedBytes && wanted.device == nullptr && wanted.pinned_for == nullptr;
+    if (is_copied) {
+      const Copy copy = copy_of(std::span<const std::byte>(field.data, static_cast<size_t>(count) * bytes));
+      arrays.append(hand_out(copy.data, form, owner, copy.memory));
+    } else {
+      arrays.append(hand_out(field.data, form, owner, owner));
+    }
   }
   if (!self.own_weights().empty()) {
-    arrays.append(on_host(self.partner_labels().data(), dense_form(DType::kI64, count, {})));
-    arrays.append(on_host(self.own_weights().data(), dense_form(DType::kF32, count, {})));
+    const Copy labels = copy_of(std::span(self.partner_labels()));
+    const Copy weights = copy_of(std::span(self.own_weights()));
+    arrays.append(on_host(labels.data, dense_form(DType::kI64, count, {}), labels.memory));
+    arrays.append(on_host(weights.data, dense_form(DType::kF32, count, {}), weights.memory));
   }
   return nb::tuple(arrays);
+}
+
+/// For NumPy, not to be written: [count] of what the batch says of each sample.
+template <class T>
+nb::any constant(std::span<const T> values, DType dtype, int64_t count) {
+  const Copy copy = copy_of(values.first(static_cast<size_t>(count)));
+  return make_constant_array(copy.data, dense_form(dtype, count, {}), copy.memory);
 }
 
 /// (bytes, offsets) of a field without a fixed size as the dataset has it.
@@ -154,16 +195,12 @@ void bind_lent_batch(nb::module_& module) {
       .def_prop_ro("count", [](const LentBatch& self) { return self.batch().count; })
       .def_prop_ro("chain", [](const LentBatch& self) { return self.batch().chain; })
       .def_prop_ro("sample_ids",
-                   [](nb::handle self) {
-                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
-                     return make_constant_array(batch.sample_ids.data(),
-                                                dense_form(DType::kI64, batch.count, {}), self);
+                   [](const LentBatch& self) {
+                     return constant<int64_t>(self.batch().sample_ids, DType::kI64, self.batch().count);
                    })
       .def_prop_ro("weight",
-                   [](nb::handle self) {
-                     const Batch& batch = nb::cast<const LentBatch&>(self).batch();
-                     return make_constant_array(batch.weight.data(), dense_form(DType::kF32, batch.count, {}),
-                                                self);
+                   [](const LentBatch& self) {
+                     return constant<float>(self.batch().weight, DType::kF32, self.batch().count);
                    })
       .def_prop_ro("substitutions", substitutions)
       .def("read_on", &LentBatch::read_on, nb::arg("stream"), nb::arg("device") = -1)

@@ -26,15 +26,15 @@ struct BatchForm {
   Device* pinned_for = nullptr;  // page-locked for copies to this one
 };
 
-/// One lent batch; arrays made of it keep it.
+/// One lent batch. Arrays over its memory keep it; those of few bytes a sample are copies.
 class LentBatch {
  public:
   LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm& form);
 
   const Batch& batch() const { return lent_->batch(); }
   const BatchForm& form() const { return form_; }
-  std::vector<int64_t>& partner_labels() { return partner_labels_; }
-  std::vector<float>& own_weights() { return own_weights_; }
+  const std::vector<int64_t>& partner_labels() const { return partner_labels_; }
+  const std::vector<float>& own_weights() const { return own_weights_; }
   /// The consumer's stream, by its number (cudaStream_t): what it does from now on finds the batch there, and its memory is
   /// filled again only after that.
   /// `device`: the number of the stream's GPU; -1: the batch's own.

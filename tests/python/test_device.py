@@ -54,6 +54,11 @@ def test_an_array_of_the_protocol_keeps_its_batch(train):
     np.testing.assert_array_equal(taken, copy)
     del taken
     assert loader.held == 0
+    loader.set_epoch(0)
+    kept = [np.from_dlpack(batch.label) for batch in loader]
+    assert loader.held == 0  # labels are copies
+    for mine, (_, labels) in side_by_side(kept, expected(train)):
+        np.testing.assert_array_equal(mine, labels)
 
 
 @pytest.mark.parametrize("options, words", [

@@ -60,18 +60,15 @@ def test_who_keeps_more_than_slots_max_is_told_so(train):
 
 @pytest.mark.parametrize("view", [
     lambda batch: batch.image,
-    lambda batch: batch.label,
     lambda batch: batch.image[3:5, ::2],
     lambda batch: batch.image[3:5].reshape(-1)[7:],
     lambda batch: batch.image.view(np.int8).T,
     lambda batch: memoryview(batch.image),
-    lambda batch: batch.sample_ids,
-    lambda batch: batch.weight,
     lambda batch: batch,
     lambda batch: iter(batch.image),
     lambda batch: [batch.image[0]],
     lambda batch: lambda: batch,
-], ids=range(12))
+], ids=range(9))
 def test_any_view_keeps_its_slot_and_nothing_else_does(train, view):
     loader = loader_of(train, epochs=-1)
     iterator = iter(loader)
@@ -84,6 +81,56 @@ def test_any_view_keeps_its_slot_and_nothing_else_does(train, view):
     del kept
     gc.collect()
     assert loader.held == 0
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax"])
+def test_labels_and_numbers_may_be_kept_of_a_whole_epoch(tmp_path, as_):
+    pytest.importorskip(as_)
+    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "label": "label", "x": ("f32", (16,))}) as writer:
+        for i in range(160):
+            writer.write(image=np.full((24, 24, 3), i, np.uint8), label=i % 7, x=np.full(16, i))
+    options = {"augment": "", "batch": 8, "train": False, "as_": as_}
+    for more, names in (({}, ["label", "x", "sample_ids", "weight"]),
+                        ({"fields": ["image", "label"], "dtype": "f32", "mixup": 0.5}, ["label", "partner_label", "lam", "sample_ids"])):
+        loader = loader_of(tmp_path / "d", **options, **more)
+        kept = []
+        for batch in loader:
+            kept.append([getattr(batch, name) for name in names])
+            del batch
+            gc.collect()
+            assert loader.held == 0
+        arrays = {name: np.concatenate([np.asarray(one) for one in some]) for name, some in zip(names, zip(*kept))}
+        assert arrays["sample_ids"].tolist() == list(range(160))
+        np.testing.assert_array_equal(arrays["label"], arrays["sample_ids"] % 7)
+        if not more:
+            assert arrays["weight"].tolist() == [1.0] * 160
+            np.testing.assert_array_equal(arrays["x"], np.repeat(np.arange(160)[:, None], 16, 1))
+        else:
+            assert len(set(arrays["lam"].tolist())) > 100 and (arrays["partner_label"] != arrays["label"]).any()
+
+
+@pytest.mark.parametrize("name, held", [("label", 0), ("y", 1)])
+def test_what_is_large_stays_in_the_batch(tmp_path, name, held):
+    with dlpipe.Writer(tmp_path / "d", fields={"label": "label", "y": ("f32", (17,))}) as writer:
+        for i in range(64):
+            writer.write(label=i % 7, y=np.full(17, i))
+    loader = loader_of(tmp_path / "d", augment="")
+    kept = next(iter(loader))[name]
+    gc.collect()
+    assert len(kept) == 32 and loader.held == held
+
+
+def test_writing_into_a_kept_label_changes_no_batch(train):
+    expected = [batch.label.copy() for batch in loader_of(train)]
+    kept = []
+    for batch, labels in side_by_side(loader_of(train), expected):
+        np.testing.assert_array_equal(batch.label, labels)
+        batch.label[:] = -1
+        assert batch["label"][0] == -1  # it is the batch's
+        kept.append(batch.label)
+        with pytest.raises(ValueError, match="read-only"):
+            batch.sample_ids[0] = 7
+    assert all((labels == -1).all() for labels in kept)
 
 
 @pytest.mark.parametrize("copied", [
