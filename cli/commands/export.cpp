@@ -70,6 +70,7 @@ Status run(const Options& options) {
   std::error_code ignored;
   if (std::filesystem::exists(options.files.directory, ignored))
     return misuse("export", options.files.directory, " exists already; remove it or choose another");
+  warn_of_lost("export", options.directory, compare_with_provenance("export", options.directory, datasets));
   const std::atomic<bool>* stop = catch_stop_signals();
   formats::Json all = formats::Json::array();
   data::ExportOptions files = options.files;

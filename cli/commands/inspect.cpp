@@ -125,7 +125,8 @@ Status print_skipped(const std::vector<NamedDataset>& datasets) {
 
 // What the splits share, their sums, and each of them; without splits the one dataset's split is "".
 Result<std::string> json_of(const std::string& directory, const std::vector<NamedDataset>& datasets,
-                            const std::vector<data::InspectReport>& reports) {
+                            const std::vector<data::InspectReport>& reports,
+                            const std::vector<ingest::MadeSplit>& lost) {
   int64_t samples = 0, skipped = 0;
   formats::Json all = formats::Json::array();
   for (size_t i = 0; i < datasets.size(); ++i) {
@@ -144,7 +145,8 @@ Result<std::string> json_of(const std::string& directory, const std::vector<Name
                                 {"skipped", skipped},
                                 {"fields", first["fields"]},
                                 {"classes", first["classes"]},
-                                {"datasets", std::move(all)}})
+                                {"datasets", std::move(all)},
+                                {"lost", json_of_splits(lost)}})
       .dump();
 }
 
@@ -163,6 +165,8 @@ Result<std::string> skipped_json(const std::vector<NamedDataset>& datasets) {
 
 Status run(const Options& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
+  const UnlikeProvenance unlike = compare_with_provenance("inspect", options.directory, datasets);
+  warn_of_lost("inspect", options.directory, unlike);
   if (options.skipped && options.json) {
     DLPIPE_ASSIGN_OR_RETURN(const std::string json, skipped_json(datasets));
     print_answer(json);
@@ -181,7 +185,8 @@ Status run(const Options& options) {
     reports.push_back(std::move(report));
   }
   if (options.json) {
-    DLPIPE_ASSIGN_OR_RETURN(const std::string json, json_of(options.directory, datasets, reports));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string json,
+                            json_of(options.directory, datasets, reports, unlike.lost));
     print_answer(json);
   }
   return {};

@@ -68,6 +68,23 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
                       report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
 }
 
+void print_unlike(const UnlikeProvenance& unlike) {
+  for (const ingest::MadeSplit& split : unlike.lost) print_answer(concat("bad: ", text_of_lost(split)));
+  for (const ingest::MadeSplit& split : unlike.other)
+    print_answer(concat("bad: ", split.name.empty() ? std::string("it") : printable(split.name),
+                        " is another dataset than was made here, whose id was ", split.id));
+}
+
+/// Where all that was read is good, and it isn't what ingest made.
+Status advice_for_unlike(const std::string& directory) {
+  const std::string made = concat(printable(directory), "/", ingest::kProvenanceName);
+  return Status(ErrorCode::kCorrupt,
+                concat("[verify] ", printable(directory), " is not what ", made,
+                       " says was made; copy it again, or ingest its files again. If it was changed on "
+                       "purpose, remove ",
+                       made));
+}
+
 /// What to do about what was found; `bad` are all samples that aren't good, of all datasets.
 Status advice(const std::string& directory, const std::vector<data::VerifyReport::Bad>& bad, bool ids_match) {
   const auto gone = std::count_if(bad.begin(), bad.end(), [](const auto& one) { return !one.gone.empty(); });
@@ -108,12 +125,20 @@ Status run(Options options) {
     else
       print_text(*one.dataset, *report, options.verify.decode);
   }
-  const bool good = ids_match && bad.empty();
+  const UnlikeProvenance unlike = compare_with_provenance("verify", options.directory, datasets);
+  const bool are_good = ids_match && bad.empty();
   if (options.json) {
-    print_answer(
-        Json::object({{"directory", options.directory}, {"ok", good}, {"datasets", std::move(all)}}).dump());
+    print_answer(Json::object({{"directory", options.directory},
+                               {"ok", are_good && unlike.empty()},
+                               {"datasets", std::move(all)},
+                               {"lost", json_of_splits(unlike.lost)},
+                               {"other", json_of_splits(unlike.other)}})
+                     .dump());
+  } else {
+    print_unlike(unlike);
   }
-  return good ? Status() : advice(options.directory, bad, ids_match);
+  if (!are_good) return advice(options.directory, bad, ids_match);
+  return unlike.empty() ? Status() : advice_for_unlike(options.directory);
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -27,12 +27,20 @@ struct Paths {
   std::string split(const std::string& root, const std::string& name) const;
 };
 
+/// One of the datasets that were made.
+struct MadeSplit {
+  std::string name;  // "" when it is the only one
+  int64_t samples = 0;
+  std::string id;
+};
+
 /// What a sealed or published dataset was made of.
 struct Provenance {
   std::string options;
   std::string source;  // source_hash of its files; "" of datasets that don't know it
   int64_t files = 0;
-  std::vector<std::string> splits;  // names; "" alone when there is one dataset
+  std::vector<MadeSplit> splits;
+  std::vector<std::string> split_names() const;
 };
 /// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
 Status seal(const Paths& paths, const Provenance& made_of, const IngestReport& report);

@@ -45,6 +45,20 @@ TEST(ExportCommand, GivesTheFilesBack) {
   EXPECT_FALSE(std::filesystem::exists(dir / "none"));
 }
 
+TEST(ExportCommand, WarnsOfASplitThatIsLost) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "10", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.7,0.3"}).exit_code, 0);
+  std::filesystem::remove_all(dir / "data/train");
+  const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("30 files"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("[export] train, of 70 samples, is not there, though " +
+                             (dir / "data/provenance.json") + " names it"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
   const ScratchDirectory dir;
   const std::string pictures = std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/";

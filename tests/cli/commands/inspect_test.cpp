@@ -92,6 +92,24 @@ TEST(InspectCommand, SplitsAreShownTogether) {
   EXPECT_EQ(samples, (std::map<std::string, int>{{"train", 70}, {"val", 20}, {"test", 10}}));
 }
 
+TEST(InspectCommand, ASplitThatIsLostIsSaid) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "10", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.7,0.2,0.1"}).exit_code, 0);
+  EXPECT_EQ(run_dlpipe({"inspect", dir / "data"}).err, "");
+  std::filesystem::remove_all(dir / "data/val");
+  const Outcome shown = run_dlpipe({"inspect", dir / "data"});
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_NE(shown.err.find("[inspect] val, of 20 samples, is not there, though " +
+                           (dir / "data/provenance.json") + " names it"),
+            std::string::npos)
+      << shown.err;
+  const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--json"}).out);
+  EXPECT_EQ(json["samples"], 80);
+  ASSERT_EQ(json["lost"].size(), 1u);
+  EXPECT_EQ(json["lost"][0]["split"], "val");
+}
+
 TEST(InspectCommand, TablesAlignByWhatATerminalShows) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);

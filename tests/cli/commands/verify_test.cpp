@@ -47,6 +47,47 @@ TEST(VerifyCommand, ABoundOfPixelsGoesWithDecoding) {
   EXPECT_EQ(run_dlpipe({"verify", dir / "data", "--max-pixels", "3", "--decode"}).exit_code, 1);
 }
 
+// Each split that is left is good by itself, so only what was made tells of the others.
+TEST(VerifyCommand, ASplitThatIsLostOrAnotherDatasetIsNamed) {
+  namespace fs = std::filesystem;
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "10", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.7,0.3"}).exit_code, 0);
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+
+  fs::rename(dir / "data/train/data.mdb", dir / "train.mdb");  // its folder stays
+  const Outcome lost = run_dlpipe({"verify", dir / "data"});
+  EXPECT_EQ(lost.exit_code, 1);
+  EXPECT_NE(lost.out.find("data/val: 30 samples"), std::string::npos) << lost.out;
+  EXPECT_NE(lost.out.find("bad: train, of 70 samples, is not there\n"), std::string::npos) << lost.out;
+  EXPECT_NE(lost.err.find("is not what " + (dir / "data/provenance.json") + " says was made; copy it again"),
+            std::string::npos)
+      << lost.err;
+  const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["lost"][0]["split"], "train");
+  EXPECT_EQ(json["lost"][0]["samples"], 70);
+
+  fs::copy_file(dir / "data/val/data.mdb", dir / "data/train/data.mdb");
+  const Outcome other = run_dlpipe({"verify", dir / "data"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.out.find("bad: train is another dataset than was made here, whose id was "),
+            std::string::npos)
+      << other.out;
+  EXPECT_EQ(other.out.find("not there"), std::string::npos) << other.out;
+
+  fs::rename(dir / "train.mdb", dir / "data/train/data.mdb");
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+  fs::remove(dir / "data/train/data.mdb");
+  fs::remove(dir / "data/provenance.json");  // as the advice says for a split that nobody wants any more
+  EXPECT_EQ(run_dlpipe({"verify", dir / "data"}).exit_code, 0);
+  std::ofstream(dir / "data/provenance.json") << "{";
+  const Outcome unknown = run_dlpipe({"verify", dir / "data"});
+  EXPECT_EQ(unknown.exit_code, 0) << "it is no part of the dataset";
+  EXPECT_NE(unknown.err.find("[verify] which splits were made isn't known: "), std::string::npos)
+      << unknown.err;
+}
+
 TEST(VerifyCommand, SaysWhereLinkedPicturesThatMovedAreExpected) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
