@@ -68,6 +68,11 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
   if (!fs::exists(path + "/config.toml", error)) {
     DLPIPE_RETURN_IF_ERROR(refuse_other_kind("run", path, Wanted::kRun));
     DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(RunDirectory(path)));
+    const std::string copy = path + "/checkpoints/config.toml";
+    if (!trace.empty() && fs::exists(copy, error))
+      return Status(ErrorCode::kNotFound,
+                    concat("[run] ", path, " has lost its config.toml; to go on, put it back: cp ",
+                           shell_word(copy), " ", shell_word(path + "/config.toml")));
     const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
     return Status(
         ErrorCode::kNotFound,

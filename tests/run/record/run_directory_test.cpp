@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -57,6 +58,19 @@ TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
     const Status resumed = RunDirectory::reopen(run).status();
     EXPECT_EQ(resumed.message().find("the command that began it"), std::string::npos) << resumed.message();
   }
+}
+
+TEST(RunDirectory, ALostConfigIsAnsweredWithTheCommandThatPutsItsCopyBack) {
+  ScratchFolder folder;
+  const std::string run = folder / "a run";
+  fs::create_directories(run + "/checkpoints/step-000000007");
+  std::ofstream(run + "/checkpoints/config.toml") << "";
+  const Status lost = RunDirectory::reopen(run).status();
+  EXPECT_EQ(lost.code(), ErrorCode::kNotFound);
+  const size_t command = lost.message().find("cp ");
+  ASSERT_NE(command, std::string::npos) << lost.message();
+  ASSERT_EQ(std::system(lost.message().substr(command).c_str()), 0) << lost.message();
+  EXPECT_TRUE(RunDirectory::reopen(run).ok());
 }
 
 // As when it was killed between its log and its config.toml.
