@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/config/shortest_decimal.h"
 #include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::run {
@@ -14,6 +15,13 @@ using formats::Json;
 
 double number(const Json& json) {
   return json.is_number() ? json.as_double() : 0;
+}
+
+/// As an option's value: "10min".
+std::string duration_text(double seconds) {
+  constexpr double kMinute = 60;
+  if (std::fmod(seconds, kMinute) != 0) return shortest_decimal(seconds) + "s";
+  return shortest_decimal(seconds / kMinute) + "min";
 }
 
 /// Reads one run; each question adds a finding or nothing.
@@ -138,12 +146,34 @@ class Doctor {
 
   void look_at_pauses() {
     constexpr double kMuch = 0.1;
-    if (const double share = span_share("validation"); share > kMuch)
-      findings_.push_back(
-          {concat("validation took ", percent(share)), "validate less often: --val-every 5epochs", share});
-    if (const double share = span_share("checkpoint"); share > kMuch)
-      findings_.push_back({concat("saving checkpoints took ", percent(share)),
-                           "save less often: --checkpoint-every 10min", share});
+    const auto look_at = [&](const char* span, const std::string& interval, const char* what,
+                             const std::string& advice) {
+      const double share = span_share(span);
+      if (share <= kMuch) return;
+      const std::string longer = longer_interval(interval, std::ceil(share / kMuch));
+      if (!longer.empty()) findings_.push_back({concat(what, percent(share)), advice + longer, share});
+    };
+    look_at("validation", config_.val_every, "validation took ", "validate less often: --val-every ");
+    look_at("checkpoint", config_.checkpoint_every, "saving checkpoints took ",
+            "save less often: --checkpoint-every ");
+  }
+
+  /// So many times as long; "" where it didn't come round in the run: what was done was done at the end or for another reason.
+  std::string longer_interval(const std::string& text, double times) const {
+    const Result<Interval> interval = parse_interval(text, "");
+    if (!interval.ok()) return "";
+    const double amount = times * interval->amount;
+    switch (interval->unit) {
+      case Interval::Unit::kNever:
+        return "";
+      case Interval::Unit::kSteps:
+        return interval->amount < number(ledger_["steps"]) ? shortest_decimal(amount) + "steps" : "";
+      case Interval::Unit::kEpochs:
+        return interval->amount < config_.epochs ? shortest_decimal(amount) + "epochs" : "";
+      case Interval::Unit::kSeconds:
+        return interval->amount < number(ledger_["wall_seconds"]) ? duration_text(amount) : "";
+    }
+    return "";
   }
 
   void look_at_arithmetic() {

@@ -141,6 +141,33 @@ TEST(Doctor, TheLargestShareComesFirst) {
   EXPECT_NE(found.findings[3].what.find("2 samples"), std::string::npos);
 }
 
+// Whatever the run had, the advice is more; what came at its end alone doesn't come less often.
+TEST(Doctor, PausesAreToComeLessOftenThanTheyDid) {
+  const auto advice = [](const char* checkpoint_every, double wall_seconds) {
+    Json saving = ledger(0, 0, 0, "decoder");
+    saving.set("steps", int64_t{1000});
+    saving.set("wall_seconds", wall_seconds);
+    saving.set("spans", Json::object({{"checkpoint", Json::object({{"share", 0.25}})}}));
+    run::TrainConfig config;
+    config.checkpoint_every = checkpoint_every;
+    config.epochs = 10;
+    const auto found = *run::diagnose(saving, config, {});
+    return found.findings.empty() ? "" : found.findings.front().advice;
+  };
+  EXPECT_EQ(advice("5min", 3600), "save less often: --checkpoint-every 15min");
+  EXPECT_EQ(advice("20min", 36000), "save less often: --checkpoint-every 60min");
+  EXPECT_EQ(advice("2.5s", 3600), "save less often: --checkpoint-every 7.5s");
+  EXPECT_EQ(advice("100steps", 3600), "save less often: --checkpoint-every 300steps");
+  EXPECT_EQ(advice("2epochs", 3600), "save less often: --checkpoint-every 6epochs");
+  for (const char* at_the_end : {"never", "5min", "1000steps", "10epochs"})
+    EXPECT_EQ(advice(at_the_end, 200), "") << at_the_end;
+  run::TrainConfig config;
+  config.val_every = "8epochs";
+  config.epochs = 80;
+  EXPECT_EQ(run::diagnose(ledger(0, 0.5, 0, "decoder"), config, {})->findings.front().advice,
+            "validate less often: --val-every 40epochs");
+}
+
 TEST(Doctor, LooksAtARealRun) {
   const Outcome outcome = run_dlpipe({"doctor", trained_run().run});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
