@@ -1,56 +1,15 @@
 #include "dlpipe/cli/ingest_view.h"
 
-#include <map>
-
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
-#include "dlpipe/io/data/codec/image_codec.h"
 
 namespace dlpipe::cli {
 
 namespace {
 
-/// "HEIC" where a file was skipped because of its format; else "".
-std::string foreign_format(const std::string& reason) {
-  const size_t at = reason.find(data::kNoDecoder);
-  if (at == std::string::npos) return {};
-  const size_t begin = at + data::kNoDecoder.size();
-  return reason.substr(begin, reason.find(" images", begin) - begin);
-}
-
-void print_skipped(const ingest::IngestReport& report) {
-  if (report.skipped.empty()) return;
-  constexpr size_t kShown = 20;
-  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())),
-                            report.skipped.size() == 1 ? " file skipped:" : " files skipped:");
-  // Many files of one foreign format are one line.
-  std::map<std::string, int64_t> foreign;
-  for (const ingest::SkippedFile& file : report.skipped) {
-    if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];
-  }
-  for (const auto& [format, count] : foreign) {
-    if (count > 1) text += concat("\n  ", human_count(count), " ", format, " files: no decoder");
-  }
-  size_t shown = 0;
-  size_t others = 0;
-  for (const ingest::SkippedFile& file : report.skipped) {
-    if (const std::string format = foreign_format(file.reason); !format.empty() && foreign[format] > 1)
-      continue;
-    if (++others <= kShown) {
-      text += concat("\n  ", printable(file.path), ": ", printable(file.reason));
-      ++shown;
-    }
-  }
-  if (shown < report.skipped.size())
-    text += concat("\n  ... all of them: dlpipe inspect --skipped ", shell_word(report.splits[0].directory));
-  print_warning(text);
-}
-
 void print_tables(const ingest::IngestReport& report) {
-  print_skipped(report);
+  if (const std::string skipped = ingest::skipped_text(report); !skipped.empty()) print_warning(skipped);
   std::vector<std::vector<std::string>> rows = {{"dataset", "samples", "classes", "bytes", "id"}};
   for (const ingest::IngestReport::Split& split : report.splits) {
     rows.push_back({split.directory, human_count(split.samples),

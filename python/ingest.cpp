@@ -12,7 +12,6 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/python/answers.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/paths.h"
 #include "dlpipe/python/storing.h"
@@ -80,7 +79,7 @@ nb::any run_ingest(const std::vector<nb::bytes>& sources, const nb::bytes& desti
   }
   ingest::IngestReport report;
   task.run([&] { report = value_or_throw(ingest::ingest(options, on_progress)); });
-  return from_json(ingest::to_json(report));
+  return answer_of(report);
 }
 
 /// For each sample the split that it goes to, "" where there are none; None for those that the limit leaves out.

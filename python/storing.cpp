@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/python/answers.h"
+#include "dlpipe/python/errors.h"
 
 namespace nb = nanobind;
 
@@ -83,6 +86,14 @@ void set_storing_options(const nb::dict& given, IngestOptions& options) {
     if (option == kOptions.end()) throw nb::type_error(name.c_str());  // storing.py has looked
     option->set(options, option->name, value);
   }
+}
+
+nb::any answer_of(const ingest::IngestReport& report) {
+  if (const std::string skipped = ingest::skipped_text(report); !skipped.empty()) {
+    log(LogLevel::kWarning, concat("[ingest] ", skipped));
+    pass_log_on();
+  }
+  return from_json(ingest::to_json(report));
 }
 
 }  // namespace dlpipe::python

@@ -1,4 +1,4 @@
-// The options that say how pictures are stored, which ingest and the writer share.
+// What ingest and the writer share: the options that say how pictures are stored, and what is said at the end.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,5 +13,7 @@ namespace dlpipe::python {
 void set_storing_options(const nanobind::dict& given, ingest::IngestOptions& options);
 /// Bytes as a number or as a text with its unit.
 uint64_t bytes_option(const char* name, nanobind::handle value);
+/// What `--json` prints of it. Warns of files that were skipped.
+nanobind::any answer_of(const ingest::IngestReport& report);
 
 }  // namespace dlpipe::python

@@ -15,7 +15,6 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
-#include "dlpipe/python/answers.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/storing.h"
@@ -169,7 +168,7 @@ void bind_writer(nb::module_& module) {
       .def("__init__", open_writer, nb::kw_only(), nb::arg("destination"), nb::arg("fields"),
            nb::arg("classes"), nb::arg("source"), nb::arg("interrupted"), nb::arg("storing"))
       .def("write", write_sample, nb::arg("values"), nb::arg("split"), nb::arg("kinds"))
-      .def("finish", [](OpenWriter& self) { return from_json(ingest::to_json(self.finish())); })
+      .def("finish", [](OpenWriter& self) { return answer_of(self.finish()); })
       .def("close", &OpenWriter::close)
       .def_prop_ro("position", &OpenWriter::position)
       .def_prop_ro("is_forked", &OpenWriter::is_forked);

@@ -115,7 +115,8 @@ def ingest(
         {storing}
 
     Returns:
-        What `dlpipe ingest --json` prints, as a dict: datasets, classes, skipped, warnings, seconds, ...
+        What `dlpipe ingest --json` prints, as a dict: datasets, classes, skipped, warnings, seconds, ... Files that were skipped
+        are named in a warning, too.
 
     Raises:
         dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.

@@ -129,6 +129,8 @@ Result<IngestReport> ingest(const IngestOptions& options,
 
 /// What `--json` prints (docs/json.md).
 std::string to_json(const IngestReport& report);
+/// Which files were skipped and why, the first of them, for a warning; "" where none was.
+std::string skipped_text(const IngestReport& report);
 
 Result<Store> parse_store(const std::string& name);             // auto, jpeg, raw, link
 Result<JpegLayout> parse_jpeg_layout(const std::string& name);  // auto, standard, restart, coefficients...

@@ -128,13 +128,14 @@ def test_rows_that_were_drawn_otherwise_are_another_source(tmp_path):
     assert [row["path"] for row in again] == [row["path"] for row in drawn[0]] and len(again) == 10
 
 
-def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path):
+def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path, caplog):
     images = [{"bytes": picture(0), "path": "0.jpg"}, None, {"bytes": b"no picture", "path": "2.jpg"}, {"bytes": None, "path": None}]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     parquet.write_table(pa.table({"image": pa.array(images, kind), "label": [0, 1, 0, 1]}), tmp_path / "a.parquet")
     dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
     assert len(dlpipe.Dataset(tmp_path / "d")) == 1
     assert [path for path, _ in dlpipe.Dataset(tmp_path / "d").skipped] == ["00000001", "2.jpg", "00000003"]
+    assert "[ingest] 3 files skipped:\n  00000001: " in caplog.text
     with pytest.raises(dlpipe.Error, match="00000001"):
         dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "e", on_error="stop")
 

@@ -51,6 +51,20 @@ def test_a_part_is_stored_alone(pictures, tmp_path):
         dlpipe.ingest(pictures, tmp_path / "3", part="3/2")
 
 
+def test_skipped_files_are_told_by_a_warning_as_the_program_does(pictures, tmp_path, caplog):
+    there = sorted(str(path) for path in (pictures / "disc").iterdir())
+    rows = [f"{path},disc" for path in there] + [f"{tmp_path}/gone/{i}.jpg,ring" for i in range(30)]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    report = dlpipe.ingest(tmp_path / "list.csv", tmp_path / "d")
+    assert report["datasets"][0]["samples"] == len(there) and len(report["skipped"]) == 30
+    [warning] = [record.message for record in caplog.records if "skipped" in record.message]
+    assert warning.startswith("[ingest] 30 files skipped:\n") and f"{tmp_path}/gone/0.jpg: " in warning
+    assert warning.endswith(f"all of them: dlpipe inspect --skipped {tmp_path / 'd'}")
+    caplog.clear()
+    dlpipe.ingest(pictures, tmp_path / "e", limit=20)
+    assert "skipped" not in caplog.text
+
+
 def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
     source = tmp_path / "src"
     for name in ("disc", "ring"):
