@@ -153,7 +153,9 @@ class Field:
             if array.size == 0 and self._has_rows:
                 return b""
             if not self._fits(array.shape):
-                refuse(f"field {self.name!r} has the shape {array.shape}, the dataset's is {self._shape_text}")
+                boxes = array.ndim == 2 and (self.kind, array.shape[1:], self.shape[1:]) == ("tensor", (4,), (4,))
+                refuse(f"field {self.name!r} has the shape {array.shape}, the dataset's is {self._shape_text}",
+                       "; give 'boxes' or 'boxes-xywh' in fields= for any number of boxes" * boxes)
             wanted = np.dtype(_NUMPY[self.dtype])
             with np.errstate(over="ignore", invalid="ignore"):  # they are looked for below
                 cast = array.astype(wanted, casting="unsafe")

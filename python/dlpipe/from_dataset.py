@@ -11,12 +11,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dlpipe import arrow, hugging_face
+from dlpipe import arrow, hugging_face, picture_annotations
 from dlpipe.errors import MisuseError
 from dlpipe.fields import FieldKind
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
-from dlpipe.pictures import picture
+from dlpipe.pictures import picture, size_of
 from dlpipe.progress import Progress, Reporter
 from dlpipe.storing import StoringOptions, documented
 from dlpipe.workers import Workers
@@ -73,26 +73,71 @@ def _infer(first):
         if _ending(name) in _IMAGE_ENDINGS and isinstance(value, (str, os.PathLike)):
             _refuse(f"{name!r} is {value!r}, a text; give the picture or the bytes of its file: sample=, a function from the "
                     "dataset's item to a dict of values; or fields= where a text is meant")  # fmt: skip
-        kind = _kind_of(name, value)
+        fields[name] = _kind_of(name, value)
+    images = [name for name, kind in fields.items() if kind == "image"]
+    if images:
+        image = next((name for name in images if picture_annotations.kind_of(name, first[name]) is None), images[0])
+        _refuse_annotations(first, image)
+        for name in images:
+            if name != image:
+                _refuse(f"{name!r} is a second image; give fields= with one of them, and with {name!r}: 'mask' where it holds the "
+                        "class of each pixel")
+    for name, kind in fields.items():
         if kind is None:
-            _refuse(f"{name!r} is {type(value).__name__}, and no field holds that; give fields= without it, or sample=, a "
+            _refuse(f"{name!r} is {type(first[name]).__name__}, and no field holds that; give fields= without it, or sample=, a "
                     "function from the dataset's item to a dict of values")
-        if kind == "image" and "image" in fields.values():
-            _refuse(f"{name!r} is a second image; give fields= with one of them")
-        fields[name] = kind
     return fields
 
 
-def _value(kind, value):
+def _refuse_annotations(first, image):
+    """Boxes, key points and masks beside a picture, those in dicts too, want fields= to move with it."""
+    values: dict[str, Any] = {}
+    for name, value in first.items():
+        if picture_annotations.are_in(value):
+            values |= {part if name == "label" else f"{name}.{part}": one for part, one in value.items()}
+        else:
+            values[name] = value
+    size = size_of(first[image])
+    fields = {name: _kind_of(name, value) for name, value in values.items()}
+    meant = {}
+    for name, value in values.items():
+        # an array of uint8 that isn't called a mask may be a second picture
+        kind = picture_annotations.kind_of(name, value, None if fields[name] == "image" else size)
+        if name != image and kind is not None:
+            meant[name] = kind
+    if meant:
+        told = {name: kind for name, kind in fields.items() if kind != "image" or name == image or name in meant}
+        picture_annotations.refuse(told, meant, values)
+
+
+def _value(name, kind, value):
     """Plain values, which travel between processes: pictures as bytes or arrays, texts as str."""
     if kind == "image":
         return picture(value)
     if kind == "label" and isinstance(value, bytes):
         text = value.decode()
         return int(text) if text.strip().lstrip("-").isdigit() else text
+    if kind in ("boxes", "boxes-xywh") and value is not None and picture_annotations.is_one_box(value):
+        return [value]
     if kind == "text" and not isinstance(value, (str, bytes, os.PathLike)) and value is not None:
-        return json.dumps(value)
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError) as error:
+            _refuse(f"{name!r} is {type(value).__name__}, stored as JSON, and that fails: {error}; give fields= with its parts, "
+                    f"such as {name + '.part'!r}, or sample=, a function from the dataset's item to a dict of values")
     return value
+
+
+def _part(values, name):
+    """A sample's value; also a part of a dict, "objects.bbox", and of the dict beside a picture, as torchvision has targets of
+    detection, by its own name."""
+    if name in values:
+        return values[name]
+    first, _, rest = name.partition(".")
+    if rest and isinstance(values.get(first), collections.abc.Mapping):
+        return _part(values[first], rest)
+    target = values.get("label")
+    return target.get(name) if isinstance(target, collections.abc.Mapping) else None
 
 
 def _as_dict(item):
@@ -222,7 +267,7 @@ class _Converter:
             _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first one, that the fields are told by, has not; "
                     "give fields={name: kind} of what to store")
         try:
-            return {name: _value(kind, values.get(name)) for name, kind in self.fields.items()}
+            return {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
         except MisuseError as error:
             if getattr(getattr(self.source, "dataset", None), "transform", None) is None:
                 raise
@@ -290,7 +335,9 @@ def from_dataset(
             splits. torch's Subset, as random_split makes it, of one of these is taken as that one is. Leave transforms out: they
             belong to training, where dlpipe.Loader's `augment` is.
         dst: the dataset to make.
-        fields: {name: kind} as in dlpipe.Writer. Default: told by the columns, or by the first sample.
+        fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
+            torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
+            are refused there with the fields that they want, since plain numbers would not move with their picture.
         classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.
         sample: a function from the dataset's item to a dict of values. Default: items that are dicts, or (image, label).
         boxes: the form of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as COCO has

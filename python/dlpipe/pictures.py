@@ -78,6 +78,22 @@ def picture(value):
             "PIL.Image, or a torch.Tensor [channels, height, width]")
 
 
+def size_of(value):
+    """(height, width) of a picture in one of its forms, as it is seen; None where that can't be told."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        try:
+            from PIL import Image
+
+            value = Image.open(io.BytesIO(value))
+        except (ImportError, OSError):
+            return None
+    if hasattr(value, "getexif"):  # a PIL.Image
+        return _upright(value).size[::-1]
+    shape = tuple(getattr(value, "shape", ()))
+    of_torch = type(value).__module__.split(".")[0] in ("torch", "torchvision")
+    return shape[-2:] if len(shape) == 2 or (of_torch and len(shape) == 3) else shape[:2] if len(shape) == 3 else None
+
+
 def mask(name, value):
     """Class numbers in one of their forms as a PNG's bytes or as uint8 [height, width, 1]."""
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -95,8 +111,8 @@ def mask(name, value):
     numbers = array.astype(np.uint8) if array.dtype.kind in "bui" else array
     if array.dtype.kind not in "bui" or not np.array_equal(numbers, array):
         _refuse(f"field {name!r} holds {array.dtype} numbers that are no classes; give uint8, 0 to 255")
-    if array.ndim == 3 and array.shape[2] == 1:
-        numbers = numbers[:, :, 0]
+    if array.ndim == 3 and 1 in (array.shape[0], array.shape[2]):
+        numbers = numbers[:, :, 0] if array.shape[2] == 1 else numbers[0]
     if numbers.ndim != 2 or 0 in numbers.shape:
         _refuse(f"field {name!r} is a mask of shape {array.shape}; give [height, width]")
     return np.ascontiguousarray(numbers[:, :, None])
