@@ -19,8 +19,9 @@ from dlpipe.errors import Error, MisuseError
 
 _ENDINGS = (".parquet", ".arrow")
 _PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tar")
-_SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
-           "testing": "test"}  # fmt: skip
+#: Names of splits, by the words that files, folders and other libraries have for them.
+SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
+          "testing": "test"}  # fmt: skip
 #: Of columns of bytes that hold pictures.
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
 #: Of columns of whole numbers or texts that are classes.
@@ -81,7 +82,7 @@ def files(given):
 
 def _split_of(name):
     words = re.split("[^a-z]+", name.lower())
-    named = {_SPLITS[word] for word in words if word in _SPLITS}
+    named = {SPLITS[word] for word in words if word in SPLITS}
     return named.pop() if len(named) == 1 else ""
 
 

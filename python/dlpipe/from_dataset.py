@@ -254,6 +254,17 @@ def _adapt(dataset, boxes):
     _refuse(f"{type(dataset).__name__} is no dataset: it has neither samples by their number nor an iterator")
 
 
+def _sources(parts, boxes):
+    """The datasets by their splits' names, Hugging Face's "validation" called val, as that of files is."""
+    sources: dict[str, Any] = {}
+    for split, part in parts.items():
+        name = arrow.SPLITS.get(str(split).lower(), str(split))
+        if name in sources:
+            _refuse(f"{list(parts)} name the split {name!r} twice; give each a name of its own")
+        sources[name] = _adapt(part, boxes)
+    return sources
+
+
 class _Converter:
     """From a source's item to the values of a sample; goes to the worker processes."""
 
@@ -332,8 +343,9 @@ def from_dataset(
         dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
             a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
             Parquet or Arrow files, a pattern, a folder or several: files, or their folders, called train, val and test make
-            splits. torch's Subset, as random_split makes it, of one of these is taken as that one is. Leave transforms out: they
-            belong to training, where dlpipe.Loader's `augment` is.
+            splits. A split that is called "validation" or "valid" becomes "val". torch's Subset, as random_split makes it, of
+            one of these is taken as that one is. Leave transforms out: they belong to training, where dlpipe.Loader's
+            `augment` is.
         dst: the dataset to make.
         fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
             torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
@@ -360,7 +372,7 @@ def from_dataset(
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
     if not parts:
         _refuse("no dataset: the dict is empty")
-    sources = {str(split): _adapt(part, boxes) for split, part in parts.items()}
+    sources = _sources(parts, boxes)
     first_source = next(iter(sources.values()))
     told_by_first = False
     if fields is None and sample is None:

@@ -161,7 +161,7 @@ def _hints(fields, meant, wanted, values):
         if meant[name] == "mask" and not _is_whole(dtype):
             yield f"; masks hold class numbers, and {name!r} is {dtype}: make it uint8 in {sample}"
         if meant[name] == "mask" and is_of_several(shape):
-            yield f"; a mask is one class number for each pixel, [height, width], and {name!r} is {list(shape)}: make one in {sample}"
+            yield f"; a mask is a class number for each pixel, [height, width], and {name!r} is {list(shape)}: make one in {sample}"
     plain = next((name for name in meant if isinstance(fields.get(name), tuple) and fields[name][0] in _DTYPES), None)
     if plain is not None:
         yield f"; {plain!r}: {fields[plain]!r} there keeps plain numbers, which stay as they are"

@@ -73,6 +73,15 @@ def test_a_dict_of_splits_and_an_own_function(tmp_path):
     assert sample.weight.tolist() == [0.5] and sample.label == 1
 
 
+@pytest.mark.parametrize("name", ["validation", "valid", "Val"])
+def test_a_split_for_validation_is_found_whatever_it_is_called(tmp_path, name):
+    report = dlpipe.from_dataset({"train": Pictures(20), name: Pictures(5), "extra": Pictures(3)}, tmp_path / "d")
+    assert {d["split"]: d["samples"] for d in report["datasets"]} == {"train": 20, "val": 5, "extra": 3}
+    assert sum(len(batch.label) for batch in dlpipe.Loader(tmp_path / "d", train=False, batch=5, as_="numpy")) == 5
+    with pytest.raises(dlpipe.MisuseError, match="name the split 'val' twice"):
+        dlpipe.from_dataset({"val": Pictures(20), "validation": Pictures(5)}, tmp_path / "e")
+
+
 def test_a_generator(tmp_path):
     dlpipe.from_dataset(({"image": image, "label": label, "n": i} for i, (image, label) in enumerate(map(Pictures(30).__getitem__, range(30)))),
                         tmp_path / "d")  # fmt: skip
