@@ -256,8 +256,12 @@ Status check_can_be_linked(const IngestOptions& options, const data::Source& sou
     for (const SourceEntry& entry : split.entries) {
       if (!entry.problem.empty()) continue;
       Status status = source.where(entry).status();
-      if (status.ok() || options.late_checksums) return status;  // training says what else to do
-      return {status.code(), concat(status.message(), "; leave --store link out")};
+      if (status.ok()) return status;
+      const std::string advice = options.late_checksums  // by training, which was given no --store
+                                     ? concat("`dlpipe ingest ", shell_word(options.sources.front()),
+                                              " DST` makes a dataset of it, which can be trained on")
+                                     : "leave --store link out";
+      return {status.code(), concat(status.message(), "; ", advice)};
     }
   }
   return {};

@@ -210,8 +210,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   if (session.overfits()) return;
   throw_if_error(check_dataset(kValOption, directory.empty() ? config.data : directory, directory, config));
   if (directory.empty()) {
-    if (config.early_stop > 0)
-      refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
+    check_early_stop(config);
     tell(notes, concat(no_validation_set(config),
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
@@ -253,14 +252,8 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
   schedule.gamma = config.gamma.value_or(schedule.gamma);
   schedule.final_ratio = config.final_ratio.value_or(schedule.final_ratio);
   schedule.peak_at = config.peak_at.value_or(schedule.peak_at);
-  const double most_epochs = find_config_option("epochs")->high;
-  for (const std::string& milestone : config.milestones) {
-    double epoch = 0;
-    if (!parse_double(milestone, &epoch) || !(epoch >= 0 && epoch <= most_epochs)) {
-      refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
-    }
+  for (const double epoch : milestones_of(config))
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
-  }
   if (config.epochs == 0 || config.max_steps == 0) return schedule;  // on purpose
   if (schedule.total_steps < 1) throw Error(no_steps(config, batches_per_epoch));
   value_or_throw(engine::learning_rate(schedule, 0));

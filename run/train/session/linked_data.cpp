@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <string_view>
 #include <thread>
 
 #include "dlpipe/augment/chain.h"
@@ -16,6 +17,7 @@
 #include "dlpipe/base/threads.h"
 #include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/sources/split_layout.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/path_kind.h"
@@ -123,15 +125,45 @@ void replace(const std::string& links, const std::string& by, const TrainConfig&
   if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
 }
 
-/// Whether a source that the program has added reads `path`.
-bool is_of_own_source(const Registries& registries, const std::string& path) {
+/// What reads `path`; null where nothing does.
+const data::SourceRecord* source_of(const Registries& registries, const std::string& path) {
   data::SourceOptions options;
   options.path = path;
   options.known = &registries.sources;
   const auto found = data::find_source(options);
-  if (!found.ok()) return false;
+  return found.ok() ? *found : nullptr;
+}
+
+/// Whether a source that the program has added reads `path`.
+bool is_of_own_source(const Registries& registries, const std::string& path) {
+  const data::SourceRecord* const found = source_of(registries, path);
   const auto records = data::SourceRegistry::builtin().records();
-  return std::find(records.begin(), records.end(), *found) == records.end();
+  return found != nullptr && std::find(records.begin(), records.end(), found) == records.end();
+}
+
+void check_can_be_read(const SessionOptions& session, const std::string& path) {
+  if (!is_kind(path, Wanted::kRawData) && !is_of_own_source(session.registries, path))
+    throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
+}
+
+/// Whether `path` is a folder with one folder of pictures for each class, or with splits of these.
+bool is_of_folders(const Registries& registries, const std::string& path) {
+  const data::SourceRecord* const found = source_of(registries, path);
+  return found != nullptr && std::string_view(found->name) == "folder";
+}
+
+/// Whether a folder holds several others of which none is called as splits are.
+bool has_no_splits(const std::string& folder) {
+  int folders = 0;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    std::error_code ignored;
+    if (!it->is_directory(ignored)) continue;
+    if (!data::split_in_words(it->path().filename().string()).empty()) return false;
+    ++folders;
+  }
+  return !error && folders > 1;
 }
 
 using Stop = std::function<bool()>;
@@ -140,8 +172,6 @@ using Stop = std::function<bool()>;
 void link(const SessionOptions& session, const PathOption& option, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
   const std::string& path = session.config.*option.path;
-  if (!is_kind(path, Wanted::kRawData) && !is_of_own_source(session.registries, path))
-    throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
   options.stop_requested = stop;
@@ -163,11 +193,6 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
     report = ingest::ingest(options, on_progress);
     if (report.ok()) replace(to, options.destination, session.config, option);
   }
-  if (const Status& status = report.status();
-      (status.code() == ErrorCode::kMisuse || status.code() == ErrorCode::kUnsupported) &&
-      status.message().find("dlpipe ingest") == std::string::npos)
-    throw Error(Status(status.code(), concat(status.message(), "; `dlpipe ingest ", shell_word(path),
-                                             " DST` makes a dataset of it, which can be trained on")));
   throw_if_error(report.status());
   tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
                      "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));
@@ -203,10 +228,36 @@ void first_rank_works(engine::Collective& ranks, const std::function<void(const 
   throw_if_error(others);
 }
 
-/// What is written wrong is said before all files are read.
+/// What is written wrong.
 void check_chains(const SessionOptions& options) {
-  for (const std::string* chain : {&options.config.augment, &options.config.val_augment})
-    value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
+  for (const std::string* chain : {&options.config.augment, &options.config.val_augment}) {
+    const augment::Chain parsed =
+        value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
+    const augment::OpRecord* const join = parsed.find(&augment::OpTraits::joins);
+    if (join != nullptr)
+      refuse(
+          "train", "'", *chain, "' has ", join->name,
+          ", which puts several pictures into one, and dlpipe trains on one class per picture; leave it out");
+  }
+}
+
+/// What is wrong whatever the files hold is said before all of them are read. `data`, `val`: whether these are to be linked.
+void check_before_linking(const SessionOptions& options, bool data, bool val) {
+  const TrainConfig& config = options.config;
+  check_chains(options);
+  if (data) check_can_be_read(options, config.data);
+  if (val) {
+    check_can_be_read(options, config.val);
+  } else if (!config.val.empty()) {
+    const std::string directory = value_or_throw(validation_data(config.data, config.val));
+    throw_if_error(check_dataset(kValOption, directory, directory, config));
+    value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  }
+  if (!data || !is_of_folders(options.registries, config.data)) return;
+  constexpr int kColours = 3;
+  const bool takes_tokens = options.model != nullptr && options.model->input == engine::ModelInput::kTokens;
+  throw_if_error(check_input_kind(config.model, takes_tokens, config.data, kColours));
+  if (config.val.empty() && has_no_splits(config.data)) check_early_stop(config);
 }
 
 /// `option` becomes the dataset at `links`; the run remembers of which pictures.
@@ -269,7 +320,7 @@ void link_pictures(SessionOptions& options, const std::string& run_directory, co
       refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,
              "; choose another --out");
   }
-  check_chains(options);
+  check_before_linking(options, data, val);
   const std::string linked = links_of(run_directory, kDataOption);
   const std::string linked_val = links_of(run_directory, kValOption);
   const auto work = [&](const Stop& stop) {

@@ -29,6 +29,7 @@ void check_what_goes_together(const TrainConfig& config) {
   if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
     refuse("train", "--early-stop counts validations, and there are none with --val-every never");
+  milestones_of(config);
   const bool caches = value_or_throw(parse_cache(config.cache));
   if (caches && config.out.empty() && config.overfit_batch == 0)
     refuse("train", "--cache ", config.cache, " keeps records in the run directory; give --out RUN, too");
@@ -289,6 +290,23 @@ uint64_t given_bytes(const char* option, const std::string& text) {
 }
 
 }  // namespace
+
+void check_early_stop(const TrainConfig& config) {
+  if (config.early_stop > 0)
+    refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
+}
+
+std::vector<double> milestones_of(const TrainConfig& config) {
+  const double most_epochs = find_config_option("epochs")->high;
+  std::vector<double> epochs;
+  for (const std::string& milestone : config.milestones) {
+    double epoch = 0;
+    if (!parse_double(milestone, &epoch) || !(epoch >= 0 && epoch <= most_epochs))
+      refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
+    epochs.push_back(epoch);
+  }
+  return epochs;
+}
 
 void open_device_sums(SessionOptions& options) {
   if (value_or_throw(parse_exact(options.config.exact)) || options.ranks.world() == 1 || options.is_on_host())

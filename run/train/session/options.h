@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dlpipe/engine/collective/rank_grid.h"
 #include "dlpipe/engine/models/model.h"
@@ -65,6 +66,12 @@ struct SessionOptions {
 
 /// "--pipeline-parallel 2 --tensor-parallel 4", of those that are given.
 std::string replica_options(const TrainConfig& config);
+
+/// Of a run without a validation set: throws with --early-stop.
+void check_early_stop(const TrainConfig& config);
+
+/// --milestones. Throws where one is none that a run may have.
+std::vector<double> milestones_of(const TrainConfig& config);
 
 /// Opens and writes nothing. kMisuse names the option.
 SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},

@@ -136,17 +136,63 @@ TEST(Train, PicturesInterruptedInTheFirstEpochResumeBitForBit) {
 }
 
 // What a wrong word costs: no reading of all files.
-TEST(Train, WrongChainsAreNamedBeforePicturesAreLinked) {
+TEST(Train, WhatIsWrongWhateverThePicturesAreIsSaidBeforeTheyAreLinked) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "2"}).exit_code, 0);
-  for (const char* option : {"--augment", "--val-augment"}) {
-    const Outcome outcome = run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch",
-                                        "4", option, "hflp", "--out", folder / "run"});
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_NE(outcome.err.find("did you mean 'hflip'?"), std::string::npos) << outcome.err;
+  const std::string none = folder / "none";
+  const struct {
+    std::vector<std::string> options;
+    std::string words;
+    int exit_code = 2;
+  } cases[] = {
+      {{"--augment", "hflp"}, "did you mean 'hflip'?"},
+      {{"--val-augment", "hflp"}, "did you mean 'hflip'?"},
+      {{"--augment", "mosaic(32)"}, "one class per picture"},
+      {{"--val", none}, "no dataset " + none, 1},
+      {{"--val", trained_run().run}, "is a run and no dataset"},
+      {{"--early-stop", "3"}, "there is no validation set; give --val"},
+      {{"--schedule", "step", "--milestones", "soon"}, "--milestones holds 'soon'"},
+      {{"--model", "gpt_char"}, "gpt_char takes sequences of tokens, and " + (folder / "pictures")},
+  };
+  for (const auto& c : cases) {
+    std::vector<std::string> words = {"train", "--data", folder / "pictures", "--model", "lenet", "--batch",
+                                      "4",     "--out",  folder / "run"};
+    words.insert(words.end(), c.options.begin(), c.options.end());
+    if (c.options.front() == "--model") words.erase(words.begin() + 3, words.begin() + 5);
+    const Outcome outcome = run_dlpipe(words);
+    EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.words), std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.err.find("linked"), std::string::npos) << outcome.err;
     EXPECT_FALSE(fs::exists(folder / "run"));
   }
+}
+
+// Its own folders are the validation set, also where only words of their names say so.
+TEST(Train, EarlyStoppingCountsValidationsOnASplitOfThePictures) {
+  ScratchDirectory folder;
+  for (const char* split : {"a_train", "a_test"})
+    ASSERT_EQ(
+        run_dlpipe({"synth", folder / ("pictures/" + std::string(split)), "--per-class", "2"}).exit_code, 0);
+  fs::rename(folder / "pictures/a_test", folder / "pictures/a_val");
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--batch", "4", "--early-stop",
+                  "3", "--schedule", "constant", "--max-steps", "1", "--out", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+// What ingest would refuse, too.
+TEST(Train, PicturesThatAreNoDatasetEitherWayAreNotSentToIngest) {
+  ScratchDirectory folder;
+  for (const char* split : {"train", "val"})
+    ASSERT_EQ(run_dlpipe({"synth", folder / split, "--per-class", "1"}).exit_code, 0);
+  fs::create_directories(folder / "pictures");
+  fs::rename(folder / "train", folder / "pictures/train");
+  fs::create_directories(folder / "pictures/val");
+  fs::copy(folder / "val/disc", folder / "pictures/val/other");
+  const Outcome outcome =
+      run_dlpipe({"train", "--data", folder / "pictures", "--model", "lenet", "--out", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.err.find("which can be trained on"), std::string::npos) << outcome.err;
 }
 
 /// As Ctrl-C or a kill in the middle of linking leaves it: a run that holds no config yet.
