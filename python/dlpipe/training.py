@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
-from dlpipe.errors import MisuseError
+from dlpipe.errors import IoError, MisuseError, NotFoundError, PermissionDeniedError
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path, paths_as_bytes
 from dlpipe.pictures import picture
@@ -141,9 +141,9 @@ class Predictor:
         predictor.top(array, 3)                  # [("cat", 0.97), ("dog", 0.02), ("fox", 0.004)]
 
     A picture is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
-    tensor [channels, height, width], of any size: it is cut and normalised as the checkpoint says, by the code that does it
-    for `dlpipe eval` and `dlpipe predict`, so that the probabilities are theirs. A file and a PIL.Image are turned as their
-    EXIF orientation says. Any thread may call it; one works at a time.
+    tensor [channels, height, width], of any size; an array or a tensor of four axes is several. Each is cut and normalised as
+    the checkpoint says, by the code that does it for `dlpipe eval` and `dlpipe predict`, so that the probabilities are
+    theirs. A file and a PIL.Image are turned as their EXIF orientation says. Any thread may call it; one works at a time.
 
     Args:
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
@@ -183,12 +183,12 @@ class Predictor:
         return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} classes"
 
     def __call__(self, pictures: Path | Picture | Sequence[Path | Picture]) -> npt.NDArray[np.float32]:
-        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of an array of four axes.
+        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of four axes.
 
         No more than a batch of them is read and decoded at once, and Ctrl-C ends it between batches.
         """
         many = isinstance(pictures, (list, tuple)) or getattr(pictures, "ndim", 0) == 4
-        all_of_them: Any = pictures if many else [pictures]
+        all_of_them: Any = [*pictures] if many else [pictures]  # type: ignore[misc]
         found = self._predictor.probabilities(all_of_them, _load)
         return found if many else found[0]
 
@@ -210,11 +210,18 @@ class Predictor:
         return self._predictor.val_augment
 
 
+_OF_THE_SYSTEM = {FileNotFoundError: NotFoundError, PermissionError: PermissionDeniedError}
+
+
 def _load(one):
-    if isinstance(one, (str, os.PathLike)):
+    if not isinstance(one, (str, os.PathLike)):
+        return picture(one)
+    try:
         with open(one, "rb") as file:
             return file.read()
-    return picture(one)
+    except OSError as error:
+        kind = next((kind for system, kind in _OF_THE_SYSTEM.items() if isinstance(error, system)), IoError)
+        raise kind(f"[predict] cannot read {os.fspath(one)!r}: {error.strerror}") from error
 
 
 @kinds_checked("predict")

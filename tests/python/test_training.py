@@ -158,6 +158,13 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
     assert np.array_equal(predictor(np.asarray(picture)), ones[0])
     np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
+    torch = pytest.importorskip("torch")
+    tensor = torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1)
+    assert np.array_equal(predictor(tensor), ones[0])
+    np.testing.assert_allclose(predictor(torch.stack([tensor] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
+    assert predictor.top(torch.stack([tensor] * 2), 3)[1][0] == predictor.top(tensor, 3)[0]
+    with pytest.raises(dlpipe.MisuseError, match="tensor of float32; give uint8"):
+        predictor(torch.zeros(2, 3, 40, 40))
 
 
 def test_a_predictor_has_no_top_of_fewer_than_one(run):
@@ -236,8 +243,11 @@ def test_a_predictor_says_which_picture_is_bad(pictures, run):
         dlpipe.Predictor(run, max_pixels=899)([good[1:], good])
     with pytest.raises(dlpipe.MisuseError, match="float32; give uint8"):
         predictor(good.astype(np.float32))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(dlpipe.NotFoundError, match="cannot read 'none.jpg': No such file") as raised:
         predictor("none.jpg")
+    assert isinstance(raised.value, FileNotFoundError)
+    with pytest.raises(dlpipe.IoError, match="Is a directory"):
+        predictor([good, pictures])
     with pytest.raises(FileNotFoundError):
         dlpipe.Predictor("none")
     assert predictor(good).shape == (10,)
