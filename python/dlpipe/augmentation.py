@@ -16,15 +16,20 @@ _kept: list[Any] = []  # their code is called as long as the process lives
 #: The C type of such a function, for ctypes; numba.cfunc takes `dlpipe.AUGMENTATION_SIGNATURE`.
 CFunction = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p)
+_AnyCFunction: Any = CFunction.__mro__[1]  # of any signature
 AUGMENTATION_SIGNATURE = "void(CPointer(uint8), int64, int64, int64, uint64, CPointer(float64))"
 
 
-def _address_of(function):
+def _address_of(name, function):
     if isinstance(function, int):
         return function
     if hasattr(function, "address"):  # numba.cfunc
         return function.address
-    return ctypes.cast(function, ctypes.c_void_p).value
+    if isinstance(function, (_AnyCFunction, ctypes.c_void_p)):
+        return ctypes.cast(function, ctypes.c_void_p).value
+    raise MisuseError(f"[augment] {name} is a {type(function).__name__}, and runs on threads without the interpreter: give a compiled "
+                      "function, a numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE) or a function of ctypes; a Python function over "
+                      "each batch is dlpipe.Loader(transform=...)")  # fmt: skip
 
 
 def _code_of(function):
@@ -66,8 +71,9 @@ def add_augmentation(
             code are refused. Default: a hash of a numba.cfunc's source.
         help: one line.
     """
+    address = _address_of(name, function)
     identity = f"{name} {_code_of(function) if version is None else version}"
     code = "c" + hashlib.sha256(identity.encode()).hexdigest()[:16]
     _kept.append(function)
     values = [(str(key), float(value)) for key, value in (parameters or {}).items()]
-    _dlpipe.add_augmentation(name, _address_of(function), code, values, help)
+    _dlpipe.add_augmentation(name, address, code, values, help)

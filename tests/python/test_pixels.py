@@ -248,6 +248,13 @@ def test_a_c_function_is_an_op_of_the_expression(train):
             dlpipe.add_augmentation(name, add_constant, **options)
 
 
+@pytest.mark.parametrize("options", [{}, {"version": 1}])
+def test_a_python_function_is_no_augmentation(options):
+    for function in (lambda pixels: 255 - pixels, np.invert, "negative", None):
+        with pytest.raises(dlpipe.MisuseError, match=r"negative is a .*numba.cfunc.* or a function of ctypes; .*transform="):
+            dlpipe.add_augmentation("negative", function, **options)
+
+
 def test_training_and_judging_know_added_functions(splits, tmp_path):
     dlpipe.add_augmentation("add_constant", add_constant, parameters={"by": 1}, version=1)
     options = {"model": "lenet", "augment": CROP + " add_constant(by=7)", "val_augment": "resize(24x24) add_constant(by=7)",
