@@ -18,7 +18,8 @@ from dlpipe import _dlpipe
 from dlpipe.errors import Error, MisuseError
 
 _ENDINGS = (".parquet", ".arrow")
-_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tar")
+_ENDINGS_OF_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+_PICTURES = (*_ENDINGS_OF_PICTURES, ".tar")
 #: Names of splits, by the words that files, folders and other libraries have for them.
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
           "testing": "test"}  # fmt: skip
@@ -245,9 +246,21 @@ class Table:
                 return file.read()
         return b"" if data is None else data  # a picture that can't be decoded, as on_error takes it
 
+    def _refuse_paths(self):
+        """A column of pictures' paths would become a dataset of texts, without a picture."""
+        for name in [name for name, column in self._columns.items() if column.kind == "text"]:
+            values = self._read(0, [name])[name].slice(0, 100).to_pylist() if self._groups else []
+            if values and all((value or "").lower().endswith(_ENDINGS_OF_PICTURES) for value in values):
+                _refuse(f"the column {name!r} of {self.paths[0]} has paths of pictures, such as {values[0]!r}, and no column has "
+                        f"their bytes. Of paths ingest takes a CSV: pandas.read_parquet(FILE).rename(columns={{{name!r}: 'path'}})."
+                        "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). Where texts are "
+                        "meant, from_dataset's fields={name: kind} says so")  # fmt: skip
+
     @property
     def fields(self):
         """The fields that the columns become."""
+        if self.image is None:
+            self._refuse_paths()
         fields = {name: column.kind for name, column in self._columns.items()}
         return {"path": "text", **fields} if self.image is not None else fields
 

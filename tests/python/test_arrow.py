@@ -140,6 +140,24 @@ def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path, caplog):
         dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "e", on_error="stop")
 
 
+def test_paths_without_pictures_are_refused(pictures, tmp_path):
+    files = [str(path.relative_to(pictures)) for path in sorted(pictures.rglob("*.jpg"))[:60]]
+    table = pa.table({"label": [file.split("/")[0] for file in files], "file_name": files})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(dlpipe.MisuseError, match="'file_name' of .*a.parquet has paths of pictures.*'list.csv'") as raised:
+        dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
+    assert files[0] in str(raised.value)
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d", fields={"file_name": "text"})
+    assert dlpipe.Dataset(tmp_path / "d")[0].file_name == files[0]
+    # as it advises
+    rows = [",".join(row.values()) for row in table.rename_columns(["label", "path"]).select(["path", "label"]).to_pylist()]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    report = dlpipe.ingest(tmp_path / "list.csv", tmp_path / "e", images=pictures)
+    assert report["datasets"][0]["samples"] == 60
+    parquet.write_table(table.append_column("image", pa.array([picture(0)] * 60)), tmp_path / "b.parquet")
+    assert dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "f")["datasets"][0]["samples"] == 60
+
+
 def test_a_folder_of_pictures_beside_such_files_is_one_of_pictures(pictures, tmp_path):
     shutil.copytree(pictures / "disc", tmp_path / "src" / "disc")
     shutil.copytree(pictures / "ring", tmp_path / "src" / "ring")
