@@ -113,6 +113,8 @@ def _refuse_annotations(first, image):
 def _value(name, kind, value):
     """Plain values, which travel between processes: pictures as bytes or arrays, texts as str."""
     if kind == "image":
+        if value is None:
+            _refuse(f"a sample has no picture {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
         return picture(value)
     if kind == "label" and isinstance(value, bytes):
         text = value.decode()
@@ -330,10 +332,11 @@ def from_dataset(
         dlpipe.from_dataset({"train": a, "val": b}, "data")                            # splits
         dlpipe.from_dataset("data/*.parquet", "data")                                  # Parquet or Arrow files, by pyarrow
 
-    Killed or stopped and called again, it goes on where it was. Image columns of Hugging Face's datasets, undecoded
-    WebDataset samples and torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures are
-    stored as raw pixels (a PIL.Image turned as its EXIF orientation says), or with store="jpeg" as JPEGs. WebDataset's shards are also read by
-    dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
+    Killed or stopped by Ctrl-C and called again, it goes on behind what was committed, which happens every 16,384 samples or
+    32 MiB; before the first time nothing is left. Image columns of Hugging Face's datasets, undecoded WebDataset samples and
+    torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures, and those of Image(mode=...) with
+    another mode, are stored as raw pixels (a PIL.Image turned as its EXIF orientation says), or with store="jpeg" as JPEGs.
+    WebDataset's shards are also read by dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
 
     Columns of Hugging Face's datasets become fields: a ClassLabel "label", a list of them "labels", numbers and lists of
     numbers of theirs, texts "text". Dicts are taken apart: "objects" with "bbox" and "category" becomes "objects.bbox"
@@ -346,7 +349,7 @@ def from_dataset(
             splits. A split that is called "validation" or "valid" becomes "val". torch's Subset, as random_split makes it, of
             one of these is taken as that one is. Leave transforms out: they belong to training, where dlpipe.Loader's
             `augment` is.
-        dst: the dataset to make.
+        dst: the dataset to make. Must not exist: whether it holds these samples can't be told.
         fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
             torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
             are refused there with the fields that they want, since plain numbers would not move with their picture.

@@ -7,10 +7,11 @@ import logging
 import os
 from typing import Any
 
+from dlpipe import picture_annotations
 from dlpipe.arrow import IMAGE_NAMES, LABEL_NAMES
 from dlpipe.errors import MisuseError
+from dlpipe.pictures import in_mode, size_of
 
-_BOX_NAMES = ("bbox", "bboxes", "box", "boxes", "bounding_box", "bounding_boxes")
 _BOX_FORMS = {"xywh": "boxes-xywh", "xyxy": "boxes"}
 
 
@@ -44,7 +45,18 @@ class _Column:
     def is_boxes(self):
         length = getattr(self.inner, "length", None)
         number = getattr(getattr(self.inner, "feature", None), "dtype", "")
-        return self.path[-1].lower() in _BOX_NAMES and length in (4, -1) and number.startswith(("float", "int"))
+        return self.path[-1].lower() in picture_annotations.BOX_NAMES and length in (4, -1) and number.startswith(("float", "int"))
+
+    @property
+    def numbers(self):
+        """Shape (None: a side that varies) and dtype of the numbers there; None where there are others."""
+        feature, shape = self.feature, (None,) if self.is_listed else ()
+        while (inner := getattr(feature, "feature", None)) is not None:
+            length = getattr(feature, "length", -1)
+            feature, shape = inner, (*shape, length if length > 0 else None)
+        dtype = str(getattr(feature, "dtype", ""))
+        shape = (*shape, *(getattr(feature, "shape", None) or ()))
+        return (shape, dtype) if dtype.startswith(("int", "uint", "float", "bool")) else None
 
     def value(self, row):
         """What stands there."""
@@ -88,6 +100,9 @@ class Rows:
         self._columns = list(_columns(dataset.features))
         self._images = [c.name for c in self._columns if isinstance(c.feature, datasets.Image)] or \
                        [c.name for c in self._columns if self._holds_files(c)]  # fmt: skip
+        self._images.sort(key=picture_annotations.is_called_mask)  # the picture first
+        self._modes = {c.name: c.feature.mode for c in self._columns
+                       if len(c.path) == 1 and getattr(c.feature, "mode", None) is not None}  # fmt: skip
         if (getattr(dataset, "format", None) or {}).get("type") == "custom":
             logging.getLogger("dlpipe").warning("[from_dataset] the dataset's with_transform is left out: columns are stored as they "
                                                 "are; give sample=, a function from a row to a dict, or dlpipe.Loader's augment")
@@ -115,18 +130,40 @@ class Rows:
         fields: dict[str, Any] = {}
         for column in self._columns:
             kind = self._kind(column, boxes_of.get(column.path[:-1], ""))
-            if kind is None:
-                _refuse(f"column {column.name!r} is {column.feature}, and no field holds that; leave it out: "
-                        f"dataset.remove_columns({column.path[0]!r})")
-            if kind == "image" and len(self._images) > 1:
-                _refuse(f"columns {' and '.join(map(repr, self._images))} are images; a dataset has one: "
-                        f"dataset.remove_columns({self._images[1]!r})")
             if kind == "label" and "label" in fields.values():
                 kind = "i64" if self._names(column) is not None else self._dtype(column.feature)
             fields[column.name] = kind
+        self._refuse_annotations(fields)
+        for column in self._columns:
+            if fields[column.name] is None:
+                _refuse(f"column {column.name!r} is {column.feature}, and no field holds that; leave it out: "
+                        f"dataset.remove_columns({column.path[0]!r})")
+        if list(fields.values()).count("image") > 1:
+            _refuse(f"columns {' and '.join(map(repr, self._images))} are images; a dataset has one: dataset.remove_columns("
+                    f"{self._images[1]!r}), or fields= with {self._images[1]!r}: 'mask' where it holds the class of each pixel")
         if self._images and "path" not in fields:
             fields["path"] = "text"
         return fields
+
+    def _refuse_annotations(self, fields):
+        """Boxes, key points and masks beside a picture want fields= to move with it; boxes= says it of those in lists."""
+        if not self._images:
+            return
+        first: dict[str, Any] = next(iter(self), {})
+        size = size_of(first.get(self._images[0]))
+        meant = {c.name: self._meant(c, size) for c in self._columns if c.name != self._images[0] and not c.is_boxes}
+        meant = {name: kind for name, kind in meant.items() if kind is not None}
+        if meant:
+            told = {name: kind for name, kind in fields.items() if kind != "image" or name == self._images[0] or name in meant}
+            picture_annotations.refuse(told, meant, first)
+
+    @staticmethod
+    def _meant(column, size):
+        if column.numbers is None:
+            is_file = str(getattr(column.feature, "dtype", "")) in ("PIL.Image.Image", "binary")
+            return "mask" if is_file and picture_annotations.is_called_mask(column.name) else None
+        shape, dtype = column.numbers
+        return picture_annotations.kind_of_numbers(column.name, shape, dtype, size)
 
     def _holds_files(self, column):
         """Whether it is called as a picture and holds bytes, those of files then."""
@@ -153,6 +190,10 @@ class Rows:
             return _BOX_FORMS[self._boxes]
         if column.inner is not None:
             return self._kind_of_list(column, boxes)
+        dtype = self._dtype(column.feature)
+        if dtype == "text" and not self._images and len(column.path) == 1 and column.name.lower() in IMAGE_NAMES:
+            _refuse(f"column {column.name!r} holds texts; make pictures of paths, dataset.cast_column({column.name!r}, "
+                    "datasets.Image()), or give fields= where a text is meant")
         if isinstance(column.feature, self._datasets.Image) or column.name in self._images:
             return "image" if len(column.path) == 1 else None
         if isinstance(column.feature, self._datasets.ClassLabel):
@@ -160,7 +201,6 @@ class Rows:
         if self.classes is None and self._is_called_label(column):
             return "label"
         shape = getattr(column.feature, "shape", None)
-        dtype = self._dtype(column.feature)
         return (dtype, tuple(shape)) if dtype in ("i64", "f32", "f64") and shape and None not in shape else dtype
 
     def _kind_of_list(self, column, boxes):
@@ -187,13 +227,16 @@ class Rows:
         if not self._images:
             return values
         image = values[self._images[0]]
-        if image is None:
-            _refuse("a row has no image; filter such rows out: dataset.filter(...)")
-        data, path = (image, "") if isinstance(image, bytes) else (image["bytes"], image["path"])
-        if data is None:
-            with open(path, "rb") as file:
+        path = image["path"] if isinstance(image, dict) else None
+        return {"path": os.path.basename(path or ""), **values, **{name: self._file(name, values[name]) for name in self._images}}
+
+    def _file(self, name, image):
+        """The bytes of a picture's file, or the picture in the mode that its column asks for; None where there is none."""
+        data = image["bytes"] if isinstance(image, dict) else image
+        if data is None and image is not None:
+            with open(image["path"], "rb") as file:
                 data = file.read()
-        return {"path": os.path.basename(path or ""), **values, self._images[0]: data}
+        return in_mode(data, self._modes[name]) if data is not None and name in self._modes else data
 
 
 class Stream(Rows):

@@ -34,14 +34,16 @@ def is_called_mask(name):
     return _word(name) in _MASK_NAMES
 
 
-def kind_of_numbers(name, shape):
-    """Which of "boxes", "points" and "mask" numbers of this name and shape (None: a side that varies) are for certain, or None."""
+def kind_of_numbers(name, shape, dtype, size=None):
+    """Which of "boxes", "points" and "mask" numbers are for certain, by their name or as whole numbers of the picture's `size`,
+    (height, width), or None. In `shape` None is a side that varies."""
     word = _word(name)
     if word in BOX_NAMES and (shape == (0,) or (len(shape) in (1, 2) and shape[-1] in (4, None))):
         return "boxes"
     if word in _POINT_NAMES and len(shape) in (2, 3) and shape[-1] in (2, 3, None):
         return "points"
-    return "mask" if word in _MASK_NAMES and len(shape) >= 2 else None
+    is_mask = (word in _MASK_NAMES and len(shape) >= 2) or (_is_whole(dtype) and is_of_size(shape, size))
+    return "mask" if is_mask else None
 
 
 def is_of_several(shape):
@@ -92,7 +94,7 @@ def kind_of(name, value, size=None):
     if numbers is None:
         return None
     shape, dtype = numbers
-    return kind_of_numbers(name, shape) or ("mask" if _is_whole(dtype) and is_of_size(shape, size) else None)
+    return kind_of_numbers(name, shape, dtype, size)
 
 
 def are_in(value):
@@ -131,7 +133,7 @@ def refuse(fields, meant, values=None):
     """Raises MisuseError. `fields`: all that are told; `meant`: {name: "boxes", "points" or "mask"} of those that aren't what they
     are told to be; `values`: a sample, where there is one."""
     values = {} if values is None else values
-    boxes = [name for name, kind in meant.items() if kind == "boxes"]
+    boxes = [name for name, kind in {**fields, **meant}.items() if kind in ("boxes", "boxes-xywh")]
     the_boxes = boxes[0] if len(boxes) == 1 else None
     shape = _numbers(values[the_boxes]) if the_boxes in values else None
     count = shape[0][0] if shape is not None and len(shape[0]) == 2 else None
@@ -140,7 +142,8 @@ def refuse(fields, meant, values=None):
         if name in meant:
             wanted[name] = _field(name, meant[name], values.get(name), the_boxes)
         else:
-            each = _kind_of_each(the_boxes, name, values[name], count) if count is not None and name in values else None
+            is_linked = isinstance(kind, str) and ":" in kind
+            each = _kind_of_each(the_boxes, name, values.get(name), count) if count is not None and not is_linked else None
             kind = kind if each is None else each
             wanted |= {} if kind is None else {name: kind}
     said = ", ".join(f"{name!r} holds {_WORDS[kind]}" for name, kind in meant.items())

@@ -94,6 +94,17 @@ def size_of(value):
     return shape[-2:] if len(shape) == 2 or (of_torch and len(shape) == 3) else shape[:2] if len(shape) == 3 else None
 
 
+def in_mode(data, mode):
+    """A file's bytes where it has Pillow's `mode`, or can't be read, which is said later; else its picture in that mode."""
+    from PIL import Image
+
+    try:
+        image = Image.open(io.BytesIO(data))
+        return data if image.mode == mode else _upright(image).convert(mode)
+    except OSError:
+        return data
+
+
 def mask(name, value):
     """Class numbers in one of their forms as a PNG's bytes or as uint8 [height, width, 1]."""
     if isinstance(value, (bytes, bytearray, memoryview)):

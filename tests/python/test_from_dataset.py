@@ -5,6 +5,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -309,12 +310,12 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
         "label": [classes.index(n.split("/")[0]) for n in names],
         "caption": [f"a {n}" for n in names],
         "score": [i / 4 for i in range(len(names))],
-        "box": [[i, 1, 2, 3] for i in range(len(names))],
+        "quad": [[i, 1, 2, 3] for i in range(len(names))],
         "good": [i % 2 == 0 for i in range(len(names))],
     }
     features = datasets.Features(
         {"image": datasets.Image(), "label": datasets.ClassLabel(names=classes), "caption": datasets.Value("string"),
-         "score": datasets.Value("float32"), "box": datasets.Sequence(datasets.Value("int64"), length=4),
+         "score": datasets.Value("float32"), "quad": datasets.Sequence(datasets.Value("int64"), length=4),
          "good": datasets.Value("bool")}
     )  # fmt: skip
     both = datasets.Dataset.from_dict(rows, features=features).train_test_split(0.2, seed=1)
@@ -331,7 +332,7 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
             name = row["caption"][2:]
             assert samples.file(i) == files[name], "the JPEG's own bytes"
             assert samples[i].caption == row["caption"] and samples[i].score.tolist() == [row["score"]]
-            assert samples[i].box.tolist() == row["box"] and samples[i].good.tolist() == [int(row["good"])]
+            assert samples[i].quad.tolist() == row["quad"] and samples[i].good.tolist() == [int(row["good"])]
             assert samples.class_name(samples[i].label) == name.split("/")[0]
             assert samples[i].path == name.split("/")[1]
     stream = both["test"].to_iterable_dataset()
@@ -409,6 +410,85 @@ def test_hugging_face_columns_that_no_field_holds(pictures, tmp_path):
         dlpipe.from_dataset(dataset, tmp_path / "d", boxes="xyxy")
     with pytest.raises(dlpipe.MisuseError, match="boxes= is for Hugging Face's"):
         dlpipe.from_dataset([{"image": np.zeros((4, 4), np.uint8)}], tmp_path / "d", boxes="xyxy")
+
+
+def png(image, array, **options):
+    file = io.BytesIO()
+    image.fromarray(array).save(file, "png", **options)
+    return {"bytes": file.getvalue(), "path": None}
+
+
+def rows_beside_pictures(datasets, **columns):
+    """Two rows of a picture, WIDE, and columns of (values, feature)."""
+    d = datasets
+    picture = png(pytest.importorskip("PIL.Image"), WIDE)
+    return d.Dataset.from_dict({"image": [picture] * 2, **{name: [value] * 2 for name, (value, _) in columns.items()}},
+                               features=d.Features({"image": d.Image(), **{name: of for name, (_, of) in columns.items()}}))  # fmt: skip
+
+
+def test_hugging_faces_masks_boxes_and_points_are_refused_with_the_fields_that_move_them(tmp_path):
+    d = pytest.importorskip("datasets")
+    whole, number = d.Value("int64"), d.Value("float32")
+    for columns, fields in [
+        ({"mask": (CLASSES, d.Array2D((6, 10), "int64"))}, {"mask": "mask"}),
+        ({"segmentation": (CLASSES.tolist(), d.Sequence(d.Sequence(whole)))}, {"segmentation": "mask"}),
+        ({"ground_truth": (CLASSES, d.Array2D((6, 10), "uint8"))}, {"ground_truth": "mask"}),
+        ({"box": ([1, 2, 3, 4], d.Sequence(whole, length=4)), "label": (1, whole)}, {"box": "boxes", "label": "label"}),
+        ({"keypoints": (POINTS, d.Array2D((3, 3), "float32"))}, {"keypoints": "points"}),
+        ({"bboxes": (TWO_BOXES, d.Array2D((2, 4), "float32")), "labels": ([1, 0], d.Sequence(whole)),
+          "score": ([0.5, 1.0], d.Sequence(number))},
+         {"bboxes": "boxes", "labels": "labels:bboxes", "score": "f64:bboxes"}),
+    ]:  # fmt: skip
+        rows = rows_beside_pictures(d, **columns)
+        for source in (rows, rows.to_iterable_dataset()):
+            assert refused(tmp_path, source) == {"image": "image", **fields}
+        dlpipe.from_dataset(rows, tmp_path / "d", fields={"image": "image", **fields})
+        for sample in dlpipe.Dataset(tmp_path / "d"):
+            assert all(sample[name].reshape(-1).tolist() == np.reshape(value, -1).tolist()
+                       for name, (value, _) in columns.items() if name != "label")  # fmt: skip
+        shutil.rmtree(tmp_path / "d")
+    rows = rows_beside_pictures(d, matrix=(TWO_BOXES, d.Array2D((2, 4), "float32")), numbers=(CLASSES[0], d.Sequence(whole)))
+    dlpipe.from_dataset(rows, tmp_path / "d")
+    assert dlpipe.Dataset(tmp_path / "d").fields == ("image", "matrix", "numbers", "path")
+
+
+def test_hugging_faces_image_column_may_be_a_mask(tmp_path):
+    d = pytest.importorskip("datasets")
+    image = pytest.importorskip("PIL.Image")
+    classes = png(image, CLASSES.astype(np.uint8))
+    rows = rows_beside_pictures(d, annotation=(classes, d.Image()))
+    with pytest.raises(dlpipe.MisuseError, match="'image' and 'annotation' are images; .* with 'annotation': 'mask'"):
+        dlpipe.from_dataset(rows, tmp_path / "d")
+    colours = png(image, np.stack([CLASSES.astype(np.uint8)] * 3, 2))
+    for one in (rows, rows_beside_pictures(d, annotation=(colours, d.Image(mode="L")))):
+        dlpipe.from_dataset(one, tmp_path / "d", fields={"image": "image", "annotation": "mask"})
+        for sample in dlpipe.Dataset(tmp_path / "d"):
+            assert np.array_equal(sample.image, WIDE) and np.array_equal(sample.annotation, CLASSES)
+        shutil.rmtree(tmp_path / "d")
+    assert refused(tmp_path, rows_beside_pictures(d, mask=(classes, d.Image()))) == {"image": "image", "mask": "mask"}
+
+
+def test_hugging_faces_mode_of_an_image_column(tmp_path):
+    d = pytest.importorskip("datasets")
+    image = pytest.importorskip("PIL.Image")
+    grey = rows_beside_pictures(d).cast_column("image", d.Image(mode="L"))
+    dlpipe.from_dataset(grey, tmp_path / "grey", workers=2)
+    assert np.array_equal(dlpipe.Dataset(tmp_path / "grey")[1].image[:, :, 0], np.asarray(image.fromarray(WIDE).convert("L")))
+    coloured = rows_beside_pictures(d).cast_column("image", d.Image(mode="RGB"))
+    dlpipe.from_dataset(coloured, tmp_path / "coloured")
+    assert dlpipe.Dataset(tmp_path / "coloured").file(0) == png(image, WIDE)["bytes"], "the file has that mode and stays"
+
+
+def test_hugging_faces_paths_are_no_pictures(tmp_path):
+    d = pytest.importorskip("datasets")
+    paths = d.Dataset.from_dict({"image": ["pics/0.jpg", "pics/1.jpg"], "label": [0, 1]})
+    with pytest.raises(dlpipe.MisuseError, match=r"column 'image' holds texts; .*cast_column\('image', datasets.Image\(\)\)"):
+        dlpipe.from_dataset(paths, tmp_path / "d")
+    dlpipe.from_dataset(paths, tmp_path / "d", fields={"image": "text", "label": "label"})
+    assert [s.image for s in dlpipe.Dataset(tmp_path / "d")] == ["pics/0.jpg", "pics/1.jpg"]
+    none = d.Dataset.from_dict({"image": [None], "label": [0]}, features=d.Features({"image": d.Image(), "label": d.Value("int64")}))
+    with pytest.raises(dlpipe.MisuseError, match="a sample has no picture 'image'; filter such samples out"):
+        dlpipe.from_dataset(none, tmp_path / "e")
 
 
 def test_torchvisions_folders_keep_their_files(pictures, tmp_path):
