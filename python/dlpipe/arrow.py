@@ -14,7 +14,7 @@ import os
 import re
 from typing import Any
 
-from dlpipe import _dlpipe
+from dlpipe import _dlpipe, picture_annotations
 from dlpipe.errors import Error, MisuseError
 
 _ENDINGS = (".parquet", ".arrow")
@@ -173,17 +173,14 @@ class Table:
             self._begins.append(self._begins[-1] + file.rows[i])
         self._current: Any = (-1, None)
         self._columns = {column.name: column for column in map(_column, schema, [_features(schema)] * len(schema))}
-        left_aside = [name for name, column in self._columns.items() if column.kind is None]
+        self._left_aside = [name for name, column in self._columns.items() if column.kind is None]
         images = [name for name, column in self._columns.items() if column.kind == "image"]
         labels = [name for name, column in self._columns.items() if column.kind == "label"]
-        left_aside += images[1:]
+        self._left_aside += images[1:]
         for name in labels[1:]:  # the classes are the first one's
             self._columns[name] = _Column(name, _kind("", schema.field(name).type))
-        for name in left_aside:
+        for name in self._left_aside:  # they stay in the rows, for who asks for them by fields=
             del self._columns[name]
-        if left_aside:
-            logging.getLogger("dlpipe").warning("[from_dataset] %s: left aside, no field holds them: %s", self.paths[0],
-                                                ", ".join(left_aside))  # fmt: skip
         self.image = images[0] if images else None
 
     def __reduce__(self):
@@ -215,6 +212,7 @@ class Table:
             self._current = (group, self._read(group))
         row = self._current[1].slice(i - self._begins[group], 1).to_pylist()[0]
         values = {name: self._value(column, row[name], i) for name, column in self._columns.items()}
+        values |= {name: self._bytes(row[name]) if _is_file(row[name]) else row[name] for name in self._left_aside}
         if self.image is not None:
             image = row[self.image]
             path = image.get("path") if isinstance(image, dict) else None
@@ -256,12 +254,25 @@ class Table:
                         "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). Where texts are "
                         "meant, from_dataset's fields={name: kind} says so")  # fmt: skip
 
+    def _refuse_annotations(self, fields):
+        """Boxes and masks that would be stored as plain numbers want fields= to move with the picture."""
+        if self.image is None or len(self) == 0:
+            return
+        first = self[0]
+        kinds = {name: picture_annotations.kind_of(name, first[name]) for name in fields if name != self.image}
+        if meant := {name: kind for name, kind in kinds.items() if kind is not None}:
+            picture_annotations.refuse(fields, meant, first)
+
     @property
     def fields(self):
         """The fields that the columns become."""
         if self.image is None:
             self._refuse_paths()
         fields = {name: column.kind for name, column in self._columns.items()}
+        self._refuse_annotations(fields)
+        if self._left_aside:
+            logging.getLogger("dlpipe").warning("[from_dataset] %s: left aside, no field holds them: %s; fields= of from_dataset "
+                                                "may say what they are", self.paths[0], ", ".join(self._left_aside))  # fmt: skip
         return {"path": "text", **fields} if self.image is not None else fields
 
     @property
@@ -306,6 +317,11 @@ def _column(field, features):
     if kind == "Image" or _is_image(field):
         return _Column(field.name, "image")
     return _Column(field.name, _kind(field.name, field.type))
+
+
+def _is_file(value):
+    """Whether it is a picture's bytes and path, as Hugging Face has it."""
+    return isinstance(value, dict) and value.keys() >= {"bytes", "path"}
 
 
 def _is_image(field):

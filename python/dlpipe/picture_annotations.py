@@ -148,7 +148,7 @@ def refuse(fields, meant, values=None):
             wanted |= {} if kind is None else {name: kind}
     said = ", ".join(f"{name!r} holds {_WORDS[kind]}" for name, kind in meant.items())
     raise MisuseError(f"[from_dataset] {said}, which no augmentation moves with the picture unless fields says so; give "
-                      f"fields={wanted}{''.join(_hints(fields, meant, wanted, values))}")  # fmt: skip
+                      f"dlpipe.from_dataset fields={wanted}{''.join(_hints(fields, meant, wanted, values))}")  # fmt: skip
 
 
 def _hints(fields, meant, wanted, values):

@@ -256,6 +256,32 @@ def test_a_second_column_that_is_called_as_classes_are_is_stored_by_its_type(tmp
     assert [(s.label, s.category, s.target.tolist()) for s in dlpipe.Dataset(tmp_path / "d")] == [(0, "pet", [7]), (1, "", [-1])]
 
 
+def test_boxes_and_masks_are_what_fields_say(tmp_path, caplog):
+    some = [picture(i) for i in range(2)]
+    size = Image.open(io.BytesIO(some[0])).size
+    file = io.BytesIO()
+    Image.new("L", size, 3).save(file, "png")
+    masks = pa.array([{"bytes": file.getvalue(), "path": None}] * 2, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    boxes = [[[1.0, 2, 3, 4], [0, 0, 2, 2]], [[1.0, 1, 2, 2]]]
+    table = pa.table({"image": some, "objects": boxes, "annotation": masks})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "none")
+    assert "left aside, no field holds them: objects, annotation; fields= of from_dataset may say" in caplog.text
+    caplog.clear()
+    fields = {"image": "image", "objects": "boxes", "annotation": "mask"}
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "all", fields=fields, workers=2)
+    assert caplog.text == ""
+    assert [sample.objects.tolist() for sample in dlpipe.Dataset(tmp_path / "all")] == boxes
+    assert all((sample.annotation == 3).all() for sample in dlpipe.Dataset(tmp_path / "all"))
+
+    parquet.write_table(pa.table({"image": some, "bbox": [[1.0, 2, 3, 4]] * 2}), tmp_path / "b.parquet")
+    for store in (dlpipe.from_dataset, dlpipe.ingest):
+        with pytest.raises(dlpipe.MisuseError, match="'bbox' holds boxes, .* fields={'image': 'image', 'bbox': 'boxes'}"):
+            store(tmp_path / "b.parquet", tmp_path / "b")
+    dlpipe.from_dataset(tmp_path / "b.parquet", tmp_path / "b", fields={"image": "image", "bbox": "boxes"})
+    assert dlpipe.Dataset(tmp_path / "b")[1].bbox.tolist() == [[1, 2, 3, 4]]
+
+
 def test_classes_are_those_of_the_label(tmp_path):
     table = hugging_face_table(0, 4)
     parquet.write_table(table.add_column(0, "class", pa.array([2, 0, 1, 2], pa.int64())), tmp_path / "a.parquet")

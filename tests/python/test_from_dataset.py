@@ -206,7 +206,7 @@ def refused(tmp_path, samples):
     with pytest.raises(dlpipe.MisuseError, match="which no augmentation moves with the picture") as caught:
         dlpipe.from_dataset(samples, tmp_path / "refused")
     assert list(tmp_path.iterdir()) == []
-    return ast.literal_eval(re.search(r"give fields=(\{.*?\})", str(caught.value))[1])
+    return ast.literal_eval(re.search(r"give dlpipe.from_dataset fields=(\{.*?\})", str(caught.value))[1])
 
 
 @pytest.mark.parametrize("sample, fields", [
