@@ -93,7 +93,7 @@ def ingest(
             these; archives, WebDataset shards, lists of path,label, IDX files, texts ("shards-{000..127}.tar" and
             wildcards are expanded). `dlpipe help sources` lists all kinds. Parquet and Arrow files, or a folder of them as
             downloaded from the Hugging Face hub, are read by pyarrow; they take limit, split, no_splits, seed, progress and the
-            options of storing.
+            options of storing, and refuse a dst that exists: whether it holds these rows can't be told.
         dst: the dataset to make.
         list: a file with further sources, one per line.
         manifest: a list of path,label[,split,...], paths below src or absolute.
