@@ -124,8 +124,9 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
       value_or_throw(value_or_throw(augment::Chain::parse(chain, ops))
                          .output({0, 0, static_cast<int>(state.arguments.channels)}));
   state.val_augment = chain;
-  state.arguments.height = size.height;
-  state.arguments.width = size.width;
+  const Views views = value_or_throw(parse_views(state.tta));
+  state.arguments.height = seen_extent(size.height, views);
+  state.arguments.width = seen_extent(size.width, views);
   notes.push_back(concat("pictures go through ", chain, "; the normalisation is ", origin));
 }
 
@@ -147,13 +148,13 @@ ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptio
   engine::ModelRecord record{};
   record.name = state.model.c_str();
   record.default_size = pictures.height == pictures.width ? pictures.height : 0;
+  if (!options.tta.empty()) state.tta = options.tta;
   take_chain(options, source, record, registries, dataset, state, notes);
   if (state.arguments.height != pictures.height || state.arguments.width != pictures.width)
     refuse("weights", options.weights, " takes pictures of ", pictures.height, "x", pictures.width,
-           ", and --val-augment \"", state.val_augment, "\" makes ", state.arguments.height, "x",
-           state.arguments.width);
-  if (!options.tta.empty()) state.tta = options.tta;
-  value_or_throw(parse_views(state.tta));
+           ", and --val-augment \"", state.val_augment, "\"",
+           state.tta == "none" ? "" : concat(" with --tta ", state.tta), " makes ", state.arguments.height,
+           "x", state.arguments.width);
   return state;
 }
 
@@ -196,8 +197,8 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   const engine::ModelRecord& record =
       source.graph ? *source.graph : *value_or_throw(registries.models.find(loaded.state.model));
   if (record.input == engine::ModelInput::kImages) {
-    take_chain(options, source, record, registries, dataset, loaded.state, loaded.notes);
     if (!options.tta.empty()) loaded.state.tta = options.tta;
+    take_chain(options, source, record, registries, dataset, loaded.state, loaded.notes);
   } else if (!options.val_augment.empty() || !options.tta.empty()) {
     refuse("weights", "--val-augment and --tta are for pictures; ", record.name, " takes tokens");
   }

@@ -28,6 +28,9 @@ Predictor::Predictor(const PredictOptions& options, const Registries& registries
   }
   chain_ = value_or_throw(augment::Chain::parse(model_.state.val_augment, registries.augmentations));
   throw_if_error(chain_.fill_prep(prep_));
+  const engine::ModelArguments& made_for = model_.state.arguments;
+  size_ = value_or_throw(chain_.output({static_cast<int>(made_for.width), static_cast<int>(made_for.height),
+                                        static_cast<int>(made_for.channels)}));
 }
 
 size_t Predictor::rows_at_once(size_t pictures) const {
@@ -46,8 +49,7 @@ void Predictor::predict(std::span<const PictureFile> files,
 
 Status Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
   if (!file.problem.empty()) return Status(ErrorCode::kIo, file.problem);
-  const engine::ModelArguments& arguments = model_.state.arguments;
-  const auto channels = static_cast<int>(arguments.channels);
+  const int channels = size_.channels;
   const auto load = [&]() -> Status {
     std::string read;
     if (!file.bytes) {
@@ -69,8 +71,8 @@ Status Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
                            static_cast<ptrdiff_t>(region.width) * channels};
     data::ImageDecoder decoder({.max_pixels = options_.max_pixels});
     DLPIPE_RETURN_IF_ERROR(decoder.decode_oriented(bytes, info, region, source));
-    const ImageView out{pixels, static_cast<int>(arguments.width), static_cast<int>(arguments.height),
-                        channels, static_cast<ptrdiff_t>(arguments.width) * channels};
+    const ImageView out{pixels, size_.width, size_.height, channels,
+                        static_cast<ptrdiff_t>(size_.width) * channels};
     augment::ChainScratch scratch;
     return chain_.apply(plan, source, out, scratch);
   };
@@ -83,10 +85,9 @@ Status Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {
 
 Tensor Predictor::batch_logits(std::span<const PictureFile> files, int64_t batch,
                                std::vector<Status>& errors) {
-  const engine::ModelArguments& a = model_.state.arguments;
-  const Tensor bytes = Tensor::zeros({batch, a.height, a.width, a.channels}, DType::kU8);
+  const Tensor bytes = Tensor::zeros({batch, size_.height, size_.width, size_.channels}, DType::kU8);
   errors.resize(files.size());
-  const int64_t image_bytes = a.height * a.width * a.channels;
+  const int64_t image_bytes = int64_t{size_.height} * size_.width * size_.channels;
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     errors[at] = load_image(files[at], bytes.data<uint8_t>() + i * image_bytes);

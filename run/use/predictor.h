@@ -67,6 +67,7 @@ class Predictor {
   LoadedModel model_;
   engine::ConstantCache constants_;
   augment::Chain chain_;
+  augment::ImageSize size_;  // that the chain makes; views (--tta) may show the model less of it
   BatchPrep prep_;
 };
 

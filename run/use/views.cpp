@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/inference_mode.h"
 #include "dlpipe/engine/ops/ops.h"
 
@@ -48,11 +51,33 @@ Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
   return engine::scale(engine::add(plain_logits(model, pixels), plain_logits(model, mirrored(pixels))), 0.5);
 }
 
+/// The least extent of which a crop shows all of `extent`.
+int64_t extent_for_crop(int64_t extent) {
+  return (extent * 8 + 6) / 7;
+}
+
+/// A chain that makes pictures of one size.
+std::string chain_for(int64_t height, int64_t width) {
+  return height == width ? concat("resize(", height, ") center_crop(", height, ")")
+                         : concat("resize(", height, "x", width, ")");
+}
+
+/// `error`, of a model that was shown crops of `whole`: most likely it takes pictures of the whole's size alone.
+Error with_crop_advice(const Error& error, const Tensor& whole, bool flips) {
+  const int64_t height = whole.size(1), width = whole.size(2);
+  return Error(Status(
+      error.code(),
+      concat(error.what(), "; --tta ", flips ? "ten_crop" : "five_crop", " shows the model ",
+             seen_extent(height, Views::kFiveCrop), "x", seen_extent(width, Views::kFiveCrop),
+             " pixels of each picture of ", height, "x", width, "; for a model of ", height, "x", width,
+             " give --val-augment \"", chain_for(extent_for_crop(height), extent_for_crop(width)), "\"")));
+}
+
 /// The mean over corners and centre, of each also mirrored if `flips`.
 Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
   const Tensor whole = engine::plain(pixels);
-  const int64_t height = std::max<int64_t>(whole.size(1) * 7 / 8, 1);
-  const int64_t width = std::max<int64_t>(whole.size(2) * 7 / 8, 1);
+  const int64_t height = seen_extent(whole.size(1), Views::kFiveCrop);
+  const int64_t width = seen_extent(whole.size(2), Views::kFiveCrop);
   const int64_t down = whole.size(1) - height, across = whole.size(2) - width;
   // Half of what is left over, a half rounded to even: torchvision's centre.
   const auto middle = [](int64_t rest) { return rest / 2 + (rest % 2 == 1 && rest / 2 % 2 == 1 ? 1 : 0); };
@@ -61,13 +86,24 @@ Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
   Tensor sum;
   for (const auto& [top, left] : places) {
     const Tensor crop = part(part(whole, 1, top, top + height), 2, left, left + width).contiguous_copy();
-    const Tensor logits = flips ? flip_logits(model, crop) : plain_logits(model, crop);
+    Tensor logits;
+    try {
+      logits = flips ? flip_logits(model, crop) : plain_logits(model, crop);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kMisuse) throw;
+      throw with_crop_advice(error, whole, flips);
+    }
     sum = sum.defined() ? engine::add(sum, logits) : logits;
   }
   return engine::scale(sum, 1.0 / static_cast<double>(places.size()));
 }
 
 }  // namespace
+
+int64_t seen_extent(int64_t extent, Views views) {
+  const bool is_cropped = views == Views::kFiveCrop || views == Views::kTenCrop;
+  return is_cropped ? std::max<int64_t>(extent * 7 / 8, 1) : extent;
+}
 
 Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
   const engine::InferenceMode mode;

@@ -186,6 +186,43 @@ TEST(Eval, ChainViewsAndDtypeMayDifferFromTheCheckpoints) {
   EXPECT_NEAR(loss({"--dtype", "bf16"}), plain, 0.05);  // 8 bits of mantissa
 }
 
+// lenet takes pictures of the size that it was trained with alone.
+TEST(Eval, CropsThatDoNotFitTheModelAreAnsweredWithTheChainThatMakesThemFit) {
+  std::vector<std::string> words = {"eval",  "--ckpt",   trained_run().run, trained_run().data.val,
+                                    "--tta", "five_crop"};
+  const Outcome small = run_dlpipe(words);
+  EXPECT_EQ(small.exit_code, 2);
+  EXPECT_NE(small.err.find("; --tta five_crop shows the model 28x28 pixels of each picture of 32x32"),
+            std::string::npos)
+      << small.err;
+  const size_t begin = small.err.find("--val-augment \"");
+  ASSERT_NE(begin, std::string::npos) << small.err;
+  const std::vector<std::string> parts = split(small.err.substr(begin), '"');
+  ASSERT_GE(parts.size(), 2u) << small.err;
+  words.insert(words.end(), {"--val-augment", parts[1]});
+  const Outcome large = run_dlpipe(words);
+  EXPECT_EQ(large.exit_code, 0) << large.err;
+  words[0] = "predict";
+  words[3] = trained_run().data.jpegs + "/disc/00000.jpg";
+  const Outcome predicted = run_dlpipe(words);
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+}
+
+// Such a run validates, and is judged and used by what its checkpoint says alone.
+TEST(Eval, ARunThatValidatesOnCropsIsJudgedAndUsedAsItValidates) {
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  const Outcome trained = run_dlpipe(
+      train_arguments(run, {"--val", trained_run().data.val, "--tta", "ten_crop", "--val-augment",
+                            "resize(37) center_crop(37)", "--max-steps", "2", "--schedule", "constant"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome judged = run_dlpipe({"eval", "--ckpt", run, trained_run().data.val});
+  EXPECT_EQ(judged.exit_code, 0) << judged.err;
+  const Outcome predicted =
+      run_dlpipe({"predict", "--ckpt", run, trained_run().data.jpegs + "/disc/00000.jpg"});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+}
+
 TEST(Eval, OfAFolderOfSplitsTakesValAndSaysSo) {
   const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.split});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
