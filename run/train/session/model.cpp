@@ -5,9 +5,13 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/layers/eval_scope.h"
+#include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/train/gradients/gradient_sum.h"
 #include "dlpipe/run/train/session/initial_weights.h"
+#include "dlpipe/run/use/views.h"
 
 namespace dlpipe::run {
 
@@ -97,6 +101,31 @@ void check_optimizers_patterns(const SessionOptions& options, const engine::Modu
   for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
 }
 
+/// Where validation shows the model pictures of another size than training, one is tried: a model that takes one size alone
+/// would refuse it after the first epoch.
+void try_validation_size(const SessionOptions& options, const SessionData& data, engine::Module& model) {
+  const FieldSpec* const field = data.val != nullptr ? image_field(data.val->schema()) : nullptr;
+  if (field == nullptr || options.val_every.unit == Interval::Unit::kNever) return;
+  const Shape& made = field->shape;
+  const engine::ModelArguments& trained = data.model.arguments;
+  const int64_t height = seen_extent(made[0], options.eval.views);
+  const int64_t width = seen_extent(made[1], options.eval.views);
+  if (height == trained.height && width == trained.width) return;
+  engine::KernelTable of_this_trial;
+  const engine::UseKernelTable trial(&of_this_trial);
+  const engine::EvalScope mode(model);
+  const engine::NoGrad no_grad;
+  try {
+    const engine::Tensor black = engine::Tensor::zeros({1, made[0], made[1], made[2]}, DType::kF32);
+    view_logits(model, black.to(model.device()), options.eval.views);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kMisuse) throw;
+    refuse("train", "validation would show ", options.config.model, " pictures of ", height, "x", width,
+           ", and it takes those of its training alone, ", trained.height, "x", trained.width,
+           "; give another --val-augment: ", error.what());
+  }
+}
+
 /// An option that the optimizer doesn't take has no value, and leaves the argument as it is.
 template <class Value, class Argument>
 void take(const std::optional<Value>& given, Argument& argument) {
@@ -113,6 +142,7 @@ std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const
   freeze_parameters(options.config, notes, *model);
   checkpoint_activations(options.config, notes, *model);
   model->to(*options.device);
+  try_validation_size(options, data, *model);
   return model;
 }
 

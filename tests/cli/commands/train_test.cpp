@@ -331,6 +331,27 @@ TEST(Train, OverfitBatchIsASmokeTest) {
   EXPECT_NE(bad.err.find("not learnt by heart"), std::string::npos) << bad.err;
 }
 
+// lenet takes one size of pictures alone, and resnet18 any.
+TEST(Train, PicturesOfValidationThatTheModelDoesNotTakeAreRefusedBeforeAnEpoch) {
+  ScratchDirectory folder;
+  const Outcome crops = run_dlpipe(train_arguments(folder / "a", {"--tta", "five_crop"}));
+  EXPECT_EQ(crops.exit_code, 2) << crops.err;
+  EXPECT_NE(
+      crops.err.find("would show lenet pictures of 28x28, and it takes those of its training alone, 32x32"),
+      std::string::npos)
+      << crops.err;
+  EXPECT_NE(crops.err.find("give --val-augment \"resize(37) center_crop(37)\""), std::string::npos)
+      << crops.err;
+  const Outcome larger =
+      run_dlpipe(train_arguments(folder / "b", {"--val-augment", "resize(40) center_crop(40)"}));
+  EXPECT_EQ(larger.exit_code, 2) << larger.err;
+  EXPECT_NE(larger.err.find("would show lenet pictures of 40x40"), std::string::npos) << larger.err;
+  EXPECT_FALSE(fs::exists(folder / "b"));
+  const Outcome any = run_dlpipe(train_arguments(
+      folder / "c", {"--model", "resnet18", "--tta", "five_crop", "--limit", "16", "--max-steps", "1"}));
+  EXPECT_EQ(any.exit_code, 0) << any.err;
+}
+
 TEST(Train, ANonfiniteLossStopsAndNamesTheLayer) {
   ScratchDirectory folder;
   const Outcome outcome =
