@@ -105,6 +105,12 @@ def _refuse_annotations(first, image):
         kind = picture_annotations.kind_of(name, value, None if fields[name] == "image" else size)
         if name != image and kind is not None:
             meant[name] = kind
+    for name, value in values.items():
+        key = picture_annotations.key_within(value) if fields[name] in ("text", None) else None
+        if key is not None and not meant:
+            _refuse(f"{name!r} has {key!r} in it, which no augmentation moves with the picture from there; give sample=, a "
+                    "function from the dataset's item to a dict of values, with fields= that say 'boxes', 'points' or 'mask'; or "
+                    f"fields= with {name!r}: 'text' to keep it as JSON. Files of VOC and COCO dlpipe.ingest reads")  # fmt: skip
     if meant:
         told = {name: kind for name, kind in fields.items() if kind != "image" or name == image or name in meant}
         picture_annotations.refuse(told, meant, values)

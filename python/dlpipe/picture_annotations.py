@@ -102,6 +102,17 @@ def are_in(value):
     return isinstance(value, collections.abc.Mapping) and any(kind_of(str(name), part) for name, part in value.items())
 
 
+def key_within(value):
+    """The key of some of them anywhere in dicts and lists, such as VOC's "bndbox" in an annotation; None where there is none."""
+    if isinstance(value, collections.abc.Mapping):
+        for key, part in value.items():
+            is_called_so = _word(str(key)) in (*BOX_NAMES, *_POINT_NAMES, *_MASK_NAMES, "bndbox")
+            if is_called_so and isinstance(part, (collections.abc.Mapping, list, tuple)) and len(part) > 0:
+                return str(key)
+    parts = value.values() if isinstance(value, collections.abc.Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return next((key for key in map(key_within, parts) if key is not None), None)
+
+
 def _group(name):
     return name.rpartition(".")[0]
 

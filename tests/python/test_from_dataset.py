@@ -252,6 +252,17 @@ def test_key_points_without_visibility_and_masks_of_several_objects_want_a_funct
         dlpipe.from_dataset([{"left": WIDE, "right": WIDE}], tmp_path / "d")
 
 
+@pytest.mark.parametrize("target, key", [
+    ({"annotation": {"size": {"width": "10"}, "object": [{"name": "cat", "bndbox": {"xmin": "1", "ymin": "2"}}]}}, "bndbox"),
+    ([{"bbox": [1, 2, 3, 4], "category_id": 1}], "bbox"),
+])  # fmt: skip
+def test_boxes_deep_in_an_annotation_want_a_function(tmp_path, target, key):
+    with pytest.raises(dlpipe.MisuseError, match=f"'label' has '{key}' in it, .* give sample=.* dlpipe.ingest reads"):
+        dlpipe.from_dataset([(WIDE, target)], tmp_path / "d")
+    dlpipe.from_dataset([(WIDE, target)], tmp_path / "d", fields={"image": "image", "label": "text"})
+    assert json.loads(dlpipe.Dataset(tmp_path / "d")[0].label) == target
+
+
 @pytest.mark.parametrize("sample", [
     {"boxes": TWO_BOXES, "mask": CLASSES},  # no picture that could be moved
     {"image": WIDE, "matrix": TWO_BOXES, "attention_mask": np.ones(7, int), "mask_ratio": 0.5, "depth": CLASSES.astype(np.float32)},
