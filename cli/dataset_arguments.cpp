@@ -23,14 +23,14 @@ Result<std::vector<NamedDataset>> open_all(const std::string& directory, data::D
 
 UnlikeProvenance compare_with_provenance(std::string_view area, const std::string& directory,
                                          const std::vector<NamedDataset>& datasets) {
-  const auto made = ingest::read_provenance(concat(directory, "/", ingest::kProvenanceName));
+  const auto made = ingest::made_splits(concat(directory, "/", ingest::kProvenanceName));
   UnlikeProvenance unlike;
   if (made.status().code() == ErrorCode::kNotFound) return unlike;
   if (!made.ok()) {
     print_warning(concat("[", area, "] which splits were made isn't known: ", made.status().message()));
     return unlike;
   }
-  for (const ingest::MadeSplit& split : made->splits) {
+  for (const ingest::MadeSplit& split : *made) {
     const auto found = std::find_if(datasets.begin(), datasets.end(),
                                     [&](const NamedDataset& one) { return one.split == split.name; });
     if (found == datasets.end())

@@ -9,7 +9,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/publish.h"
+#include "dlpipe/run/ingest/made_splits.h"
 
 namespace dlpipe::cli {
 

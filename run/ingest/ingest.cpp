@@ -107,7 +107,7 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
   IngestReport report;
   report.already_complete = true;
   report.files_compared = !provenance->source.empty();
-  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->split_names(), report));
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->splits, report));
   return report;
 }
 
@@ -198,7 +198,7 @@ Result<IngestReport> finish_sealed(const IngestOptions& options, const Paths& pa
   DLPIPE_RETURN_IF_ERROR(check_same_options(paths, provenance.options, canonical_options(options)));
   IngestReport report;
   report.resumed = true;
-  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, provenance.split_names(), report));
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, provenance.splits, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }

@@ -349,7 +349,7 @@ Result<IngestReport> joined_already(const Paths& paths, const PartFile& first) {
   data::PartialDirectory::forget(paths.destination);
   IngestReport report;
   report.already_complete = true;
-  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->split_names(), report));
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.destination, provenance->splits, report));
   return report;
 }
 

@@ -67,20 +67,9 @@ Result<Provenance> read_provenance(const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(provenance.options, formats::require_string(json, "options", file));
   DLPIPE_ASSIGN_OR_RETURN(provenance.files, formats::require_int(json, "files", file));
   if (json["source"].is_string()) provenance.source = json["source"].as_string();
-  for (const Json& split : json["splits"].items()) {
-    MadeSplit& made = provenance.splits.emplace_back();
-    DLPIPE_ASSIGN_OR_RETURN(made.name, formats::require_string(split, "name", file));
-    DLPIPE_ASSIGN_OR_RETURN(made.samples, formats::require_int(split, "samples", file));
-    DLPIPE_ASSIGN_OR_RETURN(made.id, formats::require_string(split, "id", file));
-  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<MadeSplit> splits, made_splits(file));
+  for (const MadeSplit& split : splits) provenance.splits.push_back(split.name);
   return provenance;
-}
-
-std::vector<std::string> Provenance::split_names() const {
-  std::vector<std::string> names;
-  names.reserve(splits.size());
-  for (const MadeSplit& split : splits) names.push_back(split.name);
-  return names;
 }
 
 Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,

@@ -12,11 +12,11 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/run/ingest/made_splits.h"
 
 namespace dlpipe::ingest {
 
 inline constexpr const char* kListName = "ingest.list";
-inline constexpr const char* kProvenanceName = "provenance.json";
 
 struct Paths {
   explicit Paths(std::string destination);
@@ -27,20 +27,12 @@ struct Paths {
   std::string split(const std::string& root, const std::string& name) const;
 };
 
-/// One of the datasets that were made.
-struct MadeSplit {
-  std::string name;  // "" when it is the only one
-  int64_t samples = 0;
-  std::string id;
-};
-
 /// What a sealed or published dataset was made of.
 struct Provenance {
   std::string options;
   std::string source;  // source_hash of its files; "" of datasets that don't know it
   int64_t files = 0;
-  std::vector<MadeSplit> splits;
-  std::vector<std::string> split_names() const;
+  std::vector<std::string> splits;  // names; "" alone when there is one dataset
 };
 /// Writes provenance.json (where from, when, on what; outside of the dataset's id) and removes the list.
 Status seal(const Paths& paths, const Provenance& made_of, const IngestReport& report);

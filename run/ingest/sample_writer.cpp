@@ -103,7 +103,7 @@ Status SampleWriter::Impl::refuse_difference(const std::string& difference) cons
 Status SampleWriter::Impl::resume_sealed() {
   DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
   std::string difference = first_difference(provenance.options, state.options);
-  for (const std::string& name : provenance.split_names()) {
+  for (const std::string& name : provenance.splits) {
     DLPIPE_ASSIGN_OR_RETURN(const auto dataset, data::Dataset::open(paths.split(paths.partial, name)));
     const std::string was = fields_text({dataset->fields().begin(), dataset->fields().end()});
     const std::string is = fields_text(state.schema.fields);
@@ -116,7 +116,7 @@ Status SampleWriter::Impl::resume_sealed() {
   is_sealed = true;
   state.total = provenance.files;
   state.options = provenance.options;
-  state.splits = provenance.split_names();
+  state.splits = provenance.splits;
   next = static_cast<uint64_t>(state.total);
   return {};
 }
