@@ -60,7 +60,9 @@ bool is_safetensors(const Given& given) {
 // PyTorch's pickles, HDF5 and the like: open_weights says how they are converted.
 bool is_foreign_weights(const Given& given) {
   const std::string ending = data::lower_ending(given.path);
-  static constexpr std::array kEndings = {"pt"sv, "pth"sv, "ckpt"sv, "bin"sv, "h5"sv, "hdf5"sv, "gguf"sv};
+  // checkpoint.pth.tar is no archive but what torch.save wrote: a tar begins otherwise.
+  static constexpr std::array kEndings = {"pt"sv, "pth"sv,  "ckpt"sv, "bin"sv,
+                                          "h5"sv, "hdf5"sv, "gguf"sv, "tar"sv};
   return !given.begin.empty() && std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end() &&
          !formats::describe_foreign_weights(given.path, given.begin, {}).empty();
 }
