@@ -75,9 +75,16 @@ std::string split_of_file(const std::string& path) {
 }
 
 bool is_pickled_folder(const fs::path& folder) {
-  return (is_there(folder / "data_batch_1") && is_there(folder / "batches.meta")) ||
-         (is_there(folder / "train") && is_there(folder / "meta") && is_there(folder / "test") &&
-          !is_folder(folder / "train"));
+  return is_file(folder / "data_batch_1") ||
+         (is_file(folder / "train") && is_there(folder / "meta") && is_there(folder / "test"));
+}
+
+/// The version for Python: its archive, its folder, or a file of that.
+bool is_pickled(const fs::path& path) {
+  if (is_folder(path)) return is_pickled_folder(path);
+  const std::string name = path.filename().string();
+  if (name.starts_with("cifar-10-python.tar") || name.starts_with("cifar-100-python.tar")) return true;
+  return is_pickled_folder(path.parent_path()) && path.extension().empty();
 }
 
 class CifarSource final : public Source {
@@ -231,8 +238,9 @@ Result<std::vector<std::byte>> CifarSource::read(const SourceEntry& entry) const
 
 int recognizes_cifar(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
-  if (!is_folder(options.path)) return kind_of_file(options.path) != nullptr ? 2 : 0;
-  return kind_of_folder(options.path) != nullptr || is_pickled_folder(options.path) ? 2 : 0;
+  const bool is_binary = is_folder(options.path) ? kind_of_folder(options.path) != nullptr
+                                                 : kind_of_file(options.path) != nullptr;
+  return is_binary || is_pickled(options.path) ? 2 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_cifar(const SourceOptions& options) {

@@ -115,8 +115,14 @@ TEST(CifarSource, ThePickledVersionIsRefusedWithWhatToDo) {
   write_text(dir / "ten/batches.meta", "\x80\x02}q");
   for (const char* name : {"train", "test", "meta"})
     write_text(dir / (std::string("hundred/") + name), "\x80\x02}q");
-  for (const char* folder : {"ten", "hundred"})
-    EXPECT_NE(error_of({dir / folder, ""}).find("cifar-10-binary.tar.gz"), std::string::npos) << folder;
+  write_text(dir / "some/data_batch_1", "\x80\x02}q");
+  write_text(dir / "cifar-10-python.tar.gz", "\x1f\x8b");
+  write_text(dir / "ten/readme.html", "x");
+  for (const char* path :
+       {"ten", "hundred", "some", "cifar-10-python.tar.gz", "ten/data_batch_1", "hundred/train"})
+    EXPECT_NE(error_of({dir / path, ""}).find("cifar-10-binary.tar.gz"), std::string::npos) << path;
+  const SourceOptions page{dir / "ten/readme.html", ""};
+  EXPECT_EQ(find_source(page).status().message().find("CIFAR's version for Python"), std::string::npos);
 }
 
 }  // namespace
