@@ -80,7 +80,7 @@ Result<SourceListing> TextSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(stamp_, stamp_file(path_));
   const uint64_t most = std::min(kMostBytes, available_memory_bytes() / 2);  // once as text, once as tokens
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path_, stamp_, most));
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = without_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   SourceListing listing;
   listing.in_sequence = true;
   listing.tokens = length_ + 1;

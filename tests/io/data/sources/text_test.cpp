@@ -30,6 +30,15 @@ TEST(TextSource, CutsATextIntoSequencesThatOverlapByOneToken) {
   EXPECT_EQ(numbers(value_or_throw(source->read(listing.entries[1]))), (std::vector<int>{1, 0, 3, 2, 4, 4}));
 }
 
+TEST(TextSource, AByteOrderMarkIsNoCharacter) {
+  TempDir dir;
+  write_text(dir / "a.txt", "\ufeffab\ufeffab");
+  const auto source = value_or_throw(open_source({.path = dir / "a.txt", .length = 4}));
+  const SourceListing listing = value_or_throw(source->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "\ufeff"})) << "elsewhere it is one";
+  EXPECT_EQ(numbers(value_or_throw(source->read(listing.entries.at(0)))), (std::vector<int>{0, 1, 2, 0, 1}));
+}
+
 TEST(TextSource, CharactersAreCodePoints) {
   TempDir dir;
   write_text(dir / "a.txt", "zäß€😀z");
