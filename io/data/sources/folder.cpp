@@ -14,6 +14,7 @@
 #include "dlpipe/io/data/sources/label_list.h"
 #include "dlpipe/io/data/sources/labels_beside.h"
 #include "dlpipe/io/data/sources/likely_classes.h"
+#include "dlpipe/io/data/sources/names_as_classes.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/picture_tree.h"
 #include "dlpipe/io/data/sources/source.h"
@@ -83,7 +84,8 @@ class FolderSource final : public Source {
                       SourceListing& listing);
   Result<SourceListing> list_flat(PictureFolder::Names top);
   Status add_pictures(const ClassFolder& where, PictureFolder& folder, SourceListing& listing);
-  Status check_found(const PictureFolder& folder, size_t folders, const SourceListing& listing) const;
+  Status check_found(const PictureFolder& folder, size_t folders, const PictureFolder::Names& top,
+                     const SourceListing& listing) const;
   void warn_of_files_listed_twice(SourceListing& listing);
   void warn_of_lists(const SplitLayout& layout, SourceListing& listing) const;
   SourceOptions options_;
@@ -209,7 +211,7 @@ Status FolderSource::add_pictures(const ClassFolder& where, PictureFolder& folde
   return folder.walk(where.path, [&](FoundPicture picture) { add(std::move(picture), where, listing); });
 }
 
-Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
+Status FolderSource::check_found(const PictureFolder& folder, size_t folders, const PictureFolder::Names& top,
                                  const SourceListing& listing) const {
   const std::string rest = folder.left_aside();
   if (folders == 0) {
@@ -222,6 +224,11 @@ Status FolderSource::check_found(const PictureFolder& folder, size_t folders,
                            "; its list says what they are: dlpipe ingest ", shell_word(list), " DST"));
     if (beside_ == 0 && !note_on_sound(rest).empty())
       return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(root_), what, note_on_sound(rest)));
+    std::vector<std::string> names;
+    for (const FoundPicture& picture : top.pictures) names.push_back(picture.path);
+    if (const std::string hint = hint_of_names(root_, names); !hint.empty())
+      return Status(ErrorCode::kNotFound,
+                    concat("[ingest] ", printable(root_), what, ", which would say the classes; ", hint));
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(root_), what,
                          beside_ > 0 ? "; if it is one class, give the folder above it; else" : ";",
@@ -306,7 +313,7 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
   listing.warnings = layout.notes;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ClassFolder> all, class_folders(layout, folder, top, listing));
   for (const ClassFolder& where : all) DLPIPE_RETURN_IF_ERROR(add_pictures(where, folder, listing));
-  DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, listing));
+  DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, top, listing));
   const LikelyClasses likely(root_, options_, listing);
   const bool is_literal = layout.parts.empty();
   if (options_.splits && is_literal) {

@@ -8,6 +8,8 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
+#include "dlpipe/io/data/sources/names_as_classes.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
 namespace dlpipe::data {
@@ -31,6 +33,12 @@ bool are_called_alike(const std::vector<std::string>& classes) {
     words.insert(std::move(name));
   }
   return classes.size() > 1 && words.size() == 1 && !words.contains("");
+}
+
+/// Whether a folder that holds all pictures says by its name that it is no class: images, train, train_images, data.
+bool says_no_class(const std::string& name) {
+  const std::string lower = lower_text(name);
+  return is_called_pictures(name) || !split_in_words(name).empty() || lower == "data" || lower == "dataset";
 }
 
 }  // namespace
@@ -72,14 +80,28 @@ Status LikelyClasses::check() const {
                   hint_of_labels("; list the pictures with their classes, and name the list with --manifest"),
                   "; ", kTakesLiterally);
   const bool is_one = tree_.folders.size() == 1 && listing_.classes.size() == 1;
-  const bool is_no_class = is_one && is_called_pictures(listing_.classes[0]);
+  const std::vector<std::string> lone = lone_folders(tree_);
+  const bool is_no_class = is_one && (is_called_pictures(listing_.classes[0]) ||
+                                      std::all_of(lone.begin(), lone.end(), says_no_class));
   if (is_one && (labels().has_list || is_no_class))
-    return misuse(
-        "ingest", printable(root_), ": all pictures lie in one folder, ", in_quotes(listing_.classes[0]),
-        hint_of_labels(", which says no class; make one folder for each class, or list the pictures "
-                       "with their classes, and name the list with --manifest"),
-        "; ", kTakesLiterally);
+    return misuse("ingest", printable(root_), ": all pictures lie in one folder, ",
+                  in_quotes(listing_.classes[0]), hint_of_labels(hint_without_class()), "; ",
+                  kTakesLiterally);
   return {};
+}
+
+std::string LikelyClasses::hint_without_class() const {
+  std::string folder = root_;
+  for (const std::string& name : lone_folders(tree_)) folder += concat("/", name);
+  std::vector<std::string> names;
+  names.reserve(listing_.entries.size());
+  for (const SourceEntry& entry : listing_.entries)
+    names.push_back(std::filesystem::path(entry.path).filename().string());
+  const std::string hint = hint_of_names(folder, names);
+  return concat(", which says no class; ",
+                hint.empty() ? std::string("make one folder for each class, or list the pictures with their "
+                                           "classes, and name the list with --manifest")
+                             : hint);
 }
 
 std::string LikelyClasses::deeper_command() const {

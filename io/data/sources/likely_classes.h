@@ -31,6 +31,8 @@ class LikelyClasses {
  private:
   void warn_of_deeper_folders(std::vector<std::string>& warnings) const;
   std::string deeper_command() const;
+  /// Of pictures that all lie in one folder, which says no class.
+  std::string hint_without_class() const;
   /// Read when it is asked for.
   const LabelsBeside& labels() const;
   std::string hint_of_labels(std::string_view otherwise) const;

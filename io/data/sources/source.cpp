@@ -7,11 +7,14 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
+
+namespace fs = std::filesystem;
 
 Result<Link> Source::where(const SourceEntry& entry) const {
   return misuse("ingest", "only pictures in files and tar archives can be linked, and ",
@@ -25,6 +28,13 @@ std::span<const SourceRecord* const> SourceRecord::built_in() {
 Result<std::vector<std::byte>> Source::read_referred(const SourceEntry& entry, std::string_view) const {
   return Status(ErrorCode::kInternal,
                 concat("[ingest] ", printable(entry.path), ": its source has no files beside"));
+}
+
+/// What writes a file of this ending unpacked, where dlpipe itself doesn't read it; "": nothing is known.
+static std::string_view unpacking_command(std::string_view ending) {
+  if (ending == "xz" || ending == "txz") return "xz -dc";
+  if (ending == "bz2" || ending == "tbz2" || ending == "tbz") return "bzip2 -dc";
+  return {};
 }
 
 Result<std::unique_ptr<Source>> open_source(const SourceOptions& options) {
@@ -84,6 +94,14 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
   if (ending == "zip" || ending == "7z" || ending == "rar")
     return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path), " is a .", ending,
                                                   " archive; unpack it and ingest the folder"));
+  if (const std::string_view unpack = unpacking_command(ending); !unpack.empty()) {
+    const bool is_tar = ending[0] == 't' || lower_ending(fs::path(options.path).stem().string()) == "tar";
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(options.path), " is packed as dlpipe doesn't unpack; ",
+                         is_tar && options.address.empty()
+                             ? concat("`", unpack, " ", shell_word(options.path), " | dlpipe ingest - DST`")
+                             : std::string("give what is in it")));
+  }
   if (has_image_name(options.path))
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(options.path),

@@ -229,6 +229,36 @@ TEST(FolderSource, OneFolderThatSaysNoClassIsRefused) {
       std::string::npos);
 }
 
+TEST(FolderSource, ALoneFolderThatIsCalledAsASplitIsNoClass) {
+  TempDir dir;
+  for (const char* name : {"train", "val", "test", "train_images", "data", "train/train", "data/images"}) {
+    std::filesystem::remove_all(dir / "src");
+    write_text(dir / (std::string("src/") + name + "/0001.jpg"), "x");
+    EXPECT_NE(refusal_of(dir / "src").find("which says no class; make one folder for each class"),
+              std::string::npos)
+        << name;
+  }
+  for (const char* picture : {"cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg"})
+    write_text(dir / (std::string("dvc/train/") + picture), "x");
+  const std::string said = refusal_of(dir / "dvc");
+  EXPECT_NE(said.find("which says no class; if the names of its files do ('cat', 'dog'): `(cd " +
+                      (dir / "dvc/train") + " && "),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("dlpipe ingest " + (dir / "dvc/train") + " DST --manifest list.csv"), std::string::npos)
+      << said;
+  SourceOptions literally{.path = dir / "dvc"};
+  literally.splits = false;
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source(literally))->list()).classes,
+            std::vector<std::string>{"train"});
+  // Its folders are classes, and one of them is.
+  write_each(dir, {"two/train/cat/1.jpg", "two/train/dog/1.jpg", "one/train/cat/1.jpg"});
+  EXPECT_EQ(value_or_throw(list_folder(dir / "two")).classes, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_NE(
+      warnings_of(value_or_throw(list_folder(dir / "one"))).find("did you mean " + (dir / "one/train?")),
+      std::string::npos);
+}
+
 TEST(FolderSource, TheListOfPicturesInSeveralFoldersIsNamed) {
   TempDir dir;
   write_each(dir, {"ham/part_1/1.jpg", "ham/part_2/2.jpg", "large/data_large/a/airfield/1.jpg",

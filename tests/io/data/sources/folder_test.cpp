@@ -116,6 +116,55 @@ TEST(FolderSource, AnArchiveOrAPictureInPlaceOfAFolderIsAnsweredWithWhatToDo) {
   EXPECT_NE(list_folder(dir / "a.jpg").status().message().find("is one picture"), std::string::npos);
 }
 
+TEST(FolderSource, AnArchiveOfAnotherPackerIsAnsweredWithThePipeThatReadsIt) {
+  TempDir dir;
+  for (const auto& [name, answer] : {std::pair("a b.tar.xz", "`xz -dc '" + (dir / "a b.tar.xz") + "' | "),
+                                     std::pair("a.txz", "`xz -dc " + (dir / "a.txz") + " | "),
+                                     std::pair("a.tar.bz2", "`bzip2 -dc " + (dir / "a.tar.bz2") + " | "),
+                                     std::pair("a.tbz2", "`bzip2 -dc " + (dir / "a.tbz2") + " | ")}) {
+    write_text(dir / name, "x");
+    const std::string said = list_folder(dir / name).status().message();
+    EXPECT_NE(said.find(answer + "dlpipe ingest - DST`"), std::string::npos) << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
+  write_text(dir / "a.csv.xz", "x");
+  const std::string list = list_folder(dir / "a.csv.xz").status().message();
+  EXPECT_NE(list.find("give what is in it"), std::string::npos) << list;
+}
+
+// Kaggle's Dogs vs. Cats: the commands make the list and read it.
+TEST(FolderSource, PicturesWithTheirClassesInTheirNamesAreAnsweredWithTheListOfThem) {
+  TempDir dir;
+  const auto answer_of = [](const std::string& path) { return list_folder(path).status().message(); };
+  write_each(dir,
+             {"dvc/train/cat.0.jpg", "dvc/train/cat.10.jpg", "dvc/train/dog.0.jpg", "dvc/train/dog.1.jpg"});
+  const std::string said = answer_of(dir / "dvc/train");
+  EXPECT_NE(said.find("holds pictures but no folders, which would say the classes; if the names of its files "
+                      "do ('cat', 'dog'): `(cd " +
+                      (dir / "dvc/train") + " && "),
+            std::string::npos)
+      << said;
+  const std::string begin = "do ('cat', 'dog'): `", end = " && dlpipe ingest " + (dir / "dvc/train") + " DST";
+  const size_t at = said.find(begin) + begin.size();
+  const std::string make = "cd " + dir.path() + "; " + said.substr(at, said.find(end) - at);
+  ASSERT_EQ(std::system(make.c_str()), 0) << make;
+  SourceOptions options{.path = dir / "dvc/train", .manifest = dir / "list.csv"};
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(listing.entries.size(), 4u);
+
+  write_each(dir, {"pets/american_bulldog_1.jpg", "pets/american_bulldog_2.jpg", "pets/Bombay_1.jpg",
+                   "pets/Bombay_22.JPEG"});
+  EXPECT_NE(answer_of(dir / "pets").find("('Bombay', 'american_bulldog')"), std::string::npos);
+  // One class, a class each, other names: nobody knows.
+  write_each(dir, {"camera/IMG_1.jpg", "camera/IMG_2.jpg", "each/a_1.jpg", "each/b_1.jpg", "mixed/a_1.jpg",
+                   "mixed/a_2.jpg", "mixed/b_1.jpg", "mixed/b.jpg"});
+  for (const char* folder : {"camera", "each", "mixed"})
+    EXPECT_NE(answer_of(dir / folder).find("no folders; if it is one class, give the folder above it"),
+              std::string::npos)
+        << folder;
+}
+
 TEST(FolderSource, LinksAreFollowedAndLoopsAreLeftAsideAndNamed) {
   TempDir dir;
   TempDir elsewhere;
