@@ -476,7 +476,11 @@ def test_hugging_faces_image_column_may_be_a_mask(tmp_path):
         for sample in dlpipe.Dataset(tmp_path / "d"):
             assert np.array_equal(sample.image, WIDE) and np.array_equal(sample.annotation, CLASSES)
         shutil.rmtree(tmp_path / "d")
-    assert refused(tmp_path, rows_beside_pictures(d, mask=(classes, d.Image()))) == {"image": "image", "mask": "mask"}
+    masks = rows_beside_pictures(d, mask=(classes, d.Image()))
+    assert refused(tmp_path, masks) == {"image": "image", "mask": "mask"}
+    subset = pytest.importorskip("torch.utils.data").Subset(masks, [1])
+    dlpipe.from_dataset(subset, tmp_path / "d", fields={"image": "image", "mask": "mask"})
+    assert np.array_equal(dlpipe.Dataset(tmp_path / "d")[0].mask, CLASSES)
 
 
 def test_hugging_faces_mode_of_an_image_column(tmp_path):
