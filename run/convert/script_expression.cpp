@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <optional>
+#include <span>
 #include <utility>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/run/convert/transform_text.h"
 
 namespace dlpipe::run {
@@ -49,6 +53,16 @@ bool is_infix(const ScriptToken& token) {
          !is_one_of(token, {",", ":", "=", ";"});
 }
 
+/// The number with the signs "-" and "+" of `prefixes` before it; nothing where there are others.
+std::optional<double> signed_number(const Json& value, std::span<const std::string> prefixes) {
+  double number = value.as_double();
+  for (const std::string& prefix : prefixes) {
+    if (prefix != "-" && prefix != "+") return {};
+    if (prefix == "-") number = -number;
+  }
+  return number;
+}
+
 /// Without its prefix and quotes; escapes stay.
 std::string unquoted(std::string_view text) {
   text.remove_prefix(text.find_first_of("'\""));
@@ -81,24 +95,33 @@ class ExpressionReader {
     const size_t begin = at_;
     std::vector<ScriptExpression> operands;
     std::vector<std::string_view> signs;
+    std::vector<std::string> before;  // of each operand, its signs
+    std::string sign;
+    const auto take_sign = [&] {
+      signs.push_back(tokens_[at_].text);
+      sign += concat(sign.empty() ? "" : " ", tokens_[at_++].text);
+    };
     bool is_lambda = false;
     for (;;) {
       while (!at_end() && is_prefix(tokens_[at_])) {
         is_lambda |= tokens_[at_].is_name("lambda");
-        signs.push_back(tokens_[at_++].text);
+        take_sign();
       }
       if (at_end() || tokens_[at_].closes()) break;
+      before.push_back(std::exchange(sign, {}));
       operands.push_back(operand(depth));
       const bool goes_on = !at_end() && (is_infix(tokens_[at_]) || (is_lambda && is_at(":")));
       if (!goes_on) break;
-      signs.push_back(tokens_[at_++].text);
+      take_sign();
     }
-    return finish(joined(std::move(operands), signs), begin);
+    if (!sign.empty()) before.clear();  // one stands before nothing
+    return finish(joined(std::move(operands), signs, std::move(before)), begin);
   }
 
   /// What these operands are together. A list joined to others, or repeated, is a list.
   static ScriptExpression joined(std::vector<ScriptExpression> operands,
-                                 const std::vector<std::string_view>& signs) {
+                                 const std::vector<std::string_view>& signs,
+                                 std::vector<std::string> before) {
     const auto is_list = [](const ScriptExpression& one) { return one.kind == ExpressionKind::kList; };
     ScriptExpression made;
     if (operands.size() == 1 && signs.empty()) return std::move(operands[0]);
@@ -134,6 +157,8 @@ class ExpressionReader {
     }
     made.items = std::move(operands);
     made.keys.resize(made.items.size());
+    made.signs = std::move(before);
+    compute(made);
     return made;
   }
 
@@ -275,6 +300,44 @@ class ExpressionReader {
 
 std::vector<ScriptExpression> script_expressions(ScriptTokens tokens) {
   return ExpressionReader(tokens).all();
+}
+
+void compute(ScriptExpression& one) {
+  const auto is_number = [](const ScriptExpression& item) {
+    return item.kind == ExpressionKind::kValue && item.value.is_number();
+  };
+  if (one.kind != ExpressionKind::kOther || one.items.empty() || one.signs.size() != one.items.size() ||
+      !std::ranges::all_of(one.items, is_number))
+    return;
+  bool is_whole = true;
+  double sum = 0;
+  double product = 0;  // the last of the sum's terms so far
+  for (size_t i = 0; i < one.items.size(); ++i) {
+    const std::vector<std::string> words =
+        one.signs[i].empty() ? std::vector<std::string>() : split(one.signs[i], ' ');
+    const std::string infix = i == 0 ? "+" : words.at(0);
+    const auto number = signed_number(one.items[i].value, std::span(words).subspan(i == 0 ? 0 : 1));
+    if (!number) return;
+    is_whole = is_whole && infix != "/" && one.items[i].value.is_integer();
+    if (infix == "*") {
+      product *= *number;
+    } else if (infix == "/") {
+      product /= *number;
+    } else if (infix == "+" || infix == "-") {
+      sum += product;
+      product = infix == "+" ? *number : -*number;
+    } else {
+      return;
+    }
+  }
+  sum += product;
+  constexpr double kMostWhole = 9007199254740992;  // 2^53: all smaller whole numbers are exact
+  if (!std::isfinite(sum) || (is_whole && std::abs(sum) >= kMostWhole)) return;
+  one.kind = ExpressionKind::kValue;
+  one.value = is_whole ? Json(static_cast<int64_t>(sum)) : Json(sum);
+  one.items.clear();
+  one.keys.clear();
+  one.signs.clear();
 }
 
 ScriptExpression script_parameters(ScriptTokens tokens) {

@@ -1,5 +1,6 @@
-// One of Python's expressions, as far as transforms and their arguments are written: calls, lists, dictionaries, names and values. Nothing
-// is computed; what is of another form is kept as its text, with the expressions in it. Pure functions.
+// One of Python's expressions, as far as transforms and their arguments are written: calls, lists, dictionaries, names and values. Numbers
+// are added and multiplied, and nothing else is computed; what is of another form is kept as its text, with the expressions in it. Pure
+// functions.
 #pragma once
 
 #include <string>
@@ -21,6 +22,7 @@ struct ScriptExpression {
   std::vector<ScriptExpression> items;  // arguments, elements, values; kOther: those that stand in it
   std::vector<std::string> keys = {};   // of items: an argument's name, a dictionary's key; "": none
   bool is_spread = false;               // *items
+  std::vector<std::string> signs = {};  // kOther: what stands before each operand: "", "-", "*", "* -"
 
   /// The name without what stands before its last dot.
   std::string last_name() const { return name.substr(name.rfind('.') + 1); }
@@ -28,6 +30,9 @@ struct ScriptExpression {
 
 /// The expressions that commas divide. Their text and what print() writes, without commas, are read alike.
 std::vector<ScriptExpression> script_expressions(ScriptTokens tokens);
+
+/// Makes a value of operands that are all numbers, joined by + - * / alone; leaves every other expression as it is.
+void compute(ScriptExpression& one);
 
 /// What a function takes, by the tokens within its brackets: a kCall whose keys are the parameters' names, and whose items are their
 /// defaults; without one, the name itself.

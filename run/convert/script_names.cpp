@@ -133,6 +133,7 @@ ScriptExpression ScriptNames::resolve(const ScriptExpression& given, std::set<si
     made.items.push_back(std::move(one));
     made.keys.push_back(given.keys[i]);
   }
+  compute(made);
   if (made.kind == ScriptExpression::Kind::kCall) {
     const std::string first = made.name.substr(0, made.name.find('.'));
     const bool is_theirs =

@@ -99,6 +99,34 @@ TEST(ConvertProgram, AFunctionsRecipeHasItsName) {
              "get_transforms:6: center_crop(224)", "note size is 224, its default in get_transforms"}));
 }
 
+// The form of SimCLR's published code.
+TEST(ConvertProgram, ProductsOfNumbersAreComputed) {
+  EXPECT_EQ(converted("class TransformsSimCLR:\n"
+                      "    def __init__(self, size=224, s=0.5):\n"
+                      "        color_jitter = T.ColorJitter(0.8 * s, 0.8*s, 0.8 * s, 0.2 * s)\n"
+                      "        self.train_transform = T.Compose([\n"
+                      "            T.RandomApply([color_jitter], p=0.8),\n"
+                      "            T.CenterCrop(size),\n"
+                      "        ])\n"),
+            (Lines{"train_transform: one_of(color_jitter(0.4,0.4,0.4,0.1),p=0.8) center_crop(224)",
+                   "note s is 0.5, its default in TransformsSimCLR",
+                   "note size is 224, its default in TransformsSimCLR"}));
+  const auto size_of = [](const std::string& size) {
+    return converted(concat("n = 8\ntf = T.Compose([T.CenterCrop(", size, ")])"));
+  };
+  for (const auto& [size, crop] :
+       {std::pair("n * 2 + 1", 17), std::pair("1 + n * 2", 17), std::pair("(n - 2) * (1 + 1)", 12),
+        std::pair("10 - n - -n", 10), std::pair("-n * -2", 16), std::pair("4 * 4", 16),
+        std::pair("((n - 1))", 7)})
+    EXPECT_EQ(size_of(size), Lines{concat("tf: center_crop(", crop, ")")}) << size;
+  for (const char* size : {"n // 3", "n ** 2", "n % 3", "n / 0", "n if n else 3", "n * m", "int(n * 2)",
+                           "4611686018427387904 * n", "~n", "n < 3"})
+    EXPECT_EQ(size_of(size)[1],
+              concat("without line 2: CenterCrop: size is ", size, ", and not a number; write its value"))
+        << size;
+  EXPECT_EQ(converted("T.RandomResizedCrop(9, ratio=(1./2, 3 / 2.))"), Lines{": rrc(9,0.08..1,0.5..1.5)"});
+}
+
 TEST(ConvertProgram, AnnotationsAndOtherTargetsAreNames) {
   EXPECT_EQ(converted("x: T.Compose = T.Compose([T.CenterCrop(1)])\n"
                       "a, b = T.Compose([T.CenterCrop(2)]), T.Compose([T.CenterCrop(3)])\n"
