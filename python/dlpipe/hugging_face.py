@@ -151,18 +151,21 @@ class Rows:
             return
         first: dict[str, Any] = next(iter(self), {})
         size = size_of(first.get(self._images[0]))
-        meant = {c.name: self._meant(c, size) for c in self._columns if c.name != self._images[0] and not c.is_boxes}
-        meant = {name: kind for name, kind in meant.items() if kind is not None}
+        kinds = {c.name: self._meant(c, first.get(c.name), size) for c in self._columns if not c.is_boxes}
+        meant = {name: kind for name, kind in kinds.items() if kind is not None and name != self._images[0]}
         if meant:
             told = {name: kind for name, kind in fields.items() if kind != "image" or name == self._images[0] or name in meant}
             picture_annotations.refuse(told, meant, first)
 
     @staticmethod
-    def _meant(column, size):
+    def _meant(column, value, size):
+        """What a column beside a picture of this size holds for certain; by the first row's value where its shape varies."""
         if column.numbers is None:
             is_file = str(getattr(column.feature, "dtype", "")) in ("PIL.Image.Image", "binary")
             return "mask" if is_file and picture_annotations.is_called_mask(column.name) else None
         shape, dtype = column.numbers
+        if None in shape:
+            return picture_annotations.kind_of(column.name, value, size)
         return picture_annotations.kind_of_numbers(column.name, shape, dtype, size)
 
     def _holds_files(self, column):

@@ -36,11 +36,11 @@ def is_called_mask(name):
 
 def kind_of_numbers(name, shape, dtype, size=None):
     """Which of "boxes", "points" and "mask" numbers are for certain, by their name or as whole numbers of the picture's `size`,
-    (height, width), or None. In `shape` None is a side that varies."""
+    (height, width), or None."""
     word = _word(name)
-    if word in BOX_NAMES and (shape == (0,) or (len(shape) in (1, 2) and shape[-1] in (4, None))):
+    if word in BOX_NAMES and (shape == (0,) or (len(shape) in (1, 2) and shape[-1] == 4)):
         return "boxes"
-    if word in _POINT_NAMES and len(shape) in (2, 3) and shape[-1] in (2, 3, None):
+    if word in _POINT_NAMES and len(shape) in (2, 3) and shape[-1] in (2, 3):
         return "points"
     is_mask = (word in _MASK_NAMES and len(shape) >= 2) or (_is_whole(dtype) and is_of_size(shape, size))
     return "mask" if is_mask else None
@@ -173,8 +173,8 @@ def _hints(fields, meant, wanted, values):
         yield "; points are x, y, visible (1 or 0)" + (f": add the third number in {sample}" if is_short else "")
     for name, (shape, dtype) in numbers.items():
         if meant[name] == "mask" and not _is_whole(dtype):
-            yield f"; masks hold class numbers, and {name!r} is {dtype}: make it uint8 in {sample}"
-        if meant[name] == "mask" and is_of_several(shape):
+            yield f"; a mask is a class number for each pixel, and {name!r} is {dtype} {list(shape)}: make it uint8 in {sample}"
+        elif meant[name] == "mask" and is_of_several(shape):
             yield f"; a mask is a class number for each pixel, [height, width], and {name!r} is {list(shape)}: make one in {sample}"
     plain = next((name for name in meant if isinstance(fields.get(name), tuple) and fields[name][0] in _DTYPES), None)
     if plain is not None:

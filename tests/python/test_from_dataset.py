@@ -246,7 +246,7 @@ def test_key_points_without_visibility_and_masks_of_several_objects_want_a_funct
         dlpipe.from_dataset([{"image": WIDE, "keypoints": POINTS[:, :2]}], tmp_path / "d")
     with pytest.raises(dlpipe.MisuseError, match=r"'masks' is \[2, 6, 10\]: make one in sample="):
         dlpipe.from_dataset([{"image": WIDE, "masks": np.zeros((2, 6, 10), bool)}], tmp_path / "d")
-    with pytest.raises(dlpipe.MisuseError, match="'mask' is float32: make it uint8 in sample="):
+    with pytest.raises(dlpipe.MisuseError, match=r"'mask' is float32 \[6, 10\]: make it uint8 in sample="):
         dlpipe.from_dataset([{"image": WIDE, "mask": CLASSES.astype(np.float32)}], tmp_path / "d")
     with pytest.raises(dlpipe.MisuseError, match="'right' is a second image; .*'right': 'mask'"):
         dlpipe.from_dataset([{"left": WIDE, "right": WIDE}], tmp_path / "d")
@@ -458,6 +458,10 @@ def test_hugging_faces_masks_boxes_and_points_are_refused_with_the_fields_that_m
             assert all(sample[name].reshape(-1).tolist() == np.reshape(value, -1).tolist()
                        for name, (value, _) in columns.items() if name != "label")  # fmt: skip
         shutil.rmtree(tmp_path / "d")
+    polygons = d.Sequence(d.Sequence(d.Sequence(number)))
+    rows = rows_beside_pictures(d, segmentation=([[[1.0, 2, 3, 4, 5, 6]], [[1.0, 2], [3, 4, 5]]], polygons))
+    with pytest.raises(dlpipe.MisuseError, match="'segmentation' .* no field holds that"):
+        dlpipe.from_dataset(rows, tmp_path / "d")
     rows = rows_beside_pictures(d, matrix=(TWO_BOXES, d.Array2D((2, 4), "float32")), numbers=(CLASSES[0], d.Sequence(whole)))
     dlpipe.from_dataset(rows, tmp_path / "d")
     assert dlpipe.Dataset(tmp_path / "d").fields == ("image", "matrix", "numbers", "path")
