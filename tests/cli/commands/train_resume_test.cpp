@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <thread>
@@ -97,14 +98,20 @@ TEST(Train, AStoppedTestOnOneBatchSaysThatNothingIsSaved) {
     std::vector<std::string> words = {"train", trained_run().data.train, "--model",   "mlp", "--batch",
                                       "2",     "--overfit-batch",        "1000000000"};
     words.insert(words.end(), more.begin(), more.end());
-    RunningProgram program(words);
-    ASSERT_TRUE(program.wait_until_it_catches(SIGHUP));  // from then on a signal ends it in good order
+    const std::string err_file = folder / "err";
+    std::ofstream{err_file};
+    RunningProgram program(words, {.err = err_file});
+    // It is said in training, where a signal ends it in good order.
+    while (!program.ended() && file_text(err_file).find("memory plan") == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     program.send(SIGINT);
     const Outcome outcome = program.wait();
-    EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
-    EXPECT_NE(outcome.err.find("; nothing is saved\n"), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.err.find("--resume"), std::string::npos) << outcome.err;
+    const std::string err = file_text(err_file);
+    EXPECT_EQ(outcome.exit_code, 3) << err;
+    EXPECT_NE(err.find("; nothing is saved\n"), std::string::npos) << err;
+    EXPECT_EQ(err.find("--resume"), std::string::npos) << err;
     EXPECT_EQ(outcome.out.find("run directory"), std::string::npos) << outcome.out;
+    fs::remove(err_file);
     EXPECT_FALSE(fs::exists(folder / "run"));
   }
 }
