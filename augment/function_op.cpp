@@ -6,9 +6,9 @@
 #include <map>
 
 #include "dlpipe/augment/copy.h"
-#include "dlpipe/augment/value.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shortest_decimal.h"
 
 namespace dlpipe::augment {
 
@@ -97,7 +97,7 @@ Status add_function_op(const FunctionOp& op, OpRegistry& registry) {
                     "'; use small letters, digits and _, each name once, but not code and p");
     }
     parameters.push_back(
-        {.name = name, .kind = "float", .default_value = shortest(value), .help = "a number"});
+        {.name = name, .kind = "float", .default_value = shortest_decimal(value), .help = "a number"});
   }
   parameters.push_back({.name = kCode, .kind = "string", .default_value = op.code, .help = "its function"});
   parameters.push_back(probability());

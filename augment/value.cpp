@@ -1,11 +1,10 @@
 #include "dlpipe/augment/value.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <span>
 
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::augment {
@@ -26,14 +25,8 @@ std::string kind_in_words(std::string_view kind) {
 }
 }  // namespace
 
-std::string shortest(double value) {
-  std::array<char, 32> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
-  return std::string(buffer.data(), end);
-}
-
 std::string range_text(const Drawn& range) {
-  return concat(shortest(range.low), "..", shortest(range.high));
+  return concat(shortest_decimal(range.low), "..", shortest_decimal(range.high));
 }
 
 bool parse_number(std::string_view text, double* value) {
@@ -84,9 +77,9 @@ bool parse_list(std::string_view text, std::vector<double>* values) {
 std::string bounds_text(const OpParam& param) {
   const bool has_low = std::isfinite(param.low);
   const bool has_high = std::isfinite(param.high);
-  if (has_low && has_high) return concat(shortest(param.low), "..", shortest(param.high));
-  if (has_low) return concat("at least ", shortest(param.low));
-  return has_high ? concat("at most ", shortest(param.high)) : std::string();
+  if (has_low && has_high) return concat(shortest_decimal(param.low), "..", shortest_decimal(param.high));
+  if (has_low) return concat("at least ", shortest_decimal(param.low));
+  return has_high ? concat("at most ", shortest_decimal(param.high)) : std::string();
 }
 
 namespace {
@@ -142,7 +135,7 @@ Result<std::string> canonical_value(const OpParam& param, std::string_view text)
     double value = 0;
     if (!parse_number(text, &value)) return wrong();
     numbers = {value};
-    canonical = shortest(value);
+    canonical = shortest_decimal(value);
   } else if (param.kind == "size") {
     ImageSize size;
     bool single = false;
@@ -150,20 +143,20 @@ Result<std::string> canonical_value(const OpParam& param, std::string_view text)
     canonical = single ? std::to_string(size.height) : concat(size.height, "x", size.width);
   } else if (param.kind == "range") {
     if (!parse_range(text, &numbers)) return wrong();
-    canonical = shortest(numbers[0]) + ".." + shortest(numbers[1]);
+    canonical = shortest_decimal(numbers[0]) + ".." + shortest_decimal(numbers[1]);
   } else if (param.kind == "drawn" || param.kind == "ints" || param.kind == "spread") {
     if (!parse_drawn(param, text, &numbers)) return wrong();
     const bool is_one = numbers[0] == numbers[1] && param.kind != "spread";
-    canonical = shortest(numbers[0]) + (is_one ? "" : ".." + shortest(numbers[1]));
+    canonical = shortest_decimal(numbers[0]) + (is_one ? "" : ".." + shortest_decimal(numbers[1]));
   } else if (param.kind == "color") {
     if (!parse_list(text, &numbers) || numbers.size() > 4) return wrong();
     for (double value : numbers) {
       if (value < 0 || value > 255 || value != std::floor(value)) return wrong();
-      canonical += (canonical.empty() ? "" : ":") + shortest(value);
+      canonical += (canonical.empty() ? "" : ":") + shortest_decimal(value);
     }
   } else if (param.kind == "list") {
     if (!parse_list(text, &numbers)) return wrong();
-    for (double value : numbers) canonical += (canonical.empty() ? "" : ":") + shortest(value);
+    for (double value : numbers) canonical += (canonical.empty() ? "" : ":") + shortest_decimal(value);
   } else {
     if (text.empty()) return wrong();
     DLPIPE_RETURN_IF_ERROR(check_choice(param, text));

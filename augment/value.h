@@ -24,9 +24,6 @@ bool parse_list(std::string_view text, std::vector<double>* values);
 /// "0..1", "at least 0" or nothing: what a parameter's numbers lie in, for people.
 std::string bounds_text(const OpParam& param);
 
-/// The shortest decimal that reads back as the same double.
-std::string shortest(double value);
-
 /// "0.6..1.4": a range as an expression writes it, the same numbers when it is read again.
 std::string range_text(const Drawn& range);
 

@@ -1,6 +1,6 @@
 // three_augment(jitter): grayscale, solarize or a blur, then colours jittered (Touvron et al., "DeiT III", 2022, section 3.2).
 #include "dlpipe/augment/policy.h"
-#include "dlpipe/augment/value.h"
+#include "dlpipe/base/shortest_decimal.h"
 
 namespace dlpipe::augment {
 
@@ -14,7 +14,7 @@ class ThreeAugment : public ChainPolicy {
 
  private:
   static std::string expression(OpArguments& arguments) {
-    const std::string jitter = shortest(arguments.number("jitter"));
+    const std::string jitter = shortest_decimal(arguments.number("jitter"));
     return concat("one_of(grayscale | solarize(128) | gaussian_blur(sigma=0.1..2)) color_jitter(", jitter,
                   ",", jitter, ",", jitter, ")");
   }

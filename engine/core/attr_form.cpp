@@ -1,10 +1,10 @@
 #include "dlpipe/engine/core/attr_form.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine {
@@ -165,11 +165,7 @@ std::string value_text(const AttrValue& value) {
   if (const auto* const flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
   if (const auto* const whole = std::get_if<int64_t>(&value)) return std::to_string(*whole);
   if (const auto* const text = std::get_if<std::string>(&value)) return *text;
-  if (const auto* const number = std::get_if<double>(&value)) {
-    std::array<char, 32> digits{};  // the shortest that reads back the same
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *number).ptr;
-    return {digits.data(), end};
-  }
+  if (const auto* const number = std::get_if<double>(&value)) return shortest_decimal(*number);
   std::string text = "[";
   for (const int64_t one : std::get<std::vector<int64_t>>(value)) {
     if (text.size() > 1) text += ',';

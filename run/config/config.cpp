@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/run/config/shortest_decimal.h"
 
 namespace dlpipe::run {
 

@@ -8,11 +8,11 @@
 #include "dlpipe/base/base64.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/other_names.h"
-#include "dlpipe/run/config/shortest_decimal.h"
 
 namespace dlpipe::run {
 

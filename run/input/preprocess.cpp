@@ -1,11 +1,10 @@
 #include "dlpipe/run/input/preprocess.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
@@ -23,11 +22,6 @@ std::string describe_table(std::span<const std::string> names, size_t first_diff
                 end < names.size() ? concat(", and ", names.size() - end, " more") : std::string());
 }
 
-std::string exact(double value) {
-  std::array<char, 32> buffer;
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
-}
-
 // The op that does what `prep` says, for `channels` channels: scale = 1 / (255 std), bias = -mean / std.
 // Solved in f64 from f32 numbers, it gives the same f32 numbers again.
 std::string normalize_op(const BatchPrep& prep, int64_t channels) {
@@ -36,8 +30,8 @@ std::string normalize_op(const BatchPrep& prep, int64_t channels) {
   for (int64_t c = 0; c < std::min<int64_t>(channels, BatchPrep::kMaxChannels); ++c) {
     const double std_c = 1.0 / (255.0 * static_cast<double>(prep.scale[static_cast<size_t>(c)]));
     const double mean_c = -static_cast<double>(prep.bias[static_cast<size_t>(c)]) * std_c;
-    mean += (c > 0 ? ":" : "") + exact(mean_c == 0 ? 0 : mean_c);
-    deviation += (c > 0 ? ":" : "") + exact(std_c);
+    mean += (c > 0 ? ":" : "") + shortest_decimal(mean_c == 0 ? 0 : mean_c);
+    deviation += (c > 0 ? ":" : "") + shortest_decimal(std_c);
   }
   return concat("normalize(mean=", mean, ",std=", deviation, ")");
 }

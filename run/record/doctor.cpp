@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/run/config/shortest_decimal.h"
 #include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::run {

@@ -1,11 +1,11 @@
-// A number as options hold it in texts. Internal to run/config.
+// A number as texts hold it that are read again.
 #pragma once
 
 #include <array>
 #include <charconv>
 #include <string>
 
-namespace dlpipe::run {
+namespace dlpipe {
 
 /// The shortest decimal that reads back as the same double.
 inline std::string shortest_decimal(double value) {
@@ -14,4 +14,4 @@ inline std::string shortest_decimal(double value) {
   return {buffer.data(), end};
 }
 
-}  // namespace dlpipe::run
+}  // namespace dlpipe
