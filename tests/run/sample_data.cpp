@@ -26,6 +26,19 @@ SampleData make_sample_data(const std::string& folder, int per_class, int side, 
   return data;
 }
 
+std::string make_verse_data(const std::string& folder, int lines, const std::vector<double>& split) {
+  ingest::IngestOptions options;
+  options.sources = {folder + "/verse.txt"};
+  options.destination = folder + "/text";
+  options.split = split;
+  options.length = 16;
+  std::ofstream text(options.sources[0]);
+  for (int i = 0; i < lines; ++i) text << "one two three; four five six.\n";
+  text.close();
+  value_or_throw(ingest::ingest(options));
+  return options.destination;
+}
+
 bool damage_record(const std::string& dataset, const std::string& jpeg) {
   const std::string wanted = *formats::read_file(jpeg);
   const std::string file = dataset + "/data.mdb";

@@ -8,7 +8,6 @@
 #include <fstream>
 
 #include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/record/receipt.h"
 #include "tests/run/session_fixture.h"
 
@@ -164,18 +163,10 @@ TEST_F(SessionTest, ALimitedRunSaysWhichSamplesAndKeepsThemOnResume) {
 
 TEST_F(SessionTest, ATextResumesBitForBitToo) {
   ScratchFolder folder;
-  std::ofstream text(folder / "verse.txt");
-  for (int i = 0; i < 100; ++i) text << "one two three; four five six.\n";
-  text.close();
-  ingest::IngestOptions options;
-  options.sources = {folder / "verse.txt"};
-  options.destination = folder / "data";
-  options.split = {0.9, 0.1};
-  options.length = 16;
-  value_or_throw(ingest::ingest(options));
+  const std::string data = test::make_verse_data(folder.path(), 100, {0.9, 0.1});
   const auto config_of = [&](const std::string& out) {
     TrainConfig c = config(folder / out);
-    c.data = folder / "data";
+    c.data = data;
     c.model = "gpt_char_tiny";
     c.augment = "";
     c.optimizer = "adafactor";

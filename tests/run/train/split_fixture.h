@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -11,7 +10,6 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/record/tensor_file.h"
 #include "tests/engine/distance.h"
 #include "tests/run/train/ranks_fixture.h"
@@ -22,16 +20,7 @@ class SplitRunTest : public RanksTest {
  protected:
   static void SetUpTestSuite() {
     RanksTest::SetUpTestSuite();
-    const std::string verse = *folder_ / "verse.txt";
-    std::ofstream text(verse);
-    for (int i = 0; i < 200; ++i) text << "one two three; four five six.\n";
-    text.close();
-    ingest::IngestOptions options;
-    options.sources = {verse};
-    options.destination = *folder_ / "text";
-    options.split = {0.9, 0.1};
-    options.length = 16;
-    value_or_throw(ingest::ingest(options));
+    make_verse_data(folder_->path(), 200, {0.9, 0.1});
   }
 
   // adamw moves a weight by about its rate, 0.003, whatever its gradient's size. Where a gradient is little but rounding, which

@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "dlpipe/base/log.h"
-#include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
 #include "dlpipe/run/use/answers_json.h"
@@ -166,16 +165,8 @@ TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
 
 TEST_F(SessionTest, AModelThatAnswersNanWritesNoText) {
   ScratchFolder folder;
-  std::ofstream text(folder / "verse.txt");
-  for (int i = 0; i < 100; ++i) text << "one two three; four five six.\n";
-  text.close();
-  ingest::IngestOptions verse;
-  verse.sources = {folder / "verse.txt"};
-  verse.destination = folder / "data";
-  verse.length = 16;
-  value_or_throw(ingest::ingest(verse));
   TrainConfig c = config(folder / "run");
-  c.data = folder / "data";
+  c.data = test::make_verse_data(folder.path(), 100);
   c.model = "gpt_char_tiny";
   c.augment = "";
   c.max_steps = 1;
