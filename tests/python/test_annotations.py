@@ -1,0 +1,126 @@
+"""dlpipe.from_dataset: boxes, points and masks beside pictures, which augmentations move."""
+
+import ast
+import json
+import re
+
+import dlpipe
+import numpy as np
+import pytest
+from conftest import run_program
+
+WIDE = np.random.default_rng(1).integers(0, 256, (6, 10, 3), np.uint8)
+CLASSES = np.arange(60).reshape(6, 10) % 3
+TWO_BOXES = np.array([[1, 2, 3, 4], [0, 0, 9, 5]], np.float32)
+TARGET = {"boxes": TWO_BOXES, "labels": np.array([1, 0]), "image_id": 5, "area": np.float32([4, 45]), "iscrowd": np.array([False, True])}
+POINTS = np.float32([[1, 2, 1], [3, 4, 0], [5, 5, 1]])
+
+
+def refused(tmp_path, samples):
+    """The fields that the refusal of these samples says to give."""
+    with pytest.raises(dlpipe.MisuseError, match="which no augmentation moves with the picture") as caught:
+        dlpipe.from_dataset(samples, tmp_path / "refused")
+    assert list(tmp_path.iterdir()) == []
+    return ast.literal_eval(re.search(r"give dlpipe.from_dataset fields=(\{.*?\})", str(caught.value))[1])
+
+
+@pytest.mark.parametrize("sample, fields", [
+    ((WIDE, CLASSES), {"image": "image", "label": "mask"}),
+    ((WIDE, CLASSES[None].astype(bool)), {"image": "image", "label": "mask"}),
+    ({"image": WIDE, "y": CLASSES[:, :, None].astype(np.int32)}, {"image": "image", "y": "mask"}),
+    ({"mask": CLASSES.astype(np.uint8), "image": WIDE}, {"mask": "mask", "image": "image"}),
+    ({"image": WIDE, "segmentation": CLASSES.tolist(), "label": 1}, {"image": "image", "segmentation": "mask", "label": "label"}),
+    ({"image": WIDE, "boxes": TWO_BOXES, "labels": [2, 1]}, {"image": "image", "boxes": "boxes", "labels": "labels:boxes"}),
+    ({"image": WIDE, "boxes": TWO_BOXES[:0]}, {"image": "image", "boxes": "boxes"}),
+    ({"image": WIDE, "BBox": TWO_BOXES[0].astype(int), "label": 1}, {"image": "image", "BBox": "boxes", "label": "label"}),
+    ({"image": WIDE, "keypoints": POINTS}, {"image": "image", "keypoints": "points"}),
+    ({"image": WIDE, "bboxes": TWO_BOXES, "keypoints": np.stack([POINTS] * 2)},
+     {"image": "image", "bboxes": "boxes", "keypoints": ("points:bboxes", 3)}),
+    ((WIDE, TARGET), {"image": "image", "boxes": "boxes", "labels": "labels:boxes", "image_id": "i64", "area": "f32:boxes",
+                      "iscrowd": "i64:boxes"}),
+    ((WIDE, {"boxes": TWO_BOXES.tolist(), "labels": [1, 0]}), {"image": "image", "boxes": "boxes", "labels": "labels:boxes"}),
+    ({"image": WIDE, "target": {"boxes": TWO_BOXES, "labels": [1, 0]}},
+     {"image": "image", "target.boxes": "boxes", "target.labels": "labels:target.boxes"}),
+])  # fmt: skip
+def test_boxes_points_and_masks_are_refused_with_the_fields_that_move_them(tmp_path, sample, fields):
+    assert refused(tmp_path, [sample]) == fields
+    dlpipe.from_dataset([sample], tmp_path / "d", fields=fields)
+    stored = dlpipe.Dataset(tmp_path / "d")[0]
+    values = sample if isinstance(sample, dict) else {"image": WIDE, **(TARGET if isinstance(sample[1], dict) else {"label": sample[1]})}
+    for name, kind in fields.items():
+        value = values[name] if name in values else values["target"][name.removeprefix("target.")]
+        assert stored[name].reshape(-1).tolist() == np.reshape(value, -1).tolist() if kind != "label" else stored[name] == value
+    links = {f["name"]: f["kind"] for f in json.loads(run_program("inspect", tmp_path / "d", "--json"))["fields"]}
+    moving = {"mask": "mask", "boxes": "boxes", "points": "points"}
+    assert {n: k for n, k in links.items() if k in moving} == {
+        n: moving[word] for n, k in fields.items() if (word := str(k[0] if isinstance(k, tuple) else k).split(":")[0]) in moving}  # fmt: skip
+
+
+def test_key_points_without_visibility_and_masks_of_several_objects_want_a_function(tmp_path):
+    with pytest.raises(dlpipe.MisuseError, match="visible .1 or 0.: add the third number in sample="):
+        dlpipe.from_dataset([{"image": WIDE, "keypoints": POINTS[:, :2]}], tmp_path / "d")
+    with pytest.raises(dlpipe.MisuseError, match=r"'masks' is \[2, 6, 10\]: make one in sample="):
+        dlpipe.from_dataset([{"image": WIDE, "masks": np.zeros((2, 6, 10), bool)}], tmp_path / "d")
+    with pytest.raises(dlpipe.MisuseError, match=r"'mask' is float32 \[6, 10\]: make it uint8 in sample="):
+        dlpipe.from_dataset([{"image": WIDE, "mask": CLASSES.astype(np.float32)}], tmp_path / "d")
+    with pytest.raises(dlpipe.MisuseError, match="'right' is a second image; .*'right': 'mask'"):
+        dlpipe.from_dataset([{"left": WIDE, "right": WIDE}], tmp_path / "d")
+
+
+@pytest.mark.parametrize("target, key", [
+    ({"annotation": {"size": {"width": "10"}, "object": [{"name": "cat", "bndbox": {"xmin": "1", "ymin": "2"}}]}}, "bndbox"),
+    ([{"bbox": [1, 2, 3, 4], "category_id": 1}], "bbox"),
+])  # fmt: skip
+def test_boxes_deep_in_an_annotation_want_a_function(tmp_path, target, key):
+    with pytest.raises(dlpipe.MisuseError, match=f"'label' has '{key}' in it, .* give sample=.* dlpipe.ingest reads"):
+        dlpipe.from_dataset([(WIDE, target)], tmp_path / "d")
+    dlpipe.from_dataset([(WIDE, target)], tmp_path / "d", fields={"image": "image", "label": "text"})
+    assert json.loads(dlpipe.Dataset(tmp_path / "d")[0].label) == target
+
+
+@pytest.mark.parametrize("sample", [
+    {"boxes": TWO_BOXES, "mask": CLASSES},  # no picture that could be moved
+    {"image": WIDE, "matrix": TWO_BOXES, "attention_mask": np.ones(7, int), "mask_ratio": 0.5, "depth": CLASSES.astype(np.float32)},
+    {"image": WIDE, "meta": {"box": 3, "text": "x"}},
+])  # fmt: skip
+def test_what_may_be_something_else_is_stored(tmp_path, sample):
+    dlpipe.from_dataset([sample], tmp_path / "d")
+    assert dlpipe.Dataset(tmp_path / "d").fields == tuple(sample)
+
+
+def test_boxes_can_stay_plain_numbers_where_fields_says_so(tmp_path):
+    with pytest.raises(dlpipe.MisuseError, match=r"'boxes': \('float32', \(2, 4\)\) there keeps plain numbers"):
+        dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d")
+    dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d", fields={"image": "image", "boxes": ("float32", (2, 4))})
+    assert dlpipe.Dataset(tmp_path / "d")[0].boxes.tolist() == TWO_BOXES.tolist()
+    with pytest.raises(dlpipe.MisuseError, match=r"'parts' has the shape \(1, 4\), the dataset's is \(2, 4\); give 'boxes' or"):
+        dlpipe.from_dataset([{"parts": TWO_BOXES}, {"parts": TWO_BOXES[:1]}], tmp_path / "e")
+
+
+def test_a_dict_that_is_no_json_is_told_by_name(tmp_path):
+    with pytest.raises(dlpipe.MisuseError, match="'meta' is dict, stored as JSON, and that fails: .* 'meta.part'"):
+        dlpipe.from_dataset([{"image": WIDE, "meta": {"x": np.float32([1, 2])}}], tmp_path / "d")
+    dlpipe.from_dataset([{"image": WIDE, "meta": {"x": np.float32([1, 2])}}], tmp_path / "d", fields={"image": "image", "meta.x": ("f32", 2)})
+    assert dlpipe.Dataset(tmp_path / "d")[0].meta_x.tolist() == [1, 2]
+
+
+def test_torchs_tensors_of_boxes_and_masks(tmp_path):
+    torch = pytest.importorskip("torch")
+    picture = torch.from_numpy(WIDE).permute(2, 0, 1)
+    assert refused(tmp_path, [(picture, torch.from_numpy(CLASSES))]) == {"image": "image", "label": "mask"}
+    target = {name: torch.as_tensor(value) for name, value in TARGET.items()}
+    fields = refused(tmp_path, [(picture, target)])
+    assert fields == {"image": "image", "boxes": "boxes", "labels": "labels:boxes", "image_id": ("int64", (1,)), "area": "f32:boxes",
+                      "iscrowd": "i64:boxes"}  # fmt: skip
+    fewer = {name: value[:1] if value.ndim else value for name, value in target.items()}
+    dlpipe.from_dataset([(picture, target), (picture, fewer)], tmp_path / "d", fields=fields)
+    assert [s.boxes.tolist() for s in dlpipe.Dataset(tmp_path / "d")] == [TWO_BOXES.tolist(), TWO_BOXES[:1].tolist()]
+
+
+def test_torchvisions_tensors_say_what_they_are(tmp_path):
+    tensors = pytest.importorskip("torchvision.tv_tensors")
+    sample = {"image": WIDE, "where": tensors.BoundingBoxes(TWO_BOXES, format="XYWH", canvas_size=(6, 10)), "what": tensors.Mask(CLASSES)}
+    assert refused(tmp_path, [sample]) == {"image": "image", "where": "boxes-xywh", "what": "mask"}
+
+
+# Other libraries.
