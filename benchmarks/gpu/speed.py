@@ -32,7 +32,8 @@ QUICK_CASES = [("airbench", "f32", 32, 16), ("gpt_char", "f32", 32, 2)]
 DLPIPE, EAGER, COMPILE, GRAPHS = "dlpipe", "eager", "compile", "compile as CUDA graphs"
 TRAINERS = {EAGER: ("pytorch_eager", "default"), COMPILE: ("pytorch_compile", "default"),
             GRAPHS: ("pytorch_compile", "reduce-overhead")}  # fmt: skip
-# A median may be above the mean, by so much at most; of fewer steps it says nothing.
+# A rate by the seconds that a program tells may be above the one by the seconds it was asked to measure, by so much at most;
+# of fewer steps it says nothing.
 COUNTED_APART, FEW_STEPS = 1.15, 20
 SECONDS, QUICK_SECONDS = 2.5, 0.3
 # What a run takes until another of its kind was seen, and at least before any is begun.
@@ -193,7 +194,7 @@ def judge(part, label, name, runs, seconds):
         reason = one.get("graph_reason")
         how = "one graph per step" if one.get("graph") else f"no graph: {reason}" if reason else "no device"
         text = f"{one['step_ms']:.2f} ms per step, {how}, peak {one['peak_memory_bytes'] / 2**30:.2f} GiB"
-        # Its rate is the median step's. Were that less than what a step takes, fewer steps would have fitted in.
+        # Its rate is by the seconds that it tells (contest.py). Were they fewer than the steps took, fewer steps would have fitted in.
         is_counted = one["steps"] < FEW_STEPS or one["samples_per_s"] <= COUNTED_APART * counted_rate(one, seconds)
         if not is_counted:
             text += f"; but {one['steps']} steps in {seconds:g} s are {counted_rate(one, seconds):.0f}/s"
