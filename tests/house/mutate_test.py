@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What scripts/mutate changes, which tests it asks, and when it says that a change was noticed."""
 import argparse
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -166,9 +168,42 @@ class Mutate(unittest.TestCase):
         self.assertIn("2 places judged, 1 killed, 1 survived; 0 others didn't compile", text)
         self.assertIn("run: 1 of 2 killed\n", text)
         self.write("report.txt", text)
-        again = argparse.Namespace(rooms="run", again=str(self.tree / "report.txt"))
+        rooms, survivors = mutate.survivors_of(self.tree / "report.txt")
+        self.assertEqual((rooms, survivors), ("run", [str(place)]))
+        again = argparse.Namespace(rooms=rooms, again=str(self.tree / "report.txt"))
         tests = self.programs_of(("tests/run/f_test.cpp", "run_test"))
-        self.assertEqual([str(other) for other in mutate.drawn_places(again, self.tree, tests)], [str(place)])
+        self.assertEqual([str(other) for other in mutate.drawn_places(again, self.tree, tests, survivors)], [str(place)])
+
+    def again(self, report):
+        """What `mutate --again` reports of `report`, where every change survives."""
+        self.write("report.txt", report)
+        self.write("build/any", "")
+        for owner, name, new in ((mutate, "__file__", str(self.tree / "scripts/mutate")), (mutate, "make_tree", lambda root: root),
+                                 (mutate, "head", lambda root: "0123456789abcdef"), (mutate, "likely_tests", lambda *_: {}),
+                                 (mutate.Judge, "passes_unchanged", lambda *_: True),
+                                 (mutate.Judge, "judge", lambda *_: ("survived", "")),
+                                 (sys, "argv", ["mutate", "--again", str(self.tree / "report.txt"), "--places", "1", "--jobs", "1"])):
+            self.addCleanup(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, new)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+            mutate.main()
+        return out.getvalue()
+
+    def test_all_survivors_of_a_report_are_judged_again_and_those_that_moved_are_named(self):
+        self.write("other/f.cpp", SOURCE)
+        self.programs_of(("tests/other/f_test.cpp", "other_test"))
+        there = [str(place) for place in mutate.places_in(self.tree, "other/f.cpp") if place.kind == "bound"]
+        self.assertEqual(len(there), 2)
+        moved = "other/f.cpp:7:12 bound: '>' -> '>='"
+        header = "scripts/mutate --places 3 --seed 1 --rooms other\n\nSurvivors:\n"
+        text = self.again(header + "".join(f"  {place}\n" for place in [*there, moved]) + "\nKilled, and the test that noticed:\n")
+        self.assertIn("2 places judged, 0 killed, 2 survived", text)
+        self.assertIn("other: 0 of 2 killed\n", text)
+        self.assertIn(f"not judged, as it is no longer there: {moved}\n", text)
+        self.assertIn("0 places judged", self.again(header + "  none\n"))
+        with self.assertRaisesRegex(SystemExit, "report.txt is no report of scripts/mutate"):
+            self.again("Survivors of another thing\n")
 
 
 if __name__ == "__main__":
