@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""machines_test.py SOURCE_DIR: what the scripts say on machines that lack something. scripts/check_machines tries the same
-and more for real, in a chroot."""
+"""machines_test.py SOURCE_DIR: what the scripts say on machines that lack something, and to arguments that they don't know;
+what of the caller's they leave alone. scripts/check_machines tries the machines and more for real, in a chroot."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -106,6 +107,37 @@ class Machines(unittest.TestCase):
         program(self.folder, "apt-get", f'echo "$1 $http_proxy $https_proxy" >>{self.folder}/said')
         self.install_packages(http_proxy="http://a b:1", https_proxy="")
         self.assertEqual((self.folder / "said").read_text(), "update http://a b:1 \ninstall http://a b:1 \n")
+
+    def test_arguments_that_a_script_does_not_know_are_refused_before_anything_is_done(self):
+        for name in ("dpkg-query", "sudo", "apt-get", "clang-format-14", "cmake", "clang++-14", "git"):
+            program(self.folder, name, f"echo {name} >>{self.folder}/ran; exit 1")
+
+        def said(*command):
+            done = subprocess.run([SOURCE / "scripts" / command[0], *command[1:]], text=True, capture_output=True,
+                                  env={**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"})
+            return done.returncode, done.stdout + done.stderr
+
+        for command, words in ((("install_packages", "tset"), "neither a group .* nor an option: 'tset'"),
+                               (("install_packages", "test", "--no-instal"), "neither a group .* nor an option: '--no-instal'"),
+                               (("format", "--chek"), "not '--chek'; nothing was formatted"),
+                               (("format", "--check", "base"), "not '--check base'; nothing was formatted"),
+                               (("test", "--only", "tset"), "no stage 'tset'; there are: format .* debian13"),
+                               (("test", "--no-large-models"), "--no-large-models goes with --labels"),
+                               (("fuzz", "0"), "SECONDS is a whole number from 1")):
+            status, text = said(*command)
+            self.assertEqual(status, 2, command)
+            self.assertRegex(text, words)
+        for name in ("install_packages", "format"):
+            self.assertEqual(said(name, "--help")[0], 0)
+        self.assertFalse((self.folder / "ran").exists())
+        self.assertIn("install them with", said("install_packages", "--no-install")[1])
+        self.assertEqual(set((self.folder / "ran").read_text().split()), {"dpkg-query"})
+
+    def test_the_stages_that_can_be_chosen_are_those_that_there_are(self):
+        text = (SOURCE / "scripts/test").read_text()
+        chosen = re.search(r'^all_stages="(.*)"$', text, re.M).group(1).split()
+        there = {name.replace("_", "-") for name in re.findall(r"^stage_(\w+)\(\)", text, re.M)}
+        self.assertEqual({*chosen, "labels"}, there)
 
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
