@@ -57,6 +57,11 @@ class Machines(unittest.TestCase):
         self.assertNotIn(str(self.folder), left)
         self.assertNotIn("conda", sourced("leave_conda_out", CONDA_PREFIX="").stdout)
 
+    def test_without_conda_the_compiler_stays_whatever_PATH_looks_like(self):
+        for path in (":" + os.environ["PATH"], os.environ["PATH"] + ":"):
+            done = sourced('leave_conda_out; echo "CXX=$CXX"', PATH=path, CXX="mine", CONDA_PREFIX="")
+            self.assertEqual(done.stdout, "CXX=mine\n")
+
     def test_a_machine_that_can_have_no_chroot_says_why(self):
         for name in ("bash", "env", "dirname", "id"):
             path = subprocess.run(["sh", "-c", f"command -v {name}"], text=True, capture_output=True).stdout.strip()
