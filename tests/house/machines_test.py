@@ -144,6 +144,15 @@ class Machines(unittest.TestCase):
         there = {name.replace("_", "-") for name in re.findall(r"^stage_(\w+)\(\)", text, re.M)}
         self.assertEqual({*chosen, "labels"}, there)
 
+    def test_a_step_that_fails_without_a_count_leaves_the_others_to_be_run(self):
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", f"""
+            eval "$(sed -n '/^results=/,/^}}/p' scripts/test_release)"
+            as() {{ echo broken; return 1; }}
+            cache={self.folder} release=trixie
+            step "a step" root any; step "another" root any; echo "${{#results[@]}} $failed" """],
+                              cwd=SOURCE, text=True, capture_output=True)
+        self.assertEqual(done.stdout.splitlines()[-1:], ["2 1"], done.stderr)
+
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
             self.assertRegex(line, r"^(#.*|(build|test) [a-z0-9.+-]+( [a-z]+)*)$")
