@@ -4,6 +4,7 @@ what of the caller's they leave alone. scripts/check_machines tries the machines
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -152,6 +153,25 @@ class Machines(unittest.TestCase):
             step "a step" root any; step "another" root any; echo "${{#results[@]}} $failed" """],
                               cwd=SOURCE, text=True, capture_output=True)
         self.assertEqual(done.stdout.splitlines()[-1:], ["2 1"], done.stderr)
+
+    def tree_with(self, *scripts):
+        """A source tree of these scripts alone, and the environment that finds programs of its bin/ first."""
+        tree = self.folder / "tree"
+        (tree / "scripts").mkdir(parents=True)
+        for name in scripts:
+            shutil.copy(SOURCE / "scripts" / name, tree / "scripts")
+        return tree, {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
+
+    def test_a_container_that_reads_https_has_certificates(self):
+        tree, environment = self.tree_with("build_container", "jobs")
+        program(tree / "bin", "cmake", "")
+        program(tree / "bin", "install", 'for to; do :; done; mkdir -p "${to%/*}" && echo >"$to"')
+        for package, listed in (("libcurl4t64", "ca-certificates\nlibcurl4t64\n"), ("libjpeg62-turbo", "libjpeg62-turbo\n")):
+            program(tree / "bin", "ldd", "echo 'libany.so.1 => /bin/sh (0x1)'")
+            program(tree / "bin", "dpkg-query", f"echo '{package}:amd64: /bin/sh'")
+            subprocess.run(["scripts/build_container", "image"], cwd=tree, check=True, env=environment)
+            written = (tree / "image/usr/local/share/dlpipe/packages").read_text().splitlines(keepends=True)
+            self.assertEqual("".join(sorted(written)), listed)
 
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
