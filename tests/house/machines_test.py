@@ -162,6 +162,36 @@ class Machines(unittest.TestCase):
             shutil.copy(SOURCE / "scripts" / name, tree / "scripts")
         return tree, {**os.environ, "PATH": f"{tree}/bin:{os.environ['PATH']}"}
 
+    def test_a_bundle_replaces_bundles_alone_and_holds_no_part_of_glibc(self):
+        tree, environment = self.tree_with("gpu_bundle")
+        for folder in ("recipes", "benchmarks/gpu", "benchmarks/peers/train", "lib"):
+            (tree / folder).mkdir(parents=True)
+        for name in ("scripts/gpu_check", *(f"benchmarks/peers/{name}.py" for name in ("contest", "machine", "measure"))):
+            (tree / name).write_text("")
+        program(tree / "build/bin", "dlpipe", "")
+        program(tree / "build/tests/engine/cuda", "engine_cuda_device_test", "")
+        (tree / "build/CMakeCache.txt").write_text("CUDAToolkit_BIN_DIR:PATH=/cuda\n")
+        glibc = ["c.so.6", "m.so.6", "mvec.so.1", "resolv.so.2", "util.so.1", "anl.so.1", "nsl.so.1", "nss_files.so.2", "rt.so.1"]
+        others = ["stdc++.so.6", "nsl.so.2", "nss3.so", "crypt.so.1", "curl.so.4"]
+        for name in (*glibc, *others):
+            (tree / f"lib/lib{name}").write_text("")
+        program(tree / "bin", "ldd", "".join(f"echo 'lib{name} => {tree}/lib/lib{name} (0x1)'\n" for name in (*glibc, *others)))
+        program(tree / "bin", "strip", "")
+
+        def bundle():
+            return subprocess.run(["scripts/gpu_bundle", "build", "out"], cwd=tree, text=True, capture_output=True, env=environment)
+
+        (tree / "out").mkdir()
+        (tree / "out/mine").write_text("mine")
+        done = bundle()
+        self.assertEqual((done.returncode, (tree / "out/mine").read_text()), (1, "mine"))
+        self.assertRegex(done.stderr, r"\Agpu_bundle: out is there and .*\n\Z")
+        shutil.rmtree(tree / "out")
+        for _ in range(2):
+            self.assertEqual(bundle().returncode, 0)
+            self.assertEqual({path.name for path in (tree / "out/lib").iterdir()}, {f"lib{name}" for name in others})
+            (tree / "out/lib/stale").write_text("")
+
     def test_a_container_that_reads_https_has_certificates(self):
         tree, environment = self.tree_with("build_container", "jobs")
         program(tree / "bin", "cmake", "")
