@@ -192,6 +192,24 @@ class Machines(unittest.TestCase):
             self.assertEqual({path.name for path in (tree / "out/lib").iterdir()}, {f"lib{name}" for name in others})
             (tree / "out/lib/stale").write_text("")
 
+    def test_other_wheels_stay_where_a_wheel_is_put(self):
+        tree, environment = self.tree_with("wheel", "environment", "jobs")
+        tools = tree / "build/venv-wheel/bin"
+        program(tools, "pip", "mkdir -p build/wheel-raw && echo raw >build/wheel-raw/dlpipe-2-linux.whl")
+        program(tools, "auditwheel", 'for out; do :; done; mkdir -p "$out" && echo repaired >"$out/dlpipe-2-manylinux.whl"')
+        program(tree / "bin", "advzip", "")
+        out = tree / "dist"
+        out.mkdir()
+        for name in ("dlpipe-1-manylinux.whl", "dlpipe-2-manylinux.whl"):
+            (out / name).write_text("before")
+        done = subprocess.run(["scripts/wheel", "dist"], cwd=tree, text=True, capture_output=True, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{out.resolve()}/dlpipe-2-manylinux.whl\n"), done.stderr)
+        self.assertEqual({path.name: path.read_text() for path in out.iterdir()},
+                         {"dlpipe-1-manylinux.whl": "before", "dlpipe-2-manylinux.whl": "repaired\n"})
+        program(tools, "auditwheel", "echo too-recent versioned symbols; exit 1")
+        done = subprocess.run(["scripts/wheel", "dist"], cwd=tree, text=True, capture_output=True, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{out.resolve()}/dlpipe-2-linux.whl\n"), done.stderr)
+
     def test_a_container_that_reads_https_has_certificates(self):
         tree, environment = self.tree_with("build_container", "jobs")
         program(tree / "bin", "cmake", "")
