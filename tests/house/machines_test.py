@@ -221,6 +221,23 @@ class Machines(unittest.TestCase):
             written = (tree / "image/usr/local/share/dlpipe/packages").read_text().splitlines(keepends=True)
             self.assertEqual("".join(sorted(written)), listed)
 
+    def test_a_part_of_an_array_of_parts_takes_the_number_of_all(self):
+        program(self.folder, "dlpipe", 'echo "$@"')
+
+        def ingest(number, first, last, count, parts=""):
+            done = subprocess.run(["bash", SOURCE / "deploy/slurm/ingest.sbatch", "pictures", "data", "--jpeg", "standard"], text=True,
+                                  capture_output=True, env={
+                                      **os.environ, "DLPIPE": str(self.folder / "dlpipe"), "PARTS": parts,
+                                      "SLURM_ARRAY_TASK_ID": str(number), "SLURM_ARRAY_TASK_MIN": str(first),
+                                      "SLURM_ARRAY_TASK_MAX": str(last), "SLURM_ARRAY_TASK_COUNT": str(count)})
+            return done.stdout if done.returncode == 0 else (done.returncode, done.stderr.split("(")[-1])
+
+        self.assertEqual(ingest(2, 1, 3, 3), "ingest pictures data.part-2 --part 2/3 --jpeg standard\n")
+        self.assertEqual(ingest(2, 1, 2, 2, parts="16"), "ingest pictures data.part-2 --part 2/16 --jpeg standard\n")
+        refused = (2, "PARTS=N sbatch --array=...), or submit --array=1-N\n")
+        for array in ((3, 3, 7, 2), (1, 1, 7, 2), (0, 0, 15, 16), ("", "", "", "")):
+            self.assertEqual(ingest(*array), refused, array)
+
     def test_packages_are_listed_by_group_and_releases(self):
         for line in (SOURCE / "scripts/packages").read_text().splitlines():
             self.assertRegex(line, r"^(#.*|(build|test) [a-z0-9.+-]+( [a-z]+)*)$")
