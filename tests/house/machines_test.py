@@ -210,6 +210,15 @@ class Machines(unittest.TestCase):
         done = subprocess.run(["scripts/wheel", "dist"], cwd=tree, text=True, capture_output=True, env=environment)
         self.assertEqual((done.returncode, done.stdout), (0, f"{out.resolve()}/dlpipe-2-linux.whl\n"), done.stderr)
 
+    def test_warnings_are_no_errors_of_a_wheel_unless_asked_for(self):
+        tree, environment = self.tree_with("wheel", "environment", "jobs")
+        program(tree / "build/venv-wheel/bin", "auditwheel", "")
+        program(tree / "build/venv-wheel/bin", "pip", 'echo "$@" >said; exit 1')
+        environment.pop("DLPIPE_WERROR", None)
+        for asked, option in (({}, "DLPIPE_WERROR=OFF"), ({"DLPIPE_WERROR": "ON"}, "DLPIPE_WERROR=ON")):
+            subprocess.run(["scripts/wheel", "dist"], cwd=tree, capture_output=True, env={**environment, **asked})
+            self.assertIn(option, (tree / "said").read_text())
+
     def test_a_container_that_reads_https_has_certificates(self):
         tree, environment = self.tree_with("build_container", "jobs")
         program(tree / "bin", "cmake", "")
