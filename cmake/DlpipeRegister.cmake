@@ -2,7 +2,7 @@
 #
 #   dlpipe_register(op relu ELEMENTWISE)                  in engine/ops/ops.cmake
 #   dlpipe_register(op softmax BACKENDS reference cpu)    there
-#   dlpipe_register(augmentation hflip)                   in augment/CMakeLists.txt
+#   dlpipe_register(augmentation hflip DIR ops)           in augment/CMakeLists.txt
 #
 # adds to the folder's sources KINDDIR/NAME.cpp and, for every backend, the NAME.cpp that lies in BACKEND/ or a folder in
 # it; requires the test tests/<folder>/KINDDIR/NAME_test.cpp (a missing one is an error here, at configure time; ops may
