@@ -26,7 +26,7 @@ struct BatchForm {
   Device* pinned_for = nullptr;  // page-locked for copies to this one
 };
 
-/// One lent batch. Arrays over its memory keep it; those of few bytes a sample are copies.
+/// One lent batch. Arrays over its memory keep it; those of few bytes per sample are copies.
 class LentBatch {
  public:
   LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm& form);

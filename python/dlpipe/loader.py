@@ -61,7 +61,7 @@ class Loader:
 
     That memory is yours until the last array and the last view of it are gone; then the next batch is made there. Keep
     as many batches as you like: there are `slots` of them at first and up to `slots_max`, and only then an error. Labels,
-    numbers, sample_ids and whatever else has at most 64 bytes a sample are copies, to be kept of a whole epoch (not label
+    numbers, sample_ids and whatever else has at most 64 bytes per sample are copies, to be kept of a whole epoch (not label
     and numbers on a GPU or with pin_memory: keep clones of these). The batches are a function of dataset, options and seed
     alone: threads and slots change none of their bits.
 

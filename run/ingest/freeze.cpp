@@ -81,7 +81,7 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
         number < 0 ? ", a class as the others (leave its samples out if it means that they have none)" : "",
         is_sorted_as_text
             ? ", as folders are sorted as texts, by torchvision's ImageFolder, too; for the order of the "
-              "numbers: --classes-from FILE, with the names in that order, one a line"
+              "numbers: --classes-from FILE, with the names in that order, one per line"
             : ", and so on; --classes-from DATASET takes another dataset's labels"));
     return;
   }

@@ -134,7 +134,7 @@ class UnitCall {
 
   static constexpr int64_t kChunk = 16;
 
-  /// The windows of `count` output pixels, one a row of `terms`, and up to a chunk of anything; zeros outside the image.
+  /// Copies the windows of `count` output pixels, one per row of `terms` values. What lies outside the image is 0.
   void copy_windows(int64_t first, int64_t count, int64_t terms, T* to) const {
     const T* const end = x_ + s_.n * s_.h * s_.w * s_.c;
     int64_t n = first / (s_.oh * s_.ow), oy = first / s_.ow % s_.oh, ox = first % s_.ow;

@@ -1,5 +1,5 @@
-// Matrix products for the cpu kernels: our blocks or oneDNN's matmul, one single-threaded call a slice of the
-// result.
+// Matrix products for the cpu kernels: our blocks or oneDNN's matmul, one single-threaded call per slice of
+// the result.
 #pragma once
 
 #include <cstdint>

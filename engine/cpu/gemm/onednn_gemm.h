@@ -1,4 +1,4 @@
-// Products by oneDNN's matmul, one single-threaded call a slice of the result. Internal to engine/cpu.
+// Products by oneDNN's matmul, one single-threaded call per slice of the result. Internal to engine/cpu.
 #pragma once
 
 #include "dlpipe/engine/cpu/gemm/gemm.h"

@@ -1,5 +1,5 @@
 // The inner loops of batch norm, as visitors of walk() (channel_walk.h). T is the images' type; statistics
-// are f32 within a chunk. Internal to cpu/batch_norm.cpp.
+// are f32 within a chunk. Internal to cpu/images/batch_norm.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// global_avg_pool on the CPU: a slice an image.
+// global_avg_pool on the CPU: one slice per image.
 #include <algorithm>
 
 #include "dlpipe/engine/core/op.h"

@@ -1,4 +1,4 @@
-// reorder on the CPU: copies between plain and channel-blocked images, a slice an image.
+// reorder on the CPU: copies between plain and channel-blocked images, one slice per image.
 #include <algorithm>
 #include <cstring>
 

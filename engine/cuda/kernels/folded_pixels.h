@@ -93,7 +93,7 @@ struct FoldPixels {
   }
 };
 
-/// One thread a pixel, taken out of a folded one.
+/// One thread per pixel, which it takes out of a folded one.
 template <class T>
 struct UnfoldPixels {
   static constexpr const char* kName = "unfolded pixels";
