@@ -4,7 +4,8 @@ for the folders in it.
 
 Checks, over the real #include lines:
   1. a folder includes only what the table lets it include, and a file outside the room only what the table's third
-     column, where there is one, says;
+     column, where there is one, says; a folder that has folders with sources has a table; no folders include each other
+     in a circle;
   2. a third-party library appears only where it is allowed, and in no public header outside those places; nothing is
      allowed that isn't done;
   3. every folder has a README.md;
@@ -14,7 +15,8 @@ Checks, over the real #include lines:
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, `.` are the files beside its folders, cells are lists, `all`, `all but ...` or words that name no
-folder; `from outside` lists headers, by the ends of their paths. Standard library of Python only.
+folder; `from outside` lists headers, by the ends of their paths. `may include` may list headers, too: those make no circle,
+and the reason stands under the table. Standard library of Python only.
 Usage: check_tree.py SOURCE_DIR
 """
 import pathlib
@@ -59,6 +61,7 @@ WRAPPED = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+SOURCES = (".h", ".cpp", ".cu", ".cuh")
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|linux|netinet|arpa)/|^[a-z_]+\.h$")
 
 
@@ -69,12 +72,14 @@ class Row:
 
 
 def read_table(document):
-    """folder -> Row, of the lines under the heading that names the folder table."""
+    """folder -> Row, of the first table under the heading that names the folder table."""
     rows = {}
     inside = False
     for line in document.splitlines():
         if line.startswith("#"):
-            inside = "folder table" in line.lower()
+            inside = "folder table" in line.lower() and not rows
+        if not line.startswith("|"):
+            inside = inside and not rows
         if not inside or not line.startswith("|") or set(line) <= set("|- "):
             continue
         cells = [c.strip().replace("`", "") for c in line.strip("|").split("|")]
@@ -89,8 +94,12 @@ def listed(cell):
     return [name.strip() for name in cell.split(",")]
 
 
-def allowed(rows, folder, target):
-    if folder == target:
+def is_listed(cell, header):
+    return any(("/" + header).endswith("/" + name) for name in listed(cell))
+
+
+def allowed(rows, folder, target, header):
+    if folder == target or is_listed(rows[folder].may, header):
         return True
     may = rows[folder].may
     if may == "all":
@@ -129,14 +138,61 @@ def check_include(tables, where, header):
         target = folder_of(rows, header[start:])
         if not is_within(where, room):
             outside = rows[target].outside if target else ""
-            if outside != "all" and not any(("/" + header).endswith("/" + name) for name in listed(outside)):
+            if outside != "all" and not is_listed(outside, header):
                 return f"from outside {room} only {outside} of {name_of(room, target)} may be included, not {header}"
             continue
         folder = folder_of(rows, where[start:])
-        if folder is not None and (target is None or not allowed(rows, folder, target)):
+        if folder is not None and (target is None or not allowed(rows, folder, target, header)):
             return (f"{name_of(room, folder)} may not include {header} "
                     f"({name_of(room, folder)} may include {rows[folder].may})")
     return None
+
+
+def folders_joined(tables, where, header):
+    """(room, folder, folder) of each table in which this include leads from one folder to another, but by a header that
+    the table lists."""
+    for room, rows in tables.items():
+        start = len(room) + 1 if room else 0
+        if not is_within(where, room) or not is_within(header, room):
+            continue
+        folder, target = folder_of(rows, where[start:]), folder_of(rows, header[start:])
+        if folder is not None and target is not None and folder != target and not is_listed(rows[folder].may, header):
+            yield room, folder, target
+
+
+def reachable(steps, start):
+    """What can be come to from `start` in one step or several."""
+    found, open_ends = set(), [start]
+    while open_ends:
+        for target in steps.get(open_ends.pop(), ()):
+            if target not in found:
+                found.add(target)
+                open_ends.append(target)
+    return found
+
+
+def check_circles(joined):
+    errors = []
+    for room in sorted({room for room, _, _ in joined}):
+        steps = {}
+        for _, folder, target in (one for one in joined if one[0] == room):
+            steps.setdefault(folder, set()).add(target)
+        reach = {folder: reachable(steps, folder) for folder in steps}
+        circle = sorted(folder for folder in steps if folder in reach[folder])
+        if circle:
+            errors.append(f"{room or 'ARCHITECTURE.md'}: {', '.join(circle)} include each other in a circle: move what both "
+                          "need, or list the headers of one direction in the folder table, with the reason under it")
+    return errors
+
+
+def check_tables(sources, tables):
+    """A folder of a room that has folders with sources says what they may include of each other."""
+    holders = set()
+    for where in sources:
+        room = folder_of(tables[""], where)
+        folder = pathlib.PurePosixPath(where).parent
+        holders.update(str(parent) for parent in folder.parents if room and is_within(f"{parent}/", room))
+    return [f"{folder}: has folders, and no folder table in its README.md" for folder in sorted(holders - set(tables))]
 
 
 def check_wrapped(header, where, errors, place):
@@ -190,9 +246,11 @@ def main(root, every_permission_is_used=True):
             tables[room] = rows
             errors += [f"{room}/README.md: the table names {folder}, which is no folder"
                        for folder in rows if not (readme.parent / folder).is_dir()]
-    files = [p for room in rooms for p in sorted((root / room).rglob("*")) if p.suffix in (".h", ".cpp", ".cu", ".cuh")]
+    files = [p for room in rooms for p in sorted((root / room).rglob("*")) if p.suffix in SOURCES]
+    errors += check_tables([path.relative_to(root).as_posix() for path in files], tables)
     checked = 0
     used = set()  # permissions of THIRD_PARTY
+    joined = set()  # (room, folder, folder) that includes lead from and to
     for path in files:
         where = path.relative_to(root).as_posix()
         text = path.read_text()
@@ -211,6 +269,8 @@ def main(root, every_permission_is_used=True):
                     errors.append(f"{place}: {wrong}")
                 elif not (root / header[len("dlpipe/"):]).exists():
                     errors.append(f"{place}: {header} does not exist")
+                else:
+                    joined.update(folders_joined(tables, where, header[len("dlpipe/"):]))
             elif match.group(1) == "<":
                 check_third_party(header, where, errors, place, used)
                 check_wrapped(header, where, errors, place)
@@ -222,6 +282,7 @@ def main(root, every_permission_is_used=True):
     for directory in sorted({p.parent for p in files}):
         if not (directory / "README.md").exists():
             errors.append(f"{directory.relative_to(root)}: has no README.md")
+    errors += check_circles(joined)
     if every_permission_is_used:
         errors += unused_permissions(used)
     for error in errors:

@@ -31,6 +31,15 @@ ENGINE = """# engine
 """
 
 
+CPU = """# cpu
+## The folder table
+| folder | may include |
+|---|---|
+| . | gemm |
+| gemm | nothing else here |
+"""
+
+
 class CheckTree(unittest.TestCase):
     def check(self, extra):
         """What is wrong with a tree of these files."""
@@ -72,8 +81,38 @@ class CheckTree(unittest.TestCase):
 
     def check_engine(self, extra):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
-                "engine/cpu/gemm/roofline.h": "// C.\n", **extra, "engine/README.md": ENGINE}
+                "engine/cpu/gemm/roofline.h": "// C.\n", **extra, "engine/README.md": ENGINE, "engine/cpu/README.md": CPU}
         return self.check(tree)
+
+    def test_reports_folders_without_a_table(self):
+        tree = {"engine/core/a.h": "// A.\n", "engine/cpu/gemm/b.h": "// B.\n"}
+        self.assertEqual(self.check(tree), ["engine: has folders, and no folder table in its README.md",
+                                            "engine/cpu: has folders, and no folder table in its README.md"])
+        self.assertEqual(self.check({"io/data/a.h": "// A.\n"}), [])  # io is no room of the table
+        self.assertEqual(self.check({"io/data/codec/a.h": "// A.\n"}),
+                         ["io/data: has folders, and no folder table in its README.md"])
+
+    def check_two_folders(self, core, cpu, below=""):
+        table = "## The folder table\n| folder | may include |\n|---|---|\n" \
+                f"| core | {core} |\n| cpu | {cpu} |\n{below}"
+        return self.check({"engine/core/a.h": "// A.\n", "engine/core/b.h": '// B.\n#include "dlpipe/engine/cpu/d.h"\n',
+                           "engine/cpu/c.cpp": '#include "dlpipe/engine/core/a.h"\n', "engine/cpu/d.h": "// D.\n",
+                           "engine/README.md": table})
+
+    def test_reports_folders_that_include_each_other_in_a_circle(self):
+        self.assertEqual(self.check_two_folders("cpu", "core"),
+                         ["engine: core, cpu include each other in a circle: move what both need, or list the headers of "
+                          "one direction in the folder table, with the reason under it"])
+
+    def test_headers_that_the_table_lists_make_no_circle(self):
+        self.assertEqual(self.check_two_folders("cpu", "core/a.h"), [])
+        self.assertEqual(self.check_two_folders("cpu", "core/b.h"),
+                         ["engine/cpu/c.cpp:1: engine/cpu may not include engine/core/a.h (engine/cpu may include core/b.h)"])
+
+    def test_a_second_table_under_the_heading_says_nothing_of_includes(self):
+        may_not = "engine/cpu/c.cpp:1: engine/cpu may not include engine/core/a.h (engine/cpu may include nothing)"
+        self.assertEqual(self.check_two_folders("cpu", "nothing", "\n| folder | holds |\n|---|---|\n| cpu | core |\n"),
+                         [may_not])
 
     def test_reads_the_table_of_a_room(self):
         self.assertEqual(self.check_engine({"engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
@@ -142,7 +181,9 @@ class CheckTree(unittest.TestCase):
                          ["run/a.cpp:1: <boost/any.hpp> is not a known dependency; add it to THIRD_PARTY with its room"])
 
     def test_reports_a_missing_readme(self):
-        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n"}), ["run/noreadme: has no README.md"])
+        table = "## The folder table\n| folder | may include |\n|---|---|\n| noreadme | nothing |\n"
+        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n", "run/README.md": table}),
+                         ["run/noreadme: has no README.md"])
 
     def test_reports_a_header_without_an_opening_comment(self):
         self.assertEqual(self.check({"run/a.h": "#pragma once\n"}),
