@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -77,7 +78,7 @@ struct Launcher {
   const char* world;
   const char* local_world;
   const char* local_rank;
-  std::optional<int> (*counted_local_world)();  // where that variable isn't set; null: nothing else says it
+  std::optional<int> (*counted_local_world)();  // asked before that variable; null: nothing else says it
   bool (*binds)(int local_world);               // to cores that no other has; null: it doesn't
 };
 constexpr Launcher kLaunchers[] = {
@@ -88,6 +89,19 @@ constexpr Launcher kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr},
 };
 
+/// The variable alone may say too much: SLURM_NTASKS_PER_NODE is what the allocation has room for at most, and a step of
+/// it that is smaller inherits it.
+Result<int> local_world_of(const Launcher& launcher, int world) {
+  int found = 1;
+  if (launcher.counted_local_world != nullptr) {
+    if (const auto counted = launcher.counted_local_world()) return std::min(*counted, world);
+  }
+  if (const auto local = variable(launcher.local_world)) {
+    DLPIPE_ASSIGN_OR_RETURN(found, number(launcher.local_world, *local, 1));
+  }
+  return std::min(found, world);
+}
+
 }  // namespace
 
 Result<LaunchedRank> launched_rank() {
@@ -97,11 +111,7 @@ Result<LaunchedRank> launched_rank() {
     LaunchedRank launched;
     DLPIPE_ASSIGN_OR_RETURN(launched.rank, number(launcher.rank, *rank, 0));
     DLPIPE_ASSIGN_OR_RETURN(launched.world, number(launcher.world, *world, 1));
-    if (const auto local = variable(launcher.local_world)) {
-      DLPIPE_ASSIGN_OR_RETURN(launched.local_world, number(launcher.local_world, *local, 1));
-    } else if (launcher.counted_local_world != nullptr) {
-      launched.local_world = launcher.counted_local_world().value_or(1);
-    }
+    DLPIPE_ASSIGN_OR_RETURN(launched.local_world, local_world_of(launcher, launched.world));
     if (const auto local = variable(launcher.local_rank)) {
       DLPIPE_ASSIGN_OR_RETURN(launched.local_rank, number(launcher.local_rank, *local, 0));
     }

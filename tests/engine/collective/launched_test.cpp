@@ -79,6 +79,17 @@ TEST_F(LaunchedTest, SlurmSaysHowManyTasksEachMachineHas) {
     EXPECT_EQ(local_world(list, "3"), 1) << list << " doesn't say";
 }
 
+// srun -N2 -n2 in a job of sbatch --ntasks-per-node=8.
+TEST_F(LaunchedTest, WhatASlurmJobHasRoomForIsNotWhatAStepOfItHas) {
+  const Variables step = {{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS_PER_NODE", "8"}};
+  EXPECT_EQ(rank_with(step).local_world, 2) << "never more than there are";
+  Variables counted = step;
+  counted.emplace_back("SLURM_STEP_TASKS_PER_NODE", "1(x2)");
+  const LaunchedRank one = rank_with(counted);
+  EXPECT_EQ(one.local_world, 1);
+  EXPECT_TRUE(one.has_other_machines());
+}
+
 TEST_F(LaunchedTest, RanksThatSlurmBoundHaveCoresOfTheirOwn) {
   const auto has_own_cores = [](const char* list) {
     return rank_with({{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_CPU_BIND_LIST", list}})
