@@ -30,8 +30,8 @@ Tensor Embedding::forward(const Tensor& ids) {
 }
 
 Tensor Embedding::own_rows(const Tensor& ids) {
-  check_ids(ids, count_);
   const Tensor all = ids.is_contiguous() ? ids : ids.contiguous_copy();
+  check_ids(all, count_);
   Shape rows = ids.shape();
   rows.push_back(1);
   Tensor own_ids = Tensor::zeros(ids.shape(), DType::kI64);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -93,6 +94,25 @@ TEST(Split, AnEmbeddingInPartsHasTheRowsOfAWholeOneAndItsLogits) {
       EXPECT_THROW(layer(Tensor::from<int64_t>(std::vector<int64_t>{13}, {1})), Error);
     });
   }
+}
+
+TEST(Split, AnEmbeddingInPartsLooksAtTheIdsOfAViewAlone) {
+  const std::vector<int64_t> memory = {4, 99, 7, 99, 12, 3, 13, 3};
+  const Tensor all = Tensor::from<int64_t>(memory, {8});
+  const auto every_second = [&](int64_t first, int64_t count) {
+    return all.view_as({count}, std::array<int64_t, 1>{2}, first);
+  };
+  Embedding whole(13, 8);
+  initialize(whole, 4);
+  const Tensor expected = whole(every_second(0, 3));
+  SimulatedNetwork network(2, {});
+  on_ranks(network, 2, [&](Collective& ranks) {
+    Embedding layer(13, 8);
+    initialize(layer, 4);
+    layer.split_over(ranks);
+    expect_same_bits(layer(every_second(0, 3)), expected);
+    EXPECT_THROW(layer(every_second(4, 2)), Error) << "13 is no row, though 12 and 3, which lie first, are";
+  });
 }
 
 TEST(Split, AFrozenWeightStaysFrozen) {
