@@ -35,17 +35,25 @@ void check_trainable(const Graph& graph) {
   }
 }
 
+/// Whether a constant of one element is a number there (the 0.5 of a formula): where ops take a batch as well, or take
+/// nothing else. Beside the batch it is a weight (the bias of a convolution that has one channel).
+bool takes_numbers(const Node& node, size_t input) {
+  return node.inputs.size() == 1 || (node.op->record->batch_inputs & bit(static_cast<int>(input))) != 0;
+}
+
 /// The floating constants that training changes: those whose every reader passes a gradient on to them. Numbers alone
-/// (the 0.5 of a formula) are no weights.
+/// are no weights.
 std::vector<bool> trained_constants(const Graph& graph) {
   std::vector<bool> trained(graph.values.size(), false);
   for (size_t i = 0; i < trained.size(); ++i) {
     const Value& value = graph.values[i];
-    trained[i] = value.is_constant() && value.dtype == DType::kF32 && value.shape.elements() > 1;
+    trained[i] = value.is_constant() && value.dtype == DType::kF32 && value.shape.elements() > 0;
   }
   for (const Node& node : graph.nodes) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != kNone && (node.op->record->differentiable & bit(static_cast<int>(i))) == 0)
+      if (node.inputs[i] == kNone) continue;
+      const bool is_number = graph.value(node.inputs[i]).shape.elements() == 1 && takes_numbers(node, i);
+      if (is_number || (node.op->record->differentiable & bit(static_cast<int>(i))) == 0)
         trained[static_cast<size_t>(node.inputs[i])] = false;
     }
   }

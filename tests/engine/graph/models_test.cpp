@@ -1,6 +1,7 @@
 // Every model of the table: its graph answers the same bits as the model, and the optimized graph nearly so.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "dlpipe/base/rng.h"
@@ -129,6 +130,28 @@ TEST(Graphs, WithChainsAreTrainedAsThoseWithout) {
   const Tensor expected = gradient_of_filters(apart), got = gradient_of_filters(chained);
   ASSERT_TRUE(expected.defined() && got.defined());
   EXPECT_TRUE(same_bits(got, expected));
+}
+
+TEST(Graphs, AWeightOfOneElementIsTrainedAndANumberIsNot) {
+  const Tensor filter = Tensor::full({1, 3, 3, 3}, 0.1), bias = Tensor::full({1}, 0.2);
+  const Tensor number = Tensor::full({1}, 0.5), head = Tensor::full({5, 1}, 0.3);
+  const graph::CaptureInput input = {"x", {{1, 8, 8, 3}}, bit(0)};
+  const std::vector<std::pair<std::string, Tensor>> weights = {
+      {"filter", filter}, {"bias", bias}, {"number", number}, {"head.weight", head}};
+  const graph::Graph graph = graph::capture("thin", {&input, 1}, weights, [&](const std::vector<Tensor>& in) {
+    const Tensor x = conv2d(in[0] - number, filter, bias);
+    return std::vector<Tensor>{linear(global_avg_pool(x * number), head, Tensor())};
+  });
+  const ModelArguments arguments = {.classes = 5, .channels = 3, .height = 8, .width = 8, .seed = 1};
+  const auto module = trainable_graph(graph).record->build(arguments);
+  sum(module->forward(Tensor::full({2, 8, 8, 3}, 0.5))).backward();
+  std::vector<std::string> trained;
+  for (const NamedTensor& parameter : module->parameters()) {
+    trained.push_back(parameter.name);
+    EXPECT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
+  }
+  std::ranges::sort(trained);
+  EXPECT_EQ(trained, (std::vector<std::string>{"bias", "filter", "head.weight"}));
 }
 
 // Whose head is reset keeps all else.
