@@ -248,14 +248,16 @@ class Check {
     EXPECT_EQ(with[1], without[1]);
   }
 
-  void refuses_a_gradient_of_another_shape() const {
+  // One of another shape is refused by set_grad.
+  void refuses_a_gradient_of_another_dtype() const {
     std::vector<NamedTensor> parameters = make_parameters();
     const auto optimizer = record_.build(parameters, arguments_);
-    const std::string error = error_of([&] {
-      parameters[1].tensor.set_grad(Tensor::zeros({4}));
-      optimizer->step(0.1);
-    });
-    EXPECT_NE(error, "no error");
+    const auto before = values_of(parameters);
+    parameters[1].tensor.set_grad(Tensor::full({131}, 1.0, DType::kBF16));
+    const std::string error = error_of([&] { optimizer->step(0.1); });
+    EXPECT_NE(error.find("the gradient of 'fc.bias' is bf16 [131], expected f32 [131]"), std::string::npos)
+        << error;
+    EXPECT_EQ(values_of(parameters), before);
   }
 
   void refuses_negative_decay() const {
@@ -287,7 +289,7 @@ void check_optimizer(const std::string& name, const OptimizerArguments& argument
   check.refuses_states_of_others();
   if (record.shares) check.shares_are_the_whole();
   check.scales_the_rate_of_what_matches();
-  check.refuses_a_gradient_of_another_shape();
+  check.refuses_a_gradient_of_another_dtype();
   if (!takes(record, "weight-decay")) return;
   check.spares_vectors_when_told();
   check.scales_the_decay_of_what_matches();
