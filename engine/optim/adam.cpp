@@ -14,7 +14,9 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.001"},      {"beta1", "0.9"},   
 
 extern const OptimizerRecord adam_optimizer;
 const OptimizerRecord adam_optimizer = {
-    "adam", "Adam (Kingma and Ba, 2015); weight decay goes through the gradient", build, kOptions, true, true,
+    "adam", "Adam (Kingma and Ba, 2015); weight decay goes through the gradient unless --decoupled",
+    build,  kOptions,
+    true,   true,
     true};
 
 }  // namespace dlpipe::engine

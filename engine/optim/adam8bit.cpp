@@ -164,6 +164,12 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.001"},      {"beta1", "0.9"},   
 
 extern const OptimizerRecord adam8bit_optimizer;
 const OptimizerRecord adam8bit_optimizer = {
-    "adam8bit", "Adam with moments of 8 bits: a quarter of its memory", build, kOptions, false, true};
+    "adam8bit",
+    "Adam with moments of 8 bits: a quarter of its memory; weight decay goes through the gradient unless "
+    "--decoupled",
+    build,
+    kOptions,
+    false,
+    true};
 
 }  // namespace dlpipe::engine

@@ -180,8 +180,8 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.02"},
 extern const OptimizerRecord muon_optimizer;
 const OptimizerRecord muon_optimizer = {
     "muon",
-    "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest; torch.optim.Muon's "
-    "default is this with --nesterov",
+    "orthogonalised momentum for the matrices that --muon names, sgd's step for the rest; with --nesterov "
+    "torch.optim.Muon's formula, whose learning rate and weight decay have other defaults",
     build, kOptions, true};
 
 }  // namespace dlpipe::engine
