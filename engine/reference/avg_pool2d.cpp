@@ -1,4 +1,4 @@
-// The slow twin of cpu/avg_pool2d.cpp.
+// The slow twin of cpu/images/avg_pool2d.cpp.
 #include <algorithm>
 
 #include "dlpipe/engine/core/op.h"

@@ -1,4 +1,4 @@
-// The slow twin of cpu/global_avg_pool.cpp.
+// The slow twin of cpu/images/global_avg_pool.cpp.
 #include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::engine {

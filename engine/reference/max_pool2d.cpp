@@ -1,4 +1,4 @@
-// The slow twin of cpu/max_pool2d.cpp.
+// The slow twin of cpu/images/max_pool2d.cpp.
 #include <algorithm>
 #include <cmath>
 

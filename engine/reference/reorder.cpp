@@ -1,4 +1,4 @@
-// The slow twin of cpu/reorder.cpp. On the reference backend there are only plain tensors, so it copies.
+// The slow twin of cpu/images/reorder.cpp. On the reference backend there are only plain tensors, so it copies.
 #include <cstring>
 
 #include "dlpipe/engine/core/op.h"
