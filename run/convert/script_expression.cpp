@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <optional>
-#include <span>
 #include <utility>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/convert/script_arithmetic.h"
 #include "dlpipe/run/convert/transform_text.h"
 
 namespace dlpipe::run {
@@ -51,16 +49,6 @@ bool is_infix(const ScriptToken& token) {
     return is_one_of(token, {"if", "else", "for", "in", "is", "and", "or", "not", "async", "from"});
   return token.kind == ScriptToken::Kind::kSign && !token.opens() && !token.closes() &&
          !is_one_of(token, {",", ":", "=", ";"});
-}
-
-/// The number with the signs "-" and "+" of `prefixes` before it; nothing where there are others.
-std::optional<double> signed_number(const Json& value, std::span<const std::string> prefixes) {
-  double number = value.as_double();
-  for (const std::string& prefix : prefixes) {
-    if (prefix != "-" && prefix != "+") return {};
-    if (prefix == "-") number = -number;
-  }
-  return number;
 }
 
 /// Without its prefix and quotes; escapes stay.
@@ -220,6 +208,7 @@ class ExpressionReader {
           made = bracket(depth);
           made.kind = ExpressionKind::kCall;
           made.name = token.text;
+          compute(made);
         } else if (made.value = word_value(token.text); made.value.is_string()) {
           made.kind = ExpressionKind::kName;
           made.name = token.text;
@@ -300,44 +289,6 @@ class ExpressionReader {
 
 std::vector<ScriptExpression> script_expressions(ScriptTokens tokens) {
   return ExpressionReader(tokens).all();
-}
-
-void compute(ScriptExpression& one) {
-  const auto is_number = [](const ScriptExpression& item) {
-    return item.kind == ExpressionKind::kValue && item.value.is_number();
-  };
-  if (one.kind != ExpressionKind::kOther || one.items.empty() || one.signs.size() != one.items.size() ||
-      !std::ranges::all_of(one.items, is_number))
-    return;
-  bool is_whole = true;
-  double sum = 0;
-  double product = 0;  // the last of the sum's terms so far
-  for (size_t i = 0; i < one.items.size(); ++i) {
-    const std::vector<std::string> words =
-        one.signs[i].empty() ? std::vector<std::string>() : split(one.signs[i], ' ');
-    const std::string infix = i == 0 ? "+" : words.at(0);
-    const auto number = signed_number(one.items[i].value, std::span(words).subspan(i == 0 ? 0 : 1));
-    if (!number) return;
-    is_whole = is_whole && infix != "/" && one.items[i].value.is_integer();
-    if (infix == "*") {
-      product *= *number;
-    } else if (infix == "/") {
-      product /= *number;
-    } else if (infix == "+" || infix == "-") {
-      sum += product;
-      product = infix == "+" ? *number : -*number;
-    } else {
-      return;
-    }
-  }
-  sum += product;
-  constexpr double kMostWhole = 9007199254740992;  // 2^53: all smaller whole numbers are exact
-  if (!std::isfinite(sum) || (is_whole && std::abs(sum) >= kMostWhole)) return;
-  one.kind = ExpressionKind::kValue;
-  one.value = is_whole ? Json(static_cast<int64_t>(sum)) : Json(sum);
-  one.items.clear();
-  one.keys.clear();
-  one.signs.clear();
 }
 
 ScriptExpression script_parameters(ScriptTokens tokens) {

@@ -1,6 +1,5 @@
-// One of Python's expressions, as far as transforms and their arguments are written: calls, lists, dictionaries, names and values. Numbers
-// are added and multiplied, and nothing else is computed; what is of another form is kept as its text, with the expressions in it. Pure
-// functions.
+// One of Python's expressions, as far as transforms and their arguments are written: calls, lists, dictionaries, names and values. Of
+// numbers script_arithmetic makes others; what is of another form is kept as its text, with the expressions in it. Pure functions.
 #pragma once
 
 #include <string>
@@ -30,9 +29,6 @@ struct ScriptExpression {
 
 /// The expressions that commas divide. Their text and what print() writes, without commas, are read alike.
 std::vector<ScriptExpression> script_expressions(ScriptTokens tokens);
-
-/// Makes a value of operands that are all numbers, joined by + - * / alone; leaves every other expression as it is.
-void compute(ScriptExpression& one);
 
 /// What a function takes, by the tokens within its brackets: a kCall whose keys are the parameters' names, and whose items are their
 /// defaults; without one, the name itself.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/run/convert/script_arithmetic.h"
 
 namespace dlpipe::run {
 

@@ -114,13 +114,35 @@ TEST(ConvertProgram, ProductsOfNumbersAreComputed) {
   const auto size_of = [](const std::string& size) {
     return converted(concat("n = 8\ntf = T.Compose([T.CenterCrop(", size, ")])"));
   };
-  for (const auto& [size, crop] :
-       {std::pair("n * 2 + 1", 17), std::pair("1 + n * 2", 17), std::pair("(n - 2) * (1 + 1)", 12),
-        std::pair("10 - n - -n", 10), std::pair("-n * -2", 16), std::pair("4 * 4", 16),
-        std::pair("((n - 1))", 7)})
+  for (const auto& [size, crop] : {std::pair("n * 2 + 1", 17),
+                                   std::pair("1 + n * 2", 17),
+                                   std::pair("(n - 2) * (1 + 1)", 12),
+                                   std::pair("10 - n - -n", 10),
+                                   std::pair("-n * -2", 16),
+                                   std::pair("4 * 4", 16),
+                                   std::pair("((n - 1))", 7),
+                                   std::pair("n // 3", 2),
+                                   std::pair("-(-n // 3)", 3),
+                                   std::pair("n % 3", 2),
+                                   std::pair("-n % 3", 1),
+                                   std::pair("n ** 2", 64),
+                                   std::pair("8 + -2 ** 2", 4),
+                                   std::pair("2 ** -1 ** 2 * n", 4),
+                                   std::pair("int(n * 1.14)", 9),
+                                   std::pair("int(n / 0.875)", 9),
+                                   std::pair("int(n*256/224) // 2", 4),
+                                   std::pair("round(n / 3)", 3),
+                                   std::pair("round(2.5)", 2),
+                                   std::pair("math.floor(n / 3)", 2),
+                                   std::pair("math.ceil(n / 3)", 3),
+                                   std::pair("max(n, 3)", 8),
+                                   std::pair("min(n // 1, 3) * 3", 9),
+                                   std::pair("int(math.sqrt(n * n))", 8),
+                                   std::pair("abs(-n)", 8)})
     EXPECT_EQ(size_of(size), Lines{concat("tf: center_crop(", crop, ")")}) << size;
-  for (const char* size : {"n // 3", "n ** 2", "n % 3", "n / 0", "n if n else 3", "n * m", "int(n * 2)",
-                           "4611686018427387904 * n", "~n", "n < 3"})
+  for (const char* size :
+       {"n / 0", "n // 0", "n % 0", "0 ** -1", "n if n else 3", "n * m", "int(n * m)", "int(x=n)",
+        "my.floor(n)", "round(n, 1, 2)", "4611686018427387904 * n", "~n", "n < 3", "n ** 99"})
     EXPECT_EQ(size_of(size)[1],
               concat("without line 2: CenterCrop: size is ", size, ", and not a number; write its value"))
         << size;
@@ -162,7 +184,7 @@ TEST(ConvertProgram, WhatHasNoEqualIsNamedWithItsLine) {
                 "    T.RandomHorizontalFlip() if train else T.Identity(),\n"
                 "    *more,\n"
                 "    MyNoise(0.1),\n"
-                "    T.Resize(int(8 * 1.14)),\n"
+                "    T.Resize(int(8 * scale)),\n"
                 "    T.RandomVerticalFlip(),\n"
                 "])\n"),
       (Lines{"tf: center_crop(8) vflip(0.5)",
@@ -172,7 +194,7 @@ TEST(ConvertProgram, WhatHasNoEqualIsNamedWithItsLine) {
              "the program runs",
              "without line 5: *more: it is known only when the program runs",
              "without line 6: MyNoise: dlpipe has no such op",
-             "without line 7: Resize: size is int(8 * 1.14), and not a number; write its value"}));
+             "without line 7: Resize: size is int(8 * scale), and not a number; write its value"}));
   EXPECT_EQ(converted("tf = T.Compose(get_list())"),
             (Lines{"tf: ", "without Compose: transforms is get_list(), and not a list of transforms"}));
 }
