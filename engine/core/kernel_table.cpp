@@ -1,6 +1,5 @@
 #include "dlpipe/engine/core/kernel_table.h"
 
-#include <array>
 #include <atomic>
 
 #include "dlpipe/base/text.h"
@@ -9,7 +8,6 @@
 namespace dlpipe::engine {
 namespace {
 
-constexpr std::array<std::string_view, 5> kIsaNames = {"sse41", "avx2", "avx512", "avx512_bf16", "amx"};
 constexpr int64_t kVersion = 1;  // of the keys and of the meaning of the choices
 
 Result<KernelChoice> parse_choice(const std::string& key, const formats::Json& json) {
@@ -29,10 +27,6 @@ Result<KernelChoice> parse_choice(const std::string& key, const formats::Json& j
 }
 
 }  // namespace
-
-std::string_view isa_name(KernelIsa isa) {
-  return kIsaNames.at(static_cast<size_t>(isa));
-}
 
 KernelChoice KernelTable::find_or_add(const std::string& key, const std::function<KernelChoice()>& rule) {
   const MutexLock lock(mutex_);

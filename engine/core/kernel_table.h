@@ -18,6 +18,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/mutex.h"
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/scoped_value.h"
 
 namespace dlpipe::engine {
@@ -25,9 +26,15 @@ namespace dlpipe::engine {
 /// Instruction sets that the kernel choices tell apart, as oneDNN may use them here (DNNL_MAX_CPU_ISA
 /// counts); all kernels of the engine are held to it. engine/cpu says which it is.
 enum class KernelIsa : uint8_t { kSse41, kAvx2, kAvx512, kAvx512Bf16, kAmx };
+inline constexpr Named<KernelIsa> kKernelIsaNames[] = {{"sse41", KernelIsa::kSse41},
+                                                       {"avx2", KernelIsa::kAvx2},
+                                                       {"avx512", KernelIsa::kAvx512},
+                                                       {"avx512_bf16", KernelIsa::kAvx512Bf16},
+                                                       {"amx", KernelIsa::kAmx}};
+inline std::string_view isa_name(KernelIsa isa) {
+  return name_of(kKernelIsaNames, isa);
+}
 KernelIsa kernel_isa();
-/// "sse41", "avx2", "avx512", "avx512_bf16", "amx".
-std::string_view isa_name(KernelIsa isa);
 /// "oneDNN 2.6.3": the library that part of the kernels are from. Another one gives other bits and other
 /// speeds, so that choices belong to it.
 std::string kernel_library();

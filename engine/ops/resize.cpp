@@ -104,8 +104,8 @@ double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
 
 }  // namespace
 
-ResizeAxis resize_axis(const Shape& x, const ResizeAttrs& attrs, int axis) {
-  ResizeAxis made;
+ResizePlaces resize_places(const Shape& x, const ResizeAttrs& attrs, int axis) {
+  ResizePlaces made;
   made.in = static_cast<int>(x[axis + 1]);
   made.out = attrs.size[static_cast<size_t>(axis)];
   made.mode = attrs.mode;

@@ -66,10 +66,10 @@ struct ResizePlace {
   double share;
 };
 
-/// How places of one axis are computed, in f64. (i + shift) * numerator / denominator is rounded once while the products are
+/// The places of one axis, computed in f64. (i + shift) * numerator / denominator is rounded once while the products are
 /// below 2^53, so that a place that is a pixel's, or the middle of two, is so to the bit. By a scale that is given it is
 /// rounded to f32, in which files hold scales: 3 by 0.6 is 5, as in ONNX Runtime, and not 4.9999998.
-struct ResizeAxis {
+struct ResizePlaces {
   int in = 1;
   int out = 1;
   double shift = 0;
@@ -124,6 +124,6 @@ struct ResizeAxis {
 };
 
 /// Of rows (axis 0) or columns (axis 1) of an input that passed the op's shape rule.
-ResizeAxis resize_axis(const Shape& x, const ResizeAttrs& attrs, int axis);
+ResizePlaces resize_places(const Shape& x, const ResizeAttrs& attrs, int axis);
 
 }  // namespace dlpipe::engine

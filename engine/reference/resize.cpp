@@ -12,7 +12,7 @@ namespace {
 /// Calls use(input element, output element, share) for each pair of an output and an input that it is made of.
 template <class T, class Use>
 void for_shares(const Shape& x, const ResizeAttrs& attrs, const Use& use) {
-  const ResizeAxis rows = resize_axis(x, attrs, 0), columns = resize_axis(x, attrs, 1);
+  const ResizePlaces rows = resize_places(x, attrs, 0), columns = resize_places(x, attrs, 1);
   const int64_t channels = x[3];
   for (int64_t n = 0; n < x[0]; ++n) {
     for (int oh = 0; oh < rows.out; ++oh) {

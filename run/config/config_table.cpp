@@ -100,8 +100,8 @@ std::span<const ConfigOption> config_options() {
        false, 1, 1e6},
       {"grains", "optimisation",
        "Equal parts of each batch whose gradients are computed one by one and summed in a fixed order, a "
-       "power of two. Any power of two of processes up to it computes the same run; 0: 1 in one process, 8 "
-       "in several",
+       "power of two. Any power of two of processes up to it computes the same run; 0: 1 in one process, in "
+       "several 8, or as many as processes where these are more",
        &C::grains, false, 0, 1 << 20},
       {"sync-bn", "optimisation",
        "Batch norm takes its statistics over all grains of all processes, not over each grain", &C::sync_bn},
@@ -173,8 +173,7 @@ std::span<const ConfigOption> config_options() {
        &C::checkpoint_every, kFree},
       {"keep", "run", "Latest checkpoints to keep, beside the best", &C::keep, kFree, 1, 1e6},
       {"receipt", "run",
-       "What the hash over all batches (batches_chain) takes in: record checksums and drawn parameters, or "
-       "the pixels, too",
+       "params: batches_chain hashes record checksums and drawn parameters; pixels: the pixels as well",
        &C::receipt, false, 0, 0, names_of(kReceiptNames)},
       {"threads", "run", "Threads for everything; 0: what the process may use", &C::threads, kFree, 0,
        kMostAtOnce},
@@ -185,7 +184,7 @@ std::span<const ConfigOption> config_options() {
       {"isa", "run",
        "Instruction set of the CPU's kernels, for machines of different CPUs that compute one run; auto: the "
        "best that this one has",
-       &C::isa, false, 0, 0, names_of(kIsaNames)},
+       &C::isa, false, 0, 0, isa_choices()},
       {"memory", "run",
        "Refuse a run whose memory plan (batches, tensors and scratch) is above this, as 8GiB. It is no "
        "limit of the process: the program itself, the search for the fastest kernels and the dataset's "

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlpipe/base/named_values.h"
 #include "dlpipe/engine/collective/wire.h"
@@ -55,16 +57,17 @@ inline Result<bool> parse_exact(std::string_view name) {
   return value_named(kExactNames, name, "train", "--exact");
 }
 
-/// --isa: nothing is the best that the machine has.
-inline constexpr Named<std::optional<engine::KernelIsa>> kIsaNames[] = {
-    {"auto", std::nullopt},
-    {"sse41", engine::KernelIsa::kSse41},
-    {"avx2", engine::KernelIsa::kAvx2},
-    {"avx512", engine::KernelIsa::kAvx512},
-    {"avx512_bf16", engine::KernelIsa::kAvx512Bf16},
-    {"amx", engine::KernelIsa::kAmx}};
+/// --isa: "auto", the best that the machine has and no value, or one of engine::kKernelIsaNames.
+inline std::vector<std::string> isa_choices() {
+  std::vector<std::string> names = names_of(engine::kKernelIsaNames);
+  names.insert(names.begin(), "auto");
+  return names;
+}
 inline Result<std::optional<engine::KernelIsa>> parse_isa(std::string_view name) {
-  return value_named(kIsaNames, name, "train", "--isa");
+  if (name == "auto") return std::optional<engine::KernelIsa>();
+  DLPIPE_ASSIGN_OR_RETURN(const engine::KernelIsa isa,
+                          value_named(engine::kKernelIsaNames, name, "train", "--isa"));
+  return std::optional(isa);
 }
 
 /// --kernels, and the environment's DLPIPE_KERNELS (record/kernel_measurements.h).

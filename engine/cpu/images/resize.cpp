@@ -23,7 +23,7 @@ struct Places {
   std::vector<float> share;  // of the second
 
   // Of columns of few channels `spread` is their number: a place for each of them, as if they were pixels.
-  Places(const ResizeAxis& axis, int64_t step, int64_t spread) {
+  Places(const ResizePlaces& axis, int64_t step, int64_t spread) {
     const auto count = static_cast<size_t>(axis.out * spread);
     first.reserve(count), second.reserve(count), share.reserve(count);
     for (int i = 0; i < axis.out; ++i) {
@@ -42,7 +42,7 @@ struct Readers {
   std::vector<int64_t> begin, count, at;  // at: of the first one's weight
   std::vector<float> weights;
 
-  explicit Readers(const ResizeAxis& axis) {
+  explicit Readers(const ResizePlaces& axis) {
     std::vector<ResizePlace> places;
     places.reserve(static_cast<size_t>(axis.out));
     for (int i = 0; i < axis.out; ++i) places.push_back(axis.place(i));
@@ -64,15 +64,15 @@ struct Readers {
 
 /// Images as groups of channels that lie together (pool2d.h), and what is true of every row of them.
 struct ResizedImages {
-  ResizeAxis rows, columns;
+  ResizePlaces rows, columns;
   bool is_linear;
   int64_t width;   // channels of a group, and elements from pixel to pixel
   int64_t groups;  // of all images
   int64_t in_row, out_row;
 
   ResizedImages(const Tensor& x, const ResizeAttrs& attrs)
-      : rows(resize_axis(x.shape(), attrs, 0)),
-        columns(resize_axis(x.shape(), attrs, 1)),
+      : rows(resize_places(x.shape(), attrs, 0)),
+        columns(resize_places(x.shape(), attrs, 1)),
         is_linear(attrs.mode == ResizeMode::kLinear),
         width(x.layout() == Layout::kPlain ? x.size(3) : layout_block(x.layout())),
         groups(width == 0 ? 0 : x.size(0) * (x.size(3) / width)),

@@ -28,7 +28,7 @@ struct WriteTables {
   static constexpr const char* kName = "resize places";
   static constexpr int kThreads = 128;
   using Shared = cuda::NoShared;
-  ResizeAxis axes[2];
+  ResizePlaces axes[2];
   Place* places;
   Range* ranges;
   bool with_ranges;
@@ -49,7 +49,7 @@ struct WriteTables {
       i -= out;
       if (!with_ranges || i >= axes[0].in + axes[1].in) return;
       const bool is_row = i < axes[0].in;
-      const ResizeAxis& axis = axes[is_row ? 0 : 1];
+      const ResizePlaces& axis = axes[is_row ? 0 : 1];
       const int pixel = is_row ? i : i - axes[0].in;
       ranges[i] = {axis.from(pixel), axis.after(pixel)};
     });
@@ -59,7 +59,7 @@ struct WriteTables {
 /// The tables of images of shape `x`, in memory that `owner` keeps.
 Tables write_tables(const Shape& x, const ResizeAttrs& attrs, bool with_ranges, Device& device,
                     Tensor& owner) {
-  const ResizeAxis rows = resize_axis(x, attrs, 0), columns = resize_axis(x, attrs, 1);
+  const ResizePlaces rows = resize_places(x, attrs, 0), columns = resize_places(x, attrs, 1);
   const int64_t out = int64_t{rows.out} + columns.out, in = int64_t{rows.in} + columns.in;
   owner = Tensor::empty({{out * 3 + in * 2}, DType::kI32}, device);
   auto* const places = static_cast<Place*>(owner.raw());

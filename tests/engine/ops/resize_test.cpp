@@ -69,17 +69,17 @@ TEST(ResizeOp, ComputesPlacesByTheScaleThatIsGiven) {
 
 TEST(ResizeOp, HasPixelsAndMiddlesToTheBit) {
   // In f32 (PyTorch's) 41 * 2/82 is less than 1.
-  ResizeAxis axis = resize_axis({1, 2, 1, 1}, {.size = {82, 1}}, 0);
+  ResizePlaces axis = resize_places({1, 2, 1, 1}, {.size = {82, 1}}, 0);
   EXPECT_EQ(axis.place(40).first, 0);
   EXPECT_EQ(axis.place(41).first, 1);
   // Nor is 3 by 0.6, whose f32 is a little more, less than 5.
-  axis = resize_axis({1, 7, 1, 1}, {.size = {4, 1}, .scale_height = 0.6f}, 0);
+  axis = resize_places({1, 7, 1, 1}, {.size = {4, 1}, .scale_height = 0.6f}, 0);
   EXPECT_EQ(axis.place(3).first, 5);
   // The middle of two pixels belongs to either, as the rounding says.
   ResizeAttrs halves{.size = {3, 1}, .coordinates = ResizeCoordinates::kHalfPixel};
   const auto middles = [&](ResizeRounding rounding) {
     halves.rounding = rounding;
-    axis = resize_axis({1, 6, 1, 1}, halves, 0);  // 0.5, 2.5, 4.5
+    axis = resize_places({1, 6, 1, 1}, halves, 0);  // 0.5, 2.5, 4.5
     return std::vector<int>{axis.place(0).first, axis.place(1).first, axis.place(2).first};
   };
   EXPECT_EQ(middles(ResizeRounding::kFloor), (std::vector<int>{0, 2, 4}));
@@ -95,7 +95,7 @@ TEST(ResizeOp, HasTheMiddlesOfBothAtOnePlaceWhereTheyAreSymmetric) {
                             .coordinates = ResizeCoordinates::kHalfPixelSymmetric,
                             .rounding = rounding,
                             .scale_width = scale};
-    const ResizeAxis axis = resize_axis({1, 1, in, 1}, attrs, 1);
+    const ResizePlaces axis = resize_places({1, 1, in, 1}, attrs, 1);
     std::vector<int> firsts;
     for (int i = 0; i < out; ++i) firsts.push_back(axis.place(i).first);
     return firsts;
@@ -108,7 +108,7 @@ TEST(ResizeOp, SearchesFindThePixelsThatReadOne) {
   for (const ResizeMode mode : {ResizeMode::kNearest, ResizeMode::kLinear}) {
     for (const int out : {1, 3, 7, 8, 20}) {
       ResizeAttrs attrs{.size = {out, 1}, .mode = mode, .coordinates = ResizeCoordinates::kHalfPixel};
-      const ResizeAxis axis = resize_axis({1, 7, 1, 1}, attrs, 0);
+      const ResizePlaces axis = resize_places({1, 7, 1, 1}, attrs, 0);
       for (int pixel = 0; pixel < 7; ++pixel) {
         for (int i = 0; i < out; ++i) {
           const ResizePlace place = axis.place(i);
