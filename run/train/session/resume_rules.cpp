@@ -133,11 +133,12 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
     if (was == is) continue;
     const ConfigOption& epochs = *find_config_option("epochs");
     const std::string steps = config.max_steps < 0 ? "" : concat(" --max-steps ", config.max_steps);
+    const std::string_view head = config.reset_head ? " --no-reset-head" : "";  // the run's own is trained
     return misuse("train", "the schedule ", now.name,
                   " spreads over the whole run: with another length, step ", s + 1,
                   " would have had another rate (", is, ", it had ", was,
                   "). Begin another run from its weights: `dlpipe train --config ",
-                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), " --epochs ",
+                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), head, " --epochs ",
                   option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")), "`");
   }
   return {};

@@ -191,6 +191,17 @@ TEST(Train, NoEpochsSaveAndValidateTheInitialWeights) {
   EXPECT_NE(longer.out.find("20 steps"), std::string::npos) << longer.out << longer.err;
 }
 
+/// The command that a message names between backticks, without the program's name.
+static std::vector<std::string> suggested_command(const std::string& message) {
+  const size_t begin = message.find("`dlpipe ");
+  const size_t end = message.find('`', begin + 1);
+  if (end == std::string::npos) return {};
+  std::istringstream words(message.substr(begin + 1, end - begin - 1));
+  std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
+  command.erase(command.begin());
+  return command;
+}
+
 TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   ScratchDirectory folder;
   const auto train = [&](const std::string& name, const std::string& epochs) {
@@ -211,15 +222,28 @@ TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   ASSERT_EQ(run_dlpipe(train_arguments(folder / "cosine")).exit_code, 0);
   const Outcome refused = run_dlpipe({"train", "--resume", folder / "cosine", "--epochs", "3"});
   EXPECT_EQ(refused.exit_code, 2);
-  const size_t begin = refused.err.find("dlpipe train --config ");
-  const size_t end = refused.err.find('`', begin);
-  ASSERT_NE(end, std::string::npos) << refused.err;
-  std::istringstream words(refused.err.substr(begin, end - begin));
-  std::vector<std::string> command(std::istream_iterator<std::string>(words), {});
-  command.erase(command.begin());
+  const std::vector<std::string> command = suggested_command(refused.err);
+  ASSERT_FALSE(command.empty()) << refused.err;
   const Outcome from_weights = run_dlpipe(command);
   EXPECT_EQ(from_weights.exit_code, 0) << from_weights.err;
   EXPECT_TRUE(fs::exists(folder / "cosine-longer/checkpoints/last"));
+}
+
+// Its own classifier is trained by then: --reset-head, which its config.toml holds, is for the weights that it began with.
+TEST(Train, ALongerRunOfAFineTunedOneKeepsItsClassifier) {
+  ScratchDirectory folder;
+  const Outcome tuned =
+      run_dlpipe(train_arguments(folder / "tuned", {"--init", trained_run().run, "--reset-head"}));
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_NE(tuned.err.find("fresh: "), std::string::npos) << tuned.err;
+  const Outcome refused = run_dlpipe({"train", "--resume", folder / "tuned", "--epochs", "3"});
+  EXPECT_EQ(refused.exit_code, 2);
+  const std::vector<std::string> command = suggested_command(refused.err);
+  ASSERT_FALSE(command.empty()) << refused.err;
+  const Outcome longer = run_dlpipe(command);
+  EXPECT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_NE(longer.err.find("initial weights: "), std::string::npos) << longer.err;
+  EXPECT_EQ(longer.err.find("fresh: "), std::string::npos) << longer.err;
 }
 
 TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
