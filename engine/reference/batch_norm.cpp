@@ -1,4 +1,5 @@
-// The slow twin of cpu/images/batch_norm.cpp: one channel after another, sums in double.
+// The slow twin of cpu/images/batch_norm.cpp: one channel after another, sums in double. T is the dtype of parameters and
+// statistics, f64 of f64 images and f32 of all others.
 #include <cmath>
 
 #include <vector>
@@ -7,35 +8,38 @@
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
+#include "dlpipe/engine/reference/element.h"
 
 namespace dlpipe::engine {
 namespace {
 
-template <class T>
-Moments moments_of(const T* x, int64_t count, int64_t channels, int64_t c) {
+using reference::element;
+using reference::set_element;
+
+Moments moments_of(const Tensor& x, int64_t channels, int64_t c) {
+  const auto count = static_cast<double>(x.elements() / channels);
   double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += x[i * channels + c];
-  Moments moments{static_cast<double>(count), sum / static_cast<double>(count), 0};
-  for (int64_t i = 0; i < count; ++i)
-    moments.squares += (x[i * channels + c] - moments.mean) * (x[i * channels + c] - moments.mean);
+  for (int64_t i = c; i < x.elements(); i += channels) sum += element(x, i);
+  Moments moments{count, sum / count, 0};
+  for (int64_t i = c; i < x.elements(); i += channels)
+    moments.squares += (element(x, i) - moments.mean) * (element(x, i) - moments.mean);
   return moments;
 }
 
 template <class T>
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const int64_t channels = args.inputs[0].shape()[-1];
-  const int64_t count = args.inputs[0].elements() / channels;
-  const T* x = args.inputs[0].data<T>();
+  const Tensor& x = args.inputs[0];
+  const Tensor& y = args.outputs[0];
+  const int64_t channels = x.shape()[-1];
   const T* gamma = args.inputs[1].data<T>();
   const T* beta = args.inputs[2].data<T>();
   T* running_mean = args.inputs[3].data<T>();
   T* running_var = args.inputs[4].data<T>();
-  const T* residual = has_input(args.inputs, 5) ? args.inputs[5].data<T>() : nullptr;
-  T* y = args.outputs[0].data<T>();
+  const Tensor residual = has_input(args.inputs, 5) ? args.inputs[5] : Tensor();
   StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr;
   std::vector<Moments> all;
-  for (int64_t c = 0; attrs.training && c < channels; ++c) all.push_back(moments_of(x, count, channels, c));
+  for (int64_t c = 0; attrs.training && c < channels; ++c) all.push_back(moments_of(x, channels, c));
   if (peers != nullptr) share_moments(*peers, all);
   for (int64_t c = 0; c < channels; ++c) {
     double mean = running_mean[c];
@@ -53,10 +57,10 @@ void forward(const ForwardArgs& args) {
     const double inv_std = 1 / std::sqrt(var + attrs.epsilon);
     args.outputs[1].data<T>()[c] = static_cast<T>(mean);
     args.outputs[2].data<T>()[c] = static_cast<T>(inv_std);
-    for (int64_t i = c; i < count * channels; i += channels) {
-      T value = static_cast<T>((x[i] - mean) * inv_std) * gamma[c] + beta[c];
-      if (residual != nullptr) value += residual[i];
-      y[i] = attrs.relu && value < 0 ? T(0) : value;
+    for (int64_t i = c; i < x.elements(); i += channels) {
+      T value = static_cast<T>((element(x, i) - mean) * inv_std) * gamma[c] + beta[c];
+      if (residual.defined()) value += static_cast<T>(element(residual, i));
+      set_element(y, i, attrs.relu && value < 0 ? T(0) : value);
     }
   }
 }
@@ -68,47 +72,44 @@ void forward(const ForwardArgs& args) {
 template <class T>
 void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const int64_t channels = args.inputs[0].shape()[-1];
-  const int64_t count = args.inputs[0].elements() / channels;
-  const T* x = args.inputs[0].data<T>();
+  const Tensor& x = args.inputs[0];
+  const int64_t channels = x.shape()[-1];
   const T* gamma = args.inputs[1].data<T>();
-  const T* y = attrs.relu ? args.outputs[0].data<T>() : nullptr;
-  const T* dy = args.grad_outputs[0].data<T>();
-  const auto wanted = [&](size_t i) -> T* {
-    return has_input(args.grad_inputs, i) ? args.grad_inputs[i].data<T>() : nullptr;
+  const T* mean = args.outputs[1].data<T>();
+  const T* inv_std = args.outputs[2].data<T>();
+  const auto wanted = [&](size_t i) {
+    return has_input(args.grad_inputs, i) ? args.grad_inputs[i] : Tensor();
   };
-  T* const dx = wanted(0);
-  T* const dgamma = wanted(1);
-  T* const dbeta = wanted(2);
-  T* const dresidual = wanted(5);
+  const Tensor dx = wanted(0), dgamma = wanted(1), dbeta = wanted(2), dresidual = wanted(5);
   const auto xhat = [&](int64_t i, int64_t c) {
-    return (x[i] - static_cast<double>(args.outputs[1].data<T>()[c])) *
-           static_cast<double>(args.outputs[2].data<T>()[c]);
+    return (element(x, i) - static_cast<double>(mean[c])) * static_cast<double>(inv_std[c]);
   };
-  const auto passed = [&](int64_t i) { return attrs.relu && !(y[i] > 0) ? T(0) : dy[i]; };
+  const auto passed = [&](int64_t i) {
+    return attrs.relu && !(element(args.outputs[0], i) > 0) ? 0.0 : element(args.grad_outputs[0], i);
+  };
   std::vector<GradientTotals> all(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     GradientTotals& totals = all[static_cast<size_t>(c)];
-    for (int64_t i = c; i < count * channels; i += channels) {
+    for (int64_t i = c; i < x.elements(); i += channels) {
       totals.sum += passed(i);
       totals.weighted += passed(i) * xhat(i, c);
     }
-    if (dbeta != nullptr) dbeta[c] = static_cast<T>(totals.sum);
-    if (dgamma != nullptr) dgamma[c] = static_cast<T>(totals.weighted);
+    if (dbeta.defined()) set_element(dbeta, c, totals.sum);
+    if (dgamma.defined()) set_element(dgamma, c, totals.weighted);
   }
-  auto all_count = static_cast<double>(count);
+  auto all_count = static_cast<double>(x.elements() / channels);
   if (StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr; peers != nullptr) {
     share_totals(*peers, all);
     all_count *= static_cast<double>(peers->parts());
   }
   for (int64_t c = 0; c < channels; ++c) {
     const GradientTotals& totals = all[static_cast<size_t>(c)];
-    const double inv_std = args.outputs[2].data<T>()[c];
-    for (int64_t i = c; i < count * channels; i += channels) {
+    const double factor = static_cast<double>(gamma[c]) * static_cast<double>(inv_std[c]);
+    for (int64_t i = c; i < x.elements(); i += channels) {
       const double centred =
           attrs.training ? passed(i) - (totals.sum + xhat(i, c) * totals.weighted) / all_count : passed(i);
-      if (dx != nullptr) dx[i] = static_cast<T>(gamma[c] * inv_std * centred);
-      if (dresidual != nullptr) dresidual[i] = passed(i);
+      if (dx.defined()) set_element(dx, i, factor * centred);
+      if (dresidual.defined()) set_element(dresidual, i, passed(i));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
@@ -161,6 +162,26 @@ TEST(BatchNormOp, EqualsTheReferenceForShapesThatFillChunksUnevenly) {
       // Sums of up to 59,200 values of size 1 in f32 chunks.
       near(got.dgamma, expected.dgamma, 1e-2, "gradient of gamma");
       near(got.dbeta, expected.dbeta, 1e-2, "gradient of beta");
+    }
+  }
+}
+
+// Where there is no fast kernel (f16 on the CPU), and on the reference backend. Numbers of size 1 have 8 or 11 bits.
+TEST(BatchNormOp, TakesLowImagesOnEveryBackend) {
+  for (const auto& [dtype, rounding] : {std::pair(DType::kBF16, 0x1p-7), std::pair(DType::kF16, 0x1p-10)}) {
+    for (const Backend backend : {Backend::kCpu, Backend::kReference}) {
+      for (const bool training : {true, false}) {
+        const UseBackend use(backend);
+        const Shape shape{6, 5, 4, 16};
+        const Answer wide = run(shape, Layout::kPlain, DType::kF32, true, training);
+        const Answer low = run(shape, Layout::kPlain, dtype, true, training);
+        for (const Tensor& one : {low.y, low.dx, low.dresidual}) EXPECT_EQ(one.dtype(), dtype);
+        for (const Tensor& one : {low.dgamma, low.dbeta}) EXPECT_EQ(one.dtype(), DType::kF32);
+        // A relu lets through what another rounding stops: far apart in the gradients of one element.
+        EXPECT_LE(test::distance(low.y, wide.y), 4 * rounding) << dtype_name(dtype);
+        EXPECT_LE(test::distance(low.dgamma, wide.dgamma), 16 * rounding) << dtype_name(dtype);
+        EXPECT_LE(test::distance(low.dbeta, wide.dbeta), 16 * rounding) << dtype_name(dtype);
+      }
     }
   }
 }
