@@ -93,7 +93,7 @@ class Outputs(unittest.TestCase):
     def test_waiting_is_by_the_devices_clock_where_there_is_one(self):
         ledger = {"data_wait_share": 0.5, "device": {"waited_seconds": 1.0, "wall_seconds": 4.0}}
         self.assertEqual(outputs.waiting_share(ledger), (0.25, "the device's clock"))
-        del ledger["device"]
+        ledger["device"] = None
         self.assertEqual(outputs.waiting_share(ledger), (0.5, "the host's clock"))
 
 

@@ -205,7 +205,10 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
                             {"data_wait_share", ledger.data_wait_share},
                             {"stages", std::move(rows)},
                             {"limit", stages.limit},
-                            {"advice", stages.advice}});
+                            {"advice", stages.advice},
+                            {"communication", Json()},
+                            {"cache", Json()},
+                            {"device", device.steps > 0 ? to_json(device) : Json()}});
   if (stages.communication) {
     const StageReport::Communication& c = *stages.communication;
     json.set("communication", Json::object({{"busy_seconds", c.busy_seconds},
@@ -223,7 +226,6 @@ Json to_json(const LedgerReport& ledger, const StageReport& stages, const Device
                                     {"busy_seconds", static_cast<double>(cache.busy_ns) / kSecond},
                                     {"full", cache.is_full}}));
   }
-  if (device.steps > 0) json.set("device", to_json(device));
   return json;
 }
 

@@ -82,7 +82,7 @@ LedgerReport report_ledger(const LedgerEntry& total);
 
 /// The same of a device, by its own clock.
 formats::Json to_json(const DeviceTimes& device);
-/// ledger.json: both, the device's ledger where there was one, and the step count.
+/// ledger.json: both, the device's ledger, and the step count. What there was none of (processes, cache, device) is null.
 formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
                       int64_t steps);
 

@@ -12,7 +12,7 @@ Json to_json(const Evaluation& evaluation) {
   Json json = Json::object({{"checkpoint", evaluation.model.path},
                             {"model", state.model},
                             {"data", evaluation.data},
-                            {"step", evaluation.model.step},
+                            {"step", evaluation.model.step < 0 ? Json() : Json(evaluation.model.step)},
                             {"val_augment", state.val_augment},
                             {"tta", state.tta},
                             {"samples", report.samples},

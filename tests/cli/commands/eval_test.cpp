@@ -90,7 +90,8 @@ TEST(Eval, TakesABareSafetensorsFileWithItsModelsName) {
                                      trained_run().data.val, "--json"});
     ASSERT_EQ(bare.exit_code, 0) << bare.err;
     EXPECT_EQ((*Json::parse(bare.out))["loss"].as_double(), (*Json::parse(whole.out))["loss"].as_double());
-    EXPECT_EQ((*Json::parse(bare.out))["step"].as_int(), -1);
+    const Json answer = *Json::parse(bare.out);
+    EXPECT_TRUE(answer.contains("step") && answer["step"].is_null()) << bare.out;
   }
   const Outcome guessed = run_dlpipe({"eval", "--ckpt", weights, "--model", "lenet", trained_run().data.val});
   EXPECT_EQ(guessed.exit_code, 0) << guessed.err;

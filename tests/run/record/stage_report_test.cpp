@@ -109,7 +109,14 @@ TEST(LedgerReport, ADevicesGoesIntoTheJson) {
   EXPECT_DOUBLE_EQ(json["waited_seconds"].as_double(), 3);
   EXPECT_DOUBLE_EQ(json["worked_seconds"].as_double(), 4);
   EXPECT_DOUBLE_EQ(json["spans"]["launch gap"]["share"].as_double(), 0.3);
-  EXPECT_TRUE(to_json(LedgerReport(), StageReport(), DeviceTimes(), 4)["device"].is_null());
+}
+
+TEST(LedgerReport, WhatThereWasNoneOfIsNullInTheJson) {
+  const formats::Json json = to_json(LedgerReport(), StageReport(), DeviceTimes(), 4);
+  for (const char* key : {"communication", "cache", "device"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+    EXPECT_TRUE(json[key].is_null()) << key;
+  }
 }
 
 }  // namespace dlpipe::run
