@@ -20,7 +20,8 @@ class Option;
 
 namespace dlpipe::cli {
 
-/// Of every command's --threads; what train takes (run/config/config_table.cpp), and a Loader.
+/// Of most commands' --threads; what train takes (run/config/config_table.cpp), and a Loader. Ingest takes more
+/// (run/ingest/options.cpp).
 inline constexpr int kMostThreads = 1024;
 
 class Flag {

@@ -150,7 +150,8 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_option("--seed", ingest.seed, "Seed of --split and --limit");
   flags.add_option("--window", options->window, "Bytes read ahead of the writer");
   flags.add_option("--threads", ingest.jobs, "Threads; 0: as many as the process may use");
-  flags.add_option("--map-size", options->map_size, "Most bytes of a dataset; 0: eight times the estimate");
+  flags.add_option("--map-size", options->map_size,
+                   "Most bytes of a dataset; 0: 16 GiB and eight times the estimate");
   flags.add_option("--max-pixels", ingest.max_pixels, "Treat images with more pixels as bad files");
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return run(*options); };

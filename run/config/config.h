@@ -51,7 +51,7 @@ struct TrainConfig {
   double epochs = 10;
   int64_t max_steps = -1;
   int64_t accumulate = 1;
-  int64_t grains = 0;  // 0: 1 in one process, else 8; a run's config.toml holds the number
+  int64_t grains = 0;  // 0: 1 in one process, else 8, or one for each of more; config.toml holds the number
   bool sync_bn = false;
   std::string compress = "none";
   std::string exact = "on";
