@@ -10,7 +10,8 @@ void add_model_flags(Flags& flags, run::ModelOptions& model) {
                   "The trained model: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX "
                   "file, or a safetensors file with PyTorch's names")
       .type_name("PATH")
-      .required();
+      .required()
+      .not_empty();
   flags.add_option("--model", model.model, "Which model a bare safetensors file holds").type_name("NAME");
   flags
       .add_option("--classes", model.classes,

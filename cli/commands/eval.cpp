@@ -123,11 +123,10 @@ std::function<Status()> setup(Flags& flags) {
   flags.add_flag("--report", options->evaluate.report,
                  "Also precision, recall and F1 of each class, and the confusion matrix");
   flags
-      .add_option(
-          "--predictions", options->predictions,
-          "Write a JSON line for each sample to this file, which appears when all are in it; - for stdout")
+      .add_option("--predictions", options->predictions,
+                  "Write a JSON line for each sample to this file, which appears when all are in it")
       .type_name("FILE")
-      .not_empty();
+      .writes_file({".jsonl", ".json", ".ndjson", ".txt"});
   flags.add_option("--top", options->evaluate.top, "Classes in each of those lines").range(1, 1'000'000);
   flags.add_flag("--json", options->json, "Print one JSON line");
   return [options] { return evaluate(*options); };

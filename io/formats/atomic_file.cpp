@@ -41,6 +41,11 @@ static Status create_error(const std::string& path, const std::string& written, 
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return Status(ErrorCode::kMisuse,
+                  concat("[file] cannot create ", path, ": it is a folder; name the file to write in it"));
+  }
   AtomicFile file(path, formats::is_stream(path));
   // What the shell appends to (>> FILE) keeps what it has.
   const int how = file.is_stream_ ? O_APPEND : O_CREAT | O_TRUNC;

@@ -19,7 +19,8 @@ namespace dlpipe::formats {
 
 class AtomicFile {
  public:
-  /// Opens PATH.partial for writing, replacing a leftover of a killed process; a stream as it is.
+  /// Opens PATH.partial for writing, replacing a leftover of a killed process; a stream as it is. kMisuse for a folder, which
+  /// commit() could not replace.
   static Result<AtomicFile> create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept
       : path_(std::move(other.path_)), is_stream_(other.is_stream_), fd_(std::exchange(other.fd_, -1)) {}

@@ -121,6 +121,8 @@ TEST(Program, AnEmptyNameOfAFileIsNoLeftOutOne) {
         {"train", "d", "--model", "mlp", "--out", "r", "--resume", ""},
         {"train", "d", "--model", "mlp", "--out", "r", "--config", ""},
         {"eval", "--ckpt", "r", "d", "--predictions", ""},
+        {"eval", "--ckpt=", "d"},
+        {"predict", "--ckpt", "", "a.jpg"},
         {"compile", "--ckpt", "r", "--out", ""},
         {"run", "m.dlg", "--input", "x.npy", "--out", ""}}) {
     const Outcome outcome = run_dlpipe(words);

@@ -150,6 +150,10 @@ TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
       {{"--ckpt", trained_run().run, "--val-augment", "hflp"}, {"hflp", "hflip"}},
       {{"--ckpt", trained_run().run, "--split", "test"}, {"is no folder of splits", "--split test"}},
       {{"--ckpt", trained_run().run, "--predictions", "-", "--json"}, {"--predictions", "a file"}},
+      {{"--ckpt", trained_run().run, "--predictions", folder.path()},
+       {"--predictions", "is a folder; name the file to write in it", "NAME.jsonl"}},
+      {{"--ckpt", trained_run().run, "--predictions", "p.csv"},
+       {"--predictions", "p.csv", "end it in .jsonl"}},
   };
   for (const auto& c : cases) {
     std::vector<std::string> arguments = {"eval", val};

@@ -122,6 +122,21 @@ TEST(AtomicFile, NamesTheFileThatCannotBeWritten) {
       << in_the_way.message();
 }
 
+// Before work is done whose result would be lost at commit().
+TEST(AtomicFile, AFolderIsRefusedAtOnce) {
+  ScratchFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  std::filesystem::create_directory_symlink(folder / "a", folder / "link");
+  for (const std::string& path : {folder / "a", folder / "a/", folder / "link"}) {
+    const Status status = AtomicFile::create(path).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+    EXPECT_EQ(status.message(),
+              "[file] cannot create " + path + ": it is a folder; name the file to write in it");
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "a"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a.partial"));
+}
+
 TEST(ReadFile, RefusesAFileLargerThanTheLimit) {
   ScratchFolder folder;
   ASSERT_TRUE(write_file(folder / "a", std::string(100'000, 'x')).ok());
