@@ -1,6 +1,6 @@
 // Counters cheap enough to be always on: each thread adds to a cache line of its own, readers sum.
 //
-// add() may be called from any thread at any time and costs one relaxed load and store on an own line;
+// add() may be called from any thread at any time and costs one relaxed addition on an own line;
 // value() sums over all threads and may miss adds that happen meanwhile. A Counter lives at least as long as
 // the threads that add to it.
 #pragma once

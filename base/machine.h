@@ -18,9 +18,9 @@ uint64_t peak_resident_bytes();
 int64_t process_begin_ns();
 /// CPU seconds (user + system) of this process so far.
 double process_cpu_seconds();
-/// "AMD EPYC ..., 2 threads" from /proc/cpuinfo.
+/// "AMD EPYC ..." from /proc/cpuinfo; "unknown CPU" where that has no model name.
 std::string cpu_model();
-/// Instruction sets found, best last: "sse4.2 avx2 avx512 avx512_bf16 amx".
+/// Instruction sets found, of "sse4.2 avx2 avx512 avx512_bf16 avx512_vbmi2 amx_tile amx_bf16"; "neon" on Arm.
 std::string cpu_isa();
 
 }  // namespace dlpipe

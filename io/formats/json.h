@@ -74,7 +74,7 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-/// Whole files, written aside and renamed. `what` names the file in messages ("checkpoint").
+/// Whole files, written aside and renamed. Messages name them by their path.
 Status write_json(const std::string& path, const Json& value);
 Result<Json> read_json(const std::string& path);
 
