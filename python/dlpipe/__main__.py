@@ -20,11 +20,17 @@ def _ingest_arrow(arguments):
     parser.add_argument("DST")
     for name in ("--split", "--on-error", "--store", "--jpeg", "--map-size", "--background"):
         parser.add_argument(name)
-    for name in ("--limit", "--seed", "--resize-max", "--quality", "--threads", "--max-pixels"):
+    for name in ("--limit", "--seed", "--resize-max", "--quality", "--max-pixels"):
         parser.add_argument(name, type=int)
+    parser.add_argument("--threads", "--jobs", "--workers", type=int)
     for name in ("--trust", "--zstd", "--no-splits", "--json"):
         parser.add_argument(name, action="store_true", default=None)
+    # Every command takes these two; here is nothing that they would change.
+    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; there are none here")
+    parser.add_argument("--color", choices=("auto", "always", "never"), help="colours in messages; there are none here")
     options = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
+    del options["quiet"]
+    options.pop("color", None)
     sources, destination = options.pop("SRC"), options.pop("DST")
     as_json = options.pop("json", False)
     try:

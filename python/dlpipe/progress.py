@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Union
 
+from dlpipe.errors import MisuseError
+
 
 class TqdmProgress:
     """A tqdm bar. Give one as `progress=` to whatever takes a progress function, or `progress=True` for the same.
@@ -14,7 +16,10 @@ class TqdmProgress:
     """
 
     def __init__(self, **options: Any) -> None:
-        from tqdm.auto import tqdm
+        try:
+            from tqdm.auto import tqdm
+        except ImportError as error:
+            raise MisuseError("[progress] a bar wants tqdm: pip install tqdm, or give progress= a function") from error
 
         self._make = lambda total, unit: tqdm(**{"total": total, "unit": unit, **options})
         self._bar: Any = None

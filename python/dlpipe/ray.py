@@ -2,7 +2,8 @@
 
     python -m dlpipe.ray ingest PICTURES DATA --parts 16 --jpeg coefficients      # options as `dlpipe ingest` has them
 
-Sources and DATA lie where all nodes see them. A task whose node is lost is started on another, and goes on where the first was.
+Sources, DATA and the files that options name lie where all nodes see them. A task whose node is lost is started on another, and
+goes on where the first was.
 """
 
 from __future__ import annotations
@@ -28,9 +29,26 @@ def _run(*arguments: str) -> None:
 
 
 def _everywhere(path: Path) -> str:
-    """As other nodes, whose tasks run in other folders, find it. Addresses as they are."""
+    """As other nodes, whose tasks run in other folders, find it. Addresses as they are, and what is empty, for ingest to refuse."""
     text = os.fsdecode(path)
-    return text if "://" in text else os.path.abspath(text)
+    return text if "://" in text or not text else os.path.abspath(text)
+
+
+# Of `dlpipe ingest`, those whose value is a path.
+_PATHS = ("--list", "--manifest", "--labels", "--images", "--classes-from")
+
+
+def _options_everywhere(options: Iterable[str]) -> list[str]:
+    """The options with the paths among them as other nodes find them."""
+    words: list[str] = []
+    for word in options:
+        name, equals, value = word.partition("=")
+        if words and words[-1] in _PATHS:
+            word = _everywhere(word)
+        elif equals and name in _PATHS:
+            word = f"{name}={_everywhere(value)}"
+        words.append(word)
+    return words
 
 
 def ingest(
@@ -48,7 +66,7 @@ def ingest(
         src: what to read, a path or several, as in dlpipe.ingest.
         dst: the dataset to make.
         parts: into how many it is cut; more than there are nodes is fine.
-        options: of the program, as ["--jpeg", "coefficients"].
+        options: of the program, as ["--jpeg", "coefficients"]. Paths among them lie where all nodes see them, too.
         num_cpus: that a task asks of Ray, and the threads that it has.
 
     Raises:
@@ -60,9 +78,9 @@ def ingest(
     target = os.path.abspath(os.fsdecode(dst))
     folders = [f"{target}.part-{number}" for number in range(1, parts + 1)]
     run = ray.remote(num_cpus=num_cpus, max_retries=3)(_run)
-    threads = ("--threads", str(max(1, int(num_cpus))))
+    more = ["--threads", str(max(1, int(num_cpus))), *_options_everywhere(options)]
     tasks = [
-        run.remote("ingest", *sources, folder, "--part", f"{number}/{parts}", "--quiet", *threads, *options)
+        run.remote("ingest", *sources, folder, "--part", f"{number}/{parts}", "--quiet", *more)
         for number, folder in enumerate(folders, 1)
         if not os.path.exists(folder)
     ]

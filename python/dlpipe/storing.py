@@ -22,8 +22,8 @@ on_error: what to do about a bad picture: "auto" (skip it and list it in the rep
         quality: of JPEGs that are coded anew, 1 to 100. Default: 90.
         zstd: compress each record; pays for raw pixels.
         threads: 0: as many as the process may use.
-        map_size: most bytes of a dataset, a number or a text such as "1TiB"; 0: eight times the estimate, where nobody knows
-            what comes 1 TiB. Address space only.
+        map_size: most bytes of a dataset, a number or a text such as "1TiB"; 0: 16 GiB and eight times the estimate, where nobody
+            knows what comes 1 TiB. Address space only.
         max_pixels: larger pictures are bad ones."""
 
 

@@ -114,9 +114,15 @@ def evaluate(
         data: a dataset, or a folder of splits, of which `split` is taken, by default "val".
         model, classes: of a bare safetensors file, which doesn't say; `classes` of an ONNX file, too.
         val_augment, tta, dtype: other than the checkpoint says.
+        split: which one of a folder of splits.
+        batch: samples at once.
+        threads: 0: as many as the process may use.
         limit: so many samples, a fixed subset from the whole dataset; -1: all.
+        device: "cpu" or "cuda".
+        tf32: f32 convolutions and products may use the GPU's TF32, with 10 bits of mantissa.
         report: also each class, and the confusion matrix.
         predictions: also what the model answered to each sample, its `top` classes.
+        top: how many these are.
         progress: called as progress(done, total); True, or dlpipe.TqdmProgress(), for a bar.
 
     Returns:

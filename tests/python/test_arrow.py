@@ -226,6 +226,17 @@ def test_the_program_of_the_package(tmp_path):
     assert "--window" in refused.stderr
 
 
+# As of all commands of the program: what scripts give to any of them.
+def test_the_program_takes_what_every_ingest_takes(tmp_path):
+    parquet.write_table(hugging_face_table(0, 10), tmp_path / "a.parquet")
+    for number, options in enumerate((["--quiet"], ["--color", "never", "--jobs", "2"], ["--color=always", "--workers", "1"])):
+        data = tmp_path / f"d{number}"
+        words = [sys.executable, "-m", "dlpipe", "ingest", str(tmp_path / "a.parquet"), str(data), *options]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        check(data, 0, 10)
+
+
 def test_nothing_in_a_column_of_numbers(tmp_path):
     pictures = pa.array([{"bytes": picture(i), "path": None} for i in range(3)],
                         pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # fmt: skip

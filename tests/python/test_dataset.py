@@ -280,6 +280,14 @@ def test_ingest_with_a_bar(pictures, tmp_path):
     assert "pictures" in out.getvalue() and "400/400" in out.getvalue()
 
 
+def test_a_bar_without_tqdm_says_what_to_install(pictures, tmp_path, monkeypatch):
+    for module in ("tqdm", "tqdm.auto"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(dlpipe.MisuseError, match="pip install tqdm"):
+        dlpipe.ingest(pictures, tmp_path / "d", progress=True)
+    assert not (tmp_path / "d").exists()
+
+
 def test_options_that_make_no_sense(pictures, tmp_path):
     for options, words in [
         ({"store": "jepg"}, "store jepg.*jpeg"),

@@ -53,6 +53,18 @@ def test_options_of_the_program_are_taken(pictures, tmp_path):
         dlpipe.ray.ingest(pictures, tmp_path / "data", parts=2, options=["--jpeg", "nothing"])
 
 
+# A task runs in a folder of Ray's.
+def test_paths_among_the_options_are_found_from_any_folder(pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = sorted(path.relative_to(pictures).as_posix() for path in pictures.rglob("*.jpg"))[:10]
+    (tmp_path / "list.csv").write_text("path,label\n" + "".join(f"{name},{i % 2}\n" for i, name in enumerate(names)))
+    dlpipe.ray.ingest(pictures, "data", parts=2, options=["--manifest", "list.csv"])
+    assert len(dlpipe.Dataset(tmp_path / "data")) == 10
+    (tmp_path / "classes.txt").write_text("1\n0\n")
+    dlpipe.ray.ingest(pictures, "same", parts=2, options=["--manifest=list.csv", "--classes-from=classes.txt"])
+    assert dlpipe.Dataset(tmp_path / "same").classes == ["1", "0"]
+
+
 def test_the_command(pictures, tmp_path):
     command = [sys.executable, "-m", "dlpipe.ray", "ingest", pictures, tmp_path / "data", "--parts", "2", "--jpeg", "standard"]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
