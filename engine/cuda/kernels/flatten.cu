@@ -1,5 +1,6 @@
+#include "dlpipe/engine/ops/flatten.h"
+
 #include <array>
-#include <utility>
 
 #include "dlpipe/engine/cuda/loops/strided.h"
 #include "dlpipe/engine/ops/view.h"
@@ -12,12 +13,6 @@ void copy_transposed(const Tensor& from, const Tensor& to, int64_t n, int64_t ro
   const Shape shape = {n, columns, rows};
   cuda::strided_copy(to.raw(), row_major(shape), from.raw(),
                      std::array<int64_t, 3>{rows * columns, 1, columns}, shape, dtype_size(from.dtype()));
-}
-
-/// Pixels and channels of an image; everything else is one channel.
-std::pair<int64_t, int64_t> pixels_and_channels(const Shape& shape) {
-  if (shape.rank() == 4) return {shape[1] * shape[2], shape[3]};
-  return {shape[0] == 0 ? 0 : shape.elements() / shape[0], 1};
 }
 
 void forward(const ForwardArgs& args) {
