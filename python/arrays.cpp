@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/python/waiting.h"
 
@@ -36,12 +37,11 @@ nb::any make(Pointer data, const ArrayForm& form, nb::handle owner, const Device
 }  // namespace
 
 Framework parse_framework(const std::string& name) {
-  if (name == "numpy") return Framework::kNumpy;
-  if (name == "torch") return Framework::kTorch;
-  if (name == "jax") return Framework::kJax;
-  if (name == "dlpack") return Framework::kDlpack;
-  throw Error(Status(ErrorCode::kMisuse,
-                     concat("[loader] as_ '", name, "'; use 'numpy', 'torch', 'jax' or 'dlpack'")));
+  constexpr Named<Framework> kNames[] = {{"numpy", Framework::kNumpy},
+                                         {"torch", Framework::kTorch},
+                                         {"jax", Framework::kJax},
+                                         {"dlpack", Framework::kDlpack}};
+  return value_or_throw(value_named(kNames, name, "loader", "as_"));
 }
 
 ArrayForm dense_form(DType dtype, int64_t count, const Shape& shape) {

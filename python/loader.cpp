@@ -15,6 +15,7 @@
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/named_values.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -138,9 +139,8 @@ template <class T>
 T state_value(const nb::dict& dict, const char* key) {
   T value;
   if (!dict.contains(key) || !nb::try_cast(nb::object(dict[key]), value)) {
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[loader] the state has no good '", key,
-                                          "'; give what state_dict() of a loader of this version answered")));
+    refuse("loader", "the state has no good '", key,
+           "'; give what state_dict() of a loader of this version answered");
   }
   return value;
 }
@@ -208,11 +208,10 @@ nb::tuple report(const SourceStats& stats, double samples_per_s) {
 }
 
 pipeline::OnBadRecord parse_on_bad(const std::string& name) {
-  if (name == "substitute") return pipeline::OnBadRecord::kSubstitute;
-  if (name == "drop") return pipeline::OnBadRecord::kDrop;
-  if (name == "stop") return pipeline::OnBadRecord::kStop;
-  throw Error(
-      Status(ErrorCode::kMisuse, concat("[loader] on_bad '", name, "'; use 'substitute', 'drop' or 'stop'")));
+  using pipeline::OnBadRecord;
+  constexpr Named<OnBadRecord> kNames[] = {
+      {"substitute", OnBadRecord::kSubstitute}, {"drop", OnBadRecord::kDrop}, {"stop", OnBadRecord::kStop}};
+  return value_or_throw(value_named(kNames, name, "loader", "on_bad"));
 }
 
 /// The op that normalises validation pictures of `val` as those of the training set in the folder of splits `data`; where
@@ -273,9 +272,8 @@ DType image_dtype(const std::string& given, const std::string& expression) {
   if (given.empty()) return prep.dtype;
   const DType dtype = value_or_throw(parse_dtype(given));
   if (is_float && (dtype == DType::kU8 || (is_cast && dtype != prep.dtype)))
-    throw Error(Status(ErrorCode::kMisuse, concat("[loader] augment ends in ", is_cast ? "cast" : "normalize",
-                                                  ", which makes pixels ", dtype_name(prep.dtype),
-                                                  ", and --dtype is ", given, ": leave one of them out")));
+    refuse("loader", "augment ends in ", is_cast ? "cast" : "normalize", ", which makes pixels ",
+           dtype_name(prep.dtype), ", and --dtype is ", given, ": leave one of them out");
   return dtype;
 }
 
@@ -286,18 +284,14 @@ void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOption
     if (!pin_memory) return;
     options.pinned_for = form.pinned_for = value_or_throw(cuda_device(0));
     if (form.framework != Framework::kTorch)
-      throw Error(
-          Status(ErrorCode::kMisuse,
-                 "[loader] pin_memory is for copies on PyTorch's stream; use as_='torch', or device='cuda'"));
+      refuse("loader", "pin_memory is for copies on PyTorch's stream; use as_='torch', or device='cuda'");
     return;
   }
   if (pin_memory)
-    throw Error(
-        Status(ErrorCode::kMisuse, concat("[loader] pin_memory is for batches of the CPU, and device '", name,
-                                          "' copies them itself; leave pin_memory out")));
+    refuse("loader", "pin_memory is for batches of the CPU, and device '", name,
+           "' copies them itself; leave pin_memory out");
   if (form.framework == Framework::kNumpy)
-    throw Error(Status(ErrorCode::kMisuse, concat("[loader] NumPy has no arrays on device '", name,
-                                                  "'; use as_='torch', 'jax' or 'dlpack'")));
+    refuse("loader", "NumPy has no arrays on device '", name, "'; use as_='torch', 'jax' or 'dlpack'");
   options.device = form.device = device;
   // Kernels run on the first GPU alone; for others the CPU decodes.
   if (device->index() == 0) options.coef_decode = engine::device_code(*device).decode_coefficients;
@@ -371,11 +365,9 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
   use_device(device, pin_memory, options.loader, form);
   const DType pixels = options.loader.image_dtype;
   if (pixels == DType::kU8 && (mixup > 0 || cutmix > 0))
-    throw Error(Status(ErrorCode::kMisuse,
-                       "[loader] --mixup and --cutmix mix normalised pixels; set --dtype f32, f16 or bf16"));
+    refuse("loader", "--mixup and --cutmix mix normalised pixels; set --dtype f32, f16 or bf16");
   if (pixels == DType::kBF16 && form.framework == Framework::kNumpy)
-    throw Error(Status(ErrorCode::kMisuse,
-                       "[loader] NumPy has no bf16; use --dtype f16 or f32, or as_='torch' or 'jax'"));
+    refuse("loader", "NumPy has no bf16; use --dtype f16 or f32, or as_='torch' or 'jax'");
   auto feed = unlocked([&]() -> Result<std::unique_ptr<Feed>> {
     DLPIPE_ASSIGN_OR_RETURN(auto opened, open_feed(options, train));
     DLPIPE_RETURN_IF_ERROR(check_views(opened->setup(), form.framework));

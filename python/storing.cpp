@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/python/answers.h"
 #include "dlpipe/python/errors.h"
@@ -73,9 +74,8 @@ uint64_t bytes_option(const char* name, nb::handle value) {
   if (nb::try_cast(value, bytes, false)) return bytes;
   std::string text;
   if (nb::try_cast(value, text) && parse_bytes(text, &bytes)) return bytes;
-  throw Error(
-      Status(ErrorCode::kMisuse, concat("[ingest] ", name, " ", nb::repr(value).c_str(),
-                                        "; give bytes as a number, or a text with its unit, as '512MiB'")));
+  refuse("ingest", name, " ", nb::repr(value).c_str(),
+         "; give bytes as a number, or a text with its unit, as '512MiB'");
 }
 
 void set_storing_options(const nb::dict& given, IngestOptions& options) {

@@ -74,8 +74,8 @@ class OpenWriter {
  private:
   void refuse_forked() const {
     if (is_forked())
-      throw Error(misuse("writer", "this process was forked from process ", process_,
-                         ", whose writer this is; write there, or open another dataset's here"));
+      refuse("writer", "this process was forked from process ", process_,
+             ", whose writer this is; write there, or open another dataset's here");
   }
 
   const pid_t process_ = ::getpid();
@@ -124,8 +124,7 @@ nb::bytes boxes_of_xywh(const std::string& field, const nb::bytes& rows) {
   std::vector<float> numbers(rows.size() / sizeof(float));
   std::memcpy(numbers.data(), rows.data(), numbers.size() * sizeof(float));
   const Result<std::string> boxes = data::encode_boxes(std::move(numbers), true);
-  if (!boxes.ok())
-    throw Error(misuse("writer", "field '", printable(field), "': ", boxes.status().message()));
+  if (!boxes.ok()) refuse("writer", "field '", printable(field), "': ", boxes.status().message());
   return nb::bytes(boxes->data(), boxes->size());
 }
 

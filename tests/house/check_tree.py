@@ -11,7 +11,7 @@ Checks, over the real #include lines:
   3. every folder has a README.md;
   4. every public header opens with a comment that says what it is;
   5. a header of the standard library that a header of dlpipe stands for is included there alone;
-  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone (python/ aside).
+  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone.
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, `.` are the files beside its folders, cells are lists, `all`, `all but ...` or words that name no
@@ -206,7 +206,7 @@ OWN_REFUSAL = re.compile(r'ErrorCode::kMisuse,\s*(?:(?:dlpipe::)?concat\()?\s*"\
 
 
 def check_refusals(text, where, errors):
-    if where.startswith("python/") or where == "base/refuse.h":
+    if where == "base/refuse.h":
         return
     for match in OWN_REFUSAL.finditer(text):
         place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"

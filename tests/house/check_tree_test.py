@@ -78,6 +78,9 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.check({"pipeline/a.cpp": code}),
                          ["pipeline/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
         self.assertEqual(self.check({"pipeline/a.cpp": code.replace("[a] ", "")}), [])
+        with_python = {"ARCHITECTURE.md": ARCHITECTURE + "| python | all |\n"}
+        self.assertEqual(self.check({"python/a.cpp": code, **with_python}),
+                         ["python/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
 
     def check_engine(self, extra):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
