@@ -66,6 +66,7 @@ Status BatchStream::prepare() {
       .credit = [this](int32_t slot) { credit(slot); },
       .again = [this](int32_t slot, std::span<const int32_t> statuses) { again(slot, statuses); }};
   DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(setup_, slots_, counters_, 0, std::move(hooks)));
+  staging_ = stager_.get();
   // A first guess, by the bytes of a record; the first portion replaces it.
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
   graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
@@ -73,6 +74,7 @@ Status BatchStream::prepare() {
   if (cache_ != nullptr) {
     DLPIPE_ASSIGN_OR_RETURN(filler_, CacheFiller::start(*setup_, *cache_, meter_));
   }
+  const MutexLock lock(lend_mutex_);
   restart(0);
   return {};
 }
@@ -361,7 +363,7 @@ bool BatchStream::batch(const Portion& portion) noexcept {
 void BatchStream::stage(const Portion& portion) noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return;  // its gate stays closed
   meter_.batch_finished();
-  stager_->stage(slots_[portion.slot]);
+  staging_->stage(slots_[portion.slot]);
 }
 
 }  // namespace dlpipe::pipeline

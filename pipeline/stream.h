@@ -87,11 +87,11 @@ class BatchStream final : public Loader, private GraphBodies {
   /// kOutOfMemory where `slots` of them don't fit the ceiling of --memory.
   Status check_memory(int64_t slots) const;
   void wait_for(int64_t sequence);
-  Status book(Batch& batch);
+  Status book(Batch& batch) DLPIPE_REQUIRES(lend_mutex_);
   Status check_state(const SourceState& state) const;
   bool passes_on() const { return stopping_.load(std::memory_order_relaxed) || interrupted_; }
   void stop();
-  void restart(int64_t sequence);
+  void restart(int64_t sequence) DLPIPE_REQUIRES(lend_mutex_);
   Status move_to(int64_t sequence);
 
   const std::shared_ptr<const Setup> setup_;
@@ -108,7 +108,8 @@ class BatchStream final : public Loader, private GraphBodies {
   int64_t resident_before_ = 0;         // of the process, without slots, scratch and pages
   Slots slots_;
   std::vector<std::unique_ptr<SampleWorker>> workers_;
-  std::unique_ptr<Stager> stager_;
+  std::unique_ptr<Stager> stager_ DLPIPE_POINTEE_GUARDED_BY(lend_mutex_);
+  Stager* staging_ = nullptr;  // the same one, for stage() alone, which any thread may call
   std::unique_ptr<Graph> graph_;
   std::unique_ptr<CacheFiller> filler_;  // where there is a cache
 
@@ -120,7 +121,7 @@ class BatchStream final : public Loader, private GraphBodies {
   Mutex inject_mutex_;
   int64_t next_begin_ DLPIPE_GUARDED_BY(inject_mutex_) = 0;  // sequence of the batch to be begun next
 
-  mutable Mutex lend_mutex_;  // guards the stager, but for stage()
+  mutable Mutex lend_mutex_;
 
   // The consumer's.
   int64_t next_lend_ = 0;         // sequence of the batch to be lent next

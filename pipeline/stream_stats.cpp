@@ -54,7 +54,7 @@ SourceStats BatchStream::stats() const {
     stats.cache.taken = counters_.from_cache.value();
     stats.scratch_bytes += filler_->scratch_bytes();
   }
-  const std::lock_guard lock(lend_mutex_);
+  const MutexLock lock(lend_mutex_);
   stats.slot_bytes = slots_.size_bytes() + stager_->device_bytes();
   stats.bottleneck = bottleneck_.last(counters_, meter_);
   return stats;

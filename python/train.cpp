@@ -205,13 +205,14 @@ class OpenPredictor {
   explicit OpenPredictor(const run::PredictOptions& options) {
     Task task;
     task.run([&] { predictor_ = std::make_unique<run::Predictor>(options, registries()); });
-    for (const std::string& note : predictor_->model().notes) tell(note);
+    known_ = predictor_.get();
+    for (const std::string& note : model().notes) tell(note);
     pass_log_on();
   }
 
   /// `pictures`: a sequence; `load` makes each the bytes or pixels of a picture, when its batch's turn comes.
   nb::any probabilities(const nb::object& pictures, const nb::callable& load) {
-    const size_t count = nb::len(pictures), at_once = predictor_->rows_at_once(count);
+    const size_t count = nb::len(pictures), at_once = known_->rows_at_once(count);
     std::vector<float> rows;
     for (size_t begin = 0; begin < count; begin += at_once) {
       std::vector<run::PictureFile> files;
@@ -233,7 +234,7 @@ class OpenPredictor {
     }
     auto owned = std::make_unique<std::vector<float>>(std::move(rows));
     float* const data = owned->data();
-    const size_t classes = predictor_->model().state.classes.size();
+    const size_t classes = model().state.classes.size();
     const nb::capsule owner(owned.release(),
                             [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
     return make_array(Framework::kNumpy, data, {DType::kF32, {count, classes}, {}}, owner);
@@ -257,11 +258,14 @@ class OpenPredictor {
     return from_json_lines(lines);
   }
 
-  const run::LoadedModel& model() const { return predictor_->model(); }
+  const run::LoadedModel& model() const { return known_->model(); }
 
  private:
-  Mutex mutex_;  // held while predictor_ works; its model() may be read without
-  std::unique_ptr<run::Predictor> predictor_;
+  Mutex mutex_;
+  std::unique_ptr<run::Predictor> predictor_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
+  // The same one, of which only what no work changes is read: model(), rows_at_once(). Those who ask hold Python's lock,
+  // which whoever works may wait for.
+  const run::Predictor* known_ = nullptr;
 };
 
 }  // namespace
