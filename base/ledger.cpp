@@ -9,13 +9,6 @@ namespace {
 thread_local Ledger* current_ledger = nullptr;
 }  // namespace
 
-std::string_view span_name(Span span) {
-  static constexpr std::array<std::string_view, kSpanCount> kNames = {
-      "data decode", "data idle",  "host to device", "forward",    "backward",   "optimizer", "collective",
-      "logging",     "checkpoint", "metrics",        "validation", "launch gap", "start"};
-  return kNames[static_cast<size_t>(span)];
-}
-
 int64_t LedgerEntry::covered_ns() const {
   int64_t sum = 0;
   for (int64_t ns : span_ns) sum += ns;

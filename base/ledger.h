@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -28,9 +29,14 @@ enum class Span : uint8_t {
   kLaunchGap,  // of a device alone: the host hadn't asked for the next step yet
   kStart,      // everything before the first step: opening data, building the model, planning
 };
-inline constexpr int kSpanCount = 13;
-/// "data decode", "data idle", "host to device", ...
-std::string_view span_name(Span span);
+inline constexpr auto kSpanNames = std::to_array<std::string_view>(
+    {"data decode", "data idle", "host to device", "forward", "backward", "optimizer", "collective",
+     "logging", "checkpoint", "metrics", "validation", "launch gap", "start"});
+inline constexpr int kSpanCount = static_cast<int>(kSpanNames.size());
+static_assert(static_cast<int>(Span::kStart) == kSpanCount - 1, "each span has its name, at its place");
+inline std::string_view span_name(Span span) {
+  return kSpanNames[static_cast<size_t>(span)];
+}
 
 /// Time of one step or the sum of many, by category.
 struct LedgerEntry {

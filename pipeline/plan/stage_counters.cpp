@@ -4,12 +4,6 @@
 
 namespace dlpipe::pipeline {
 
-std::string_view stage_name(Stage stage) {
-  static constexpr std::array<std::string_view, kStageCount> kNames = {
-      "plan", "prefault", "reader", "selector", "decoder", "augmenter", "batcher", "stager"};
-  return kNames[static_cast<size_t>(stage)];
-}
-
 int64_t StageClock::end_portion() {
   const int64_t total = now_ns() - portion_begin_ns_;
   const int64_t timed = std::accumulate(laps_.begin(), laps_.end(), int64_t{0});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -13,8 +14,13 @@ namespace dlpipe::pipeline {
 
 /// kSelector: where the device decodes, in the place of decoder and augmenter.
 enum class Stage : uint8_t { kPlan, kPrefault, kReader, kSelector, kDecoder, kAugmenter, kBatcher, kStager };
-inline constexpr int kStageCount = 8;
-std::string_view stage_name(Stage stage);
+inline constexpr auto kStageNames = std::to_array<std::string_view>(
+    {"plan", "prefault", "reader", "selector", "decoder", "augmenter", "batcher", "stager"});
+inline constexpr int kStageCount = static_cast<int>(kStageNames.size());
+static_assert(static_cast<int>(Stage::kStager) == kStageCount - 1, "each stage has its name, at its place");
+inline std::string_view stage_name(Stage stage) {
+  return kStageNames[static_cast<size_t>(stage)];
+}
 
 class PipelineCounters {
  public:
