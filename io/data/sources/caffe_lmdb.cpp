@@ -11,9 +11,9 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/lmdb_file.h"
 #include "dlpipe/io/data/schema.h"
+#include "dlpipe/io/data/sources/protobuf_wire.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/wire.h"
 
 namespace dlpipe::data {
 

@@ -15,8 +15,8 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/protobuf_wire.h"
 #include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/wire.h"
 
 namespace dlpipe::data {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/wire.h"
+#include "dlpipe/io/data/sources/protobuf_wire.h"
 
 #include <algorithm>
 #include <array>
