@@ -3,6 +3,7 @@
 #include "dlpipe/pipeline/loader.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/enumerated.h"
+#include "dlpipe/run/config/precision.h"
 
 namespace dlpipe::run {
 
@@ -67,14 +68,9 @@ std::span<const ConfigOption> config_options() {
        "Modules whose names match run a second time in backward instead of keeping their activations, e.g. "
        "\"layer?.*\"",
        &C::checkpoint_activations, kFree},
-      {"dtype",
-       "model",
+      {"dtype", "model",
        "Precision of convolutions and matrix products; f16, with a loss scale as PyTorch's, on GPUs alone",
-       &C::dtype,
-       kFree,
-       0,
-       0,
-       {"f32", "bf16", "f16"}},
+       &C::dtype, kFree, 0, 0, precision_names()},
       {"tf32", "model",
        "On CUDA: f32 products and convolutions may round their inputs to TF32 (10 bits), to use tensor cores",
        &C::tf32},

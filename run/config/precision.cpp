@@ -6,6 +6,12 @@
 
 namespace dlpipe::run {
 
+std::vector<std::string> precision_names() {
+  std::vector<std::string> names;
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) names.emplace_back(dtype_name(dtype));
+  return names;
+}
+
 Result<DType> training_dtype(std::string_view name, const Device& device) {
   DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
   if (dtype != DType::kF16 || !device.is_host()) return dtype;

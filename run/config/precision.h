@@ -1,7 +1,9 @@
 // What --dtype, --tf32 and --no-cudnn mean on a device.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/dtype.h"
@@ -9,6 +11,9 @@
 #include "dlpipe/engine/core/op.h"
 
 namespace dlpipe::run {
+
+/// What --dtype may be: "f32", "bf16", "f16".
+std::vector<std::string> precision_names();
 
 /// The dtype that training on `device` is autocast to. kMisuse for what there is none of: f16 on the host.
 Result<DType> training_dtype(std::string_view name, const Device& device);
