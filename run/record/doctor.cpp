@@ -3,8 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlpipe/base/dtype.h"
+#include "dlpipe/base/ledger.h"
 #include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_layout.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::run {
@@ -12,6 +17,7 @@ namespace dlpipe::run {
 namespace {
 
 using formats::Json;
+using pipeline::Stage;
 
 double number(const Json& json) {
   return json.is_number() ? json.as_double() : 0;
@@ -30,9 +36,9 @@ class Doctor {
   Doctor(const Json& ledger, const TrainConfig& config, const MachineFacts& facts)
       : ledger_(ledger), config_(config), facts_(facts) {
     has_device_ = number(ledger["device"]["wall_seconds"]) > 0;
-    wait_share_ = has_device_ ? device_share("data idle") : number(ledger["data_wait_share"]);
-    copy_share_ = has_device_ ? device_share("host to device") : 0;
-    gap_share_ = has_device_ ? device_share("launch gap") : 0;
+    wait_share_ = has_device_ ? device_share(Span::kDataIdle) : number(ledger["data_wait_share"]);
+    copy_share_ = has_device_ ? device_share(Span::kHostToDevice) : 0;
+    gap_share_ = has_device_ ? device_share(Span::kLaunchGap) : 0;
   }
 
   Diagnosis examine() {
@@ -54,8 +60,11 @@ class Doctor {
 
  private:
   std::string trainer() const { return has_device_ ? "the device" : "training"; }
-  double span_share(const char* name) const { return number(ledger_["spans"][name]["share"]); }
-  double device_share(const char* name) const { return number(ledger_["device"]["spans"][name]["share"]); }
+  bool has_graph_off() const { return config_.graph == name_of(kGraphNames, GraphUse::kOff); }
+  double span_share(Span span) const { return number(ledger_["spans"][span_name(span)]["share"]); }
+  double device_share(Span span) const {
+    return number(ledger_["device"]["spans"][span_name(span)]["share"]);
+  }
 
   /// The pipeline's stage whose threads were busiest. The row "collective" of several processes is none of them.
   std::string busiest_stage() const {
@@ -114,14 +123,16 @@ class Doctor {
     }
     const std::string stage = busiest_stage();
     std::string advice = "give the pipeline more threads (--threads), or smaller crops";
-    if (stage == "decoder" && (facts_.dataset_layout == "jpeg" || facts_.dataset_layout == "restart"))
+    const bool is_whole_jpeg = facts_.dataset_layout == image_layout_name(data::ImageLayout::kJpeg) ||
+                               facts_.dataset_layout == image_layout_name(data::ImageLayout::kRestart);
+    if (stage == stage_name(Stage::kDecoder) && is_whole_jpeg)
       advice = concat("the data set's images are in layout ", facts_.dataset_layout,
                       "; `dlpipe ingest --jpeg coefficients` decodes crops several times as fast");
-    if (stage == "prefault" || stage == "reader")
+    if (stage == stage_name(Stage::kPrefault) || stage == stage_name(Stage::kReader))
       advice =
           "storage is slow: `dlpipe bench storage` says how slow; a faster disk, or more memory for its "
           "cache";
-    if (stage == "augmenter")
+    if (stage == stage_name(Stage::kAugmenter))
       advice = "`dlpipe bench pipeline` with fewer augmentations says which one costs";
     findings_.push_back({concat("most of the pipeline's work is in the ", stage), advice, wait_share_});
   }
@@ -137,7 +148,7 @@ class Doctor {
     if (gap_share_ < kNegligibleWait) return;
     findings_.push_back({concat("the device waited ", percent(gap_share_),
                                 " of its time for the host to ask for the next step"),
-                         config_.graph == "off"
+                         has_graph_off()
                              ? "leave --graph at auto: a step is one launch then"
                              : "leave the training thread a core (fewer --threads); a larger --batch has "
                                "fewer steps",
@@ -146,15 +157,15 @@ class Doctor {
 
   void look_at_pauses() {
     constexpr double kMuch = 0.1;
-    const auto look_at = [&](const char* span, const std::string& interval, const char* what,
+    const auto look_at = [&](Span span, const std::string& interval, const char* what,
                              const std::string& advice) {
       const double share = span_share(span);
       if (share <= kMuch) return;
       const std::string longer = longer_interval(interval, std::ceil(share / kMuch));
       if (!longer.empty()) findings_.push_back({concat(what, percent(share)), advice + longer, share});
     };
-    look_at("validation", config_.val_every, "validation took ", "validate less often: --val-every ");
-    look_at("checkpoint", config_.checkpoint_every, "saving checkpoints took ",
+    look_at(Span::kValidation, config_.val_every, "validation took ", "validate less often: --val-every ");
+    look_at(Span::kCheckpoint, config_.checkpoint_every, "saving checkpoints took ",
             "save less often: --checkpoint-every ");
   }
 
@@ -177,16 +188,16 @@ class Doctor {
   }
 
   void look_at_arithmetic() {
-    const double share = span_share("forward") + span_share("backward");
+    const double share = span_share(Span::kForward) + span_share(Span::kBackward);
     constexpr double kHalf = 0.5;
     if (!has_device_ && share < kHalf) return;
-    if (config_.dtype == "f32" && (has_device_ || facts_.has_bf16)) {
+    if (config_.dtype == dtype_name(DType::kF32) && (has_device_ || facts_.has_bf16)) {
       findings_.push_back({concat("forward and backward ran in f32, ",
                                   has_device_ ? "on the device" : percent(share) + " of the time"),
                            "try --dtype bf16, and compare the accuracy",
                            has_device_ ? 1 - wait_share_ - copy_share_ - gap_share_ : share});
     }
-    if (has_device_ && config_.graph == "off")
+    if (has_device_ && has_graph_off())
       findings_.push_back({"steps were launched kernel by kernel (--graph off)", "leave --graph at auto", 0});
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/pipeline/plan/stage_counters.h"
 
 namespace dlpipe::run {
 
@@ -140,7 +141,7 @@ void add_communication(const engine::CollectiveStats& collective, const LedgerEn
 double cores_for(const SourceStats& stats, double samples_per_s) {
   double busy_s = 0;  // of one sample, on one core; the prefault thread's is waiting for storage
   for (const StageStats& stage : stats.stages) {
-    if (stage.items > 0 && stage.threads > 0 && stage.name != "prefault")
+    if (stage.items > 0 && stage.threads > 0 && stage.name != stage_name(pipeline::Stage::kPrefault))
       busy_s += static_cast<double>(stage.busy_ns) / kSecond / static_cast<double>(stage.items);
   }
   return busy_s * samples_per_s;
