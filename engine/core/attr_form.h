@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -31,6 +32,8 @@ struct AttrForm {
   std::vector<NamedAttr> (*list)(const Attrs& attrs);
   /// kCorrupt, "[op] ...", where one is missing, unknown, of another kind or out of its type's range.
   Attrs (*make)(std::string_view op, std::span<const NamedAttr> list);
+  /// Of the struct. A list that goes there and back has no place for what isn't in it: a test compares their numbers.
+  size_t fields;
 };
 
 namespace attr_form_parts {
@@ -78,6 +81,20 @@ void read_into(Enum& field, const AttrValue& value, const Place& place) {
 void refuse_unknown(std::string_view op, std::span<const NamedAttr> list,
                     std::span<const std::string_view> known);
 
+/// What any field can be initialised with.
+struct Anything {
+  template <class T>
+  operator T() const;  // NOLINT: as an initialiser it has to convert by itself
+};
+template <class T, class... Initialisers>
+constexpr size_t count_fields() {
+  if constexpr (requires { T{Initialisers()..., Anything()}; }) {
+    return count_fields<T, Initialisers..., Anything>();
+  } else {
+    return sizeof...(Initialisers);
+  }
+}
+
 }  // namespace attr_form_parts
 
 struct IgnoresFields {
@@ -111,6 +128,7 @@ inline constexpr AttrForm attr_form = {
           attr_form_parts::refuse_unknown(op, list, known);
           return Attrs(std::move(made));
         },
+    .fields = attr_form_parts::count_fields<T>(),
 };
 
 /// The attributes of a call of `record` as a list; none for an op without. kUnsupported where they can't be

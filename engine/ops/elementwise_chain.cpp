@@ -299,6 +299,7 @@ static constexpr AttrForm kForm = {
           attr_form_parts::refuse_unknown(op, list, kKnown);
           return Attrs(ChainAttrs{steps_from(attr_form_parts::value_of(op, list, kKnown[0]))});
         },
+    .fields = 1,
 };
 
 extern const OpRecord elementwise_chain_op;

@@ -288,7 +288,7 @@ TEST(Difference, EveryOpOfTheTableCanBeCompared) {
     const bool takes_attrs = !row.record->samples().front().attrs.is<NoAttrs>();
     const std::string name = row.record->name;
     EXPECT_TRUE(!takes_attrs || row.record->attr_form != nullptr || name == "reorder" || name == "batch_prep")
-        << name;
+        << name << ": give its attributes `each`, and its record .attr_form";
   }
 }
 
