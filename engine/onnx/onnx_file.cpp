@@ -14,11 +14,33 @@ namespace dlpipe::engine::onnx {
 namespace {
 
 using formats::ProtobufField;
+using formats::ProtobufReader;
 
-Result<Attribute> parse_attribute(std::string_view message, BesideModel& beside) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
+// What is made of a file. A part takes many times the memory of its bytes there: an empty node two bytes and 168. Of large
+// language models the parts take some megabytes.
+struct Reading {
+  BesideModel beside;
+  uint64_t bytes_of_parts = 0;
+
+  Status count(uint64_t bytes) {
+    constexpr uint64_t kMostBytes = uint64_t{1} << 28;
+    bytes_of_parts += bytes;
+    if (bytes_of_parts <= kMostBytes) return {};
+    return corrupt(
+        concat("its nodes, attributes and names, weights apart, take more than ", human_bytes(kMostBytes)));
+  }
+  template <class Part>
+  Status add(Part part, std::vector<Part>& to) {
+    DLPIPE_RETURN_IF_ERROR(count(sizeof(Part)));
+    to.push_back(std::move(part));
+    return {};
+  }
+};
+
+Result<Attribute> parse_attribute(std::string_view message, Reading& reading) {
   Attribute attribute;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     switch (field.number) {
       case 1:
         attribute.name = field.bytes;
@@ -33,7 +55,7 @@ Result<Attribute> parse_attribute(std::string_view message, BesideModel& beside)
         attribute.s = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(attribute.t, parse_tensor(field.bytes, beside));
+        DLPIPE_ASSIGN_OR_RETURN(attribute.t, parse_tensor(field.bytes, reading.beside));
         break;
       }
       case 7:
@@ -52,16 +74,16 @@ Result<Attribute> parse_attribute(std::string_view message, BesideModel& beside)
   return attribute;
 }
 
-Result<NodeEntry> parse_node(std::string_view message, BesideModel& beside) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
+Result<NodeEntry> parse_node(std::string_view message, Reading& reading) {
   NodeEntry node;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     switch (field.number) {
       case 1:
-        node.inputs.emplace_back(field.bytes);
+        DLPIPE_RETURN_IF_ERROR(reading.add(std::string(field.bytes), node.inputs));
         break;
       case 2:
-        node.outputs.emplace_back(field.bytes);
+        DLPIPE_RETURN_IF_ERROR(reading.add(std::string(field.bytes), node.outputs));
         break;
       case 3:
         node.name = field.bytes;
@@ -70,8 +92,8 @@ Result<NodeEntry> parse_node(std::string_view message, BesideModel& beside) {
         node.op = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(Attribute attribute, parse_attribute(field.bytes, beside));
-        node.attributes.push_back(std::move(attribute));
+        DLPIPE_ASSIGN_OR_RETURN(Attribute attribute, parse_attribute(field.bytes, reading));
+        DLPIPE_RETURN_IF_ERROR(reading.add(std::move(attribute), node.attributes));
         break;
       }
       case 7:
@@ -85,45 +107,55 @@ Result<NodeEntry> parse_node(std::string_view message, BesideModel& beside) {
 }
 
 Result<ValueInfo::Dim> parse_dim(std::string_view message) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   ValueInfo::Dim dim;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     if (field.number == 1) dim.size = field.as_int();
     if (field.number == 2) dim.symbol = field.bytes;
   }
   return dim;
 }
 
-// ValueInfoProto.type (TypeProto) . tensor_type . {elem_type, shape . dim}
-Status parse_type(std::string_view message, ValueInfo& info) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> type, formats::parse_message(message));
-  for (const ProtobufField& one : type) {
-    if (one.number != 1) continue;
-    DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> tensor, formats::parse_message(one.bytes));
-    for (const ProtobufField& field : tensor) {
-      if (field.number == 1) info.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
-      if (field.number != 2) continue;
-      info.has_shape = true;
-      DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> dims, formats::parse_message(field.bytes));
-      for (const ProtobufField& dim : dims) {
-        if (dim.number != 1) continue;
-        DLPIPE_ASSIGN_OR_RETURN(ValueInfo::Dim parsed, parse_dim(dim.bytes));
-        info.dims.push_back(std::move(parsed));
-      }
-    }
+// TensorShapeProto
+Status parse_shape(std::string_view message, Reading& reading, ValueInfo& info) {
+  info.has_shape = true;
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
+    if (field.number != 1) continue;
+    if (info.dims.size() == kMostAxes)
+      return corrupt(concat("'", info.name, "' has more than ", kMostAxes, " axes"));
+    DLPIPE_ASSIGN_OR_RETURN(ValueInfo::Dim dim, parse_dim(field.bytes));
+    DLPIPE_RETURN_IF_ERROR(reading.add(std::move(dim), info.dims));
   }
   return {};
 }
 
-Result<ValueInfo> parse_value(std::string_view message) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
-  ValueInfo info{.has_shape = false};
-  for (const ProtobufField& field : fields) {
-    if (field.number == 1) info.name = field.bytes;
-    if (field.number == 2) DLPIPE_RETURN_IF_ERROR(parse_type(field.bytes, info));
+// TypeProto.Tensor
+Status parse_tensor_type(std::string_view message, Reading& reading, ValueInfo& info) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
+    if (field.number == 1) info.type = static_cast<ElementType>(static_cast<int32_t>(field.value));
+    if (field.number == 2) DLPIPE_RETURN_IF_ERROR(parse_shape(field.bytes, reading, info));
   }
-  if (info.dims.size() > kMostAxes)
-    return corrupt(concat("'", info.name, "' has ", info.dims.size(), " axes"));
+  return {};
+}
+
+// TypeProto
+Status parse_type(std::string_view message, Reading& reading, ValueInfo& info) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
+    if (field.number == 1) DLPIPE_RETURN_IF_ERROR(parse_tensor_type(field.bytes, reading, info));
+  }
+  return {};
+}
+
+Result<ValueInfo> parse_value(std::string_view message, Reading& reading) {
+  ValueInfo info{.has_shape = false};
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
+    if (field.number == 1) info.name = field.bytes;
+    if (field.number == 2) DLPIPE_RETURN_IF_ERROR(parse_type(field.bytes, reading, info));
+  }
   return info;
 }
 
@@ -142,27 +174,28 @@ std::string shape_text(const ValueInfo& info) {
 
 namespace {
 
-Status parse_graph(std::string_view message, BesideModel& beside, Model& model) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
-  for (const ProtobufField& field : fields) {
+Status parse_graph(std::string_view message, Reading& reading, Model& model) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     switch (field.number) {
       case 1: {
-        DLPIPE_ASSIGN_OR_RETURN(NodeEntry node, parse_node(field.bytes, beside));
-        model.nodes.push_back(std::move(node));
+        DLPIPE_ASSIGN_OR_RETURN(NodeEntry node, parse_node(field.bytes, reading));
+        DLPIPE_RETURN_IF_ERROR(reading.add(std::move(node), model.nodes));
         break;
       }
       case 2:
         model.graph_name = field.bytes;
         break;
       case 5: {
-        DLPIPE_ASSIGN_OR_RETURN(TensorValue tensor, parse_tensor(field.bytes, beside));
-        model.initializers.push_back(std::move(tensor));
+        DLPIPE_ASSIGN_OR_RETURN(TensorValue tensor, parse_tensor(field.bytes, reading.beside));
+        DLPIPE_RETURN_IF_ERROR(reading.add(std::move(tensor), model.initializers));
         break;
       }
       case 11:
       case 12: {
-        DLPIPE_ASSIGN_OR_RETURN(ValueInfo info, parse_value(field.bytes));
-        (field.number == 11 ? model.inputs : model.outputs).push_back(std::move(info));
+        DLPIPE_ASSIGN_OR_RETURN(ValueInfo info, parse_value(field.bytes, reading));
+        DLPIPE_RETURN_IF_ERROR(
+            reading.add(std::move(info), field.number == 11 ? model.inputs : model.outputs));
         break;
       }
       case 15:
@@ -174,26 +207,27 @@ Status parse_graph(std::string_view message, BesideModel& beside, Model& model) 
   return {};
 }
 
-Status parse_opset(std::string_view message, Model& model) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
+Status parse_opset(std::string_view message, Reading& reading, Model& model) {
   std::string domain;
   int64_t version = 0;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     if (field.number == 1) domain = field.bytes;
     if (field.number == 2) version = field.as_int();
   }
+  DLPIPE_RETURN_IF_ERROR(reading.count(sizeof domain));
   model.opsets[domain == "ai.onnx" ? "" : domain] = version;
   return {};
 }
 
 }  // namespace
 
-static Result<Model> parse_whole(std::string_view bytes, BesideModel& beside) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
+static Result<Model> parse_whole(std::string_view bytes, Reading& reading) {
   Model model;
   model.ir_version = 0;
   bool has_graph = false;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(bytes); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     switch (field.number) {
       case 1:
         model.ir_version = field.as_int();
@@ -205,15 +239,16 @@ static Result<Model> parse_whole(std::string_view bytes, BesideModel& beside) {
         model.producer_version = field.bytes;
         break;
       case 7: {
-        DLPIPE_RETURN_IF_ERROR(parse_graph(field.bytes, beside, model));
+        DLPIPE_RETURN_IF_ERROR(parse_graph(field.bytes, reading, model));
         has_graph = true;
         break;
       }
       case 8:
-        DLPIPE_RETURN_IF_ERROR(parse_opset(field.bytes, model));
+        DLPIPE_RETURN_IF_ERROR(parse_opset(field.bytes, reading, model));
         break;
       case 14: {
         DLPIPE_ASSIGN_OR_RETURN(auto entry, parse_entry(field.bytes));
+        DLPIPE_RETURN_IF_ERROR(reading.count(sizeof entry));
         model.metadata.insert(std::move(entry));
         break;
       }
@@ -227,8 +262,9 @@ static Result<Model> parse_whole(std::string_view bytes, BesideModel& beside) {
 
 // Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that name the same bytes.
 Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside) {
-  BesideModel beside = {.folder = folder, .is_counting = true};
-  Result<Model> model = parse_whole(bytes, beside);
+  Reading counting = {.beside = {.folder = folder, .is_counting = true}};
+  Result<Model> model = parse_whole(bytes, counting);
+  const BesideModel& beside = counting.beside;
   if (!model.ok() || beside.bytes == 0) return model;
   if (beside.bytes > most_bytes_beside) {
     return Status(
@@ -236,8 +272,9 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder, uin
         concat("[onnx] the weights beside the model take ", human_bytes(beside.bytes), ", more than the ",
                human_bytes(most_bytes_beside), " that there are for them; use a machine with more memory"));
   }
-  beside.is_counting = false;
-  return parse_whole(bytes, beside);
+  *model = {};  // its memory is wanted for the next one
+  Reading reading = {.beside = {.folder = folder}};
+  return parse_whole(bytes, reading);
 }
 
 Result<Model> read_model(const std::string& path) {
@@ -247,10 +284,7 @@ Result<Model> read_model(const std::string& path) {
   // Once as they are read, once as tensors.
   Result<Model> model = parse_model(bytes, folder.empty() ? "." : folder, available_memory_bytes() / 2);
   if (model.ok()) return model;
-  std::string_view what = model.status().message();
-  if (what.starts_with('['))
-    what.remove_prefix(what.find(' ') + 1);  // the area is named once, before the path
-  return Status(model.status().code(), concat("[onnx] ", path, ": ", what));
+  return model.status().with_context(concat("[onnx] ", path, ": "));
 }
 
 }  // namespace dlpipe::engine::onnx

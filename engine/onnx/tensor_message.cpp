@@ -17,6 +17,7 @@ namespace dlpipe::engine::onnx {
 namespace {
 
 using formats::ProtobufField;
+using formats::ProtobufReader;
 
 constexpr int64_t kMostElements = int64_t{1} << 34;
 
@@ -177,9 +178,9 @@ Status corrupt(std::string_view what) {
 }
 
 Result<std::pair<std::string, std::string>> parse_entry(std::string_view message) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(message));
   std::pair<std::string, std::string> entry;
-  for (const ProtobufField& field : fields) {
+  for (ProtobufReader reader(message); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     if (field.number == 1) entry.first = field.bytes;
     if (field.number == 2) entry.second = field.bytes;
   }
@@ -193,9 +194,11 @@ Status check_bytes(std::string_view name, const TensorValue& tensor) {
 }
 
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<ProtobufField> fields, formats::parse_message(bytes));
   TensorMessage message;
-  for (const ProtobufField& field : fields) DLPIPE_RETURN_IF_ERROR(parse_tensor_field(field, message));
+  for (ProtobufReader reader(bytes); !reader.at_end();) {
+    DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
+    DLPIPE_RETURN_IF_ERROR(parse_tensor_field(field, message));
+  }
   TensorValue& tensor = message.tensor;
   if (message.is_outside) {
     DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(tensor.name, tensor));

@@ -13,7 +13,8 @@ namespace {
 // Walks over bytes; at() says where it stands.
 class Cursor {
  public:
-  explicit Cursor(std::string_view bytes) : bytes_(bytes) {}
+  explicit Cursor(std::string_view bytes, size_t at = 0) : bytes_(bytes), at_(at) {}
+  size_t at() const { return at_; }
   bool at_end() const { return at_ == bytes_.size(); }
 
   std::optional<uint64_t> varint() {
@@ -47,7 +48,7 @@ class Cursor {
 
  private:
   std::string_view bytes_;
-  size_t at_ = 0;
+  size_t at_;
 };
 
 }  // namespace
@@ -59,41 +60,38 @@ double ProtobufField::as_double() const {
   return std::bit_cast<double>(value);
 }
 
-Result<std::vector<ProtobufField>> parse_message(std::string_view message) {
-  std::vector<ProtobufField> fields;
-  Cursor cursor(message);
-  while (!cursor.at_end()) {
-    const auto tag = cursor.varint();
-    if (!tag || *tag >> 3 == 0 || *tag >> 3 > 0x1fffffff) return cursor.corrupt("no field's tag");
-    ProtobufField field;
-    field.number = static_cast<uint32_t>(*tag >> 3);
-    field.type = static_cast<WireType>(*tag & 7);
-    std::optional<uint64_t> value;
-    switch (field.type) {
-      case WireType::kVarint:
-        value = cursor.varint();
-        break;
-      case WireType::kFixed64:
-        value = cursor.fixed(8);
-        break;
-      case WireType::kFixed32:
-        value = cursor.fixed(4);
-        break;
-      case WireType::kBytes: {
-        value = cursor.varint();
-        const auto bytes = value ? cursor.take(*value) : std::nullopt;
-        if (!bytes) return cursor.corrupt("a length that goes past the end");
-        field.bytes = *bytes;
-        break;
-      }
-      default:
-        return cursor.corrupt("a field of unknown kind");
+Result<ProtobufField> ProtobufReader::next() {
+  Cursor cursor(message_, at_);
+  const auto tag = cursor.varint();
+  if (!tag || *tag >> 3 == 0 || *tag >> 3 > 0x1fffffff) return cursor.corrupt("no field's tag");
+  ProtobufField field;
+  field.number = static_cast<uint32_t>(*tag >> 3);
+  field.type = static_cast<WireType>(*tag & 7);
+  std::optional<uint64_t> value;
+  switch (field.type) {
+    case WireType::kVarint:
+      value = cursor.varint();
+      break;
+    case WireType::kFixed64:
+      value = cursor.fixed(8);
+      break;
+    case WireType::kFixed32:
+      value = cursor.fixed(4);
+      break;
+    case WireType::kBytes: {
+      value = cursor.varint();
+      const auto bytes = value ? cursor.take(*value) : std::nullopt;
+      if (!bytes) return cursor.corrupt("a length that goes past the end");
+      field.bytes = *bytes;
+      break;
     }
-    if (!value) return cursor.corrupt("a value that goes past the end");
-    field.value = *value;
-    fields.push_back(field);
+    default:
+      return cursor.corrupt("a field of unknown kind");
   }
-  return fields;
+  if (!value) return cursor.corrupt("a value that goes past the end");
+  field.value = *value;
+  at_ = cursor.at();
+  return field;
 }
 
 Status append_varints(const ProtobufField& field, std::vector<int64_t>& to) {
@@ -143,6 +141,10 @@ void ProtobufWriter::add_varint(uint64_t value) {
   bytes_ += static_cast<char>(value);
 }
 
+void ProtobufWriter::add_fixed(uint64_t bits, int size) {
+  for (int i = 0; i < size; ++i) bytes_ += static_cast<char>(bits >> (8 * i));
+}
+
 void ProtobufWriter::add_tag(uint32_t number, WireType type) {
   add_varint(static_cast<uint64_t>(number) << 3 | static_cast<uint64_t>(type));
 }
@@ -154,8 +156,12 @@ void ProtobufWriter::add_int(uint32_t number, int64_t value) {
 
 void ProtobufWriter::add_float(uint32_t number, float value) {
   add_tag(number, WireType::kFixed32);
-  const auto bits = std::bit_cast<uint32_t>(value);
-  for (int i = 0; i < 4; ++i) bytes_ += static_cast<char>(bits >> (8 * i));
+  add_fixed(std::bit_cast<uint32_t>(value), sizeof value);
+}
+
+void ProtobufWriter::add_double(uint32_t number, double value) {
+  add_tag(number, WireType::kFixed64);
+  add_fixed(std::bit_cast<uint64_t>(value), sizeof value);
 }
 
 void ProtobufWriter::add_bytes(uint32_t number, std::string_view bytes) {
@@ -171,12 +177,9 @@ void ProtobufWriter::add_ints(uint32_t number, std::span<const int64_t> values) 
 }
 
 void ProtobufWriter::add_floats(uint32_t number, std::span<const float> values) {
-  std::string packed;
-  for (const float value : values) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    for (int i = 0; i < 4; ++i) packed += static_cast<char>(bits >> (8 * i));
-  }
-  add_bytes(number, packed);
+  ProtobufWriter packed;
+  for (const float value : values) packed.add_fixed(std::bit_cast<uint32_t>(value), sizeof value);
+  add_bytes(number, packed.bytes_);
 }
 
 }  // namespace dlpipe::formats

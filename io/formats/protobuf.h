@@ -1,5 +1,5 @@
 // Protocol buffers' wire format (protobuf.dev/programming-guides/encoding), as much of it as one message's fields
-// need: varints, fixed 32 and 64 bits, bytes. What ONNX files are read and written with; no message is known here.
+// need: varints, fixed 32 and 64 bits, bytes. What ONNX and TensorBoard files are read and written with; no message is known here.
 //
 // Reading takes any bytes: lengths are checked, nothing is copied, groups (deprecated) are refused. Values.
 #pragma once
@@ -27,8 +27,20 @@ struct ProtobufField {
   double as_double() const;  // of kFixed64
 };
 
-/// The fields of one message, in the file's order. kCorrupt says at which byte something is wrong.
-Result<std::vector<ProtobufField>> parse_message(std::string_view message);
+/// Walks over the fields of one message, in the file's order. None is kept: a field of two bytes would take sixteen times its
+/// memory, and files may have a thousand million of them.
+class ProtobufReader {
+ public:
+  explicit ProtobufReader(std::string_view message) : message_(message) {}
+  bool at_end() const { return at_ == message_.size(); }
+  /// Before the end. kCorrupt says at which byte something is wrong.
+  Result<ProtobufField> next();
+
+ private:
+  std::string_view message_;
+  size_t at_ = 0;
+};
+
 /// The values of a repeated number: packed ones, or one field each. Appends.
 Status append_varints(const ProtobufField& field, std::vector<int64_t>& to);
 Status append_floats(const ProtobufField& field, std::vector<float>& to);
@@ -39,6 +51,7 @@ class ProtobufWriter {
  public:
   void add_int(uint32_t number, int64_t value);
   void add_float(uint32_t number, float value);
+  void add_double(uint32_t number, double value);
   void add_bytes(uint32_t number, std::string_view bytes);
   void add_message(uint32_t number, const ProtobufWriter& message) { add_bytes(number, message.bytes_); }
   /// Packed.
@@ -49,6 +62,7 @@ class ProtobufWriter {
  private:
   void add_varint(uint64_t value);
   void add_tag(uint32_t number, WireType type);
+  void add_fixed(uint64_t bits, int size);
   std::string bytes_;
 };
 

@@ -278,6 +278,17 @@ def attack_models(attack, root, good, count):
             tried(case, False)
         path.unlink()
         path.write_bytes(data)
+    # Parts of a model that take two bytes each in the file.
+    attribute = field(1, field(5, b"") * 20_000_000)
+    for case, graph in (("nodes", field(1, b"") * 20_000_000), ("names", field(1, field(1, b"") * 20_000_000)),
+                        ("attributes", attribute), ("values", field(11, b"") * 20_000_000),
+                        ("weights", field(5, field(2, 1) + field(1, 0)) * 8_000_000)):
+        onnx.write_bytes(field(1, 8) + field(7, graph))
+        judge(attack, ".onnx", f"empty {case} of 40 MB", attack.run("compile", onnx, "--out", root / "again.dlg"),
+              "weights apart, take more than")
+    onnx.write_bytes(field(1, 8) + field(7, field(99, 0) * 15_000_000))
+    judge(attack, ".onnx", "fields of 45 MB that mean nothing", attack.run("compile", onnx, "--out", root / "again.dlg"),
+          "the model is of opset 1")
     # More weights beside a model than there is memory: by a file with holes, and by tensors that all name the same bytes.
     for case, tensors, size in (("40 GB beside it", 1, HUGE), ("1 GB beside it, 100 times", 100, 1 << 30)):
         beside = field(13, field(1, b"location") + field(2, b"w.bin"))

@@ -95,6 +95,62 @@ TEST(OnnxFile, RefusesDamagedFiles) {
   EXPECT_EQ(parse_model(serialize(model), "").status().code(), ErrorCode::kUnsupported);
 }
 
+// A graph {field number: `bytes`, `count` times}.
+std::string with_graph_of(uint32_t number, std::string_view bytes, size_t count) {
+  formats::ProtobufWriter graph;
+  for (size_t i = 0; i < count; ++i) graph.add_bytes(number, bytes);
+  formats::ProtobufWriter model;
+  model.add_int(1, 8);
+  model.add_message(7, graph);
+  return model.bytes();
+}
+
+// An empty node has two bytes in the file.
+TEST(OnnxFile, PartsThatTakeManyTimesTheirBytesAreBounded) {
+  constexpr size_t kMost = size_t{1} << 28;
+  const auto expect_refused_parts = [](const std::string& bytes) {
+    const Status status = parse_model(bytes, "").status();
+    EXPECT_EQ(status.code(), ErrorCode::kCorrupt) << status.message();
+    EXPECT_NE(status.message().find("weights apart, take more than 256.0 MiB"), std::string::npos)
+        << status.message();
+  };
+  constexpr size_t kNodes = kMost / sizeof(NodeEntry);
+  EXPECT_EQ(value_or_throw(parse_model(with_graph_of(1, "", kNodes), "")).nodes.size(), kNodes);
+  expect_refused_parts(with_graph_of(1, "", kNodes + 1));
+  formats::ProtobufWriter names;
+  for (size_t i = 0; i <= kMost / sizeof(std::string); ++i) names.add_bytes(1, "");
+  expect_refused_parts(with_graph_of(1, names.bytes(), 1));
+  expect_refused_parts(with_graph_of(11, "", kMost / sizeof(ValueInfo) + 1));
+  // What it doesn't look at takes nothing.
+  EXPECT_TRUE(parse_model(with_graph_of(13, "", 20'000'000), "").ok());
+}
+
+// As writers of proto2 leave repeated numbers: each in a field of its own.
+TEST(OnnxFile, ReadsMillionsOfNumbersThatAreNotPacked) {
+  constexpr int64_t kCount = 3'000'000;
+  formats::ProtobufWriter floats, ints, attribute, node, graph, model;
+  for (formats::ProtobufWriter* const tensor : {&floats, &ints}) {
+    tensor->add_int(1, kCount);
+    tensor->add_int(2, static_cast<int64_t>(tensor == &floats ? ElementType::kFloat : ElementType::kInt64));
+  }
+  for (int64_t i = 0; i < kCount; ++i) {
+    floats.add_float(4, static_cast<float>(i));
+    ints.add_int(7, i);
+    attribute.add_int(8, -i);
+  }
+  node.add_message(5, attribute);
+  graph.add_message(1, node);
+  graph.add_message(5, floats);
+  graph.add_message(5, ints);
+  model.add_int(1, 8);
+  model.add_message(7, graph);
+  const Model read = value_or_throw(parse_model(model.bytes(), ""));
+  EXPECT_EQ(read.initializers.at(0).bytes.size(), kCount * sizeof(float));
+  EXPECT_EQ(read.initializers.at(1).bytes.size(), kCount * sizeof(int64_t));
+  EXPECT_EQ(read.nodes.at(0).attributes.at(0).ints.size(), static_cast<size_t>(kCount));
+  EXPECT_EQ(read.nodes.at(0).attributes.at(0).ints.back(), 1 - kCount);
+}
+
 // Tensors {dims size, type float, name w, external_data {location}, data_location EXTERNAL}.
 std::string with_outside_tensor(const std::string& location, int64_t size = 2, int tensors = 1) {
   formats::ProtobufWriter entry;
