@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/refuse.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 
@@ -42,10 +43,8 @@ static Status create_error(const std::string& path, const std::string& written, 
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return Status(ErrorCode::kMisuse,
-                  concat("[file] cannot create ", path, ": it is a folder; name the file to write in it"));
-  }
+  if (std::filesystem::is_directory(path, ignored))
+    return misuse("file", "cannot create ", path, ": it is a folder; name the file to write in it");
   AtomicFile file(path, formats::is_stream(path));
   // What the shell appends to (>> FILE) keeps what it has.
   const int how = file.is_stream_ ? O_APPEND : O_CREAT | O_TRUNC;
