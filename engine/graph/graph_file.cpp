@@ -3,9 +3,9 @@
 #include <cmath>
 #include <set>
 
+#include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/tensor_bytes.h"
-#include "dlpipe/io/formats/crc32c.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/safetensors.h"
 
@@ -264,9 +264,9 @@ static std::string checksum_of(const std::map<std::string, std::string>& metadat
   }
   for (const auto& [name, tensor] : tensors) {
     text += concat(name, " ", dtype_name(tensor.dtype()), " ", integers(tensor.shape().dims()).dump(), " ",
-                   formats::crc32c(bytes_of(tensor)), "\n");
+                   crc32c(bytes_of(tensor)), "\n");
   }
-  return concat(formats::crc32c(std::as_bytes(std::span(text))));
+  return concat(crc32c(std::as_bytes(std::span(text))));
 }
 
 Status write_graph(const std::string& path, const Graph& graph) {

@@ -1,9 +1,4 @@
-// NumPy's .npy files: one array each (numpy.lib.format, versions 1.0 to 3.0).
-//
-//   bytes 0..5   "\x93NUMPY"     6, 7  version
-//   8..          length of the header: u16 of version 1, u32 of later ones, little endian
-//   then         a Python literal {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }, blanks, a newline
-//   then         the elements, row-major
+// NumPy's .npy files: one array each. base/npy_header.h has the form of their head and reads it; the elements follow.
 //
 // Reading takes any bytes: sizes are checked against the file's before memory is asked for. Pure functions.
 #pragma once

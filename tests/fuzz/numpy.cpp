@@ -1,9 +1,10 @@
-// Any bytes as an .npz and as an .npy: what is listed is read or refused.
+// Any bytes as an .npz and as an .npy: what is listed is read or refused; as an array alone, too.
 #include <cstdlib>
 #include <string>
 
 #include "dlpipe/io/data/sources/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/io/formats/npy.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 static void take(const std::string& path, const std::string& scratch) {
@@ -26,5 +27,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const dlpipe::FuzzFolder folder;
   take(folder.write("x.npz", data, size), folder.path());
   take(folder.write("x.npy", data, size), folder.path());
+  const auto array = dlpipe::formats::parse_npy({reinterpret_cast<const char*>(data), size}, "x.npy");
+  if (!array.ok()) return 0;
+  uint64_t bytes = dlpipe::dtype_size(array->dtype);
+  for (const int64_t axis : array->shape) bytes *= static_cast<uint64_t>(axis);
+  if (array->bytes.size() != bytes) std::abort();
   return 0;
 }

@@ -75,6 +75,9 @@ Result<NpyArray> NpyArray::open(const ArchiveBytes& file, const std::string& nam
   auto header = parse_npy_header(begin, file.size_bytes());
   if (!header.ok()) return header.status().with_context(concat("[ingest] ", printable(name), ": "));
   array.header_ = std::move(*header);
+  if (array.header_.elements() == 0)
+    return Status(ErrorCode::kCorrupt,
+                  concat("[ingest] ", printable(name), ": it is empty; write it again with numpy.save"));
   array.data_ = file.part(array.header_.data_begin, file.size_bytes() - array.header_.data_begin);
   if (array.header_.is_fortran && array.header_.shape.size() > 1)
     DLPIPE_RETURN_IF_ERROR(array.reorder(options));

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/npy_header.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
-#include "dlpipe/io/data/sources/npy_header.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "dlpipe/base/bytes.h"
+#include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/archive_bytes.h"
@@ -28,23 +29,6 @@ constexpr size_t kTail = 4;
 constexpr std::array<std::string_view, 4> kImageKeys = {"image/encoded", "image", "image_raw", "jpeg"};
 constexpr std::array<std::string_view, 5> kLabelKeys = {"image/class/label", "label", "class", "target",
                                                         "image/class/text"};
-
-// CRC-32C (Castagnoli, RFC 3720), as TFRecord masks it.
-uint32_t masked_crc(std::span<const std::byte> bytes) {
-  static const std::array<uint32_t, 256> kTable = [] {
-    std::array<uint32_t, 256> table{};
-    for (uint32_t i = 0; i < table.size(); ++i) {
-      uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit) value = (value & 1) != 0 ? value >> 1 ^ 0x82f63b78u : value >> 1;
-      table[i] = value;
-    }
-    return table;
-  }();
-  uint32_t crc = 0xffffffffu;
-  for (const std::byte byte : bytes) crc = kTable[(crc ^ static_cast<uint32_t>(byte)) & 255] ^ crc >> 8;
-  crc = ~crc;
-  return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
 
 /// The first value of a feature.
 struct Feature {
@@ -198,7 +182,7 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, SourceL
     lose_rest("it is cut short within a record's head", listing);
     return false;
   }
-  if (masked_crc(std::span<const std::byte>(head).first(8)) != load_le<uint32_t>(head, 8)) {
+  if (masked_crc32c(std::span<const std::byte>(head).first(8)) != load_le<uint32_t>(head, 8)) {
     lose_rest(concat("the checksum of a record's length differs at byte ", at), listing);
     return false;
   }
@@ -258,7 +242,7 @@ Result<std::vector<std::byte>> TfrecordSource::read(const SourceEntry& entry) co
   const auto size = load_le<uint64_t>(head, 0);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> record, file_->read(entry.place + kHead, size));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> tail, file_->read(entry.place + kHead + size, kTail));
-  if (masked_crc(record) != load_le<uint32_t>(tail, 0))
+  if (masked_crc32c(record) != load_le<uint32_t>(tail, 0))
     return wrong("the record's checksum differs: it is damaged");
   const ReadAt memory = read_memory(record);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<Feature> features, read_example(memory, 0, record.size()));

@@ -6,6 +6,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dlpipe/base/rng.h"
+#include "dlpipe/io/formats/atomic_file.h"
+#include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -18,6 +21,8 @@ std::string npy(const std::string& header, const std::string& data) {
   bytes += '\0';
   return bytes + header + data;
 }
+
+const std::string kGolden = DLPIPE_TEST_DATA "/io/formats/golden/";
 
 void expect_refused(const std::string& bytes, ErrorCode code, const std::string& words) {
   const auto array = parse_npy(bytes, "x.npy");
@@ -48,6 +53,49 @@ TEST(Npy, ReadsNumPysHeaders) {
   EXPECT_EQ(value_or_throw(empty).shape, (std::vector<int64_t>{0, 7}));
 }
 
+// golden/make_npy.py has NumPy write them.
+TEST(Npy, ReadsNumPysFiles) {
+  const auto numbers = [](const NpyArray& array, auto of) {
+    std::vector<decltype(of)> values(array.bytes.size() / sizeof(of));
+    std::memcpy(values.data(), array.bytes.data(), array.bytes.size());
+    return values;
+  };
+  const NpyArray rows = value_or_throw(read_npy(kGolden + "reference.npy"));
+  EXPECT_EQ(rows.dtype, DType::kF32);
+  EXPECT_EQ(rows.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(numbers(rows, float{}), (std::vector<float>{0, 0.5, 1, 1.5, 2, 2.5}));
+  const NpyArray columns = value_or_throw(read_npy(kGolden + "fortran.npy"));
+  EXPECT_EQ(columns.dtype, DType::kI64);
+  EXPECT_EQ(columns.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(numbers(columns, int64_t{}), (std::vector<int64_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(Npy, MutatedFilesOpenOrAreRefused) {
+  RandomStream random(9, 0);
+  int opened = 0;
+  for (const char* const name : {"reference.npy", "fortran.npy"}) {
+    const std::string whole = *read_file(kGolden + name);
+    for (int i = 0; i < 400; ++i) {
+      std::string mutated = whole;
+      for (uint32_t changes = 1 + random.below(3); changes > 0; --changes)
+        mutated[random.below(static_cast<uint32_t>(whole.size()))] = static_cast<char>(random.below(256));
+      if (random.below(4) == 0) mutated.resize(random.below(static_cast<uint32_t>(whole.size())));
+      const auto array = parse_npy(mutated, "x.npy");
+      if (!array.ok()) {
+        EXPECT_TRUE(array.status().message().starts_with("[npy] x.npy ") ||
+                    array.status().message().starts_with("[npy] x.npy: "))
+            << array.status().message();
+        continue;
+      }
+      ++opened;
+      uint64_t size = dtype_size(array->dtype);
+      for (const int64_t axis : array->shape) size *= static_cast<uint64_t>(axis);
+      EXPECT_EQ(array->bytes.size(), size);
+    }
+  }
+  EXPECT_GT(opened, 20) << "the elements may be anything";
+}
+
 TEST(Npy, ReadsFortransOrder) {
   const auto read = [](const std::string& shape, const std::string& bytes) {
     const std::string header = "{'descr': '|u1', 'fortran_order': True, 'shape': " + shape + ", }\n";
@@ -63,20 +111,23 @@ TEST(Npy, ReadsFortransOrder) {
 TEST(Npy, RefusesWhatItCannotRead) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n";
   expect_refused("", ErrorCode::kCorrupt, "x.npy is no .npy file");
-  expect_refused("\x93NUMPY\x07\0\0\0\0\0", ErrorCode::kCorrupt, "is no .npy file");
-  expect_refused(npy(good, "abc"), ErrorCode::kCorrupt, "more or fewer elements");
+  const std::string unknown("\x93NUMPY\x07\0\0\0\0\0", 12);
+  expect_refused(unknown, ErrorCode::kCorrupt, "is no .npy file: it says version 7");
+  expect_refused(npy(good, "abc"), ErrorCode::kCorrupt, "it is cut short: 3 B are too few for its shape");
+  expect_refused(npy(good, "abcde"), ErrorCode::kCorrupt,
+                 "holds 5 bytes behind its header, its shape and dtype ask for 4");
   expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n", ""), ErrorCode::kCorrupt,
-                 "no sizes");
+                 "'shape' holds '-1'");
   expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }\n", ""),
-                 ErrorCode::kCorrupt, "more or fewer");
+                 ErrorCode::kCorrupt, "is no .npy file: it is cut short");
   expect_refused(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "astype");
   expect_refused(npy("{'descr': '|u1', 'fortran_order': banana, 'shape': (1,), }\n", "a"),
-                 ErrorCode::kCorrupt, "neither C's nor");
+                 ErrorCode::kCorrupt, "neither True nor False");
   expect_refused("PK\x03\x04 and more", ErrorCode::kUnsupported, "an archive of arrays (.npz)");
   expect_refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "records");
-  expect_refused(npy("{'descr':", ""), ErrorCode::kCorrupt, "ends after");
+  expect_refused(npy("{'descr':", ""), ErrorCode::kCorrupt, "'descr' is no text");
 }
 
 }  // namespace

@@ -4,38 +4,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
+#include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/crc32c.h"
 #include "test_data.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
 
 using test::ScratchFolder;
-
-TEST(Crc32c, EqualsThePublishedVectors) {
-  const std::string digits = "123456789";
-  EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xe3069283u);
-  const std::vector<std::byte> zeros(32);  // RFC 3720, B.4
-  EXPECT_EQ(crc32c(zeros), 0x8a9136aau);
-  // Beside its definition, bit by bit, at every length and beginning.
-  std::vector<std::byte> bytes(96);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 + 11);
-  for (size_t begin = 0; begin < 8; ++begin) {
-    for (size_t count = 0; count <= 70; ++count) {
-      const std::span<const std::byte> part(bytes.data() + begin, count);
-      uint32_t crc = 0xffffffffu;
-      for (const std::byte byte : part) {
-        crc ^= static_cast<uint32_t>(byte);
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
-      }
-      ASSERT_EQ(crc32c(part), ~crc) << begin << " " << count;
-    }
-  }
-}
 
 static void write_run(const std::string& directory, int64_t first, int64_t last, double factor) {
   auto writer = EventWriter::create(directory);
@@ -88,6 +68,28 @@ TEST(Events, ATornLastRecordEndsTheListAndADamagedOneIsAnError) {
     ASSERT_TRUE(write_file(path, damaged).ok());
     EXPECT_FALSE(read_events(path).ok());
   }
+}
+
+// Its checksums are right; the number of its field, cut to 32 bits, would be that of a summary.
+TEST(Events, ARecordThatIsNoEventIsNamedWithItsPlace) {
+  ScratchFolder folder;
+  const std::string message("\xaa\x80\x80\x80\x80\x01\x00", 7);  // number 2^32 + 5, of no bytes
+  std::string record(12, '\0');
+  record[0] = static_cast<char>(message.size());
+  const auto checksum = [](std::string_view bytes) {
+    return masked_crc32c(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  };
+  const uint32_t of_length = checksum(std::string_view(record).substr(0, 8));
+  std::memcpy(record.data() + 8, &of_length, sizeof of_length);
+  const uint32_t of_message = checksum(message);
+  record += message + std::string(4, '\0');
+  std::memcpy(record.data() + record.size() - 4, &of_message, sizeof of_message);
+  ASSERT_TRUE(write_file(folder / "events", record).ok());
+  const Status status = read_events(folder / "events").status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(status.message(), "[tfevents] a record that is no Event in " + (folder / "events") +
+                                  " at byte 0: no field's tag at byte 6 of 7; the file is damaged, or no "
+                                  "protocol buffer");
 }
 
 TEST(Events, TensorBoardReadsThemAndForgetsWhatAResumeReplaced) {

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/npy_header.h"
+#include "dlpipe/base/npy_header.h"
 
 #include <algorithm>
 #include <optional>
@@ -8,7 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
-namespace dlpipe::data {
+namespace dlpipe {
 
 namespace {
 
@@ -66,6 +66,7 @@ class Literal {
 Status read_shape(Literal& text, NpyHeader& header) {
   if (!text.take('(')) return wrong("its 'shape' is no tuple");
   constexpr size_t kMostDimensions = 32;
+  header.shape.clear();  // of a key that stands there twice, Python takes the last
   while (!text.take(')')) {
     std::string word = text.word().value_or("");
     if (word.ends_with('L')) word.pop_back();  // Python 2
@@ -96,7 +97,7 @@ Status read_dtype(NpyHeader& header) {
   if (header.kind == 'O') return no("objects are pickled, and loading a pickle runs what it holds");
   if (std::string_view("buifSU").find(header.kind) == std::string_view::npos)
     return no("bool, integers, floats and texts are read");
-  if (!parse_int(std::string_view(dtype).substr(2), &size) || size < 0 || size > kMostItem)
+  if (!parse_int(std::string_view(dtype).substr(2), &size) || size < 1 || size > kMostItem)
     return no("no size");
   header.item_bytes = static_cast<size_t>(size) * (header.kind == 'U' ? 4 : 1);
   const bool is_number = header.kind != 'S' && header.kind != 'U';
@@ -118,7 +119,8 @@ Result<NpyHeader> parse_dict(std::string_view dict) {
     if (!key || !text.take(':')) return wrong("its header is no dict");
     if (*key == "descr") {
       if (text.next_is('['))
-        return Status(ErrorCode::kUnsupported, "its dtype has several fields; save one array per field");
+        return Status(ErrorCode::kUnsupported,
+                      "its dtype has several fields (records); save one array per field");
       header.dtype = text.quoted().value_or("");
       if (header.dtype.empty()) return wrong("its 'descr' is no text");
     } else if (*key == "fortran_order") {
@@ -150,24 +152,21 @@ uint64_t NpyHeader::elements() const {
 
 Result<NpyHeader> parse_npy_header(std::span<const std::byte> begin, uint64_t file_bytes) {
   const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
-  if (!text.starts_with(kMagic) || begin.size() < 12) return wrong("no .npy file");
+  if (!text.starts_with(kMagic) || begin.size() < 12) return wrong("it doesn't begin as .npy files do");
   const int version = load_u8(begin, 6);
   if (version < 1 || version > 3)
-    return Status(
-        ErrorCode::kUnsupported,
-        concat("version ", version, " of .npy; 1 to 3 are read, so write it again with numpy.save"));
+    return wrong(concat("it says version ", version, " of .npy, and there are 1 to 3"));
   const size_t dict_begin = version == 1 ? 10 : 12;
   const size_t dict_bytes = version == 1 ? load_le<uint16_t>(begin, 8) : load_le<uint32_t>(begin, 8);
   if (dict_bytes > begin.size() - std::min(begin.size(), dict_begin)) return wrong("its header is cut short");
   DLPIPE_ASSIGN_OR_RETURN(NpyHeader header, parse_dict(text.substr(dict_begin, dict_bytes)));
   header.data_begin = dict_begin + dict_bytes;
   const uint64_t left = file_bytes - std::min(file_bytes, header.data_begin);
-  uint64_t bytes = header.item_bytes;
   const bool is_empty =
       std::find(header.shape.begin(), header.shape.end(), uint64_t{0}) != header.shape.end();
-  if (is_empty || bytes == 0) return wrong("it is empty");
+  uint64_t bytes = is_empty ? 0 : header.item_bytes;
   for (const uint64_t size : header.shape) {
-    if (bytes > left / size)
+    if (!is_empty && bytes > left / size)
       return wrong(concat("it is cut short: ", human_bytes(left), " are too few for its shape"));
     bytes *= size;
   }
@@ -176,4 +175,4 @@ Result<NpyHeader> parse_npy_header(std::span<const std::byte> begin, uint64_t fi
   return header;
 }
 
-}  // namespace dlpipe::data
+}  // namespace dlpipe

@@ -1,9 +1,9 @@
-#include "dlpipe/io/formats/crc32c.h"
+#include "dlpipe/base/crc32c.h"
 
 #include <array>
 #include <cstring>
 
-namespace dlpipe::formats {
+namespace dlpipe {
 
 static constexpr std::array<uint32_t, 256> make_table() {
   std::array<uint32_t, 256> table{};
@@ -43,4 +43,4 @@ uint32_t crc32c(std::span<const std::byte> bytes) {
   return ~by_bytes(kBegin, bytes);
 }
 
-}  // namespace dlpipe::formats
+}  // namespace dlpipe
