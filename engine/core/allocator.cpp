@@ -3,6 +3,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -39,6 +40,54 @@ static size_t large_size(size_t bytes) {
   return std::max((bytes + kRedZone + Arena::kGrain - 1) / Arena::kGrain * Arena::kGrain, kLarge);
 }
 
+// Free blocks by their size.
+class FreeBlocks {
+ public:
+  /// Of `smallest` to `largest` bytes; null: there is none.
+  void* take(size_t smallest, size_t largest, size_t* block_bytes) {
+    const auto entry = by_size_.lower_bound(smallest);
+    if (entry == by_size_.end() || entry->first > largest) return nullptr;
+    void* const block = entry->second.back();
+    *block_bytes = entry->first;
+    entry->second.pop_back();
+    if (entry->second.empty()) by_size_.erase(entry);
+    bytes_ -= *block_bytes;
+    return block;
+  }
+  void put(void* block, size_t block_bytes) {
+    by_size_[block_bytes].push_back(block);
+    bytes_ += block_bytes;
+  }
+  void put_all(FreeBlocks&& others) {
+    for (const auto& [size, blocks] : others.by_size_) {
+      for (void* const block : blocks) put(block, size);
+    }
+  }
+  size_t bytes() const { return bytes_; }
+  /// Back to the device; answers how many bytes.
+  size_t release(Device& device) {
+    for (const auto& [size, blocks] : by_size_) {
+      for (void* const block : blocks) {
+        if (device.is_host()) DLPIPE_UNPOISON(block, size);
+        device.deallocate(block, size);
+      }
+    }
+    by_size_.clear();
+    return std::exchange(bytes_, 0);
+  }
+
+ private:
+  std::map<size_t, std::vector<void*>> by_size_;
+  size_t bytes_ = 0;
+};
+
+// Those that are used again in the order of one thread's stream.
+struct BlocksOfStream {
+  Stream* stream = nullptr;
+  bool captures = false;
+  FreeBlocks free;
+};
+
 // Holds the lock and the free lists of one device; the only class that touches them.
 class BlockCache {
  public:
@@ -50,48 +99,55 @@ class BlockCache {
     try {
       release_locked();
     } catch (const Error&) {  // the device has failed, which its next caller is told; nobody uses the blocks
-      free_blocks();
+      release(free_);
     }
   }
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  void* allocate(size_t bytes, size_t* block_bytes) {
+  Block allocate(size_t bytes) {
+    const StreamOrder own = has_orders() ? own_order(device_, IfNone::kMake) : StreamOrder{};
+    Block block;
+    block.order = own.number;
     const MutexLock lock(mutex_);
     ++statistics_.requests;
     const size_t wanted = rounded_size(bytes);
-    if (is_large(wanted)) return allocate_large(bytes, block_bytes);
-    // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
-    // Not in a pool, where the same step again must find all it needs.
-    const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
-    auto entry = free_.lower_bound(wanted);
-    if (entry != free_.end() && entry->first <= largest) {
-      void* block = entry->second.back();
-      *block_bytes = entry->first;
-      entry->second.pop_back();
-      if (entry->second.empty()) free_.erase(entry);
-      statistics_.cached_bytes -= *block_bytes;
-      hand_out(block, bytes, *block_bytes);
+    if (is_large(wanted)) {
+      block.data = allocate_large(bytes, &block.bytes);
       return block;
     }
-    ++statistics_.device_allocations;
-    Result<void*> block = device_.allocate(wanted);
-    if (!block.ok() && release_locked() + (owner_ != nullptr ? owner_->release() : 0) > 0)
-      block = device_.allocate(wanted);
-    throw_if_error(block.status());
-    if (owner_ != nullptr) owner_->count_used(static_cast<int64_t>(wanted));
-    *block_bytes = wanted;
-    hand_out(*block, bytes, wanted);
-    return *block;
+    block.data = take(own, wanted, &block.bytes);
+    if (block.data == nullptr) {
+      block.data = allocate_new(wanted);
+      block.bytes = wanted;
+    }
+    hand_out(block.data, bytes, block.bytes);
+    return block;
   }
 
-  void deallocate(void* block, size_t block_bytes) {
+  void deallocate(const Block& block) {
+    const StreamOrder own = has_orders() ? own_order(device_, IfNone::kLeave) : StreamOrder{};
+    const uint64_t order = order_after(own, block);
     const MutexLock lock(mutex_);
-    statistics_.used_bytes -= block_bytes;
-    if (device_.is_host()) DLPIPE_POISON(block, block_bytes);
-    if (is_large(block_bytes)) return arena_.deallocate(block, block_bytes);
-    statistics_.cached_bytes += block_bytes;
-    free_[block_bytes].push_back(block);
+    statistics_.used_bytes -= block.bytes;
+    if (device_.is_host()) DLPIPE_POISON(block.data, block.bytes);
+    if (is_large(block.bytes)) return arena_.deallocate(block.data, block.bytes);
+    statistics_.cached_bytes += block.bytes;
+    const auto found = of_stream_.find(order);
+    FreeBlocks& free = found != of_stream_.end() ? found->second.free : blocks_of(own);
+    free.put(block.data, block.bytes);
+  }
+
+  void end_order(uint64_t number) {
+    const MutexLock lock(mutex_);
+    auto ended = of_stream_.extract(number);
+    if (!ended.empty()) free_.put_all(std::move(ended.mapped().free));
+  }
+  void set_captures(const StreamOrder& own, bool captures) {
+    if (own.number == 0) return;
+    const MutexLock lock(mutex_);
+    blocks_of(own);
+    of_stream_.at(own.number).captures = captures;
   }
 
   Device& device() const { return device_; }
@@ -111,6 +167,44 @@ class BlockCache {
   }
 
  private:
+  // What is asked of the host is done at once, and a pool is one thread's.
+  bool has_orders() const { return !device_.is_host() && owner_ == nullptr; }
+  // In which order a block that the calling thread frees is used again. Its own kernels may still use one that another thread
+  // made, whose stream doesn't wait for them: so they are waited for, but in a capture, which can't.
+  uint64_t order_after(const StreamOrder& own, const Block& block) {
+    if (own.number == 0 || own.number == block.order) return block.order;
+    {
+      const MutexLock lock(mutex_);
+      if (!of_stream_.contains(block.order)) return own.number;
+    }
+    if (is_capturing()) return own.number;
+    (void)device_.synchronize(*own.stream);  // one that has failed runs nothing any more
+    return block.order;
+  }
+  FreeBlocks& blocks_of(const StreamOrder& own) DLPIPE_REQUIRES(mutex_) {
+    if (own.number == 0) return free_;
+    BlocksOfStream& blocks = of_stream_[own.number];
+    blocks.stream = own.stream;
+    return blocks.free;
+  }
+  void* take(const StreamOrder& own, size_t wanted, size_t* block_bytes) DLPIPE_REQUIRES(mutex_) {
+    // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
+    // Not in a pool, where the same step again must find all it needs.
+    const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
+    void* block = blocks_of(own).take(wanted, largest, block_bytes);
+    if (block == nullptr && own.number != 0) block = free_.take(wanted, largest, block_bytes);
+    if (block != nullptr) statistics_.cached_bytes -= *block_bytes;
+    return block;
+  }
+  void* allocate_new(size_t wanted) DLPIPE_REQUIRES(mutex_) {
+    ++statistics_.device_allocations;
+    Result<void*> block = device_.allocate(wanted);
+    if (!block.ok() && release_locked() + (owner_ != nullptr ? owner_->release() : 0) > 0)
+      block = device_.allocate(wanted);
+    throw_if_error(block.status());
+    if (owner_ != nullptr) owner_->count_used(static_cast<int64_t>(wanted));
+    return *block;
+  }
   bool is_large(size_t bytes) const { return bytes >= kLarge && device_.is_host(); }
   void* allocate_large(size_t bytes, size_t* block_bytes) DLPIPE_REQUIRES(mutex_) {
     const size_t wanted = large_size(bytes);
@@ -136,28 +230,31 @@ class BlockCache {
     statistics_.peak_used_bytes = std::max(statistics_.peak_used_bytes, statistics_.used_bytes);
   }
   size_t release_locked() DLPIPE_REQUIRES(mutex_) {
-    const size_t released = statistics_.cached_bytes + arena_.release();
-    if (released > 0) synchronize(device_);  // kernels that were asked for may still use the blocks
+    size_t released = arena_.release();
+    if (statistics_.cached_bytes > 0 && !device_.is_host()) refuse_capture("something waits for the device");
+    for (auto& [number, blocks] : of_stream_) {
+      if (blocks.captures || blocks.free.bytes() == 0) continue;
+      throw_if_error(device_.synchronize(*blocks.stream));  // kernels that were asked for may still use them
+      released += release(blocks.free);
+    }
+    if (owner_ != nullptr && free_.bytes() > 0) synchronize(device_);
+    released += release(free_);
     if (owner_ != nullptr) owner_->count_used(-static_cast<int64_t>(released));
-    free_blocks();
     return released;
   }
-  void free_blocks() DLPIPE_REQUIRES(mutex_) {
-    for (auto& [size, blocks] : free_) {
-      for (void* block : blocks) {
-        if (device_.is_host()) DLPIPE_UNPOISON(block, size);
-        device_.deallocate(block, size);
-      }
-    }
-    free_.clear();
-    statistics_.cached_bytes = 0;
+  size_t release(FreeBlocks& blocks) DLPIPE_REQUIRES(mutex_) {
+    const size_t released = blocks.release(device_);
+    statistics_.cached_bytes -= released;
+    return released;
   }
 
   Device& device_;
   BlockCache* const owner_;
   Mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_ DLPIPE_GUARDED_BY(mutex_);
-  Arena arena_ DLPIPE_GUARDED_BY(mutex_);  // empty but on the host
+  // By number. Of threads that run.
+  std::map<uint64_t, BlocksOfStream> of_stream_ DLPIPE_GUARDED_BY(mutex_);
+  FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);  // that no kernel uses, or the pool's
+  Arena arena_ DLPIPE_GUARDED_BY(mutex_);      // empty but on the host
   AllocatorStatistics statistics_ DLPIPE_GUARDED_BY(mutex_);
 };
 
@@ -182,15 +279,14 @@ static BlockCache& cache_of(Device& device) {
 static thread_local const std::shared_ptr<BlockCache>* t_pool = nullptr;
 
 Block allocate_block(Device& device, size_t bytes) {
-  Block block;
-  if (t_pool != nullptr && &(*t_pool)->device() == &device) block.pool = *t_pool;
-  BlockCache& cache = block.pool != nullptr ? *block.pool : cache_of(device);
-  block.data = cache.allocate(bytes, &block.bytes);
+  if (t_pool == nullptr || &(*t_pool)->device() != &device) return cache_of(device).allocate(bytes);
+  Block block = (*t_pool)->allocate(bytes);
+  block.pool = *t_pool;
   return block;
 }
 void deallocate_block(Device& device, Block& block) noexcept {
   BlockCache& cache = block.pool != nullptr ? *block.pool : cache_of(device);
-  cache.deallocate(block.data, block.bytes);
+  cache.deallocate(block);
   block.pool.reset();
 }
 
@@ -210,6 +306,16 @@ void reset_peak(Device& device) {
 }
 size_t release_cached_blocks(Device& device) {
   return cache_of(device).release();
+}
+
+void end_order(Device& device, uint64_t number) noexcept {
+  cache_of(device).end_order(number);
+}
+KeepOrder::KeepOrder(Device& device) : device_(device) {
+  cache_of(device_).set_captures(own_order(device_, IfNone::kMake), true);
+}
+KeepOrder::~KeepOrder() {
+  cache_of(device_).set_captures(own_order(device_, IfNone::kMake), false);
 }
 
 }  // namespace dlpipe::engine

@@ -1,11 +1,13 @@
 #include "dlpipe/engine/core/device_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/engine/core/strided_copy.h"
 
@@ -24,12 +26,15 @@ class ThreadStream {
     stream_ = *std::move(stream);
   }
   ~ThreadStream() {
+    (void)device_.synchronize(*stream_);  // one that has failed runs nothing any more
+    end_order(device_, number_);
     if (stage_ != nullptr) device_.deallocate_pinned(stage_, kStageBytes);
   }
   ThreadStream(const ThreadStream&) = delete;
   ThreadStream& operator=(const ThreadStream&) = delete;
 
   Stream& stream() { return *stream_; }
+  StreamOrder order() { return {number_, stream_.get()}; }
   void wait() { throw_if_error(device_.synchronize(*stream_)); }
 
   void from_host(std::byte* to, const std::byte* from, size_t bytes) {
@@ -59,19 +64,45 @@ class ThreadStream {
     return stage_;
   }
 
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
+
   Device& device_;
+  const uint64_t number_ = next_number();
   std::unique_ptr<Stream> stream_;
   void* stage_ = nullptr;
 };
 
+// Tensors may be freed after the thread's streams are gone.
+thread_local bool t_streams_are_gone = false;
+
+struct ThreadStreams {
+  ThreadStreams() = default;
+  ~ThreadStreams() { t_streams_are_gone = true; }
+  ThreadStreams(const ThreadStreams&) = delete;
+  ThreadStreams& operator=(const ThreadStreams&) = delete;
+
+  std::map<Device*, std::unique_ptr<ThreadStream>> of_device;
+};
+thread_local ThreadStreams t_streams;
+
 ThreadStream& thread_stream(Device& device) {
-  thread_local std::map<Device*, std::unique_ptr<ThreadStream>> streams;
-  std::unique_ptr<ThreadStream>& stream = streams[&device];
+  std::unique_ptr<ThreadStream>& stream = t_streams.of_device[&device];
   if (stream == nullptr) stream = std::make_unique<ThreadStream>(device);
   return *stream;
 }
 
 }  // namespace
+
+StreamOrder own_order(Device& device, IfNone if_none) {
+  if (t_streams_are_gone) return {};
+  if (if_none == IfNone::kMake) return thread_stream(device).order();
+  const auto found = t_streams.of_device.find(&device);
+  return found == t_streams.of_device.end() || found->second == nullptr ? StreamOrder{}
+                                                                        : found->second->order();
+}
 
 static thread_local Stream* t_used_stream = nullptr;
 
@@ -91,7 +122,7 @@ Stream& engine_stream(Device& device) {
 
 static thread_local bool t_captures = false;
 
-Capture::Capture(Device& device) : device_(device) {
+Capture::Capture(Device& device) : device_(device), nobody_waits_(device) {
   throw_if_error(device_.begin_capture(engine_stream(device_)));
   t_captures = true;
 }

@@ -1,9 +1,9 @@
 // Tensors' memory on devices other than the host: streams, copies. On the host everything here is plain
 // memory access.
 //
-// Each thread has one stream per device, made when it is first asked for; tensor copies and kernels of that
-// thread are in its order, and blocks of the device's cache are used again in that order. So a tensor that
-// another thread goes on with has to be waited for: synchronize().
+// Each thread has one stream per device, made when it is first asked for and waited for at the thread's end; tensor copies and
+// kernels of that thread are in its order, and blocks that it made are used again in that order (allocator.h). So a tensor
+// that another thread goes on with has to be waited for: synchronize().
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/shape.h"
+#include "dlpipe/engine/core/allocator.h"
 
 namespace dlpipe::engine {
 
@@ -32,6 +33,15 @@ Stream* used_stream();
 /// Waits until everything in the thread's stream is done.
 void synchronize(Device& device);
 
+/// What the calling thread has asked of a device is done in one order, its own stream's, which has a number that no other one
+/// gets. 0: it has none.
+struct StreamOrder {
+  uint64_t number = 0;
+  Stream* stream = nullptr;
+};
+enum class IfNone : uint8_t { kMake, kLeave };
+StreamOrder own_order(Device& device, IfNone if_none);
+
 /// Work of the calling thread's stream, kept to be run again as it is (base/device/device.h). What can't be
 /// so kept says why: refuse_capture() throws Error (kUnsupported, "REASON") while this thread captures, and
 /// does nothing otherwise. Copies with the host and waits refuse.
@@ -45,6 +55,7 @@ class Capture {
 
  private:
   Device& device_;
+  KeepOrder nobody_waits_;
   bool open_ = true;
 };
 void refuse_capture(const char* reason);

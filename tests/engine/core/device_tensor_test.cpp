@@ -2,9 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <latch>
 #include <numeric>
+#include <optional>
+#include <thread>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/core/tensor.h"
 #include "dlpipe/engine/layers/layers.h"
@@ -94,6 +99,115 @@ TEST_F(DeviceTensor, ModulesTakeTheirFloatsThereAndLeaveTheirCounts) {
     EXPECT_EQ(&entry.tensor.device(), is_count ? &cpu_device() : &device()) << entry.name;
   }
   EXPECT_EQ(counts, 1);
+}
+
+SimulatedDevice::Range memory_of(const Tensor& tensor) {
+  return {tensor.raw(), tensor.size_bytes()};
+}
+Tensor tensor_there(int64_t megabytes) {
+  return Tensor::empty({{megabytes << 20}, DType::kU8}, device());
+}
+
+/// A thread that has freed a block which a kernel of its own is still writing.
+class ThreadWithABlock {
+ public:
+  enum class Then : uint8_t { kWaits, kCaptures };
+  explicit ThreadWithABlock(int64_t megabytes, Then then = Then::kWaits)
+      : thread_([this, megabytes, then] { run(megabytes, then); }) {
+    is_freed_.wait();
+  }
+  ~ThreadWithABlock() { end(); }
+  ThreadWithABlock(const ThreadWithABlock&) = delete;
+  ThreadWithABlock& operator=(const ThreadWithABlock&) = delete;
+
+  const void* block() const { return block_; }
+  /// Its kernel may end.
+  void open() { is_open_ = true; }
+  void end() {
+    if (!thread_.joinable()) return;
+    open();
+    may_end_.count_down();
+    thread_.join();
+  }
+
+ private:
+  void run(int64_t megabytes, Then then) {
+    Tensor tensor = tensor_there(megabytes);
+    block_ = tensor.raw();
+    device().launch(engine_stream(device()), "a slow kernel", {}, {memory_of(tensor)}, [this] {
+      while (!is_open_) std::this_thread::yield();
+    });
+    tensor = Tensor();
+    std::optional<Capture> capture;
+    if (then == Then::kCaptures) capture.emplace(device());
+    is_freed_.count_down();
+    may_end_.wait();
+  }
+
+  const void* block_ = nullptr;
+  std::atomic<bool> is_open_ = false;
+  std::latch is_freed_{1}, may_end_{1};
+  std::thread thread_;
+};
+
+TEST_F(DeviceTensor, NobodyElseGetsABlockWhoseKernelsAreQueued) {
+  ThreadWithABlock other(3);
+  const Tensor mine = tensor_there(3);
+  EXPECT_NE(mine.raw(), other.block());
+  device().launch(engine_stream(device()), "my kernel", {}, {memory_of(mine)});
+  other.end();
+  EXPECT_EQ(tensor_there(3).raw(), other.block()) << "the thread is over, and nothing it asked for runs";
+}
+
+TEST_F(DeviceTensor, WhoFreesTheBlockOfAnotherThreadIsDoneWithIt) {
+  Tensor tensor = tensor_there(5);
+  const void* const block = tensor.raw();
+  std::latch is_freed{1}, may_end{1};
+  std::thread other([&] {
+    device().launch(engine_stream(device()), "a reader", {memory_of(tensor)}, {});
+    tensor = Tensor();
+    is_freed.count_down();
+    may_end.wait();
+  });
+  is_freed.wait();
+  const Tensor again = tensor_there(5);
+  EXPECT_EQ(again.raw(), block);
+  device().launch(engine_stream(device()), "my kernel", {}, {memory_of(again)});
+  may_end.count_down();
+  other.join();
+}
+
+TEST_F(DeviceTensor, AShortageReleasesTheBlocksOfOtherThreads) {
+  release_cached_blocks(device());
+  ThreadWithABlock other(7);
+  other.open();
+  device().memory_bytes = device().bytes_held + (2 << 20);
+  EXPECT_NO_THROW(tensor_there(8));
+  device().memory_bytes = int64_t{1} << 40;
+}
+
+TEST_F(DeviceTensor, NobodyWaitsForAThreadThatCaptures) {
+  release_cached_blocks(device());
+  ThreadWithABlock other(9, ThreadWithABlock::Then::kCaptures);
+  EXPECT_EQ(release_cached_blocks(device()), 0u);
+  other.end();
+  EXPECT_GE(release_cached_blocks(device()), 9u << 20);
+}
+
+TEST_F(DeviceTensor, TwoThreadsComputeAtOnce) {
+  const SimulatedCuda kernels(device());
+  const auto compute = [](float value) {
+    const OnSimulatedDevice here(device());
+    const Tensor x = Tensor::full({3000}, value).to(device());
+    for (int round = 0; round < 5; ++round) {
+      Tensor y = x;
+      for (int i = 0; i < 20; ++i) y = add(mul(x, x), y);
+      EXPECT_EQ(y.to_doubles(), std::vector<double>(3000, value + 20 * value * value));
+    }
+  };
+  std::thread other([&] { compute(3); });
+  compute(5);
+  other.join();
 }
 
 TEST_F(DeviceTensor, WithoutKernelsItSaysWhy) {
