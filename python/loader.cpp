@@ -282,7 +282,7 @@ void use_device(const std::string& name, bool pin_memory, pipeline::LoaderOption
   Device* const device = value_or_throw(find_device(name));
   if (device->is_host()) {
     if (!pin_memory) return;
-    options.pinned_for = form.pinned_for = value_or_throw(cuda_device(0));
+    options.pinned_for = form.pinned_for = value_or_throw(current_cuda_device());  // a rank's own
     if (form.framework != Framework::kTorch)
       refuse("loader", "pin_memory is for copies on PyTorch's stream; use as_='torch', or device='cuda'");
     return;

@@ -1,11 +1,14 @@
-// The CUDA side of Device: runtime API only, host code. The only file of base that may include CUDA headers.
+// The CUDA side of Device: runtime API, but for a thread's current context, host code. The only file of base that may include CUDA headers.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 
 #include <array>
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/device/current_cuda.h"
 #include "dlpipe/base/device/device.h"
 #include "dlpipe/base/device/ranges.h"
 #include "dlpipe/base/mutex.h"
@@ -17,6 +20,40 @@ namespace dlpipe {
 
 namespace {
 
+/// What the runtime has no function for. It has loaded the library already.
+struct Driver {
+  CUresult (*get_current)(CUcontext*) = nullptr;
+  CUresult (*set_current)(CUcontext) = nullptr;
+};
+const Driver& driver() {
+  static const Driver loaded = [] {
+    Driver out;
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == nullptr) return out;
+    out.get_current = reinterpret_cast<CUresult (*)(CUcontext*)>(dlsym(library, "cuCtxGetCurrent"));
+    out.set_current = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxSetCurrent"));
+    return out;
+  }();
+  return loaded;
+}
+
+}  // namespace
+
+CurrentCuda::CurrentCuda(int index) {
+  int now = 0;
+  cudaGetDevice(&now);
+  if (now == index && index == 0) return;  // it is, or a thread that has none gets it
+  CUcontext context = nullptr;
+  if (driver().get_current != nullptr && driver().get_current(&context) == CUDA_SUCCESS) former_ = context;
+  puts_back_ = former_ != nullptr ? now != index : index != 0;
+  if (now != index) cudaSetDevice(index);
+}
+CurrentCuda::~CurrentCuda() {
+  if (puts_back_ && driver().set_current != nullptr) driver().set_current(static_cast<CUcontext>(former_));
+}
+
+namespace {
+
 Status cuda_status(const char* what, cudaError_t error) {
   if (error == cudaSuccess) return {};
   cudaGetLastError();  // told here, not again by whoever asks next
@@ -25,48 +62,43 @@ Status cuda_status(const char* what, cudaError_t error) {
       code, concat("[device] cuda: ", what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
 }
 
-// Sets the calling thread's device and puts the former one back.
-class CurrentDevice {
- public:
-  explicit CurrentDevice(int index) {
-    cudaGetDevice(&former_);
-    if (former_ != index) cudaSetDevice(index);
-  }
-  ~CurrentDevice() { cudaSetDevice(former_); }
-  CurrentDevice(const CurrentDevice&) = delete;
-  CurrentDevice& operator=(const CurrentDevice&) = delete;
-
- private:
-  int former_ = 0;
-};
-
 class CudaStream final : public Stream {
  public:
   enum class Owner : uint8_t { kThis, kOther };
-  CudaStream(cudaStream_t stream, Owner owner) : handle(stream), owner_(owner) {}
+  CudaStream(int index, cudaStream_t stream, Owner owner) : handle(stream), index_(index), owner_(owner) {}
   ~CudaStream() override {
-    if (owner_ == Owner::kThis) cudaStreamDestroy(handle);
+    if (owner_ != Owner::kThis) return;
+    const CurrentCuda current(index_);
+    cudaStreamDestroy(handle);
   }
   void* native() const override { return handle; }
   const cudaStream_t handle;
   bool captures = false;
 
  private:
+  const int index_;
   const Owner owner_;
 };
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(cudaEvent_t event) : handle(event) {}
-  ~CudaEvent() override { cudaEventDestroy(handle); }
+  CudaEvent(int index, cudaEvent_t event) : handle(event), index_(index) {}
+  ~CudaEvent() override {
+    const CurrentCuda current(index_);
+    cudaEventDestroy(handle);
+  }
   const cudaEvent_t handle;
+
+ private:
+  const int index_;
 };
 
 // What was captured lives as long: its nodes name those of the executable graph.
 class CudaGraph final : public Graph {
  public:
-  explicit CudaGraph(cudaGraph_t captured) : captured_(captured) {}
+  CudaGraph(int index, cudaGraph_t captured) : index_(index), captured_(captured) {}
   ~CudaGraph() override {
+    const CurrentCuda current(index_);
     if (handle != nullptr) cudaGraphExecDestroy(handle);
     cudaGraphDestroy(captured_);
   }
@@ -99,6 +131,7 @@ class CudaGraph final : public Graph {
   cudaGraphExec_t handle = nullptr;
 
  private:
+  const int index_;
   const cudaGraph_t captured_;
   std::vector<std::pair<cudaEvent_t, cudaGraphNode_t>> records_;  // the event it was captured with
 };
@@ -124,7 +157,7 @@ class CudaDevice final : public Device {
   std::string name() const override { return concat("cuda:", index_, " ", description_); }
 
   Result<void*> allocate(size_t bytes) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     void* memory = nullptr;
     if (const cudaError_t error = cudaMalloc(&memory, bytes); error != cudaSuccess) {
       size_t free = 0;
@@ -137,32 +170,36 @@ class CudaDevice final : public Device {
     return memory;
   }
   void deallocate(void* memory, size_t) noexcept override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     cudaFree(memory);
   }
   Result<void*> allocate_pinned(size_t bytes) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     void* memory = nullptr;
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaHostAlloc", cudaHostAlloc(&memory, bytes, cudaHostAllocPortable)));
     return memory;
   }
-  void deallocate_pinned(void* memory, size_t) noexcept override { cudaFreeHost(memory); }
+  void deallocate_pinned(void* memory, size_t) noexcept override {
+    const CurrentCuda current(index_);
+    cudaFreeHost(memory);
+  }
 
   Result<std::unique_ptr<Stream>> create_stream() override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     cudaStream_t stream = nullptr;
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamCreate", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)));
-    return std::unique_ptr<Stream>(std::make_unique<CudaStream>(stream, CudaStream::Owner::kThis));
+    return std::unique_ptr<Stream>(std::make_unique<CudaStream>(index_, stream, CudaStream::Owner::kThis));
   }
   Result<std::unique_ptr<Stream>> borrow_stream(void* native) override {
     return std::unique_ptr<Stream>(
-        std::make_unique<CudaStream>(static_cast<cudaStream_t>(native), CudaStream::Owner::kOther));
+        std::make_unique<CudaStream>(index_, static_cast<cudaStream_t>(native), CudaStream::Owner::kOther));
   }
   Result<std::unique_ptr<Event>> create_event() override { return new_event(cudaEventDisableTiming); }
   Result<std::unique_ptr<Event>> create_timed_event() override { return new_event(cudaEventDefault); }
   Result<double> seconds_between(const Event& from, const Event& to) override {
+    const CurrentCuda current(index_);
     float milliseconds = 0;
     DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventElapsedTime",
                                        cudaEventElapsedTime(&milliseconds, handle_of(from), handle_of(to))));
@@ -170,7 +207,7 @@ class CudaDevice final : public Device {
   }
 
   Status copy_async(void* to, const void* from, size_t bytes, CopyKind kind, Stream& stream) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     static constexpr std::array<cudaMemcpyKind, 4> kKinds = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                                              cudaMemcpyDeviceToDevice, cudaMemcpyHostToHost};
     return cuda_status("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kKinds[static_cast<size_t>(kind)],
@@ -179,30 +216,33 @@ class CudaDevice final : public Device {
   // "External" makes a node of the graph, which each launch records; a plain record in a capture would only
   // order the capture's streams, and its times can't be read.
   Status record(Event& event, Stream& stream) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     const unsigned flags =
         static_cast<CudaStream&>(stream).captures ? cudaEventRecordExternal : cudaEventRecordDefault;
     return cuda_status("cudaEventRecordWithFlags",
                        cudaEventRecordWithFlags(handle_of(event), handle_of(stream), flags));
   }
   Status wait(Stream& stream, const Event& event) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     return cuda_status("cudaStreamWaitEvent", cudaStreamWaitEvent(handle_of(stream), handle_of(event), 0));
   }
   Result<bool> is_complete(const Event& event) override {
+    const CurrentCuda current(index_);
     const cudaError_t error = cudaEventQuery(handle_of(event));
     if (error == cudaErrorNotReady) return false;
     DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventQuery", error));
     return true;
   }
   Status synchronize(Stream& stream) override {
+    const CurrentCuda current(index_);
     return cuda_status("cudaStreamSynchronize", cudaStreamSynchronize(handle_of(stream)));
   }
   Status synchronize(const Event& event) override {
+    const CurrentCuda current(index_);
     return cuda_status("cudaEventSynchronize", cudaEventSynchronize(handle_of(event)));
   }
   Status on_complete(Stream& stream, std::function<void()> fn) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     auto owned = std::make_unique<std::function<void()>>(std::move(fn));
     // cudaLaunchHostFunc's isn't called where the device has failed meanwhile, and who waits for it would wait for ever.
     DLPIPE_RETURN_IF_ERROR(
@@ -214,7 +254,7 @@ class CudaDevice final : public Device {
 
   // Of this thread alone: a loader's page-locked allocation elsewhere must not break it.
   Status begin_capture(Stream& stream) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamBeginCapture",
                     cudaStreamBeginCapture(handle_of(stream), cudaStreamCaptureModeThreadLocal)));
@@ -222,31 +262,31 @@ class CudaDevice final : public Device {
     return {};
   }
   Result<std::unique_ptr<Graph>> end_capture(Stream& stream) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     static_cast<CudaStream&>(stream).captures = false;
     cudaGraph_t captured = nullptr;
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamEndCapture", cudaStreamEndCapture(handle_of(stream), &captured)));
-    auto graph = std::make_unique<CudaGraph>(captured);
+    auto graph = std::make_unique<CudaGraph>(index_, captured);
     DLPIPE_RETURN_IF_ERROR(graph->instantiate());
     return std::unique_ptr<Graph>(std::move(graph));
   }
   Status launch(const Graph& graph, Stream& stream) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     return cuda_status("cudaGraphLaunch",
                        cudaGraphLaunch(static_cast<const CudaGraph&>(graph).handle, handle_of(stream)));
   }
   Status set_event(Graph& graph, const Event& captured, Event& now) override {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     return static_cast<CudaGraph&>(graph).set_event(handle_of(captured), handle_of(now));
   }
 
  private:
   Result<std::unique_ptr<Event>> new_event(unsigned flags) {
-    const CurrentDevice current(index_);
+    const CurrentCuda current(index_);
     cudaEvent_t event = nullptr;
     DLPIPE_RETURN_IF_ERROR(cuda_status("cudaEventCreate", cudaEventCreateWithFlags(&event, flags)));
-    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(event));
+    return std::unique_ptr<Event>(std::make_unique<CudaEvent>(index_, event));
   }
 
   int index_;
@@ -276,6 +316,12 @@ Result<Device*> cuda_device(int index) {
     device = std::make_unique<CudaDevice>(index, properties.name);
   }
   return static_cast<Device*>(device.get());
+}
+
+Result<Device*> current_cuda_device() {
+  int index = 0;
+  if (cudaGetDevice(&index) != cudaSuccess) index = 0;  // cuda_device() says what is wrong
+  return cuda_device(index);
 }
 
 void push_range(const char* name) {

@@ -3,7 +3,7 @@
 //
 // The pipeline's stager and the engine's allocators see only this. A Device outlives everything made from it;
 // cpu_device() lives for the whole program. All functions may be called from any thread; a Stream is used by
-// one thread at a time.
+// one thread at a time, but any may synchronize() with it while nothing captures it.
 #pragma once
 
 #include <cstddef>
@@ -96,6 +96,8 @@ Device& cpu_device();
 
 /// The CUDA device `index`, or why there is none (built without CUDA, no driver, no such device).
 Result<Device*> cuda_device(int index);
+/// The one that is the calling thread's current: for page-locked memory, which any may read.
+Result<Device*> current_cuda_device();
 /// One line on CUDA for `dlpipe info`: "built without CUDA", "no device", or the device's name.
 std::string cuda_summary();
 

@@ -8,6 +8,9 @@ Result<Device*> cuda_device(int) {
       ErrorCode::kUnsupported,
       "[device] this dlpipe was built without CUDA; use --device cpu, or configure with -DDLPIPE_CUDA=ON");
 }
+Result<Device*> current_cuda_device() {
+  return cuda_device(0);
+}
 void push_range(const char*) {}
 void pop_range() {}
 

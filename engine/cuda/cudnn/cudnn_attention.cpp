@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dlpipe/base/device/current_cuda.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/cudnn/cudnn_plan.h"
 
@@ -40,6 +41,7 @@ bool attend(const AttentionProblem& problem) {
   if (cudnn_use() == Cudnn::kNever) return false;
   Status refusal = cudnn_takes(problem);
   if (refusal.ok()) {
+    const CurrentCuda first(0);
     const Result<cudnn::Plan>& plan = plan_of(problem);
     if (plan.ok()) {
       cudnn::execute(*plan, AttentionGraph::bindings(problem), "self_attention");

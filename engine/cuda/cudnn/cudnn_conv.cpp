@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/device/current_cuda.h"
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/cudnn/cudnn_plan.h"
 
@@ -170,6 +171,7 @@ bool has_convolutions() {
 
 bool convolve(const Convolution& convolution) {
   if (cudnn_use() == Cudnn::kNever) return false;
+  const CurrentCuda first(0);
   const Result<cudnn::Plan>& plan = current_planner().plan(
       key_of(convolution), [&](cudnn::Context* handle) { return build_plan(handle, convolution); });
   if (plan.ok()) {

@@ -3,6 +3,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include "dlpipe/base/device/current_cuda.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cuda/gemm/cublas_lt.h"
@@ -149,6 +150,7 @@ namespace on_device {
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
           DType dtype, int64_t batch) {
   if (m == 0 || n == 0 || batch == 0) return;
+  const CurrentCuda first(0);
   if (k == 0) {
     if (!c.accumulate) zero(m, n, c, batch);
     return;
@@ -160,6 +162,7 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
 bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
                const GemmMatrix& b, const GemmResult& c, DType dtype) {
   if (m == 0 || n == 0 || k == 0) return false;
+  const CurrentCuda first(0);
   return multiply_first_by_lt(
       {m, n, k, a, b, c, dtype, 1, dtype == DType::kF32 && tf32_allowed(), epilogue, vector});
 }

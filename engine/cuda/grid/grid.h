@@ -38,6 +38,7 @@
 #define DLPIPE_GRID_NAMESPACE simulated
 #endif
 
+#include "dlpipe/base/device/current_cuda.h"
 #include "dlpipe/engine/cuda/grid/stream.h"
 
 namespace dlpipe::engine::cuda {
@@ -120,6 +121,7 @@ template <class Kernel>
 void launch(const Kernel& kernel, int64_t blocks) {
   if (blocks == 0) return;
   check_grid(Kernel::kName, blocks);
+  const CurrentCuda first(0);  // another library may have made another GPU the thread's
   run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, current_stream()>>>(kernel);
   check_launch(Kernel::kName);
 }
