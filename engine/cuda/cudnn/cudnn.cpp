@@ -52,7 +52,10 @@ Status status_of(Code code, std::string_view what) {
   std::array<char, 1024> detail{};
   library()->last_error(detail.data(), detail.size() - 1);
   ErrorCode kind = ErrorCode::kInternal;
-  if (code >= Code::kNotSupported && code < Code::kInternalError) kind = ErrorCode::kUnsupported;
+  const bool is_incomplete =
+      code == Code::kSublibraryVersionMismatch || code == Code::kSublibraryLoadingFailed;
+  if (is_incomplete || (code >= Code::kNotSupported && code < Code::kInternalError))
+    kind = ErrorCode::kUnsupported;
   if (code == Code::kHostAllocationFailed || code == Code::kDeviceAllocationFailed)
     kind = ErrorCode::kOutOfMemory;
   return Status(kind, concat("[cuda] cuDNN: ", what, ": ", library()->error_string(code),

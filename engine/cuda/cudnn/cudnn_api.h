@@ -16,6 +16,8 @@ struct Backend;  // what cudnnBackendDescriptor_t points to
 
 enum class Code : uint32_t {  // cudnnStatus_t
   kSuccess = 0,
+  kSublibraryVersionMismatch = 1002,
+  kSublibraryLoadingFailed = 1008,
   kNotSupported = 3000,  // and up to the next: more exact reasons
   kInternalError = 4000,
   kHostAllocationFailed = 4003,

@@ -94,10 +94,13 @@ DataType data_type(DType dtype) {
   return dtype == DType::kBF16 ? DataType::kBF16 : DataType::kF32;
 }
 
-const Result<Handle>& thread_handle() {
+Result<Context*> thread_handle() {
   CUstream_st* const stream = current_stream();  // one per thread; asked for first, it outlives the handle
-  static thread_local const Result<Handle> t_handle = make_thread_handle(stream);
-  return t_handle;
+  static thread_local Handle t_handle;
+  if (t_handle == nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(t_handle, make_thread_handle(stream));
+  }
+  return t_handle.get();
 }
 
 const Descriptor& Graph::keep(Descriptor part) {
@@ -153,13 +156,14 @@ Result<Plan> build_plan(Graph graph, std::string_view what, const TakesNotes& ta
     for (Descriptor& config :
          heuristics.get_descriptors(Attribute::kHeuristicsResults, DescriptorType::kEngineConfig)) {
       const Result<std::vector<NumericalNote>> notes = notes_of(config);
-      if (!notes.ok()) refusal = notes.status();
+      if (!notes.ok()) refusal = Status(ErrorCode::kUnsupported, notes.status().message());
       if (!notes.ok() || std::any_of(notes->begin(), notes->end(), breaks_promises) || !takes(*notes))
         continue;
       Descriptor plan(DescriptorType::kExecutionPlan);
       plan.set(Attribute::kPlanHandle, graph.handle_).set(Attribute::kPlanConfig, config).finalize();
       const auto bytes = plan.get<int64_t>(Attribute::kPlanWorkspaceBytes);
-      if (!plan.status().ok()) refusal = plan.status();
+      if (plan.status().code() == ErrorCode::kOutOfMemory) return plan.status();
+      if (!plan.status().ok()) refusal = Status(ErrorCode::kUnsupported, plan.status().message());
       if (!plan.status().ok() || bytes > kMostWorkspaceBytes) continue;
       graph.keep(std::move(config));
       return Plan{std::move(graph.parts_), std::move(graph.constants_), std::move(plan), bytes};
@@ -189,7 +193,8 @@ void execute(const Plan& plan, std::span<const Binding> bindings, std::string_vi
       .set(Attribute::kVariantPackWorkspace, workspace.defined() ? workspace.raw() : nullptr)
       .finalize();
   throw_if_error(pack.status());
-  throw_if_error(status_of(library()->execute(thread_handle()->get(), plan.plan.get(), pack.get()), what));
+  throw_if_error(
+      status_of(library()->execute(value_or_throw(thread_handle()), plan.plan.get(), pack.get()), what));
 }
 
 }  // namespace dlpipe::engine::cuda::cudnn

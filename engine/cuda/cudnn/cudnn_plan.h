@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/core/device_memory.h"
 #include "dlpipe/engine/cuda/cudnn/cudnn.h"
 #include "dlpipe/engine/cuda/cudnn/cudnn_graph.h"
@@ -21,9 +22,9 @@ namespace dlpipe::engine::cuda::cudnn {
 /// What cuDNN calls f32, bf16 and f16.
 DataType data_type(DType dtype);
 
-/// The calling thread's handle on the first device, or why there is none. Its work goes into the thread's
-/// stream.
-const Result<Handle>& thread_handle();
+/// The calling thread's handle on the first device, or why there is none, which the next call finds out anew. Its work goes into
+/// the thread's stream.
+Result<Context*> thread_handle();
 
 struct Plan;
 /// Whether an engine that says this of its sums is taken.
@@ -65,29 +66,34 @@ struct Plan {
 
 /// A plan for a graph that was not finished yet, by the first engine that `takes` likes the notes of, best
 /// first: by heuristics A, then of those that take nearly everything. An engine that isn't deterministic or
-/// doesn't sum in f32 is never taken. `what` is for errors: "convolution".
+/// doesn't sum in f32 is never taken. `what` is for errors: "convolution". kUnsupported: cuDNN has no such engine. An engine that
+/// fails otherwise is passed over, but one that wants memory is what the caller may find.
 Result<Plan> build_plan(Graph graph, std::string_view what, const TakesNotes& takes);
 
 /// Puts the plan's work into the thread's stream. Throws Error.
 void execute(const Plan& plan, std::span<const Binding> bindings, std::string_view what);
 
-/// A thread's plans, kept by what they are for: built once, and what was refused stays refused.
+/// A thread's plans, kept by what they are for: built once, and what cuDNN has no engine for stays refused.
 template <class Key>
 class Planner {
  public:
   /// `most`: plans kept, at least 1.
   explicit Planner(size_t most) : plans_(most) {
-    thread_handle();
+    (void)thread_handle();
   }  // so that the handle goes after the plans
 
-  /// Calls build(handle) for a Result<Plan> where there is none.
+  /// Calls build(handle) for a Result<Plan> where there is none. Throws what is no refusal (plan_cache.h).
   template <class Build>
   const Result<Plan>& plan(const Key& key, const Build& build) {
     if (const Result<Plan>* known = plans_.find(key, is_capturing())) return *known;
     // Kernels that were compiled for the plan that goes may still run.
-    if (plans_.is_full()) synchronize(*value_or_throw(cuda_device(0)));
-    const Result<Handle>& handle = thread_handle();
-    return plans_.insert(key, handle.ok() ? build(handle->get()) : Result<Plan>(handle.status()));
+    Device& device = *value_or_throw(cuda_device(0));
+    if (plans_.is_full()) synchronize(device);
+    const auto build_here = [&]() -> Result<Plan> {
+      DLPIPE_ASSIGN_OR_RETURN(Context* const handle, thread_handle());
+      return build(handle);
+    };
+    return insert_built(plans_, key, build_here, [&] { return release_cached_blocks(device); });
   }
 
  private:

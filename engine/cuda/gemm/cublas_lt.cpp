@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/allocator.h"
 #include "dlpipe/engine/cuda/grid/stream.h"
 #include "dlpipe/engine/cuda/libraries/loaded_library.h"
 #include "dlpipe/engine/cuda/libraries/plan_cache.h"
@@ -64,9 +65,11 @@ const Result<LtFunctions>& lt() {
 
 Status status_of(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
-  const bool unsupported = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
-  return Status(unsupported ? ErrorCode::kUnsupported : ErrorCode::kInternal,
-                concat("[cuda] cublasLt: ", what, ": ", lt()->status_name(status)));
+  ErrorCode code = ErrorCode::kInternal;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH)
+    code = ErrorCode::kUnsupported;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) code = ErrorCode::kOutOfMemory;
+  return Status(code, concat("[cuda] cublasLt: ", what, ": ", lt()->status_name(status)));
 }
 
 struct DestroyLt {
@@ -179,23 +182,23 @@ Result<LtPlan> build_plan(cublasLtHandle_t handle, const GemmProblem& p, uint64_
   return Status(ErrorCode::kUnsupported, "[cuda] cublasLt: no deterministic kernel for this product");
 }
 
-/// A thread's handle on the first device, where its stream is, and the plans built for it.
+/// A thread's handle on the first device, where its stream is, made with the first plan, and the plans built for it.
 class LtMultiplier {
  public:
-  explicit LtMultiplier(CUstream_st* stream) : stream_(stream), plans_(kMostPlans) {
-    status_ = lt().status();
-    if (!status_.ok()) return;
-    cublasLtHandle_t handle = nullptr;
-    status_ = status_of(lt()->create(&handle), "cublasLtCreate");
-    handle_.reset(handle);
-  }
+  explicit LtMultiplier(CUstream_st* stream) : stream_(stream), plans_(kMostPlans) {}
 
+  /// Throws what is no refusal (plan_cache.h).
   Status run(const GemmProblem& p, const Tensor& workspace) {
-    if (!status_.ok()) return status_;
     const uint64_t workspace_bytes = workspace.size_bytes();
     const GemmKey key = key_of(p);
-    Result<LtPlan>* plan = plans_.find(key);
-    if (plan == nullptr) plan = &plans_.insert(key, build_plan(handle_.get(), p, workspace_bytes));
+    const Result<LtPlan>* plan = plans_.find(key);
+    if (plan == nullptr) {
+      const auto build = [&]() -> Result<LtPlan> {
+        DLPIPE_RETURN_IF_ERROR(open());
+        return build_plan(handle_.get(), p, workspace_bytes);
+      };
+      plan = &insert_built(plans_, key, build, [&] { return release_cached_blocks(workspace.device()); });
+    }
     if (!plan->ok()) return plan->status();
     const LtPlan& with = **plan;
     Calls check;
@@ -209,13 +212,22 @@ class LtMultiplier {
                        with.right.get(), &former, p.c.data, with.result.get(), p.c.data, with.result.get(),
                        &with.algorithm, workspace.raw(), workspace_bytes, stream_),
           "a product");
-    if (check.status().code() == ErrorCode::kUnsupported) *plan = check.status();  // nor will it ever be
+    if (check.status().code() == ErrorCode::kUnsupported)
+      *plans_.find(key) = check.status();  // nor will it ever be
     return check.status();
   }
 
  private:
+  Status open() {
+    DLPIPE_RETURN_IF_ERROR(lt().status());
+    if (handle_ != nullptr) return {};
+    cublasLtHandle_t handle = nullptr;
+    DLPIPE_RETURN_IF_ERROR(status_of(lt()->create(&handle), "cublasLtCreate"));
+    handle_.reset(handle);
+    return {};
+  }
+
   CUstream_st* stream_;
-  Status status_;
   Owned<cublasLtHandle_t> handle_;
   PlanCache<GemmKey, Result<LtPlan>> plans_;
 };

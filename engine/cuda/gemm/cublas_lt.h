@@ -12,7 +12,7 @@ namespace dlpipe::engine::cuda {
 cudaDataType_t type_of(DType dtype);
 
 /// Puts the product into the calling thread's stream. An error, with nothing done, where the library isn't
-/// there or has no deterministic kernel for it: do it some other way. `workspace`: u8 on the first device,
+/// there or has no deterministic kernel for it (kUnsupported): do it some other way. `workspace`: u8 on the first device,
 /// for products of this thread, which are in its stream's order. Plans are built once per shape, by cublasLt's
 /// heuristics, and kept; none takes memory of the device.
 Status multiply_by_lt(const GemmProblem& problem, const Tensor& workspace);

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "dlpipe/base/error.h"
+
 namespace dlpipe::engine::cuda {
 
 template <class Key, class Plan>
@@ -59,5 +61,17 @@ class PlanCache {
   std::list<Entry> entries_;  // what was asked for last comes first
   std::map<Key, typename std::list<Entry>::iterator> places_;
 };
+
+/// What build() answers, kept for a key that isn't there: a plan, or that the library has none (kUnsupported). Any other error is
+/// thrown and not kept, as the same call may succeed later. Where memory ran short build() is called once more if
+/// release_memory(), which answers how many bytes, found some.
+template <class Key, class Plan, class Build, class Release>
+const Result<Plan>& insert_built(PlanCache<Key, Result<Plan>>& plans, const Key& key, const Build& build,
+                                 const Release& release_memory) {
+  Result<Plan> built = build();
+  if (built.status().code() == ErrorCode::kOutOfMemory && release_memory() > 0) built = build();
+  if (!built.ok() && built.status().code() != ErrorCode::kUnsupported) throw Error(built.status());
+  return plans.insert(key, std::move(built));
+}
 
 }  // namespace dlpipe::engine::cuda

@@ -52,6 +52,8 @@ static_assert(SameCall<decltype(Functions::get_attribute), decltype(&cudnnBacken
 static_assert(SameCall<decltype(Functions::execute), decltype(&cudnnBackendExecute)>::value);
 
 static_assert(same(Code::kSuccess, CUDNN_STATUS_SUCCESS));
+static_assert(same(Code::kSublibraryVersionMismatch, CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH));
+static_assert(same(Code::kSublibraryLoadingFailed, CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED));
 static_assert(same(Code::kNotSupported, CUDNN_STATUS_NOT_SUPPORTED));
 static_assert(same(Code::kInternalError, CUDNN_STATUS_INTERNAL_ERROR));
 static_assert(same(Code::kHostAllocationFailed, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED));

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -55,6 +56,64 @@ TEST(PlanCache, PlansOfACapturedGraphStay) {
   cache.insert(21, plan("x"));
   EXPECT_EQ(cache.find(20), nullptr);
   EXPECT_EQ(cache.size(), 3u);
+}
+
+/// A library that fails in turn with these, and then has a plan.
+class InsertBuilt : public testing::Test {
+ protected:
+  Result<int> build() {
+    ++built_;
+    if (failures_.empty()) return 7;
+    const ErrorCode code = failures_.front();
+    failures_.erase(failures_.begin());
+    return Status(code, "[cuda] no");
+  }
+  const Result<int>& insert() {
+    return insert_built(
+        plans_, 1, [this] { return build(); }, [this] { return ++released_, free_bytes_; });
+  }
+  ErrorCode thrown() {
+    try {
+      insert();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kOk;
+  }
+
+  PlanCache<int, Result<int>> plans_{4};
+  std::vector<ErrorCode> failures_;
+  size_t free_bytes_ = 100;
+  int built_ = 0, released_ = 0;
+};
+
+TEST_F(InsertBuilt, KeepsPlansAndRefusals) {
+  EXPECT_EQ(*insert(), 7);
+  ASSERT_NE(plans_.find(1), nullptr);
+  plans_ = PlanCache<int, Result<int>>(4);
+  failures_ = {ErrorCode::kUnsupported};
+  EXPECT_EQ(insert().status().code(), ErrorCode::kUnsupported);
+  ASSERT_NE(plans_.find(1), nullptr);
+  EXPECT_EQ(released_, 0);
+}
+
+TEST_F(InsertBuilt, ReleasesMemoryAndBuildsOnceMore) {
+  failures_ = {ErrorCode::kOutOfMemory};
+  EXPECT_EQ(*insert(), 7);
+  EXPECT_EQ(released_, 1);
+  EXPECT_EQ(built_, 2);
+}
+
+TEST_F(InsertBuilt, OtherErrorsAreThrownAndForgotten) {
+  failures_ = {ErrorCode::kOutOfMemory, ErrorCode::kOutOfMemory};
+  EXPECT_EQ(thrown(), ErrorCode::kOutOfMemory);
+  free_bytes_ = 0;
+  failures_ = {ErrorCode::kOutOfMemory};
+  EXPECT_EQ(thrown(), ErrorCode::kOutOfMemory) << "nothing was there to be released";
+  failures_ = {ErrorCode::kInternal};
+  EXPECT_EQ(thrown(), ErrorCode::kInternal);
+  EXPECT_EQ(plans_.find(1), nullptr);
+  EXPECT_EQ(*insert(), 7);
 }
 
 }  // namespace
