@@ -6,7 +6,7 @@ namespace dlpipe::engine {
 namespace {
 
 /// 1 / count, of at least one. On a device an approximation and a step of Newton's, which is the rounded
-/// quotient or next to it (compiled, not run): nvcc's division calls a subroutine for what isn't normal, and
+/// quotient or next to it: nvcc's division calls a subroutine for what isn't normal, and
 /// ptxas spilled around that.
 DLPIPE_DEVICE float reciprocal(int count) {
   const auto n = static_cast<float>(count);

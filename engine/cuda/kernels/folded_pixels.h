@@ -1,7 +1,7 @@
 // Images of a few channels, a network's first, as tensor cores take them: a pack of channels or two at a time. Where a
 // convolution goes in steps of two, two neighbours of a row and of a column become channels of one pixel, and the convolution one
 // in steps of one, of half the filters' sides (space to depth). Zeros fill what is left of a pack, and make filters of odd sides
-// even: a NaN or an infinity in an image reaches windows one pixel further.
+// even: a NaN or an infinity in an image reaches windows one pixel further. Not run on a GPU yet.
 #pragma once
 
 #include "dlpipe/engine/cuda/grid/elements.h"

@@ -14,7 +14,8 @@ namespace {
 constexpr int kOwn = 8;  // neighbouring elements of a row that a thread keeps in registers
 // Of the gradient: with fewer a GPU waits for memory, with more there is much to add up.
 constexpr int64_t kMostChunks = 512;
-constexpr int64_t kMostThreads = kMostChunks * 256;  // which chunks of short rows are more for
+// Which chunks of short rows are more for: not run on a GPU yet.
+constexpr int64_t kMostThreads = kMostChunks * 256;
 
 struct Own {
   float at[kOwn];
