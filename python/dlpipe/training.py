@@ -149,7 +149,9 @@ class Predictor:
     A picture is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
     tensor [channels, height, width], of any size; an array or a tensor of four axes is several. Each is cut and normalised as
     the checkpoint says, by the code that does it for `dlpipe eval` and `dlpipe predict`, so that the probabilities are
-    theirs. A file and a PIL.Image are turned as their EXIF orientation says. Any thread may call it; one works at a time.
+    theirs. A file and a PIL.Image are turned as their EXIF orientation says. Any thread may call it; one works at a time. On a
+    GPU a thread's first call makes its stream, its handles and its plans of the libraries, which takes a while, and memory
+    of its own: call it from a few threads that stay.
 
     Args:
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
