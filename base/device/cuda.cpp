@@ -20,33 +20,44 @@ namespace dlpipe {
 
 namespace {
 
-/// What the runtime has no function for. It has loaded the library already.
+/// What the runtime has no functions for. It has loaded the library already.
 struct Driver {
   CUresult (*get_current)(CUcontext*) = nullptr;
+  CUresult (*get_device)(CUdevice*) = nullptr;  // the current context's
   CUresult (*set_current)(CUcontext) = nullptr;
+
+  Driver() {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == nullptr) return;
+    find(library, "cuCtxGetCurrent", get_current);
+    find(library, "cuCtxGetDevice", get_device);
+    find(library, "cuCtxSetCurrent", set_current);
+  }
+
+ private:
+  template <class Function>
+  static void find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+  }
 };
 const Driver& driver() {
-  static const Driver loaded = [] {
-    Driver out;
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == nullptr) return out;
-    out.get_current = reinterpret_cast<CUresult (*)(CUcontext*)>(dlsym(library, "cuCtxGetCurrent"));
-    out.set_current = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(library, "cuCtxSetCurrent"));
-    return out;
-  }();
+  static const Driver loaded;
   return loaded;
 }
 
 }  // namespace
 
+// The context is what counts: other libraries have a runtime of their own.
 CurrentCuda::CurrentCuda(int index) {
-  int now = 0;
-  cudaGetDevice(&now);
-  if (now == index && index == 0) return;  // it is, or a thread that has none gets it
   CUcontext context = nullptr;
-  if (driver().get_current != nullptr && driver().get_current(&context) == CUDA_SUCCESS) former_ = context;
-  puts_back_ = former_ != nullptr ? now != index : index != 0;
-  if (now != index) cudaSetDevice(index);
+  CUdevice device = -1;
+  if (driver().get_current != nullptr) driver().get_current(&context);
+  if (context != nullptr && driver().get_device(&device) == CUDA_SUCCESS && device == index) return;
+  int next = 0;  // a thread without a context gets that device's
+  if (context == nullptr && index == 0 && cudaGetDevice(&next) == cudaSuccess && next == 0) return;
+  former_ = context;
+  puts_back_ = context != nullptr || index != 0;
+  cudaSetDevice(index);
 }
 CurrentCuda::~CurrentCuda() {
   if (puts_back_ && driver().set_current != nullptr) driver().set_current(static_cast<CUcontext>(former_));
