@@ -1,8 +1,11 @@
-// Logarithm, exponential, sine and cosine from additions, products, divisions and floor alone, which IEEE 754 rounds
-// alike everywhere. A C library's last bits differ between versions and instruction sets; numbers that are made from a
-// seed and decide a run (initial weights, crops, mixes) are computed with these. Pure functions, any thread. Tens of
-// nanoseconds. Errors stand at each, in units of the last place (tests/base/portable_math_test.cpp holds them to it).
+// Logarithm, exponential, sine, cosine and whole powers from additions, products, divisions and floor alone, which IEEE 754
+// rounds alike everywhere. A C library's last bits differ between versions and instruction sets; numbers that are made from a
+// seed or a schedule and decide a run (initial weights, crops, learning rates) are computed with these. Pure functions, any
+// thread. Tens of nanoseconds. Errors stand at each, in units of the last place (tests/base/portable_math_test.cpp holds them
+// to it).
 #pragma once
+
+#include <cstdint>
 
 namespace dlpipe {
 
@@ -17,5 +20,15 @@ struct SineAndCosine {
 };
 /// For |x| <= 1e6: within 2^-52, of which results near 0 may have more units.
 SineAndCosine portable_sine_and_cosine(double x);
+
+/// `base` to a whole `exponent` of at least 0, by squares and products: within `exponent` units.
+constexpr double portable_power(double base, int64_t exponent) {
+  double power = 1;
+  for (; exponent > 0; exponent /= 2) {
+    if (exponent % 2 == 1) power *= base;
+    base *= base;
+  }
+  return power;
+}
 
 }  // namespace dlpipe

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/optim/elementwise.h"
 #include "dlpipe/engine/optim/lane_sum.h"
@@ -70,7 +71,7 @@ class Adafactor final : public ElementwiseOptimizer {
   void begin_step(double lr, int64_t step) override {
     lr_ = lr;
     step_ = static_cast<double>(step);
-    take_ = static_cast<float>(std::pow(step_, kBeta2Decay));
+    take_ = static_cast<float>(portable_exp(kBeta2Decay * portable_log(step_)));
   }
   void update(const ElementRun&) const override {}  // all are taken whole
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/engine/core/isa.h"
 #include "dlpipe/engine/optim/elementwise.h"
 
@@ -53,14 +54,13 @@ class AdamOptimizer final : public ElementwiseOptimizer {
 
 AdamStep adam_step(const OptimizerArguments& arguments, bool decoupled, double lr, int64_t t,
                    const ElementRun& run) {
-  const auto power = static_cast<double>(t);
   const double rate = lr * run.lr_scale, decay = arguments.weight_decay * run.decay_scale;
   AdamStep step;
   step.take1 = static_cast<float>(1.0 - arguments.beta1);
   step.keep2 = static_cast<float>(arguments.beta2);
   step.take2 = static_cast<float>(1.0 - arguments.beta2);
-  step.step_size = static_cast<float>(rate / (1.0 - std::pow(arguments.beta1, power)));
-  step.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(arguments.beta2, power)));
+  step.step_size = static_cast<float>(rate / (1.0 - portable_power(arguments.beta1, t)));
+  step.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - portable_power(arguments.beta2, t)));
   step.epsilon = static_cast<float>(arguments.epsilon);
   step.decay = decoupled ? 0.0f : static_cast<float>(decay);
   step.keep = decoupled ? 1.0f - static_cast<float>(rate * decay) : 1.0f;

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <string_view>
 
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 /// From `from` to `to` along half a cosine; `share` in [0, 1].
 double anneal(double from, double to, double share) {
-  return to + (from - to) * (1.0 + std::cos(std::numbers::pi * share)) / 2.0;
+  return to + (from - to) * (1.0 + portable_sine_and_cosine(std::numbers::pi * share).cosine) / 2.0;
 }
 
 double constant(const ScheduleArguments& schedule, int64_t /*step*/) {
@@ -22,7 +23,7 @@ double constant(const ScheduleArguments& schedule, int64_t /*step*/) {
 
 double step_down(const ScheduleArguments& schedule, int64_t step) {
   const auto passed = std::ranges::upper_bound(schedule.milestones, step) - schedule.milestones.begin();
-  return schedule.lr * std::pow(schedule.gamma, static_cast<double>(passed));
+  return schedule.lr * portable_power(schedule.gamma, passed);
 }
 
 /// How much of the way from the end of the warm-up to the end is done; a run that is all warm-up ends at the

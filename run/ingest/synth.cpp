@@ -11,6 +11,7 @@
 #include "dlpipe/base/image.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/mutex.h"
+#include "dlpipe/base/portable_math.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
@@ -40,13 +41,14 @@ class Texture {
     for (Wave& wave : waves_) {
       const double angle = between(random, 0, 2 * std::numbers::pi);
       const double frequency = between(random, 0.15, 0.9);
-      wave = {frequency * std::cos(angle), frequency * std::sin(angle), between(random, 0, 6.28), {}};
+      const auto [sine, cosine] = portable_sine_and_cosine(angle);
+      wave = {frequency * cosine, frequency * sine, between(random, 0, 6.28), {}};
       for (double& amplitude : wave.amplitude) amplitude = strength * between(random, -1, 1);
     }
   }
   void add_at(double x, double y, Color& color) const {
     for (const Wave& wave : waves_) {
-      const double value = std::sin(wave.fx * x + wave.fy * y + wave.phase);
+      const double value = portable_sine_and_cosine(wave.fx * x + wave.fy * y + wave.phase).sine;
       for (size_t c = 0; c < color.size(); ++c) color[c] += wave.amplitude[c] * value;
     }
   }
@@ -83,8 +85,9 @@ Placement draw_placement(RandomStream& random, int width, int height) {
   const double margin = 0.92 * place.radius;
   place.x = between(random, margin, width - margin);
   place.y = between(random, margin, height - margin);
-  place.cosine = std::cos(angle);
-  place.sine = std::sin(angle);
+  const auto [sine, cosine] = portable_sine_and_cosine(angle);
+  place.cosine = cosine;
+  place.sine = sine;
   return place;
 }
 

@@ -1,13 +1,19 @@
 #include "dlpipe/run/ingest/synth_shapes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
+
+#include "dlpipe/base/portable_math.h"
 
 namespace dlpipe::ingest {
 
 namespace {
 
+double radius(double x, double y) {
+  return std::sqrt(x * x + y * y);  // which IEEE 754 rounds; a C library's hypot differs in its last bits
+}
 double square_radius(double x, double y) {
   return std::max(std::abs(x), std::abs(y));
 }
@@ -16,49 +22,62 @@ bool in_bar(double x, double y) {
   return std::abs(x) < 0.96 && std::abs(y) < 0.24;
 }
 bool in_crescent(double x, double y) {
-  return std::hypot(x, y) < 0.95 && std::hypot(x - 0.5, y) > 0.75;
+  return radius(x, y) < 0.95 && radius(x - 0.5, y) > 0.75;
 }
 bool in_disc(double x, double y) {
-  return std::hypot(x, y) < 0.85;
+  return radius(x, y) < 0.85;
 }
 bool in_frame(double x, double y) {
   const double r = square_radius(x, y);
   return r > 0.42 && r < 0.72;
 }
 bool in_pair(double x, double y) {
-  return std::hypot(std::abs(x) - 0.58, y) < 0.38;
+  return radius(std::abs(x) - 0.58, y) < 0.38;
 }
 bool in_plus(double x, double y) {
   return square_radius(x, y) < 0.92 && std::min(std::abs(x), std::abs(y)) < 0.24;
 }
 bool in_ring(double x, double y) {
-  const double r = std::hypot(x, y);
+  const double r = radius(x, y);
   return r > 0.55 && r < 0.92;
 }
 bool in_square(double x, double y) {
   return square_radius(x, y) < 0.72;
 }
-// Five points: the distance to the edge of the sector that the point's angle falls into.
+// The directions of `kCount` points on a circle, the first at (1, 0).
+template <size_t kCount>
+const std::array<SineAndCosine, kCount>& directions() {
+  static const auto all = [] {
+    std::array<SineAndCosine, kCount> made{};
+    for (size_t i = 0; i < kCount; ++i)
+      made[i] = portable_sine_and_cosine(2 * std::numbers::pi * static_cast<double>(i) / kCount);
+    return made;
+  }();
+  return all;
+}
+
+// Five points: the point is turned to the tip that it is nearest to, and then lies above the axis or is mirrored there.
 bool in_star(double x, double y) {
-  constexpr double kSector = 2 * std::numbers::pi / 5;
   constexpr double kInner = 0.40;
-  double angle = std::fmod(std::atan2(y, x) + 2 * std::numbers::pi, kSector);
-  if (angle > kSector / 2) angle = kSector - angle;
-  const double r = std::hypot(x, y);
-  const double px = r * std::cos(angle);
-  const double py = r * std::sin(angle);
+  double px = -1;
+  double py = 0;
+  for (const auto [sine, cosine] : directions<5>()) {
+    const double along = x * cosine + y * sine;
+    if (along < px) continue;
+    px = along;
+    py = std::abs(y * cosine - x * sine);
+  }
   // The edge runs from the tip (1, 0) to the notch at half a sector.
-  const double nx = kInner * std::cos(kSector / 2);
-  const double ny = kInner * std::sin(kSector / 2);
+  const auto& [sine, cosine] = directions<10>()[1];
+  const double nx = kInner * cosine;
+  const double ny = kInner * sine;
   return (nx - 1) * py - ny * (px - 1) > 0;
 }
 bool in_triangle(double x, double y) {
   constexpr double kInradius = 0.47;
-  for (int side = 0; side < 3; ++side) {
-    const double angle = side * 2 * std::numbers::pi / 3;
-    if (x * std::cos(angle) + y * std::sin(angle) > kInradius) return false;
-  }
-  return true;
+  return std::ranges::all_of(directions<3>(), [&](const SineAndCosine& side) {
+    return x * side.cosine + y * side.sine <= kInradius;
+  });
 }
 
 }  // namespace

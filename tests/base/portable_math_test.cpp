@@ -53,6 +53,21 @@ TEST(PortableMath, SineAndCosineAreWithinAUnitOfOne) {
   }
 }
 
+TEST(PortableMath, PowersAreWithinTheirExponentsUnits) {
+  RandomStream random(5, 0);
+  for (int i = 0; i < kDraws; ++i) {
+    const double x = 0.5 + random.uniform_double();
+    const int64_t exponent = random.below(i % 2 == 0 ? 10 : 500);
+    const double expected = std::pow(x, static_cast<double>(exponent));
+    ASSERT_LE(units(portable_power(x, exponent), expected), static_cast<double>(exponent) + kLibrary)
+        << x << " to " << exponent;
+  }
+  EXPECT_EQ(portable_power(0.9, 0), 1);
+  EXPECT_EQ(portable_power(0, 0), 1);
+  EXPECT_EQ(portable_power(0, 3), 0);
+  EXPECT_EQ(portable_power(0.999, int64_t{1} << 40), 0);
+}
+
 // The bits themselves: a compiler or an instruction set that rounds otherwise would change every run.
 TEST(PortableMath, GivesTheseBitsEverywhere) {
   RandomStream random(4, 0);
@@ -68,6 +83,8 @@ TEST(PortableMath, GivesTheseBitsEverywhere) {
     add(random.normal());
   }
   EXPECT_EQ(hash, 10864462193862713410u);
+  for (int64_t exponent = 0; exponent < 1000; ++exponent) add(portable_power(0.999, exponent));
+  EXPECT_EQ(hash, 12104138350951061689u);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dlpipe/base/rng.h"
 #include "dlpipe/run/ingest/synth_shapes.h"
 #include "tests/run/ingest/pictures.h"
 
@@ -97,6 +98,19 @@ TEST(Synth, ShapesFitTheUnitCircleAndDiffer) {
     EXPECT_GT(inside, 2500) << shape.name;  // of 31416 in the unit circle
     EXPECT_EQ(outside_circle, 0) << shape.name;
   }
+}
+
+// A C library's angles would move the edges of shapes with another version of it.
+TEST(Synth, ShapesAreTheseEverywhere) {
+  uint64_t hash = 0;
+  for (const SynthShape& shape : synth_shapes()) {
+    RandomStream random(6, 0);
+    for (int i = 0; i < 10000; ++i) {
+      const double x = 2.4 * random.uniform_double() - 1.2, y = 2.4 * random.uniform_double() - 1.2;
+      hash = philox_mix(hash, shape.contains(x, y) ? 1 : 0);
+    }
+  }
+  EXPECT_EQ(hash, 14628754952667657960u);
 }
 
 TEST(Synth, MistakesAreNamed) {
