@@ -107,14 +107,30 @@ bool Chain::contains(std::string_view op_name) const {
   return false;
 }
 
-const OpRecord* Chain::find(bool OpTraits::*trait) const {
+const OpRecord* Chain::find_link(const std::function<bool(const ChainLink&)>& is_it) const {
   for (const auto& link : links_) {
-    if (link->record->traits.*trait) return link->record;
+    if (is_it(*link)) return link->record;
     for (const Chain* choice : link->choices) {
-      if (const OpRecord* const found = choice->find(trait); found != nullptr) return found;
+      if (const OpRecord* const found = choice->find_link(is_it); found != nullptr) return found;
     }
   }
   return nullptr;
+}
+
+const OpRecord* Chain::find(bool OpTraits::*trait) const {
+  return find_link([trait](const ChainLink& link) { return link.record->traits.*trait; });
+}
+
+const OpRecord* Chain::find_join() const {
+  return find_link([](const ChainLink& link) { return link.join != nullptr; });
+}
+
+const OpRecord* Chain::find_paste() const {
+  return find_link([](const ChainLink& link) { return link.paste != nullptr; });
+}
+
+const OpRecord* Chain::find_boxed() const {
+  return find_link([](const ChainLink& link) { return link.boxed != nullptr || link.paste != nullptr; });
 }
 
 std::pair<const Op*, const OpTraits*> Chain::op_of(const ChainPlan& plan, size_t i) {

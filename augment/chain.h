@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -100,7 +101,7 @@ class PictureSource {
 struct PlannedPicture {
   ImageSize size;
   int64_t sample = 0;
-  /// Rows of x_min, y_min, x_max, y_max, in pixels of the picture: what ops with OpTraits::sees_boxes draw by.
+  /// Rows of x_min, y_min, x_max, y_max, in pixels of the picture: what BoxedOps and PasteOps draw by.
   std::span<const float> boxes = {};
   /// What a PasteOp takes beside: a class per box (empty: it isn't known), and the mask of the whole picture (0 wide: none).
   std::span<const int64_t> labels = {};
@@ -169,11 +170,18 @@ class Chain {
   bool contains(std::string_view op_name) const;
   /// An op of which `trait` says so, among all that may be chosen too; null: there is none.
   const OpRecord* find(bool OpTraits::*trait) const;
+  /// The same of an op's class: one that puts several pictures into one, a JoinOp; ...
+  const OpRecord* find_join() const;
+  /// ... one that lays objects of another picture over the picture, a PasteOp; ...
+  const OpRecord* find_paste() const;
+  /// ... one that draws by boxes, a BoxedOp or a PasteOp.
+  const OpRecord* find_boxed() const;
   /// The op of plan.draws[i], which is active, and its traits.
   static std::pair<const Op*, const OpTraits*> op_of(const ChainPlan& plan, size_t i);
 
  private:
   struct Planning;
+  const OpRecord* find_link(const std::function<bool(const ChainLink&)>& is_it) const;
   Status add_call(const ExpressionCall& call, std::string_view expression, const OpRegistry& registry,
                   int depth);
   static Result<Chain> parse_nested(std::string_view expression, const OpRegistry& registry, int depth);

@@ -21,6 +21,7 @@ struct ChainLink {
   const JoinOp* join = nullptr;       // the same
   const PasteOp* paste = nullptr;     // the same
   const BoxedOp* boxed = nullptr;     // the same
+  const BoxJudge* judge = nullptr;    // the same
   double probability = 1;             // of its parameter p
   bool takes_probability = false;
   std::string text;  // name and all parameters, "hflip(p=0.5)"

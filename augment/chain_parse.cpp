@@ -117,6 +117,7 @@ Result<std::shared_ptr<const ChainLink>> build_link(const OpRecord& record, OpAr
     link->join = dynamic_cast<const JoinOp*>(link->op.get());
     link->paste = dynamic_cast<const PasteOp*>(link->op.get());
     link->boxed = dynamic_cast<const BoxedOp*>(link->op.get());
+    link->judge = dynamic_cast<const BoxJudge*>(link->op.get());
   }
   if (!arguments.defect().ok()) return arguments.defect();
   return std::shared_ptr<const ChainLink>(std::move(link));

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "dlpipe/augment/chain_link.h"
+
 namespace dlpipe::augment {
 
 namespace {
@@ -85,9 +87,8 @@ void Moving::add(const ChainPlan& plan) {
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     const OpDraw& draw = plan.draws[i];
     if (!draw.active) continue;
-    const auto [op, traits] = Chain::op_of(plan, i);
-    Step step{op->movement(draw), all_of(draw.in), all_of(draw.out), traits->drops_boxes ? op : nullptr,
-              &draw};
+    const ChainLink& link = *plan.links[i];
+    Step step{link.op->movement(draw), all_of(draw.in), all_of(draw.out), link.judge, &draw};
     if (!step.movement.is_none() || step.in != step.out || step.judge != nullptr)
       steps_.push_back(std::move(step));
   }

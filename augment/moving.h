@@ -56,7 +56,7 @@ class Moving {
     Movement movement;
     Region in;  // what is seen of the input, and of the output
     Region out;
-    const Op* judge = nullptr;  // null: it drops no box
+    const BoxJudge* judge = nullptr;  // null: it drops no box
     const OpDraw* draw = nullptr;
     const Overlay* overlay = nullptr;  // where objects are pasted; null: they aren't
     bool is_over = false;              // the picture is what is pasted, else it is below

@@ -99,11 +99,14 @@ class Op {
   /// Where the whole output comes from in the whole input: boxes, points and masks move by it (moving.h). By default
   /// draw.drawn_region is stretched over the output: crops, resizes, and ops that move nothing.
   virtual Movement movement(const OpDraw& draw) const;
-  /// Of an op with OpTraits::drops_boxes: false drops the box, which has been moved and clipped.
-  virtual bool keeps(const OpDraw& draw, const MovedBox& box) const {
-    (void)draw, (void)box;
-    return true;
-  }
+};
+
+/// A second base of an op that drops boxes.
+class BoxJudge {
+ public:
+  virtual ~BoxJudge() = default;
+  /// False drops the box, which has been moved and clipped.
+  virtual bool keeps(const OpDraw& draw, const MovedBox& box) const = 0;
 };
 
 /// An op whose draw depends on the boxes of the picture. They are read from the record, so that the pipeline plans such a
@@ -152,15 +155,12 @@ class PolicyOp {
   virtual void choose(RandomStream& rng, std::vector<int>& chosen) const = 0;
 };
 
-/// What the chain may do with an op besides running it.
+/// What the chain may do with an op besides running it, where its class doesn't say so (BoxedOp, BoxJudge, ResizeOp, JoinOp,
+/// PasteOp).
 struct OpTraits {
   bool can_mirror = false;   // apply honours draw.mirror: a flip behind the op is folded into it
   bool is_mirror = false;    // an active draw swaps left and right and does no more: the chain does it
   bool takes_turns = false;  // plan looks at draw.turn
-  bool drops_boxes = false;  // Op::keeps is asked
-  bool sees_boxes = false;   // a BoxedOp: what it draws depends on boxes
-  bool joins = false;        // a JoinOp (join.h): puts several pictures into one
-  bool pastes = false;       // a PasteOp (join.h): lays objects of another picture over the picture
   bool blends = false;       // shows the picture at several places at once: nothing can move with it
 };
 

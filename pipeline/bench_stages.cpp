@@ -237,7 +237,7 @@ Result<DecodeBench> bench_decode(const LoaderOptions& options, double seconds) {
   if (bench->setup->image_field < 0)
     return Status(ErrorCode::kUnsupported,
                   concat("[bench] ", options.data, " has no pictures to decode; give a dataset of pictures"));
-  const augment::OpRecord* const join = bench->setup->chain.find(&augment::OpTraits::joins);
+  const augment::OpRecord* const join = bench->setup->chain.find_join();
   if (join != nullptr) {
     return misuse("bench", "regions are decoded picture by picture, and ", join->name,
                   " puts several into one; leave it out");

@@ -73,7 +73,7 @@ Result<std::string> refusal(const Setup& setup) {
   if (o.coef_decode == nullptr) return concat(o.device->name(), " has no kernels for it");
   if (setup.floats.has_value()) return concat("pictures are wanted as ", dtype_name(o.image_dtype));
   if (o.hash_pixels) return std::string("the pixels are hashed (--receipt pixels)");
-  if (const augment::OpRecord* const join = setup.chain.find(&augment::OpTraits::joins); join != nullptr)
+  if (const augment::OpRecord* const join = setup.chain.find_join(); join != nullptr)
     return concat(join->name, " puts several pictures into one");
   DLPIPE_ASSIGN_OR_RETURN(const auto probe, Probe::open(setup));
   const int64_t count = std::min(kProbed, setup.sampler.options().subset.count());

@@ -35,7 +35,6 @@ extern const OpRecord copy_paste_augmentation = {
                {"seen", "float", "0.1",
                 "share of an object's pixels that must stay visible, else it is dropped", 0, 1},
                probability()},
-    .build = build_op<CopyPaste>,
-    .traits = {.sees_boxes = true, .joins = true, .pastes = true}};
+    .build = build_op<CopyPaste>};
 
 }  // namespace dlpipe::augment

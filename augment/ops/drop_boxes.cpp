@@ -8,7 +8,7 @@ namespace dlpipe::augment {
 
 namespace {
 
-class DropBoxes : public CopyingOp<Op> {
+class DropBoxes : public CopyingOp<Op>, public BoxJudge {
  public:
   explicit DropBoxes(OpArguments& arguments)
       : share_(arguments.number("share")), side_(arguments.number("side")), area_(arguments.number("area")) {}
@@ -48,7 +48,6 @@ extern const OpRecord drop_boxes_augmentation = {
                 .low = 0,
                 .high = 4e9,
                 .unit = "pixels"}},
-    .build = build_op<DropBoxes>,
-    .traits = {.drops_boxes = true}};
+    .build = build_op<DropBoxes>};
 
 }  // namespace dlpipe::augment

@@ -76,7 +76,6 @@ extern const OpRecord mosaic_augmentation = {
                 .high = 1},
                fill_parameter("114"),
                probability()},
-    .build = build_op<Mosaic>,
-    .traits = {.joins = true}};
+    .build = build_op<Mosaic>};
 
 }  // namespace dlpipe::augment

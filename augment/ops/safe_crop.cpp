@@ -82,7 +82,6 @@ extern const OpRecord safe_crop_augmentation = {
     .params = {{"erosion", "float", "0",
                 "share of the width and height of the rectangle around all boxes that may be cut off", 0, 1},
                probability()},
-    .build = build_op<SafeCrop>,
-    .traits = {.sees_boxes = true}};
+    .build = build_op<SafeCrop>};
 
 }  // namespace dlpipe::augment

@@ -29,7 +29,7 @@ double overlap(const Region& crop, const MovedBox& box) {
   return both / (box.area() + static_cast<double>(crop.width) * crop.height - both);
 }
 
-class SsdCrop : public CopyingOp<BoxedOp> {
+class SsdCrop : public CopyingOp<BoxedOp>, public BoxJudge {
  public:
   explicit SsdCrop(OpArguments& arguments)
       : scale_(arguments.drawn("scale")),
@@ -118,7 +118,6 @@ extern const OpRecord ssd_crop_augmentation = {
                 .low = 1,
                 .high = 1000},
                probability()},
-    .build = build_op<SsdCrop>,
-    .traits = {.drops_boxes = true, .sees_boxes = true}};
+    .build = build_op<SsdCrop>};
 
 }  // namespace dlpipe::augment

@@ -52,7 +52,7 @@ class Planner {
         chain_(chain),
         sampler_(sampler),
         channels_(channels),
-        plans_late_(channels > 0 && chain.find(&augment::OpTraits::sees_boxes) != nullptr) {}
+        plans_late_(channels > 0 && chain.find_boxed() != nullptr) {}
 
   /// plans[i] for the positions range.first + first + i.
   Status plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;

@@ -15,8 +15,8 @@ Status check_objects(const char* who, const augment::Chain& chain, const data::D
     return std::count_if(dataset.fields().begin(), dataset.fields().end(),
                          [&](const data::Field& field) { return field.kind == kind; });
   };
-  const augment::OpRecord* const sees = chain.find(&augment::OpTraits::sees_boxes);
-  const augment::OpRecord* const paste = chain.find(&augment::OpTraits::pastes);
+  const augment::OpRecord* const sees = chain.find_boxed();
+  const augment::OpRecord* const paste = chain.find_paste();
   if (paste != nullptr && (count_of(Kind::kBoxes) != 1 || count_of(Kind::kMask) != 1))
     return misuse(who, "--augment has ", paste->name, ", which takes one field of boxes and one mask, and ",
                   dataset.directory(), " has ", count_of(Kind::kBoxes), " and ", count_of(Kind::kMask),

@@ -1,4 +1,4 @@
-// The objects of a record, for ops of a chain that draw by them (augment's OpTraits::sees_boxes).
+// The objects of a record, for ops of a chain that draw by them (augment's BoxedOp and PasteOp).
 //
 // A RecordObjects belongs to one thread and keeps its scratch.
 #pragma once

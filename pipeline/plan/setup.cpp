@@ -133,7 +133,7 @@ Status check_uses(const Setup& setup) {
   using Kind = data::FieldKind;
   DLPIPE_RETURN_IF_ERROR(check_objects("loader", setup.chain, *setup.dataset));
   const augment::OpRecord* const blend = setup.chain.find(&augment::OpTraits::blends);
-  const augment::OpRecord* const join = setup.chain.find(&augment::OpTraits::joins);
+  const augment::OpRecord* const join = setup.chain.find_join();
   for (const data::Field& field : setup.fields) {
     const bool is_there = std::any_of(setup.fields.begin(), setup.fields.end(),
                                       [&](const data::Field& one) { return one.name == field.of; });

@@ -1,4 +1,4 @@
-// Part of planning: where an op of the chain draws by the boxes of the picture (augment's OpTraits::sees_boxes), the chain is
+// Part of planning: where an op of the chain draws by the boxes of the picture (augment's BoxedOp), the chain is
 // planned here, when the record is there. Random numbers are those of the plan's key, as ever.
 //
 // An object belongs to one thread and keeps its scratch.
@@ -22,7 +22,7 @@ class BoxPlanner {
       : setup_(setup),
         planner_(planner),
         reader_(reader),
-        pastes_(setup.chain.find(&augment::OpTraits::pastes) != nullptr) {}
+        pastes_(setup.chain.find_paste() != nullptr) {}
 
   /// Makes plan.chain, where the planner has left it for later. *at_fault: which of the plan's records is bad, where one is.
   Status complete(SamplePlan& plan, size_t* at_fault);

@@ -191,7 +191,7 @@ class Grid {
                  static_cast<int>(step() * samples_ * static_cast<int64_t>(runners_.size()) + kGap),
                  static_cast<int>(options.channels)) {
     for (const Runner& runner : runners_)
-      pastes_ = pastes_ || runner.chain.find(&augment::OpTraits::pastes) != nullptr;
+      pastes_ = pastes_ || runner.chain.find_paste() != nullptr;
     augment::fill_region(view(), {0, 0, view().width, view().height}, kPaper);
   }
 

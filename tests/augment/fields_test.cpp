@@ -229,9 +229,8 @@ TEST(Fields, EveryOpMovesThemAsItMovesPixels) {
     const OpRecord& record = *OpRegistry::builtin().get(name);
     EXPECT_EQ(record.traits.blends, row.rule == Rule::kRefused);
     EXPECT_EQ(record.build_prep != nullptr, row.rule == Rule::kDescribes);
-    EXPECT_EQ(record.traits.sees_boxes, row.rule == Rule::kSees || record.traits.pastes);
-    EXPECT_TRUE(row.rule == Rule::kSees || record.traits.drops_boxes == (row.rule == Rule::kDrops));
-    EXPECT_EQ(record.traits.joins, row.rule == Rule::kJoins);
+    EXPECT_EQ(chain.find_boxed() != nullptr, row.rule == Rule::kSees || chain.find_paste() != nullptr);
+    EXPECT_EQ(chain.find_join() != nullptr, row.rule == Rule::kJoins);
     if (row.rule == Rule::kRefused || row.rule == Rule::kJoins) continue;
     int judged = 0, moved = 0;
     for (int64_t epoch = 0; epoch < 12; ++epoch) {

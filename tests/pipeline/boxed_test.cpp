@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "dlpipe/augment/kinds.h"
 #include "dlpipe/pipeline/bench.h"
 #include "dlpipe/pipeline/plan/sampler.h"
 #include "tests/pipeline/dataset_test.h"
@@ -95,6 +97,42 @@ TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
   });
   EXPECT_GT(cropped, 30u);
   EXPECT_GT(dropped, 10u);
+}
+
+std::atomic<int64_t> boxes_met = 0;
+
+/// A program's own: its class alone says that it draws by boxes and drops them.
+class DropAll final : public augment::CopyingOp<augment::BoxedOp>, public augment::BoxJudge {
+ public:
+  explicit DropAll(augment::OpArguments&) {}
+  Status plan_around(std::span<const augment::MovedBox> boxes, const augment::ImageSize&, RandomStream&,
+                     augment::OpDraw& draw) const override {
+    boxes_met += static_cast<int64_t>(boxes.size());
+    draw.crop_only = true;
+    return {};
+  }
+  bool keeps(const augment::OpDraw&, const augment::MovedBox&) const override { return false; }
+};
+
+TEST_F(BoxedTest, AProgramsOwnOpGetsBoxesByItsClass) {
+  static const augment::OpRecord record{"drop_all", "drops all boxes", 1, {}, augment::build_op<DropAll>};
+  augment::OpRegistry registry = augment::OpRegistry::builtin();
+  registry.add(record);
+  LoaderOptions o = options();
+  o.ops = &registry;
+  o.augment = "drop_all resize(40x40)";
+  o.fields = {"image", "boxes"};
+  boxes_met = 0;
+  read_all(*open_loader(o), [](const Batch& batch) {
+    for (int64_t i = 0; i < batch.count; ++i) EXPECT_TRUE(rows_of<float>(batch, "boxes", i).empty());
+  });
+  EXPECT_GT(boxes_met, kBoxedCount);
+  o.data = (*dir_ / "plain");
+  o.fields.clear();
+  const auto without = Loader::open(o);
+  ASSERT_FALSE(without.ok());
+  EXPECT_NE(without.status().message().find("drop_all, which draws by boxes"), std::string::npos)
+      << without.status().message();
 }
 
 /// Which of its fields a batch holds changes no pixel.

@@ -233,7 +233,7 @@ void check_chains(const SessionOptions& options) {
   for (const std::string* chain : {&options.config.augment, &options.config.val_augment}) {
     const augment::Chain parsed =
         value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
-    const augment::OpRecord* const join = parsed.find(&augment::OpTraits::joins);
+    const augment::OpRecord* const join = parsed.find_join();
     if (join != nullptr)
       refuse(
           "train", "'", *chain, "' has ", join->name,
