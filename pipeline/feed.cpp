@@ -251,7 +251,9 @@ void Feed::close() {
     feed.ready.clear();
     feed.ring->loader = nullptr;
   }
-  for (const Ring::Returning& one : returning) (void)feed.ring->device->synchronize(*one.read);
+  for (const Ring::Returning& one : returning) {
+    for (const auto& read : one.read) (void)feed.ring->device->synchronize(*read);
+  }
   feed.loader.reset();
 }
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "dlpipe/base/batch.h"
 #include "dlpipe/base/batch_source.h"
@@ -51,7 +52,7 @@ class Feed {
     ~Lent();
     const Batch& batch() const { return batch_; }
     /// On a device, and with pinned_for: what is put into `stream` from now on finds the batch there, and the slot is
-    /// filled again only after the work that is in `stream` when the batch goes back. One stream for each batch.
+    /// filled again only after the work that is in `stream` when the batch goes back. Any number of streams for each batch.
     /// `reader`: the stream's device, where that isn't the batches' own: page-locked ones are read by any.
     Status read_on(std::shared_ptr<Stream> stream, Device* reader = nullptr);
 
@@ -59,13 +60,16 @@ class Feed {
     /// False where the loader is gone, or can't be told when the stream's readers are over.
     bool give_back();
     void give_back_after_waiting();
-    /// Complete when what is in the stream now is over.
-    Result<std::unique_ptr<Event>> read_until_now();
+    struct Reader {
+      std::shared_ptr<Stream> stream;
+      Device* device;
+    };
+    /// Each is complete when what is in one of the streams now is over.
+    Result<std::vector<std::unique_ptr<Event>>> read_until_now();
 
     std::shared_ptr<Ring> ring_;
     Batch batch_;
-    std::shared_ptr<Stream> stream_;
-    Device* reader_ = nullptr;  // the stream's
+    std::vector<Reader> readers_;
   };
 
   static Result<std::unique_ptr<Feed>> open(const FeedOptions& options);

@@ -17,10 +17,10 @@
 namespace dlpipe::pipeline {
 
 struct Feed::Ring {
-  /// A batch that the consumer has dropped while a copy of its own still reads it.
+  /// A batch that the consumer has dropped while work of its own still reads it.
   struct Returning {
     Batch batch;
-    std::unique_ptr<Event> read;
+    std::vector<std::unique_ptr<Event>> read;
   };
 
   const pid_t process = ::getpid();

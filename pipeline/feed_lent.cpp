@@ -16,9 +16,12 @@ void Feed::Ring::give_back(const Batch& batch, Stream* stream) {
 }
 
 void Feed::Ring::take_returned() {
-  const auto is_still_read = [this](const Returning& one) {
-    const Result<bool> is_read = device->is_complete(*one.read);
-    return is_read.ok() && !*is_read;
+  const auto is_under_way = [this](const std::unique_ptr<Event>& read) {
+    const Result<bool> is_over = device->is_complete(*read);
+    return is_over.ok() && !*is_over;
+  };
+  const auto is_still_read = [&](const Returning& one) {
+    return std::ranges::any_of(one.read, is_under_way);
   };
   const auto over = std::stable_partition(returning.begin(), returning.end(), is_still_read);
   for (auto one = over; one != returning.end(); ++one) give_back(one->batch, nullptr);
@@ -30,8 +33,11 @@ Status Feed::Lent::read_on(std::shared_ptr<Stream> stream, Device* reader) {
     return misuse("loader", "batches of this loader are read by the CPU: no stream reads them");
   if (batch_.ready_event != nullptr)
     DLPIPE_RETURN_IF_ERROR(ring_->device->wait(*stream, *batch_.ready_event));
-  stream_ = std::move(stream);
-  reader_ = reader != nullptr ? reader : ring_->device;
+  if (reader == nullptr) reader = ring_->device;
+  const auto is_it = [&](const Reader& one) {
+    return one.device == reader && one.stream->native() == stream->native();
+  };
+  if (std::ranges::none_of(readers_, is_it)) readers_.push_back({std::move(stream), reader});
   return {};
 }
 
@@ -41,11 +47,12 @@ bool Feed::Lent::give_back() {
     --ring_->held;
     return false;
   }
-  if (stream_ == nullptr || !ring_->is_on_host) {
-    ring_->give_back(batch_, stream_.get());
+  // A loader on a device itself waits for one stream.
+  if (readers_.empty() || (readers_.size() == 1 && !ring_->is_on_host)) {
+    ring_->give_back(batch_, readers_.empty() ? nullptr : readers_.front().stream.get());
     return true;
   }
-  Result<std::unique_ptr<Event>> read = read_until_now();
+  Result<std::vector<std::unique_ptr<Event>>> read = read_until_now();
   if (!read.ok()) {
     log(LogLevel::kError, read.status().message());
     return false;
@@ -55,14 +62,18 @@ bool Feed::Lent::give_back() {
   return true;
 }
 
-Result<std::unique_ptr<Event>> Feed::Lent::read_until_now() {
-  DLPIPE_ASSIGN_OR_RETURN(auto read, reader_->create_event());
-  DLPIPE_RETURN_IF_ERROR(reader_->record(*read, *stream_));
-  return read;
+Result<std::vector<std::unique_ptr<Event>>> Feed::Lent::read_until_now() {
+  std::vector<std::unique_ptr<Event>> all;
+  for (const Reader& reader : readers_) {
+    DLPIPE_ASSIGN_OR_RETURN(auto read, reader.device->create_event());
+    DLPIPE_RETURN_IF_ERROR(reader.device->record(*read, *reader.stream));
+    all.push_back(std::move(read));
+  }
+  return all;
 }
 
 void Feed::Lent::give_back_after_waiting() {
-  if (stream_ != nullptr) (void)reader_->synchronize(*stream_);
+  for (const Reader& reader : readers_) (void)reader.device->synchronize(*reader.stream);
   const MutexLock lock(ring_->mutex);
   if (ring_->loader != nullptr) ring_->give_back(batch_, nullptr);
 }

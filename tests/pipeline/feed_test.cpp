@@ -458,6 +458,33 @@ TEST_F(FeedTest, ABorrowedStreamReadsAndTheDevicesMemoryWaitsForIt) {
   throw_if_error(device.synchronize(*theirs));
 }
 
+TEST_F(FeedTest, ABatchIsFilledAgainAfterAllStreamsThatReadIt) {
+  SimulatedDevice device{std::chrono::microseconds(50)};
+  const std::unique_ptr<Stream> early = value_or_throw(device.create_stream());
+  const std::unique_ptr<Stream> late = value_or_throw(device.create_stream());
+  for (const bool is_on_device : {true, false}) {
+    FeedOptions o = options();
+    (is_on_device ? o.loader.device : o.loader.pinned_for) = &device;
+    o.epochs_per_pass = 3;
+    auto feed = open(o);
+    const int64_t pass = value_or_throw(feed->begin_pass());
+    for (int i = 0; i < 12; ++i) {
+      const Held held = value_or_throw(feed->next(pass));
+      const BatchField& field = held->batch().fields[0];
+      const std::span<const std::byte> pixels(field.data, 5 * field.spec->sample_bytes());
+      throw_if_error(held->read_on(value_or_throw(device.borrow_stream(late->native()))));
+      device.launch(*late, "a late kernel", {{pixels.data(), pixels.size()}}, {},
+                    [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
+      throw_if_error(held->read_on(value_or_throw(device.borrow_stream(early->native()))));
+      device.launch(*early, "a kernel", {{pixels.data(), pixels.size()}}, {});
+    }
+    feed.reset();
+    expect_no_violations(device);
+  }
+  throw_if_error(device.synchronize(*late));
+  throw_if_error(device.synchronize(*early));
+}
+
 // What `images.to("cuda", non_blocking=True)` does, and drops `images`.
 TEST_F(FeedTest, APageLockedBatchIsFilledAgainAfterTheConsumersOwnCopy) {
   SimulatedDevice device{std::chrono::microseconds(2000)};
