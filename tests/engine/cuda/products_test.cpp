@@ -25,6 +25,20 @@ TEST(Products, OfLinearWithLongRows) {
   check_kernels("linear", simulated_kernels("linear"), linear_of_long_rows);
 }
 
+/// As on a device with cublasLt, whose products add a bias and sum up its gradient.
+TEST(Products, TakeABiasAlong) {
+  const SimulatedEpilogues library;
+  check_kernels("linear", simulated_kernels("linear"));
+  check_kernels("conv2d", simulated_kernels("conv2d"));
+  EXPECT_GT(library.biases(), 10);
+  EXPECT_GT(library.sums(), 5);
+  EXPECT_EQ(library.biases_of_pitched_rows(), 0);
+  check_kernels("linear", simulated_kernels("linear"), [] {
+    return std::vector<OpSample>{linear_of_long_rows().back()};  // the one with a bias
+  });
+  EXPECT_GE(library.biases_of_pitched_rows(), 2);  // in bf16 and in f16
+}
+
 TEST(Products, OfMatmul) {
   check_simulated("matmul", []() -> std::vector<OpSample> {
     return {{"stretched a, transposed", {{{2, 1, 7, 5}}, {{3, 4, 7}}}, MatmulAttrs{true, true}},

@@ -57,6 +57,26 @@ class SimulatedConvolutions {
   std::vector<Images> images_;
 };
 
+/// While one lives, this thread's products on the host's memory take a vector beside, as cublasLt's do: plain loops.
+class SimulatedEpilogues {
+ public:
+  SimulatedEpilogues();
+  ~SimulatedEpilogues();
+  SimulatedEpilogues(const SimulatedEpilogues&) = delete;
+  SimulatedEpilogues& operator=(const SimulatedEpilogues&) = delete;
+
+  /// Products with a bias into rows that lie beside each other, and into rows of a larger pitch (kernels/row_pitch.h).
+  int biases() const { return biases_; }
+  int biases_of_pitched_rows() const { return biases_of_pitched_rows_; }
+  /// With the gradient of a bias.
+  int sums() const { return sums_; }
+  void note_bias(bool is_pitched) { ++(is_pitched ? biases_of_pitched_rows_ : biases_); }
+  void note_sums() { ++sums_; }
+
+ private:
+  int biases_ = 0, biases_of_pitched_rows_ = 0, sums_ = 0;
+};
+
 }  // namespace dlpipe::engine
 
 namespace dlpipe::test {

@@ -1,9 +1,22 @@
-// Matrix products for the simulated grid: plain loops over host memory.
+// Matrix products for the simulated grid: plain loops over host memory. With a vector beside, as cublasLt has them, only where
+// a test asks for it.
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/cuda/gemm/gemm.h"
+#include "tests/engine/cuda/simulated.h"
 
-namespace dlpipe::engine::cuda {
+namespace dlpipe::engine {
+
+static thread_local SimulatedEpilogues* t_epilogues = nullptr;
+
+SimulatedEpilogues::SimulatedEpilogues() {
+  t_epilogues = this;
+}
+SimulatedEpilogues::~SimulatedEpilogues() {
+  t_epilogues = nullptr;
+}
+
+namespace cuda {
 inline namespace simulated {
 namespace {
 
@@ -14,21 +27,42 @@ void check_row(const char* name, int64_t row, int64_t columns) {
                                                 " apart and have ", columns, " columns")));
 }
 
+template <class T>
+float element(const GemmMatrix& matrix, int64_t row, int64_t column) {
+  const int64_t i = matrix.transposed ? column * matrix.row + row : row * matrix.row + column;
+  return widened(static_cast<const T*>(matrix.data)[i]);
+}
+
+/// `bias`: [n], added before c is rounded; null: none.
 template <class T, class Out>
-void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
-              const GemmResult& c) {
-  const auto at = [](const GemmMatrix& matrix, int64_t row, int64_t column) {
-    const int64_t i = matrix.transposed ? column * matrix.row + row : row * matrix.row + column;
-    return widened(static_cast<const T*>(matrix.data)[i]);
-  };
+void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
+              const Out* bias = nullptr) {
   for (int64_t row = 0; row < m; ++row) {
     for (int64_t column = 0; column < n; ++column) {
       float sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += at(a, row, i) * at(b, i, column);
+      for (int64_t i = 0; i < k; ++i) sum += element<T>(a, row, i) * element<T>(b, i, column);
+      if (bias != nullptr) sum += widened(bias[column]);
       Out& to = static_cast<Out*>(c.data)[row * c.row + column];
       to = narrowed<Out>(c.accumulate ? widened(to) + sum : sum);
     }
   }
+}
+
+template <class T, class Out>
+void sum_rows(int64_t m, int64_t k, const GemmMatrix& a, Out* to) {
+  for (int64_t row = 0; row < m; ++row) {
+    float sum = 0;
+    for (int64_t i = 0; i < k; ++i) sum += element<T>(a, row, i);
+    to[row] = narrowed<Out>(sum);
+  }
+}
+
+template <class T, class Out>
+void multiply_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
+                   const GemmMatrix& b, const GemmResult& c) {
+  const bool is_bias = epilogue == GemmEpilogue::kBias;
+  multiply<T, Out>(m, n, k, a, b, c, is_bias ? static_cast<const Out*>(vector) : nullptr);
+  if (epilogue == GemmEpilogue::kSumsOfA) sum_rows<T, Out>(m, k, a, static_cast<Out*>(vector));
 }
 
 }  // namespace
@@ -67,10 +101,21 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
   simulated_queue("gemm", work);
 }
 
-bool gemm_with(GemmEpilogue, void*, int64_t, int64_t, int64_t, const GemmMatrix&, const GemmMatrix&,
-               const GemmResult&, DType) {
-  return false;  // as on a device without cublasLt
+bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
+               const GemmMatrix& b, const GemmResult& c, DType dtype) {
+  if (t_epilogues == nullptr || m == 0 || n == 0 || k == 0) return false;
+  check_row("a", a.row, a.transposed ? m : k);
+  check_row("b", b.row, b.transposed ? k : n);
+  check_row("c", c.row, n);
+  epilogue == GemmEpilogue::kBias ? t_epilogues->note_bias(c.row > n) : t_epilogues->note_sums();
+  stored(dtype, [&](auto operand) {
+    using T = decltype(operand);
+    c.dtype == dtype ? multiply_with<T, T>(epilogue, vector, m, n, k, a, b, c)
+                     : multiply_with<T, float>(epilogue, vector, m, n, k, a, b, c);
+  });
+  return true;
 }
 
 }  // namespace simulated
-}  // namespace dlpipe::engine::cuda
+}  // namespace cuda
+}  // namespace dlpipe::engine
