@@ -47,7 +47,9 @@ TEST_P(DeviceKernelsOfMore, GiveTheReferencesValues) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceKernelsOfMore,
                          testing::Values(MoreSamples{"linear", linear_of_long_rows},
-                                         MoreSamples{"conv2d", conv2d_of_few_channels}),
+                                         MoreSamples{"conv2d", conv2d_of_few_channels},
+                                         MoreSamples{"layer_norm", layer_norm_of_many_rows},
+                                         MoreSamples{"add_layer_norm", add_layer_norm_of_many_rows}),
                          [](const auto& param) { return std::string(param.param.op); });
 
 TEST(CudaCast, RoundsAsTheCpuDoes) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/layer_norm.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -13,6 +14,24 @@ inline std::vector<OpSample> linear_of_long_rows() {
   // Small numbers, as the op's tolerance is for shorter sums.
   return {{"many long rows that begin anywhere", {{{1030, 2}}, {{1027, 2}}}, LinearAttrs{}, -0.25, 0.25},
           {"the same and a bias", {{{1030, 2}}, {{1027, 2}}, {{1027}}}, LinearAttrs{}, -0.25, 0.25}};
+}
+
+/// Rows of which a block of the gradient has several, the last fewer, and rows of the widest kernel (kernels/layer_norm.cu).
+/// `like_x`: inputs of x's shape.
+inline std::vector<OpSample> many_and_wide_rows(size_t like_x) {
+  const auto sample = [&](const char* name, const Shape& x) {
+    // Small numbers, as the ops' tolerances are for sums over 900 rows.
+    OpSample out{name, std::vector<TensorSpec>(like_x, {x}), LayerNormAttrs{}, -0.25, 0.25};
+    out.inputs.insert(out.inputs.end(), 2, {{x[-1]}});
+    return out;
+  };
+  return {sample("several rows to a block", {4100, 24}), sample("wide rows", {9, 2056})};
+}
+inline std::vector<OpSample> layer_norm_of_many_rows() {
+  return many_and_wide_rows(1);
+}
+inline std::vector<OpSample> add_layer_norm_of_many_rows() {
+  return many_and_wide_rows(2);
 }
 
 /// Convolutions of few channels, which a library gets folded where they are low (kernels/folded_pixels.h).

@@ -50,6 +50,13 @@ TEST(SimulatedConvolutions, GiveTheReferencesValues) {
   check_simulated("conv2d", conv2d_of_few_channels);
 }
 
+TEST(SimulatedLayerNorm, OfManyAndOfWideRows) {
+  check_kernels("layer_norm", simulated_kernels("layer_norm"), layer_norm_of_many_rows);
+}
+TEST(SimulatedAddLayerNorm, OfManyAndOfWideRows) {
+  check_kernels("add_layer_norm", simulated_kernels("add_layer_norm"), add_layer_norm_of_many_rows);
+}
+
 /// A filter that is folded ends in zeros, and zero times NaN is NaN: windows that only the longer filter reaches get one, too.
 TEST(SimulatedConvolutions, NanReachesOnePixelFurtherWhereFiltersAreFolded) {
   std::vector<float> values(8 * 8 * 3, 0.5f);
