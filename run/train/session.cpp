@@ -97,7 +97,7 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
   Status done = status_of([&] { init = resolve(config, registries, ranks, place); });
   if (ranks != nullptr) check_options_agree(options_, done, *ranks);
   throw_if_error(done);
-  open_device_sums(options_);
+  options_ = open_device_sums(options_);
   done = status_of([&] { prepare(std::move(init), place); });
   if (ranks != nullptr) check_data_agree(data_, first_weights_hash_, done, *ranks);
   throw_if_error(done);
@@ -183,7 +183,7 @@ static void check_disk(const SessionOptions& options, const SessionData& data, u
 void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   const TrainConfig& config = options_.config;
   const Checkpoint* checkpoint = place.checkpoint ? &*place.checkpoint : nullptr;
-  link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
+  options_ = link_pictures(options_, config.overfit_batch > 0 ? "" : config.out, notes());
   enter(place);
   const FirstWeights weights{checkpoint, init ? &*init : nullptr};
   open_data(place, weights.init);
@@ -218,13 +218,10 @@ void Session::enter(const Place& place) {
 
 void Session::open_data(const Place& place, const WeightsSource* init) {
   data_ = run::open_data(options_, init, directory_ != nullptr ? directory_->quarantine_file() : "", notes());
-  TrainConfig& config = options_.config;
-  config.augment = data_.augment;
-  config.record.emplace("data-id", data_.dataset_id);
-  if (data_.val != nullptr) config.record.emplace("val-id", data_.val_id);
+  options_.config = with_data(options_.config, data_);
   if (!place.former) return;
   const engine::ScheduleArguments former = schedule_of(*place.former, data_.train->batches_per_epoch());
-  throw_if_error(check_same_past(former, data_.schedule, state_.step, config));
+  throw_if_error(check_same_past(former, data_.schedule, state_.step, options_.config));
 }
 
 void Session::make_model(const FirstWeights& weights) {

@@ -238,6 +238,13 @@ uint64_t cache_share(uint64_t cache_bytes, int processes) {
   return cache_bytes == 0 ? 0 : std::max<uint64_t>(cache_bytes / static_cast<uint64_t>(processes), 1);
 }
 
+TrainConfig with_data(TrainConfig config, const SessionData& data) {
+  config.augment = data.augment;
+  config.record.emplace("data-id", data.dataset_id);
+  if (data.val != nullptr) config.record.emplace("val-id", data.val_id);
+  return config;
+}
+
 engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
   const double steps_per_epoch =
       static_cast<double>(batches_per_epoch) / static_cast<double>(config.accumulate);

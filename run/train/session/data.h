@@ -35,6 +35,9 @@ struct SessionData {
 SessionData open_data(const SessionOptions& options, const WeightsSource* init = nullptr,
                       const std::string& quarantine_file = {}, const Notes& notes = {});
 
+/// `config` with what its run keeps of the data: the chain that images go through, and which datasets they are.
+TrainConfig with_data(TrainConfig config, const SessionData& data);
+
 /// What the cache of one of `processes` may take of `cache_bytes`, which bound all of them together. 0: no limit of its own.
 uint64_t cache_share(uint64_t cache_bytes, int processes);
 

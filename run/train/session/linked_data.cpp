@@ -306,11 +306,11 @@ Status check_pictures_are_there(const TrainConfig& config, const PathOption& opt
                                        " any more; say with --", option.name, " where they are now")};
 }
 
-void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes) {
+SessionOptions link_pictures(SessionOptions options, const std::string& run_directory, const Notes& notes) {
   TrainConfig& config = options.config;
   const bool data = is_raw(config.data, run_directory);
   const bool val = is_raw(config.val, run_directory);
-  if (!data && !val) return;
+  if (!data && !val) return options;
   if (run_directory.empty())
     refuse("train", data ? config.data : config.val,
            " is no dataset, and there is no run directory to keep links to "
@@ -335,6 +335,7 @@ void link_pictures(SessionOptions& options, const std::string& run_directory, co
     work({});
   if (data) use_links(config, kDataOption, linked);
   if (val) use_links(config, kValOption, linked_val);
+  return options;
 }
 
 }  // namespace dlpipe::run

@@ -13,12 +13,13 @@ namespace dlpipe::run {
 inline constexpr PathOption kDataOption = {"data", &TrainConfig::data};
 inline constexpr PathOption kValOption = {"val", &TrainConfig::val};
 
-/// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and sets the
-/// options to these. Of several ranks the first one makes them and the others wait, however long it takes. Tells what it
+/// Where --data or --val are no datasets but pictures: makes datasets of links to them, in `run_directory`, and answers the
+/// options with these in their place. Of several ranks the first one makes them and the others wait, however long it takes. Tells what it
 /// does. Reads what each file begins with, for its size in pixels; the first epoch reads the rest, and from then on it must stay
 /// as it is (io/data/FORMAT.md, Late checksums). Decodes a few hundred pictures for mean and standard deviation. kMisuse where a
 /// run that goes on began with other pictures: its links stay as they are.
-void link_pictures(SessionOptions& options, const std::string& run_directory, const Notes& notes);
+SessionOptions link_pictures(SessionOptions options, const std::string& run_directory,
+                             const Notes& notes = {});
 
 /// Whether link_pictures would: throws where a folder can't be listed.
 bool is_of_pictures(const TrainConfig& config, const PathOption& option);

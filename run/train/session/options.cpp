@@ -308,13 +308,14 @@ std::vector<double> milestones_of(const TrainConfig& config) {
   return epochs;
 }
 
-void open_device_sums(SessionOptions& options) {
+SessionOptions open_device_sums(SessionOptions options) {
   if (value_or_throw(parse_exact(options.config.exact)) || options.ranks.world() == 1 || options.is_on_host())
-    return;
+    return options;
   if (options.device->kind() != DeviceKind::kCuda) refuse("train", "--exact off needs --device cuda");
   options.device_sums =
       value_or_throw(engine::open_nccl_sums(*options.ranks.data, {.device = options.device->index()}));
   options.step.device_sums = options.device_sums.get();
+  return options;
 }
 
 std::string replica_options(const TrainConfig& config) {

@@ -2,8 +2,8 @@
 //
 // A session is stages that return values, and each can be used alone:
 //
-//   resolve_options (here)  -> open_data (data.h) -> build_model, build_optimizer (model.h)
-//     -> plan_memory (memory.h) -> Trainer (loop/trainer.h)
+//   resolve_options, open_device_sums (here) -> link_pictures (linked_data.h) -> open_data, with_data (data.h)
+//     -> build_model, split_model, build_optimizer (model.h) -> plan_memory (memory.h) -> Trainer (loop/trainer.h)
 //
 //   const SessionOptions options = resolve_options(config);
 //   SessionData data = open_data(options);
@@ -76,7 +76,7 @@ std::vector<double> milestones_of(const TrainConfig& config);
 /// Opens and writes nothing. kMisuse names the option.
 SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},
                                engine::Collective* ranks = nullptr);
-/// With --exact off and several GPUs: what sums between them; all ranks call it, after they have agreed.
-void open_device_sums(SessionOptions& options);
+/// The same options; with --exact off and several GPUs, with what sums between them. All ranks call it, after they have agreed.
+SessionOptions open_device_sums(SessionOptions options);
 
 }  // namespace dlpipe::run

@@ -23,7 +23,7 @@ TEST(LinkedData, ADatasetThatCannotBeListedIsNotTakenForPictures) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   std::string said;
   try {
-    link_pictures(options, folder.path() + "/run", {});
+    link_pictures(options, folder.path() + "/run");
   } catch (const Error& error) {
     said = error.what();
   }
@@ -48,10 +48,10 @@ TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   std::ofstream(folder / "pictures.mine") << jpegs << "\n";
   SessionOptions options;
   options.config.data = folder / "pictures.mine";
-  EXPECT_THROW(link_pictures(options, folder / "run", {}), Error);  // nobody has added it
+  EXPECT_THROW(link_pictures(options, folder / "run"), Error);  // nobody has added it
 
   options.registries.sources.add(kMine);
-  link_pictures(options, folder / "run", {});
+  options = link_pictures(options, folder / "run");
   EXPECT_NE(options.config.data, folder / "pictures.mine");
   const auto dataset = value_or_throw(data::Dataset::open(options.config.data));
   EXPECT_EQ(dataset->size(), 50);
@@ -77,8 +77,7 @@ TEST(LinkedData, OtherPicturesThanARunBeganWithDoNotReplaceItsLinks) {
     SessionOptions options;
     options.config = run;
     options.config.data = data;
-    link_pictures(options, folder / "run", {});
-    return options.config;
+    return link_pictures(options, folder / "run").config;
   };
   TrainConfig run = link_to(pictures("first"), {});
   const std::string val_id = id_of(run.data + "/val");
@@ -112,7 +111,7 @@ TEST(LinkedData, PicturesThatWereMovedAreMissedAndAListOfThemIsNot) {
   SessionOptions options;
   options.config.data = folder / "pictures.mine";
   options.registries.sources.add(kMine);
-  link_pictures(options, folder / "run", {});
+  options = link_pictures(options, folder / "run");
   const PathOption data{"data", &TrainConfig::data};
   EXPECT_TRUE(check_pictures_are_there(options.config, data).ok());
   std::filesystem::remove(folder / "pictures.mine");

@@ -7,6 +7,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/record/kernel_measurements.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/session/linked_data.h"
 #include "dlpipe/run/train/session/memory.h"
 #include "dlpipe/run/train/session/model.h"
 #include "tests/run/session_fixture.h"
@@ -105,11 +106,15 @@ TEST_F(SessionTest, AProgramsOwnLoopOverTheStagesIsTheSameRun) {
   Session session(c);
   const TrainOutcome outcome = session.train();
 
-  const SessionOptions options = resolve_options(c);
+  const SessionOptions options = link_pictures(open_device_sums(resolve_options(c)), "");
   engine::set_engine_threads(options.threads);
   engine::kernel_table().clear();
   use_kernels(options.config.kernels);
   const SessionData data = open_data(options);
+  const TrainConfig kept = with_data(options.config, data);
+  EXPECT_EQ(kept.augment, session.config().augment);
+  EXPECT_EQ(kept.record.at("data-id"), data.dataset_id);
+  EXPECT_EQ(kept.record.at("val-id"), data.val_id);
   const auto model = build_model(options, data);
   const Optimization optimization = build_optimizer(options, *model);
   EXPECT_GT(plan_memory(options, data, *model).total(), 0u);
