@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <string_view>
 #include <type_traits>
 
@@ -37,12 +38,22 @@ namespace dlpipe::engine {
 /// What backward of a unary formula reads.
 enum class Saved : uint8_t { kNothing, kInput, kOutput };
 
+/// One of one input, for numbers of type T, as in the example above.
+template <class F, class T>
+concept UnaryFormulaOf = requires(T x, const typename F::Attrs& attrs) {
+  { F::kSaved } -> std::convertible_to<Saved>;
+  { F::forward(x, attrs) } -> std::same_as<T>;
+  { F::backward(x, x, attrs) } -> std::same_as<T>;
+};
+template <class F>
+concept UnaryFormula = UnaryFormulaOf<F, float> && UnaryFormulaOf<F, double>;
+
 /// Tens of operations, and no attributes: what computes in bf16 may keep its answers.
 template <class F>
 concept CostlyFormula = F::kCostly && std::is_same_v<typename F::Attrs, NoAttrs>;
 
 /// One of two inputs: forward(a, b), grad_a(grad, a, b), grad_b(grad, a, b), and kSaves, whether the
-/// gradients read a and b (ops/mul.h). Others are of one input.
+/// gradients read a and b (ops/mul.h).
 template <class F>
 concept BinaryFormula = requires {
   F::kSaves;
@@ -85,6 +96,7 @@ constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
     record.image_inputs = bit(0) | bit(1);
     record.batch_inputs = bit(0) | bit(1);
   } else {
+    static_assert(UnaryFormula<F>);
     if constexpr (ListedAttrs<typename F::Attrs>) record.attr_form = &attr_form<typename F::Attrs>;
     record.infer = [](auto inputs, auto, const Attrs&) { return unary_rule(kName.text, inputs); };
     record.batch_inputs = bit(0);

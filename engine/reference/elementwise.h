@@ -9,7 +9,7 @@
 
 namespace dlpipe::engine::reference {
 
-template <class F>
+template <UnaryFormula F>
 void unary_forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<typename F::Attrs>();
   typed(args.inputs[0].dtype(), [&]<class T>(T) {
@@ -19,7 +19,7 @@ void unary_forward(const ForwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 void unary_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<typename F::Attrs>();
   const Tensor& grad_x = args.grad_inputs[0];
@@ -33,7 +33,7 @@ void unary_backward(const BackwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 constexpr Kernels unary_kernels() {
   return {unary_forward<F>, unary_backward<F>, nullptr};
 }

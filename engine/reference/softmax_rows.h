@@ -1,16 +1,27 @@
-// softmax and log_softmax along any axis, as plain loops. What tells them apart is a Rule, a struct with static
-// functions of one type T: value(shifted, sum), of x less the row's largest and the sum of their exponentials;
-// term(y, grad), of the sum that backward needs; gradient(y, grad, sum), of that sum.
+// softmax and log_softmax along any axis, as plain loops. What tells them apart is a Rule with static functions.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 
 #include "dlpipe/engine/ops/axis_split.h"
 #include "dlpipe/engine/ops/softmax.h"
 #include "dlpipe/engine/reference/typed.h"
 
 namespace dlpipe::engine::reference {
+
+/// For numbers of type T.
+template <class Rule, class T>
+concept SoftmaxLikeOf = requires(T x) {
+  {
+    Rule::value(x, x)
+    } -> std::same_as<T>;  // shifted, sum: of x less the row's largest, their exponentials' sum
+  { Rule::term(x, x) } -> std::same_as<T>;         // y, grad: of the sum that backward needs
+  { Rule::gradient(x, x, x) } -> std::same_as<T>;  // y, grad, sum: of that sum
+};
+template <class Rule>
+concept SoftmaxLike = SoftmaxLikeOf<Rule, float> && SoftmaxLikeOf<Rule, double>;
 
 /// Calls body(first) with each row's first element; the others follow s.inner apart.
 template <class Body>
@@ -20,7 +31,7 @@ void each_softmax_row(const AxisSplit& s, const Body& body) {
   }
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 void softmax_forward(const ForwardArgs& args) {
   const Tensor& x = args.inputs[0];
   const AxisSplit s(x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
@@ -37,7 +48,7 @@ void softmax_forward(const ForwardArgs& args) {
   });
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 void softmax_backward(const BackwardArgs& args) {
   const Tensor& grad_x = args.grad_inputs[0];
   const AxisSplit s(grad_x.shape(), args.attrs.as<SoftmaxAttrs>().axis);
@@ -54,7 +65,7 @@ void softmax_backward(const BackwardArgs& args) {
   });
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 constexpr Kernels softmax_kernels() {
   Kernels kernels;
   kernels.forward = softmax_forward<Rule>;

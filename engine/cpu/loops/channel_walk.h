@@ -3,9 +3,9 @@
 // tensor, or one image of one block of a channel-blocked one, whose pixels lie without gaps. For bodies of
 // on_best_isa(); everything is inlined.
 //
-// A visitor gets strips of a chunk:
+// A ChannelVisitor gets strips of a chunk:
 //
-//   struct Visitor {
+//   struct Sums {
 //     // kVectors vectors of 8 per row; vector v holds channels channel + (v % kPixel) * 8 ...: below kVectors,
 //     // kPixel vectors are a pixel, and a row of the strip several pixels.
 //     template <int kVectors, int kPixel, class Io>
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 
 #include "dlpipe/engine/cpu/loops/vec.h"
@@ -61,7 +62,18 @@ inline constexpr int kStrip = 8;
 /// of an addition.
 inline constexpr int kPackedVectors = 4;
 
-template <int kPixel, class Visitor>
+template <class Visitor>
+concept ChannelVisitor = requires(const Visitor& visitor, int64_t number) {
+  {
+    visitor.template strip<kStrip, kStrip>(WholeVectors{}, number, number, number, number)
+    } -> std::same_as<void>;
+  {
+    visitor.template strip<kPackedVectors, 1>(WholeVectors{}, number, number, number, number)
+    } -> std::same_as<void>;
+  { visitor.template strip<1, 1>(PartVectors{number}, number, number, number, number) } -> std::same_as<void>;
+};
+
+template <int kPixel, ChannelVisitor Visitor>
 DLPIPE_INLINE inline void walk_pixels(const Chunk& chunk, const Visitor& visitor) {
   constexpr int64_t kPixels = kPackedVectors / kPixel;
   const int64_t packed = chunk.rows / kPixels;
@@ -79,7 +91,7 @@ inline bool is_one_pass(const Chunk& chunk) {
   return chunk.channels <= kPackedVectors * kLanes || chunk.channels == kStrip * kLanes;
 }
 
-template <class Visitor>
+template <ChannelVisitor Visitor>
 DLPIPE_INLINE inline void walk(const Chunk& chunk, const Visitor& visitor) {
   if (chunk.stride == kLanes && chunk.channels == kLanes) return walk_pixels<1>(chunk, visitor);
   if (chunk.stride == 2 * kLanes && chunk.channels == 2 * kLanes) return walk_pixels<2>(chunk, visitor);

@@ -26,7 +26,7 @@ void stored(DType dtype, const Body& body) {
 }
 
 /// to[i] = the formula of from[i], which may be the same memory; on the calling thread.
-template <class F, class T>
+template <UnaryFormula F, class T>
 void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& attrs) {
   if constexpr (std::is_same_v<T, BFloat16> && CostlyFormula<F>) {
     const BFloat16* const table = bf16_table<F>();
@@ -48,7 +48,7 @@ void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& a
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 void unary_forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<typename F::Attrs>();
   stored(args.inputs[0].dtype(), [&]<class T>(T*) {
@@ -60,7 +60,7 @@ void unary_forward(const ForwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 void unary_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<typename F::Attrs>();
   stored(args.grad_inputs[0].dtype(), [&]<class T>(T*) {
@@ -79,7 +79,7 @@ void unary_backward(const BackwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 constexpr Kernels unary_kernels() {
   return {unary_forward<F>, unary_backward<F>, supports_f32_bf16};
 }

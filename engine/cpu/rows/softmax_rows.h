@@ -1,6 +1,8 @@
-// softmax and log_softmax along the last axis. What tells them apart is a Rule, a struct with two static functions
-// of a row, both DLPIPE_INLINE: values(x, y, count, largest) writes y, gradients(y, grad_y, grad_x, count) grad_x.
+// softmax and log_softmax along the last axis. What tells them apart is a Rule with two static functions of a row, both
+// DLPIPE_INLINE.
 #pragma once
+
+#include <concepts>
 
 #include "dlpipe/engine/cpu/loops/elementwise.h"
 #include "dlpipe/engine/cpu/loops/rows.h"
@@ -10,6 +12,12 @@
 namespace dlpipe::engine::cpu {
 
 template <class Rule>
+concept SoftmaxLike = requires(const float* from, float* to, int64_t count, float largest) {
+  { Rule::values(from, to, count, largest) } -> std::same_as<void>;  // x, y
+  { Rule::gradients(from, from, to, count) } -> std::same_as<void>;  // y, grad_y, grad_x
+};
+
+template <SoftmaxLike Rule>
 void softmax_forward(const ForwardArgs& args) {
   const AxisSplit s(args.inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
   const float* x = args.inputs[0].data<float>();
@@ -24,7 +32,7 @@ void softmax_forward(const ForwardArgs& args) {
   });
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 void softmax_backward(const BackwardArgs& args) {
   const AxisSplit s(args.grad_inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
   const float* y = args.outputs[0].data<float>();
@@ -40,7 +48,7 @@ void softmax_backward(const BackwardArgs& args) {
   });
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 constexpr Kernels softmax_kernels() {
   Kernels kernels;
   kernels.forward = softmax_forward<Rule>;

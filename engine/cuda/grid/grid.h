@@ -24,8 +24,10 @@
 // shared memory.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__CUDACC__)  // nvcc brings its own headers along
 #define DLPIPE_DEVICE __device__ __forceinline__
@@ -105,26 +107,7 @@ template <class Kernel>
 inline constexpr bool kSharesMemory = !std::is_same_v<typename Kernel::Shared, NoShared>;
 
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const __grid_constant__ Kernel kernel) {
-  Block<Kernel::kThreads, kSharesMemory<Kernel>> block;
-  if constexpr (kSharesMemory<Kernel>) {
-    __shared__ typename Kernel::Shared shared;
-    kernel(block, shared);
-  } else {
-    NoShared none;
-    kernel(block, none);
-  }
-}
-
-/// Puts `blocks` blocks of the kernel into the calling thread's stream. Throws Error naming the kernel.
-template <class Kernel>
-void launch(const Kernel& kernel, int64_t blocks) {
-  if (blocks == 0) return;
-  check_grid(Kernel::kName, blocks);
-  const CurrentCuda first(0);  // another library may have made another GPU the thread's
-  run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, current_stream()>>>(kernel);
-  check_launch(Kernel::kName);
-}
+using BlockOf = Block<Kernel::kThreads, kSharesMemory<Kernel>>;
 
 #else
 
@@ -175,6 +158,45 @@ class Block {
   int64_t count_;
 };
 
+template <class Kernel>
+using BlockOf = Block<Kernel::kThreads>;
+
+#endif
+
+/// A kernel, as in the example above. Its bytes are what is handed to the device.
+template <class Kernel>
+concept GridKernel = std::is_trivially_copyable_v<Kernel> &&
+    requires(const Kernel& kernel, BlockOf<Kernel>& block, typename Kernel::Shared& shared) {
+  { Kernel::kName } -> std::convertible_to<const char*>;
+  { kernel(block, shared) } -> std::same_as<void>;
+} && Kernel::kThreads % kWarp == 0;
+
+#if defined(__CUDACC__)
+
+template <GridKernel Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const __grid_constant__ Kernel kernel) {
+  BlockOf<Kernel> block;
+  if constexpr (kSharesMemory<Kernel>) {
+    __shared__ typename Kernel::Shared shared;
+    kernel(block, shared);
+  } else {
+    NoShared none;
+    kernel(block, none);
+  }
+}
+
+/// Puts `blocks` blocks of the kernel into the calling thread's stream. Throws Error naming the kernel.
+template <GridKernel Kernel>
+void launch(const Kernel& kernel, int64_t blocks) {
+  if (blocks == 0) return;
+  check_grid(Kernel::kName, blocks);
+  const CurrentCuda first(0);  // another library may have made another GPU the thread's
+  run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, current_stream()>>>(kernel);
+  check_launch(Kernel::kName);
+}
+
+#else
+
 /// For the tests: what a launch asks for, and who is told of each and answers whether it is to run at all.
 struct SimulatedLaunch {
   const char* kernel;
@@ -188,18 +210,18 @@ using SimulatedQueue = void (*)(const char* name, std::function<void()> work);
 inline SimulatedQueue simulated_queue = nullptr;
 
 /// Runs the kernel's blocks one after another, in an order that nothing may rely on.
-template <class Kernel>
+template <GridKernel Kernel>
 void run_blocks(const Kernel& kernel, int64_t blocks) {
-  static_assert(Kernel::kThreads % kWarp == 0 && Kernel::kThreads % 37 != 0);
+  static_assert(Kernel::kThreads % 37 != 0);
   const auto shared = std::make_unique<typename Kernel::Shared>();
   for (int64_t i = 0; i < blocks; ++i) {
     std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);  // NaN: nobody wrote it
-    Block<Kernel::kThreads> block(blocks - 1 - i, blocks);
+    BlockOf<Kernel> block(blocks - 1 - i, blocks);
     kernel(block, *shared);
   }
 }
 
-template <class Kernel>
+template <GridKernel Kernel>
 void launch(const Kernel& kernel, int64_t blocks) {
   if (simulated_watch && !simulated_watch({Kernel::kName, blocks, Kernel::kThreads})) return;
   if (simulated_queue == nullptr) return run_blocks(kernel, blocks);

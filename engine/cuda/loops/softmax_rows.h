@@ -1,13 +1,8 @@
-// softmax and log_softmax along the last axis on CUDA: one block per row. What tells them apart is a Rule:
-//
-//   struct SoftmaxRule {
-//     static constexpr const char* kName; kGradientName;
-//     static float norm(float sum);                            // what a row keeps of its sum of exponentials
-//     static float value(float shifted, float norm);           // shifted: x less the row's largest
-//     static float term(float y, float grad);                  // of the sum that backward needs
-//     static float gradient(float y, float grad, float sum);   // of that sum
-//   };
+// softmax and log_softmax along the last axis on CUDA: one block per row. What tells them apart is a Rule with static
+// functions.
 #pragma once
+
+#include <concepts>
 
 #include "dlpipe/engine/cuda/loops/rows.h"
 #include "dlpipe/engine/ops/axis_split.h"
@@ -18,6 +13,16 @@ namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 template <class Rule>
+concept SoftmaxLike = requires(float x) {
+  { Rule::kName } -> std::convertible_to<const char*>;
+  { Rule::kGradientName } -> std::convertible_to<const char*>;
+  { Rule::norm(x) } -> std::same_as<float>;            // sum: what a row keeps of its sum of exponentials
+  { Rule::value(x, x) } -> std::same_as<float>;        // shifted, norm: of x less the row's largest
+  { Rule::term(x, x) } -> std::same_as<float>;         // y, grad: of the sum that backward needs
+  { Rule::gradient(x, x, x) } -> std::same_as<float>;  // y, grad, sum: of that sum
+};
+
+template <SoftmaxLike Rule>
 struct SoftmaxRows {
   static constexpr const char* kName = Rule::kName;
   static constexpr int kThreads = kRowThreads;
@@ -38,7 +43,7 @@ struct SoftmaxRows {
   }
 };
 
-template <class Rule>
+template <SoftmaxLike Rule>
 struct SoftmaxGradientRows {
   static constexpr const char* kName = Rule::kGradientName;
   static constexpr int kThreads = kRowThreads;
@@ -61,13 +66,13 @@ struct SoftmaxGradientRows {
   }
 };
 
-template <class Rule>
+template <SoftmaxLike Rule>
 void softmax_forward(const ForwardArgs& args) {
   const AxisSplit s(args.inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
   launch(SoftmaxRows<Rule>{args.inputs[0].data<float>(), args.outputs[0].data<float>(), s.count}, s.outer);
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 void softmax_backward(const BackwardArgs& args) {
   const AxisSplit s(args.grad_inputs[0].shape(), args.attrs.as<SoftmaxAttrs>().axis);
   launch(SoftmaxGradientRows<Rule>{args.outputs[0].data<float>(), args.grad_outputs[0].data<float>(),
@@ -80,7 +85,7 @@ inline bool supports_softmax(std::span<const TensorSpec> inputs, const Attrs& at
   return inputs[0].dtype == DType::kF32 && attrs.as<SoftmaxAttrs>().axis == inputs[0].shape.rank() - 1;
 }
 
-template <class Rule>
+template <SoftmaxLike Rule>
 constexpr Kernels softmax_kernels() {
   return {softmax_forward<Rule>, softmax_backward<Rule>, supports_softmax};
 }

@@ -90,7 +90,7 @@ struct BackwardMap {
   }
 };
 
-template <class F>
+template <UnaryFormula F>
 void unary_forward(const ForwardArgs& args) {
   stored(args.inputs[0].dtype(), [&](auto type) {
     launch_map<decltype(type)>({args.inputs[0]}, args.outputs[0],
@@ -98,7 +98,7 @@ void unary_forward(const ForwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 void unary_backward(const BackwardArgs& args) {
   const Tensor& grad = args.grad_outputs[0];
   const Tensor& saved = F::kSaved == Saved::kInput    ? args.inputs[0]
@@ -110,7 +110,7 @@ void unary_backward(const BackwardArgs& args) {
   });
 }
 
-template <class F>
+template <UnaryFormula F>
 constexpr Kernels unary_kernels() {
   return {unary_forward<F>, unary_backward<F>, supports_stored};
 }

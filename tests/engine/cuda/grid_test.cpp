@@ -28,6 +28,22 @@ struct SumTo {
   }
 };
 
+struct WithoutAName {
+  static constexpr int kThreads = 96;
+  using Shared = NoShared;
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block&, Shared&) const {}
+};
+struct OfOwnedMemory : WithoutAName {
+  static constexpr const char* kName = "of owned memory";
+  std::vector<float> values;  // which no device could read
+};
+struct OfPartOfAWarp : SumTo {
+  static constexpr int kThreads = 48;
+};
+static_assert(GridKernel<SumTo> && !GridKernel<WithoutAName> && !GridKernel<OfOwnedMemory> &&
+              !GridKernel<OfPartOfAWarp>);
+
 TEST(Grid, EveryBlockSumsItsThreads) {
   std::vector<float> from(5 * 96);
   std::iota(from.begin(), from.end(), 0.0f);

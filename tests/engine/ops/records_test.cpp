@@ -4,9 +4,27 @@
 
 #include <string>
 
+#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/engine/ops/relu.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {
+
+struct ForFloatsAlone {
+  using Attrs = NoAttrs;
+  static constexpr Saved kSaved = Saved::kInput;
+  static float forward(float x, const Attrs&) { return x; }
+  static float backward(float grad, float, const Attrs&) { return grad; }
+};
+struct WithoutAGradient {
+  using Attrs = NoAttrs;
+  static constexpr Saved kSaved = Saved::kNothing;
+  template <class T>
+  static T forward(T x, const Attrs&) {
+    return x;
+  }
+};
+static_assert(UnaryFormula<ReluFormula> && !UnaryFormula<ForFloatsAlone> && !UnaryFormula<WithoutAGradient>);
 
 class Records : public testing::TestWithParam<OpRow> {};
 
