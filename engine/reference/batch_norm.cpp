@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/batch_norm.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -29,17 +30,15 @@ Moments moments_of(const Tensor& x, int64_t channels, int64_t c) {
 template <class T>
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Tensor& x = args.inputs[0];
-  const Tensor& y = args.outputs[0];
-  const int64_t channels = x.shape()[-1];
-  const T* gamma = args.inputs[1].data<T>();
-  const T* beta = args.inputs[2].data<T>();
-  T* running_mean = args.inputs[3].data<T>();
-  T* running_var = args.inputs[4].data<T>();
-  const Tensor residual = has_input(args.inputs, 5) ? args.inputs[5] : Tensor();
+  const BatchNormTensors t(args);
+  const int64_t channels = t.x.shape()[-1];
+  const T* gamma = t.gamma.data<T>();
+  const T* beta = t.beta.data<T>();
+  T* running_mean = t.running_mean.data<T>();
+  T* running_var = t.running_var.data<T>();
   StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr;
   std::vector<Moments> all;
-  for (int64_t c = 0; attrs.training && c < channels; ++c) all.push_back(moments_of(x, channels, c));
+  for (int64_t c = 0; attrs.training && c < channels; ++c) all.push_back(moments_of(t.x, channels, c));
   if (peers != nullptr) share_moments(*peers, all);
   for (int64_t c = 0; c < channels; ++c) {
     double mean = running_mean[c];
@@ -55,12 +54,12 @@ void forward(const ForwardArgs& args) {
       }
     }
     const double inv_std = 1 / std::sqrt(var + attrs.epsilon);
-    args.outputs[1].data<T>()[c] = static_cast<T>(mean);
-    args.outputs[2].data<T>()[c] = static_cast<T>(inv_std);
-    for (int64_t i = c; i < x.elements(); i += channels) {
-      T value = static_cast<T>((element(x, i) - mean) * inv_std) * gamma[c] + beta[c];
-      if (residual.defined()) value += static_cast<T>(element(residual, i));
-      set_element(y, i, attrs.relu && value < 0 ? T(0) : value);
+    t.mean.data<T>()[c] = static_cast<T>(mean);
+    t.inverse.data<T>()[c] = static_cast<T>(inv_std);
+    for (int64_t i = c; i < t.x.elements(); i += channels) {
+      T value = static_cast<T>((element(t.x, i) - mean) * inv_std) * gamma[c] + beta[c];
+      if (t.residual.defined()) value += static_cast<T>(element(t.residual, i));
+      set_element(t.y, i, attrs.relu && value < 0 ? T(0) : value);
     }
   }
 }
@@ -72,32 +71,28 @@ void forward(const ForwardArgs& args) {
 template <class T>
 void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Tensor& x = args.inputs[0];
-  const int64_t channels = x.shape()[-1];
-  const T* gamma = args.inputs[1].data<T>();
-  const T* mean = args.outputs[1].data<T>();
-  const T* inv_std = args.outputs[2].data<T>();
-  const auto wanted = [&](size_t i) {
-    return has_input(args.grad_inputs, i) ? args.grad_inputs[i] : Tensor();
-  };
-  const Tensor dx = wanted(0), dgamma = wanted(1), dbeta = wanted(2), dresidual = wanted(5);
+  const BatchNormGradients t(args);
+  const int64_t channels = t.x.shape()[-1];
+  const T* gamma = t.gamma.data<T>();
+  const T* mean = t.mean.data<T>();
+  const T* inv_std = t.inverse.data<T>();
   const auto xhat = [&](int64_t i, int64_t c) {
-    return (element(x, i) - static_cast<double>(mean[c])) * static_cast<double>(inv_std[c]);
+    return (element(t.x, i) - static_cast<double>(mean[c])) * static_cast<double>(inv_std[c]);
   };
   const auto passed = [&](int64_t i) {
-    return attrs.relu && !(element(args.outputs[0], i) > 0) ? 0.0 : element(args.grad_outputs[0], i);
+    return attrs.relu && !(element(t.y, i) > 0) ? 0.0 : element(t.grad_y, i);
   };
   std::vector<GradientTotals> all(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c) {
     GradientTotals& totals = all[static_cast<size_t>(c)];
-    for (int64_t i = c; i < x.elements(); i += channels) {
+    for (int64_t i = c; i < t.x.elements(); i += channels) {
       totals.sum += passed(i);
       totals.weighted += passed(i) * xhat(i, c);
     }
-    if (dbeta.defined()) set_element(dbeta, c, totals.sum);
-    if (dgamma.defined()) set_element(dgamma, c, totals.weighted);
+    if (t.to_beta.defined()) set_element(t.to_beta, c, totals.sum);
+    if (t.to_gamma.defined()) set_element(t.to_gamma, c, totals.weighted);
   }
-  auto all_count = static_cast<double>(x.elements() / channels);
+  auto all_count = static_cast<double>(t.x.elements() / channels);
   if (StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr; peers != nullptr) {
     share_totals(*peers, all);
     all_count *= static_cast<double>(peers->parts());
@@ -105,11 +100,11 @@ void backward(const BackwardArgs& args) {
   for (int64_t c = 0; c < channels; ++c) {
     const GradientTotals& totals = all[static_cast<size_t>(c)];
     const double factor = static_cast<double>(gamma[c]) * static_cast<double>(inv_std[c]);
-    for (int64_t i = c; i < x.elements(); i += channels) {
+    for (int64_t i = c; i < t.x.elements(); i += channels) {
       const double centred =
           attrs.training ? passed(i) - (totals.sum + xhat(i, c) * totals.weighted) / all_count : passed(i);
-      if (dx.defined()) set_element(dx, i, factor * centred);
-      if (dresidual.defined()) set_element(dresidual, i, passed(i));
+      if (t.to_x.defined()) set_element(t.to_x, i, factor * centred);
+      if (t.to_residual.defined()) set_element(t.to_residual, i, passed(i));
     }
   }
 }

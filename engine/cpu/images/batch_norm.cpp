@@ -12,6 +12,7 @@
 #include "dlpipe/engine/cpu/images/batch_norm_lanes.h"
 #include "dlpipe/engine/cpu/loops/supports.h"
 #include "dlpipe/engine/cpu/loops/with_type.h"
+#include "dlpipe/engine/ops/batch_norm.h"
 #include "dlpipe/engine/ops/batch_statistics.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -114,11 +115,6 @@ void with_flags(bool a, bool b, const Work& work) {
   }
 }
 
-template <class T>
-T* data_of(std::span<const Tensor> tensors, size_t i) {
-  return has_input(tensors, i) ? static_cast<T*>(tensors[i].raw()) : nullptr;
-}
-
 /// `arrays` rows of C floats for every chunk of a group.
 class Sums {
  public:
@@ -198,17 +194,21 @@ std::vector<Moments> shared_moments(StatisticsPeers& peers, const Chunks& chunks
 template <class T>
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Chunks chunks(args.inputs[0]);
+  const BatchNormTensors t(args);
+  const Chunks chunks(t.x);
   const Sums sums(chunks, 3);
   const Tensor scale = Tensor::empty({chunks.channels()});
-  const auto* x = static_cast<const T*>(args.inputs[0].raw());
-  const auto* residual = data_of<const T>(args.inputs, 5);
-  auto* y = static_cast<T*>(args.outputs[0].raw());
-  const auto* beta = data_of<const float>(args.inputs, 2);
+  const auto* x = static_cast<const T*>(t.x.raw());
+  const auto* residual = data_or_null<const T>(t.residual);
+  auto* y = static_cast<T*>(t.y.raw());
+  const auto* beta = t.beta.data<float>();
   StatisticsPeers* const peers = attrs.training ? statistics_peers() : nullptr;
-  const ForwardChannels out{data_of<const float>(args.inputs, 1), data_of<float>(args.inputs, 3),
-                            data_of<float>(args.inputs, 4),       data_of<float>(args.outputs, 1),
-                            data_of<float>(args.outputs, 2),      static_cast<float*>(scale.raw()),
+  const ForwardChannels out{t.gamma.data<float>(),
+                            t.running_mean.data<float>(),
+                            t.running_var.data<float>(),
+                            t.mean.data<float>(),
+                            t.inverse.data<float>(),
+                            scale.data<float>(),
                             peers == nullptr || peers->leads()};
   const auto measure = [&](const Chunk& chunk, int64_t number) {
     if (!attrs.training) return;
@@ -279,20 +279,21 @@ void write_factors(const GradientTotals& all, double count, const BackwardChanne
 template <class T>
 void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Chunks chunks(args.inputs[0]);
+  const BatchNormGradients t(args);
+  const Chunks chunks(t.x);
   const Sums sums(chunks, 2);
   const Tensor factors = Tensor::empty({3, chunks.channels()});
   auto* a = static_cast<float*>(factors.raw());
-  const auto* x = static_cast<const T*>(args.inputs[0].raw());
-  const auto* y = data_of<const T>(args.outputs, 0);  // where relu wants it
-  const auto* dy = static_cast<const T*>(args.grad_outputs[0].raw());
-  auto* dx = data_of<T>(args.grad_inputs, 0);
-  auto* dresidual = data_of<T>(args.grad_inputs, 5);
-  const auto* mean = data_of<const float>(args.outputs, 1);
-  const BackwardChannels out{data_of<const float>(args.inputs, 1),
-                             data_of<const float>(args.outputs, 2),
-                             data_of<float>(args.grad_inputs, 1),
-                             data_of<float>(args.grad_inputs, 2),
+  const auto* x = static_cast<const T*>(t.x.raw());
+  const auto* y = data_or_null<const T>(t.y);
+  const auto* dy = static_cast<const T*>(t.grad_y.raw());
+  auto* dx = data_or_null<T>(t.to_x);
+  auto* dresidual = data_or_null<T>(t.to_residual);
+  const auto* mean = t.mean.data<float>();
+  const BackwardChannels out{t.gamma.data<float>(),
+                             t.inverse.data<float>(),
+                             data_or_null<float>(t.to_gamma),
+                             data_or_null<float>(t.to_beta),
                              a,
                              a + chunks.channels(),
                              a + 2 * chunks.channels()};

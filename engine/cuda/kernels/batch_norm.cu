@@ -2,16 +2,12 @@
 // in double, where what depends on the channel alone is made of them; then every element.
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/cuda/loops/windows.h"
+#include "dlpipe/engine/ops/batch_norm.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/vector_math.h"
 
 namespace dlpipe::engine {
 namespace {
-
-template <class T>
-T* data_of(std::span<const Tensor> tensors, size_t i) {
-  return has_input(tensors, i) ? static_cast<T*>(tensors[i].raw()) : nullptr;
-}
 
 /// kWidth values of an array of floats [C].
 template <int kWidth>
@@ -237,13 +233,14 @@ struct Normalise {
 
 void forward(const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Tensor& x = args.inputs[0];
-  const Tensor& y = args.outputs[0];
+  const BatchNormTensors t(args);
+  const Tensor& x = t.x;
+  const Tensor& y = t.y;
   const int64_t channels = x.size(-1);
   const int64_t rows = x.elements() / channels;
   const Tensor scale = Tensor::empty({{channels}, DType::kF32}, x.device());
-  auto* mean = args.outputs[1].data<float>();
-  const void* residual = data_of<void>(args.inputs, 5);
+  auto* mean = t.mean.data<float>();
+  const void* residual = data_or_null<void>(t.residual);
   cuda::by_channels(
       x.dtype(), channels, {x.raw(), y.raw(), residual}, [&](auto type, auto width, auto aligned) {
         using T = decltype(type);
@@ -255,15 +252,15 @@ void forward(const ForwardArgs& args) {
           cuda::launch_channel_sums(rows, channels, chunk,
                                     ShiftedSums<T, width(), aligned()>{from, parts.data<float>(), channels});
         }
-        launch_finish_channels(attrs.training ? chunks : 0, channels,
-                               Statistics<T>{from, parts.data<float>(), args.inputs[1].data<float>(),
-                                             args.inputs[3].data<float>(), args.inputs[4].data<float>(), mean,
-                                             args.outputs[2].data<float>(), scale.data<float>(), rows,
-                                             channels, chunk, attrs.epsilon, attrs.momentum, attrs.training});
-        launch_map_rows(rows, channels,
-                        Normalise<T, width(), aligned()>{from, static_cast<const T*>(residual),
-                                                         cuda::elements_to<T>(y), mean, scale.data<float>(),
-                                                         args.inputs[2].data<float>(), attrs.relu});
+        launch_finish_channels(
+            attrs.training ? chunks : 0, channels,
+            Statistics<T>{from, parts.data<float>(), t.gamma.data<float>(), t.running_mean.data<float>(),
+                          t.running_var.data<float>(), mean, t.inverse.data<float>(), scale.data<float>(),
+                          rows, channels, chunk, attrs.epsilon, attrs.momentum, attrs.training});
+        launch_map_rows(
+            rows, channels,
+            Normalise<T, width(), aligned()>{from, static_cast<const T*>(residual), cuda::elements_to<T>(y),
+                                             mean, scale.data<float>(), t.beta.data<float>(), attrs.relu});
       });
 }
 
@@ -376,18 +373,19 @@ struct ImageGradient {
 
 void backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<BatchNormAttrs>();
-  const Tensor& x = args.inputs[0];
+  const BatchNormGradients t(args);
+  const Tensor& x = t.x;
   const int64_t channels = x.size(-1);
   const int64_t rows = x.elements() / channels;
   const Tensor factors = Tensor::empty({{3, channels}, DType::kF32}, x.device());
   auto* a = factors.data<float>();
   auto* k1 = a + channels;
   auto* k2 = k1 + channels;
-  const auto* mean = args.outputs[1].data<float>();
-  const void* y = attrs.relu ? args.outputs[0].raw() : nullptr;
-  const void* grad_y = args.grad_outputs[0].raw();
-  void* grad_x = data_of<void>(args.grad_inputs, 0);
-  void* grad_residual = data_of<void>(args.grad_inputs, 5);
+  const auto* mean = t.mean.data<float>();
+  const void* y = attrs.relu ? t.y.raw() : nullptr;
+  const void* grad_y = t.grad_y.raw();
+  void* grad_x = data_or_null<void>(t.to_x);
+  void* grad_residual = data_or_null<void>(t.to_residual);
   cuda::by_channels(
       x.dtype(), channels, {x.raw(), y, grad_y, grad_x, grad_residual},
       [&](auto type, auto width, auto aligned) {
@@ -402,10 +400,9 @@ void backward(const BackwardArgs& args) {
                                       static_cast<T*>(grad_residual), mean, parts.data<float>(), channels});
         launch_finish_channels(
             chunks, channels,
-            ParameterGradients{parts.data<float>(), args.inputs[1].data<float>(),
-                               args.outputs[2].data<float>(), data_of<float>(args.grad_inputs, 1),
-                               data_of<float>(args.grad_inputs, 2), a, k1, k2, rows, channels,
-                               attrs.training});
+            ParameterGradients{parts.data<float>(), t.gamma.data<float>(), t.inverse.data<float>(),
+                               data_or_null<float>(t.to_gamma), data_or_null<float>(t.to_beta), a, k1, k2,
+                               rows, channels, attrs.training});
         if (grad_x == nullptr) return;
         // The first pass left g in the residual's gradient, if there is one.
         const bool has_g = grad_residual != nullptr;
