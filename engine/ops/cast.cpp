@@ -22,6 +22,11 @@ const OpRecord cast_op = {
         [] {
           return std::vector<OpSample>{{"to f64", {{{3, 41}}}, CastAttrs{DType::kF64}, -8, 8}};
         },
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"to bf16", {{{64, 56, 56, 64}}}, CastAttrs{DType::kBF16}},
+                                       {"to f32", {{{64, 56, 56, 64}}}, CastAttrs{DType::kF32}}};
+        },
 };
 
 Tensor cast(const Tensor& x, DType dtype) {

@@ -116,7 +116,10 @@ const OpRecord conv2d_op{
               {"1x1", {{{32, 14, 14, 1024}}, {{256, 1024, 1, 1}}}, Conv2dAttrs{}},
               {"7x7 stride 2",
                {{{32, 224, 224, 3}}, {{64, 3, 7, 7}}},
-               Conv2dAttrs{.stride = {2, 2}, .padding = {3, 3}}}};
+               Conv2dAttrs{.stride = {2, 2}, .padding = {3, 3}}},
+              {"a filter per channel",
+               {{{64, 56, 56, 128}}, {{128, 1, 3, 3}}, {{128}}},
+               Conv2dAttrs{.padding = {1, 1}, .groups = 128}}};
         },
     .f32 = {2e-4, 2e-5, "f32 sums of kh*kw*c products (backward: n*oh*ow), in another order than f64's"},
     .bf16 = {3e-2, 3e-2, "inputs and outputs are rounded to 8 bits; sums are f32"},

@@ -76,7 +76,8 @@ const OpRecord cross_entropy_op = {
     .bench =
         [] {
           return std::vector<OpSample>{
-              {"rows", {{{16384, 1000}}, {{16384}, DType::kI64}}, CrossEntropyAttrs{}, -1, 1, 1000}};
+              {"rows", {{{16384, 1000}}, {{16384}, DType::kI64}}, CrossEntropyAttrs{}, -1, 1, 1000},
+              {"a vocabulary", {{{2048, 50257}}, {{2048}, DType::kI64}}, CrossEntropyAttrs{}, -1, 1, 50257}};
         },
     .f32 = {1e-5, 1e-6, "a mean over 900 samples, added in double"},
 };

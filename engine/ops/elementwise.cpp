@@ -57,4 +57,17 @@ std::vector<OpSample> binary_samples(double low, double high) {
   return samples;
 }
 
+std::vector<OpSample> binary_bench_samples() {
+  const TensorSpec images = {{64, 56, 56, 64}}, tokens = {{8, 1024, 768}};
+  const auto sample = [](const char* name, const TensorSpec& a, const TensorSpec& b) {
+    return OpSample{name, {a, b}, NoAttrs{}, 0.5, 2};  // of which quotients are numbers, too
+  };
+  return {sample("images", images, images),
+          sample("a channel's", images, {{64}}),
+          sample("an image's channel's", images, {{64, 1, 1, 64}}),
+          sample("positions", tokens, {{1024, 768}}),
+          sample("a row's", tokens, {{8, 1024, 1}}),
+          sample("a number", tokens, {})};
+}
+
 }  // namespace dlpipe::engine

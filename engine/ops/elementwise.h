@@ -74,6 +74,8 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 std::vector<OpSample> unary_samples(double low, double high, const Attrs& attrs = NoAttrs{});
 /// Samples of a binary op: equal shapes, a bias, a scalar, both sides stretched.
 std::vector<OpSample> binary_samples(double low, double high);
+/// Of a binary op at the sizes of networks, for benchmarks: operands stretched in each way.
+std::vector<OpSample> binary_bench_samples();
 
 /// An op's name as an argument of templates.
 template <size_t kSize>
@@ -92,6 +94,7 @@ constexpr OpRecord elementwise_record(std::vector<OpSample> (*samples)()) {
   if constexpr (BinaryFormula<F>) {
     record.input_count = {2, 2};
     record.infer = [](auto inputs, auto, const Attrs&) { return binary_rule(kName.text, inputs); };
+    record.bench = binary_bench_samples;
     record.save_inputs = F::kSaves ? bit(0) | bit(1) : 0;
     record.image_inputs = bit(0) | bit(1);
     record.batch_inputs = bit(0) | bit(1);

@@ -1,6 +1,5 @@
 // global_avg_pool: the mean of every channel of every image, [N,H,W,C] -> [N,C].
 #include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/bench_samples.h"
 #include "dlpipe/engine/ops/elementwise.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/ops/window.h"
@@ -44,7 +43,8 @@ const OpRecord global_avg_pool_op{
     .samples = samples,
     .bench =
         [] {
-          return large_sample(samples(), {{{256, 7, 7, 2048}}});
+          return std::vector<OpSample>{{"large", {{{256, 7, 7, 2048}}}, NoAttrs{}},
+                                       {"of a small batch", {{{64, 7, 7, 2048}}}, NoAttrs{}}};
         },
     .f32 = {1e-5, 1e-6, "f32 sums of h*w values"},
     .flops = flops,

@@ -61,7 +61,8 @@ const OpRecord linear_op = {
     .bench =
         [] {
           return std::vector<OpSample>{
-              {"with bias", {{{4096, 1024}}, {{4096, 1024}}, {{4096}}}, LinearAttrs{}}};
+              {"with bias", {{{4096, 1024}}, {{4096, 1024}}, {{4096}}}, LinearAttrs{}},
+              {"tokens", {{{8, 1024, 768}}, {{3072, 768}}, {{3072}}}, LinearAttrs{Activation::kGelu}}};
         },
     .f32 = {1e-5, 2e-5, "sums of up to 200 products of size 1"},
     .bf16 = {2e-2, 5e-2, "sums are in f32, the result of size up to 10 is rounded to 8 bits"},

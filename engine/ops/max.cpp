@@ -45,7 +45,8 @@ const OpRecord max_op = {
     .samples = samples,
     .bench =
         [] {
-          return std::vector<OpSample>{{"rows", {{{16384, 1024}}}, MaxAttrs{1, false}}};
+          return std::vector<OpSample>{{"rows", {{{16384, 1024}}}, MaxAttrs{1, false}},
+                                       {"images", {{{64, 3136, 64}}}, MaxAttrs{1, false}}};
         },
 };
 

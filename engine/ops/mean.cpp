@@ -10,10 +10,7 @@ const OpRecord mean_op = {
     .attr_form = &attr_form<ReductionAttrs>,
     .infer = [](auto inputs, auto, const Attrs& attrs) { return reduction_rule("mean", inputs, attrs); },
     .samples = reduction_samples,
-    .bench =
-        [] {
-          return std::vector<OpSample>{{"rows", {{{16384, 1024}}}, ReductionAttrs{bit(1), false}}};
-        },
+    .bench = reduction_bench_samples,
     .f32 = {1e-5, 1e-6, "sums of up to 120,000 terms of size 1, divided by their number"},
     .bf16 = {1e-2, 1e-3, "sums are in f32, the result is rounded to 8 bits"},
     .f16 = {2e-3, 2e-4, "sums are in f32, the result is rounded to 11 bits"},

@@ -53,6 +53,20 @@ std::vector<OpSample> reduction_samples() {
   return samples;
 }
 
+std::vector<OpSample> reduction_bench_samples() {
+  const TensorSpec images = {{64, 56, 56, 64}}, tokens = {{8, 1024, 768}}, colours = {{1 << 21, 3}};
+  return {{"rows", {{{16384, 1024}}}, ReductionAttrs{bit(1), false}},
+          {"all", {images}, ReductionAttrs{bit(0) | bit(1) | bit(2) | bit(3), false}},
+          {"channels", {images}, ReductionAttrs{bit(0) | bit(1) | bit(2), false}},
+          {"pixels", {images}, ReductionAttrs{bit(1) | bit(2), false}},
+          {"planes", {{{64, 64, 3136}}}, ReductionAttrs{bit(0) | bit(2), false}},
+          {"tokens", {tokens}, ReductionAttrs{bit(2), false}},
+          {"batches", {tokens}, ReductionAttrs{bit(0), false}},
+          {"colours", {colours}, ReductionAttrs{bit(1), false}},
+          {"nothing", {{{1 << 21, 1}}}, ReductionAttrs{bit(1), false}},
+          {"of few columns", {colours}, ReductionAttrs{bit(0), false}}};
+}
+
 double reduction_count(const Shape& shape, uint32_t axes) {
   double count = 1;
   for (int i = 0; i < shape.rank(); ++i) {

@@ -23,6 +23,8 @@ Shape kept_shape(const Shape& shape, uint32_t axes);
 std::vector<TensorSpec> reduction_rule(std::string_view op, std::span<const TensorSpec> inputs,
                                        const Attrs& attrs);
 std::vector<OpSample> reduction_samples();
+/// At the sizes of networks, for benchmarks: sums of few and of many terms, to few and to many.
+std::vector<OpSample> reduction_bench_samples();
 /// Number of terms of each sum.
 double reduction_count(const Shape& shape, uint32_t axes);
 

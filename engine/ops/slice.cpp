@@ -53,6 +53,10 @@ const OpRecord slice_op = {
     .by_sample = is_off_axis_0<SliceAttrs>,
     .view = [](const Tensor& x, const Attrs& attrs) { return sliced_view(x, attrs.as<SliceAttrs>()); },
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"queries", {{{8192, 2304}}}, SliceAttrs{1, 768, 1536, 1}}};
+        },
 };
 
 Tensor slice(const Tensor& x, int axis, int64_t begin, int64_t end, int64_t step) {

@@ -59,6 +59,11 @@ const OpRecord transpose_op = {
           return permuted_view(grad, inverse_permutation(attrs.as<TransposeAttrs>().permutation));
         },
     .samples = samples,
+    .bench =
+        [] {
+          return std::vector<OpSample>{{"heads", {{{8, 1024, 12, 64}}}, TransposeAttrs{{0, 2, 1, 3}}},
+                                       {"pixels", {{{64, 3136, 64}}}, TransposeAttrs{{0, 2, 1}}}};
+        },
 };
 
 Tensor transpose(const Tensor& x, std::vector<int> permutation) {

@@ -13,14 +13,7 @@
 #include "dlpipe/engine/cuda/flat/flat_norms.h"
 #include "dlpipe/engine/cuda/grid/grid.h"
 #include "dlpipe/engine/ops/bench_samples.h"
-#include "dlpipe/engine/ops/cast.h"
-#include "dlpipe/engine/ops/cross_entropy.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/max.h"
 #include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/reduction.h"
-#include "dlpipe/engine/ops/slice.h"
-#include "dlpipe/engine/ops/transpose.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {
@@ -112,49 +105,6 @@ class DryGrid {
   std::vector<cuda::SimulatedLaunch> launches_;
 };
 
-TensorSpec f32(const Shape& shape) {
-  return {shape, DType::kF32};
-}
-
-/// What bench's samples leave out: operands stretched in each way, reductions to few and to many.
-std::vector<OpSample> more_samples(std::string_view op) {
-  const TensorSpec images = f32({64, 56, 56, 64}), tokens = f32({8, 1024, 768});
-  if (op == "add" || op == "sub" || op == "mul" || op == "div")
-    return {{"images", {images, images}, Attrs{}},
-            {"a channel's", {images, f32({64})}, Attrs{}},
-            {"an image's channel's", {images, f32({64, 1, 1, 64})}, Attrs{}},
-            {"positions", {tokens, f32({1024, 768})}, Attrs{}},
-            {"a row's", {tokens, f32({8, 1024, 1})}, Attrs{}},
-            {"a number", {tokens, f32({})}, Attrs{}}};
-  if (op == "sum" || op == "mean")
-    return {{"all", {images}, ReductionAttrs{15, false}},
-            {"channels", {images}, ReductionAttrs{7, false}},
-            {"pixels", {images}, ReductionAttrs{6, false}},
-            {"planes", {f32({64, 64, 3136})}, ReductionAttrs{5, false}},
-            {"tokens", {tokens}, ReductionAttrs{4, false}},
-            {"batches", {tokens}, ReductionAttrs{1, false}},
-            {"colours", {f32({1 << 21, 3})}, ReductionAttrs{2, false}},
-            {"nothing", {f32({1 << 21, 1})}, ReductionAttrs{2, false}},
-            {"of few columns", {f32({1 << 21, 3})}, ReductionAttrs{1, false}}};
-  if (op == "transpose")
-    return {{"heads", {f32({8, 1024, 12, 64})}, TransposeAttrs{{0, 2, 1, 3}}},
-            {"pixels", {f32({64, 3136, 64})}, TransposeAttrs{{0, 2, 1}}}};
-  if (op == "slice") return {{"queries", {f32({8192, 2304})}, SliceAttrs{1, 768, 1536, 1}}};
-  if (op == "cast")
-    return {{"to bf16", {images}, CastAttrs{DType::kBF16}}, {"to f32", {images}, CastAttrs{DType::kF32}}};
-  if (op == "max") return {{"images", {f32({64, 3136, 64})}, MaxAttrs{1, false}}};
-  if (op == "cross_entropy")
-    return {{"a vocabulary", {f32({2048, 50257}), {{2048}, DType::kI64}}, CrossEntropyAttrs{}}};
-  if (op == "linear")
-    return {{"tokens", {tokens, f32({3072, 768}), f32({3072})}, LinearAttrs{Activation::kGelu}}};
-  if (op == "conv2d")
-    return {{"a filter per channel",
-             {f32({64, 56, 56, 128}), f32({128, 1, 3, 3}), f32({128})},
-             Conv2dAttrs{.padding = {1, 1}, .groups = 128}}};
-  if (op == "global_avg_pool") return {{"ResNet's", {f32({64, 7, 7, 2048})}, Attrs{}}};
-  return {};
-}
-
 class Launches : public testing::TestWithParam<SimulatedRow> {
  protected:
   /// An op's tensors, whose memory nobody touches.
@@ -233,12 +183,8 @@ class Launches : public testing::TestWithParam<SimulatedRow> {
 TEST_P(Launches, FillAGpuAndWasteNothing) {
   const OpRecord& record = *OpRegistry::builtin().get(GetParam().name)->record;
   const Kernels& kernels = *GetParam().kernels;
-  std::vector<OpSample> samples;
-  // bench's slice takes four rows of very many.
-  if (std::string_view(record.name) != "slice") samples = bench_samples(record);
-  for (OpSample& sample : more_samples(record.name)) samples.push_back(std::move(sample));
   int checked = 0;
-  for (const OpSample& sample : samples) {
+  for (const OpSample& sample : bench_samples(record)) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       SCOPED_TRACE(concat(sample.name, ", ", dtype_name(dtype)));
       Case made = make(record, sample, dtype);
@@ -257,7 +203,7 @@ TEST_P(Launches, FillAGpuAndWasteNothing) {
       ++checked;
     }
   }
-  EXPECT_GT(checked, 0) << "no sample of a real network's size; give it one in more_samples";
+  EXPECT_GT(checked, 0) << "no sample of a real network's size; give its record one in bench";
 }
 
 /// What depends on a channel alone is all that a ResNet waits for, a hundred times per step: few channels a
