@@ -1,4 +1,4 @@
-// What tests of graphs share: tensors of seeded values, and a graph of a function of one input.
+// What tests of graphs share: tensors of seeded values, a graph of a function of one input, what two graphs differ by.
 #pragma once
 
 #include <string>
@@ -7,6 +7,8 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/graph/capture.h"
+#include "dlpipe/engine/graph/run.h"
+#include "tests/engine/distance.h"
 
 namespace dlpipe::engine::graph {
 
@@ -23,6 +25,20 @@ inline Graph captured(const TensorSpec& sample, const Function& function,
                       const std::vector<std::pair<std::string, Tensor>>& weights = {}) {
   const CaptureInput input = {"x", sample, bit(0)};
   return capture("test", {&input, 1}, weights, function);
+}
+
+/// A graph's text between the first and the last line.
+inline std::string body(const Graph& graph) {
+  const std::string text = to_text(graph);
+  const size_t begin = text.find('\n') + 1;
+  return text.substr(begin, text.rfind("->") - begin);
+}
+
+/// Between what both answer to the same drawn input.
+inline double largest_difference(const Graph& a, const Graph& b) {
+  Shape shape = a.value(a.inputs[0]).shape_at(3);
+  const Tensor x = drawn(shape, 5);
+  return test::largest_difference(Runner(b).run({&x, 1})[0], Runner(a).run({&x, 1})[0]);
 }
 
 }  // namespace dlpipe::engine::graph
