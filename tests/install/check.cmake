@@ -26,7 +26,7 @@ run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
 run(${prefix}/bin/dlpipe synth ${WORK_DIR}/jpegs --per-class 40 --size 32 --seed 1)
 run(${prefix}/bin/dlpipe ingest ${WORK_DIR}/jpegs ${WORK_DIR}/data)
-run(${WORK_DIR}/build/consumer ${WORK_DIR}/data)
+run(${WORK_DIR}/build/consumer ${WORK_DIR}/data ${WORK_DIR}/jpegs)
 message(STATUS "consumer: ${output}")
 # dlpipe::runtime alone, on a machine that has nothing of what the pipeline reads with.
 set(none_of_these)
