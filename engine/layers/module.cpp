@@ -98,7 +98,7 @@ int Module::checkpoint_activations(std::string_view pattern) {
 }
 
 Tensor Module::run_forward_hooks(const Tensor& x, Tensor y) {
-  for (const ForwardHook& hook : forward_hooks_) hook(*this, x, y);
+  for (const auto& [number, hook] : forward_hooks_) hook(*this, x, y);
   return y;
 }
 

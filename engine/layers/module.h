@@ -8,7 +8,9 @@
 // initialisation shows in the first loss. The models of models/ initialise themselves.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -137,8 +139,12 @@ class Module {
   /// Called after every forward call of this module, with its input and output: summaries, and the search for
   /// the first layer whose output isn't finite.
   using ForwardHook = std::function<void(Module& module, const Tensor& x, const Tensor& y)>;
-  void register_forward_hook(ForwardHook hook) { forward_hooks_.push_back(std::move(hook)); }
-  void clear_forward_hooks() { forward_hooks_.clear(); }
+  /// Answers a number to remove it by (hook_scope.h does). They are called in the order that they came.
+  int64_t register_forward_hook(ForwardHook hook) {
+    forward_hooks_.emplace(++last_hook_, std::move(hook));
+    return last_hook_;
+  }
+  void remove_forward_hook(int64_t number) { forward_hooks_.erase(number); }
   bool has_forward_hooks() const { return !forward_hooks_.empty(); }
 
  protected:
@@ -171,7 +177,8 @@ class Module {
   std::vector<NamedTensor> buffers_;
   std::vector<NamedSplit> splits_;  // of its own parameters
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
-  std::vector<ForwardHook> forward_hooks_;
+  std::map<int64_t, ForwardHook> forward_hooks_;
+  int64_t last_hook_ = 0;
   bool training_ = true;
   bool recomputed_ = false;
 };

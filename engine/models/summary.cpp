@@ -2,6 +2,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/eval_scope.h"
+#include "dlpipe/engine/layers/hook_scope.h"
 #include "dlpipe/engine/models/model.h"
 
 namespace dlpipe::engine {
@@ -21,9 +22,9 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
   ModelSummary result;
   const NoGrad no_grad;
   const EvalScope scope(model);
-  for (const Module::Named& named : model.modules()) {
-    named.module->register_forward_hook(
-        [&, name = named.name](Module& layer, const Tensor& x, const Tensor& y) {
+  {
+    const HookScope hooks(
+        model, [&](const std::string& name, Module& layer, const Tensor& x, const Tensor& y) {
           LayerSummary row{
               name, layer.kind(), y.shape(), own_parameters(layer), layer.flops(x.spec(), y.spec()), 0};
           // Only attention computes something between its children; its result there is as large as its output.
@@ -33,9 +34,8 @@ ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t b
           if (row.output.rank() > 0) row.output[0] *= batch;
           result.layers.push_back(std::move(row));
         });
+    model(blank_input(arguments, 1).to(model.device()));
   }
-  model(blank_input(arguments, 1).to(model.device()));
-  for (const Module::Named& named : model.modules()) named.module->clear_forward_hooks();
 
   for (const LayerSummary& layer : result.layers) {
     result.flops += layer.flops;

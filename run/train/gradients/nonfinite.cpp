@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/layers/hook_scope.h"
 
 namespace dlpipe::run {
 
@@ -55,20 +56,15 @@ std::string first_nonfinite_input(Module& model, const Tensor& pixels) {
 
 std::string first_nonfinite_output(Module& model, const Tensor& pixels) {
   std::string found;
-  for (const Module::Named& named : model.modules()) {
-    const std::string name = named.name;
-    named.module->register_forward_hook([&found, name](Module& module, const Tensor&, const Tensor& y) {
-      if (found.empty() && module.children().empty() && !all_finite(y)) {
-        found = concat(name.empty() ? "the model" : name, " (", module.kind(), "): its output");
-      }
-    });
-  }
-  {
-    const engine::NoGrad no_grad;
-    const Tensor y = model(pixels);
-    if (found.empty() && !all_finite(y)) found = "the model's output";
-  }
-  for (const Module::Named& named : model.modules()) named.module->clear_forward_hooks();
+  const engine::HookScope hooks(
+      model, [&found](const std::string& name, Module& module, const Tensor&, const Tensor& y) {
+        if (found.empty() && module.children().empty() && !all_finite(y)) {
+          found = concat(name.empty() ? "the model" : name, " (", module.kind(), "): its output");
+        }
+      });
+  const engine::NoGrad no_grad;
+  const Tensor y = model(pixels);
+  if (found.empty() && !all_finite(y)) found = "the model's output";
   return found;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dlpipe/engine/layers/hook_scope.h"
 #include "dlpipe/engine/layers/init.h"
 #include "dlpipe/engine/layers/layers.h"
 
@@ -181,6 +182,25 @@ TEST(Module, HooksSeeEveryCallInForwardOrder) {
   (*net)(some_images());
   EXPECT_EQ(calls, (std::vector<std::string>{"block.conv[2,4,4,4]", "block.bn[2,4,4,4]", "block[2,4,4,4]",
                                              "pool[2,4]", "fc[2,3]", "[2,3]"}));
+}
+
+TEST(Module, HooksOfAScopeGoWithItAndOthersStay) {
+  const auto net = make_net();
+  int others = 0, own = 0;
+  net->register_forward_hook([&](Module&, const Tensor&, const Tensor&) { ++others; });
+  try {
+    const HookScope scope(
+        *net, [&](const std::string& name, Module&, const Tensor&, const Tensor&) { own += name == "pool"; });
+    (*net)(some_images());
+    (*net)(Tensor::zeros({1}));
+    FAIL() << "no images";
+  } catch (const Error&) {
+  }
+  (*net)(some_images());
+  EXPECT_EQ(own, 1);
+  EXPECT_EQ(others, 2);
+  for (const Module::Named& named : net->modules())
+    EXPECT_EQ(named.module->has_forward_hooks(), named.module == net.get()) << named.name;
 }
 
 TEST(Module, WeightsAreNanUntilInitialised) {

@@ -100,6 +100,18 @@ TEST(Summary, LeavesEveryModuleInItsMode) {
   EXPECT_TRUE(model->children().back().second->is_training());
 }
 
+TEST(Summary, LeavesHooksOfOthers) {
+  const ModelArguments arguments = {10, 1, 28, 28, 0};
+  const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);
+  int calls = 0;
+  model->register_forward_hook([&](Module&, const Tensor&, const Tensor&) { ++calls; });
+  (void)summarize(*model, arguments, 1);
+  EXPECT_THROW((void)summarize(*model, {10, 1, 2, 2, 0}, 1), Error) << "a size that the model isn't of";
+  for (const Module::Named& named : model->modules())
+    EXPECT_EQ(named.module->has_forward_hooks(), named.module == model.get()) << named.name;
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Summary, AskedTwiceItAnswersTheSame) {
   const ModelArguments arguments = {10, 1, 28, 28, 0};
   const auto model = value_or_throw(ModelRegistry::builtin().find("lenet"))->build(arguments);

@@ -9,6 +9,7 @@
 #include "dlpipe/engine/core/constant_cache.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/run/train/gradients/nonfinite.h"
 #include "tests/run/fake_source.h"
 #include "tests/run/small_net.h"
 
@@ -176,6 +177,17 @@ TEST(TrainStep, AnOverflowingLayerIsNamedByItsOutput) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("fc2 (Linear): its output"), std::string::npos) << error.what();
   }
+}
+
+TEST(TrainStep, TheSearchForALayerLeavesHooksOfOthers) {
+  const auto net = test::small_net(8, 4, 1, 0);
+  int calls = 0;
+  net->register_forward_hook([&](engine::Module&, const engine::Tensor&, const engine::Tensor&) { ++calls; });
+  EXPECT_THROW(first_nonfinite_output(*net, engine::Tensor::zeros({1})), Error) << "no images";
+  EXPECT_NE(first_nonfinite_output(*net, engine::Tensor::full({2, 8, 8, 1}, NAN)), "");
+  EXPECT_EQ(calls, 1);
+  for (const engine::Module::Named& named : net->modules())
+    EXPECT_EQ(named.module->has_forward_hooks(), named.module == net.get()) << named.name;
 }
 
 TEST(TrainStep, ASkippedStepLeavesWeightsAndStatisticsAlone) {
