@@ -6,6 +6,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/engine/metrics/metrics.h"
 
 namespace dlpipe::cli {
 
@@ -69,6 +70,11 @@ std::string most_frequent(const run::ClassReport& report, std::span<const std::s
 }
 
 }  // namespace
+
+std::string metric_text(const std::string& name, double value) {
+  const auto record = engine::find_metric(name);
+  return record.ok() && (*record)->is_share ? fixed(100 * value, 2) + " %" : fixed(value, 4);
+}
 
 std::string report_text(const run::ClassReport& report, std::span<const std::string> names) {
   constexpr int64_t kWholeMatrix = 12;  // more columns than these are no picture any more

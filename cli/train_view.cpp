@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/cli/report_view.h"
 
 namespace dlpipe::cli {
 
@@ -90,7 +91,7 @@ void TrainView::on_validation(const run::ValidationReport& report) {
   std::string line =
       concat("validation after epoch ", fixed(report.epoch, 2), ": loss ", fixed(report.result.loss, 4));
   for (const auto& [name, value] : report.result.metrics) {
-    if (name != "loss") line += concat("  ", name, " ", fixed(100 * value, 2), " %");
+    if (name != engine::kLossMetric) line += concat("  ", name, " ", metric_text(name, value));
   }
   line +=
       concat("  (", human_count(report.result.samples), " samples, ", fixed(report.result.seconds, 1), " s)");

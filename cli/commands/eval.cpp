@@ -59,9 +59,10 @@ class Predictions {
 std::string text(const run::Evaluation& evaluation) {
   const run::EvalReport& report = evaluation.report;
   const run::LoadedModel& model = evaluation.model;
-  std::vector<std::vector<std::string>> rows = {{"metric", "value"}, {"loss", fixed(report.loss, 4)}};
+  std::vector<std::vector<std::string>> rows = {{"metric", "value"},
+                                                {engine::kLossMetric, fixed(report.loss, 4)}};
   for (const auto& [name, value] : report.metrics) {
-    if (name != "loss") rows.push_back({name, fixed(100 * value, 2) + " %"});
+    if (name != engine::kLossMetric) rows.push_back({name, metric_text(name, value)});
   }
   std::string all =
       concat(printable(model.path), " (", model.state.model,

@@ -104,7 +104,7 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
                    human_count(outcome.samples), " samples, ", fixed(training_rate(outcome), 1),
                    " samples/s in training itself\n");
   if (outcome.best_step >= 0) {
-    text += concat("best ", config.metrics.empty() ? "loss" : config.metrics.front(), " ",
+    text += concat("best ", config.metrics.empty() ? engine::kLossMetric : config.metrics.front(), " ",
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
   }
   if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");

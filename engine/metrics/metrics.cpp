@@ -15,13 +15,20 @@ namespace {
 }
 
 constexpr std::array<MetricRecord, 3> kMetrics = {{
-    {"loss", "the loss: what --loss and its options name, else cross-entropy", cross_entropy_of, true},
-    {"top1", "share of samples whose class has the largest logit",
-     [](std::span<const float> logits, int64_t target) { return in_top_k(logits, target, 1) ? 1.0 : 0.0; },
-     false},
-    {"top5", "share of samples whose class is among the five largest logits",
-     [](std::span<const float> logits, int64_t target) { return in_top_k(logits, target, 5) ? 1.0 : 0.0; },
-     false},
+    {.name = kLossMetric,
+     .help = "the loss: what --loss and its options name, else cross-entropy",
+     .value = cross_entropy_of,
+     .lower_is_better = true},
+    {.name = "top1",
+     .help = "share of samples whose class has the largest logit",
+     .value = [](std::span<const float> logits,
+                 int64_t target) { return in_top_k(logits, target, 1) ? 1.0 : 0.0; },
+     .is_share = true},
+    {.name = "top5",
+     .help = "share of samples whose class is among the five largest logits",
+     .value = [](std::span<const float> logits,
+                 int64_t target) { return in_top_k(logits, target, 5) ? 1.0 : 0.0; },
+     .is_share = true},
 }};
 
 template <class T>
@@ -83,7 +90,8 @@ bool in_top_k(std::span<const float> logits, int64_t target, int k) {
   if (std::isnan(logits[own])) return false;
   int before = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > logits[own] || (logits[i] == logits[own] && i < own)) ++before;
+    // NaN stands before all numbers, as in PyTorch's topk.
+    if (std::isnan(logits[i]) || logits[i] > logits[own] || (logits[i] == logits[own] && i < own)) ++before;
   }
   return before < k;
 }

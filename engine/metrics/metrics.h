@@ -17,6 +17,10 @@
 
 namespace dlpipe::engine {
 
+/// The metric whose value is that of the loss which a run was asked for, and the one that validation judges by where no
+/// metric is named.
+inline constexpr const char* kLossMetric = "loss";
+
 /// One sample: its logits [K] and its class (0 <= target < K).
 struct MetricRecord {
   static constexpr const char* kKind = "metric";
@@ -25,7 +29,8 @@ struct MetricRecord {
   const char* name;
   const char* help;
   double (*value)(std::span<const float> logits, int64_t target);
-  bool lower_is_better;
+  bool lower_is_better = false;
+  bool is_share = false;  // of the samples, from 0 to 1: people read percents
 };
 /// A value: copy builtin() and add to it.
 using MetricRegistry = Registry<MetricRecord>;
@@ -34,7 +39,7 @@ Result<const MetricRecord*> find_metric(std::string_view name);
 
 /// -log softmax(logits)[target].
 double cross_entropy_of(std::span<const float> logits, int64_t target);
-/// Whether fewer than k classes stand before the target: those with a larger logit, or an equal one and a
+/// Whether fewer than k classes stand before the target: those with a larger logit or NaN, or an equal one and a
 /// smaller number. A target whose logit is NaN is never in the top k.
 bool in_top_k(std::span<const float> logits, int64_t target, int k);
 

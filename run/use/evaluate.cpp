@@ -77,7 +77,7 @@ class Pass {
     for (size_t m = 0; m < options_.metrics.size(); ++m)
       report.metrics.emplace_back(options_.metrics[m]->name, mean(3 + m, 2, 0));
     for (auto& [name, value] : report.metrics) {
-      if (name == "loss")
+      if (name == engine::kLossMetric)
         value = report.loss;  // the loss that was asked for, not always the metric's cross-entropy
     }
     return report;
@@ -153,7 +153,7 @@ bool is_stopped(const EvalOptions& options) {
 }  // namespace
 
 double EvalReport::value(std::string_view name) const {
-  if (name == "loss") return loss;
+  if (name == engine::kLossMetric) return loss;
   for (const auto& [metric, metric_value] : metrics) {
     if (metric == name) return metric_value;
   }

@@ -44,7 +44,7 @@ struct EvalReport {
   std::vector<std::pair<std::string, double>> metrics;  // as asked for
   double seconds = 0;
 
-  /// The value of a metric, or of "loss"; NaN when it wasn't asked for.
+  /// The value of a metric, or of kLossMetric; NaN when it wasn't asked for.
   double value(std::string_view name) const;
 };
 

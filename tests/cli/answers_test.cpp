@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -58,6 +59,19 @@ TEST(Answers, GoToStdoutAlone) {
                                                                 << outcome.err;
     EXPECT_EQ(outcome.out.back(), '\n') << typed(answer.command);
   }
+}
+
+TEST(Answers, SharesOfSamplesAreInPercentAndTheLossIsNot) {
+  const std::vector<std::string> command = {"eval", "--ckpt", trained_run().run, "--data",
+                                            trained_run().data.val};
+  std::vector<std::string> for_programs = command;
+  for_programs.emplace_back("--json");
+  const auto json = value_or_throw(formats::Json::parse(run_dlpipe(for_programs).out));
+  const std::string shown = run_dlpipe(command).out;
+  for (const std::string& part : {fixed(100 * json["metrics"]["top1"].as_double(), 2) + " %",
+                                  fixed(100 * json["metrics"]["top5"].as_double(), 2) + " %",
+                                  fixed(json["loss"].as_double(), 4) + "\n"})
+    EXPECT_NE(shown.find(part), std::string::npos) << part << "\n" << shown;
 }
 
 // Tables whose columns are no names from data, and sentences. What names a path may be longer.

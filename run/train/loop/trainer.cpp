@@ -311,7 +311,7 @@ void Trainer::validate(bool counts) {
 void Trainer::judge(const EvalReport& result, bool counts) {
   const engine::MetricRecord* first =
       settings_.eval.metrics.empty() ? nullptr : settings_.eval.metrics.front();
-  const double value = result.value(first != nullptr ? first->name : "loss");
+  const double value = result.value(first != nullptr ? first->name : engine::kLossMetric);
   const bool lower_is_better = first == nullptr || first->lower_is_better;
   const bool is_best =
       std::isfinite(value) && std::isfinite(result.loss) &&
@@ -335,7 +335,7 @@ void Trainer::judge(const EvalReport& result, bool counts) {
       std::vector<Scalar> scalars = {{"val/loss", result.loss}};
       for (const auto& [name, metric] : result.metrics) {
         line.set("val_" + name, metric);
-        if (name != "loss") scalars.push_back({"val/" + name, metric});
+        if (name != engine::kLossMetric) scalars.push_back({"val/" + name, metric});
       }
       throw_if_error(parts_.directory->log_line(line));
       throw_if_error(parts_.directory->log_scalars(state_.step, scalars));

@@ -59,6 +59,13 @@ TEST(Metrics, NanIsNeverRight) {
   EXPECT_TRUE(std::isnan(cross_entropy_of(logits, 0)));
 }
 
+TEST(Metrics, NanStandsBeforeAllNumbers) {
+  const float logits[] = {std::numeric_limits<float>::quiet_NaN(), 1, 0};
+  EXPECT_FALSE(in_top_k(logits, 1, 1)) << "predict names class 0";
+  EXPECT_TRUE(in_top_k(logits, 1, 2));
+  EXPECT_FALSE(in_top_k(logits, 2, 2));
+}
+
 TEST(Metrics, TopFiveOfThreeClassesIsAlwaysRight) {
   const float logits[] = {0, 1, 2};
   EXPECT_TRUE(in_top_k(logits, 0, 5));
@@ -90,6 +97,13 @@ TEST(Metrics, RefusesClassesTheModelHasNot) {
               std::string::npos);
   }
   EXPECT_THROW(sums.add(six_logits({0, 0, 0, 0, 0, 0}), targets({0, 1})), Error);
+}
+
+TEST(Metrics, AShareIsOneOfSamples) {
+  for (const MetricRecord& record : MetricRecord::built_in()) {
+    EXPECT_EQ(record.is_share, record.name != std::string(kLossMetric)) << record.name;
+    EXPECT_EQ(record.lower_is_better, record.name == std::string(kLossMetric)) << record.name;
+  }
 }
 
 TEST(Metrics, NamesSuggestTheNearest) {
