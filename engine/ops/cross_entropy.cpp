@@ -48,7 +48,8 @@ std::vector<OpSample> samples() {
 
 }  // namespace
 
-CrossEntropyTargets::CrossEntropyTargets(const Tensor& target, const Tensor& weight, int64_t classes)
+CrossEntropyTargets::CrossEntropyTargets(const Tensor& target, const Tensor& weight, int64_t classes,
+                                         const char* op)
     : label(target.data<int64_t>()), rows(target.elements()) {
   if (weight.defined() && weight.dtype() == DType::kF32) weight32 = weight.data<float>();
   if (weight.defined() && weight.dtype() == DType::kF64) weight64 = weight.data<double>();
@@ -56,8 +57,8 @@ CrossEntropyTargets::CrossEntropyTargets(const Tensor& target, const Tensor& wei
     const double w = this->weight(row);
     weight_sum += w;
     if (w != 0 && (label[row] < 0 || label[row] >= classes)) {
-      reject("cross_entropy", concat("label ", label[row], " of sample ", row, " is not one of ", classes,
-                                     " classes; check the model's classes against the data set's"));
+      reject(op, concat("label ", label[row], " of sample ", row, " is not one of ", classes,
+                        " classes; check the model's classes against the data set's"));
     }
   }
 }

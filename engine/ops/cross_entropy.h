@@ -13,7 +13,7 @@ struct CrossEntropyAttrs {
   }
 };
 
-/// What forward and backward of both backends need of the targets and weights.
+/// What forward and backward of both backends need of the targets and weights; other losses of classes, too.
 struct CrossEntropyTargets {
   const int64_t* label;
   const float* weight32 = nullptr;  // one of the two, or neither: all 1
@@ -21,8 +21,9 @@ struct CrossEntropyTargets {
   int64_t rows;
   double weight_sum = 0;
 
-  /// Checks every label whose weight isn't 0.
-  CrossEntropyTargets(const Tensor& target, const Tensor& weight, int64_t classes);
+  /// Checks every label whose weight isn't 0: "[op] label 7 of sample 0 is not one of 5 classes; ...".
+  CrossEntropyTargets(const Tensor& target, const Tensor& weight, int64_t classes,
+                      const char* op = "cross_entropy");
   double weight(int64_t row) const {
     return weight32 != nullptr ? weight32[row] : weight64 != nullptr ? weight64[row] : 1.0;
   }

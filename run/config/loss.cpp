@@ -3,6 +3,7 @@
 #include <array>
 
 #include "dlpipe/engine/core/op.h"
+#include "dlpipe/engine/ops/cross_entropy.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::run {
@@ -26,14 +27,16 @@ Tensor identity(int64_t size, Device& device) {
   return longer.view_as({size, size}, std::array<int64_t, 2>{size, 1}, 0);
 }
 
-/// f32 [N,K]; a label that is no class is a row of zeros. On target's device, without the host.
-Tensor one_hot(const Tensor& target, int64_t classes) {
+/// f32 [N,K]. A label that is no class is an error, but for samples of weight 0, which have a row of zeros. On a device's
+/// memory without the host, which can't look at labels there: a row of zeros for all of them.
+Tensor one_hot(const Tensor& target, const Tensor& weight, int64_t classes) {
   const engine::NoGrad no_grad;
   const engine::UseAutocast off(DType::kF32);
   if (!target.device().is_host()) return engine::embedding(identity(classes, target.device()), target);
+  const engine::CrossEntropyTargets checked(target, weight, classes, "mse");
   Tensor rows = Tensor::zeros({target.elements(), classes});
-  for (int64_t n = 0; n < target.elements(); ++n) {
-    const int64_t label = target.data<int64_t>()[n];
+  for (int64_t n = 0; n < checked.rows; ++n) {
+    const int64_t label = checked.label[n];
     if (label >= 0 && label < classes) rows.data<float>()[n * classes + label] = 1;
   }
   return rows;
@@ -43,7 +46,7 @@ Tensor one_hot(const Tensor& target, int64_t classes) {
 Tensor mse_loss(const Tensor& logits, const Tensor& target, const Tensor& weight, const LossArguments&) {
   const int64_t samples = logits.size(0);
   const int64_t classes = logits.size(1);
-  const Tensor difference = engine::sub(logits, one_hot(target, classes));
+  const Tensor difference = engine::sub(logits, one_hot(target, weight, classes));
   const Tensor squares = engine::mul(difference, difference);
   if (!weight.defined()) return engine::mean(squares);
   const Tensor weighted = engine::mul(squares, engine::reshape(weight, {samples, 1}));

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -63,6 +65,23 @@ TEST(CrossEntropyOp, ReadsLowLogitsAsTheyAreAndKeepsNothingOfTheirSize) {
   expected.backward();
   EXPECT_EQ(low.grad().dtype(), DType::kBF16);
   EXPECT_EQ(low.grad().to_doubles(), cast(wide.grad(), DType::kBF16).to_doubles());
+}
+
+// Masked logits: their probability is 0, and 0 times the infinite logarithm of it is no loss.
+TEST(CrossEntropyOp, AClassThatIsImpossibleCountsForNothing) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const Backend backend : {Backend::kCpu, Backend::kReference}) {
+    const UseBackend use(backend);
+    Tensor logits = Tensor::from<float>(std::vector<float>{1, -inf, 1}, {1, 3});
+    logits.set_requires_grad(true);
+    const Tensor loss = cross_entropy(logits, labels({0}));
+    EXPECT_NEAR(loss.item(), std::log(2.0), 1e-6) << static_cast<int>(backend);
+    loss.backward();
+    const std::vector<double> grad = logits.grad().to_doubles();
+    EXPECT_NEAR(grad[0], -0.5, 1e-6);
+    EXPECT_EQ(grad[1], 0);
+    EXPECT_NEAR(grad[2], 0.5, 1e-6);
+  }
 }
 
 TEST(CrossEntropyOp, NamesTheLabelThatIsNoClass) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "dlpipe/base/text.h"
+
 namespace dlpipe::run {
 
 using engine::Tensor;
@@ -22,6 +24,23 @@ TEST(Loss, MseIsTheMeanSquareToTheOneHotVector) {
   EXPECT_NEAR(mse->compute(logits, labels({1, 0}), Tensor(), {}).item(), 2.5 / 4, 1e-6);
   // Row 0 left out: 0.5 over 2 numbers.
   EXPECT_NEAR(mse->compute(logits, labels({1, 0}), floats({0, 1}, {2}), {}).item(), 0.25, 1e-6);
+}
+
+TEST(Loss, ALabelThatIsNoClassIsRefused) {
+  const Tensor logits = floats({1, 0, 0.5f, 0.5f}, {2, 2});
+  for (const char* const name : {"mse", "cross_entropy"}) {
+    const LossRecord* loss = *find_loss(name);
+    try {
+      loss->compute(logits, labels({1, 2}), Tensor(), {});
+      ADD_FAILURE() << name << " takes class 2 of 2";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(concat("[", name, "] label 2 of sample 1 is not one of 2")),
+                std::string::npos)
+          << error.what();
+    }
+    EXPECT_TRUE(std::isfinite(loss->compute(logits, labels({1, -1}), floats({1, 0}, {2}), {}).item()))
+        << name;
+  }
 }
 
 TEST(Loss, CrossEntropySmoothsLabelsWhenAsked) {
