@@ -1,6 +1,6 @@
 // Optimizer steps on CUDA over flat groups: the parameters of a group lie one after another in one allocation, and
-// so do their gradients, their state and their bf16 copies. A step of sgd is one kernel over all of them,
-// lamb's three; before adam's one and lamb's a single thread computes what all elements share.
+// so do their gradients and their state. A step of sgd is one kernel over all of them, lamb's three; before
+// adam's one and lamb's a single thread computes what all elements share.
 //
 // Formulas and the order of operations are those of engine/optim (sgd.cpp, adam_optimizer.cpp, clip.cpp,
 // ema.cpp), in f32; nvcc may contract a product and a sum into one operation. What changes from step to step
@@ -13,7 +13,7 @@
 // 5. update_ema: averages of the weights.
 // 6. end_step: last; counts the step, or doesn't.
 //
-// Where found_inf is set, weights, copies, state, averages and the number of steps keep their bits. Tensors
+// Where found_inf is set, weights, state, averages and the number of steps keep their bits. Tensors
 // that have a learning rate or a weight decay of their own are a flat group of their own. Gaps between tensors
 // are elements like others: zeros in weights and gradients stay zeros and count for nothing in a norm. All
 // work goes to the calling thread's stream, and sums have an order that only counts and offsets decide.
@@ -21,18 +21,15 @@
 
 #include <cstdint>
 
-#include "dlpipe/base/dtype.h"
-
 namespace dlpipe::engine::cuda {
 
-/// Device memory. Sixteen bytes at a time are read where all pointers are aligned to that (`low`: to eight).
+/// Device memory. Sixteen bytes at a time are read where all pointers are aligned to that.
 struct FlatGroup {
   float* weights = nullptr;
   const float* gradients = nullptr;
-  float* states[2] =
-      {};  // sgd: momentum (none where it is 0); adam and lamb: mean, square. Zeros before step 1
-  BFloat16* low = nullptr;  // gets the new weights too; null: there is none
-  int64_t count = 0;        // of elements in each
+  /// sgd: momentum (none where it is 0); adam and lamb: mean, square. Zeros before step 1.
+  float* states[2] = {};
+  int64_t count = 0;  // of elements in each
 };
 
 /// What all elements of an adam or lamb step share; see AdamStep of engine/optim/adam_optimizer.h.
@@ -56,11 +53,9 @@ struct StepScalars {
   AdamCoefficients* adam = nullptr;   // scratch of adam and lamb, which any number of flat groups may share
 };
 
-/// As OptimizerArguments; PyTorch's dampening: momentum = momentum * it + (1 - dampening) * gradient from
-/// step 2 on.
+/// As OptimizerArguments.
 struct SgdOptions {
   double momentum = 0.9;
-  double dampening = 0.0;
   bool nesterov = false;
   double weight_decay = 0.0;
   bool decoupled = false;

@@ -7,7 +7,7 @@
 //     using Attrs = NoAttrs;
 //     static constexpr Saved kSaved = Saved::kOutput;        // what backward is given beside the gradient
 //     template <class T>
-//     static DLPIPE_FORMULA T forward(T x, const Attrs&) { return x > T(0) ? x : T(0); }
+//     static DLPIPE_FORMULA T forward(T x, const Attrs&) { return x < T(0) ? T(0) : x; }  // NaN stays NaN
 //     template <class T>
 //     static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) { return y > T(0) ? grad : T(0); }
 //   };

@@ -28,7 +28,6 @@
 namespace dlpipe::engine {
 
 struct OptimizerArguments {
-  double lr = 0.1;
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0.0;

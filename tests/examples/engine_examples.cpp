@@ -27,7 +27,7 @@ struct ReluFormula {
   static constexpr Saved kSaved = Saved::kOutput;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
-    return x > T(0) ? x : T(0);
+    return x < T(0) ? T(0) : x;
   }
   template <class T>
   static DLPIPE_FORMULA T backward(T grad, T y, const Attrs&) {

@@ -132,8 +132,10 @@ class SignSgd final : public ElementwiseOptimizer {
  protected:
   void begin_step(double lr, int64_t) override { lr_ = static_cast<float>(lr); }
   void update(const ElementRun& run) const override {  // many threads at once
-    for (int64_t i = 0; i < run.count; ++i)
-      run.weights[i] -= std::copysign(lr_ * run.lr_scale, run.gradients[i]);
+    for (int64_t i = 0; i < run.count; ++i) {
+      const float gradient = run.gradients[i];  // of sign 0 where it is 0
+      run.weights[i] -= lr_ * run.lr_scale * static_cast<float>((gradient > 0) - (gradient < 0));
+    }
   }
 
  private:

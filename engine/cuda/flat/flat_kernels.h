@@ -22,10 +22,6 @@ struct Four {
 };
 static_assert(kPackWidth<float> == 4);
 
-struct alignas(8) LowPack {
-  BFloat16 at[4];
-};
-
 /// Zeros for those that aren't meant.
 DLPIPE_DEVICE Pack<float> load(const float* from, const Four& four) {
   if (four.in_pack) return *reinterpret_cast<const Pack<float>*>(from + four.first);
@@ -40,17 +36,6 @@ DLPIPE_DEVICE void store(const Pack<float>& pack, const Four& four, float* to) {
   }
   for (int k = 0; k < 4; ++k) {
     if (four.has(k)) to[four.first + k] = pack.at[k];
-  }
-}
-DLPIPE_DEVICE void store_low(const Pack<float>& pack, const Four& four, BFloat16* to) {
-  LowPack low;
-  for (int k = 0; k < 4; ++k) low.at[k] = narrowed<BFloat16>(pack.at[k]);
-  if (four.in_pack) {
-    *reinterpret_cast<LowPack*>(to + four.first) = low;
-    return;
-  }
-  for (int k = 0; k < 4; ++k) {
-    if (four.has(k)) to[four.first + k] = low.at[k];
   }
 }
 
@@ -70,8 +55,7 @@ DLPIPE_DEVICE int64_t chunk_end(int64_t chunk, int64_t count) {
 
 inline bool is_aligned(const FlatGroup& flat) {
   return is_pack_aligned(flat.weights) && is_pack_aligned(flat.gradients) &&
-         is_pack_aligned(flat.states[0]) && is_pack_aligned(flat.states[1]) &&
-         reinterpret_cast<uintptr_t>(flat.low) % sizeof(LowPack) == 0;
+         is_pack_aligned(flat.states[0]) && is_pack_aligned(flat.states[1]);
 }
 
 DLPIPE_DEVICE bool is_skipped(const StepScalars& scalars) {
@@ -124,7 +108,6 @@ struct FlatStep {
     }
     for (int i = 0; i < Rule::kStates; ++i) store(states[i], four, flat.states[i]);
     store(weights, four, flat.weights);
-    if (flat.low != nullptr) store_low(weights, four, flat.low);
   }
 };
 
@@ -140,7 +123,6 @@ struct SgdRule {
   struct Coefficients {
     float lr;
     float momentum;
-    float take;   // 1 - dampening; 1 in step 1
     float decay;  // through the gradient
     float keep;   // below 1: decoupled decay
   };
@@ -151,7 +133,6 @@ struct SgdRule {
     const float lr = *scalars.lr;
     const float shrink = static_cast<float>(double{lr} * o.weight_decay) * (o.lr_scale * o.decay_scale);
     return {lr * o.lr_scale, static_cast<float>(o.momentum),
-            *scalars.steps == 0 ? 1.0f : static_cast<float>(1.0 - o.dampening),
             o.decoupled ? 0.0f : static_cast<float>(o.weight_decay) * o.decay_scale,
             o.decoupled ? 1.0f - shrink : 1.0f};
   }
@@ -159,7 +140,7 @@ struct SgdRule {
     const float kept = c.keep * weight;
     float direction = gradient + c.decay * kept;
     if constexpr (kMomentum) {
-      velocity[0] = c.momentum * velocity[0] + c.take * direction;
+      velocity[0] = c.momentum * velocity[0] + direction;
       direction = options.nesterov ? direction + c.momentum * velocity[0] : velocity[0];
     }
     weight = kept - c.lr * direction;

@@ -143,7 +143,6 @@ struct LambWeights : LambArguments {
           weights.at[k] -=
               shared.rate * (adam_update(c, means.at[k], squares.at[k]) + c.decay * weights.at[k]);
         store(weights, four, flat.weights);
-        if (flat.low != nullptr) store_low(weights, four, flat.low);
       });
     });
   }

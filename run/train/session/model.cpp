@@ -169,7 +169,6 @@ SplitWeights split_model(const SessionOptions& options, const SessionData& data,
 engine::OptimizerArguments optimizer_arguments(const SessionOptions& options) {
   const TrainConfig& config = options.config;
   engine::OptimizerArguments arguments;
-  take(config.lr, arguments.lr);
   take(config.momentum, arguments.momentum);
   take(config.nesterov, arguments.nesterov);
   take(config.weight_decay, arguments.weight_decay);

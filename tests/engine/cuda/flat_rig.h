@@ -81,7 +81,6 @@ struct Device {
   std::vector<int64_t> sizes;
   int64_t count;
   Memory<float> weights, gradients, first, second;
-  Memory<BFloat16> low;
   int64_t steps = 0;
   float lr = 0.0f;
   float grad_scale = 1.0f;
@@ -94,14 +93,11 @@ struct Device {
         weights(count, shift),
         gradients(count, shift),
         first(count, shift),
-        second(count, shift),
-        low(count, shift) {
+        second(count, shift) {
     fill_random(weights.data(), count, 1);
   }
 
-  FlatGroup flat() {
-    return {weights.data(), gradients.data(), {first.data(), second.data()}, low.data(), count};
-  }
+  FlatGroup flat() { return {weights.data(), gradients.data(), {first.data(), second.data()}, count}; }
   StepScalars scalars() { return {&steps, &lr, &grad_scale, &found_inf, &adam}; }
   void end() {
     end_step(&steps, &found_inf, {});
@@ -115,11 +111,7 @@ struct Device {
     for (Memory<float>* memory : {&weights, &first, &second}) {
       for (const float value : memory->values()) all.push_back(std::bit_cast<uint32_t>(value));
     }
-    for (const BFloat16 value : low.values()) all.push_back(value.bits);
     return all;
-  }
-  void expect_low_is_the_weights() {
-    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(low[i].bits, BFloat16(weights[i]).bits) << i;
   }
 };
 

@@ -66,6 +66,16 @@ TEST(Packs, SoftmaxOfMaskedRows) {
   EXPECT_EQ(outputs[0].data<float>()[0], 0);
 }
 
+TEST(Packs, CrossEntropyOfMaskedRows) {
+  std::vector<float> values(600, -INFINITY);
+  values[1] = values[300] = 2;
+  const std::vector<int64_t> label = {300};
+  const Tensor inputs[] = {Tensor::from<float>(values, {1, 600}), Tensor::from<int64_t>(label, {1})};
+  Tensor outputs[] = {Tensor::empty(Shape{}), Tensor::empty({1, 2})};
+  simulated_kernels("cross_entropy").forward({inputs, outputs, CrossEntropyAttrs{}});
+  EXPECT_NEAR(outputs[0].item(), std::log(2.0), 1e-6);
+}
+
 TEST(Packs, MaxOfALongRowIsTheFirstLargest) {
   constexpr int64_t kColumns = 500;
   std::vector<float> values(4 * kColumns, -3);

@@ -73,8 +73,10 @@ struct SignSgd final : engine::ElementwiseOptimizer {
       : ElementwiseOptimizer(std::move(parameters), arguments, engine::a_float_each({})) {}
   void begin_step(double lr, int64_t) override { rate = static_cast<float>(lr); }
   void update(const engine::ElementRun& run) const override {
-    for (int64_t i = 0; i < run.count; ++i)
-      run.weights[i] -= std::copysign(rate * run.lr_scale, run.gradients[i]);
+    for (int64_t i = 0; i < run.count; ++i) {
+      const float gradient = run.gradients[i];  // of sign 0 where it is 0
+      run.weights[i] -= rate * run.lr_scale * static_cast<float>((gradient > 0) - (gradient < 0));
+    }
   }
   float rate = 0;
 };
