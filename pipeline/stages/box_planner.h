@@ -19,10 +19,7 @@ namespace dlpipe::pipeline {
 class BoxPlanner {
  public:
   BoxPlanner(const Setup& setup, const Planner& planner, RecordReader& reader)
-      : setup_(setup),
-        planner_(planner),
-        reader_(reader),
-        pastes_(setup.chain.find_paste() != nullptr) {}
+      : setup_(setup), planner_(planner), reader_(reader), pastes_(setup.chain.find_paste() != nullptr) {}
 
   /// Makes plan.chain, where the planner has left it for later. *at_fault: which of the plan's records is bad, where one is.
   Status complete(SamplePlan& plan, size_t* at_fault);

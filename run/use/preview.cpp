@@ -190,8 +190,7 @@ class Grid {
         picture_(static_cast<int>(step() * (1 + options.times) + kGap),
                  static_cast<int>(step() * samples_ * static_cast<int64_t>(runners_.size()) + kGap),
                  static_cast<int>(options.channels)) {
-    for (const Runner& runner : runners_)
-      pastes_ = pastes_ || runner.chain.find_paste() != nullptr;
+    for (const Runner& runner : runners_) pastes_ = pastes_ || runner.chain.find_paste() != nullptr;
     augment::fill_region(view(), {0, 0, view().width, view().height}, kPaper);
   }
 
