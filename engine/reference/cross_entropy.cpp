@@ -29,8 +29,8 @@ void forward(const ForwardArgs& args) {
     reference::set_element(args.outputs[1], 2 * row, largest);
     reference::set_element(args.outputs[1], 2 * row + 1, log_sum);
     if (targets.weight(row) == 0) continue;
-    double sum_log_p =
-        0;  // without smoothing nobody wants it, and it is infinite where a class is impossible
+    // Wanted by smoothing alone: it is infinite where a class is impossible, and 0 of it is NaN.
+    double sum_log_p = 0;
     for (int64_t k = 0; smoothing != 0 && k < classes; ++k) sum_log_p += x(k) - largest - log_sum;
     loss -= targets.weight(row) * ((1 - smoothing) * (x(targets.label[row]) - largest - log_sum) +
                                    smoothing / static_cast<double>(classes) * sum_log_p);
