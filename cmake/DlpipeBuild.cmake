@@ -127,11 +127,16 @@ function(dlpipe_library name)
   set_property(GLOBAL APPEND PROPERTY DLPIPE_LIBRARIES dlpipe_${name})
 endfunction()
 
-# "test_data.h" says where tests/ is. It is no definition on the command line: one that differs between checkouts would
-# keep ccache from all tests.
-set(DLPIPE_TEST_PATHS ${PROJECT_BINARY_DIR}/test_paths)
-file(CONFIGURE OUTPUT ${DLPIPE_TEST_PATHS}/test_data.h
-     CONTENT "#pragma once\n#define DLPIPE_TEST_DATA \"${PROJECT_SOURCE_DIR}/tests\"\n")
+# What differs between checkouts is one source: a definition, or a header, would keep ccache from all tests that see it.
+if(DLPIPE_TESTS)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_file.cpp CONTENT "#include \"tests/base/test_file.h\"
+
+std::string dlpipe::test_file(std::string_view name) { return std::string(\"${PROJECT_SOURCE_DIR}/tests/\").append(name); }
+")
+  add_library(dlpipe_test_files STATIC ${PROJECT_BINARY_DIR}/test_file.cpp)
+  target_link_libraries(dlpipe_test_files PRIVATE dlpipe_flags)
+  target_include_directories(dlpipe_test_files PRIVATE ${PROJECT_SOURCE_DIR})
+endif()
 
 # dlpipe_test_library(NAME SOURCES ... [LIBS targets...]): what several test programs share.
 function(dlpipe_test_library name)
@@ -152,7 +157,7 @@ function(dlpipe_test name)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_warnings GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} dlpipe_test_files dlpipe_warnings GTest::gtest GTest::gtest_main)
   dlpipe_compile_sooner(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   if(NOT "OpenMP::OpenMP_CXX" IN_LIST ARG_LIBS) # its flag would need a header of its own
@@ -165,7 +170,6 @@ function(dlpipe_test name)
     endif()
     dlpipe_precompile(${name} REUSE dlpipe_tests_precompiled)
   endif()
-  target_include_directories(${name} PRIVATE ${DLPIPE_TEST_PATHS})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()

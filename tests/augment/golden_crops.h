@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "dlpipe/augment/moving.h"
-#include "test_data.h"
 #include "tests/augment/chain_testing.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
 
@@ -36,7 +36,7 @@ std::vector<T> numbers_of_line(std::istream& file) {
 /// Calls body(golden) for every case whose expression begins with `op`.
 template <class Body>
 void for_golden_crops(const std::string& op, const Body& body) {
-  std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/box_crops.golden");
+  std::ifstream file(test_file("augment/golden/box_crops.golden"));
   int cases = 0;
   GoldenCrop golden;
   while (std::getline(file, golden.expression)) {

@@ -7,10 +7,10 @@
 #include <sstream>
 #include <string>
 
-#include "test_data.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/picture.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
 
@@ -38,7 +38,7 @@ struct GoldenOp {
 /// Calls body(golden) for every case of golden/ops/OP.golden.
 template <class Body>
 void for_golden_cases(const std::string& op, const Body& body) {
-  std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/ops/" + op + ".golden", std::ios::binary);
+  std::ifstream file(test_file("augment/golden/ops/") + op + ".golden", std::ios::binary);
   ASSERT_TRUE(file) << "no golden file of " << op << "; golden/README.md says how one is made";
   int cases = 0;
   GoldenOp golden;

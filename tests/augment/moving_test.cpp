@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "test_data.h"
 #include "tests/augment/chain_testing.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -180,7 +180,7 @@ TEST(Moving, BoxesOfCurvedMovementsHoldTheirOutline) {
 // golden/places.golden: four lines per case: the expression; library, width and height, then the values that the op is to have
 // drawn; boxes; points, of which each pair before is followed by the pair after.
 TEST(Moving, BoxesAndPointsAreThoseOfTorchvisionAndAlbumentations) {
-  std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/places.golden");
+  std::ifstream file(test_file("augment/golden/places.golden"));
   ASSERT_TRUE(file);
   std::string expression, line;
   int cases = 0;

@@ -4,10 +4,10 @@
 #include <sstream>
 
 #include "dlpipe/augment/resize.h"
-#include "test_data.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/picture.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -22,7 +22,7 @@ struct GoldenCase {
 };
 
 std::vector<GoldenCase> golden_cases() {
-  std::ifstream file(DLPIPE_TEST_DATA "/augment/golden/resize.golden", std::ios::binary);
+  std::ifstream file(test_file("augment/golden/resize.golden"), std::ios::binary);
   std::vector<GoldenCase> cases;
   for (std::string line; std::getline(file, line);) {
     GoldenCase golden;

@@ -11,7 +11,7 @@
 
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/io/formats/npy.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -24,7 +24,7 @@ using Keys = std::set<std::string>;
 
 /// Heading without its ticks, to the keys of its table.
 std::map<std::string, Keys> documented() {
-  std::ifstream file(std::string(DLPIPE_TEST_DATA) + "/../docs/json.md");
+  std::ifstream file(test_file("../docs/json.md"));
   std::map<std::string, Keys> sections;
   std::string heading;
   for (std::string line; std::getline(file, line);) {

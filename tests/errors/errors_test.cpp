@@ -6,7 +6,7 @@
 #include <fstream>
 #include <regex>
 
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/run/sample_data.h"
 
@@ -131,13 +131,11 @@ TEST_F(ErrorsTest, OfTrainsOptions) {
       {train({"--optimizer", "muon", "--muon", "*"}), 2, {"[muon]", "no matrix"}},
       {train({"--reset-head"}), 2, {"--reset-head", "--init"}},
       {train({"--init", "/nonexistent.safetensors"}), 1, {"/nonexistent.safetensors"}},
-      {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth"}),
-       1,
-       {"zip.pth", "torch.load", "save_file"}},
-      {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/legacy.pth"}), 1, {"legacy.pth", "torch.load"}},
+      {train({"--init", test_file("io/formats/golden/zip.pth")}), 1, {"zip.pth", "torch.load", "save_file"}},
+      {train({"--init", test_file("io/formats/golden/legacy.pth")}), 1, {"legacy.pth", "torch.load"}},
       {train({"--init", keras}), 1, {keras, "HDF5", "dlpipe compile"}},
       {train({"--init", torn}), 1, {torn, "too short", "get it anew"}},
-      {train({"--init", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors"}),
+      {train({"--init", test_file("io/formats/golden/reference.safetensors")}),
        2,
        {"reference.safetensors", "not those of this lenet", "missing: conv1.weight", "3 unexpected: "}},
       {train({"--lerning-rate", "1"}), 2, {"--lerning-rate"}},

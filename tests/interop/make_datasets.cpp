@@ -5,7 +5,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/ingest/synth.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 
 namespace fs = std::filesystem;
 using namespace dlpipe;
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   try {
     // Every stored form of the codec's tests, in two classes, and one file that is no picture.
     size_t number = 0;
-    for (const auto& entry : fs::directory_iterator(DLPIPE_TEST_DATA "/io/data/codec/images")) {
+    for (const auto& entry : fs::directory_iterator(test_file("io/data/codec/images"))) {
       if (entry.path().extension() == ".txt") continue;
       for (const char* name : {"forms.src", "forms_raw.src"}) {
         const fs::path folder = out / name / (number % 2 == 0 ? "even" : "odd");
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
       }
       ++number;
     }
-    fs::copy_file(fs::path(DLPIPE_TEST_DATA) / "interop/make_datasets.cpp", out / "forms.src/odd/text.jpg");
+    fs::copy_file(test_file("interop/make_datasets.cpp"), out / "forms.src/odd/text.jpg");
     for (const auto& [name, size] :
          {std::pair("packed", 24), std::pair("packed_zstd", 24), std::pair("alone", 256)}) {
       ingest::SynthOptions options;

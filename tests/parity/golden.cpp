@@ -4,12 +4,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "test_data.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::engine::parity {
 
-Golden::Golden(const std::string& name)
-    : path_(std::string(DLPIPE_TEST_DATA) + "/parity/golden/" + name + ".txt") {
+Golden::Golden(const std::string& name) : path_(test_file("parity/golden/") + name + ".txt") {
   std::ifstream file(path_);
   if (!file) throw std::runtime_error("can't read " + path_);
   for (std::string line; std::getline(file, line);) {

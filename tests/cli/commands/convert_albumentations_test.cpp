@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "dlpipe/augment/chain.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/commands/convert_recipe.h"
 
 namespace dlpipe::test {
@@ -46,7 +46,7 @@ std::vector<std::pair<double, double>> ranges_of(const std::string& expression, 
 // those that they were drawn between; deviations and means are of 30000 pixels' noise each, within 2 %; the sides of holes
 // are whole pixels of 100 there, and shares that are cut off to such here.
 TEST(ConvertAugment, ArgumentsOfItsFirstReleasesMeanWhatTheseDrew) {
-  std::ifstream golden(std::string(DLPIPE_TEST_DATA) + "/cli/commands/first_albumentations.golden");
+  std::ifstream golden(test_file("cli/commands/first_albumentations.golden"));
   int cases = 0;
   for (std::string line; std::getline(golden, line); ++cases) {
     const auto json = nlohmann::json::parse(line);
@@ -75,7 +75,7 @@ std::string canonical(const std::string& expression) {
 
 // A program leaves out what it doesn't change; the library saves all.
 TEST(ConvertAugment, ArgumentsThatAProgramLeavesOutAreWhatAlbumentationsTakes) {
-  std::ifstream golden(std::string(DLPIPE_TEST_DATA) + "/cli/commands/albumentations_defaults.golden");
+  std::ifstream golden(test_file("cli/commands/albumentations_defaults.golden"));
   int cases = 0;
   for (std::string line; std::getline(golden, line); ++cases) {
     const auto json = nlohmann::json::parse(line);

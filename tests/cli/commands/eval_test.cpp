@@ -8,7 +8,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -167,8 +167,8 @@ TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
 }
 
 TEST(Eval, PickledWeightsAreAnsweredWithTheCommandThatConvertsThem) {
-  const Outcome outcome = run_dlpipe({"eval", "--ckpt", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth",
-                                      "--model", "lenet", trained_run().data.val});
+  const Outcome outcome = run_dlpipe(
+      {"eval", "--ckpt", test_file("io/formats/golden/zip.pth"), "--model", "lenet", trained_run().data.val});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_NE(outcome.err.find("torch.load"), std::string::npos) << outcome.err;
 }

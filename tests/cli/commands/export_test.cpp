@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "dlpipe/io/formats/json.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
@@ -61,7 +61,7 @@ TEST(ExportCommand, WarnsOfASplitThatIsLost) {
 
 TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
   const ScratchDirectory dir;
-  const std::string pictures = std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/";
+  const std::string pictures = test_file("io/data/codec/images/");
   std::filesystem::create_directories(dir / "jpegs/a");
   for (const char* name : {"rgb_420.jpg", "progressive_420.jpg"})
     std::filesystem::copy_file(pictures + name, dir / "jpegs/a/" + name);

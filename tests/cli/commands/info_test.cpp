@@ -5,7 +5,7 @@
 #include "dlpipe/base/base64.h"
 #include "dlpipe/engine/onnx/onnx_file.h"
 #include "dlpipe/io/formats/json.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -46,11 +46,11 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
     EXPECT_EQ((*json)["dtypes"]["F32"].as_int(), 10);
     EXPECT_EQ((*json)["class_count"].as_int(), 10);
   }
-  const Outcome bare = run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors"});
+  const Outcome bare = run_dlpipe({"info", test_file("io/formats/golden/reference.safetensors")});
   EXPECT_EQ(bare.exit_code, 0) << bare.err;
   EXPECT_NE(bare.out.find("tensors     3: 1 F16, 1 F32, 1 I64"), std::string::npos) << bare.out;
   EXPECT_NE(bare.out.find("none of dlpipe's"), std::string::npos) << bare.out;
-  const Outcome pickle = run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/zip.pth"});
+  const Outcome pickle = run_dlpipe({"info", test_file("io/formats/golden/zip.pth")});
   EXPECT_EQ(pickle.exit_code, 1);
   EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
 }
@@ -58,7 +58,7 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
 TEST(Info, KeepsTheBytesOfAPathThatIsNoUtf8) {
   const ScratchDirectory folder;
   const std::string weights = folder / "w\xe9.safetensors", graph = folder / "m\xe9.dlg";
-  std::filesystem::copy(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors", weights);
+  std::filesystem::copy(test_file("io/formats/golden/reference.safetensors"), weights);
   ASSERT_EQ(run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", graph}).exit_code, 0);
   for (const std::string& path : {weights, graph}) {
     const auto json = formats::Json::parse(run_dlpipe({"info", path, "--json"}).out);
@@ -87,8 +87,7 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   const Outcome dot = run_dlpipe({"info", folder / "m.onnx", "--dot", "--json"});
   EXPECT_EQ(dot.exit_code, 2) << dot.out;
   EXPECT_NE(dot.err.find("--dot prints text for Graphviz"), std::string::npos) << dot.err;
-  const Outcome none =
-      run_dlpipe({"info", DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors", "--graph"});
+  const Outcome none = run_dlpipe({"info", test_file("io/formats/golden/reference.safetensors"), "--graph"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_NE(none.err.find("is a file of weights and no compiled model; `dlpipe compile "), std::string::npos)
       << none.err;

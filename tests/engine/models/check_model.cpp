@@ -10,7 +10,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/engine/optim/optimizer.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -146,7 +146,7 @@ void check_model(const std::string& name, const ModelArguments& arguments) {
 }
 
 void expect_torchvision_state_dict(const std::string& name) {
-  const std::string path = std::string(DLPIPE_TEST_DATA) + "/engine/models/" + name + "_state_dict.txt";
+  const std::string path = test_file("engine/models/") + name + "_state_dict.txt";
   std::ifstream file(path);
   ASSERT_TRUE(file) << path;
   const auto model = value_or_throw(ModelRegistry::builtin().find(name))->build({1000, 3, 224, 224, 0});

@@ -4,7 +4,7 @@
 
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/safetensors.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -12,7 +12,7 @@ namespace dlpipe::formats {
 using test::ScratchFolder;
 
 static std::string golden(const std::string& name) {
-  return DLPIPE_TEST_DATA "/io/formats/golden/" + name;
+  return test_file("io/formats/golden/") + name;
 }
 
 // The .pth files are torch.save's (golden/make_pickles.py).

@@ -8,7 +8,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -22,7 +22,7 @@ std::string npy(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-const std::string kGolden = DLPIPE_TEST_DATA "/io/formats/golden/";
+const std::string kGolden = test_file("io/formats/golden/");
 
 void expect_refused(const std::string& bytes, ErrorCode code, const std::string& words) {
   const auto array = parse_npy(bytes, "x.npy");

@@ -8,7 +8,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -58,7 +58,7 @@ TEST(Safetensors, WhatIsWrittenComesBack) {
 
 // tests/io/formats/golden/make_safetensors.py wrote the file with the safetensors package, from numpy arrays.
 TEST(Safetensors, ReadsAFileWrittenByTheReferencePackage) {
-  const auto file = SafetensorsFile::open(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors");
+  const auto file = SafetensorsFile::open(test_file("io/formats/golden/reference.safetensors"));
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(read_values<float>(*file, "fc.weight"), (std::vector<float>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(file->find("fc.weight")->shape, (std::vector<int64_t>{2, 3}));

@@ -10,7 +10,7 @@
 #include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -99,7 +99,7 @@ TEST(Events, TensorBoardReadsThemAndForgetsWhatAResumeReplaced) {
   ScratchFolder folder;
   write_run(folder.path(), 0, 5, 1.0);
   write_run(folder.path(), 3, 6, 2.0);
-  const std::string command = std::string(python) + " " DLPIPE_TEST_DATA "/io/formats/read_events.py " +
+  const std::string command = std::string(python) + " " + test_file("io/formats/read_events.py") + " " +
                               folder.path() + " 2>/dev/null";
   FILE* pipe = ::popen(command.c_str(), "r");
   ASSERT_NE(pipe, nullptr);

@@ -4,7 +4,7 @@
 
 #include "dlpipe/engine/optim/optimizer.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::run {
 namespace {
@@ -137,7 +137,7 @@ TEST(ConfigChoices, CommittedRecipesHaveNoIdleOption) {
                            "cifar10_resnet18", "shakespeare_char", "finetune_frozen"}) {
     SCOPED_TRACE(name);
     TrainConfig config;
-    ASSERT_TRUE(read_config(std::string(DLPIPE_TEST_DATA "/../recipes/") + name + ".toml", config).ok());
+    ASSERT_TRUE(read_config(test_file("../recipes/") + name + ".toml", config).ok());
     EXPECT_TRUE(config.lr.has_value()) << "a recipe names its rate, whatever the default";
     EXPECT_EQ(refusal(config), "");
   }

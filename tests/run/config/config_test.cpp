@@ -9,7 +9,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -324,7 +324,7 @@ TEST(Config, IntervalsAreStepsEpochsOrTime) {
 TEST(Config, CommittedRecipesParse) {
   for (const char* name : {"quickstart", "mnist_mlp", "mnist_lenet", "cifar10", "cifar10_resnet18"}) {
     TrainConfig config;
-    const Status status = read_config(std::string(DLPIPE_TEST_DATA "/../recipes/") + name + ".toml", config);
+    const Status status = read_config(test_file("../recipes/") + name + ".toml", config);
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_NE(config.model, "");
   }

@@ -25,7 +25,7 @@ using pipeline::read_hashes;
 
 /// All JPEGs, PNGs and others of the codec's tests, every one twice, and some larger JPEGs.
 void write_all_kinds(const std::string& root) {
-  const std::string from = std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/";
+  const std::string from = test_file("io/data/codec/images/");
   for (const auto& entry : fs::directory_iterator(from)) {
     if (entry.path().extension() == ".txt") continue;
     const std::string name = entry.path().filename().string();

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "dlpipe/io/formats/atomic_file.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -53,7 +53,7 @@ TEST(TensorFile, TensorsOfTheMostAxesComeBack) {
 
 // The file was written by numpy and the safetensors package (tests/io/formats/golden/make_safetensors.py).
 TEST(TensorFile, HalfPrecisionIsRead) {
-  const auto tensors = load_tensors(DLPIPE_TEST_DATA "/io/formats/golden/reference.safetensors");
+  const auto tensors = load_tensors(test_file("io/formats/golden/reference.safetensors"));
   ASSERT_TRUE(tensors.ok()) << tensors.status().message();
   const Tensor& half = find(*tensors, "half");
   EXPECT_EQ(half.dtype(), DType::kF16);

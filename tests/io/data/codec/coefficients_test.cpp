@@ -18,8 +18,8 @@
 #include "dlpipe/io/data/codec/coef/record.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/probe.h"
-#include "test_data.h"
 #include "tests/augment/every_target.h"
+#include "tests/base/test_file.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 
@@ -302,7 +302,7 @@ TEST(Coefficients, AHeadWithATableThatThereIsNotIsRefused) {
 // Found by fuzzing: it decodes, but no JPEG can be written with what it decodes to.
 TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
   const std::vector<std::byte> jpeg =
-      read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/coefficient_out_of_range.jpg");
+      read_test_file(test_file("fuzz/corpus/image/coefficient_out_of_range.jpg"));
   const auto record = encode_coefficients(jpeg);
   ASSERT_FALSE(record.ok());
   EXPECT_NE(record.status().message().find("out of range"), std::string::npos) << record.status().message();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/image.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 
 namespace dlpipe::data {
 
@@ -22,7 +22,7 @@ inline std::vector<std::byte> read_test_file(const std::string& path) {
 }
 
 inline std::vector<std::byte> read_picture(const std::string& name) {
-  return read_test_file(std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/" + name);
+  return read_test_file(test_file("io/data/codec/images/") + name);
 }
 
 struct Golden {
@@ -34,7 +34,7 @@ struct Golden {
 };
 
 inline std::vector<Golden> golden_pictures() {
-  std::ifstream file(std::string(DLPIPE_TEST_DATA) + "/io/data/codec/images/golden.txt");
+  std::ifstream file(test_file("io/data/codec/images/golden.txt"));
   std::vector<Golden> all;
   Golden one;
   while (file >> one.name >> std::dec >> one.width >> one.height >> std::hex >> one.rgb >> one.grey)

@@ -7,7 +7,7 @@
 #include "dlpipe/base/rng.h"
 #include "dlpipe/io/data/codec/image_codec.h"
 #include "dlpipe/io/data/codec/probe.h"
-#include "test_data.h"
+#include "tests/base/test_file.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {
@@ -114,7 +114,7 @@ TEST(RestartIndex, DamageNeverCrashes) {
 // Found by fuzzing: an index of 65,287 x 65,535 MCUs a row, whose product is no int.
 TEST(RestartIndex, AnIndexOfTooManyMcusIsRefused) {
   const std::vector<std::byte> jpeg =
-      read_test_file(DLPIPE_TEST_DATA "/fuzz/corpus/image/mcu_count_overflow.restart");
+      read_test_file(test_file("fuzz/corpus/image/mcu_count_overflow.restart"));
   const auto info = probe_image(jpeg);
   ASSERT_TRUE(info.ok()) << info.status().message();
   EXPECT_EQ(info->layout, ImageLayout::kRestart);
