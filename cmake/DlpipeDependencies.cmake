@@ -87,12 +87,16 @@ if(NOT DLPIPE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# MPI: engine/collective/mpi.cpp alone.
+# MPI: engine/collective/mpi.cpp alone. Its headers are compiled with, its library is loaded by name when ranks are.
 set(DLPIPE_HAVE_MPI OFF)
 if(NOT DLPIPE_MPI STREQUAL "OFF")
-  pkg_check_modules(MPI QUIET IMPORTED_TARGET ompi-c)
+  pkg_check_modules(MPI QUIET ompi-c)
   if(MPI_FOUND)
     set(DLPIPE_HAVE_MPI ON)
+    list(GET MPI_LINK_LIBRARIES 0 DLPIPE_MPI_FILE)
+    file(REAL_PATH "${DLPIPE_MPI_FILE}" file) # libmpi.so.40.30.4
+    get_filename_component(DLPIPE_MPI_NAME "${file}" NAME)
+    string(REGEX REPLACE "([.]so[.][0-9]+).*" "\\1" DLPIPE_MPI_NAME "${DLPIPE_MPI_NAME}")
     message(STATUS "dlpipe: Open MPI ${MPI_VERSION}")
   elseif(DLPIPE_MPI STREQUAL "ON")
     message(FATAL_ERROR "dlpipe: DLPIPE_MPI=ON, but there is no Open MPI; install libopenmpi-dev or set DLPIPE_MPI=OFF")

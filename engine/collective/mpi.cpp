@@ -1,7 +1,5 @@
 #include "dlpipe/engine/collective/mpi.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,6 +11,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/late_ranks.h"
+#include "dlpipe/engine/collective/mpi_library.h"
 #include "dlpipe/engine/collective/pause.h"
 
 namespace dlpipe::engine {
@@ -25,19 +24,19 @@ constexpr int kLate = 3;                 // whom a rank waited for that gives up
 constexpr int kGoodbye = 2;              // a rank stops, and why
 constexpr size_t kMostAtOnce = 1 << 30;  // MPI counts in int
 
-Status mpi_error(int error) {
+Status mpi_error(const mpi::Library& mpi, int error) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
-  MPI_Error_string(error, text.data(), &length);
+  mpi.error_string(error, text.data(), &length);
   return {ErrorCode::kIo, concat("MPI: ", std::string_view(text.data(), static_cast<size_t>(length)))};
 }
 
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(const MpiOptions& options) : options_(options) {
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    MPI_Comm_size(MPI_COMM_WORLD, &world_);
+  MpiTransport(const mpi::Library& mpi, const MpiOptions& options) : mpi_(mpi), options_(options) {
+    mpi_.comm_set_errhandler(mpi_.world, mpi_.errors_return);
+    mpi_.comm_rank(mpi_.world, &rank_);
+    mpi_.comm_size(mpi_.world, &world_);
   }
 
   int rank() const override { return rank_; }
@@ -62,31 +61,31 @@ class MpiTransport final : public Transport {
   }
 
   Status close() override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (const int error = MPI_Ibarrier(MPI_COMM_WORLD, &request); error != MPI_SUCCESS)
-      return mpi_error(error);
+    MPI_Request request = mpi_.no_request;
+    if (const int error = mpi_.ibarrier(mpi_.world, &request); error != MPI_SUCCESS)
+      return mpi_error(mpi_, error);
     DLPIPE_RETURN_IF_ERROR(wait_until(-1, [&](bool& is_over) -> Status {
       int is_done = 0;
-      const int tested = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+      const int tested = mpi_.test(&request, &is_done, MPI_STATUS_IGNORE);
       is_over = is_done != 0;
-      return tested == MPI_SUCCESS ? Status() : mpi_error(tested);
+      return tested == MPI_SUCCESS ? Status() : mpi_error(mpi_, tested);
     }));
-    const int error = MPI_Finalize();
-    return error == MPI_SUCCESS ? Status() : mpi_error(error);
+    const int error = mpi_.finalize();
+    return error == MPI_SUCCESS ? Status() : mpi_error(mpi_, error);
   }
 
  private:
   Status exchange_at_once(int peer, std::span<const std::byte> out, std::span<std::byte> in) {
-    std::array<MPI_Request, 2> requests = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    std::array<MPI_Request, 2> requests = {mpi_.no_request, mpi_.no_request};
     Status status = send_and_receive(peer, out, in, requests);
     if (status.ok() && !in.empty()) status = listen();
     // Of what failed. MPI takes back no send that has begun: the peer may yet be sent what lies in `out` by then, in a process
     // that ends. It is told before, and listens before it takes what it got for data; between machines, over two connections, the
     // word may come too late.
     for (MPI_Request& request : requests) {
-      if (request == MPI_REQUEST_NULL) continue;
-      MPI_Cancel(&request);
-      MPI_Request_free(&request);
+      if (request == mpi_.no_request) continue;
+      mpi_.cancel(&request);
+      mpi_.request_free(&request);
     }
     return status;
   }
@@ -94,9 +93,9 @@ class MpiTransport final : public Transport {
   Status send_and_receive(int peer, std::span<const std::byte> out, std::span<std::byte> in,
                           std::array<MPI_Request, 2>& requests) {
     if (!out.empty()) {
-      const int error = MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_BYTE, peer, kData,
-                                  MPI_COMM_WORLD, &requests[1]);
-      if (error != MPI_SUCCESS) return mpi_error(error);
+      const int error = mpi_.isend(out.data(), static_cast<int>(out.size()), mpi_.byte, peer, kData,
+                                   mpi_.world, &requests[1]);
+      if (error != MPI_SUCCESS) return mpi_error(mpi_, error);
     }
     // A message is taken only once its size is known to be the one expected: ranks that ask for different operations
     // get an error, not each other's bytes.
@@ -107,28 +106,28 @@ class MpiTransport final : public Transport {
       }
       int is_done = 0;
       const int error =
-          MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+          mpi_.testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
       is_over = is_taken && is_done != 0;
-      return error == MPI_SUCCESS ? Status() : mpi_error(error);
+      return error == MPI_SUCCESS ? Status() : mpi_error(mpi_, error);
     });
   }
 
   /// Whether the peer's message is there; it is then on its way into `in`.
   Result<bool> take_message(int peer, std::span<std::byte> in, MPI_Request& request) {
     int is_there = 0;
-    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Message message = mpi_.no_message;
     MPI_Status status;
-    int error = MPI_Improbe(peer, kData, MPI_COMM_WORLD, &is_there, &message, &status);
-    if (error != MPI_SUCCESS) return mpi_error(error);
+    int error = mpi_.improbe(peer, kData, mpi_.world, &is_there, &message, &status);
+    if (error != MPI_SUCCESS) return mpi_error(mpi_, error);
     if (is_there == 0) return false;
     int size = 0;
-    MPI_Get_count(&status, MPI_BYTE, &size);
+    mpi_.get_count(&status, mpi_.byte, &size);
     if (static_cast<size_t>(size) != in.size()) {
       return Status(ErrorCode::kInternal, concat("rank ", peer, " sent ", size, " bytes where rank ", rank_,
                                                  " expected ", in.size()));
     }
-    error = MPI_Imrecv(in.data(), size, MPI_BYTE, &message, &request);
-    if (error != MPI_SUCCESS) return mpi_error(error);
+    error = mpi_.imrecv(in.data(), size, mpi_.byte, &message, &request);
+    if (error != MPI_SUCCESS) return mpi_error(mpi_, error);
     return true;
   }
 
@@ -177,12 +176,12 @@ class MpiTransport final : public Transport {
   std::optional<Note> take_note(int tag) {
     int is_there = 0;
     MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &is_there, &status) != MPI_SUCCESS || is_there == 0)
+    if (mpi_.iprobe(MPI_ANY_SOURCE, tag, mpi_.world, &is_there, &status) != MPI_SUCCESS || is_there == 0)
       return std::nullopt;
     int size = 0;
-    MPI_Get_count(&status, MPI_BYTE, &size);
+    mpi_.get_count(&status, mpi_.byte, &size);
     Note note{status.MPI_SOURCE, std::string(static_cast<size_t>(std::max(size, 0)), '\0')};
-    MPI_Recv(note.text.data(), size, MPI_BYTE, note.from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    mpi_.recv(note.text.data(), size, mpi_.byte, note.from, tag, mpi_.world, MPI_STATUS_IGNORE);
     return note;
   }
 
@@ -195,17 +194,18 @@ class MpiTransport final : public Transport {
     std::vector<MPI_Request> requests;
     for (int peer = 0; peer < world_; ++peer) {
       if (peer == rank_) continue;
-      requests.push_back(MPI_REQUEST_NULL);
-      MPI_Isend(note.data(), static_cast<int>(note.size()), MPI_BYTE, peer, tag, MPI_COMM_WORLD,
-                &requests.back());
+      requests.push_back(mpi_.no_request);
+      mpi_.isend(note.data(), static_cast<int>(note.size()), mpi_.byte, peer, tag, mpi_.world,
+                 &requests.back());
     }
     const auto begin = Clock::now();
     int is_done = 0;
     for (Pause pause; is_done == 0 && Clock::now() - begin < kMoment; pause()) {
-      MPI_Testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
+      mpi_.testall(static_cast<int>(requests.size()), requests.data(), &is_done, MPI_STATUSES_IGNORE);
     }
   }
 
+  const mpi::Library& mpi_;
   const MpiOptions options_;
   int rank_ = 0;
   int world_ = 1;
@@ -222,13 +222,14 @@ void let_both_ways_go_at_once() {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> open_mpi_transport(const MpiOptions& options) {
+  DLPIPE_ASSIGN_OR_RETURN(const mpi::Library* const mpi, mpi::load());
   let_both_ways_go_at_once();
   int provided = MPI_THREAD_SINGLE;
-  const int error = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
-  if (error != MPI_SUCCESS) return mpi_error(error).with_context("[ranks] ");
+  const int error = mpi->init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (error != MPI_SUCCESS) return mpi_error(*mpi, error).with_context("[ranks] ");
   if (provided < MPI_THREAD_FUNNELED)
     return Status(ErrorCode::kUnsupported, "[ranks] this MPI was built without threads; install another");
-  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(options));
+  return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(*mpi, options));
 }
 
 }  // namespace dlpipe::engine

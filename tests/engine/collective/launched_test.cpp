@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,16 @@ TEST_F(LaunchedTest, VariablesThatSayNothingPossibleAreNamed) {
   EXPECT_NE(message("2", "2").find("RANK=2 and WORLD_SIZE=2 in the environment contradict each other"),
             std::string::npos)
       << message("2", "2");
+}
+
+// What Open MPI brings keeps programs from starting for up to 0.2 s: one that is no rank hasn't loaded it.
+TEST_F(LaunchedTest, AProcessAloneHasNoMpi) {
+  EXPECT_EQ(value_or_throw(open_transport(rank_with({}), 1))->world(), 1);
+  std::ifstream maps("/proc/self/maps");
+  std::string libraries;
+  for (std::string line; std::getline(maps, line);) libraries += line + '\n';
+  EXPECT_NE(libraries.find("/libc.so"), std::string::npos);
+  EXPECT_EQ(libraries.find("/libmpi"), std::string::npos) << libraries;
 }
 
 }  // namespace
