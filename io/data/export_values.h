@@ -15,7 +15,7 @@ namespace dlpipe::data {
 
 /// Whether the list has the field; files and names of samples hold the others.
 bool is_listed(const Field& field);
-/// A field's value as a list of JSON lines has it (sources/manifest.cpp reads it back).
+/// A field's value as a list of JSON lines has it (sources/lists/manifest.cpp reads it back).
 nlohmann::ordered_json value_json(const Field& field, std::span<const std::byte> bytes,
                                   std::span<const std::string> classes);
 /// The field as --field names it: what `value_json` writes of it is read back with that.

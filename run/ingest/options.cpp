@@ -9,7 +9,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/remote.h"
+#include "dlpipe/io/data/sources/bytes/remote.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/draw.h"
 

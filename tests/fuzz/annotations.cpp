@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/io/data/sources/coco_json.h"
-#include "dlpipe/io/data/sources/voc_xml.h"
-#include "dlpipe/io/data/sources/yolo_files.h"
+#include "dlpipe/io/data/sources/annotations/coco_json.h"
+#include "dlpipe/io/data/sources/annotations/voc_xml.h"
+#include "dlpipe/io/data/sources/annotations/yolo_files.h"
 
 using namespace dlpipe::data;
 

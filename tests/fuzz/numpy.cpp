@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/formats/npy.h"
 #include "tests/fuzz/fuzz_folder.h"

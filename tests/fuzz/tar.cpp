@@ -1,7 +1,7 @@
 // Any bytes as a tar archive, packed or not; what is listed must be readable, and only within the archive.
 #include <cstdlib>
 
-#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/fuzz/fuzz_folder.h"
 

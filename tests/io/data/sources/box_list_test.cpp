@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"

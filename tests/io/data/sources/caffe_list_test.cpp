@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "dlpipe/io/data/sources/caffe_list.h"
-#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
+#include "dlpipe/io/data/sources/lists/caffe_list.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/inflater.h"
+#include "dlpipe/io/data/sources/bytes/inflater.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

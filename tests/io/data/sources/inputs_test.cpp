@@ -1,8 +1,8 @@
-#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/io/data/temp_dir.h"
 

@@ -1,7 +1,7 @@
 // Several inputs as one: what becomes of the numbers of their classes.
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"

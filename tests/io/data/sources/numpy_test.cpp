@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"

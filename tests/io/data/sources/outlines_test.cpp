@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/outlines.h"
+#include "dlpipe/io/data/sources/annotations/outlines.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // What an address means. tests/interop/read_remote.py asks servers.
-#include "dlpipe/io/data/sources/remote.h"
+#include "dlpipe/io/data/sources/bytes/remote.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "dlpipe/io/data/sources/inputs.h"
-#include "dlpipe/io/data/sources/remote_address.h"
+#include "dlpipe/io/data/sources/bytes/remote_address.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 
 namespace dlpipe::data {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/sources/inputs.h"
-#include "dlpipe/io/data/sources/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/tar_writing.h"

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/sources/inputs.h"
+#include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"

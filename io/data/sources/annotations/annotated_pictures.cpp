@@ -1,0 +1,170 @@
+#include "dlpipe/io/data/sources/annotations/annotated_pictures.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <span>
+#include <unordered_set>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+constexpr size_t kLabelsPlace = 1;  // of box_labels among the fields
+
+std::vector<Field> fields_of(const AnnotatedPictures::Kinds& kinds) {
+  if (!kinds.has_objects) return {};
+  std::vector<Field> fields = {{"boxes", FieldKind::kBoxes, DType::kF32, {4}},
+                               {"box_labels", FieldKind::kLabels, DType::kI64, {}, "boxes"}};
+  if (!kinds.flag.empty()) fields.push_back({kinds.flag, FieldKind::kTensor, DType::kF32, {}, "boxes"});
+  if (kinds.points > 0)
+    fields.push_back({"points", FieldKind::kPoints, DType::kF32, {kinds.points, 3}, "boxes"});
+  return fields;
+}
+
+bool leads_out(const std::string& path) {
+  const std::filesystem::path parts(path);
+  return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
+}
+
+/// What is wrong with boxes; "" for nothing. (Numbers that are none are found where records are made.)
+std::string problem_of(std::span<const float> boxes) {
+  for (size_t i = 0; i + 3 < boxes.size(); i += 4) {
+    if (boxes[i + 2] < boxes[i] || boxes[i + 3] < boxes[i + 1])
+      return concat("box ", i / 4 + 1, " ends before it begins");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string AnnotatedPictures::full(const SourceEntry& entry) const {
+  const Part& part = parts_[entry.place];
+  return part.folder + "/" + entry.path.substr(part.prefix.size());
+}
+
+bool AnnotatedPictures::takes_masks(const std::vector<AnnotatedPicture>& pictures,
+                                    SourceListing& listing) const {
+  size_t outlined = 0;
+  size_t boxes_alone = 0;
+  bool has_files = false;
+  for (const AnnotatedPicture& picture : pictures) {
+    outlined += picture.outlines.size();
+    boxes_alone += picture.labels.size() - std::min(picture.labels.size(), picture.outlines.size());
+    has_files |= !picture.mask_file.empty();
+  }
+  if (outlined > 0 && listing.classes.size() > kMostMaskClasses) {
+    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(outlined),
+                                      " outlines of objects; a mask holds ", kMostMaskClasses,
+                                      " classes, and there are ", listing.classes.size()));
+    return false;
+  }
+  if (outlined > 0 && boxes_alone > 0)
+    listing.warnings.push_back(concat("[ingest] ", human_count(boxes_alone),
+                                      boxes_alone == 1 ? " object has a box" : " objects have a box",
+                                      ", but no outline: masks hold 255 in it"));
+  return outlined > 0 || has_files;
+}
+
+/// Objects of which only the box is known: they are somewhere in it.
+static void outline_boxes(AnnotatedPicture& picture) {
+  std::vector<bool> is_outlined(picture.labels.size());
+  for (const Outline& outline : picture.outlines) is_outlined[outline.object] = true;
+  for (size_t i = 0; i < is_outlined.size(); ++i) {
+    if (is_outlined[i]) continue;
+    const float* const box = &picture.boxes[4 * i];
+    Outline outline;
+    outline.object = i;
+    outline.is_known = false;
+    outline.polygons = {{box[0], box[1], box[2], box[1], box[2], box[3], box[0], box[3]}};
+    picture.outlines.push_back(std::move(outline));
+  }
+}
+
+/// What stands for the mask in the entry; "" for none. What is wrong with it becomes the picture's problem.
+std::string AnnotatedPictures::mask_reference(AnnotatedPicture& picture, const Part& part) {
+  if (part.masks.empty()) {
+    outline_boxes(picture);
+    return outlines_.keep(std::move(picture.outlines));
+  }
+  if (picture.mask_file.empty()) return {};
+  const auto stamp = stamp_file(part.masks + "/" + picture.mask_file);
+  if (stamp.ok()) return refer_to(*stamp, picture.mask_file);
+  if (picture.problem.empty()) picture.problem = without_area(stamp.status().message());
+  return {};
+}
+
+Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& entry,
+                                                            std::string_view reference,
+                                                            int64_t max_pixels) const {
+  const Part& part = parts_[entry.place];
+  if (!part.masks.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
+    return read_stamped_file(part.masks + "/" + file.path, file.stamp);
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> picture, read(entry));
+  DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(picture));
+  DLPIPE_RETURN_IF_ERROR(check_pixels(info, max_pixels));
+  const bool swaps = swaps_axes(info.orientation);
+  const int width = swaps ? info.height : info.width;
+  const int height = swaps ? info.width : info.height;
+  const AnnotatedSize& annotated = entry.annotated;
+  if (annotated.width != 0 && (annotated.width != width || annotated.height != height))
+    return std::vector<std::byte>();
+  return outlines_.mask(reference, decode_labels(entry.extra.at(kLabelsPlace)), width, height,
+                        annotated.is_relative);
+}
+
+Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
+                              std::vector<AnnotatedPicture> pictures, SourceListing& listing) {
+  parts_ = std::move(parts);
+  outlines_.clear();
+  listing.fields = fields_of(kinds);
+  const bool has_masks = takes_masks(pictures, listing);
+  if (has_masks) listing.fields.push_back({"mask", FieldKind::kMask, DType::kU8, {}});
+  if (std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.masks.empty(); }))
+    listing.mask_numbers = MaskNumbers::kDrawn;
+  std::unordered_set<std::string> seen;
+  for (AnnotatedPicture& picture : pictures) {
+    const Part& part = parts_[picture.part];
+    SourceEntry entry;
+    entry.path = part.prefix + picture.path;
+    entry.name_begin = part.prefix.size();
+    entry.split = part.split;
+    entry.place = picture.part;
+    entry.annotated = {picture.width, picture.height, kinds.is_relative};
+    if (!seen.insert(entry.path).second)
+      return Status(ErrorCode::kCorrupt, concat("[ingest] the picture ", printable(entry.path),
+                                                " is described twice; do it once"));
+    std::string mask = has_masks ? mask_reference(picture, part) : std::string();
+    entry.problem = std::move(picture.problem);
+    if (entry.problem.empty()) entry.problem = problem_of(picture.boxes);
+    if (leads_out(picture.path)) {
+      entry.problem = concat("its path leads out of ", printable(part.folder));
+    } else if (const auto stamp = stamp_file(full(entry)); stamp.ok()) {
+      entry.size_bytes = stamp->size_bytes;
+      entry.modified_ns = stamp->modified_ns;
+    } else if (entry.problem.empty()) {
+      entry.problem = stamp.status().code() == ErrorCode::kNotFound
+                          ? "there is no file " + printable(full(entry))
+                          : std::string(without_area(stamp.status().message()));
+    }
+    if (kinds.has_objects) entry.extra = {encode_numbers(picture.boxes), encode_labels(picture.labels)};
+    if (!kinds.flag.empty()) entry.extra.push_back(encode_numbers(picture.flags));
+    if (kinds.points > 0) entry.extra.push_back(encode_numbers(picture.points));
+    if (has_masks) entry.extra.push_back(std::move(mask));
+    listing.entries.push_back(std::move(entry));
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> AnnotatedPictures::read(const SourceEntry& entry) const {
+  return read_stamped_file(full(entry), {entry.size_bytes, entry.modified_ns});
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,234 @@
+#include "dlpipe/io/data/sources/annotations/outlines.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/dataset.h"
+
+namespace dlpipe::data {
+
+namespace {
+
+constexpr uint8_t kUnknown = 255;
+
+Status wrong_outline(std::string_view what) {
+  return Status(ErrorCode::kCorrupt, std::string(what));
+}
+
+/// Where the border of a polygon crosses columns of pixels. It is walked as COCO's rleFrPoly (pycocotools, maskApi.c) walks
+/// it, so that the pixels are the same: on a grid five times as fine, each edge in steps of one along its longer side.
+class Border {
+ public:
+  Border(int width, int height) : width_(width), height_(height) {}
+
+  Status walk(std::span<const double> polygon, double x_scale, double y_scale) {
+    const size_t count = polygon.size() / 2;
+    if (polygon.size() % 2 != 0 || count < 3)
+      return wrong_outline(concat("an outline has ", polygon.size(), " numbers; a polygon has 6, 8, ..."));
+    has_last_ = false;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t next = (i + 1) % count;
+      DLPIPE_ASSIGN_OR_RETURN(const Point from, fine(polygon[2 * i] * x_scale, polygon[2 * i + 1] * y_scale));
+      DLPIPE_ASSIGN_OR_RETURN(const Point to,
+                              fine(polygon[2 * next] * x_scale, polygon[2 * next + 1] * y_scale));
+      edge(from, to);
+    }
+    return {};
+  }
+
+  /// Where one is inside, column by column: from the first place to the second one, from the third to the fourth, ...
+  std::vector<uint64_t> take() {
+    std::sort(crossings_.begin(), crossings_.end());
+    if (crossings_.size() % 2 != 0)
+      crossings_.push_back(static_cast<uint64_t>(width_) * static_cast<uint64_t>(height_));
+    return std::exchange(crossings_, {});
+  }
+
+ private:
+  static constexpr int kFine = 5;
+  struct Point {
+    int x = 0;
+    int y = 0;
+  };
+
+  /// What lies further outside than the picture is large belongs to another picture; it would be walked for long, too.
+  Result<Point> fine(double x, double y) const {
+    const bool is_near = x >= -width_ && x <= 2.0 * width_ && y >= -height_ && y <= 2.0 * height_;
+    if (!is_near) return wrong_outline(concat("an outline goes to ", x, ",", y, ", far out of the picture"));
+    // NOLINTNEXTLINE(bugprone-incorrect-roundings): as pycocotools
+    return Point{static_cast<int>(kFine * x + 0.5), static_cast<int>(kFine * y + 0.5)};
+  }
+
+  /// Computed from its left or upper end, whichever direction it is walked in: neighbours share their border.
+  void edge(Point from, Point to) {
+    const int dx = std::abs(to.x - from.x);
+    const int dy = std::abs(to.y - from.y);
+    const int steps = std::max(dx, dy);
+    if (steps == 0) return;
+    const bool is_flat = dx >= dy;
+    const bool is_backward = is_flat ? from.x > to.x : from.y > to.y;
+    const Point low = is_backward ? to : from;
+    const Point high = is_backward ? from : to;
+    const double slope =
+        is_flat ? static_cast<double>(high.y - low.y) / dx : static_cast<double>(high.x - low.x) / dy;
+    // NOLINTBEGIN(bugprone-incorrect-roundings): as pycocotools
+    for (int step = 0; step <= steps; ++step) {
+      const int t = is_backward ? steps - step : step;
+      if (is_flat)
+        visit({low.x + t, static_cast<int>(low.y + slope * t + 0.5)});
+      else
+        visit({static_cast<int>(low.x + slope * t + 0.5), low.y + t});
+    }
+    // NOLINTEND(bugprone-incorrect-roundings)
+  }
+
+  void visit(Point point) {
+    if (has_last_ && point.x != last_.x) {
+      const int x = point.x < last_.x ? point.x : point.x - 1;
+      constexpr int kMiddle = kFine / 2;
+      if (x >= 0 && x % kFine == kMiddle && x / kFine < width_) {
+        const int y = std::min(point.y, last_.y);
+        const int row = y <= kMiddle ? 0 : std::min(height_, (y - kMiddle + kFine - 1) / kFine);
+        crossings_.push_back(static_cast<uint64_t>(x / kFine) * static_cast<uint64_t>(height_) +
+                             static_cast<uint64_t>(row));
+      }
+    }
+    last_ = point;
+    has_last_ = true;
+  }
+
+  const int width_;
+  const int height_;
+  bool has_last_ = false;
+  Point last_;
+  std::vector<uint64_t> crossings_;
+};
+
+/// The mask while it is drawn, column by column.
+struct Drawing {
+  int width;
+  int height;
+  std::vector<uint8_t> columns;
+
+  void fill(uint64_t begin, uint64_t end, uint8_t number) {
+    for (uint64_t at = begin; at < end; ++at)
+      columns[at] = columns[at] == 0 || columns[at] == number ? number : kUnknown;
+  }
+  std::vector<uint8_t> rows() const {
+    std::vector<uint8_t> out(columns.size());
+    const auto w = static_cast<size_t>(width);
+    const auto h = static_cast<size_t>(height);
+    for (size_t x = 0; x < w; ++x)
+      for (size_t y = 0; y < h; ++y) out[y * w + x] = columns[x * h + y];
+    return out;
+  }
+};
+
+Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
+  if (outline.runs_width != drawing.width || outline.runs_height != drawing.height)
+    return wrong_outline(concat("an outline is of a picture of ", outline.runs_width, "x",
+                                outline.runs_height, ", the file is one of ", drawing.width, "x",
+                                drawing.height));
+  const uint64_t all = std::accumulate(outline.runs.begin(), outline.runs.end(), uint64_t{0});
+  if (all != drawing.columns.size())
+    return wrong_outline(
+        concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
+  uint64_t at = 0;
+  for (size_t i = 0; i < outline.runs.size(); ++i) {
+    if (i % 2 == 1) drawing.fill(at, at + outline.runs[i], number);
+    at += outline.runs[i];
+  }
+  return {};
+}
+
+/// Boxes may go on outside of the picture.
+void cut_off(std::vector<double>& polygon, double width, double height) {
+  for (size_t i = 0; i < polygon.size(); ++i)
+    polygon[i] = std::clamp(polygon[i], 0.0, i % 2 == 0 ? width : height);
+}
+
+template <class T>
+void append(std::vector<std::byte>& bytes, std::span<const T> values) {
+  const uint64_t count = values.size();
+  const auto head = std::as_bytes(std::span(&count, 1));
+  const auto body = std::as_bytes(values);
+  bytes.insert(bytes.end(), head.begin(), head.end());
+  bytes.insert(bytes.end(), body.begin(), body.end());
+}
+
+}  // namespace
+
+Result<std::vector<uint32_t>> unpack_runs(std::string_view text) {
+  std::vector<uint32_t> runs;
+  for (size_t at = 0; at < text.size();) {
+    int64_t value = 0;
+    bool has_more = true;
+    int shift = 0;
+    for (; has_more; shift += 5, ++at) {
+      constexpr int kMostShift = 30;
+      if (at == text.size()) return wrong_outline("its text ends within a number");
+      const int group = text[at] - '0';
+      if (group < 0 || group > 63 || shift > kMostShift)
+        return wrong_outline("its text isn't COCO's form of runs");
+      value |= int64_t{group & 0x1f} << shift;
+      has_more = (group & 0x20) != 0;
+      if (!has_more && (group & 0x10) != 0) value -= int64_t{1} << (shift + 5);  // the sign
+    }
+    if (runs.size() > 2) value += runs[runs.size() - 2];
+    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text has an impossible run");
+    runs.push_back(static_cast<uint32_t>(value));
+  }
+  return runs;
+}
+
+Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::span<const int64_t> labels,
+                                       int width, int height, bool is_relative) {
+  Drawing drawing{width, height,
+                  std::vector<uint8_t>(static_cast<size_t>(width) * static_cast<size_t>(height))};
+  Border border(width, height);
+  for (const Outline& outline : outlines) {
+    if (outline.object >= labels.size()) return wrong_outline("an outline is of no object");
+    const int64_t label = labels[outline.object];
+    if (label < 0 || label >= static_cast<int64_t>(kMostMaskClasses))
+      return Status(ErrorCode::kUnsupported, concat("an outline is of class ", label, "; a mask holds ",
+                                                    kMostMaskClasses, " classes"));
+    const uint8_t number = outline.is_known ? static_cast<uint8_t>(label + 1) : kUnknown;
+    if (!outline.runs.empty()) DLPIPE_RETURN_IF_ERROR(draw_runs(outline, number, drawing));
+    for (std::vector<double> polygon : outline.polygons) {
+      if (!outline.is_known) cut_off(polygon, is_relative ? 1 : width, is_relative ? 1 : height);
+      DLPIPE_RETURN_IF_ERROR(border.walk(polygon, is_relative ? width : 1, is_relative ? height : 1));
+      const std::vector<uint64_t> inside = border.take();
+      for (size_t i = 0; i < inside.size(); i += 2) drawing.fill(inside[i], inside[i + 1], number);
+    }
+  }
+  return drawing.rows();
+}
+
+std::string Outlines::keep(std::vector<Outline> outlines) {
+  std::vector<std::byte> bytes;
+  for (const Outline& outline : outlines) {
+    const uint64_t head[] = {outline.object, uint64_t{outline.is_known},
+                             static_cast<uint64_t>(outline.runs_width),
+                             static_cast<uint64_t>(outline.runs_height), outline.polygons.size()};
+    append(bytes, std::span<const uint64_t>(head));
+    append(bytes, std::span(outline.runs));
+    for (const std::vector<double>& polygon : outline.polygons) append(bytes, std::span(polygon));
+  }
+  std::string reference = hex64(checksum64(bytes));
+  by_reference_.emplace(reference, std::move(outlines));
+  return reference;
+}
+
+Result<std::vector<std::byte>> Outlines::mask(std::string_view reference, std::span<const int64_t> labels,
+                                              int width, int height, bool is_relative) const {
+  const auto found = by_reference_.find(std::string(reference));
+  if (found == by_reference_.end()) return Status(ErrorCode::kChanged, "its outlines have changed");
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<uint8_t> pixels,
+                          draw_mask(found->second, labels, width, height, is_relative));
+  return encode_png({pixels.data(), width, height, 1, width});
+}
+
+}  // namespace dlpipe::data

@@ -1,0 +1,169 @@
+#include "dlpipe/io/data/sources/bytes/unpack.h"
+
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/bytes/inflater.h"
+
+namespace dlpipe::data {
+
+Status damaged_archive(const std::string& name, std::string_view what) {
+  return Status(ErrorCode::kCorrupt,
+                concat("[ingest] ", printable(name), ": ", what, "; download or make it again"));
+}
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+}
+
+namespace {
+
+constexpr size_t kPieceBytes = size_t{1} << 18;
+
+/// What is left of a packed stream, piece by piece.
+class Input {
+ public:
+  Input(const ReadPiece& read, std::span<const std::byte> begin) : read_(read), piece_(kPieceBytes) {
+    std::copy(begin.begin(), begin.end(), piece_.begin());
+    size_ = begin.size();
+  }
+  /// The bytes that were not used yet; empty at the end.
+  Result<std::span<const std::byte>> left() {
+    if (at_ == size_) {
+      at_ = size_ = 0;
+      DLPIPE_ASSIGN_OR_RETURN(size_, read_(piece_));
+    }
+    return std::span<const std::byte>(piece_).subspan(at_, size_ - at_);
+  }
+  void use(size_t bytes) { at_ += bytes; }
+
+ private:
+  const ReadPiece& read_;
+  std::vector<std::byte> piece_;
+  size_t at_ = 0;
+  size_t size_ = 0;
+};
+
+// Zeros behind a stream may fill a tape's block. More of them are a file of another kind, which isn't read through.
+constexpr uint64_t kMostPadding = uint64_t{64} << 20;
+
+// Members that follow each other are one stream, as gzip, bgzip and pigz write them.
+Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name) {
+  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
+  std::vector<std::byte> out(kPieceBytes);
+  bool between = false;  // members
+  uint64_t padding = 0;
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
+    if (in.empty()) return between ? Status() : damaged_archive(name, "the gzip stream is cut short");
+    if (between) {
+      if (all_zero(in)) {
+        padding += in.size();
+        if (padding > kMostPadding)
+          return damaged_archive(name, "more than 64 MB of zeros follow the gzip stream");
+        input.use(in.size());
+        continue;
+      }
+      if (!inflater.again().ok()) return damaged_archive(name, "damaged gzip stream");
+      between = false;
+    }
+    std::span<const std::byte> left = in;
+    std::span<const std::byte> piece;
+    do {
+      const auto step = inflater.step(left, out);
+      if (!step.ok()) return damaged_archive(name, concat("damaged gzip stream: ", step.status().message()));
+      between = step->is_end;
+      piece = std::span<const std::byte>(out).first(step->made);
+      DLPIPE_RETURN_IF_ERROR(take(piece));
+    } while (!between && piece.size() == out.size());
+    input.use(in.size() - left.size());
+  }
+}
+
+Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name) {
+  const std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
+                                                                        ZSTD_freeDStream);
+  if (stream == nullptr) return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zstd");
+  std::vector<std::byte> out(kPieceBytes);
+  size_t wanted = 0;  // 0: between frames
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
+    if (in.empty()) return wanted == 0 ? Status() : damaged_archive(name, "the zstd stream is cut short");
+    ZSTD_inBuffer from{in.data(), in.size(), 0};
+    ZSTD_outBuffer to{out.data(), out.size(), 0};
+    do {
+      to.pos = 0;
+      wanted = ZSTD_decompressStream(stream.get(), &to, &from);
+      if (ZSTD_isError(wanted))
+        return damaged_archive(name, concat("damaged zstd stream: ", ZSTD_getErrorName(wanted)));
+      DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(to.pos)));
+    } while (from.pos < from.size || (wanted != 0 && to.pos == to.size));
+    input.use(in.size());
+  }
+}
+
+struct Magic {
+  std::string_view bytes;
+  Packing packing;
+  std::string_view unpacker;  // of a kind that isn't read here
+};
+
+constexpr std::array<Magic, 6> kMagics = {{
+    {"\x1f\x8b", Packing::kGzip, ""},
+    {"\x28\xb5\x2f\xfd", Packing::kZstd, ""},
+    {"\xfd\x37zXZ", Packing::kNone, "xz -dc"},
+    {"BZh", Packing::kNone, "bzip2 -dc"},
+    {"\x04\x22\x4d\x18", Packing::kNone, "lz4 -dc"},
+    {"PK\x03\x04", Packing::kNone, "unzip"},
+}};
+
+}  // namespace
+
+Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& name) {
+  for (const Magic& magic : kMagics) {
+    if (begin.size() < magic.bytes.size() ||
+        std::memcmp(begin.data(), magic.bytes.data(), magic.bytes.size()) != 0)
+      continue;
+    if (magic.unpacker == "unzip")
+      return Status(ErrorCode::kUnsupported,
+                    concat("[ingest] ", printable(name), " is a zip file; `unzip` it and ingest the folder"));
+    if (!magic.unpacker.empty())
+      return Status(ErrorCode::kUnsupported,
+                    concat("[ingest] ", printable(name), " is packed in a way that isn't read here; `",
+                           magic.unpacker, " ", shell_word(name), " | dlpipe ingest - DST` reads it"));
+    return magic.packing;
+  }
+  return Packing::kNone;
+}
+
+Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& name) {
+  std::array<std::byte, 512> begin{};
+  size_t size = 0;
+  while (size < begin.size()) {  // a pipe gives what it has
+    DLPIPE_ASSIGN_OR_RETURN(const size_t count, read(std::span(begin).subspan(size)));
+    if (count == 0) break;
+    size += count;
+  }
+  const std::span<const std::byte> first = std::span<const std::byte>(begin).first(size);
+  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(first, name));
+  Input input(read, first);
+  if (packing == Packing::kGzip) return unpack_gzip(input, take, name);
+  if (packing == Packing::kZstd) return unpack_zstd(input, take, name);
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> piece, input.left());
+    if (piece.empty()) return {};
+    DLPIPE_RETURN_IF_ERROR(take(piece));
+    input.use(piece.size());
+  }
+}
+
+}  // namespace dlpipe::data
