@@ -66,7 +66,11 @@ constexpr ScheduleRecord kSchedules[] = {
     {"one_cycle", "up along a cosine until --peak-at of the steps, then down to --final-ratio of the peak",
      one_cycle, kOneCycle}};
 
-Status check(const ScheduleArguments& schedule, int64_t step) {
+bool takes_warmup(const OptionDefault& option) {
+  return std::string_view(option.name) == "warmup";
+}
+
+Status check(const ScheduleRecord& record, const ScheduleArguments& schedule, int64_t step) {
   const auto is_share = [](double value) { return value >= 0.0 && value <= 1.0; };
   if (!(schedule.lr >= 0.0) || !std::isfinite(schedule.lr)) {
     return misuse("schedule", "lr is ", schedule.lr, "; give a finite number of at least 0");
@@ -87,10 +91,9 @@ Status check(const ScheduleArguments& schedule, int64_t step) {
   }
   if (!std::ranges::is_sorted(schedule.milestones))
     return misuse("schedule", "milestones must ascend; sort them");
-  if (schedule.name == "one_cycle" && schedule.warmup_steps > 0) {
-    return misuse(
-        "schedule",
-        "one_cycle is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
+  if (schedule.warmup_steps > 0 && std::ranges::none_of(record.options, takes_warmup)) {
+    return misuse("schedule", record.name,
+                  " is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
   }
   return Status();
 }
@@ -104,7 +107,7 @@ std::span<const ScheduleRecord> ScheduleRecord::built_in() {
 Result<double> learning_rate(const ScheduleArguments& schedule, int64_t step) {
   DLPIPE_ASSIGN_OR_RETURN(const ScheduleRecord* const record,
                           ScheduleRegistry::builtin().find(schedule.name));
-  DLPIPE_RETURN_IF_ERROR(check(schedule, step));
+  DLPIPE_RETURN_IF_ERROR(check(*record, schedule, step));
   if (step < schedule.warmup_steps) {
     const double share = static_cast<double>(step) / static_cast<double>(schedule.warmup_steps);
     return schedule.lr * (schedule.warmup_start + (1.0 - schedule.warmup_start) * share);

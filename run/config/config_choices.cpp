@@ -115,7 +115,10 @@ Status check_values(const TrainConfig& c) {
         "--optimizer muon has no --muon, so every parameter would take sgd's step; name matrices, as "
         "\"*.conv?.weight\"");
   }
-  if (c.schedule != "one_cycle" && c.warmup == 0.0 && c.warmup_start.value_or(0) > 0)
+  const auto schedule = engine::ScheduleRegistry::builtin().find(c.schedule);
+  const bool has_warmup =
+      schedule.ok() && Taker{c.schedule, (*schedule)->options}.default_of("warmup") != nullptr;
+  if (has_warmup && c.warmup == 0.0 && c.warmup_start.value_or(0) > 0)
     return misuse("config", "--warmup-start does nothing without --warmup; give its epochs");
   if (c.weight_decay == 0.0) {
     const char* idle = c.decoupled.value_or(false) ? "--decoupled"
