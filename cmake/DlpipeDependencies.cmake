@@ -87,15 +87,15 @@ if(NOT DLPIPE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# MPI: engine/collective/mpi.cpp alone. Its headers are compiled with, its library is loaded by name when ranks are.
+# MPI, for engine/collective/mpi.cpp alone: its header is compiled with, its library is loaded by name (mpi_library.cpp).
 set(DLPIPE_HAVE_MPI OFF)
 if(NOT DLPIPE_MPI STREQUAL "OFF")
   pkg_check_modules(MPI QUIET ompi-c)
   if(MPI_FOUND)
     set(DLPIPE_HAVE_MPI ON)
     list(GET MPI_LINK_LIBRARIES 0 DLPIPE_MPI_FILE)
-    file(REAL_PATH "${DLPIPE_MPI_FILE}" file) # libmpi.so.40.30.4
-    get_filename_component(DLPIPE_MPI_NAME "${file}" NAME)
+    file(REAL_PATH "${DLPIPE_MPI_FILE}" DLPIPE_MPI_NAME)
+    get_filename_component(DLPIPE_MPI_NAME "${DLPIPE_MPI_NAME}" NAME) # libmpi.so.40.30.4
     string(REGEX REPLACE "([.]so[.][0-9]+).*" "\\1" DLPIPE_MPI_NAME "${DLPIPE_MPI_NAME}")
     message(STATUS "dlpipe: Open MPI ${MPI_VERSION}")
   elseif(DLPIPE_MPI STREQUAL "ON")

@@ -1,40 +1,12 @@
 #include "dlpipe/engine/collective/nccl_library.h"
 
-#include <dlfcn.h>
-
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/collective/loaded_library.h"
 
 namespace dlpipe::engine::nccl {
 
-namespace {
-
-// engine/cuda has its like for what a device computes; this folder includes base alone.
-class Library {
- public:
-  explicit Library(const std::string& name)
-      : name_(name), library_(dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", dlerror()));
-  }
-  template <class Function>
-  void find(const char* name, Function& to) {
-    to = nullptr;
-    if (!status_.ok()) return;
-    to = reinterpret_cast<Function>(dlsym(library_, name));
-    if (to == nullptr)
-      status_ = Status(ErrorCode::kUnsupported, concat("[ranks] NCCL: ", name_, " has no ", name));
-  }
-  const Status& status() const { return status_; }
-
- private:
-  std::string name_;
-  void* library_;
-  Status status_;
-};
-
-}  // namespace
-
 Status find(const std::string& name, Functions& to) {
-  Library library(name);
+  LoadedLibrary library("NCCL", {name.c_str()}, RTLD_LOCAL, "");
   library.find("ncclGetUniqueId", to.get_unique_id);
   library.find("ncclCommInitRank", to.comm_init_rank);
   library.find("ncclCommGetAsyncError", to.comm_get_async_error);
@@ -50,7 +22,7 @@ Status find(const std::string& name, Functions& to) {
 }
 
 static Status find(const std::string& name, DriverFunctions& to) {
-  Library library(name);
+  LoadedLibrary library("NCCL", {name.c_str()}, RTLD_LOCAL, "");
   library.find("cuInit", to.init);
   library.find("cuDeviceGet", to.device_get);
   library.find("cuDevicePrimaryCtxRetain", to.primary_context_retain);

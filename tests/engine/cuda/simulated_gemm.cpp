@@ -36,8 +36,8 @@ float element(const GemmMatrix& matrix, int64_t row, int64_t column) {
   return widened(static_cast<const T*>(matrix.data)[i]);
 }
 
-/// `bias`: [n], added before c is rounded; null: none. Each sum in the order of k; b is widened once, as half of the time of
-/// all tests of the simulated device is spent here.
+/// `bias`: [n], added before c is rounded; null: none. Each sum in the order of k. b is widened before, all of it: element by
+/// element within the sums that was half of the time of all tests of the simulated device.
 template <class T, class Out>
 void multiply(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
               const Out* bias = nullptr) {
