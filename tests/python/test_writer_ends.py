@@ -100,6 +100,7 @@ def test_what_is_there_is_not_written_over(train, tmp_path):
 FORKING = """
 import gc, os, sys, warnings
 import dlpipe
+import numpy as np
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what this is about
 end, pixels, count = sys.argv[2], np.zeros((1000, 1000, 3), np.uint8), int(sys.argv[3])
 writer = dlpipe.Writer(sys.argv[1])
@@ -146,6 +147,7 @@ def test_a_forked_child_leaves_its_parents_writer_alone(tmp_path, end, is_refuse
 WRITING = """
 import sys
 import dlpipe
+import numpy as np
 rng = np.random.default_rng(1)
 base = rng.integers(0, 256, (120, 120, 3), np.uint8)
 with dlpipe.Writer(sys.argv[1], interrupted=sys.argv[2]) as writer:
