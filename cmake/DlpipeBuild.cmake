@@ -59,6 +59,12 @@ if(DLPIPE_SANITIZE)
                       -fno-sanitize=vptr,null,object-size)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # unity sources are large: collecting the compiler's garbage took a tenth
     add_compile_options(--param=ggc-min-expand=400)
+    if(DLPIPE_SANITIZE MATCHES "undefined")
+      # Undefined behaviour ends in an illegal instruction, which AddressSanitizer reports with its line (handle_sigill=1). What
+      # messages need to know of each place is 111 MB of a program's data, written to and searched for pointers at each start and
+      # end: a command took 0.21 s, and takes 0.08.
+      add_compile_options(-fsanitize-undefined-trap-on-error)
+    endif()
   endif()
   add_link_options(-fsanitize=${DLPIPE_SANITIZE}
                    # what the checks know of the source, 95 MB in the program, is all written to again at each start where
