@@ -128,7 +128,7 @@ class Machines(unittest.TestCase):
                                (("format", "--chek"), "not '--chek'; nothing was formatted"),
                                (("format", "--check", "base"), "not '--check base'; nothing was formatted"),
                                (("test", "--only", "tset"), "no stage 'tset'; there are: format .* debian13"),
-                               (("test", "--no-large-models"), "--no-large-models goes with --labels"),
+                               (("test", "--no-slow"), "--no-slow goes with --labels"),
                                (("fuzz", "0"), "SECONDS is a whole number from 1")):
             status, text = said(*command)
             self.assertEqual(status, 2, command)
