@@ -26,6 +26,7 @@ class RanksTest : public SessionTest {
   static run::TrainConfig small(const std::string& out) {
     run::TrainConfig config = RanksTest::config(out);
     config.grains = 8;
+    config.limit = 160;  // ten steps
     config.epochs = 1;
     config.kernels = "rules";  // threads that measure at once don't wait for one another, as processes do
     return config;
