@@ -67,8 +67,8 @@ if(DLPIPE_SANITIZE)
     endif()
   endif()
   add_link_options(-fsanitize=${DLPIPE_SANITIZE}
-                   # what the checks know of the source, 95 MB in the program, is all written to again at each start where
-                   # a program may lie anywhere: a third of a start
+                   # a program that may lie anywhere writes to all pointers in its data at each start: those of what checks with
+                   # messages know of the source, clang's for example, are tens of megabytes
                    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>
                    # compressing it (-gz, for objects in ccache) takes longer than linking
                    -Wl,--compress-debug-sections=none)
