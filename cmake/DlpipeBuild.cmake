@@ -57,7 +57,8 @@ if(DLPIPE_SANITIZE)
                       # oneTBB's task types lie in its own library; the other two AddressSanitizer reports itself, and
                       # they double the time to compile
                       -fno-sanitize=vptr,null,object-size)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU") # unity sources are large: collecting the compiler's garbage took a tenth
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # unity sources are large: collecting the compiler's garbage took a tenth
     add_compile_options(--param=ggc-min-expand=400)
     if(DLPIPE_SANITIZE MATCHES "undefined")
       # Undefined behaviour ends in an illegal instruction, which AddressSanitizer reports with its line (handle_sigill=1). What
