@@ -162,7 +162,7 @@ nb::tuple sample_values(const OpenDataset& self, int64_t number) {
   TakenSample taken = self.take(number);
   nb::list values;
   const std::span<const data::Field> fields = self.dataset().fields();
-  for (size_t i = 0; i < fields.size(); ++i) {
+  for (const size_t i : data::loop_order(fields)) {
     if (fields[i].kind != data::FieldKind::kImage) {
       values.append(field_value(fields[i], std::move(taken.fields[i])));
     } else if (taken.pixels.empty()) {
@@ -277,8 +277,8 @@ void bind_dataset(nb::module_& module) {
       .def_prop_ro("fields",
                    [](const OpenDataset& self) {
                      nb::list names;
-                     for (const data::Field& field : self.dataset().fields())
-                       names.append(to_text(field.name));
+                     const std::span<const data::Field> fields = self.dataset().fields();
+                     for (const size_t i : data::loop_order(fields)) names.append(to_text(fields[i].name));
                      return nb::tuple(names);
                    })
       .def_prop_ro("picture", [](const OpenDataset& self) { return to_text(picture_field(self.dataset())); })

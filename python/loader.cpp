@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/sample.h"
 #include "dlpipe/pipeline/feed.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/lent_batch.h"
@@ -40,11 +40,10 @@ using pipeline::Feed;
 /// How long a waiting thread goes without asking Python whether Ctrl-C was pressed.
 constexpr std::chrono::milliseconds kLoaderPatience(40);
 
-/// The fields of the schema as a loop takes them: in the order of `fields`, else in the dataset's. The pipeline keeps the
-/// dataset's, so that states don't depend on it.
+/// The fields of the schema as a loop takes them: in the order of `fields`, else the image and the label first. The pipeline
+/// keeps the dataset's, so that states don't depend on it.
 std::vector<size_t> field_order(const pipeline::Setup& setup) {
-  std::vector<size_t> order(setup.schema.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order = data::loop_order(setup.fields);
   const std::vector<std::string>& wanted = setup.options.fields;
   const auto place = [&](size_t f) { return std::find(wanted.begin(), wanted.end(), setup.schema[f].name); };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });

@@ -1,5 +1,7 @@
 #include "dlpipe/io/data/sample.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "dlpipe/base/text.h"
@@ -87,6 +89,19 @@ Result<SampleReader::File> SampleReader::file(const Sample& sample) {
     file.bytes.assign(image.begin(), image.end());
   }
   return file;
+}
+
+std::vector<size_t> loop_order(std::span<const Field> fields) {
+  std::vector<size_t> order(fields.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const bool has_image =
+      std::any_of(fields.begin(), fields.end(), [](const Field& f) { return f.kind == FieldKind::kImage; });
+  const auto place = [&](size_t i) {
+    return fields[i].kind == FieldKind::kImage ? 0 : fields[i].kind == FieldKind::kLabel ? 1 : 2;
+  };
+  if (has_image)
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
+  return order;
 }
 
 }  // namespace dlpipe::data

@@ -16,6 +16,10 @@
 
 namespace dlpipe::data {
 
+/// The order in which a loop takes the fields, as numbers of `fields`: the image first, the label second, then the others, in
+/// the schema's order. Without an image it is the schema's order. How records lie doesn't depend on it, nor does the id.
+std::vector<size_t> loop_order(std::span<const Field> fields);
+
 class SampleReader {
  public:
   static Result<std::unique_ptr<SampleReader>> open(const Dataset& dataset, int64_t max_pixels = 178'956'970);

@@ -64,7 +64,7 @@ class Dataset:
     """The samples of a dataset that `dlpipe ingest`, dlpipe.Writer or dlpipe.from_dataset made, by their number.
 
         pictures = dlpipe.Dataset("data/val")
-        image, label, path = pictures[0]     # a named tuple of the dataset's fields
+        image, label, path = pictures[0]     # a named tuple: the image, the label, then the dataset's other fields
         pictures[0].to_pil().show()
         pictures[::100]                      # every hundredth, as a Dataset
         pictures[pictures.labels == 3]       # those of a class, as a Dataset
@@ -177,7 +177,7 @@ class Dataset:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of a sample's fields, as the dataset has them: sample[name]."""
+        """Names of a sample's fields: sample[name]. The image first, the label second, then the others in the dataset's order."""
         return self._type._names
 
     @functools.cached_property

@@ -88,7 +88,8 @@ class Loader:
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
         fields: names of what batches hold, in the order of the loop: `for images, labels in loader` with ["image", "label"].
-            Default: all that the dataset has, in its order, but "path", which `batch.path` reads.
+            Default: all that the dataset has but "path", which `batch.path` reads: the image first, the label second, then
+            the others in the dataset's order.
         mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
         dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
             NumPy's names are taken too. Default: "f32" with `mean` and `std` or where `augment` ends in normalize, what it

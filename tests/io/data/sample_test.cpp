@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 
 #include "dlpipe/base/text.h"
@@ -87,6 +88,19 @@ TEST(Sample, SaysWhatHasNoPictureAndWhatIsBeyondTheEnd) {
   EXPECT_EQ(reader->file(sample).status().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(reader->read(1).status().code(), ErrorCode::kMisuse);
   EXPECT_EQ(reader->read(-1).status().code(), ErrorCode::kMisuse);
+}
+
+TEST(LoopOrder, TakesTheImageFirstAndTheLabelSecond) {
+  const Field image{"jpg", FieldKind::kImage, DType::kU8, {}};
+  const Field label{"cls", FieldKind::kLabel, DType::kI64, {}};
+  const Field path{"path", FieldKind::kBytes, DType::kU8, {}};
+  const Field age{"age", FieldKind::kTensor, DType::kF32, {1}};
+  using Order = std::vector<size_t>;
+  EXPECT_EQ(loop_order(std::array{image, label, path}), (Order{0, 1, 2}));
+  EXPECT_EQ(loop_order(std::array{path, age, label, image}), (Order{3, 2, 0, 1}));
+  EXPECT_EQ(loop_order(std::array{image, age, label}), (Order{0, 2, 1}));
+  EXPECT_EQ(loop_order(std::array{age, label, path}), (Order{0, 1, 2})) << "no image: as they stand";
+  EXPECT_TRUE(loop_order({}).empty());
 }
 
 }  // namespace
