@@ -20,9 +20,49 @@ _AnyCFunction: Any = CFunction.__mro__[1]  # of any signature
 AUGMENTATION_SIGNATURE = "void(CPointer(uint8), int64, int64, int64, uint64, CPointer(float64))"
 
 
+#: What each argument may be declared as.
+_WHOLE = {"int64", "uint64"}
+_POINTERS: dict[Any, str] = {ctypes.c_uint8: "uint8*", ctypes.c_char: "uint8*", ctypes.c_double: "float64*"}
+_ARGUMENTS = [{"uint8*", "void*"}, _WHOLE, _WHOLE, _WHOLE, _WHOLE, {"float64*", "void*"}]
+
+
+def _type_name(kind):
+    """A type of ctypes by numba's name, of those that an augmentation has."""
+    if kind in (ctypes.c_int64, ctypes.c_longlong):
+        return "int64"
+    if kind in (ctypes.c_uint64, ctypes.c_ulonglong):
+        return "uint64"
+    if hasattr(kind, "_dtype_"):  # numpy.ctypeslib.ndpointer's
+        return "void*" if kind._dtype_ is None else f"{kind._dtype_.name}*"
+    if kind is ctypes.c_void_p:
+        return "void*"
+    pointee: Any = getattr(kind, "_type_", None)
+    if pointee in _POINTERS:
+        return _POINTERS[pointee]
+    return getattr(kind, "__name__", repr(kind))
+
+
+def _check_signature(name, function):
+    """Refuses a function that is declared with other arguments: it would read and write past the image."""
+    if (signature := getattr(function, "_sig", None)) is not None:  # numba's
+        arguments, is_void = [*map(str, signature.args)], str(signature.return_type) == "none"
+    elif (argtypes := getattr(function, "argtypes", None)) is not None:
+        # restype is int where nothing is said; anything that isn't in a register is written to memory that the caller gives
+        arguments, is_void = [*map(_type_name, argtypes)], function.restype in (None, ctypes.c_int)
+    else:
+        return
+    fits = len(arguments) == len(_ARGUMENTS) and all(one in known for one, known in zip(arguments, _ARGUMENTS))
+    if not (fits and is_void):
+        answer = "void" if is_void else "a value"
+        raise MisuseError(f"[augment] {name} is declared to take ({', '.join(arguments)}) and return {answer}; an augmentation is called "
+                          f"as {AUGMENTATION_SIGNATURE}: give numba.cfunc dlpipe.AUGMENTATION_SIGNATURE, and ctypes the argtypes of "
+                          "dlpipe.CFunction")  # fmt: skip
+
+
 def _address_of(name, function):
     if isinstance(function, int):
         return function
+    _check_signature(name, function)
     if hasattr(function, "address"):  # numba.cfunc
         return function.address
     if isinstance(function, (_AnyCFunction, ctypes.c_void_p)):
@@ -63,8 +103,9 @@ def add_augmentation(
 
     Args:
         name: small letters, digits and _.
-        function: a numba.cfunc, a function of ctypes, or an address. It changes the picture in place: uint8, rows of
-            `width` times `channels` values. `key` is the sample's own random number: a function that draws, draws from
+        function: a numba.cfunc, a function of ctypes, or an address. Arguments that are declared otherwise than in
+            AUGMENTATION_SIGNATURE are refused; an address, and a ctypes function without `argtypes`, declares none. It changes
+            the picture in place: uint8, rows of `width` times `channels` values. `key` is the sample's own random number: a function that draws, draws from
             it, and the same seed gives the same batches. `parameters` points at the values in their order.
         parameters: names and defaults, such as {"x": 1.0}. Numbers.
         version: text or number that stands for the code in the pipeline's id, so that states and checkpoints of other

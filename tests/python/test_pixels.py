@@ -1,5 +1,6 @@
 """Pixels as normalised numbers, mixed samples, and the user's own steps."""
 
+import ctypes
 import time
 
 import numpy as np
@@ -227,8 +228,6 @@ def test_paths_are_those_of_the_samples(train):
 @dlpipe.CFunction
 def add_constant(pixels, height, width, channels, key, parameters):
     """A function of ctypes: slow, and holding the interpreter lock, but a C function pointer."""
-    import ctypes
-
     size = height * width * channels
     values = np.ctypeslib.as_array(ctypes.cast(pixels, ctypes.POINTER(ctypes.c_uint8)), (size,))
     values += np.uint8(ctypes.cast(parameters, ctypes.POINTER(ctypes.c_double))[0])
@@ -253,6 +252,52 @@ def test_a_python_function_is_no_augmentation(options):
     for function in (lambda pixels: 255 - pixels, np.invert, "negative", None):
         with pytest.raises(dlpipe.MisuseError, match=r"negative is a .*numba.cfunc.* or a function of ctypes; .*transform="):
             dlpipe.add_augmentation("negative", function, **options)
+
+
+UINT8, DOUBLE = ctypes.POINTER(ctypes.c_uint8), ctypes.POINTER(ctypes.c_double)
+WHOLE = [ctypes.c_int64, ctypes.c_ssize_t, ctypes.c_longlong]
+
+
+@pytest.mark.parametrize("answer, arguments, is_right", [
+    (None, [UINT8, *WHOLE, ctypes.c_uint64, DOUBLE], True),
+    (None, [np.ctypeslib.ndpointer(np.uint8), *WHOLE, ctypes.c_size_t, ctypes.c_void_p], True),
+    (None, [DOUBLE, *WHOLE, ctypes.c_uint64, DOUBLE], False),
+    (None, [UINT8, ctypes.c_int32, *WHOLE[1:], ctypes.c_uint64, DOUBLE], False),
+    (None, [UINT8, ctypes.c_double, *WHOLE[1:], ctypes.c_uint64, DOUBLE], False),
+    (None, [UINT8, *WHOLE, ctypes.c_uint64, ctypes.POINTER(ctypes.c_float)], False),
+    (None, [np.ctypeslib.ndpointer(np.float32), *WHOLE, ctypes.c_uint64, DOUBLE], False),
+    (None, [UINT8, *WHOLE], False),
+    (ctypes.py_object, [UINT8, *WHOLE, ctypes.c_uint64, DOUBLE], False),
+])  # fmt: skip
+def test_a_c_function_that_is_declared_otherwise_is_no_augmentation(answer, arguments, is_right):
+    function = ctypes.CFUNCTYPE(answer, *arguments)(lambda *values: None)
+    of_library = ctypes.CDLL(None).memmove  # of a library, that says nothing of its arguments by itself
+    dlpipe.add_augmentation("undeclared", of_library, version=str(arguments))
+    of_library.argtypes, of_library.restype = arguments, answer
+    for number, one in enumerate((function, of_library)):
+        if is_right:
+            dlpipe.add_augmentation(f"declared{number}", one, version=str(arguments))
+        else:
+            with pytest.raises(dlpipe.MisuseError, match="declared is declared to take .*AUGMENTATION_SIGNATURE"):
+                dlpipe.add_augmentation("declared", one, version=1)
+
+
+@pytest.mark.parametrize("signature", [
+    "void(CPointer(float64), int64, int64, int64, uint64, CPointer(float64))",
+    "void(CPointer(complex64), int64, int64, int64, uint64, CPointer(float64))",
+    "void(CPointer(uint8), int32, int64, int64, uint64, CPointer(float64))",
+    "void(CPointer(uint8), int64, int64, int64, uint64, CPointer(float32))",
+    "int64(CPointer(uint8), int64, int64, int64, uint64, CPointer(float64))",
+])  # fmt: skip
+def test_a_numba_function_of_another_signature_is_no_augmentation(signature):
+    numba = pytest.importorskip("numba")
+
+    if signature.startswith("int64"):
+        wrong = numba.cfunc(signature)(lambda pixels, height, width, channels, key, parameters: 0)
+    else:
+        wrong = numba.cfunc(signature)(lambda pixels, height, width, channels, key, parameters: None)
+    with pytest.raises(dlpipe.MisuseError, match="wrong is declared to take"):
+        dlpipe.add_augmentation("wrong", wrong)
 
 
 def test_training_and_judging_know_added_functions(splits, tmp_path):
