@@ -6,9 +6,13 @@ An installed dlpipe is found by that name (the entry point group torch_dynamo_ba
 forward and backward into graphs of ATen's ops; each op runs on a kernel of dlpipe (`torch_kernels.py`), or, where there is
 none, on PyTorch as ever (`torch_plan.py`). Losses are those of eager within f32's rounding, not its bits. Kernels take
 torch.get_num_threads() threads.
+
+The first call of a compiled graph runs it both ways, on copies of its inputs, and the graph keeps the faster one for as long as
+it lives: dlpipe's, or eager as it stands (`torch_choice.py`). options={"fallback": False} keeps dlpipe's.
 """
 
-from typing import Any, Callable, List, Sequence
+import os
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -16,6 +20,8 @@ from torch._dynamo.backends.registry import register_backend
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
+from dlpipe.errors import MisuseError
+from dlpipe.torch_choice import Faster
 from dlpipe.torch_plan import Plan
 
 
@@ -39,10 +45,27 @@ def _whole(module: GraphModule, _: Sequence[Any]) -> Callable[[List[Any]], List[
     return _boxed(Plan(module, None))
 
 
-def backend(module: GraphModule, example_inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+def _may_fall_back(options: Optional[Dict[str, Any]]) -> bool:
+    options = {} if options is None else options
+    unknown = [name for name in options if name != "fallback"]
+    if unknown or not isinstance(options.get("fallback", True), bool):
+        said = f"no option {unknown[0]!r}" if unknown else f"fallback is {options['fallback']!r}"
+        raise MisuseError(f"[torch_compile] {said}; give options={{'fallback': False}} to keep dlpipe's kernels where eager is faster")
+    return bool(options.get("fallback", True)) and os.environ.get("DLPIPE_KERNELS") != "rules"
+
+
+def backend(
+    module: GraphModule, example_inputs: Sequence[torch.Tensor], *, options: Optional[Dict[str, Any]] = None
+) -> Callable[..., Any]:
     """What torch.compile calls with a graph; `torch.compile(model, backend=dlpipe.torch_compile.backend)` works, too."""
-    compiler = aot_autograd(fw_compiler=_forward, bw_compiler=_whole, inference_compiler=_whole)
-    return compiler(module, example_inputs)
+    may_fall_back = _may_fall_back(options)
+    # Mutated inputs, such as batch norm's statistics, are written in the graph: a checkpointed block's are read again by the
+    # backward graph, and AOTAutograd's own writes come behind the moment at which autograd notes their versions.
+    compiler = aot_autograd(
+        fw_compiler=_forward, bw_compiler=_whole, inference_compiler=_whole, keep_inference_input_mutations=True
+    )
+    compiled = compiler(module, example_inputs)
+    return Faster(compiled, module) if may_fall_back else compiled
 
 
 def register() -> None:

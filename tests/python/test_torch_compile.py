@@ -12,8 +12,9 @@ torch = pytest.importorskip("torch")
 torch_compile = pytest.importorskip("dlpipe.torch_compile")
 
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from dlpipe import torch_kernels, torch_plan  # noqa: E402
+from dlpipe import torch_choice, torch_kernels, torch_plan  # noqa: E402
 from dlpipe._dlpipe import KernelTensor, kernel_threads  # noqa: E402
 
 # Sums in another order, over some thousand terms; batch norm divides by a small deviation.
@@ -326,7 +327,7 @@ def test_the_faster_of_both_is_taken(monkeypatch, faster):
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 1024, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 10))
     images, _ = batch()
     expected = model(images)
-    compiled = torch.compile(model, backend=torch_compile.backend)
+    compiled = torch.compile(model, backend=torch_compile.backend, options={"fallback": False})
     torch.testing.assert_close(compiled(images), expected, **TOLERANCE)
     assert len(measured) == 2 * 4
     calls.clear()
@@ -389,3 +390,114 @@ def test_a_change_of_what_the_gradient_reads_is_an_error():
     answer.mul_(0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         answer.sum().backward()
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["in the graph", "around it"])
+def test_checkpointed_batch_norm(inside):
+    """The backward graph reads the statistics that the forward graph has changed."""
+    eager = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+    ours = copy.deepcopy(eager)
+    images, _ = batch()
+    gradients = []
+    # PyTorch's own backend: within a graph the statistics of a step are noted once, and in eager twice.
+    for model, backend in ((eager, "aot_eager"), (ours, torch_compile.backend)):
+        if inside:
+            call = torch.compile(lambda x: checkpoint(model, x, use_reentrant=False), backend=backend)  # noqa: B023
+        else:
+            compiled = torch.compile(model, backend=backend)
+            call = lambda x: checkpoint(compiled, x, use_reentrant=False)  # noqa: B023, E731
+        leaf = images.clone().requires_grad_()
+        for _ in range(2):
+            call(leaf).square().mean().backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(gradients[1], gradients[0], **TOLERANCE)
+    for (name, a), b in zip([*eager.named_buffers(), *eager.named_parameters()], [*ours.buffers(), *ours.parameters()]):
+        torch.testing.assert_close(b, a, **TOLERANCE, msg=lambda text: f"{name}: {text}")
+        if a.requires_grad:
+            torch.testing.assert_close(b.grad, a.grad, **TOLERANCE, msg=lambda text: f"{name}: {text}")
+
+
+def by_clock(monkeypatch, faster):
+    """Says which way each call takes longer; the ways that were tried."""
+    monkeypatch.delenv("DLPIPE_KERNELS")
+    tried = []
+
+    def seconds(way, inputs):
+        tried.append(way)
+        torch_choice_seconds(way, inputs)
+        is_eager = isinstance(getattr(way, "__self__", None), torch.fx.GraphModule)
+        return 1.0 if is_eager == (faster == "eager") else 2.0
+
+    torch_choice_seconds = torch_choice.seconds
+    monkeypatch.setattr(torch_choice, "seconds", seconds)
+    return tried
+
+
+@pytest.mark.parametrize("faster", ["dlpipe", "eager"])
+def test_a_graph_runs_the_faster_way_and_trying_leaves_no_trace(monkeypatch, caplog, faster):
+    tried = by_clock(monkeypatch, faster)
+    caplog.set_level("INFO", "dlpipe")
+    eager = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(),
+                          nn.Linear(16 * 1024, 10))  # fmt: skip
+    ours = copy.deepcopy(eager)
+    compiled = torch.compile(ours, backend=torch_compile.backend)
+    images, labels = batch()
+    planned = []
+    monkeypatch.setattr(torch_plan.Plan, "__call__",
+                        lambda self, inputs, _call=torch_plan.Plan.__call__: (planned.append(self), _call(self, inputs))[1])  # fmt: skip
+    for model, call in ((eager, eager), (ours, compiled)):
+        torch.manual_seed(7)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+        for _ in range(3):
+            planned.clear()
+            step(call, optimizer, images, labels)
+    assert bool(planned) == (faster == "dlpipe")
+    times = len(tried)
+    for (name, a), b in zip([*eager.named_buffers(), *eager.named_parameters()], [*ours.buffers(), *ours.parameters()]):
+        torch.testing.assert_close(b, a, **TOLERANCE, msg=lambda text: f"{name}: {text}")
+    said = [record.getMessage() for record in caplog.records if "torch_compile" in record.getMessage()]
+    assert len(said) == 1 and ("on dlpipe's kernels and" in said[0]) and said[0].endswith("in eager") == (faster == "eager")
+    compiled(images)
+    assert len(tried) == times, "once per graph"
+
+
+def test_a_graph_stays_on_dlpipes_kernels_where_that_is_wanted(monkeypatch):
+    tried = by_clock(monkeypatch, "eager")
+    model = nn.Conv2d(3, 5, 3)
+    images, _ = batch()
+    compiled = torch.compile(model, backend=torch_compile.backend, options={"fallback": False})
+    torch.testing.assert_close(compiled(images), model(images), **TOLERANCE)
+    assert tried == []
+    for options in ({"fall_back": False}, {"fallback": "no"}):
+        with pytest.raises(Exception, match="fallback"):
+            torch.compile(nn.Conv2d(3, 7, 3), backend=torch_compile.backend, options=options)(images)
+
+
+def test_trying_sees_inputs_that_are_changed_in_place_as_they_were(monkeypatch):
+    by_clock(monkeypatch, "eager")
+    leaf = torch.randn(2, 3, 8, 8, requires_grad=True)
+    weight = torch.randn(5, 3, 3, 3)
+    expected = leaf.detach().clone()
+    inner = leaf * 2
+    call = torch.compile(lambda x: nn.functional.conv2d(x.relu_(), weight), backend=torch_compile.backend)
+    answer = call(inner)
+    torch.testing.assert_close(inner, (expected * 2).relu())
+    torch.testing.assert_close(answer, nn.functional.conv2d((expected * 2).relu(), weight), **TOLERANCE)
+    answer.sum().backward()
+    assert leaf.grad.shape == leaf.shape
+    base = torch.ones(4)
+    with torch.no_grad():  # two views of one memory: copies would not be
+        both = torch.compile(lambda a, b: a.add_(1) + b, backend=torch_compile.backend)(base[:3], base[1:])
+    assert both.tolist() == [4, 4, 3] and base.tolist() == [2, 2, 2, 1]
+
+
+def test_trying_is_nothing_that_a_checkpoint_counts(monkeypatch):
+    by_clock(monkeypatch, "eager")
+    eager = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Dropout(0.5))
+    ours = copy.deepcopy(eager)
+    compiled = torch.compile(ours, backend=torch_compile.backend)
+    images, _ = batch()
+    for model, call in ((eager, eager), (ours, compiled)):
+        torch.manual_seed(5)
+        checkpoint(call, images, use_reentrant=False).sum().backward()
+    torch.testing.assert_close(ours[0].weight.grad, eager[0].weight.grad, **TOLERANCE)
