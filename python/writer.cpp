@@ -96,7 +96,9 @@ NewSample::Label label_of(const nb::handle& value) {
 /// What stands in a record for `value`, which dlpipe/writer.py made for a field of this kind.
 void add_value(const std::string& kind, const nb::handle& value, NewSample& sample) {
   std::vector<std::byte>& bytes = sample.values.emplace_back();
-  if (kind == "image") {
+  if (kind == "image" && PyUnicode_Check(value.ptr())) {  // dlpipe/pictures.py's Unreadable
+    sample.problem = nb::cast<std::string>(value);
+  } else if (kind == "image") {
     bytes = picture_bytes(value);
   } else if (kind == "mask") {
     bytes = mask_bytes(value);

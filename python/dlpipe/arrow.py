@@ -15,7 +15,8 @@ import re
 from typing import Any
 
 from dlpipe import _dlpipe, picture_annotations
-from dlpipe.errors import Error, MisuseError
+from dlpipe.errors import Error, MisuseError, NotFoundError
+from dlpipe.pictures import Unreadable, read_image
 
 _ENDINGS = (".parquet", ".arrow")
 _ENDINGS_OF_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
@@ -129,6 +130,7 @@ class _File:
     """The groups of rows of one file; each is read when it is asked for."""
 
     def __init__(self, path):
+        self.path = path
         try:
             import pyarrow
             import pyarrow.parquet
@@ -163,9 +165,9 @@ class Table:
 
     def _open(self):
         self._files = [_File(path) for path in self.paths]
-        schema = self._files[0].schema
+        self._schema = schema = self._files[0].schema
         for path, file in zip(self.paths, self._files):
-            if not file.schema.equals(schema):
+            if _kinds_of(file.schema) != _kinds_of(schema):
                 _refuse(f"{path} has other columns than {self.paths[0]}")
         self._groups = [(file, i) for file in self._files for i in range(len(file.rows))]
         self._begins = [0]
@@ -212,11 +214,11 @@ class Table:
             self._current = (group, self._read(group))
         row = self._current[1].slice(i - self._begins[group], 1).to_pylist()[0]
         values = {name: self._value(column, row[name], i) for name, column in self._columns.items()}
-        values |= {name: self._bytes(row[name]) if _is_file(row[name]) else row[name] for name in self._left_aside}
+        values |= {name: self._mask(name, row[name], i) if _is_file(row[name]) else row[name] for name in self._left_aside}
         if self.image is not None:
             image = row[self.image]
             path = image.get("path") if isinstance(image, dict) else None
-            return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(image)}
+            return {"path": os.path.basename(path or "") or f"{i:08d}", **values, self.image: self._bytes(self.image, image, i)}
         return values
 
     def _value(self, column, value, i):
@@ -224,7 +226,7 @@ class Table:
         if value is None and column.kind in ("f32", "f64"):
             return math.nan
         if value is None and column.kind == "i64":
-            _refuse(f"row {i} of {', '.join(self.paths)} has no {column.name!r}, and a column of whole numbers can't say so: store "
+            _refuse(f"{self._place(i)} has no {column.name!r}, and a column of whole numbers can't say so: store "
                     "it as floating-point numbers (NaN), fill it, or leave it out of the file")
         return column.value(value)
 
@@ -236,13 +238,26 @@ class Table:
             raise Error(f"[from_dataset] rows {self._begins[group]} to {self._begins[group + 1] - 1} of "
                         f"{', '.join(self.paths)} can't be read: {error}; download or make the file again") from error  # fmt: skip
 
-    @staticmethod
-    def _bytes(image):
+    def _place(self, i):
+        """Which row it is, of which file."""
+        file, number = self._groups[group := bisect.bisect_right(self._begins, i) - 1]
+        return f"row {i - self._begins[group - number]} of {file.path}"
+
+    def _bytes(self, name, image, i):
+        """The bytes of an image's file. Its path, where there are no bytes, begins where the Parquet file lies."""
         data = image.get("bytes") if isinstance(image, dict) else image
         if data is None and isinstance(image, dict) and image.get("path"):
-            with open(image["path"], "rb") as file:
-                return file.read()
+            file, _ = self._groups[bisect.bisect_right(self._begins, i) - 1]
+            return read_image(os.path.join(os.path.dirname(os.path.abspath(file.path)), image["path"]),
+                              f"{self._place(i)}, column {name!r}: ",
+                              "; paths there begin at the file's folder: lay the image there, or store its bytes")  # fmt: skip
         return b"" if data is None else data  # a picture that can't be decoded, as on_error takes it
+
+    def _mask(self, name, image, i):
+        data = self._bytes(name, image, i)
+        if isinstance(data, Unreadable):
+            raise NotFoundError(f"[from_dataset] {data}")
+        return data
 
     def _refuse_paths(self):
         """A column of pictures' paths would become a dataset of texts, without a picture."""
@@ -253,6 +268,16 @@ class Table:
                         f"their bytes. Of paths ingest takes a CSV: pandas.read_parquet(FILE).rename(columns={{{name!r}: 'path'}})."
                         "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). Where texts are "
                         "meant, from_dataset's fields={name: kind} says so")  # fmt: skip
+
+    def _look_for_classes(self):
+        """Of a dataset without a label: the column that is called so, and isn't one."""
+        for name in [name for name in self._schema.names if name.lower() in LABEL_NAMES]:
+            said = f"the column {name!r} of {self.paths[0]} is called as classes are, and is {self._schema.field(name).type}"
+            if name in self._left_aside:
+                _refuse(f"{said}; store it as texts or whole numbers, or say by from_dataset's fields={{name: kind}} what is to be "
+                        "stored")
+            logging.getLogger("dlpipe").warning("[from_dataset] %s: it is stored as numbers, and the dataset has no classes; store it as "
+                                                "whole numbers or texts where it holds classes", said)  # fmt: skip
 
     def _refuse_annotations(self, fields):
         """Boxes and masks that would be stored as plain numbers want fields= to move with the picture."""
@@ -270,6 +295,8 @@ class Table:
             self._refuse_paths()
         fields = {name: column.kind for name, column in self._columns.items()}
         self._refuse_annotations(fields)
+        if "label" not in fields.values():
+            self._look_for_classes()
         if self._left_aside:
             logging.getLogger("dlpipe").warning("[from_dataset] %s: left aside, no field holds them: %s; fields= of from_dataset "
                                                 "may say what they are", self.paths[0], ", ".join(self._left_aside))  # fmt: skip
@@ -329,23 +356,34 @@ def _is_image(field):
 
     if pyarrow.types.is_struct(field.type):
         return {field.type.field(i).name for i in range(field.type.num_fields)} >= {"bytes", "path"}
-    is_binary = pyarrow.types.is_binary(field.type) or pyarrow.types.is_large_binary(field.type)
-    return is_binary and field.name.lower() in IMAGE_NAMES
+    return _kind("", field.type) == "bytes" and field.name.lower() in IMAGE_NAMES
+
+
+def _kinds_of(schema):
+    """Of each column its name and what its values are, however a file has them."""
+    return [(field.name, _kind("", field.type) or field.type) for field in schema]
+
+
+def _is(type, *names):
+    """Whether it is of one of these kinds, of which an older pyarrow may not know all."""
+    from pyarrow import types
+
+    return any(getattr(types, f"is_{name}", lambda _: False)(type) for name in names)
 
 
 def _kind(name, type):
-    from pyarrow import types
-
-    if types.is_string(type) or types.is_large_string(type):
+    while _is(type, "dictionary", "run_end_encoded"):
+        type = type.value_type
+    if _is(type, "string", "large_string", "string_view"):
         return "label" if name.lower() in LABEL_NAMES else "text"
-    if types.is_binary(type) or types.is_large_binary(type):
+    if _is(type, "binary", "large_binary", "binary_view", "fixed_size_binary"):
         return "bytes"
-    if types.is_integer(type) or types.is_boolean(type):
+    if _is(type, "integer", "boolean"):
         return "label" if name.lower() in LABEL_NAMES else "i64"
-    if types.is_floating(type):
-        return "f64" if types.is_float64(type) else "f32"
-    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
+    if _is(type, "floating"):
+        return "f64" if _is(type, "float64") else "f32"
+    if _is(type, "list", "large_list", "list_view", "large_list_view", "fixed_size_list"):
         inner = _kind("", type.value_type)
         if inner in ("i64", "f32", "f64"):
-            return inner, (type.list_size,) if types.is_fixed_size_list(type) else None
+            return inner, (type.list_size,) if _is(type, "fixed_size_list") else None
     return None

@@ -10,7 +10,7 @@ from typing import Any
 from dlpipe import picture_annotations
 from dlpipe.arrow import IMAGE_NAMES, LABEL_NAMES
 from dlpipe.errors import MisuseError
-from dlpipe.pictures import in_mode, size_of
+from dlpipe.pictures import in_mode, read_image, size_of
 
 _BOX_FORMS = {"xywh": "boxes-xywh", "xyxy": "boxes"}
 
@@ -141,6 +141,11 @@ class Rows:
         if list(fields.values()).count("image") > 1:
             _refuse(f"columns {' and '.join(map(repr, self._images))} are images; a dataset has one: dataset.remove_columns("
                     f"{self._images[1]!r}), or fields= with {self._images[1]!r}: 'mask' where it holds the class of each pixel")
+        numbers = [c.name for c in self._columns if c.name.lower() in LABEL_NAMES and fields[c.name] in ("f32", "f64")]
+        if numbers and "label" not in fields.values():
+            logging.getLogger("dlpipe").warning("[from_dataset] column %r is called as classes are, and is %s: it is stored as numbers, "
+                                                "and the dataset has no classes; cast it to datasets.ClassLabel or int64 where it "
+                                                "holds classes", numbers[0], dict(self.dataset.features)[numbers[0]])  # fmt: skip
         if self._images and "path" not in fields:
             fields["path"] = "text"
         return fields
@@ -223,7 +228,7 @@ class Rows:
         if dtype.startswith(("int", "uint", "bool")):
             return "i64"
         return {"float16": "f32", "float32": "f32", "float64": "f64", "string": "text", "large_string": "text",
-                "binary": "bytes"}.get(dtype)  # fmt: skip
+                "string_view": "text", "binary": "bytes", "large_binary": "bytes", "binary_view": "bytes"}.get(dtype)  # fmt: skip
 
     def _row(self, row):
         values = {column.name: column.value(row) for column in self._columns}
@@ -237,9 +242,8 @@ class Rows:
         """The bytes of a picture's file, or the picture in the mode that its column asks for; None where there is none."""
         data = image["bytes"] if isinstance(image, dict) else image
         if data is None and image is not None:
-            with open(image["path"], "rb") as file:
-                data = file.read()
-        return in_mode(data, self._modes[name]) if data is not None and name in self._modes else data
+            data = read_image(image["path"], f"column {name!r}: ")
+        return in_mode(data, self._modes[name]) if isinstance(data, bytes) and name in self._modes else data
 
 
 class Stream(Rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -18,6 +19,28 @@ if TYPE_CHECKING:
 
 def _refuse(*words):
     raise MisuseError("[picture] " + "".join(words))
+
+
+class Unreadable(str):
+    """In the place of an image: why its file can't be read. `on_error` says what is done about the sample."""
+
+    def __new__(cls, path, error, where="", advice=""):
+        """`error`: the OSError; `where`: what named the path."""
+        reason = error.strerror or error
+        said = f"{where}{os.fsdecode(path)}: {reason}{advice}"
+        return super().__new__(cls, said.encode(errors="backslashreplace").decode())
+
+    def __reduce__(self):
+        return str.__new__, (Unreadable, str(self))
+
+
+def read_image(path, where="", advice=""):
+    """The bytes of a file, or an Unreadable."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        return Unreadable(path, error, where, advice)
 
 
 def _pixels(array, what):
@@ -63,6 +86,8 @@ def picture(value):
     """A picture in one of its forms as a file's bytes or as pixels uint8 [height, width, channels], turned as it is seen."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
+    if isinstance(value, Unreadable):
+        return value
     pillow = sys.modules.get("PIL.Image")
     if pillow is not None and isinstance(value, pillow.Image):
         return _of_pillow(value)

@@ -49,6 +49,8 @@ struct NewSample {
   Label label;
   std::string split;                            // "train", "val", ...; "" when there is one dataset
   std::vector<std::vector<Label>> labels = {};  // of each labels field, in the schema's order
+  /// Why the image can't be read, where that is so: `on_error` says what is done, as about a file that can't be decoded.
+  std::string problem = {};
 };
 
 class SampleWriter {

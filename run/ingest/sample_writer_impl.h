@@ -31,6 +31,7 @@ struct SampleWriter::Impl {
     size_t split = 0;
     int64_t label = -1;
     std::vector<std::vector<std::byte>> values;
+    std::string problem = {};
   };
 
   /// Samples that workers take at once, and where commits lie among them.

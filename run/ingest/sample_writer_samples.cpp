@@ -81,7 +81,7 @@ Status SampleWriter::Impl::add(NewSample&& sample) {
   uint64_t bytes = 0;
   for (const auto& value : sample.values) bytes += value.size();
   if (next >= splits[split].done) {
-    filling.items.push_back({next, split, *label, std::move(sample.values)});
+    filling.items.push_back({next, split, *label, std::move(sample.values), std::move(sample.problem)});
     filling.bytes += bytes;
   }
   ++next;
@@ -123,8 +123,9 @@ void SampleWriter::Impl::start_workers() {
     for (const auto& value : working.items[i].values) bytes += value.size();
     return bytes;
   };
-  job.work = [this](int worker, uint64_t i) {
+  job.work = [this](int worker, uint64_t i) -> OrderedWorkers::Outcome {
     Item& item = working.items[i];
+    if (!item.problem.empty()) return Status(ErrorCode::kNotFound, item.problem);
     ImageWorker::Values values(item.values.begin(), item.values.end());
     if (label_field) values[*label_field] = std::as_bytes(std::span(&item.label, 1));
     std::vector<std::byte> picture;
@@ -180,7 +181,7 @@ Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome&
   Split& split = splits[item.split];
   if (!split.writer) DLPIPE_RETURN_IF_ERROR(open_writer(split));
   if (outcome.ok()) return split.writer->add(*outcome);
-  if (!is_bad_file(outcome.status())) return outcome.status();
+  if (item.problem.empty() && !is_bad_file(outcome.status())) return outcome.status();
   const std::string name = name_of(item);
   if (options.ingest.on_error == OnError::kStop)
     return bad_file_error("writer", concat("sample ", item.number, " (", printable(name), ")"),

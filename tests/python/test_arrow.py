@@ -298,6 +298,59 @@ def test_classes_are_those_of_the_label(tmp_path):
     parquet.write_table(table.add_column(0, "class", pa.array([2, 0, 1, 2], pa.int64())), tmp_path / "a.parquet")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
     samples = dlpipe.Dataset(tmp_path / "d")
-    assert samples.fields == ("path", "class", "image", "label", "note")
+    assert samples.fields == ("image", "class", "path", "label", "note")
     assert samples.classes == ["0", "1", "2"] and [s.class_ for s in samples] == [2, 0, 1, 2]
     assert [s.label.tolist() for s in samples] == [[0], [1], [0], [1]]
+
+
+TEXTS = pa.array(["cat", "dog", "cat", None])
+
+
+@pytest.mark.parametrize("labels", [
+    TEXTS, TEXTS.cast(pa.large_string()), TEXTS.cast(pa.string_view()), TEXTS.dictionary_encode(),
+    TEXTS.cast(pa.dictionary(pa.int8(), pa.string())), TEXTS.cast(pa.large_string()).dictionary_encode(),
+], ids=lambda labels: str(labels.type))  # fmt: skip
+@pytest.mark.parametrize("store", [dlpipe.ingest, dlpipe.from_dataset], ids=["ingest", "from_dataset"])
+def test_texts_of_any_arrow_type_are_classes(tmp_path, labels, store):
+    parquet.write_table(pa.table({"image": [picture(i) for i in range(4)], "label": labels, "note": labels}), tmp_path / "a.parquet")
+    assert store(tmp_path / "a.parquet", tmp_path / "d")["classes"] == ["cat", "dog"]
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert [(s.label, s.note) for s in samples] == [(0, "cat"), (1, "dog"), (0, "cat"), (-1, "")]
+
+
+def test_files_of_one_table_may_have_their_texts_in_other_ways(tmp_path):
+    for name, labels in (("a", TEXTS.dictionary_encode()), ("b", TEXTS), ("c", TEXTS.cast(pa.large_string()))):
+        parquet.write_table(pa.table({"image": [picture(0)] * 4, "label": labels}), tmp_path / f"{name}.parquet")
+    assert dlpipe.ingest(tmp_path, tmp_path / "d")["classes"] == ["cat", "dog"]
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 12
+
+
+def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):
+    some = [picture(0), picture(1)]
+    parquet.write_table(pa.table({"image": some, "label": [["a"], ["b", "c"]]}), tmp_path / "a.parquet")
+    for store in (dlpipe.from_dataset, dlpipe.ingest):
+        with pytest.raises(dlpipe.MisuseError, match="column 'label' of .*a.parquet is called as classes are, and is list"):
+            store(tmp_path / "a.parquet", tmp_path / "d")
+    dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d", fields={"image": "image"})
+    parquet.write_table(pa.table({"image": some, "label": [0.5, 1.0]}), tmp_path / "b.parquet")
+    dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "e")
+    assert "'label' of " in caplog.text and "has no classes" in caplog.text
+    assert [s.label.tolist() for s in dlpipe.Dataset(tmp_path / "e")] == [[0.5], [1.0]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_paths_begin_where_the_file_lies(tmp_path, monkeypatch, workers):
+    (tmp_path / "data/jpegs").mkdir(parents=True)
+    for i in range(2):
+        (tmp_path / f"data/jpegs/{i}.jpg").write_bytes(picture(i))
+    paths = ["jpegs/0.jpg", "jpegs/gone.jpg", str(tmp_path / "data/jpegs/1.jpg")]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array([{"bytes": None, "path": path} for path in paths], kind), "label": [0, 1, 0]})
+    parquet.write_table(table, tmp_path / "data/a.parquet", row_group_size=1)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dlpipe.NotFoundError, match=r"row 1 of data/a.parquet, column 'image': .*data/jpegs/gone.jpg: No such file"):
+        dlpipe.from_dataset("data/a.parquet", tmp_path / "d", workers=workers)
+    dlpipe.ingest("data/a.parquet", tmp_path / "d")
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert [samples.file(i) for i in range(2)] == [picture(0), picture(1)]
+    assert [(path, "No such file" in reason) for path, reason in samples.skipped] == [("gone.jpg", True)]

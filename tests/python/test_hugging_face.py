@@ -58,7 +58,7 @@ def test_hugging_faces_bytes_that_are_called_as_pictures(pictures, tmp_path, cap
     dataset = datasets.Dataset.from_dict({"image": files, "mask_file": files, "label": [0, 1] * 3})
     dlpipe.from_dataset(dataset, tmp_path / "d")
     samples = dlpipe.Dataset(tmp_path / "d")
-    assert samples.fields == ("image", "mask_file", "label", "path") and [samples.file(i) for i in range(6)] == files
+    assert samples.fields == ("image", "label", "mask_file", "path") and [samples.file(i) for i in range(6)] == files
     assert not caplog.records
     assert [s.label for s in samples] == [0, 1] * 3 and samples.classes == ["0", "1"]  # a column called label, without a ClassLabel
     named = dataset.remove_columns("label").add_column("label", ["b", "a"] * 3)
@@ -209,3 +209,21 @@ def test_hugging_faces_paths_are_no_pictures(tmp_path):
     none = d.Dataset.from_dict({"image": [None], "label": [0]}, features=d.Features({"image": d.Image(), "label": d.Value("int64")}))
     with pytest.raises(dlpipe.MisuseError, match="a sample has no picture 'image'; filter such samples out"):
         dlpipe.from_dataset(none, tmp_path / "e")
+
+
+def test_hugging_faces_files_that_are_gone_follow_on_error(pictures, tmp_path):
+    d = pytest.importorskip("datasets")
+    there = str(next(iter(sorted(pictures.rglob("*.jpg")))))
+    rows = d.Dataset.from_dict({"image": [there, str(tmp_path / "gone.jpg")], "label": [0, 1]},
+                               features=d.Features({"image": d.Image(), "label": d.Value("int64")}))  # fmt: skip
+    with pytest.raises(dlpipe.NotFoundError, match="sample 1 .*column 'image': .*gone.jpg: No such file"):
+        dlpipe.from_dataset(rows, tmp_path / "d")
+    dlpipe.from_dataset(rows, tmp_path / "d", on_error="skip")
+    assert [path for path, _ in dlpipe.Dataset(tmp_path / "d").skipped] == ["gone.jpg"]
+
+
+def test_hugging_faces_labels_that_are_no_classes_are_warned_of(tmp_path, caplog):
+    d = pytest.importorskip("datasets")
+    rows = rows_beside_pictures(d, label=(0.5, d.Value("float32")))
+    dlpipe.from_dataset(rows, tmp_path / "d")
+    assert "column 'label' is called as classes are" in caplog.text and dlpipe.Dataset(tmp_path / "d")[0].label.tolist() == [0.5]

@@ -283,6 +283,30 @@ TEST(SampleWriter, ADamagedPictureStopsItByName) {
   EXPECT_FALSE(std::filesystem::exists(dir / "d.partial")) << "nothing was committed";
 }
 
+TEST(SampleWriter, AnImageThatCantBeReadIsABadFile) {
+  TempDir dir;
+  for (const OnError on_error : {OnError::kStop, OnError::kSkip}) {
+    const bool stops = on_error == OnError::kStop;
+    SampleWriterOptions options = options_to(dir / (stops ? "stop" : "skip"));
+    options.ingest.on_error = on_error;
+    auto writer = value_or_throw(SampleWriter::open(options));
+    for (uint64_t i = 0; i < 3; ++i) {
+      NewSample sample = sample_of(i == 1 ? "" : jpeg_text(i, 16, 12), std::string("cat"), concat("s", i));
+      if (i == 1) sample.problem = "row 1 of a.parquet: b.jpg: No such file";
+      throw_if_error(writer->add(std::move(sample)));
+    }
+    const auto report = writer->finish();
+    if (stops) {
+      EXPECT_EQ(report.status().code(), ErrorCode::kNotFound);
+      EXPECT_NE(report.status().message().find("row 1 of a.parquet: b.jpg: No such file"), std::string::npos);
+    } else {
+      EXPECT_EQ(value_or_throw(report).splits[0].samples, 2);
+      ASSERT_EQ(report->skipped.size(), 1u);
+      EXPECT_EQ(report->skipped[0].path, "s1");
+    }
+  }
+}
+
 TEST(SampleWriter, NothingButBadPicturesOrNothingAtAllMakesNothing) {
   TempDir dir;
   SampleWriterOptions options = options_to(dir / "d");
