@@ -62,7 +62,8 @@ def _label(name, value):
             return value.encode(errors="surrogateescape")
         number = value.__index__() if hasattr(value, "__index__") else value.item().__index__()
     except (AttributeError, TypeError, ValueError):
-        refuse(said, "; give an int or a str (the class' name)", " or None" if name is None else "")
+        number = "; a number that isn't a class has the kind 'number' in fields=" if hasattr(value, "__float__") else ""
+        refuse(said, "; give an int or a str (the class' name)", " or None" if name is None else "", number)
     if not -(2**63) <= number < 2**63:
         refuse(said, "; give a number of 64 bits")
     return number
@@ -80,6 +81,27 @@ def _is_near(cast, array):
     if -most <= array.min() and array.max() <= most:
         return True
     return bool(np.all(np.isfinite(cast))) and [*map(int, cast.flat)] == [*map(int, array.flat)]
+
+
+def is_of_torchvision(value):
+    """Whether it is one of torchvision's tensors that say what they hold: BoundingBoxes, KeyPoints, Mask."""
+    return type(value).__module__.startswith("torchvision.tv_tensors")
+
+
+def _corners(name, boxes):
+    """torchvision's BoundingBoxes, of whatever format, as rows of x_min, y_min, x_max, y_max."""
+    import numpy as np
+
+    rows = np.asarray(boxes, np.float64)
+    form = getattr(boxes.format, "name", str(boxes.format))
+    if form == "XYXY":
+        return rows
+    if form == "XYWH":
+        return np.concatenate([rows[:, :2], rows[:, :2] + rows[:, 2:]], 1)
+    if form == "CXCYWH":
+        return np.concatenate([rows[:, :2] - rows[:, 2:] / 2, rows[:, :2] + rows[:, 2:] / 2], 1)
+    refuse(f"field {name!r} holds BoundingBoxes of the format {form}, and boxes here have no angle; give their upright boxes, or "
+           f"keep the numbers, which no augmentation moves: ('f32', {tuple(rows.shape[1:])}) in fields=")
 
 
 class Field:
@@ -148,8 +170,9 @@ class Field:
     def _numbers(self, value):
         import numpy as np
 
+        are_torchvisions = self.kind == "boxes" and is_of_torchvision(value) and hasattr(value, "format")
         try:
-            array = np.asarray(value)
+            array = _corners(self.name, value) if are_torchvisions else np.asarray(value)
             if array.size == 0 and self._has_rows:
                 return b""
             if not self._fits(array.shape):
@@ -168,7 +191,15 @@ class Field:
             wider = "; give 'i64' for whole numbers of any size" if cast.dtype.kind == "f" and array.dtype.kind in "iu" else ""
             refuse(f"field {self.name!r} is {value!r}, which is no {self.dtype}{wider}")
         data = np.ascontiguousarray(cast).tobytes()
-        return _dlpipe.boxes_of_xywh(self.name, data) if self.given == "boxes-xywh" else data
+        return _dlpipe.boxes_of_xywh(self.name, data) if self.given == "boxes-xywh" and not are_torchvisions else data
+
+    def check_canvas(self, value, image, size):
+        """Refuses boxes and points of torchvision's that are of an image of another `size`, (height, width), than the field
+        `image` has."""
+        canvas = getattr(value, "canvas_size", None) if is_of_torchvision(value) else None
+        if canvas is not None and size is not None and tuple(canvas) != tuple(size):
+            refuse(f"field {self.name!r} has places in an image of {canvas[0]} x {canvas[1]} (canvas_size), and {image!r} is "
+                   f"{size[0]} x {size[1]} as it is seen; give both of the same image, turned as its EXIF orientation says")
 
     @property
     def _has_rows(self):

@@ -7,18 +7,21 @@ import collections.abc
 from typing import Any
 
 from dlpipe.errors import MisuseError
+from dlpipe.fields import is_of_torchvision
 
 BOX_NAMES = ("bbox", "bboxes", "box", "boxes", "bounding_box", "bounding_boxes")
 _POINT_NAMES = ("keypoint", "keypoints", "key_points", "kpts", "landmarks")
 _MASK_NAMES = ("mask", "masks", "seg", "segm", "seg_mask", "seg_map", "segmentation", "segmentations", "segmentation_mask",
                "segmentation_map", "semantic_mask", "semantic_segmentation", "instance_mask", "instance_masks", "label_map",
                "trimap")  # fmt: skip
+#: Of masks of single objects, one [height, width] each, also where an image shows one object alone.
+_INSTANCE_NAMES = ("masks", "instance_mask", "instance_masks", "segmentations")
 #: Of what each box has one, whatever their number in one sample.
 _CLASS_NAMES = ("label", "labels", "class", "classes", "category", "categories", "category_id", "category_ids", "class_labels")
 _NUMBER_NAMES = ("area", "areas", "iscrowd", "is_crowd", "crowd", "difficult", "score", "scores")
 #: torchvision's tensors that say what they are.
 _TENSORS = {"BoundingBoxes": "boxes", "KeyPoints": "points", "Mask": "mask"}
-_WORDS = {"boxes": "boxes", "points": "key points", "mask": "a mask"}
+_WORDS = {"boxes": "boxes", "points": "key points", "mask": "a mask", "instances": "a mask of each object"}
 _DTYPES = ("float16", "float32", "float64", "uint8", "int32", "int64", "f32", "f64", "i64")
 _FILE_ENDINGS = ("npy", "npz", "pth", "pt", "pyd", "png", "json")
 
@@ -86,7 +89,7 @@ def _is_whole(dtype):
 
 def kind_of(name, value, size=None):
     """As kind_of_numbers, of a value; `size`: (height, width) of the picture beside it, where that is known."""
-    if type(value).__module__.startswith("torchvision.tv_tensors"):
+    if is_of_torchvision(value):
         return _TENSORS.get(type(value).__name__)
     if isinstance(value, bytes) or type(value).__module__.split(".")[0] == "PIL":
         return "mask" if is_called_mask(name) else None
@@ -140,6 +143,16 @@ def _field(name, kind, value, boxes):
     return kind
 
 
+def _are_instances(name, value, boxes, count):
+    """Whether masks are those of single objects, [objects, height, width]; `boxes`, `count`: of the boxes in the sample."""
+    numbers = _numbers(value)
+    shape: tuple[int, ...] = () if numbers is None else numbers[0]
+    if len(shape) != 3 or (shape[2] in (3, 4) and shape[0] > 4):  # colours
+        return False
+    of_boxes = boxes is not None and _group(name) == _group(boxes) and shape[0] == count
+    return is_of_several(shape) or of_boxes or _word(name) in _INSTANCE_NAMES
+
+
 def refuse(fields, meant, values=None):
     """Raises MisuseError. `fields`: all that are told; `meant`: {name: "boxes", "points" or "mask"} of those that aren't what they
     are told to be; `values`: a sample, where there is one."""
@@ -148,8 +161,12 @@ def refuse(fields, meant, values=None):
     the_boxes = boxes[0] if len(boxes) == 1 else None
     shape = _numbers(values[the_boxes]) if the_boxes in values else None
     count = shape[0][0] if shape is not None and len(shape[0]) == 2 else None
+    instances = [name for name, kind in meant.items() if kind == "mask" and _are_instances(name, values.get(name), the_boxes, count)]
+    meant = {**meant, **dict.fromkeys(instances, "instances")}
     wanted: dict[str, Any] = {}
     for name, kind in fields.items():
+        if name in instances:  # no field holds them
+            continue
         if name in meant:
             wanted[name] = _field(name, meant[name], values.get(name), the_boxes)
         else:
@@ -174,8 +191,12 @@ def _hints(fields, meant, wanted, values):
     for name, (shape, dtype) in numbers.items():
         if meant[name] == "mask" and not _is_whole(dtype):
             yield f"; a mask is a class number for each pixel, and {name!r} is {dtype} {list(shape)}: make it uint8 in {sample}"
+        elif meant[name] == "instances":
+            yield (f"; no field holds a mask for each object, and {name!r} is {list(shape)}: make one in {sample}, [height, width] "
+                   "with the class number of each pixel, or leave them out")
         elif meant[name] == "mask" and is_of_several(shape):
             yield f"; a mask is a class number for each pixel, [height, width], and {name!r} is {list(shape)}: make one in {sample}"
-    plain = next((name for name in meant if isinstance(fields.get(name), tuple) and fields[name][0] in _DTYPES), None)
+    plain = next((name for name in meant if meant[name] != "instances" and isinstance(fields.get(name), tuple)
+                  and fields[name][0] in _DTYPES and 0 not in (fields[name][1] or ())), None)
     if plain is not None:
         yield f"; {plain!r}: {fields[plain]!r} there keeps plain numbers, which stay as they are"

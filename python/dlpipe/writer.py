@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.fields import Field, FieldKind, refuse
+from dlpipe.fields import Field, FieldKind, is_of_torchvision, refuse
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
+from dlpipe.pictures import size_of
 from dlpipe.storing import StoringOptions, check_names, documented
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Writer:
       [channels, height, width]
     - "label": an int, the class' name, or None. "labels": a list of these, of any length; classes are shared by all fields
     - "boxes": any number of [x_min, y_min, x_max, y_max], "boxes-xywh" of [x_min, y_min, width, height] (stored as "boxes"),
-      in pixels of the picture as seen
+      in pixels of the picture as seen. torchvision's BoundingBoxes are converted from their own format, with either kind
     - "mask": a class number for each pixel of the picture: a uint8 array [height, width] (numpy, torch), a PIL.Image of mode "L",
       "P" (the palette's numbers) or "1", or bytes of such a PNG. None: the sample has none
     - "points": any number of [x, y, visible], visible 1 or 0
@@ -119,10 +120,19 @@ class Writer:
                    "fields={name: kind} to have others")  # fmt: skip
         try:
             row = [field.value(values.get(field.name)) for field in self._fields]
+            self._check_canvases(values)
         except MisuseError as error:
             raise MisuseError(f"{error} (sample {self.position})") from None
         self._writer.write(row, split, self._kinds)
         self._without_class += any(row[i] is None for i in self._labels)
+
+    def _check_canvases(self, values):
+        moved = [field for field in self._fields if field.kind in ("boxes", "points") and is_of_torchvision(values.get(field.name))]
+        image = next((field.name for field in self._fields if field.kind == "image"), None)
+        if moved and image is not None:
+            size = size_of(values[image])
+            for field in moved:
+                field.check_canvas(values[field.name], image, size)
 
     @property
     def position(self) -> int:

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shutil
 
 import dlpipe
 import numpy as np
@@ -123,4 +124,44 @@ def test_torchvisions_tensors_say_what_they_are(tmp_path):
     assert refused(tmp_path, [sample]) == {"image": "image", "where": "boxes-xywh", "what": "mask"}
 
 
-# Other libraries.
+@pytest.mark.parametrize("form, rows", [
+    ("XYXY", [[1, 2, 4, 6], [0, 0, 2, 4]]),
+    ("XYWH", [[1, 2, 3, 4], [0, 0, 2, 4]]),
+    ("CXCYWH", [[2.5, 4, 3, 4], [1, 2, 2, 4]]),
+])  # fmt: skip
+def test_torchvisions_boxes_are_of_their_own_format(tmp_path, form, rows):
+    tensors = pytest.importorskip("torchvision.tv_tensors")
+    boxes = tensors.BoundingBoxes(rows, format=form, canvas_size=(6, 10))
+    sample = {"image": WIDE, "boxes": boxes}
+    for i, fields in enumerate([refused(tmp_path, [sample]), {"image": "image", "boxes": "boxes"}, {"image": "image", "boxes": "boxes-xywh"}]):
+        (tmp_path / "made").mkdir(exist_ok=True)
+        for workers in (0, 1):
+            dlpipe.from_dataset([sample, {"image": WIDE, "boxes": boxes[:0]}], tmp_path / f"made/{i}{workers}", fields=fields, workers=workers)
+            stored = dlpipe.Dataset(tmp_path / f"made/{i}{workers}")
+            assert stored[0].boxes.tolist() == [[1, 2, 4, 6], [0, 0, 2, 4]] and stored[1].boxes.shape == (0, 4)
+        shutil.rmtree(tmp_path / "made")
+
+
+def test_torchvisions_boxes_of_another_image_are_refused(tmp_path):
+    tensors = pytest.importorskip("torchvision.tv_tensors")
+    fields = {"image": "image", "boxes": "boxes"}
+    halved = tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYXY", canvas_size=(3, 5))
+    with pytest.raises(dlpipe.MisuseError, match=r"'boxes' has places in an image of 3 x 5 \(canvas_size\), and 'image' is 6 x 10"):
+        dlpipe.from_dataset([{"image": WIDE, "boxes": halved}], tmp_path / "d", fields=fields)
+    turned = tensors.BoundingBoxes([[1.0, 2, 3, 4, 30]], format="XYWHR", canvas_size=(6, 10))
+    with pytest.raises(dlpipe.MisuseError, match="'boxes' holds BoundingBoxes of the format XYWHR"):
+        dlpipe.from_dataset([{"image": WIDE, "boxes": turned}], tmp_path / "d", fields=fields)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_masks_of_single_objects_are_named_at_the_first_sample_whatever_their_number(tmp_path, count):
+    masks = np.zeros((count, 6, 10), np.uint8)
+    target = {"boxes": np.float32([[1, 2, 3, 4]] * count).reshape(count, 4), "labels": [1] * count}
+    for name in ("masks", "mask"):
+        sample = (WIDE, {**target, name: masks})
+        with pytest.raises(dlpipe.MisuseError, match=f"'{name}' holds a mask of each object") as caught:
+            dlpipe.from_dataset([sample], tmp_path / "d")
+        assert f"'{name}' is [{count}, 6, 10]: make one in sample=" in str(caught.value)
+        assert refused(tmp_path, [sample]) == {"image": "image", "boxes": "boxes", "labels": "labels:boxes"}
+    with pytest.raises(dlpipe.MisuseError, match="'masks' holds a mask of each object"):
+        dlpipe.from_dataset([{"image": WIDE, "masks": masks}], tmp_path / "d")
