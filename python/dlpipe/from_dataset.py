@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import arrow, picture_annotations, sample_sources
-from dlpipe.errors import MisuseError
+from dlpipe.errors import Error, MisuseError
 from dlpipe.fields import FieldKind
 from dlpipe.kinds import kinds_checked
 from dlpipe.paths import Path
@@ -40,6 +40,11 @@ def _is_picture(value):
     return shape is not None and str(value.dtype).endswith("uint8") and len(shape) in (2, 3)
 
 
+def _is_one_whole_number(value):
+    """Whether it is an array of one whole number, as some datasets have labels."""
+    return getattr(value, "shape", None) == (1,) and "int" in str(value.dtype)
+
+
 def _ending(name):
     return name.rsplit(".", 1)[-1].lower()
 
@@ -50,7 +55,7 @@ def _kind_of(name, value):
     if _is_picture(value) or (ending in _IMAGE_ENDINGS and (isinstance(value, bytes) or hasattr(value, "shape"))):
         return "image"
     is_number = isinstance(value, (int, float)) or (hasattr(value, "dtype") and getattr(value, "shape", None) == ())
-    if ending in _LABEL_NAMES and (isinstance(value, (int, str, bytes)) or is_number):
+    if ending in _LABEL_NAMES and (isinstance(value, (int, str, bytes)) or is_number or _is_one_whole_number(value)):
         return "label"
     if isinstance(value, (str, os.PathLike, dict)) or (isinstance(value, bytes) and ending in ("txt", "json", "text")):
         return "text"
@@ -74,6 +79,9 @@ def _infer(first):
                     "dataset's item to a dict of values; or fields= where a text is meant")  # fmt: skip
         fields[name] = _kind_of(name, value)
     images = [name for name, kind in fields.items() if kind == "image"]
+    if images == ["label"] and "image" in fields:
+        _refuse("the label is an image, and the value before it is none, as if they were (label, image); give sample=, a function "
+                "from the dataset's item to a dict such as {'image': ..., 'label': ...}")
     if images:
         image = next((name for name in images if picture_annotations.kind_of(name, first[name]) is None), images[0])
         _refuse_annotations(first, image)
@@ -122,8 +130,10 @@ def _value(name, kind, value):
             _refuse(f"a sample has no picture {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
         return picture(value)
     if kind == "label" and isinstance(value, bytes):
-        text = value.decode()
-        return int(text) if text.strip().lstrip("-").isdigit() else text
+        text = os.fsdecode(value).strip()
+        return int(text) if text.removeprefix("-").isdecimal() else text
+    if kind == "label" and _is_one_whole_number(value):
+        return value.item()
     if kind in ("boxes", "boxes-xywh") and value is not None and picture_annotations.is_one_box(value):
         return [value]
     if kind == "text" and not isinstance(value, (str, bytes, os.PathLike)) and value is not None:
@@ -152,34 +162,76 @@ def _as_dict(item):
     if isinstance(item, collections.abc.Mapping):
         return {("path" if name == "__key__" else name): v for name, v in item.items()
                 if name == "__key__" or not name.startswith("__")}  # fmt: skip
+    names = getattr(item, "_fields", ()) if isinstance(item, tuple) else ()
+    if len(names) > 2 or any(_ending(name) in (*_LABEL_NAMES, *_IMAGE_ENDINGS) for name in names):
+        return item._asdict()
     if isinstance(item, (tuple, list)) and len(item) == 2:
         return {"image": item[0], "label": item[1]}
     what = f"{type(item).__name__} of {len(item)}" if isinstance(item, (tuple, list)) else type(item).__name__
     _refuse(f"a sample is {what}; give sample=, a function from it to a dict such as {{'image': ..., 'label': ...}}")
 
 
+def _place(split, number, item=None):
+    """Which sample it is, by its number in its split, and by its key or path where it has one."""
+    key = next((item[name] for name in ("__key__", "path") if isinstance(item, collections.abc.Mapping) and name in item), None)
+    return f"sample {number}" + (f" of {split!r}" if split else "") + (f" ({key})" if key else "")
+
+
+@contextlib.contextmanager
+def _naming(split, number, item=None):
+    """An exception of the dataset, or of `sample`, becomes the cause of one that names the sample."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        said = f"{type(error).__qualname__}: {error}"
+        raise Error(f"[from_dataset] {_place(split, number, item)} raised {said}") from error
+
+
 class _Converter:
     """From a source's item to the values of a sample; goes to the worker processes."""
 
-    def __init__(self, source, sample, fields, told_by_first):
-        self.source, self.sample, self.fields, self.told_by_first = source, sample, fields, told_by_first
+    def __init__(self, split, source, sample, fields, told_by_first):
+        self.split, self.source, self.sample = split, source, sample
+        self.fields, self.told_by_first = fields, told_by_first
+
+    def dict_of(self, item, number):
+        """The sample's values as the dataset, or `sample`, has them."""
+        with _naming(self.split, number, item):
+            return _as_dict(item if self.sample is None else self.sample(item))
+
+    def at(self, number):
+        """The sample with this number of a source that has numbers."""
+        with _naming(self.split, number):
+            item = self.source[number]
+        return self.one(item, number)
+
+    def items(self):
+        """(number, item) of a stream."""
+        iterator, end = iter(self.source), object()
+        for number in itertools.count():
+            with _naming(self.split, number):
+                item = next(iterator, end)
+            if item is end:
+                return
+            yield number, item
 
     def one(self, item, number):
-        values = _as_dict(item if self.sample is None else self.sample(item))
+        values = self.dict_of(item, number)
         more = [name for name in values if name not in self.fields] if self.told_by_first else ()
         if more:
             _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first one, that the fields are told by, has not; "
                     "give fields={name: kind} of what to store")
         try:
-            return {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
+            with _naming(self.split, number, values):  # a PIL.Image may read its file only now
+                return {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
         except MisuseError as error:
-            if getattr(getattr(self.source, "dataset", None), "transform", None) is None:
-                raise
-            raise MisuseError(f"{error}; the dataset has a transform: leave it out (transform=None), what it does in training is "
-                              "dlpipe.Loader's augment") from None  # fmt: skip
-
-    def range(self, begin, end):
-        return [self.one(self.source[i], i) for i in range(begin, end)]
+            advice = ""
+            if getattr(getattr(self.source, "dataset", None), "transform", None) is not None:
+                advice = ("; the dataset has a transform: leave it out (transform=None), what it does in training is dlpipe.Loader's "
+                          "augment")  # fmt: skip
+            raise MisuseError(f"{error}{advice} ({_place(self.split, number, values)})") from None
 
 
 def _length(source):
@@ -198,6 +250,16 @@ def _first(source):
     if is_used_up and first is not None:
         source.dataset = itertools.chain([first], iterator)
     return first
+
+
+def _first_values(sources, sample):
+    """The values of the first sample there is; None: there is none."""
+    for split, source in sources.items():
+        with _naming(split, 0):
+            item = _first(source)
+        if item is not None:
+            return _Converter(split, source, sample, {}, False).dict_of(item, 0)
+    return None
 
 
 @documented
@@ -238,8 +300,8 @@ def from_dataset(
             a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
             Parquet or Arrow files, a pattern, a folder or several: files, or their folders, called train, val and test make
             splits. A split that is called "validation" or "valid" becomes "val". torch's Subset, as random_split makes it, of
-            one of these is taken as that one is. Leave transforms out: they belong to training, where dlpipe.Loader's
-            `augment` is.
+            one of these is taken as that one is, and so is ConcatDataset, with the names of its classes where its parts have
+            the same. Leave transforms out: they are applied once, and belong to training, where dlpipe.Loader's `augment` is.
         dst: the dataset to make. Must not exist: whether it holds these samples can't be told.
         fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
             torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
@@ -257,7 +319,8 @@ def from_dataset(
         What `dlpipe ingest --json` prints, as a dict.
 
     Raises:
-        dlpipe.Error: of the kind that fits; whatever the dataset raises.
+        dlpipe.Error: of the kind that fits. An exception of the dataset, or of `sample`, is the `__cause__` of one that names
+            the sample.
     """
     if workers < 0:
         _refuse(f"workers is {workers}; give a number of processes, or 0 for none")
@@ -272,11 +335,11 @@ def from_dataset(
     if fields is None and sample is None:
         fields = first_source.fields
     if fields is None:
-        first = next((item for item in map(_first, sources.values()) if item is not None), None)
+        first = _first_values(sources, sample)
         if first is None:
             _refuse("the dataset is empty")
         told_by_first = True
-        fields = _infer(_as_dict(first if sample is None else sample(first)))
+        fields = _infer(first)
     if classes is None and sample is None:
         classes = first_source.classes
     lengths = [_length(source) for source in sources.values()]
@@ -284,7 +347,7 @@ def from_dataset(
     name = "; ".join(f"{split} {source.name()}".strip() for split, source in sources.items())
     with contextlib.ExitStack() as stack:
         call = stack.enter_context(Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")))
-        converters = {split: _Converter(source, sample, fields, told_by_first) for split, source in sources.items()}
+        converters = {split: _Converter(split, source, sample, fields, told_by_first) for split, source in sources.items()}
         pools = {}
         for split, converter in converters.items():
             if workers > 0 and _length(converter.source):
@@ -299,7 +362,7 @@ def from_dataset(
 
 def _stream(writer, converter, number):
     """Yields the samples that the writer hasn't; a stream's length is known at its end."""
-    for i, item in enumerate(converter.source):
+    for i, item in converter.items():
         yield None if number + i < writer.position else converter.one(item, i)
 
 
@@ -310,7 +373,7 @@ def _indexed(writer, converter, number, workers):
     if workers is not None:
         yield from workers.samples(begin, length)
     else:
-        yield from (converter.one(converter.source[i], i) for i in range(begin, length))
+        yield from map(converter.at, range(begin, length))
 
 
 def _write(writer, converters, pools, call, total):

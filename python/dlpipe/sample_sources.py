@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
+import logging
 import os
 from typing import Any
 
 from dlpipe import arrow, hugging_face
 from dlpipe.errors import MisuseError
+from dlpipe.pictures import read_image
 
 
 def _refuse(*words):
     raise MisuseError("[from_dataset] " + "".join(map(str, words)))
+
+
+def _warn(*words):
+    logging.getLogger("dlpipe").warning("[from_dataset] " + "".join(map(str, words)))
+
+
+def _is_transformed(dataset):
+    """Whether it changes its images; torchvision's have `transforms` where they change labels alone, too."""
+    transform, both, target = (getattr(dataset, name, None) for name in ("transform", "transforms", "target_transform"))
+    return callable(transform) or (callable(both) and target is None)
+
+
+def _class_names(dataset):
+    """The names of its classes by label, where it has them."""
+    classes = getattr(dataset, "classes", None)
+    if not isinstance(classes, (list, tuple)):
+        return None
+    if getattr(dataset, "target_transform", None) is not None:
+        _warn("the dataset has a target_transform, so its labels may not be those of its classes: the names are left out, and "
+              "images are stored as pixels; give classes=, or leave it out (target_transform=None)")
+        return None
+    if all(isinstance(name, str) for name in classes):
+        return list(classes)
+    # torchvision's ImageNet has tuples of words, not all different, for folders that are called as `wnids`
+    return list(getattr(dataset, "wnids", None) or map(str, classes))
 
 
 class _Indexed:
@@ -19,8 +48,11 @@ class _Indexed:
 
     def __init__(self, dataset):
         self.dataset = dataset
-        classes = getattr(dataset, "classes", None)
-        self.classes = list(classes) if isinstance(classes, (list, tuple)) else None
+        self.classes = _class_names(dataset)
+        if _is_transformed(dataset):
+            _warn("the dataset's transform is applied once, and its answer stored: what it draws at random is the same in every "
+                  "epoch, and files aren't kept as they are; leave it out (transform=None): what it does in training is "
+                  "dlpipe.Loader's augment")
 
     @property
     def fields(self):
@@ -53,8 +85,7 @@ class _Files(_Indexed):
 
     def __getitem__(self, i):
         path, label = self.dataset.samples[i]
-        with open(path, "rb") as file:
-            return {"image": file.read(), "label": label, "path": os.path.relpath(path, self.dataset.root)}
+        return {"image": read_image(path), "label": label, "path": os.path.relpath(path, self.dataset.root)}
 
 
 class _Subset(_Indexed):
@@ -79,6 +110,43 @@ class _Subset(_Indexed):
     def name(self):
         numbers = hashlib.sha256(repr([int(i) for i in self.dataset.indices]).encode()).hexdigest()[:16]
         return f"{numbers} of {self.source.name()}"
+
+
+class _Concatenated(_Indexed):
+    """torch's ConcatDataset: the samples of several sources behind each other, each as its source has them."""
+
+    def __init__(self, dataset, sources):
+        self.dataset, self.sources = dataset, sources
+        self._are_alike = len({_form(source) for source in sources}) == 1
+        self._ends = list(itertools.accumulate(map(len, sources)))
+        same = all(source.classes == sources[0].classes for source in sources)
+        self.classes = sources[0].classes if same else None
+        if not same:
+            _warn("the parts of the ConcatDataset have different classes, and each part's labels are numbers of its own: the names "
+                  "are left out; give classes=, and sample= where the numbers mean different classes")
+
+    @property
+    def fields(self):
+        return self.sources[0].fields if self._are_alike else None
+
+    @staticmethod
+    def fits(dataset):
+        return type(dataset).__module__ == "torch.utils.data.dataset" and type(dataset).__name__ == "ConcatDataset"
+
+    def __getitem__(self, i):
+        if not self._are_alike:  # the datasets' own items are, as PyTorch's loop wants them
+            return self.dataset[i]
+        part = bisect.bisect_right(self._ends, i)
+        return self.sources[part][i - (self._ends[part - 1] if part else 0)]
+
+    def name(self):
+        return f"{len(self)} of {', '.join(source.name() for source in self.sources)}"
+
+
+def _form(source):
+    """Sources of one form have items of one kind."""
+    inner = source.source if isinstance(source, _Subset) else source.sources[0] if isinstance(source, _Concatenated) else None
+    return type(source) if inner is None else _form(inner)
 
 
 class _Iterable:
@@ -115,10 +183,12 @@ def _adapt(dataset, boxes):
     has_number = not is_stream and hasattr(type(dataset), "__getitem__") and hasattr(type(dataset), "__len__")
     if hugging_face.fits(dataset):
         return (hugging_face.Rows if has_number else hugging_face.Stream)(dataset, boxes)
-    if boxes is not None and not _Subset.fits(dataset):
+    if boxes is not None and not _Subset.fits(dataset) and not _Concatenated.fits(dataset):
         _refuse("boxes= is for Hugging Face's datasets; of others give fields= with 'boxes' or 'boxes-xywh'")
     if _Subset.fits(dataset):
         return _Subset(dataset, _adapt(dataset.dataset, boxes))
+    if _Concatenated.fits(dataset):
+        return _Concatenated(dataset, [_adapt(part, boxes) for part in dataset.datasets])
     if has_number:
         return _Files(dataset) if _Files.fits(dataset) else _Indexed(dataset)
     if hasattr(dataset, "__iter__"):

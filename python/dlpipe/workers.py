@@ -30,14 +30,25 @@ def _begin_worker(converter):
         sys.modules["torch"].set_num_threads(1)
 
 
+class WorkerTraceback(Exception):
+    """Where an exception was raised in a worker: the cause of that exception, as pickle leaves tracebacks behind."""
+
+
 def _take_range(begin, end):
+    """Samples, and the exception that ended them with its cause and where that was raised; None where nothing did."""
+    samples = []
     try:
-        return _converter.range(begin, end)
+        for number in range(begin, end):
+            samples.append(_converter.at(number))
     except Exception as error:
-        if _can_travel(error):
-            raise
-        raise Error(f"[from_dataset] a sample of {begin} to {end - 1} raised {type(error).__qualname__}: {error}; it can't be "
-                    f"pickled, so here is where:\n{traceback.format_exc()}") from None  # fmt: skip
+        cause = error.__cause__
+        where = "".join(traceback.format_exception(error if cause is None else cause))
+        if not _can_travel(error):
+            error = Error(f"[from_dataset] a sample of {begin} to {end - 1} raised {type(error).__qualname__}: {error}")
+        if not _can_travel(cause):
+            error, cause = type(error)(f"{error}; it can't be pickled, so here is where:\n{where}"), None
+        return samples, (error, cause, where)
+    return samples, None
 
 
 def _can_travel(error):
@@ -88,7 +99,12 @@ class Workers:
             taken = self._run(ahead.popleft().result)
             for one in itertools.islice(ranges, 1):
                 ahead.append(self.pool.submit(_take_range, *one))
-            yield from taken
+            yield from taken[0]
+            if taken[1] is not None:
+                error, cause, where = taken[1]
+                if cause is not None:
+                    cause.__cause__ = WorkerTraceback(where)
+                raise error from cause
 
     def close(self):
         self.pool.shutdown(wait=False, cancel_futures=True)

@@ -1,10 +1,13 @@
 """dlpipe.from_dataset with datasets by numbers, generators, torch's and torchvision's; others: test_annotations, test_hugging_face."""
 
+import collections
 import io
+import itertools
 import pathlib
 import signal
 import subprocess
 import sys
+import traceback
 
 import dlpipe
 import numpy as np
@@ -34,7 +37,7 @@ class Pictures:
 class Broken(Pictures):
     def __getitem__(self, i):
         if i == 70:
-            raise ZeroDivisionError("sample 70")
+            raise ZeroDivisionError("by nothing")
         return super().__getitem__(i)
 
 
@@ -93,10 +96,37 @@ def test_a_generator_of_nothing_among_splits(tmp_path):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_exception_of_the_dataset_comes_out(tmp_path, workers):
-    with pytest.raises(ZeroDivisionError, match="sample 70"):
-        dlpipe.from_dataset(Broken(100), tmp_path / "d", workers=workers)
+def test_an_exception_of_the_dataset_is_the_cause_of_one_that_names_the_sample(tmp_path, workers):
+    with pytest.raises(dlpipe.Error, match="sample 70 of 'val' raised ZeroDivisionError: by nothing") as caught:
+        dlpipe.from_dataset({"train": Pictures(90), "val": Broken(100)}, tmp_path / "d", workers=workers)
+    assert type(caught.value.__cause__) is ZeroDivisionError and str(caught.value.__cause__) == "by nothing"
+    trace = "".join(traceback.format_exception(caught.value))
+    assert 'raise ZeroDivisionError("by nothing")' in trace
     assert list(tmp_path.iterdir()) == []
+
+
+def test_exceptions_of_streams_and_of_sample_name_it_too(tmp_path):
+    def stream():
+        yield {"__key__": "a/0", "jpg": PICTURE, "cls": 1}
+        yield {"__key__": "a/1", "jpg": PICTURE, "cls": "x"}
+        raise OSError("the disk is gone")
+
+    with pytest.raises(dlpipe.Error, match="sample 2 raised OSError: the disk is gone") as caught:
+        dlpipe.from_dataset(stream(), tmp_path / "d", fields={"jpg": "image"})
+    assert type(caught.value.__cause__) is OSError
+    for workers in (0, 1):
+        with pytest.raises(dlpipe.Error, match=r"sample 1 \(a/1\) raised ValueError: ") as caught:
+            dlpipe.from_dataset(list(itertools.islice(stream(), 2)), tmp_path / "d", sample=whole_class, workers=workers)
+        assert type(caught.value.__cause__) is ValueError
+    with pytest.raises(dlpipe.Error, match="sample 0 raised ZeroDivisionError"):
+        dlpipe.from_dataset([1], tmp_path / "d", sample=lambda item: item / 0)
+    with pytest.raises(dlpipe.MisuseError, match=r"float32; give uint8.* \(sample 1 of 'val'\)"):
+        dlpipe.from_dataset({"val": [(PICTURE, 0), (PICTURE.astype(np.float32), 1)]}, tmp_path / "d")
+    assert list(tmp_path.iterdir()) == []
+
+
+def whole_class(sample):
+    return {**sample, "cls": int(sample["cls"])}
 
 
 class TwoWords(Exception):
@@ -114,9 +144,10 @@ class Strange(Pictures):
 
 
 def test_an_exception_that_does_not_travel_is_told_by_the_worker(tmp_path):
-    with pytest.raises(TwoWords, match="file 50 is bad"):
+    with pytest.raises(dlpipe.Error, match="sample 50 raised TwoWords: file 50 is bad") as caught:
         dlpipe.from_dataset(Strange(100), tmp_path / "d")
-    with pytest.raises(dlpipe.Error, match="sample of 32 to 63 raised TwoWords: file 50 is bad") as caught:
+    assert type(caught.value.__cause__) is TwoWords
+    with pytest.raises(dlpipe.Error, match="sample 50 raised TwoWords: file 50 is bad") as caught:
         dlpipe.from_dataset(Strange(100), tmp_path / "d", workers=2)
     assert 'raise TwoWords("file 50 ", "is bad")' in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -187,8 +218,6 @@ def test_killed_and_called_again_it_goes_on(tmp_path):
     assert dataset_files(tmp_path / "killed") == dataset_files(tmp_path / "whole")
 
 
-# Boxes, key points and masks.
-
 def test_torchvisions_folders_keep_their_files(pictures, tmp_path):
     folder = pytest.importorskip("torchvision.datasets").ImageFolder
     dlpipe.from_dataset(folder(str(pictures)), tmp_path / "d", workers=2)
@@ -207,6 +236,64 @@ def test_torchvisions_folders_keep_their_files(pictures, tmp_path):
             assert samples.file(i) == pathlib.Path(path).read_bytes() and samples[i].label == label
     with pytest.raises(dlpipe.MisuseError, match=r"float32; give uint8.*has a transform: leave it out \(transform=None\)"):
         dlpipe.from_dataset(folder(str(pictures), transform=lambda p: np.float32(p) / 255), tmp_path / "floats")
+
+
+def test_a_transform_is_warned_of_and_a_changed_label_has_no_name(pictures, tmp_path, caplog):
+    folder = pytest.importorskip("torchvision.datasets").ImageFolder
+    transforms = pytest.importorskip("torchvision.transforms")
+    dlpipe.from_dataset(folder(str(pictures), transform=transforms.RandomCrop(16, pad_if_needed=True)), tmp_path / "drawn")
+    assert "transform is applied once" in caplog.text and "transform=None" in caplog.text
+    assert len(dlpipe.Dataset(tmp_path / "drawn").classes) == 10
+    caplog.clear()
+    dlpipe.from_dataset(folder(str(pictures), target_transform=lambda label: 9 - label), tmp_path / "turned")
+    turned = dlpipe.Dataset(tmp_path / "turned")
+    assert turned.classes == list("0123456789") and turned[0].label == 9 and turned[399].label == 0
+    assert "target_transform" in caplog.text and "applied once" not in caplog.text
+    caplog.clear()
+    dlpipe.from_dataset(folder(str(pictures)), tmp_path / "plain")
+    assert caplog.text == ""
+
+
+def test_torchvisions_imagenet_has_the_names_of_its_folders(pictures, tmp_path):
+    class ImageNet(pytest.importorskip("torchvision.datasets").ImageFolder):
+        def __init__(self, root):
+            super().__init__(root)
+            self.wnids = self.classes
+            self.classes = [("crane",), ("crane", "a bird")] * 5
+
+    dataset = ImageNet(str(pictures))
+    assert dlpipe.from_dataset(dataset, tmp_path / "d")["classes"] == dataset.wnids
+
+
+def test_a_file_of_a_folder_that_is_gone_follows_on_error(pictures, tmp_path):
+    dataset = pytest.importorskip("torchvision.datasets").ImageFolder(str(pictures))
+    dataset.samples[3] = (str(pictures / "class0" / "gone.jpg"), 0)
+    with pytest.raises(dlpipe.NotFoundError, match="sample 3 .*gone.jpg.*No such file"):
+        dlpipe.from_dataset(dataset, tmp_path / "d")
+    dlpipe.from_dataset(dataset, tmp_path / "d", on_error="skip", workers=2)
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert len(samples) == 399 and [path for path, _ in samples.skipped] == ["class0/gone.jpg"]
+
+
+def test_torchs_datasets_behind_each_other(pictures, tmp_path, caplog):
+    data = pytest.importorskip("torch.utils.data")
+    folder = pytest.importorskip("torchvision.datasets").ImageFolder
+    one = folder(str(pictures))
+    both = data.ConcatDataset([data.Subset(one, [7, 250]), data.ConcatDataset([one])])
+    dlpipe.from_dataset(both, tmp_path / "files", workers=2)
+    samples = dlpipe.Dataset(tmp_path / "files")
+    assert samples.classes == one.classes and len(samples) == 402
+    for i, number in enumerate([7, 250, 0, 1]):
+        path, label = one.samples[number]
+        assert samples.file(i) == pathlib.Path(path).read_bytes() and samples[i].label == label
+    drawn = folder(str(pictures), transform=lambda image: image.resize((8, 8)))
+    dlpipe.from_dataset(data.ConcatDataset([Pictures(3), Pictures(2)]), tmp_path / "pixels")
+    assert [s.label for s in dlpipe.Dataset(tmp_path / "pixels")] == [0, 1, 0, 0, 1]
+    assert dlpipe.Dataset(tmp_path / "pixels").classes == ["even", "odd"]
+    caplog.clear()
+    dlpipe.from_dataset(data.ConcatDataset([Pictures(3), drawn]), tmp_path / "others")
+    assert dlpipe.Dataset(tmp_path / "others").classes == list("0123456789")
+    assert "different classes" in caplog.text
 
 
 def test_torchs_datasets(tmp_path):
@@ -244,6 +331,25 @@ def test_webdatasets(pictures, tmp_path):
     decoded = webdataset.WebDataset(str(tmp_path / "shard.tar"), shardshuffle=False).decode("pil").to_tuple("jpg", "cls")
     dlpipe.from_dataset(decoded, tmp_path / "decoded")
     assert np.array_equal(dlpipe.Dataset(tmp_path / "decoded")[5].image, samples[5].jpg)
+
+
+Pair = collections.namedtuple("Pair", "target image")
+
+
+def test_labels_in_other_forms(tmp_path):
+    for i, label in enumerate([b"cat\n", np.array([3]), np.int32(3), b" 3 "]):
+        dlpipe.from_dataset([{"jpg": PICTURE, "cls": label}], tmp_path / f"{i}")
+        samples = dlpipe.Dataset(tmp_path / f"{i}")
+        assert samples.class_name(samples[0].cls) == ("cat" if i == 0 else "3")
+    dlpipe.from_dataset([Pair(2, PICTURE)], tmp_path / "named")
+    assert dlpipe.Dataset(tmp_path / "named")[0].target == 2 and dlpipe.Dataset(tmp_path / "named")[0].image.shape == PICTURE.shape
+    with pytest.raises(dlpipe.MisuseError, match=r"the label is an image, .*\(label, image\)"):
+        dlpipe.from_dataset([(1, PICTURE)], tmp_path / "swapped")
+    with pytest.raises(dlpipe.MisuseError, match="the label is 0.5; .*'number' in fields="):
+        dlpipe.from_dataset([(PICTURE, 0.5)], tmp_path / "number")
+    dlpipe.from_dataset(dlpipe.Dataset(tmp_path / "named")[:1], tmp_path / "again")
+    again = dlpipe.Dataset(tmp_path / "again")
+    assert again[0].target == 2 and np.array_equal(again[0].image, PICTURE)
 
 
 def test_pillow_pictures(tmp_path):
