@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/augment/chain.h"
 #include "dlpipe/augment/function_op.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/loader.h"
@@ -34,6 +35,13 @@ void add_augmentation(const std::string& name, uintptr_t address, const std::str
   registry = extended.release();
 }
 
+/// The (height, width) that a chain makes of such an image; 0: it isn't known. Throws what the chain is refused for.
+std::pair<int, int> augment_size(const std::string& expression, std::pair<int, int> image) {
+  const augment::Chain chain = value_or_throw(augment::Chain::parse(expression, known_ops()));
+  const auto size = chain.output({.width = image.second, .height = image.first});
+  return size.ok() ? std::pair(size->height, size->width) : std::pair(0, 0);
+}
+
 }  // namespace
 
 const augment::OpRegistry& known_ops() {
@@ -42,6 +50,7 @@ const augment::OpRegistry& known_ops() {
 
 void bind_augmentation(nb::module_& module) {
   module.def("add_augmentation", add_augmentation);
+  module.def("augment_size", augment_size);
 }
 
 }  // namespace dlpipe::python

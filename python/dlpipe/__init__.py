@@ -32,6 +32,7 @@ from dlpipe.from_dataset import from_dataset
 from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
 from dlpipe.progress import Progress, TqdmProgress
+from dlpipe.recipes import convert_augment
 from dlpipe.storing import StoringOptions
 from dlpipe.training import Predictor, evaluate, predict, train
 from dlpipe.writer import Writer
@@ -64,6 +65,7 @@ __all__ = [
     "UnsupportedError",
     "Writer",
     "add_augmentation",
+    "convert_augment",
     "evaluate",
     "from_dataset",
     "ingest",

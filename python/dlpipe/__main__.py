@@ -1,5 +1,5 @@
 """`python -m dlpipe` is the program `dlpipe`: the same options, output and exit codes. Of Parquet and Arrow files, which the
-program doesn't read, it makes a dataset here."""
+program doesn't read, it makes a dataset here, and it converts other libraries' transforms."""
 
 import os
 import sys
@@ -53,6 +53,10 @@ def main():
     arguments = sys.argv[1:]
     if arguments[:1] == ["ingest"] and any(map(arrow.source, arguments[1:])):
         sys.exit(_ingest_arrow(arguments[1:]))
+    if arguments[:1] == ["convert-augment"]:
+        from dlpipe.recipes import command
+
+        sys.exit(command.main(arguments[1:]))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "dlpipe")
     os.execv(program, ["dlpipe", *sys.argv[1:]])
 

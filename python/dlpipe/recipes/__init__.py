@@ -1,0 +1,132 @@
+"""Transforms of torchvision, Albumentations and timm as chains of dlpipe's own ops: live objects, what Albumentations saves, and
+the recipes of Python programs, which are read and never run."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dlpipe import _dlpipe
+from dlpipe.errors import CorruptError, MisuseError, UnsupportedError
+from dlpipe.recipes.call import CONTAINERS, library_of
+
+if TYPE_CHECKING:
+    from dlpipe.recipes.convert import Conversion
+
+
+def converted_text(text: str, recipe: str = "") -> list[Conversion]:
+    """All recipes of a file's text; with `recipe` the one of that name."""
+    try:
+        return _converted_text(text, recipe)
+    except RecursionError:
+        raise CorruptError("transforms within each other without end") from None
+
+
+def _converted_text(text, recipe):
+    from dlpipe.recipes.convert import Conversion
+    from dlpipe.recipes.script import script_recipes
+    from dlpipe.recipes.sources import saved_recipe
+
+    saved = saved_recipe(text)
+    if saved is not None:
+        if recipe:
+            raise MisuseError("it holds one recipe, without a name; leave --recipe out")
+        return [Conversion(_dlpipe.augment_size, saved[1]).run([saved[0]])]
+    all_ = []
+    for found in script_recipes(text, recipe):
+        one = Conversion(_dlpipe.augment_size)
+        one.name, one.line, one.notes = found.name, found.line, found.notes
+        all_.append(one.run(found.value if isinstance(found.value, list) else [found.value]))
+    return all_
+
+
+def _converted(transform):
+    from dlpipe.recipes.convert import Conversion
+    from dlpipe.recipes.sources import albumentations_version, record
+
+    return Conversion(_dlpipe.augment_size, albumentations_version()).run([record(transform)])
+
+
+def convert_augment(transform: Any) -> str:
+    """The chain for `augment=` that does what transforms of torchvision (v1 and v2), Albumentations or timm do.
+
+        dlpipe.convert_augment(T.Compose([T.Resize(256), T.CenterCrop(224)]))  # 'resize(256) center_crop(224x224)'
+
+    What works in another way here is logged as a warning. Conversion to tensors is left out: the loader's `dtype`, `layout` and
+    `device` say what a batch is.
+
+    Args:
+        transform: one of their objects, a list of such, or torch.nn.Sequential.
+
+    Raises:
+        dlpipe.UnsupportedError: it holds what dlpipe has no counterpart of. The message names each, and the chain without them.
+    """
+    one = _converted(transform)
+    if one.no_equal:
+        raise UnsupportedError(f"[convert-augment] no equal of {'; '.join(one.no_equal)}. The chain without: {one.augment!r}")
+    for note in one.notes:
+        logging.getLogger("dlpipe").warning("[convert-augment] %s", note)
+    return one.augment
+
+
+def is_transform(value: Any) -> bool:
+    """Whether it is a transform of one of the libraries, or holds one. What composes functions of the caller's own is none."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_transform, value))
+    libraries = {library_of(kind) for kind in type(value).__mro__} - {""}
+    if not libraries or type(value).__name__ == "Lambda":
+        return False
+    if library_of(type(value)) and type(value).__name__ in CONTAINERS - {"AugmentationSequential", "ImageSequential"}:
+        return any(map(is_transform, value.transforms if hasattr(value, "transforms") else value.children()))
+    return libraries != {"torch"}
+
+
+def chain_of(option: str, value: Any) -> Any:
+    """The text of an option that is one or a transform of another library, which has to mean exactly what a chain does."""
+    if isinstance(value, str):
+        return value
+    if not is_transform(value):
+        raise MisuseError(f"{option} is {value!r}; give a text")
+    one = _converted(value)
+    if one.no_equal or one.notes:
+        raise UnsupportedError(f"[augment] {option} is given as {_name(value)}, of which no chain means exactly the same: "
+                               f"{'; '.join(one.no_equal + one.notes)}. What comes nearest is {option}={one.augment!r}")  # fmt: skip
+    return one.augment
+
+
+def _name(transform):
+    if isinstance(transform, (list, tuple)):
+        return "a list of transforms"
+    return f"{library_of(type(transform)) or type(transform).__module__}'s {type(transform).__name__}"
+
+
+def _within(function):
+    """The transforms that a function refers to."""
+    if isinstance(function, functools.partial):
+        given = [one for one in (*function.args, *function.keywords.values()) if is_transform(one)]
+        return given + _within(function.func)
+    if hasattr(function, "modules"):  # of torch.nn
+        return [one for one in function.modules() if is_transform(one)][:1]
+    try:
+        variables = inspect.getclosurevars(getattr(function, "__func__", function))
+    except (TypeError, ValueError):
+        return []
+    return [one for one in (*variables.nonlocals.values(), *variables.globals.values()) if is_transform(one)]
+
+
+def refuse_as_batch_function(transform: Any, layout: str) -> None:
+    """For dlpipe.Loader's `transform`, a function of a batch: transforms of single images act on other axes of it."""
+    if is_transform(transform):
+        one = _converted(transform)
+        other = one.no_equal + one.notes
+        advice = f"give augment={one.augment!r} in its place, which draws for each image"
+        if not one.augment:
+            advice = "call it in a function of your own, on axes that it takes" if other else "leave it out"
+        raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], and would get whole batches: {advice}"
+                          + (f". Other than there: {'; '.join(other)}" if other else ""))  # fmt: skip
+    for one in _within(transform) if transform is not None and layout == "NHWC" else []:
+        logging.getLogger("dlpipe").warning(
+            "[loader] transform refers to %s, for images as [C,H,W], with one draw for all that it gets; batches are [N,H,W,C] here. "
+            "augment=%r draws for each image; layout='NCHW' gives the other axes", _name(one), _converted(one).augment)  # fmt: skip

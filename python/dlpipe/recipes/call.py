@@ -1,0 +1,284 @@
+"""One transform as a live object, a saved file or a program names it, and what its arguments are as parts of a chain."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+
+
+LIBRARIES = ("torchvision", "albumentations", "timm", "torch", "kornia")
+#: Those that hold others.
+CONTAINERS = {"Compose", "ReplayCompose", "Sequential", "ModuleList", "RandomApply", "OneOf", "OneOrOther", "RandomChoice", "SomeOf",
+              "RandomOrder", "AugmentationSequential", "ImageSequential"}  # fmt: skip
+
+
+def library_of(kind):
+    """Of a class: "torchvision", "" for none of the libraries that dlpipe knows."""
+    root, _, rest = kind.__module__.partition(".")
+    return root if root in LIBRARIES and (root != "torch" or rest.startswith("nn")) else ""
+
+
+class NoEqual(Exception):
+    """A transform, or an argument of one, that dlpipe has no counterpart of."""
+
+
+class Unread:
+    """In place of a value that only a run would know: its source text, as `node` prints or as given."""
+
+    def __init__(self, text, line=None, inner=(), path=""):
+        self._text, self.line, self.inner, self.path = text, line, inner, path
+
+    def __str__(self):
+        if not isinstance(self._text, str):
+            self._text = self._text()
+        return self._text
+
+
+class Call:
+    """The neutral record of one transform. `library` is "" for a class of none of the libraries, `origin` then says whose it is."""
+
+    def __init__(self, library, name, args=(), kwargs=None, line=None, origin="", text=""):
+        self.library, self.name, self.line, self.origin, self.text = library, name, line, origin, text
+        self.args, self.kwargs = list(args), kwargs or {}
+
+    def __str__(self):
+        return str(self.text) or f"{self.name}(...)"
+
+
+def last_word(value):
+    """"InterpolationMode.BILINEAR" is "bilinear"."""
+    return str(value).rpartition(".")[2].lower()
+
+
+def number_text(value):
+    if isinstance(value, str):
+        return value  # a fraction that a rule has written: 3/4
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def range_text(low, high):
+    return f"{number_text(low)}..{number_text(high)}"
+
+
+def shown(value):
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(shown, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {shown(one)}' for key, one in value.items())}}}"
+    return str(value) if isinstance(value, (str, Unread, Call)) else repr(value)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_nothing(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return all(map(is_nothing, value))
+    return value in (None, 0, "")
+
+
+def same(value, usual):
+    """Whether an argument is what the transform does anyway: 0 and (0, 0) are, and the last words of names."""
+    if isinstance(value, (list, tuple)):
+        usual = usual if isinstance(usual, (list, tuple)) else [usual] * len(value)
+        return len(value) == len(usual) and all(map(same, value, usual))
+    if isinstance(value, dict):
+        return all(same(one, usual.get(key) if isinstance(usual, dict) else usual) for key, one in value.items())
+    if is_number(value) and is_number(usual):
+        return value == usual
+    return type(value) is type(usual) and value == usual or last_word(value) == last_word(usual)
+
+
+#: What whole numbers mean as interpolation=, and the words of all libraries.
+_PILLOWS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}
+_OPENCVS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "area", 4: "lanczos", 5: "bilinear", 6: "nearest"}
+_FILTERS = {"nearest-exact": "nearest", "nearest_exact": "nearest", "linear": "bilinear", "linear_exact": "bilinear", "cubic": "bicubic",
+            "lanczos4": "lanczos", "antialias": "lanczos", "box": "area"}  # fmt: skip
+
+
+class Argument:
+    """A value by its parameter's name. Whatever a rule asks of it counts as used; other values than the default that no rule
+    asked for are said to be left out. As a format: "" a number or a range, or by what stands behind the ":"."""
+
+    def __init__(self, name, raw, default, bound):
+        self.name, self.default, self.bound = name, default, bound
+        self.given = raw is not None
+        self._raw = raw if self.given else default
+        self.is_used = False
+
+    @property
+    def raw(self):
+        self.is_used = True
+        return self._raw
+
+    def __format__(self, kind):
+        return getattr(self, kind or "range")()
+
+    def cannot(self, expected="a number", value=None):
+        value = self.raw if value is None else value
+        is_word = expected == "a number" and isinstance(value, (str, Unread, Call))
+        raise NoEqual(f"{self.name} is {shown(value)}, and not {expected}{'; write its value' if is_word else ''}")
+
+    def number(self, value=None):
+        value = self.raw if value is None else value
+        if isinstance(value, str) and not self.given:
+            return value
+        return value if is_number(value) else self.cannot(value=value)
+
+    def numbers(self):
+        return [self.number(one) for one in self.raw] if isinstance(self.raw, (list, tuple)) else [self.number()]
+
+    def single(self):
+        """One number, or two that are the same."""
+        values = self.numbers()
+        return values[0] if values and len(set(values)) == 1 else self.cannot("one number")
+
+    def ends(self):
+        """The two ends of a range; of one number, twice that."""
+        values = self.numbers()
+        return (values * 2)[:2] if 1 <= len(values) <= 2 else self.cannot("one number or two")
+
+    def range(self, scale=1, add=0):
+        """"0.5..1.5", or one number. With `add`, one number x stands for -x..x."""
+        values = [one if scale == 1 and isinstance(one, str) else one * scale for one in self.numbers()]
+        if not 1 <= len(values) <= 2:
+            self.cannot("one number or two")
+        if len(values) == 1:
+            return number_text(values[0]) if add == 0 else range_text(add - values[0], add + values[0])
+        return range_text(values[0] + add, values[1] + add) if add else range_text(*values)
+
+    def one(self):
+        return number_text(self.number())
+
+    def size(self):
+        values = self.numbers()
+        if not self.given:
+            raise NoEqual("its size is not given")
+        return "x".join(map(number_text, values)) if 1 <= len(values) <= 2 else self.cannot("one number or two")
+
+    def list(self):
+        return ":".join(map(number_text, self.numbers()))
+
+    def p(self):
+        return "" if self.number() == 1 else f",p={number_text(self.number())}"
+
+    def word(self):
+        return last_word(self.raw)
+
+    def filter_name(self):
+        value = self.raw
+        if isinstance(value, int):
+            found = (_OPENCVS if self.bound.library == "albumentations" else _PILLOWS).get(value)
+        else:
+            word = last_word(value).removeprefix("inter_")
+            found = _FILTERS.get(word, word)
+        if found not in ("nearest", "bilinear", "bicubic", "area", "lanczos"):
+            self.cannot("a filter that dlpipe knows (nearest, bilinear, bicubic, area, lanczos)")
+        return found
+
+    def filter(self):
+        """Of a resize."""
+        name = self.filter_name()
+        return "" if name == "bilinear" else f",interpolation={name}"
+
+    def warp(self):
+        """Of a warp, which knows two."""
+        name = self.filter_name()
+        if name not in ("nearest", "bilinear"):
+            self.bound.note(f"{self.name}={name} is left out; it is bilinear here")
+        return f",interpolation={'nearest' if name == 'nearest' else 'bilinear'}"
+
+    def fill(self):
+        value = self.raw
+        if isinstance(value, dict):  # v2: a colour for each kind of input
+            value = value.get("Image", value.get("others", next(iter(value.values()), 0)))
+        values = [self.number(one) for one in value] if isinstance(value, (list, tuple)) else [self.number(value or 0)]
+        conversion = self.bound.conversion
+        if not values or (not conversion.mean and values == [0] and not isinstance(value, (list, tuple))):
+            return ""
+        return ",fill=" + ":".join(map(number_text, conversion.pixels(values)))
+
+    def border(self):
+        """OpenCV's way to continue beyond an edge."""
+        word = {0: "constant", 4: "reflect_101"}.get(self.raw) if isinstance(self.raw, int) else last_word(self.raw)
+        word = str(word).removeprefix("border_").replace("default", "reflect_101")
+        if word not in ("constant", "reflect_101"):
+            self.cannot("one that dlpipe knows (constant, reflect_101)")
+        return "" if word == "constant" else ",reflect"
+
+    def outside(self):
+        """A warp's border_mode, which is one colour here."""
+        if self.border():
+            self.bound.note("what comes from outside is one colour, there the image mirrored")
+        return ""
+
+    def widths(self):
+        """Of a blur: Albumentations takes one number for the largest."""
+        values = self.numbers()
+        return range_text(3, values[0]) if len(values) == 1 and values[0] > 3 else self.range()
+
+
+@functools.lru_cache(maxsize=None)
+def parameters_of(rule):
+    """Of a rule, without the call itself: names and defaults, and how many have a place."""
+    all_ = [one for one in inspect.signature(rule).parameters.values() if one.name != "t" and one.kind is not one.VAR_KEYWORD]
+    return {one.name: one.default for one in all_}, sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in all_)
+
+
+#: Without effect on pixels, or how the library goes about it.
+IDLE = {"inplace", "always_apply", "mask_interpolation", "fill_mask", "mask_fill", "mask_value", "mask_fill_value", "mask_fill_values",
+        "cval_mask", "rotate_method", "keypoint_remapping_method", "transpose_mask", "seed", "strict", "is_check_shapes", "is_check_args",
+        "additional_targets", "keypoint_params", "save_key", "save_applied_params", "labels_getter", "device", "num_splits",
+        "metadata_key"}  # fmt: skip
+#: Names of older releases.
+OLDER = {"albumentations": {"fill_value": "fill", "value": "fill", "cval": "fill"},
+         "torchvision": {"resample": "interpolation", "fillcolor": "fill"}}  # fmt: skip
+
+
+def fits(call, rule):
+    """Whether a rule takes these arguments: which library's transform is meant where only the name is written."""
+    names, places = parameters_of(rule)
+    return len(call.args) <= places and all(key in names or key in IDLE for key in call.kwargs)
+
+
+class Bound:
+    """A call's arguments for its rule. The rule sees each as an Argument."""
+
+    def __init__(self, call, rule, conversion):
+        self.call, self.rule, self.conversion = call, rule, conversion
+        self.name, self.library = call.name, call.library
+        names, places = parameters_of(rule)
+        older = OLDER.get(call.library, {})
+        given = dict(zip(names, call.args[:places]))
+        given |= {key if key in names else older.get(key, key): value for key, value in call.kwargs.items()}
+        if call.library == "albumentations" and call.kwargs.get("always_apply") is True and "p" in names:
+            given["p"] = 1
+        self.arguments = {name: Argument(name, given.pop(name, None), default, self) for name, default in names.items()}
+        self.unknown = given
+        self.too_many = list(enumerate(call.args))[places:]
+
+    def note(self, text):
+        self.conversion.notes.append(f"{self.name}: {text}")
+
+    def apply(self):
+        """The expression; what the arguments hold that isn't in it is noted."""
+        for name, argument in self.arguments.items():
+            if argument.default is inspect.Parameter.empty and not argument.given:
+                raise NoEqual("its size is not given" if name in ("size", "height", "width", "max_size") else f"{name} is not given")
+        takes_call = "t" in inspect.signature(self.rule).parameters
+        made = self.rule(*([self] if takes_call else []), **self.arguments)
+        for name, one in self.arguments.items():
+            if one.given and not one.is_used and one.default is not ... and not same(one.raw, one.default):
+                self.note(f"{name}={shown(one.raw)} is left out")
+        for name, value in self.unknown.items():
+            if name not in IDLE and not is_nothing(value):
+                self.note(f"{name}={shown(value)} is left out")
+        for place, value in self.too_many:
+            if not is_nothing(value):
+                self.note(f"its argument {place + 1}, {shown(value)}, is left out")
+        return made
+

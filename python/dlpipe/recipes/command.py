@@ -1,0 +1,80 @@
+"""`python -m dlpipe convert-augment`."""
+
+import argparse
+import json
+import os
+import stat
+import sys
+
+from dlpipe.errors import CorruptError, Error, IoError, MisuseError, NotFoundError, UnsupportedError
+from dlpipe.recipes import converted_text
+
+_MOST_BYTES = 16 << 20
+
+
+def _text(path):
+    try:
+        if path == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise IoError(f"{path} is no regular file")
+            with open(path, "rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no {path}") from None
+    except OSError as error:
+        raise error if isinstance(error, Error) else IoError(f"{path} can't be read: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise CorruptError(f"{path} has more than {_MOST_BYTES} bytes, and is no recipe")
+    return data.decode("utf-8-sig", "replace")
+
+
+def _printable(text):
+    return "".join(one if one.isprintable() else "?" for one in str(text))
+
+
+def _convert(path, recipe, as_json):
+    all_ = converted_text(_text(path), recipe)
+    only = all_[0] if len(all_) == 1 else None
+    if as_json:
+        recipes = [{"recipe": one.name, "line": one.line, "augment": one.augment, "no_equal": one.no_equal, "notes": one.notes}
+                   for one in all_]  # fmt: skip
+        print(json.dumps({"augment": only and only.augment, "no_equal": only.no_equal if only else [],
+                          "notes": only.notes if only else [], "recipes": recipes}))  # fmt: skip
+    for one in all_:
+        of = "" if only else f"{one.name}: "
+        if not as_json:
+            print(_printable(of + one.augment))
+            for line in one.notes:
+                print(_printable(f"[convert-augment] {of}{line}"), file=sys.stderr)
+        for line in one.no_equal:
+            print(_printable(f"[convert-augment] {of}left out, it has no equal: {line}"), file=sys.stderr)
+    if only is None:
+        raise CorruptError(f"{path}: there are {len(all_)} recipes, {', '.join(one.name for one in all_)}; choose one with --recipe NAME")
+    if only.no_equal:
+        are, them = ("transform has", "it") if len(only.no_equal) == 1 else ("transforms have", "them")
+        raise UnsupportedError(f"{len(only.no_equal)} {are} no equal; the expression is without {them}")
+
+
+def main(arguments):
+    """The exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dlpipe convert-augment", allow_abbrev=False,
+        description="Turns transforms of torchvision, Albumentations or timm into a chain for --augment.")  # fmt: skip
+    parser.add_argument("FILE", help="a Python program with transforms of torchvision, Albumentations or timm, what print(transform) "
+                        "writes, or what albumentations.save wrote (JSON or YAML); '-': standard input")  # fmt: skip
+    parser.add_argument("--recipe", default="", metavar="NAME", help="name of the recipe, where a program has several: the variable's, the "
+                        "dictionary key's or the function's, as the answer without it lists them")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON line")
+    # Every command takes these two.
+    parser.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--color", choices=("auto", "always", "never"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    try:
+        _convert(options.FILE, options.recipe, options.json)
+    except Error as error:
+        where = "" if str(error).startswith(options.FILE) or isinstance(error, (NotFoundError, IoError, UnsupportedError)) else f"{options.FILE}: "
+        print(_printable(f"dlpipe: [convert-augment] {where}{error}"), file=sys.stderr)
+        return 2 if isinstance(error, MisuseError) else 1
+    return 0

@@ -1,0 +1,232 @@
+"""From the records of a recipe's transforms to a chain."""
+
+from __future__ import annotations
+
+import re
+
+from dlpipe.errors import Error
+from dlpipe.recipes.call import CONTAINERS, Bound, Call, NoEqual, Unread, is_number, number_text, parameters_of, shown
+from dlpipe.recipes.rules import NO_OPS, NOTHING, rule_of, why_no_rule
+
+_LONGEST = 200
+#: Ops whose numbers aren't those of pixels: they may as well stand before Normalize.
+_MOVES = set("hflip vflip transpose rot90 resize rrc center_crop random_crop pad pad_to pad_crop rotate affine perspective elastic "
+             "grid_distortion safe_crop ssd_crop drop_boxes one_of some_of any_order random_erasing".split())  # fmt: skip
+
+
+class Alternative:
+    """A transform that is held by another, and how often it is chosen in proportion."""
+
+    def __init__(self, expression, weight, is_no_op):
+        self.expression, self.weight, self.is_no_op = expression, weight, is_no_op
+
+
+def _choice(all_, p):
+    """one_of(...) of those that are left, with weights where they differ. What does nothing keeps its share, as a lower p."""
+    total = sum(one.weight for one in all_ if one.is_no_op or one.expression)
+    idle = sum(one.weight for one in all_ if one.is_no_op)
+    left = [one for one in all_ if one.expression]
+    if not left:
+        return ""
+    if idle:
+        p *= 1 - idle / total
+    weights = [number_text(one.weight) for one in left]
+    return (f"one_of({' | '.join(one.expression for one in left)}{'' if p == 1 else f',p={number_text(p)}'}"
+            f"{',weights=' + ':'.join(weights) if len(set(weights)) > 1 else ''})")  # fmt: skip
+
+
+class Conversion:
+    """One recipe, from its first transform to its last. `size` is the image's (height, width) where it is known, `unit` the
+    largest value of a pixel, `version` that of Albumentations; `chain_size` is dlpipe's own parser."""
+
+    def __init__(self, chain_size, version=None):
+        self._chain_size, self.version = chain_size, version
+        self.name, self.line, self.augment = "", 0, ""
+        self.no_equal, self.notes = [], []
+        self.normalize, self.mean, self.std = "", [], []  # normalize comes last here, wherever it stands there
+        self.unit, self.size = 255, (0, 0)
+
+    def run(self, calls):
+        parts = [self.convert(one) for one in calls]
+        self.augment = " ".join(filter(None, [*parts, self.normalize]))
+        try:
+            self._chain_size(self.augment, (0, 0))
+        except Error as error:
+            self.no_equal.append(f"all together: as {self.augment} it is refused: {error}")
+            self.augment = ""
+        return self
+
+    def convert(self, item):
+        before, said = self.size, (len(self.no_equal), len(self.notes))
+        try:
+            expression = self._call(item)
+        except NoEqual as error:
+            self.no_equal.append(f"{item.name}: {error}")
+            expression = ""
+        line = getattr(item, "line", None)
+        for messages, first in zip((self.no_equal, self.notes), said):
+            messages[first:] = [one if line is None or one.startswith("line ") else f"line {line}: {one}" for one in messages[first:]]
+        self.size = before
+        if expression:
+            self.size = self._chain_size(expression, before)
+        return expression
+
+    def _call(self, call):
+        if not isinstance(call, Call) or not is_class(call):
+            self.no_equal.append(f"{shown(call)[:_LONGEST]}: it is known only when the program runs")
+            return ""
+        rule = rule_of(call)
+        if rule is None:
+            raise NoEqual(why_no_rule(call))
+        if call.name in NOTHING:
+            return ""
+        if call.name in CONTAINERS and call.args and all(isinstance(one, Call) and is_class(one) for one in call.args):
+            call.args = [call.args] if call.name != "OneOrOther" else call.args  # as torch.nn takes them, and torchvision prints them
+        was_normalized = bool(self.normalize)
+        bound = Bound(call, rule, self)
+        expression = bound.apply()
+        if call.name in CONTAINERS:
+            if not was_normalized and self.normalize and not self._always_runs(bound):
+                self.no_equal.append(f"Normalize: it stands in {call.name}, and images are always normalised here")
+            return expression
+        if was_normalized and expression and set(re.findall(r"\b[a-z][a-z_0-9]+(?=[( ]|$)", expression)) - _MOVES:
+            self.notes.append(f"{call.name}: it stands behind Normalize, and goes before it here; its numbers are those of pixels")
+        try:
+            self._chain_size(expression, (0, 0))
+        except Error as error:
+            raise NoEqual(f"as {expression} it is refused: {error}") from None
+        return expression
+
+    @staticmethod
+    def _always_runs(bound):
+        p = bound.arguments.get("p")
+        is_sequence = bound.name in CONTAINERS - {"OneOf", "OneOrOther", "RandomChoice", "SomeOf", "RandomOrder"}
+        return is_sequence and (p is None or p.number() == 1)
+
+    # what rules ask for
+
+    def pixels(self, values):
+        """Values as they are where a transform stands, as whole numbers of 0..255."""
+        if self.mean:
+            values = [values[i] if len(values) == len(self.mean) else values[0] for i in range(len(self.mean))]
+            values = [(one * std + mean) * 255 for one, mean, std in zip(values, self.mean, self.std)]
+        elif self.unit == 1:
+            values = [one * 255 for one in values]
+        else:
+            return values
+        return [min(max(int(one + 0.5), 0), 255) for one in values]
+
+    def normalized(self, mean, std):
+        if self.normalize:
+            raise NoEqual("images are normalised once, at the end")
+        self.mean, self.std = mean.numbers(), std.numbers()
+        self.normalize = f"normalize({mean:list},{std:list})"
+        self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
+        return ""
+
+    def listed(self, transforms):
+        if not transforms.given:
+            return []
+        value = transforms.raw
+        if isinstance(value, Unread) and value.inner or isinstance(value, Call) and is_class(value):
+            return [value]
+        return list(value) if isinstance(value, (list, tuple)) else transforms.cannot("a list of transforms")
+
+    def sequence(self, transforms):
+        return " ".join(filter(None, map(self.convert, self.listed(transforms))))
+
+    def perhaps(self, expression, p):
+        return expression if p == 1 or not expression else f"one_of({expression},p={number_text(p)})"
+
+    def alternatives(self, items, is_forced=False, is_choice=True):
+        """Each is converted. `is_forced`: whatever its p is; `is_choice`: each takes the image that comes to all."""
+        before, all_ = self.size, []
+        for one in items:
+            weight, is_call = 1, isinstance(one, Call)
+            if is_call:
+                rule = rule_of(one)
+                usual = parameters_of(rule)[0].get("p", 0.5 if one.name == "NoOp" else 1) if rule else 1
+                weight = one.kwargs.get("p", usual)
+                weight = weight if is_number(weight) else usual if is_number(usual) else 1
+            # these don't ask whether they are forced
+            if is_forced and is_call and one.name not in ("SomeOf", "RandomOrder", "OneOrOther") and rule_of(one):
+                one = Call(one.library, one.name, one.args, {**one.kwargs, **({"p": 1} if "p" in parameters_of(rule)[0] else {})},
+                           one.line, one.origin, one.text)  # fmt: skip
+            self.size = before if is_choice else self.size
+            all_.append(Alternative(self.convert(one), weight, is_call and one.name in NO_OPS))
+        return all_
+
+    def one_of(self, transforms, weights=None, p=1, is_forced=False):
+        all_ = self.alternatives(self.listed(transforms), is_forced)
+        if weights is not None:
+            given = weights.numbers() if weights.given and isinstance(weights.raw, (list, tuple)) else None
+            if weights.given and (given is None or len(given) != len(all_)):
+                weights.cannot("a number for each transform")
+            for i, one in enumerate(all_):
+                one.weight = given[i] if given else 1
+        return _choice(all_, p)
+
+    def one_or_other(self, items, p):
+        """The first with p, else the last."""
+        all_ = self.alternatives(items, is_forced=True)
+        for i, one in enumerate(all_):
+            one.weight = p if i == 0 else 1 - p if i + 1 == len(all_) else 0
+        return _choice([one for one in all_ if one.weight > 0], 1)
+
+    def in_any_order(self, transforms):
+        return self._several("any_order(", self.alternatives(self.listed(transforms), is_choice=False), "")
+
+    def some_of(self, t, transforms, n, p):
+        """Albumentations' SomeOf and RandomOrder. Releases 1.x ran what SomeOf drew, as OneOf does; later ones ask each for its p."""
+        is_first = self.version is not None and self.version < (2,)
+        all_ = self.alternatives(self.listed(transforms), is_first and t.name == "SomeOf", is_choice=False)
+        n = min(n, sum(bool(one.expression) for one in all_))
+        if t.name == "RandomOrder" and n == sum(bool(one.expression) for one in all_):
+            return self._several("any_order(", all_, f"{p:p}")
+        if t.name == "RandomOrder" and n > 1:
+            t.note("those that are drawn run in the order in which they are written")
+        if is_first and len({one.weight for one in all_}) > 1:
+            t.note("all are drawn equally often, there by their p as weights")
+        return self._several(f"some_of({number_text(n)}, ", all_, f"{p:p}")
+
+    def _several(self, begin, all_, end):
+        inner = " | ".join(one.expression for one in all_ if one.expression)
+        return f"{begin}{inner}{end})" if inner else ""
+
+    def dropped(self, t, bbox_params):
+        """What Albumentations' bbox_params drop, behind all else."""
+        given = bbox_params.raw
+        given = given.kwargs if isinstance(given, Call) else given if isinstance(given, dict) else {}
+        numbers = [given.get(key) or 0 for key in ("min_visibility", "min_width", "min_height", "min_area")]
+        share, width, height, area = (one if is_number(one) else bbox_params.cannot(value=one) for one in numbers)
+        if not any(numbers):
+            return ""
+        if width != height:
+            t.note("min_width and min_height of its boxes are one number here, the larger of the two")
+        return f"drop_boxes({number_text(share)},{number_text(max(width, height))},{number_text(area)})"
+
+
+def is_class(call):
+    """What may be a transform that nobody here knows, by its name."""
+    return call.name[:1].isupper() or rule_of(call) is not None
+
+
+def is_transform(value):
+    """A transform that dlpipe has an equal of, one that holds such, or a list with one of these."""
+    if isinstance(value, (list, tuple)):
+        return any(map(is_transform, value))
+    if not isinstance(value, Call):
+        return False
+    if value.name in CONTAINERS and value.library:
+        return value.name in ("Compose", "ReplayCompose") or holds_transform(value)
+    return rule_of(value) is not None
+
+
+def holds_transform(value):
+    if isinstance(value, Call):
+        value = [*value.args, *value.kwargs.values()]
+    elif isinstance(value, Unread):
+        value = value.inner
+    elif isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, (list, tuple)) and any(is_transform(one) or holds_transform(one) for one in value)
