@@ -109,6 +109,10 @@ std::string plain_words(const CLI::ParseError& error, const CommandText& command
 Status find_unknown_command(std::span<const std::string> arguments, const CommandText& program) {
   if (arguments.empty() || arguments[0].starts_with('-')) return {};
   if (find_command(program, arguments.first(1)) != nullptr) return {};
+  if (arguments[0] == "convert-augment") {
+    return misuse("cli", "convert-augment is a command of the Python package: python -m dlpipe ",
+                  "convert-augment FILE");
+  }
   if (const auto kind = run::kind_of(arguments[0]))  // `dlpipe PICTURES`
     return misuse("cli", "there is no command '", arguments[0], "'; it is ", kind->name, ": ", kind->advice);
   return misuse("cli", "there is no command '", arguments[0], "'",

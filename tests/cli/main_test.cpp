@@ -202,6 +202,12 @@ TEST(Program, UnknownCommandSuggestsTheNearest) {
       << outcome.err;
 }
 
+TEST(Program, ACommandOfThePythonPackageIsNamedThere) {
+  const Outcome outcome = run_dlpipe({"convert-augment", "train.py"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("python -m dlpipe convert-augment"), std::string::npos) << outcome.err;
+}
+
 TEST(Program, UnknownOptionSuggestsTheNearest) {
   const Outcome outcome = run_dlpipe({"info", "--jsno"});
   EXPECT_EQ(outcome.exit_code, 2);
