@@ -83,7 +83,17 @@ def _numbers(name, value):
     return [_number(f"{name}[{i}]", one) for i, one in enumerate(value)]
 
 
-_KINDS = {"bool": _switch, "int": _whole, "float": _number, "str": _text, "Path": _path, "Callable": _function, "Mapping": _by_name,
+def _chain(name, value):
+    if isinstance(value, str):
+        return value
+    from dlpipe.recipes import chain_of
+
+    return chain_of(name, value)
+
+
+#: A chain's text, or transforms of another library that mean one.
+Augment = Any
+_KINDS = {"bool": _switch, "int": _whole, "float": _number, "str": _text, "Path": _path, "Augment": _chain, "Callable": _function, "Mapping": _by_name,
           "Iterable[str]": _texts, "Sequence[str]": _texts, "Sequence[float]": _numbers}  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import _dlpipe
 from dlpipe.batch import batch_type, lend
 from dlpipe.errors import MisuseError
-from dlpipe.kinds import kinds_checked
+from dlpipe.kinds import Augment, kinds_checked
 from dlpipe.loader_options import (
     advise_on_options,
     check_fields,
@@ -68,7 +68,8 @@ class Loader:
     Args:
         data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike.
         augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
-            where all pictures have one size.
+            where all pictures have one size. Transforms of torchvision, Albumentations or timm are converted where a chain means
+            exactly the same (dlpipe.convert_augment).
         batch: samples of a batch, on this rank. Default: 64.
         global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
             every world size, and a state goes on with another one.
@@ -127,7 +128,8 @@ class Loader:
         cache_size: bytes that it may take; 0: what leaves 1 GiB of its disk free.
         transform: a function over each batch, in the loop's own thread; what it returns is what `for` gives. Its time
             stands in stats() and doctor(). A batch of which it raises counts as given: state_dict() is the place behind it.
-            Compiled functions over each picture: dlpipe.add_augmentation.
+            Compiled functions over each picture: dlpipe.add_augmentation. Transforms of other libraries are for single
+            images, and refused: give them as `augment`.
 
     Raises:
         dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
@@ -140,7 +142,7 @@ class Loader:
         self,
         data: Path,
         *,
-        augment: str = "",
+        augment: Augment = "",
         batch: int | None = None,
         global_batch: int | None = None,
         views: int = 1,
@@ -183,7 +185,7 @@ class Loader:
         slots_max = max(slots, 16) if slots_max is None else slots_max
         check_fields(fields)
         check_framework(as_)
-        check_transform(transform)
+        check_transform(transform, layout)
         dtype = chosen_dtype(dtype, mean)
         self._feed = _dlpipe.Feed(
             data=directory_bytes(data),

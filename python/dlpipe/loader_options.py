@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TypeVar
 
+from dlpipe import recipes
 from dlpipe.errors import MisuseError
 
 #: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
@@ -97,7 +98,8 @@ def device_name(device):
     raise MisuseError(f'[loader] device is {device!r}; give a text, such as "cpu"')
 
 
-def check_transform(transform):
+def check_transform(transform, layout):
+    recipes.refuse_as_batch_function(transform, layout)
     if transform is not None and not callable(transform):
         raise MisuseError(f"[loader] transform is {transform!r}; give a function from a batch to what `for` gives")
 

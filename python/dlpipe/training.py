@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
 from dlpipe.errors import IoError, MisuseError, NotFoundError, PermissionDeniedError
-from dlpipe.kinds import kinds_checked
+from dlpipe.kinds import Augment, kinds_checked
 from dlpipe.paths import Path, paths_as_bytes
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
+from dlpipe.recipes import chain_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +78,8 @@ def train(
         dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
     """
     with Reporter(progress, _show) as call:
-        given = _given({"data": data, **options})
+        chains = {name: chain_of(name, options[name]) for name in ("augment", "val_augment") if options.get(name) is not None}
+        given = _given({"data": data, **options, **chains})
         return _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
 
 
@@ -93,7 +95,7 @@ def evaluate(
     *,
     model: str = "",
     classes: Path = "",
-    val_augment: str = "",
+    val_augment: Augment = "",
     tta: str = "",
     dtype: str = "",
     split: str = "",
@@ -171,7 +173,7 @@ class Predictor:
         *,
         model: str = "",
         classes: Path = "",
-        val_augment: str = "",
+        val_augment: Augment = "",
         tta: str = "",
         dtype: str = "",
         device: str = "cpu",

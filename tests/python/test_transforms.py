@@ -1,0 +1,229 @@
+"""Live transforms of other libraries: as chains, as a loader's `augment`, and refused as its `transform`. Where a library isn't
+installed, objects that look like its own stand in."""
+
+import functools
+import importlib
+import inspect
+import json
+import logging
+import sys
+
+import dlpipe
+import numpy as np
+import pytest
+from loaders import Loader
+
+VALUES = {"RandomHorizontalFlip": {"p": 1.0}, "CenterCrop": {"size": (24, 24)}, "Resize": {
+    "size": [20], "interpolation": 3, "max_size": None, "antialias": True}}  # fmt: skip
+
+
+def fake(module, name, **attributes):
+    """An object whose class comes from such a module."""
+    one = type(name, (), {"__module__": module, "__call__": lambda self, image: image})()
+    one.__dict__.update(attributes)
+    return one
+
+
+def v2(name, **attributes):
+    return fake("torchvision.transforms.v2._geometry", name, **{**VALUES.get(name, {}), **attributes})
+
+
+def compose(*transforms):
+    return v2("Compose", transforms=list(transforms))
+
+
+FLIP, CROP = v2("RandomHorizontalFlip"), v2("CenterCrop")
+
+
+def images_of(loader):
+    return next(iter(loader)).image
+
+
+@pytest.mark.parametrize("transform, chain", [
+    (FLIP, "hflip(1)"), (v2("Resize"), "resize(20,interpolation=bicubic)"), (compose(v2("Resize"), CROP), "resize(20,interpolation=bicubic) center_crop(24x24)"),
+    ([FLIP, CROP], "hflip(1) center_crop(24x24)"), (v2("RandomApply", transforms=[FLIP], p=0.3), "one_of(hflip(1),p=0.3)"),
+    (v2("RandomErasing", p=1.0, scale=(0.1, 0.2), ratio=(0.3, 3.3), value=None, inplace=False),
+     "random_erasing(0.1..0.2,0.3..3.3,mode=noise,p=1)"),
+    (v2("Normalize", mean=np.float32([0.485, 0.5, 0.5]), std=[0.5] * 3), "normalize(0.485:0.5:0.5,0.5:0.5:0.5)"),
+    (v2("RandomRotation", degrees=[-9.0, 9.0], fill={type("Image", (), {}): 7, "others": 0}), "rotate(-9..9,interpolation=nearest,fill=7)"),
+    (compose(v2("ToDtype", dtype={type("Image", (), {}): "torch.float32", "others": None}, scale=True), v2("RandomSolarize", threshold=0.5, p=1.0)),
+     "solarize(127.5,1)"),
+    (fake("torchvision.transforms._presets", "ImageClassification", crop_size=[224], resize_size=[232], mean=[0.5] * 3, std=[0.25] * 3,
+          interpolation="bilinear", antialias=True), "resize(232) center_crop(224) normalize(0.5:0.5:0.5,0.25:0.25:0.25)"),
+    (fake("timm.data.random_erasing", "RandomErasing", probability=0.25, min_area=0.02, max_area=0.5, mode="pixel", max_count=1,
+          log_aspect_ratio=(0.0, 0.0)), "random_erasing(0.02..0.5,1..1,mode=noise,p=0.25)"),
+    (fake("kornia.augmentation._2d.geometric.horizontal_flip", "RandomHorizontalFlip", p=0.3), "hflip(0.3)"),
+    (fake("albumentations.augmentations.geometric.transforms", "Rotate",
+          to_dict=lambda: {"transform": {"__class_fullname__": "Rotate", "limit": [30, 30], "p": 1}}), "rotate(30..30,interpolation=bilinear)"),
+    (fake("albumentations.core.composition", "OneOf", p=1.0, processors={}, transforms=[fake(
+        "albumentations.augmentations.geometric.flip", "HorizontalFlip", to_dict=lambda: {"transform": {
+            "__class_fullname__": "HorizontalFlip", "p": 0.5}})]), "one_of(hflip(1))")])  # fmt: skip
+def test_live_transforms_are_chains(transform, chain):
+    assert dlpipe.convert_augment(transform) == chain
+
+
+@pytest.mark.parametrize("transform, said", [
+    (compose(CROP, lambda image: image), "<lambda>"), (compose(CROP, functools.partial(len)), "partial"),
+    (fake("my.code", "Resize", size=8), "my.code.Resize"), (v2("Lambda", lambd=len), "Lambda: Python code of your own"),
+    (v2("RandomRotation", degrees=[9, 9], center=[0, 0]), "center is (0, 0)"), (v2("CutMix"), "mixes batches"), (3, "builtins.int"),
+    (fake("albumentations.augmentations.other", "Lambda", to_dict=lambda: 1 / 0), "Lambda: Python code of your own")])  # fmt: skip
+def test_what_has_no_equal_is_named(transform, said):
+    with pytest.raises(dlpipe.UnsupportedError, match=r"\[convert-augment\]") as error:
+        dlpipe.convert_augment(transform)
+    assert said in str(error.value)
+
+
+def test_what_works_in_another_way_is_logged(caplog):
+    grey = v2("Grayscale", num_output_channels=1)
+    assert dlpipe.convert_augment(grey) == "grayscale"
+    assert "one channel there" in caplog.text
+
+
+def test_a_loader_takes_live_transforms(splits):
+    options = {"train": False, "batch": 4}
+    plain = images_of(Loader(splits / "val", augment="resize(32x32)", **options))
+    resize = v2("Resize", size=(32, 32), interpolation="bilinear")
+    np.testing.assert_array_equal(images_of(Loader(splits / "val", augment=compose(resize, FLIP), **options)), plain[:, :, ::-1])
+    np.testing.assert_array_equal(images_of(Loader(splits / "val", augment=[resize, CROP], **options)), plain[:, 4:28, 4:28])
+    assert images_of(Loader(splits / "val", augment=compose(resize, v2("Normalize", mean=[0.5] * 3, std=[0.5] * 3)), **options)).dtype == np.float32
+
+
+@pytest.mark.parametrize("augment, error, said", [
+    (compose(CROP, v2("Grayscale", num_output_channels=1)), dlpipe.UnsupportedError, "augment='center_crop(24x24) grayscale'"),
+    (compose(CROP, v2("Resize", max_size=30)), dlpipe.UnsupportedError, "max_size=30"),
+    (compose(CROP, len), dlpipe.UnsupportedError, "builtins.len"), (len, dlpipe.MisuseError, "give a text"), (3, dlpipe.MisuseError, "give a text"),
+    ([3], dlpipe.MisuseError, "give a text"), (None, dlpipe.MisuseError, "give a text")])  # fmt: skip
+def test_what_a_chain_does_not_mean_exactly_is_refused(splits, augment, error, said):
+    with pytest.raises(error) as raised:
+        Loader(splits / "val", augment=augment)
+    assert said in str(raised.value)
+
+
+def test_evaluation_takes_live_transforms_too(splits, tmp_path):
+    run = tmp_path / "run"
+    for augment in (compose(v2("Resize", size=(24, 24), interpolation="bilinear"), FLIP), "resize(24x24) hflip(1)"):
+        dlpipe.train(splits, model="lenet", augment=augment, val_augment=augment, epochs=1, batch=64, lr=0.05, out=run / str(type(augment)))
+        assert "hflip" in dlpipe.Predictor(run / str(type(augment))).val_augment
+    upright = [v2("Resize", size=(24, 24), interpolation=2), v2("RandomVerticalFlip", p=1)]
+    assert "vflip" in dlpipe.Predictor(run / str(str), val_augment=upright).val_augment
+    assert dlpipe.evaluate(run / str(str), splits, val_augment=upright)["samples"] == 80
+
+
+@pytest.mark.parametrize("transform, chain", [
+    (FLIP, "hflip(1)"), (compose(v2("Resize", size=20, interpolation=2)), "resize(20)"), ([FLIP, CROP], "hflip(1) center_crop(24x24)"),
+    (fake("torch.nn.modules.container", "Sequential", children=lambda: [FLIP, CROP]), "hflip(1) center_crop(24x24)"),
+    (compose(len, FLIP), "hflip(1)"),
+    (type("Own", (type(FLIP),), {"__module__": "my.code"})(), "Own: it is my.code.Own"),
+    (fake("kornia.augmentation._2d.intensity.color_jiggle", "ColorJiggle"), "ColorJiggle: dlpipe has no such op")])  # fmt: skip
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_transforms_of_single_images_are_no_functions_of_batches(splits, transform, chain, layout):
+    with pytest.raises(dlpipe.MisuseError, match=r"\[loader\] transform is") as error:
+        Loader(splits / "val", transform=transform, layout=layout)
+    assert chain in str(error.value) and ("augment=" in str(error.value) or "a function of your own" in str(error.value))
+
+
+def test_functions_that_refer_to_them_are_warned_about(splits, caplog):
+    caplog.set_level(logging.WARNING, "dlpipe")
+    local = CROP
+    for transform in (lambda batch: FLIP(batch), lambda batch: local(batch), functools.partial(lambda one, batch: one(batch), FLIP),
+                      fake("my.code", "Module", modules=lambda: [FLIP])):  # fmt: skip
+        caplog.clear()
+        Loader(splits / "val", augment="rrc(8)", transform=transform)
+        assert "transform refers to torchvision's" in caplog.text
+    caplog.clear()
+    Loader(splits / "val", augment="rrc(8)", transform=lambda batch: FLIP(batch), layout="NCHW")
+    for harmless in (lambda batch: batch, len, compose(len, lambda batch: batch), v2("Lambda", lambd=len)):
+        Loader(splits / "val", augment="rrc(8)", transform=harmless)
+    assert caplog.text == ""
+
+
+# The libraries themselves
+
+TORCHVISION = [
+    "T.RandomHorizontalFlip(0.3)", "T.RandomVerticalFlip()", "T.RandomGrayscale()", "T.RandomInvert()", "T.RandomAutocontrast()",
+    "T.RandomEqualize()", "T.RandomPosterize(3)", "T.RandomSolarize(100)", "T.RandomAdjustSharpness(2)", "T.Grayscale(3)", "T.GaussianBlur(3)",
+    "T.RandomErasing()", "T.RandomErasing(value='random')", "T.RandAugment(3, 7, 11)", "T.TrivialAugmentWide()",
+    "T.AutoAugment(T.AutoAugmentPolicy.CIFAR10)", "T.AugMix(chain_depth=2)", "T.Normalize([0.485] * 3, [0.2] * 3)",
+    "T.RandomResizedCrop((24, 20), interpolation=T.InterpolationMode.BICUBIC)", "T.Resize([8])", "T.Resize((8, 9), 3)", "T.CenterCrop((8, 7))",
+    "T.RandomCrop((8, 8))", "T.RandomCrop((8, 8), padding=2)", "T.RandomCrop((8, 8), padding=2, fill=3)", "T.Pad(2)", "T.Pad((1, 2, 3, 4), 5, 'edge')",
+    "T.RandomRotation((-9, 9))", "T.RandomAffine((-9, 9), (0.1, 0.2), (0.8, 1.2), (1, 2, 3, 4), 2, 9)", "T.RandomPerspective()",
+    "T.Compose([T.ToTensor(), T.RandomSolarize(0.5), T.Normalize([0.5], [0.5])])", "T.RandomApply([T.CenterCrop((8, 8))], p=0.3)",
+    "T.RandomOrder([T.RandomHorizontalFlip(), T.RandomVerticalFlip()])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["torchvision.transforms", "torchvision.transforms.v2"])
+@pytest.mark.parametrize("call", TORCHVISION)
+def test_torchvisions_objects_are_what_is_written(call, module):
+    from test_convert_augment import expression, values_of
+
+    pytest.importorskip("torchvision")
+    __import__(module)
+    live = dlpipe.convert_augment(eval(call, {"T": sys.modules[module]}))
+    assert values_of(live.replace("2:2:2:2", "2").replace(",fill=0,", ",")) == values_of(expression(f"import {module} as T\n{call}\n"))
+
+
+@pytest.mark.parametrize("options", ["", "is_training=True", "is_training=True, auto_augment='rand-m9-n3', re_prob=0.25, re_mode='pixel'",
+                                     "is_training=True, auto_augment='3a', re_prob=0.25", "is_training=True, auto_augment='augmix-m3-w4-d1'",
+                                     "is_training=True, auto_augment='original', interpolation='bicubic'",
+                                     "is_training=True, color_jitter=(0.1, 0.2, 0.3, 0.05), vflip=0.2, scale=(0.5, 1)"])  # fmt: skip
+def test_timms_objects_are_what_is_written(options):
+    from test_convert_augment import one, values_of
+
+    data = pytest.importorskip("timm.data")
+    live = dlpipe.convert_augment(eval(f"create_transform((224, 224), {options})", {"create_transform": data.create_transform}))
+    written = one(f"from timm.data import create_transform\ncreate_transform((224, 224), {options})\n").augment
+
+    def text(chain):  # one number x of color_jitter is 1-x..1+x of the object
+        return values_of(chain.replace("color_jitter(0.4,0.4,0.4,0)", "color_jitter(0.6..1.4,0.6..1.4,0.6..1.4,0)").replace(
+            "color_jitter(0.1,0.2,0.3,0.05)", "color_jitter(0.9..1.1,0.8..1.2,0.7..1.3,-0.05..0.05)"))  # fmt: skip
+
+    assert text(live) == text(written)
+
+
+def test_albumentations_objects_are_what_they_save(monkeypatch):
+    from test_convert_augment import GOLDEN, expression, lines_of, values_of
+
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")
+    A = pytest.importorskip("albumentations")
+    if not A.__version__.startswith("2.0.8"):
+        pytest.skip(f"{GOLDEN} is of 2.0.8")
+    for case in lines_of("albumentations_defaults.golden") + [case for case in lines_of("warps.golden") if case["saved"]]:
+        live = A.Compose([eval(case["call"], {"A": A})])
+        assert values_of(dlpipe.convert_augment(live)) == values_of(expression(json.dumps(case["saved"])))
+
+
+# A parameter that a rule doesn't know would vanish; one in another place, or with another default, would be another's.
+@pytest.mark.parametrize("library, modules", [("torchvision", ["torchvision.transforms", "torchvision.transforms.v2"]),
+                                              ("albumentations", ["albumentations"]),
+                                              ("timm", ["timm.data", "timm.data.transforms", "timm.data.random_erasing"])])  # fmt: skip
+def test_rules_have_the_librarys_own_parameters(library, modules):
+    from dlpipe.recipes.call import IDLE, parameters_of, same
+    from dlpipe.recipes.rules import NOTHING, RULES
+    from dlpipe.recipes.sources import _plain
+
+    pytest.importorskip(library)
+    compared = 0
+    for name in RULES[library].keys() - NOTHING - {"create_transform"}:
+        for kind in [getattr(importlib.import_module(one), name) for one in modules if hasattr(importlib.import_module(one), name)]:
+            theirs = [one for one in inspect.signature(kind).parameters.values() if one.kind is not one.VAR_KEYWORD]
+            ours, places = parameters_of(RULES[library][name])
+            assert {one.name for one in theirs} <= {*ours, *IDLE}, name
+            assert [one.name for one in theirs][:places] == list(ours)[:min(places, len(theirs))], name
+            for one in theirs:
+                usual = ours.get(one.name)
+                if usual not in (None, ..., inspect.Parameter.empty) and one.default not in (None, inspect.Parameter.empty):
+                    numbers = [eval(part) if isinstance(part, str) and "/" in part else part for part in (usual if isinstance(usual, tuple) else [usual])]
+                    mirrored = [-numbers[0], numbers[0]] if isinstance(usual, (int, float)) else None
+                    assert same(_plain(one.default), numbers[0] if len(numbers) == 1 else numbers) or _plain(one.default) == mirrored, (name, one)
+                    compared += 1
+    assert compared > 10
+
+
+def test_kornias_objects():
+    K = pytest.importorskip("kornia.augmentation")
+    assert dlpipe.convert_augment(K.AugmentationSequential(K.RandomVerticalFlip(p=1.0), K.Normalize(mean=[0.5] * 3, std=[0.25] * 3))) == (
+        "vflip(1) normalize(0.5:0.5:0.5,0.25:0.25:0.25)")
+    for other in (K.ColorJitter(), K.RandomHorizontalFlip(same_on_batch=True), K.AugmentationSequential(K.RandomHorizontalFlip(), random_apply=1)):
+        with pytest.raises(dlpipe.UnsupportedError, match="no such op"):
+            dlpipe.convert_augment(other)
