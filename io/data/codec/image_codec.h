@@ -2,8 +2,8 @@
 //
 // An ImageDecoder belongs to one thread and keeps its scratch between calls; it answers errors as values and
 // never throws or exits. Every layout gives the same pixels, bit for bit, for a region as for the whole
-// picture. A JPEG that libjpeg reports a *warning* for counts as bad: half of all damaged files are only
-// warned about.
+// picture. Of half of all damaged JPEGs libjpeg only *warns*: a warning counts as damage, but for those that leave
+// every pixel as it is (jpeg_warnings.h).
 #pragma once
 
 #include <array>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/jpeg_warnings.h"
 #include "dlpipe/io/data/codec/pixels.h"
 
 namespace dlpipe::data {
@@ -67,9 +68,9 @@ void on_libjpeg_error(j_common_ptr jpeg) {
   std::longjmp(state->on_error, 1);
 }
 
-// Level -1 is a warning: the data are damaged, but libjpeg would go on with invented pixels.
+// Level -1 is a warning. Of most of them libjpeg would go on with invented pixels.
 void on_libjpeg_message(j_common_ptr jpeg, int level) {
-  if (level < 0) on_libjpeg_error(jpeg);
+  if (level < 0 && !keeps_pixels(jpeg->err->msg_code)) on_libjpeg_error(jpeg);
 }
 
 void on_libjpeg_progress(j_common_ptr jpeg) {

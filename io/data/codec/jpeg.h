@@ -22,7 +22,8 @@ class JpegDecoder {
   explicit JpegDecoder(const DecodeLimits& limits);
   ~JpegDecoder();
 
-  /// Decodes `region` of the stored picture into `out`. kCorrupt on any error *or warning* of libjpeg.
+  /// Decodes `region` of the stored picture into `out`. kCorrupt on any error of libjpeg, and
+  /// on warnings that are about pixels (jpeg_warnings.h).
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
   size_t scratch_bytes() const;
 

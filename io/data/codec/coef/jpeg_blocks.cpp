@@ -13,6 +13,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/jpeg_segments.h"
+#include "dlpipe/io/data/codec/jpeg_warnings.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -43,7 +44,7 @@ void on_coefficient_error(j_common_ptr jpeg) {
   std::longjmp(call->on_error, 1);
 }
 void on_coefficient_message(j_common_ptr jpeg, int level) {
-  if (level < 0) on_coefficient_error(jpeg);
+  if (level < 0 && !keeps_pixels(jpeg->err->msg_code)) on_coefficient_error(jpeg);
 }
 void on_coefficient_progress(j_common_ptr jpeg) {
   auto* call = static_cast<Call*>(jpeg->client_data);

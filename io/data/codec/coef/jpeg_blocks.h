@@ -43,7 +43,7 @@ struct JpegPicture {
 
 /// Fills `picture`, whose memory is used again, and, where given, `pixels` (the whole picture as stored, of
 /// as many channels as its components: 1 or 3), both out of one reading of the entropy-coded data. kCorrupt
-/// for damaged files, warnings included; kUnsupported for what has no Frame.
+/// for damaged files, as JpegDecoder has it; kUnsupported for what has no Frame.
 Status read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits, JpegPicture& picture,
                  const ImageView* pixels = nullptr);
 
