@@ -49,8 +49,9 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
                         bad.path.empty() ? "" : concat(" (", printable(bad.path), ")"), ": ",
                         printable(bad.reason)));
   if (!report.id_matches)
-    print_answer(concat("bad: the header table, classes, counts or statistics are not those of the id ",
-                        dataset.id()));
+    print_answer(
+        concat("bad: the header table, classes, counts, statistics or description are not those of the id ",
+               dataset.id()));
   if (report.known < report.samples)
     print_note(concat("[verify] ", human_count(report.samples - report.known), " of the ",
                       human_count(report.samples), " pictures that ", dataset.directory(),

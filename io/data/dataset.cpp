@@ -86,7 +86,7 @@ Status Dataset::Impl::check_rows(bool* same_id) const {
         ++counts[static_cast<size_t>(row.label)];
     }
   }
-  *same_id = hash.id(info) == info.id && counts == info.class_counts;
+  *same_id = info.is_whole && hash.id(info) == info.id && counts == info.class_counts;
   if (!*same_id) return {};
   if (info.schema.is_plain() && record_bytes > file->size_bytes())
     return damaged(concat("its header table speaks of ", record_bytes, " bytes of records"));
@@ -101,7 +101,7 @@ Status Dataset::check_id() const {
   if (same) return {};
   return Status(ErrorCode::kCorrupt,
                 concat("[dataset] ", directory(),
-                       " is damaged: its header table, classes, counts or statistics are "
+                       " is damaged: its header table, classes, counts, statistics or description are "
                        "not those of its id ",
                        id(), "; `dlpipe verify ", shell_word(directory()),
                        "` names the samples; copy or ingest the dataset again"));
@@ -230,19 +230,24 @@ void Dataset::prefetch_header(int64_t sample) const {
 
 Result<std::vector<Dataset::Skipped>> Dataset::skipped() const {
   std::vector<Skipped> all;
-  if (!impl_->skipped) return all;
+  const std::optional<SkippedSum>& written = impl_->info.skipped;
+  SkippedSum sum;
   std::optional<uint64_t> before;
-  DLPIPE_RETURN_IF_ERROR(impl_->file->walk(*impl_->skipped, [&](Bytes key, Bytes value) {
+  const auto take = [&](Bytes key, Bytes value) {
     const uint64_t place = key.size() == sizeof(uint64_t) ? load_le<uint64_t>(key, 0) : 0;
     if (key.size() != sizeof place || (before && place <= *before))
       return impl_->damaged("the list of skipped files is malformed");
     before = place;
+    sum.add(key, value);
     const std::string_view text(reinterpret_cast<const char*>(value.data()), value.size());
     const size_t end = std::min(text.find('\0'), text.size());
     all.push_back({std::string(text.substr(0, end)),
                    std::string(end < text.size() ? text.substr(end + 1) : std::string_view()), place});
     return Status();
-  }));
+  };
+  if (impl_->skipped) DLPIPE_RETURN_IF_ERROR(impl_->file->walk(*impl_->skipped, take));
+  if (written && sum != *written)
+    return impl_->damaged("the list of skipped files is not the one that was written");
   return all;
 }
 

@@ -53,6 +53,7 @@ struct DatasetWriter::Impl {
   Status put(MDB_dbi dbi, uint64_t number, std::span<const std::byte> bytes, bool replaces, const char* what);
   Status put_meta(std::string_view name, std::string_view text);
   Status describe();
+  Result<SkippedSum> sum_skipped();
   Status write_out(uint64_t position);
   Status check(int code, std::string_view what) const { return lmdb_status(code, what, directory); }
   int64_t per_value() const { return schema.records_per_value; }
@@ -187,6 +188,20 @@ Status DatasetWriter::Impl::put_packed() {
   return {};
 }
 
+Result<SkippedSum> DatasetWriter::Impl::sum_skipped() {
+  MDB_cursor* raw = nullptr;
+  DLPIPE_RETURN_IF_ERROR(check(mdb_cursor_open(txn.get(), skips, &raw), "reading the skipped files"));
+  const std::unique_ptr<MDB_cursor, decltype(&mdb_cursor_close)> cursor(raw, mdb_cursor_close);
+  SkippedSum sum;
+  MDB_val key{};
+  MDB_val value{};
+  int code = mdb_cursor_get(raw, &key, &value, MDB_FIRST);
+  for (; code == MDB_SUCCESS; code = mdb_cursor_get(raw, &key, &value, MDB_NEXT))
+    sum.add(bytes_of(key), bytes_of(value));
+  if (code != MDB_NOTFOUND) DLPIPE_RETURN_IF_ERROR(check(code, "reading the skipped files"));
+  return sum;
+}
+
 /// What readers take.
 static Result<std::string> description_of(const DatasetInfo& info) {
   std::string description = to_json(info);
@@ -224,6 +239,7 @@ Status DatasetWriter::Impl::describe() {
   }
   info.version = version_for(schema, newest);
   info.id = hash.id(info);
+  DLPIPE_ASSIGN_OR_RETURN(info.skipped, sum_skipped());
   MDB_val key = value_of(kProgressKey);
   if (const int code = mdb_del(txn.get(), meta, &key, nullptr); code != MDB_NOTFOUND)
     DLPIPE_RETURN_IF_ERROR(check(code, "removing the progress"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -115,7 +116,27 @@ Result<DatasetInfo> parse(const Json& json) {
   std::copy(mean.begin(), mean.end(), info.pixel_stats.mean.begin());
   std::copy(std.begin(), std.end(), info.pixel_stats.std.begin());
   info.id = json.at("id").get<std::string>();
+  if (json.contains("skipped")) {
+    const Json& skipped = json.at("skipped");
+    SkippedSum sum{skipped.at("files").get<uint64_t>(), 0};
+    const auto hash = skipped.at("checksum").get<std::string>();
+    if (hash.size() != 16 ||
+        std::from_chars(hash.data(), hash.data() + 16, sum.hash, 16).ptr != hash.data() + 16)
+      return malformed("the checksum of the list of skipped files");
+    info.skipped = sum;
+  }
   return info;
+}
+
+/// The last member of a description: the checksum of all text before it.
+std::string checksum_member(std::string_view before) {
+  return concat(",\"text_checksum\":\"", hex64(checksum64(std::as_bytes(std::span(before)))), "\"}");
+}
+
+bool ends_with_checksum(std::string_view json) {
+  const size_t size = checksum_member({}).size();
+  return json.size() > size &&
+         json.substr(json.size() - size) == checksum_member(json.substr(0, json.size() - size));
 }
 
 }  // namespace
@@ -250,14 +271,22 @@ std::string to_json(const DatasetInfo& info) {
   const PixelStats& stats = info.pixel_stats;
   json["pixel_stats"]["mean"] = std::vector<double>(stats.mean.begin(), stats.mean.begin() + stats.channels);
   json["pixel_stats"]["std"] = std::vector<double>(stats.std.begin(), stats.std.begin() + stats.channels);
-  return dump(json);
+  if (!info.skipped) return dump(json);
+  json["skipped"] = {{"files", info.skipped->files}, {"checksum", hex64(info.skipped->hash)}};
+  std::string text = dump(json);
+  text.pop_back();  // the brace
+  return text + checksum_member(text);
 }
 
 Result<DatasetInfo> parse_dataset_info(std::string_view json) {
   constexpr size_t kMostBytes = size_t{64} << 20;  // a million classes take less
   if (json.size() > kMostBytes) return malformed("it is larger than 64 MB");
   try {
-    return parse(Json::parse(json));
+    const Json parsed = Json::parse(json);
+    DLPIPE_ASSIGN_OR_RETURN(DatasetInfo info, parse(parsed));
+    const bool has_checksum = parsed.contains("skipped") || parsed.contains("text_checksum");
+    info.is_whole = !has_checksum || ends_with_checksum(json);
+    return info;
   } catch (const Json::exception& error) {
     return malformed(error.what());
   }

@@ -59,6 +59,17 @@ struct Schema {
 /// several, 3 where fields are boxes or points or an image is WebP, BMP or PNM, else 2.
 int version_for(const Schema& schema, ImageLayout newest);
 
+/// What is known of the list of skipped files: hash of each place and value, one after another.
+struct SkippedSum {
+  uint64_t files = 0;
+  uint64_t hash = 0;
+  void add(std::span<const std::byte> place, std::span<const std::byte> value) {
+    ++files;
+    hash = checksum64(value, checksum64(place, hash));
+  }
+  friend bool operator==(const SkippedSum&, const SkippedSum&) = default;
+};
+
 struct DatasetInfo {
   int version = 2;
   Schema schema;
@@ -66,6 +77,8 @@ struct DatasetInfo {
   std::vector<int64_t> class_counts;
   PixelStats pixel_stats;
   std::string id;
+  std::optional<SkippedSum> skipped = {};  // none in datasets of before 2026-11-29
+  bool is_whole = true;  // what parse_dataset_info() read is what was written, where that can be told
 };
 
 std::string to_json(const DatasetInfo& info);

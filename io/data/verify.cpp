@@ -169,6 +169,7 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
     report.bytes += header.size_bytes;
   }
   report.id_matches = dataset.check_id().ok();
+  DLPIPE_RETURN_IF_ERROR(dataset.skipped().status());
   DLPIPE_ASSIGN_OR_RETURN(report.known, dataset.known_checksums());
   Shared shared;
   DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, shared, progress));

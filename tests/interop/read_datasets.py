@@ -28,7 +28,10 @@ class Dataset:
         env = lmdb.open(directory, readonly=True, lock=False, max_dbs=8)
         self.txn = env.begin()
         self.dbs = {n: env.open_db(n.encode(), self.txn, create=False) for n in ("meta", "headers", "records", "skipped")}
-        self.info = json.loads(self.txn.get(b"dataset", db=self.dbs["meta"]))
+        text = self.txn.get(b"dataset", db=self.dbs["meta"])
+        before, _, checksum = text.rpartition(b',"text_checksum":')
+        assert checksum == b'"%016x"}' % xxhash.xxh3_64_intdigest(before)
+        self.info = json.loads(text)
         assert self.info["format"] == "dlpipe-dataset" and self.info["version"] in (2, 3, 4)
 
     def row(self, i):
@@ -85,6 +88,11 @@ class Dataset:
         return f"{xxhash.xxh3_64_intdigest(identity.encode(), seed=rows.intdigest()):016x}"
 
     def skipped(self):
+        checksum, files = 0, 0
+        for key, value in self.txn.cursor(db=self.dbs["skipped"]):
+            checksum = xxhash.xxh3_64_intdigest(value, seed=xxhash.xxh3_64_intdigest(key, seed=checksum))
+            files += 1
+        assert self.info["skipped"] == {"files": files, "checksum": f"{checksum:016x}"}
         return [value.split(b"\0")[0] for _, value in self.txn.cursor(db=self.dbs["skipped"])]
 
 

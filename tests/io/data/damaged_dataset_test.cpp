@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset_id.h"
 #include "dlpipe/io/data/header_table.h"
 #include "dlpipe/io/data/lmdb_file.h"
@@ -22,6 +23,8 @@ struct Seen {
   std::vector<RecordHeader> rows;
   std::vector<int64_t> counts;
   PixelStats stats;
+  std::optional<std::vector<std::string>> skipped;  // none: the list is refused
+  std::string description;                          // what the id doesn't cover
 };
 
 Seen look(const std::string& directory) {
@@ -29,10 +32,16 @@ Seen look(const std::string& directory) {
   const auto dataset = Dataset::open(directory);
   if (!dataset.ok()) {
     EXPECT_NE(dataset.status().message().find(directory), std::string::npos) << dataset.status().message();
-    return {.refused = true, .rows = {}, .counts = {}, .stats = {}};
+    return {.refused = true, .rows = {}, .counts = {}, .stats = {}, .skipped = {}, .description = {}};
   }
   const Dataset& d = **dataset;
-  (void)d.skipped();
+  if (const auto skipped = d.skipped(); skipped.ok()) {
+    seen.skipped.emplace();
+    for (const Dataset::Skipped& one : *skipped)
+      seen.skipped->push_back(concat(one.place, " ", one.path, " ", one.reason));
+  }
+  seen.description = concat(d.records_per_value(), d.compressed() ? " zstd " : " none ",
+                            d.links().value_or("no links"), " ", d.id());
   auto reader = value_or_throw(d.reader());
   for (int64_t i = 0; i < d.size(); ++i) {
     seen.rows.push_back(value_or_throw(d.header(i)));
@@ -61,6 +70,10 @@ void expect_nothing_wrong(const Seen& seen, const Seen& whole, size_t bit) {
   ASSERT_EQ(seen.counts, whole.counts) << "bit " << bit;
   ASSERT_EQ(seen.stats.mean, whole.stats.mean) << "bit " << bit;
   ASSERT_EQ(seen.stats.std, whole.stats.std) << "bit " << bit;
+  ASSERT_EQ(seen.description, whole.description) << "bit " << bit;
+  if (seen.skipped) {
+    ASSERT_EQ(*seen.skipped, *whole.skipped) << "bit " << bit;
+  }
 }
 
 /// The bytes that hold structure: both meta pages, and of every tree's page what isn't a value in it.
@@ -121,6 +134,63 @@ INSTANTIATE_TEST_SUITE_P(Forms, DamagedDataset,
                          testing::Values(std::pair(int64_t{1}, false), std::pair(int64_t{16}, false),
                                          std::pair(int64_t{16}, true)));
 
+/// Every bit of what names the list of skipped files and holds it, and of the description.
+TEST(DamagedDataset, TheListOfSkippedFilesAndTheDescriptionAreCovered) {
+  TempDir dir;
+  Schema schema = image_schema(16);
+  schema.links = "/pictures/of/somebody";
+  write_dataset(dir / "d", schema, 60, 60, 20);
+  const std::string whole = file_text(dir / "d/data.mdb");
+  const Seen expected = look(dir / "d");
+  ASSERT_FALSE(expected.refused);
+  ASSERT_EQ(expected.skipped, (std::vector<std::string>{"3 bad/3 damaged"}));
+  std::set<size_t> places;
+  for (const std::string text : {"skipped", "bad/3", "{\"format\"", "\"text_checksum\":\""}) {
+    for (size_t at = whole.find(text); at != std::string::npos; at = whole.find(text, at + 1)) {
+      const size_t end = text[0] == '{' ? whole.find('}', whole.find("text_checksum", at)) + 1 : at + 64;
+      for (size_t i = at - std::min<size_t>(at, 32); i < std::min(end, whole.size()); ++i) places.insert(i);
+    }
+  }
+  ASSERT_GT(places.size(), 500u);
+  size_t lists_refused = 0;
+  for (const size_t at : places) {
+    std::string file = whole;
+    file[at] = static_cast<char>(file[at] ^ (1 << at % 8));
+    write_text(dir / "d/data.mdb", file);
+    const Seen seen = look(dir / "d");
+    expect_nothing_wrong(seen, expected, 8 * at + at % 8);
+    if (HasFatalFailure()) return;
+    lists_refused += seen.refused || seen.skipped ? 0 : 1;
+    if (seen.refused || seen.skipped) continue;
+    const auto dataset = value_or_throw(Dataset::open(dir / "d"));
+    EXPECT_FALSE(verify(*dataset, {}).ok()) << "byte " << at;
+  }
+  EXPECT_GT(lists_refused, 5u);
+}
+
+// As version 0.9 and before wrote them.
+TEST(DamagedDataset, DescriptionsWithoutChecksumsAreRead) {
+  DatasetInfo info;
+  info.schema = image_schema(16);
+  info.class_counts = {1, 2};
+  info.id = "0123456789abcdef";
+  const std::string old = to_json(info);
+  EXPECT_EQ(old.find("checksum"), std::string::npos);
+  EXPECT_TRUE(value_or_throw(parse_dataset_info(old)).is_whole);
+  info.skipped = SkippedSum{3, 0x123};
+  const std::string text = to_json(info);
+  const DatasetInfo read = value_or_throw(parse_dataset_info(text));
+  EXPECT_TRUE(read.is_whole);
+  EXPECT_EQ(read.skipped, info.skipped);
+  EXPECT_EQ(identity_json(read), identity_json(info)) << "equal contents keep their id";
+  for (size_t at = 0; at < text.size(); ++at) {
+    std::string wrong = text;
+    wrong[at] = static_cast<char>(wrong[at] ^ 4);
+    const auto again = parse_dataset_info(wrong);
+    EXPECT_FALSE(again.ok() && again->is_whole) << wrong;
+  }
+}
+
 TEST(DamagedDataset, TheIdCoversLabelsSizesCountsAndStatistics) {
   TempDir dir;
   write_dataset(dir / "d", image_schema(16), 60, 300, 100);
@@ -152,7 +222,7 @@ TEST(DamagedDataset, TheIdCoversLabelsSizesCountsAndStatistics) {
   EXPECT_FALSE(refuse(whole.find("\"id\":\"") + 6, 1, "id").id_matches);
 }
 
-/// The dataset as format version 1 had it: another id, which covers less.
+/// The dataset as format version 1 had it: another id, which covers less, and no checksums.
 void make_version_1(const std::string& directory) {
   const auto dataset = value_or_throw(Dataset::open(directory));
   DatasetInfo info;
@@ -168,6 +238,9 @@ void make_version_1(const std::string& directory) {
   std::string file = file_text(directory + "/data.mdb");
   file.replace(file.find(dataset->id()), 16, hash.id(info));
   file.replace(file.find("\"version\":2"), 11, "\"version\":1");
+  const size_t checksums = file.find(",\"skipped\":");
+  const size_t end = file.find("\"}", file.find("\"text_checksum\"", checksums));
+  file.replace(checksums, end + 1 - checksums, end + 1 - checksums, ' ');
   write_text(directory + "/data.mdb", file);
 }
 
