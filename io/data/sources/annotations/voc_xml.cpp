@@ -7,6 +7,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/annotations/xml_encoding.h"
 
 namespace dlpipe::data::voc {
 
@@ -16,13 +17,33 @@ Status wrong(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
-std::string text_of(const pugi::xml_node& node, const char* name) {
-  return std::string(trim(node.child(name).text().get()));
+/// All text directly in it, without comments between.
+std::string text_in(const pugi::xml_node& node) {
+  std::string text;
+  for (const pugi::xml_node& piece : node) {
+    if (piece.type() == pugi::node_pcdata || piece.type() == pugi::node_cdata) text += piece.value();
+  }
+  return std::string(trim(text));
+}
+
+/// The text of the child of that name, "" where there is none. Of several with other texts nobody knows which one is meant.
+Result<std::string> text_of(const pugi::xml_node& node, const char* name) {
+  std::string text;
+  bool is_first = true;
+  for (const pugi::xml_node& child : node.children(name)) {
+    std::string one = text_in(child);
+    if (!is_first && one != text)
+      return wrong(concat("<", node.name(), "> has several <", name, ">, ", in_quotes(text), " and ",
+                          in_quotes(one), "; leave one of them"));
+    text = std::move(one);
+    is_first = false;
+  }
+  return text;
 }
 
 /// A number of pixels; 0 where the node is missing or empty.
 Result<int32_t> side_of(const pugi::xml_node& size, const char* name) {
-  const std::string text = text_of(size, name);
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(size, name));
   constexpr int64_t kMostSide = 1 << 30;
   int64_t side = 0;
   if (!text.empty() && (!parse_int(text, &side) || side < 0 || side > kMostSide))
@@ -30,10 +51,10 @@ Result<int32_t> side_of(const pugi::xml_node& size, const char* name) {
   return static_cast<int32_t>(side);
 }
 
-Result<std::vector<float>> box_of(const pugi::xml_node& object) {
+Result<std::vector<float>> box_of(const pugi::xml_node& bndbox) {
   std::vector<float> box;
   for (const char* name : {"xmin", "ymin", "xmax", "ymax"}) {
-    const std::string text = text_of(object.child("bndbox"), name);
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(bndbox, name));
     double value = 0;
     if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
       return wrong(concat("an object's ", name, " is '", printable(text), "'"));
@@ -43,28 +64,46 @@ Result<std::vector<float>> box_of(const pugi::xml_node& object) {
   return box;
 }
 
+/// One for each of its boxes: some programs write all boxes of a class into one <object>.
+Status add_objects(const pugi::xml_node& node, std::vector<Object>& objects) {
+  Object object;
+  DLPIPE_ASSIGN_OR_RETURN(object.name, text_of(node, "name"));
+  if (object.name.empty()) return wrong("an object has no <name>");
+  if (!is_utf8(object.name))
+    return wrong(concat("the <name> ", in_quotes(object.name),
+                        " isn't UTF-8, and no other encoding is declared; save it as UTF-8"));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string difficult, text_of(node, "difficult"));
+  object.is_difficult = difficult == "1" || difficult == "true" || difficult == "True";
+  if (!node.child("bndbox")) return wrong(concat("the object ", in_quotes(object.name), " has no <bndbox>"));
+  for (const pugi::xml_node& bndbox : node.children("bndbox")) {
+    DLPIPE_ASSIGN_OR_RETURN(object.box, box_of(bndbox));
+    objects.push_back(object);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Annotation> parse(std::span<const std::byte> bytes) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, xml_as_utf8(bytes));
   pugi::xml_document document;
-  const pugi::xml_parse_result parsed = document.load_buffer(bytes.data(), bytes.size());
+  const pugi::xml_parse_result parsed =
+      document.load_buffer(text.data(), text.size(), pugi::parse_default,
+                           is_wide(bytes) ? pugi::encoding_auto : pugi::encoding_utf8);
   if (!parsed) return wrong(concat("no whole XML, at byte ", parsed.offset, ": ", parsed.description()));
   const pugi::xml_node root = document.child("annotation");
   if (!root) return wrong("no XML of a VOC annotation: it has no <annotation>");
+  if (root.next_sibling("annotation"))
+    return wrong("it holds several <annotation>; write one file for each picture");
   Annotation annotation;
-  annotation.file_name = text_of(root, "filename");
-  DLPIPE_ASSIGN_OR_RETURN(annotation.width, side_of(root.child("size"), "width"));
-  DLPIPE_ASSIGN_OR_RETURN(annotation.height, side_of(root.child("size"), "height"));
+  DLPIPE_ASSIGN_OR_RETURN(annotation.file_name, text_of(root, "filename"));
+  const pugi::xml_node size = root.child("size");
+  if (size.next_sibling("size")) return wrong("it has several <size>; leave one of them");
+  DLPIPE_ASSIGN_OR_RETURN(annotation.width, side_of(size, "width"));
+  DLPIPE_ASSIGN_OR_RETURN(annotation.height, side_of(size, "height"));
   if (annotation.width == 0 || annotation.height == 0) annotation.width = annotation.height = 0;
-  for (const pugi::xml_node& node : root.children("object")) {
-    Object object;
-    object.name = text_of(node, "name");
-    if (object.name.empty()) return wrong("an object has no <name>");
-    DLPIPE_ASSIGN_OR_RETURN(object.box, box_of(node));
-    const std::string difficult = text_of(node, "difficult");
-    object.is_difficult = difficult == "1" || difficult == "true" || difficult == "True";
-    annotation.objects.push_back(std::move(object));
-  }
+  for (const pugi::xml_node& node : root.children("object"))
+    DLPIPE_RETURN_IF_ERROR(add_objects(node, annotation.objects));
   return annotation;
 }
 

@@ -24,7 +24,9 @@ struct Annotation {
 };
 
 /// VOC counts pixels from 1 and names the last one that is inside: pixels xmin to xmax are the box xmin - 1 to xmax here.
-/// kCorrupt for what is no such XML, for an object without a name or with a box that isn't four numbers.
+/// An object with several boxes becomes one for each. The XML may be in any encoding that xml_encoding.h knows.
+/// kCorrupt for what is no such XML, for an object without a name or a box, or with a box that isn't four numbers, and
+/// where something is said twice in two ways; kUnsupported names an encoding.
 Result<Annotation> parse(std::span<const std::byte> bytes);
 
 }  // namespace dlpipe::data::voc

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
@@ -63,6 +65,97 @@ TEST_F(VocSource, PixelsFromOneBecomeBoxesFromZero) {
   EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(floats(first.extra[2]), (std::vector<float>{1, 0}));
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
+}
+
+TEST_F(VocSource, AnObjectWithSeveralBoxesIsSeveral) {
+  write_set("v");
+  const auto bndbox = [](const std::string& corners) { return "<bndbox>" + corners + "</bndbox>"; };
+  write_text(dir / "v/Annotations/2007_2.xml",
+             xml("2007_2.jpg", "<object><name>car</name><difficult>1</difficult>" +
+                                   bndbox(box("11", "6", "30", "15")) + bndbox(box("1", "1", "5", "5")) +
+                                   bndbox(box("40", "20", "50", "30")) + "</object>"));
+  const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+  const SourceEntry& entry = listing.entries[1];
+  EXPECT_EQ(entry.problem, "");
+  EXPECT_EQ(floats(entry.extra[0]), (std::vector<float>{10, 5, 30, 15, 0, 0, 5, 5, 39, 19, 50, 30}));
+  EXPECT_EQ(decode_labels(entry.extra[1]).size(), 3u);
+  EXPECT_EQ(floats(entry.extra[2]), (std::vector<float>{1, 1, 1}));
+}
+
+TEST_F(VocSource, WhatIsSaidTwiceInTwoWaysIsAProblem) {
+  const std::string good = object("dog", box("1", "2", "10", "20"));
+  EXPECT_EQ(problem(xml("2007_2.jpg", good)), "");
+  for (const std::string& twice :
+       {xml("2007_2.jpg", object("dog", box("1", "2", "10", "20"), "<name>cat</name>")),
+        xml("2007_2.jpg", object("dog", box("1", "2", "10", "20") + "<xmin>3</xmin>")),
+        xml("2007_2.jpg", "<filename>other.jpg</filename>"),
+        xml("2007_2.jpg", "<size><width>5</width><height>3</height></size>"),
+        xml("2007_2.jpg", good) + "<annotation>" + good + "</annotation>"})
+    EXPECT_NE(problem(twice).find("several"), std::string::npos) << twice;
+  EXPECT_EQ(problem(xml("2007_2.jpg", object("dog", box("1", "2", "10", "20"), "<name>dog</name>"))), "")
+      << "the same again";
+}
+
+// Programs declare gb2312 and write letters that only GBK has.
+TEST_F(VocSource, ClassesAreTextWhateverTheEncodingIs) {
+  struct Case {
+    const char* encoding;
+    const char* bytes;
+    const char* name;
+  };
+  const std::vector<Case> cases = {{"gb2312", "\xc3\xa8", "猫"},
+                                   {"GBK", "\xc3\xa8\xe9\x46", "猫镕"},
+                                   {"gb2312", "\xe9\x46", "镕"},
+                                   {"GB18030", "\xc3\xa8", "猫"},
+                                   {"Big5", "\xbf\xdf", "貓"},
+                                   {"Shift_JIS", "\x94\x4c", "猫"},
+                                   {"EUC-JP", "\xc7\xad", "猫"},
+                                   {"EUC-KR", "\xb0\xed\xbe\xe7\xc0\xcc", "고양이"},
+                                   {"windows-1251", "\xea\xee\xf2", "кот"},
+                                   {"windows-1252", "caf\xe9\x96x", "café–x"},
+                                   {"ISO-8859-1", "caf\xe9", "café"},
+                                   {"iso-8859-2", "\xb1", "ą"},
+                                   {"latin1", "caf\xe9", "café"},
+                                   {"KOI8-R", "\xcb\xcf\xd4", "кот"},
+                                   {"utf-8", "café", "café"},
+                                   {"UTF-16", "café", "café"}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.encoding);
+    for (const std::string quote : {"\"", "'"}) {
+      write_set("v");
+      write_text(dir / "v/Annotations/2007_2.xml",
+                 "<?xml version=\"1.0\" encoding=" + quote + one.encoding + quote + " standalone=\"yes\"?>" +
+                     "<annotation>" + object(one.bytes, box("1", "2", "10", "20")) + "</annotation>");
+      const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+      EXPECT_EQ(listing.entries[1].problem, "");
+      EXPECT_EQ(std::count(listing.classes.begin(), listing.classes.end(), one.name), 1) << one.name;
+    }
+  }
+}
+
+TEST_F(VocSource, UnknownEncodingsAndWrongBytesAreNamed) {
+  const auto text = [](const std::string& encoding, const std::string& name) {
+    return "<?xml version=\"1.0\"" + (encoding.empty() ? "" : " encoding=\"" + encoding + "\"") +
+           "?><annotation>" + object(name, box("1", "2", "10", "20")) + "</annotation>";
+  };
+  EXPECT_NE(problem(text("x-klingon", "cat")).find("'x-klingon' isn't known"), std::string::npos);
+  EXPECT_NE(problem(text("ISO-2022-JP-3", "cat")).find("'ISO-2022-JP-3' isn't known"), std::string::npos);
+  EXPECT_NE(problem(text("UTF-8//IGNORE", "ca\xe8t")).find("isn't UTF-8"), std::string::npos);
+  EXPECT_NE(problem(text("gbk", "cat\xff\xff")).find("isn't of its encoding 'gbk'"), std::string::npos);
+  EXPECT_NE(problem(text("", "\xc3\xa8\xc3")).find("isn't UTF-8"), std::string::npos);
+  EXPECT_NE(problem(text("utf-8", "\xc3\xa8\xc3")).find("isn't UTF-8"), std::string::npos);
+  // A path in the encoding of the machine that wrote it says nothing about the objects.
+  EXPECT_EQ(problem("<annotation><path>D:\\\xc3\xa8\xc3\\1.jpg</path>" +
+                    object("cat", box("1", "2", "10", "20")) + "</annotation>"),
+            "");
+}
+
+TEST_F(VocSource, Utf16IsReadByItsMark) {
+  const std::string text = "<annotation>" + object("cow", box("1", "2", "10", "20")) + "</annotation>";
+  std::string wide = "\xff\xfe";
+  for (const char c : text) wide += {c, '\0'};
+  EXPECT_EQ(problem(wide), "");
+  EXPECT_EQ(problem("\xef\xbb\xbf" + text), "");
 }
 
 TEST_F(VocSource, PngsOfClassesAreMasks) {
