@@ -35,6 +35,9 @@ FileStamp stamp_of(const struct stat& stat) {
 }
 
 Result<FileStamp> stamp_regular_file(std::string_view area, const std::string& path) {
+  if (path.find('\0') != std::string::npos)  // the system would open what is called as the part before it
+    return Status(ErrorCode::kUnsupported,
+                  concat("[", area, "] ", printable(path), " holds a zero byte, and no file is called so"));
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0) return status_from_errno(area, concat("cannot open ", path), errno);
   return regular_stamp(area, path, stat);

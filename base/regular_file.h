@@ -26,8 +26,8 @@ FileStamp stamp_of(const struct stat& stat);
 /// A file that is open for reading. Closed with this object.
 class RegularFile {
  public:
-  /// Errors begin with `[area]` and name the path: kUnsupported for anything but a regular file, else as the
-  /// system says.
+  /// Errors begin with `[area]` and name the path: kUnsupported for anything but a regular file and for a path with a zero byte,
+  /// else as the system says.
   static Result<RegularFile> open(std::string_view area, const std::string& path);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}

@@ -108,6 +108,28 @@ Status draw_entries(const IngestOptions& options, SourceListing& listing) {
   return {};
 }
 
+// Sources say so themselves where they know more of it; whatever they hold, an empty dataset is none.
+Status check_any_entry(const IngestOptions& options, const SourceListing& listing) {
+  if (!listing.entries.empty()) return {};
+  constexpr size_t kShown = 3;
+  std::string notes;
+  for (size_t i = 0; i < std::min(listing.warnings.size(), kShown); ++i)
+    notes += concat("; ", without_area(listing.warnings[i]));
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] there is nothing to ingest in ", sources_text(options), notes));
+}
+
+// Files are made of these names, and the list of skipped ones ends them at a zero byte. (Classes are texts: export has names for
+// their folders.)
+Status check_names(const SourceListing& listing) {
+  for (const SourceEntry& entry : listing.entries) {
+    if (entry.path.find('\0') != std::string::npos)
+      return Status(ErrorCode::kCorrupt, concat("[ingest] the name ", in_quotes(entry.path),
+                                                " holds a zero byte, as no file's does; correct it"));
+  }
+  return {};
+}
+
 // SRC says what its splits are, and so does --split.
 Status check_split_once(const IngestOptions& options, const SourceListing& listing) {
   if (options.split.empty() || listing.entries.front().split.empty()) return {};
@@ -208,6 +230,17 @@ Status check_class_names(const std::vector<std::string>& classes) {
                   " differ in bytes that are no UTF-8; rename one of them");
   }
   return {};
+}
+
+// The dataset says what its classes are called as JSON does, which has no place for other bytes.
+void warn_of_replaced_bytes(const std::vector<std::string>& classes, FrozenList& list) {
+  std::vector<std::string> replaced;
+  std::copy_if(classes.begin(), classes.end(), std::back_inserter(replaced),
+               [](const std::string& name) { return !is_utf8(name); });
+  if (!replaced.empty())
+    list.warnings.push_back(
+        concat("[ingest] names of classes that aren't UTF-8: ", quoted_names(replaced, 3),
+               "; what isn't is stored as U+FFFD. Save the list as UTF-8, or rename the folders"));
 }
 
 // SRC, or the folder that it lies in; "" of several, whose links are absolute. The root stands in JSON, which has no
@@ -322,6 +355,8 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
 }  // namespace
 
 Result<FrozenList> freeze(const IngestOptions& options, const data::Source& source, SourceListing listing) {
+  DLPIPE_RETURN_IF_ERROR(check_any_entry(options, listing));
+  DLPIPE_RETURN_IF_ERROR(check_names(listing));
   FrozenList list;
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
@@ -330,6 +365,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   else
     DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
+  warn_of_replaced_bytes(listing.classes, list);
   DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
