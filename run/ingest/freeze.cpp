@@ -53,13 +53,16 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
   const bool is_file = std::filesystem::is_regular_file(from, ignored);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
                           is_file ? classes_in_file(from) : classes_of_dataset(from));
+  const std::set<std::string_view> known(classes.begin(), classes.end());
   for (const std::string& name : listing.classes) {
-    if (std::find(classes.begin(), classes.end(), name) == classes.end())
+    if (!known.contains(name))
       return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", printable(from),
                     printable(suggestion(name, classes)));
   }
-  return data::take_class_numbers(sources_text(options), classes,
-                                  "masks are stored as they are, so leave --classes-from out", listing);
+  DLPIPE_RETURN_IF_ERROR(data::ClassNumbers(classes).give_to(
+      sources_text(options), "masks are stored as they are, so leave --classes-from out", listing));
+  listing.classes = classes;
+  return {};
 }
 
 // Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
@@ -267,6 +270,9 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
   schema.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
                    {"label", data::FieldKind::kLabel, DType::kI64, {}},
                    {"path", data::FieldKind::kBytes, DType::kU8, {}}};
+  if (schema.fields.size() + listing.fields.size() > data::kMostFields)
+    return misuse("ingest", "the manifest has ", listing.fields.size() + 2, " columns, a dataset at most ",
+                  data::kMostFields, " fields; leave some out");
   for (const data::Field& own : listing.fields) {
     const std::string& name = own.name;
     const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
@@ -276,9 +282,6 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
                     "' is empty or there already; rename it");
     schema.fields.push_back(own);
   }
-  if (schema.fields.size() > data::kMostFields)
-    return misuse("ingest", "the manifest has ", listing.fields.size() + 2, " columns, a dataset at most ",
-                  data::kMostFields, " fields; leave some out");
   return schema;
 }
 

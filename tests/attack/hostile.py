@@ -194,6 +194,9 @@ def attack_sources(attack, root):
     bomb = gzip.compress(idx([60000, 160, 160], bytes(1500 << 20)), 9)
     case("idx.gz, 1.5 GB of zeros, 5 labels", "labels", {images + ".gz": bomb, names: labels})
     case("idx.gz, a stream shorter than it claims", "less than",
+         {images + ".gz": gzip.compress(idx([60000, 50, 50], bytes(100_000_000)), 9) + bytes(1_300_000),
+          names: idx([60000], bytes(60000))})
+    case("idx.gz, claims 1,000 times its bytes", "more memory than",
          {images + ".gz": gzip.compress(idx([60000, 160, 160], bytes(200_000_000)), 9) + bytes(1_300_000),
           names: idx([60000], bytes(60000))})
     case("idx.gz, cut", 1, {images + ".gz": gzip.compress(idx([5, 3, 4], bytes(60)))[:-20], names: labels})

@@ -39,12 +39,13 @@ std::vector<std::string> merged_classes(std::span<const SourceListing* const> li
   return merged;
 }
 
-Status take_class_numbers(std::string_view name, const std::vector<std::string>& classes,
-                          std::string_view instead, SourceListing& listing) {
-  std::unordered_map<std::string_view, int64_t> number_of;
-  for (size_t i = 0; i < classes.size(); ++i) number_of[classes[i]] = static_cast<int64_t>(i);
+ClassNumbers::ClassNumbers(const std::vector<std::string>& classes) {
+  for (size_t i = 0; i < classes.size(); ++i) number_of_[classes[i]] = static_cast<int64_t>(i);
+}
+
+Status ClassNumbers::give_to(std::string_view name, std::string_view instead, SourceListing& listing) const {
   std::vector<int64_t> numbers;
-  for (const std::string& one : listing.classes) numbers.push_back(number_of.at(one));
+  for (const std::string& one : listing.classes) numbers.push_back(number_of_.at(one));
   for (size_t i = 0; i < numbers.size() && has_fixed_masks(listing); ++i) {
     if (numbers[i] == static_cast<int64_t>(i)) continue;
     return misuse("ingest", name, " has masks, whose pixels hold the numbers of its classes, and its class ",
@@ -58,7 +59,7 @@ Status take_class_numbers(std::string_view name, const std::vector<std::string>&
     entry.label = renumber(entry.label);
     renumber_labels(listing.fields, entry, renumber);
   }
-  listing.classes = classes;
+  listing.classes.clear();
   return {};
 }
 

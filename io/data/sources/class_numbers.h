@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "dlpipe/base/error.h"
@@ -17,10 +18,18 @@ namespace dlpipe::data {
 /// other there; behind them the others, sorted.
 std::vector<std::string> merged_classes(std::span<const SourceListing* const> listings);
 
-/// Gives each label of the entries and of their fields the number that its class has in `classes`, where all are, and
-/// takes these as the listing's. kMisuse where masks hold the numbers that classes had (MaskNumbers::kClasses); `name` is what the listing is of,
-/// and `instead` what to do.
-Status take_class_numbers(std::string_view name, const std::vector<std::string>& classes,
-                          std::string_view instead, SourceListing& listing);
+/// The numbers that classes have in one table, for any number of listings.
+class ClassNumbers {
+ public:
+  /// `classes` must outlive it.
+  explicit ClassNumbers(const std::vector<std::string>& classes);
+  /// Gives each label of the entries and of their fields the number that its class has in the table, where all are. The listing's
+  /// own classes are none of its any more. kMisuse where masks hold the numbers that classes had (MaskNumbers::kClasses); `name` is
+  /// what the listing is of, and `instead` what to do.
+  Status give_to(std::string_view name, std::string_view instead, SourceListing& listing) const;
+
+ private:
+  std::unordered_map<std::string_view, int64_t> number_of_;
+};
 
 }  // namespace dlpipe::data

@@ -11,6 +11,8 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 
 namespace dlpipe::data {
 
@@ -103,6 +105,7 @@ static Status check_link(const TypedColumn& column, std::span<const TypedColumn>
 }
 
 Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string> texts) {
+  DLPIPE_RETURN_IF_ERROR(check_field_count("--field", texts.size()));
   std::vector<TypedColumn> columns;
   for (const std::string& text : texts) {
     DLPIPE_ASSIGN_OR_RETURN(const TypedColumn column, parse_typed_column(text));

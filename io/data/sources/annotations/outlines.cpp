@@ -1,8 +1,11 @@
 #include "dlpipe/io/data/sources/annotations/outlines.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
@@ -18,13 +21,38 @@ Status wrong_outline(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
+/// What a mask may cost: steps along outlines and pixels inside of them, each counted as often as it is drawn. Objects of
+/// photographs lie over each other a few deep; without an end to it a small file would draw for hours.
+class Work {
+ public:
+  Work(int width, int height)
+      : left_(kBase + kPerPixel * static_cast<uint64_t>(width) * static_cast<uint64_t>(height)) {}
+  Status take(uint64_t steps) {
+    if (steps > left_)
+      return Status(ErrorCode::kUnsupported,
+                    "its outlines are too long, or lie over each other too often; leave some of them out");
+    left_ -= steps;
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kBase = uint64_t{1} << 24;
+  static constexpr uint64_t kPerPixel = 256;
+  uint64_t left_;
+};
+
 /// Where the border of a polygon crosses columns of pixels. It is walked as COCO's rleFrPoly (pycocotools, maskApi.c) walks
-/// it, so that the pixels are the same: on a grid five times as fine, each edge in steps of one along its longer side.
+/// it, so that the pixels are the same: on a grid five times as fine, each edge in steps of one along its longer side. Two crossings in
+/// one place are none, so a bit for each place is enough, however long the border is.
 class Border {
  public:
-  Border(int width, int height) : width_(width), height_(height) {}
+  Border(int width, int height)
+      : width_(width),
+        height_(height),
+        places_(static_cast<uint64_t>(width) * static_cast<uint64_t>(height)) {}
 
-  Status walk(std::span<const double> polygon, double x_scale, double y_scale) {
+  Status walk(std::span<const double> polygon, double x_scale, double y_scale, Work& work) {
+    if (bits_.empty()) bits_.resize(places_ / 64 + 1);
     const size_t count = polygon.size() / 2;
     if (polygon.size() % 2 != 0 || count < 3)
       return wrong_outline(concat("an outline has ", polygon.size(), " numbers; a polygon has 6, 8, ..."));
@@ -34,17 +62,30 @@ class Border {
       DLPIPE_ASSIGN_OR_RETURN(const Point from, fine(polygon[2 * i] * x_scale, polygon[2 * i + 1] * y_scale));
       DLPIPE_ASSIGN_OR_RETURN(const Point to,
                               fine(polygon[2 * next] * x_scale, polygon[2 * next + 1] * y_scale));
+      DLPIPE_RETURN_IF_ERROR(
+          work.take(static_cast<uint64_t>(std::max(std::abs(to.x - from.x), std::abs(to.y - from.y)))));
       edge(from, to);
     }
     return {};
   }
 
-  /// Where one is inside, column by column: from the first place to the second one, from the third to the fourth, ...
-  std::vector<uint64_t> take() {
-    std::sort(crossings_.begin(), crossings_.end());
-    if (crossings_.size() % 2 != 0)
-      crossings_.push_back(static_cast<uint64_t>(width_) * static_cast<uint64_t>(height_));
-    return std::exchange(crossings_, {});
+  /// Calls fill(begin, end) for each run of places that is inside, column by column, and forgets the border.
+  template <class Fill>
+  Status take(const Fill& fill) {
+    std::optional<uint64_t> begin;
+    Status status;
+    const auto cross = [&](uint64_t place) {
+      if (begin && status.ok()) status = fill(*begin, place);
+      begin = begin ? std::nullopt : std::optional(place);
+    };
+    for (uint64_t word = first_word_; word <= last_word_; ++word) {
+      for (uint64_t left = std::exchange(bits_[word], 0); left != 0; left &= left - 1)
+        cross(64 * word + static_cast<uint64_t>(std::countr_zero(left)));
+    }
+    if (begin) cross(places_);
+    first_word_ = UINT64_MAX;
+    last_word_ = 0;
+    return status;
   }
 
  private:
@@ -92,8 +133,11 @@ class Border {
       if (x >= 0 && x % kFine == kMiddle && x / kFine < width_) {
         const int y = std::min(point.y, last_.y);
         const int row = y <= kMiddle ? 0 : std::min(height_, (y - kMiddle + kFine - 1) / kFine);
-        crossings_.push_back(static_cast<uint64_t>(x / kFine) * static_cast<uint64_t>(height_) +
-                             static_cast<uint64_t>(row));
+        const uint64_t place =
+            static_cast<uint64_t>(x / kFine) * static_cast<uint64_t>(height_) + static_cast<uint64_t>(row);
+        bits_[place / 64] ^= uint64_t{1} << place % 64;
+        first_word_ = std::min(first_word_, place / 64);
+        last_word_ = std::max(last_word_, place / 64);
       }
     }
     last_ = point;
@@ -104,7 +148,10 @@ class Border {
   const int height_;
   bool has_last_ = false;
   Point last_;
-  std::vector<uint64_t> crossings_;
+  const uint64_t places_;
+  std::vector<uint64_t> bits_;  // a crossing in each place, and behind the last one
+  uint64_t first_word_ = UINT64_MAX;
+  uint64_t last_word_ = 0;
 };
 
 /// The mask while it is drawn, column by column.
@@ -112,10 +159,13 @@ struct Drawing {
   int width;
   int height;
   std::vector<uint8_t> columns;
+  Work work{width, height};
 
-  void fill(uint64_t begin, uint64_t end, uint8_t number) {
+  Status fill(uint64_t begin, uint64_t end, uint8_t number) {
+    DLPIPE_RETURN_IF_ERROR(work.take(end - begin));
     for (uint64_t at = begin; at < end; ++at)
       columns[at] = columns[at] == 0 || columns[at] == number ? number : kUnknown;
+    return {};
   }
   std::vector<uint8_t> rows() const {
     std::vector<uint8_t> out(columns.size());
@@ -138,7 +188,7 @@ Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
         concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
   uint64_t at = 0;
   for (size_t i = 0; i < outline.runs.size(); ++i) {
-    if (i % 2 == 1) drawing.fill(at, at + outline.runs[i], number);
+    if (i % 2 == 1) DLPIPE_RETURN_IF_ERROR(drawing.fill(at, at + outline.runs[i], number));
     at += outline.runs[i];
   }
   return {};
@@ -199,9 +249,10 @@ Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::s
     if (!outline.runs.empty()) DLPIPE_RETURN_IF_ERROR(draw_runs(outline, number, drawing));
     for (std::vector<double> polygon : outline.polygons) {
       if (!outline.is_known) cut_off(polygon, is_relative ? 1 : width, is_relative ? 1 : height);
-      DLPIPE_RETURN_IF_ERROR(border.walk(polygon, is_relative ? width : 1, is_relative ? height : 1));
-      const std::vector<uint64_t> inside = border.take();
-      for (size_t i = 0; i < inside.size(); i += 2) drawing.fill(inside[i], inside[i + 1], number);
+      DLPIPE_RETURN_IF_ERROR(
+          border.walk(polygon, is_relative ? width : 1, is_relative ? height : 1, drawing.work));
+      DLPIPE_RETURN_IF_ERROR(
+          border.take([&](uint64_t begin, uint64_t end) { return drawing.fill(begin, end, number); }));
     }
   }
   return drawing.rows();

@@ -38,7 +38,8 @@ inline constexpr size_t kMostMaskClasses = 254;
 
 /// Class numbers [height, width]: 0 outside of all objects, class + 1 inside, 255 where objects of several classes lie over
 /// each other, and in the boxes of those that aren't known better. `labels` are the classes of all objects of the picture. Which pixels are inside of a polygon is decided as
-/// pycocotools decides it. kCorrupt names an outline that can't be drawn.
+/// pycocotools decides it. kCorrupt names an outline that can't be drawn; kUnsupported where drawing them would take far longer than
+/// a picture of that size does.
 Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::span<const int64_t> labels,
                                        int width, int height, bool is_relative);
 

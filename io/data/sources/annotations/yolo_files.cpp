@@ -18,39 +18,55 @@ Status wrong(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
-std::vector<std::string> one_or_many(const YAML::Node& node) {
-  if (!node.IsSequence()) return {node.as<std::string>()};
-  std::vector<std::string> all;
-  for (const YAML::Node& one : node) all.push_back(one.as<std::string>());
-  return all;
-}
+/// Texts of a file whose aliases (*) may stand for one of them again and again: no more than the file has itself.
+class Texts {
+ public:
+  explicit Texts(size_t bytes) : left_(bytes) {}
+  /// Throws YAML::Exception, as YAML::Node does.
+  std::string of(const YAML::Node& node) {
+    std::string text = node.as<std::string>();
+    if (text.size() > left_)
+      throw YAML::Exception(node.Mark(), "its aliases stand for more text than the file has");
+    left_ -= text.size();
+    return text;
+  }
+  std::vector<std::string> one_or_many(const YAML::Node& node) {
+    if (!node.IsSequence()) return {of(node)};
+    std::vector<std::string> all;
+    for (const YAML::Node& one : node) all.push_back(of(one));
+    return all;
+  }
+
+ private:
+  size_t left_;
+};
 
 /// A list, or a map of numbers.
-Result<std::vector<std::string>> names_of(const YAML::Node& node) {
+Result<std::vector<std::string>> names_of(const YAML::Node& node, Texts& texts) {
   if (!node || node.IsNull()) return wrong("no 'names' of classes in it");
-  if (!node.IsMap()) return one_or_many(node);
+  if (!node.IsMap()) return texts.one_or_many(node);
   std::map<int64_t, std::string> by_number;
-  for (const auto& pair : node) by_number[pair.first.as<int64_t>()] = pair.second.as<std::string>();
+  for (const auto& pair : node) by_number[pair.first.as<int64_t>()] = texts.of(pair.second);
   std::vector<std::string> names;
-  for (const auto& [number, name] : by_number) {
+  for (auto& [number, name] : by_number) {
     if (number != static_cast<int64_t>(names.size()))
       return wrong(concat("'names' has class ", number, ", but not ", names.size()));
-    names.push_back(name);
+    names.push_back(std::move(name));
   }
   return names;
 }
 
-Result<Config> parse_node(const YAML::Node& root) {
+Result<Config> parse_node(const YAML::Node& root, Texts texts) {
   if (!root.IsMap()) return wrong("no list of keys and values");
   Config config;
   if (const YAML::Node path = root["path"]; path && !path.IsNull()) config.path = path.as<std::string>();
   for (const char* split : {"train", "val", "test"}) {
     const YAML::Node node = root[split];
-    if (node && !node.IsNull()) config.splits[split] = one_or_many(node);
+    if (node && !node.IsNull()) config.splits[split] = texts.one_or_many(node);
   }
   if (const YAML::Node valid = root["valid"]; valid && !valid.IsNull() && !config.splits.contains("val"))
-    config.splits["val"] = one_or_many(valid);
-  DLPIPE_ASSIGN_OR_RETURN(config.names, names_of(root["names"]));
+    config.splits["val"] = texts.one_or_many(valid);
+  DLPIPE_ASSIGN_OR_RETURN(config.names, names_of(root["names"], texts));
   if (const YAML::Node count = root["nc"]; count && !count.IsNull()) {
     const auto wanted = count.as<int64_t>();
     if (wanted != static_cast<int64_t>(config.names.size()))
@@ -153,7 +169,7 @@ Status add_line(const std::vector<double>& numbers, const Config& config, Labels
 
 Result<Config> parse_config(std::string_view text) {
   try {
-    return parse_node(YAML::Load(std::string(text)));
+    return parse_node(YAML::Load(std::string(text)), Texts(text.size()));
   } catch (const YAML::Exception& error) {
     return wrong(concat("line ", error.mark.line + 1, ": ", printable(error.msg)));
   }

@@ -13,6 +13,7 @@
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/archives/beton_file.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
@@ -69,7 +70,7 @@ class BetonSource final : public Source {
   Status choose_fields(SourceListing& listing);
   Status choose_label();
   Result<std::string> value_of(const BetonField& field, std::span<const std::byte> row) const;
-  Result<SourceEntry> entry_of(std::span<const std::byte> row, uint64_t sample) const;
+  Result<SourceEntry> entry_of(std::span<const std::byte> row, uint64_t sample, ReadBudget& budget) const;
 
   SourceOptions options_;
   std::optional<BetonFile> file_;
@@ -146,7 +147,8 @@ Result<std::string> BetonSource::value_of(const BetonField& field, std::span<con
   return value;
 }
 
-Result<SourceEntry> BetonSource::entry_of(std::span<const std::byte> row, uint64_t sample) const {
+Result<SourceEntry> BetonSource::entry_of(std::span<const std::byte> row, uint64_t sample,
+                                          ReadBudget& budget) const {
   const std::vector<BetonField>& fields = file_->fields();
   SourceEntry entry;
   constexpr size_t kDigits = 6;
@@ -163,6 +165,7 @@ Result<SourceEntry> BetonSource::entry_of(std::span<const std::byte> row, uint64
     if (!value.ok() && value.status().code() != ErrorCode::kCorrupt) return value.status();
     if (!value.ok()) entry.problem = without_area(value.status().message());
     entry.extra.push_back(value.ok() ? std::move(*value) : std::string());
+    DLPIPE_RETURN_IF_ERROR(budget.take(entry.extra.back().size(), 1, "the values of its samples"));
   }
   return entry;
 }
@@ -173,12 +176,15 @@ Result<SourceListing> BetonSource::list() {
   DLPIPE_RETURN_IF_ERROR(choose_fields(listing));
   std::vector<std::string> class_of_entry;
   ArchiveBytes::Scan scan = file_->scan();
+  ReadBudget budget(options_.path, file_->size_bytes());
+  DLPIPE_RETURN_IF_ERROR(check_field_count(options_.path, listing.fields.size()));
+  DLPIPE_RETURN_IF_ERROR(budget.take_entries(file_->samples(), listing.fields.size()));
   for (uint64_t i = 0; i < file_->samples(); ++i) {
     if (options_.stop_requested && options_.stop_requested())
       return Status(ErrorCode::kCancelled,
                     concat("[ingest] stopped while ", printable(options_.path), " was listed"));
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> row, file_->row(scan, i));
-    DLPIPE_ASSIGN_OR_RETURN(SourceEntry entry, entry_of(row, i));
+    DLPIPE_ASSIGN_OR_RETURN(SourceEntry entry, entry_of(row, i, budget));
     class_of_entry.push_back(label_ ? std::to_string(load_le<int64_t>(row, file_->fields()[*label_].begin))
                                     : "");
     listing.entries.push_back(std::move(entry));

@@ -160,8 +160,9 @@ Result<BetonPiece> BetonFile::piece(const BetonField& field, std::span<const std
     return Status(ErrorCode::kCorrupt, concat("its '", printable(field.name), "' is nowhere in the file"));
   if (field.kind != BetonKind::kBytes && field.kind != BetonKind::kJson) return *(end - 1);
   const auto size = load_le<uint64_t>(row, field.begin + 8);
-  it = std::find_if(it, end, [&](const BetonPiece& piece) { return piece.size == size; });
-  if (it == end)
+  it = std::lower_bound(it, end, size,
+                        [](const BetonPiece& piece, uint64_t bytes) { return piece.size < bytes; });
+  if (it == end || it->size != size)
     return Status(ErrorCode::kCorrupt,
                   concat("its '", printable(field.name), "' has another size than its piece"));
   return *it;

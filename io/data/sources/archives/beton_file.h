@@ -50,6 +50,7 @@ class BetonFile {
 
   const std::vector<BetonField>& fields() const { return fields_; }
   uint64_t samples() const { return samples_; }
+  uint64_t size_bytes() const { return bytes_.size_bytes(); }
   int64_t modified_ns() const { return bytes_.modified_ns(); }
 
   /// The metadata of one sample; `scan` is this file's.

@@ -108,8 +108,9 @@ Result<SourceListing> TarSource::list() {
     DLPIPE_ASSIGN_OR_RETURN(archive_, ArchiveBytes::open(options_.path, options_));
   }
   ArchiveBytes::Scan scan = archive_->scan();
-  DLPIPE_ASSIGN_OR_RETURN(TarIndex index, index_tar(scan, 0, archive_->size_bytes()));
   const std::string shown = name();
+  ReadBudget budget(shown, archive_->input_bytes());
+  DLPIPE_ASSIGN_OR_RETURN(TarIndex index, index_tar(scan, 0, archive_->size_bytes(), budget));
   const TarContents tar{shown, *archive_, options_, std::move(index)};
   if (tar.index.members.empty() && !tar.index.problem.empty())
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(shown), ": ", tar.index.problem));

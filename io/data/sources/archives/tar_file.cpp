@@ -77,8 +77,8 @@ struct Extended {
 
 class Indexer {
  public:
-  Indexer(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size)
-      : scan_(scan), begin_(begin), end_(begin + size) {}
+  Indexer(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size, ReadBudget& budget)
+      : scan_(scan), begin_(begin), end_(begin + size), budget_(budget) {}
 
   Result<TarIndex> run();
 
@@ -86,6 +86,7 @@ class Indexer {
   /// False where the archive ends here, or is found to be damaged.
   Result<bool> next(uint64_t& at);
   Result<bool> add(const Header& header, char type, uint64_t data, uint64_t size);
+  Status take_name(const std::string& name);
   void add_file(std::string name, uint64_t data, uint64_t size);
   void add_link(const std::string& name, const std::string& target);
   Result<std::string> read_text(uint64_t at, uint64_t size);
@@ -110,6 +111,7 @@ class Indexer {
   ArchiveBytes::Scan& scan_;
   uint64_t begin_;
   uint64_t end_;
+  ReadBudget& budget_;
   TarIndex index_;
   Extended extended_;
   std::unordered_map<std::string, size_t> place_of_;  // name -> in index_.members
@@ -136,6 +138,12 @@ bool says_of_samples(const std::string& name, uint64_t size) {
   constexpr uint64_t kMost = 1 << 20;
   const std::string ending = lower_ending(name);
   return size <= kMost && (ending == "cls" || ending == "json" || ending == "txt");
+}
+
+/// A member, its place by its name, and the entry that it may become.
+Status Indexer::take_name(const std::string& name) {
+  constexpr uint64_t kBytes = 2 * (sizeof(TarMember) + sizeof(SourceEntry)) + 64;
+  return budget_.take(kBytes + 3 * name.size(), 1, "the list of its files");
 }
 
 void Indexer::add_file(std::string name, uint64_t data, uint64_t size) {
@@ -216,6 +224,7 @@ Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64
   const std::string full =
       extended.name ? *extended.name : concat(prefix, prefix.empty() ? "" : "/", text_at(header, 0, 100));
   const std::string name = plain(full);
+  DLPIPE_RETURN_IF_ERROR(take_name(name));
   if (type == '5' || (type == '\0' && full.ends_with('/'))) {
     if (!name.empty() && !is_hidden(name)) index_.folders.push_back(name);
     return true;
@@ -292,8 +301,8 @@ Result<TarIndex> Indexer::run() {
 
 }  // namespace
 
-Result<TarIndex> index_tar(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size) {
-  return Indexer(scan, begin, size).run();
+Result<TarIndex> index_tar(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size, ReadBudget& budget) {
+  return Indexer(scan, begin, size, budget).run();
 }
 
 bool has_tar_name(const std::string& path) {

@@ -9,6 +9,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/sources/bytes/archive_bytes.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 
 namespace dlpipe::data {
 
@@ -30,9 +31,9 @@ struct TarIndex {
   uint64_t bytes_behind_end = 0;  // behind the archive's end mark, not zero: another archive was appended
 };
 
-/// Of the `size` bytes behind `begin` (an archive may hold archives). Errors are those of reading; what is wrong with
-/// the archive itself is TarIndex::problem.
-Result<TarIndex> index_tar(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size);
+/// Of the `size` bytes behind `begin` (an archive may hold archives). Errors are those of reading, and the budget's; what is wrong
+/// with the archive itself is TarIndex::problem.
+Result<TarIndex> index_tar(ArchiveBytes::Scan& scan, uint64_t begin, uint64_t size, ReadBudget& budget);
 
 /// True for .tar, .tar.gz, .tgz, .tar.zst and .tzst.
 bool has_tar_name(const std::string& path);

@@ -37,7 +37,8 @@ std::string endings_text(const ShardSample& sample, ShardPartKind kind) {
 
 class Lister {
  public:
-  explicit Lister(const TarContents& tar) : tar_(tar), samples_(shard_samples(tar.index)) {}
+  explicit Lister(const TarContents& tar)
+      : tar_(tar), samples_(shard_samples(tar.index)), budget_(tar.name, tar.archive.input_bytes()) {}
   Result<SourceListing> list();
 
  private:
@@ -50,7 +51,7 @@ class Lister {
   /// The file that holds a sample's class; null where it has none, kUnsupported where it has several.
   Result<const ShardPart*> class_part(const ShardSample& sample) const;
   Status add(const ShardSample& sample);
-  Status add_fields(const ShardSample& sample, SourceEntry& entry) const;
+  Status add_fields(const ShardSample& sample, SourceEntry& entry);
   void mark_cut_sample();
   Status finish();
   std::string mask_hint() const;
@@ -58,6 +59,7 @@ class Lister {
 
   const TarContents& tar_;
   std::vector<ShardSample> samples_;
+  ReadBudget budget_;
   SourceListing listing_;
   std::vector<std::string> class_of_entry_;
   std::vector<std::string> texts_;  // endings that become fields of text: json, caption.txt
@@ -132,10 +134,12 @@ Result<std::string> Lister::class_of(const ShardSample& sample, const Result<con
   return std::string();
 }
 
-Status Lister::add_fields(const ShardSample& sample, SourceEntry& entry) const {
+Status Lister::add_fields(const ShardSample& sample, SourceEntry& entry) {
+  DLPIPE_RETURN_IF_ERROR(budget_.take_entries(1, texts_.size() + masks_.size()));
   for (const std::string& ending : texts_) {
     std::string text;
     if (const ShardPart* const part = sample.part(ending); part != nullptr) {
+      DLPIPE_RETURN_IF_ERROR(budget_.take(part->member->size_bytes, 1, "the texts of its samples"));
       auto read = text_of(*part->member);
       if (read.ok()) {
         text = std::move(*read);
@@ -294,6 +298,7 @@ Result<SourceListing> Lister::list() {
   DLPIPE_RETURN_IF_ERROR(take_field_options());
   std::set<std::pair<size_t, std::string>> texts;  // json before meta.json
   for (const ShardSample& sample : samples_) {
+    DLPIPE_RETURN_IF_ERROR(check_field_count(tar_.name, texts.size()));
     for (const ShardPart& part : sample.parts) {
       if (part.kind == ShardPartKind::kJson || part.kind == ShardPartKind::kText)
         texts.emplace(std::count(part.ending.begin(), part.ending.end(), '.'), part.ending);
@@ -302,6 +307,7 @@ Result<SourceListing> Lister::list() {
       if (part.kind == ShardPartKind::kPicture && !is_called_mask(part.ending)) only_masks_ = false;
     }
   }
+  DLPIPE_RETURN_IF_ERROR(check_field_count(tar_.name, texts.size()));
   for (const auto& [dots, ending] : texts) {
     texts_.push_back(ending);
     listing_.fields.push_back(text_field(ending));

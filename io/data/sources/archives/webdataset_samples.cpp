@@ -78,6 +78,15 @@ bool has_mask_beside(const ShardSample& sample) {
          picture_of(sample, {}, false) != nullptr;
 }
 
+/// Whether two parts have one ending.
+bool has_twice(const std::vector<ShardPart>& parts) {
+  std::vector<std::string_view> endings;
+  endings.reserve(parts.size());
+  for (const ShardPart& part : parts) endings.push_back(part.ending);
+  std::sort(endings.begin(), endings.end());
+  return std::adjacent_find(endings.begin(), endings.end()) != endings.end();
+}
+
 }  // namespace
 
 const ShardPart* ShardSample::part(std::string_view ending) const {
@@ -105,10 +114,10 @@ std::vector<ShardSample> shard_samples(const TarIndex& index) {
     ShardSample& sample = samples[it->second];
     std::string ending = lower_text(std::string_view(member.name).substr(key.size()));
     if (!ending.empty()) ending.erase(0, 1);
-    sample.has_twice = sample.has_twice || sample.part(ending) != nullptr;
     const ShardPartKind kind = kind_of(ending);
     sample.parts.push_back({std::move(ending), kind, &member});
   }
+  for (ShardSample& sample : samples) sample.has_twice = has_twice(sample.parts);
   return samples;
 }
 

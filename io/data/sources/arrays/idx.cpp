@@ -18,6 +18,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/raw.h"
 #include "dlpipe/io/data/sources/bytes/gzip.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
@@ -228,9 +229,11 @@ Status IdxSource::load(Pair& pair) {
   if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "not labels of [N]");
   if (pair.labels.dims[0] != dims[0])
     return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
-  constexpr uint64_t kListedBytes = sizeof(SourceEntry) + 64;  // an entry, its path, its class
-  DLPIPE_RETURN_IF_ERROR(
-      check_memory(pair.images_file, "the list of its pictures takes", dims[0] * kListedBytes));
+  ReadBudget budget(pair.images_file, pair.images.stamp.size_bytes + pair.labels.stamp.size_bytes);
+  DLPIPE_RETURN_IF_ERROR(budget.take_entries(dims[0], 1));
+  for (const IdxArray* array : {&pair.images, &pair.labels}) {
+    if (array->is_gzip) DLPIPE_RETURN_IF_ERROR(budget.take(array->size, 1, "what it decompresses to"));
+  }
   DLPIPE_RETURN_IF_ERROR(read_items(pair.labels_file, pair.labels));
   return read_items(pair.images_file, pair.images);
 }

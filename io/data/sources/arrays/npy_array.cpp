@@ -94,7 +94,7 @@ Status NpyArray::reorder(const SourceOptions& options) {
   const uint64_t begin = scratch->size_bytes();
   const uint64_t places = sample_elements();
   const uint64_t item = header_.item_bytes;
-  constexpr uint64_t kBandBytes = uint64_t{256} << 20;
+  constexpr uint64_t kBandBytes = uint64_t{32} << 20;
   const uint64_t band = std::clamp<uint64_t>(kBandBytes / (places * item), 1, samples());
   std::vector<uint64_t> sizes(header_.shape.begin() + 1, header_.shape.end());
   std::vector<std::byte> row;

@@ -18,6 +18,7 @@
 #include "dlpipe/io/data/sources/arrays/numpy_labels.h"
 #include "dlpipe/io/data/sources/arrays/numpy_pictures.h"
 #include "dlpipe/io/data/sources/arrays/zip_file.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -88,7 +89,12 @@ class NumpySource final : public Source {
   void add_entries(size_t number, SourceListing& listing);
   Status add_fields(SourceListing& listing) const;
 
+  /// Of what is made of all its numbers or texts.
+  Status take_values(const NpyArray& array);
+
   SourceOptions options_;
+  uint64_t input_bytes_ = 0;  // of all files
+  std::optional<ReadBudget> budget_;
   std::vector<NpyArray> arrays_;
   std::vector<Split> splits_;
   std::vector<std::string> others_;  // arrays that are neither
@@ -102,6 +108,7 @@ class NumpySource final : public Source {
 
 Status NumpySource::open_file(const fs::path& file) {
   DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes bytes, ArchiveBytes::open_unpacked(file.string()));
+  input_bytes_ += bytes.size_bytes();
   return add_array(bytes, file, file.stem().string());
 }
 
@@ -114,6 +121,7 @@ Status NumpySource::add_array(const ArchiveBytes& bytes, const fs::path& file, c
 
 Status NumpySource::open_zip(const fs::path& file) {
   DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes bytes, ArchiveBytes::open_unpacked(file.string()));
+  input_bytes_ += bytes.size_bytes();
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, zip_members(bytes, file.string()));
   for (const ZipMember& member : members) {
     if (!member.name.ends_with(".npy")) {
@@ -184,9 +192,19 @@ Role NumpySource::role_among(const NpyArray& array) const {
   return role;
 }
 
+Status NumpySource::take_values(const NpyArray& array) {
+  constexpr uint64_t kValueBytes = sizeof(double) + sizeof(std::string);
+  constexpr uint64_t kSampleBytes = 64;  // a list of its own
+  const std::string what = concat("the values of ", printable(array.name()), " ", array.form());
+  DLPIPE_RETURN_IF_ERROR(
+      budget_->take(kValueBytes + array.header().item_bytes, array.header().elements(), what));
+  return budget_->take(kSampleBytes, array.samples(), what);
+}
+
 Status NumpySource::set_aside(const NpyArray& array) {
   std::vector<std::string> names;
   if (role_of(array.name()) == Role::kLabels) {
+    DLPIPE_RETURN_IF_ERROR(take_values(array));
     DLPIPE_ASSIGN_OR_RETURN(names, class_names_in(array));
   }
   if (names.empty())
@@ -259,8 +277,10 @@ Status NumpySource::add_split(const std::string& split, const Pair& pair, bool i
                     concat("[ingest] the array ", printable(labels.name()), " has ", labels.samples(),
                            " labels for the ", pair.pictures->samples(), " pictures of ",
                            printable(pair.pictures->name())));
+    DLPIPE_RETURN_IF_ERROR(take_values(labels));
     DLPIPE_ASSIGN_OR_RETURN(one.labels, labels_of(labels));
   }
+  DLPIPE_RETURN_IF_ERROR(budget_->take_entries(pair.pictures->samples(), pair.labels.empty() ? 0 : 2));
   splits_.push_back(std::move(one));
   return {};
 }
@@ -338,7 +358,9 @@ Result<SourceListing> NumpySource::list() {
   others_.clear();
   class_names_.clear();
   class_of_entry_.clear();
+  input_bytes_ = 0;
   DLPIPE_RETURN_IF_ERROR(open_arrays());
+  budget_.emplace(options_.path, input_bytes_);
   DLPIPE_RETURN_IF_ERROR(pair_up());
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(add_fields(listing));

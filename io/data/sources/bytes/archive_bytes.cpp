@@ -44,19 +44,21 @@ int64_t marked_time(const RemoteStream& stream) {
   return stream.modified_ns() + static_cast<int64_t>(stream.validator().empty() ? 0 : mark);
 }
 
-Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const SourceOptions& options) {
+Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const SourceOptions& options,
+                 IsZlib is_zlib) {
   const auto read = [&](std::span<std::byte> to) -> Result<size_t> {
     if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled, concat("[ingest] stopped while ", name, " was unpacked"));
     return read_piece(fd, to, name);
   };
   return unpack(
-      read, [&](std::span<const std::byte> bytes) { return scratch.append(bytes); }, name);
+      read, [&](std::span<const std::byte> bytes) { return scratch.append(bytes); }, name, is_zlib);
 }
 
 }  // namespace
 
-Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOptions& options) {
+Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOptions& options,
+                                        IsZlib is_zlib) {
   ArchiveBytes archive;
   const bool is_stream = path == "-";
   archive.path_ = is_stream ? "standard input" : path;
@@ -64,17 +66,17 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   std::vector<RegularFile> file;
   const bool is_remote = !options.address.empty();
   if (is_remote) {
-    DLPIPE_RETURN_IF_ERROR(archive.open_remote(options));
+    DLPIPE_RETURN_IF_ERROR(archive.open_remote(options, is_zlib));
     return archive;
   }
   if (!is_stream) {
     DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", path));
     archive.stamp_ = opened.stamp();
     archive.size_ = opened.stamp().size_bytes;
-    std::array<std::byte, 8> begin{};
+    std::array<std::byte, 16> begin{};
     DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(opened.fd(), 0, begin, path));
     DLPIPE_ASSIGN_OR_RETURN(const Packing packing,
-                            packing_of(std::span<const std::byte>(begin).first(count), path));
+                            packing_of(std::span<const std::byte>(begin).first(count), path, is_zlib));
     if (packing == Packing::kNone) return archive;
     fd = opened.fd();
     file.push_back(std::move(opened));
@@ -86,7 +88,7 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", archive.path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(archive.scratch_, options.scratch->file());
   archive.begin_ = archive.scratch_->size_bytes();
-  DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options));
+  DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options, is_zlib));
   archive.size_ = archive.scratch_->size_bytes() - archive.begin_;
   if (!file.empty() && !file.front().is_unchanged()) return changed_since_listed(path, "changed");
   return archive;
@@ -94,14 +96,14 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
 
 // A plain archive stays where it is, if the server gives parts of it and says which content they are of. All others are
 // fetched whole.
-Status ArchiveBytes::open_remote(const SourceOptions& options) {
+Status ArchiveBytes::open_remote(const SourceOptions& options, IsZlib is_zlib) {
   if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(auto stream, RemoteStream::open(options.address, options.stop_requested));
   std::vector<std::byte> begin(512);
   DLPIPE_ASSIGN_OR_RETURN(const size_t filled, fill_from(*stream, begin));
   begin.resize(filled);
   stamp_.modified_ns = marked_time(*stream);
-  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(begin, path_));
+  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(begin, path_, is_zlib));
   if (packing == Packing::kNone && stream->parted_bytes() > 0 && !stream->validator().empty()) {
     remote_ = std::make_shared<RemoteFile>(options.address, options.stop_requested, std::move(stream),
                                            std::move(begin), options.scratch->windows());
@@ -119,7 +121,7 @@ Status ArchiveBytes::open_remote(const SourceOptions& options) {
     return count;
   };
   DLPIPE_RETURN_IF_ERROR(unpack(
-      read, [&](std::span<const std::byte> bytes) { return scratch_->append(bytes); }, path_));
+      read, [&](std::span<const std::byte> bytes) { return scratch_->append(bytes); }, path_, is_zlib));
   size_ = scratch_->size_bytes() - begin_;
   return {};
 }

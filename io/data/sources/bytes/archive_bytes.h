@@ -13,6 +13,7 @@
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/io/data/sources/bytes/remote_file.h"
 #include "dlpipe/io/data/sources/bytes/scratch_file.h"
+#include "dlpipe/io/data/sources/bytes/unpack.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
@@ -21,7 +22,8 @@ class ArchiveBytes {
  public:
   /// `path` "-" is the standard input, of which one may be open. Unpacks where that is needed; kCancelled where the
   /// options' stop_requested says so.
-  static Result<ArchiveBytes> open(const std::string& path, const SourceOptions& options);
+  static Result<ArchiveBytes> open(const std::string& path, const SourceOptions& options,
+                                   IsZlib is_zlib = nullptr);
 
   /// The file as it is, whatever it holds.
   static Result<ArchiveBytes> open_unpacked(const std::string& path);
@@ -31,6 +33,8 @@ class ArchiveBytes {
   ArchiveBytes rewritten(std::shared_ptr<ScratchFile> scratch, uint64_t begin) const;
 
   uint64_t size_bytes() const { return size_; }
+  /// At rest, which are fewer where it is packed; of a stream and of an address what it is unpacked to.
+  uint64_t input_bytes() const { return stamp_.size_bytes > 0 ? stamp_.size_bytes : size_; }
   int64_t modified_ns() const { return stamp_.modified_ns; }  // 0 of a stream
   /// Fills `to`; kChanged where the file is another one than when it was opened. A range past the end is kCorrupt.
   Status read(uint64_t at, std::span<std::byte> to) const;
@@ -65,7 +69,7 @@ class ArchiveBytes {
   std::string path_;
   FileStamp stamp_;
   uint64_t size_ = 0;
-  Status open_remote(const SourceOptions& options);
+  Status open_remote(const SourceOptions& options, IsZlib is_zlib);
 
   std::shared_ptr<ScratchFile> scratch_;  // null: the file itself
   std::shared_ptr<RemoteFile> remote_;    // the file itself, at an address

@@ -21,7 +21,8 @@ Result<Inflater> Inflater::begin(Form form) {
   constexpr int kGzipWindow =
       kWindow + 16;  // zlib.h: 16 more asks for gzip's header, a negative one for none
   std::unique_ptr<Stream, End> stream(new Stream);
-  if (inflateInit2(&stream->z, form == Form::kGzip ? kGzipWindow : -kWindow) != Z_OK)
+  const int window = form == Form::kGzip ? kGzipWindow : form == Form::kZlib ? kWindow : -kWindow;
+  if (inflateInit2(&stream->z, window) != Z_OK)
     return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zlib");
   return Inflater(std::move(stream));
 }

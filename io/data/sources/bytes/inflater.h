@@ -13,7 +13,8 @@ namespace dlpipe::data {
 
 class Inflater {
  public:
-  enum class Form { kGzip, kBare };  // with gzip's header and checksum; deflate alone, as in a zip file
+  /// With gzip's or zlib's header and checksum; deflate alone, as in a zip file.
+  enum class Form { kGzip, kZlib, kBare };
   /// kOutOfMemory where zlib has none.
   static Result<Inflater> begin(Form form);
 

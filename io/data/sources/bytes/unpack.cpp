@@ -57,30 +57,33 @@ class Input {
 constexpr uint64_t kMostPadding = uint64_t{64} << 20;
 
 // Members that follow each other are one stream, as gzip, bgzip and pigz write them.
-Status unpack_gzip(Input& input, const TakePiece& take, const std::string& name) {
-  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
+Status unpack_deflated(Input& input, const TakePiece& take, const std::string& name, Inflater::Form form) {
+  const std::string_view kind = form == Inflater::Form::kGzip ? "gzip" : "zlib";
+  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(form));
   std::vector<std::byte> out(kPieceBytes);
   bool between = false;  // members
   uint64_t padding = 0;
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
-    if (in.empty()) return between ? Status() : damaged_archive(name, "the gzip stream is cut short");
+    if (in.empty())
+      return between ? Status() : damaged_archive(name, concat("the ", kind, " stream is cut short"));
     if (between) {
       if (all_zero(in)) {
         padding += in.size();
         if (padding > kMostPadding)
-          return damaged_archive(name, "more than 64 MB of zeros follow the gzip stream");
+          return damaged_archive(name, concat("more than 64 MB of zeros follow the ", kind, " stream"));
         input.use(in.size());
         continue;
       }
-      if (!inflater.again().ok()) return damaged_archive(name, "damaged gzip stream");
+      if (!inflater.again().ok()) return damaged_archive(name, concat("damaged ", kind, " stream"));
       between = false;
     }
     std::span<const std::byte> left = in;
     std::span<const std::byte> piece;
     do {
       const auto step = inflater.step(left, out);
-      if (!step.ok()) return damaged_archive(name, concat("damaged gzip stream: ", step.status().message()));
+      if (!step.ok())
+        return damaged_archive(name, concat("damaged ", kind, " stream: ", step.status().message()));
       between = step->is_end;
       piece = std::span<const std::byte>(out).first(step->made);
       DLPIPE_RETURN_IF_ERROR(take(piece));
@@ -128,7 +131,13 @@ constexpr std::array<Magic, 6> kMagics = {{
 
 }  // namespace
 
-Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& name) {
+bool begins_as_zlib(std::span<const std::byte> begin) {
+  if (begin.size() < 2) return false;
+  const auto method = static_cast<unsigned>(begin[0]);
+  return (method & 15) == 8 && method >> 4 <= 7 && (method * 256 + static_cast<unsigned>(begin[1])) % 31 == 0;
+}
+
+Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& name, IsZlib is_zlib) {
   for (const Magic& magic : kMagics) {
     if (begin.size() < magic.bytes.size() ||
         std::memcmp(begin.data(), magic.bytes.data(), magic.bytes.size()) != 0)
@@ -142,10 +151,11 @@ Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& 
                            magic.unpacker, " ", shell_word(name), " | dlpipe ingest - DST` reads it"));
     return magic.packing;
   }
+  if (is_zlib != nullptr && is_zlib(begin)) return Packing::kZlib;
   return Packing::kNone;
 }
 
-Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& name) {
+Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& name, IsZlib is_zlib) {
   std::array<std::byte, 512> begin{};
   size_t size = 0;
   while (size < begin.size()) {  // a pipe gives what it has
@@ -154,9 +164,10 @@ Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& n
     size += count;
   }
   const std::span<const std::byte> first = std::span<const std::byte>(begin).first(size);
-  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(first, name));
+  DLPIPE_ASSIGN_OR_RETURN(const Packing packing, packing_of(first, name, is_zlib));
   Input input(read, first);
-  if (packing == Packing::kGzip) return unpack_gzip(input, take, name);
+  if (packing == Packing::kGzip) return unpack_deflated(input, take, name, Inflater::Form::kGzip);
+  if (packing == Packing::kZlib) return unpack_deflated(input, take, name, Inflater::Form::kZlib);
   if (packing == Packing::kZstd) return unpack_zstd(input, take, name);
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> piece, input.left());

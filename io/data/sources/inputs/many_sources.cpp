@@ -4,12 +4,14 @@
 #include <filesystem>
 #include <map>
 #include <span>
+#include <unordered_set>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/class_numbers.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 
 namespace dlpipe::data {
 
@@ -52,7 +54,9 @@ std::vector<std::string> names_of(const std::vector<SourceInput>& inputs) {
 class ManySources final : public Source {
  public:
   ManySources(SourceInputs inputs, std::vector<std::unique_ptr<Source>> sources)
-      : inputs_(std::move(inputs)), names_(names_of(inputs_.inputs)), sources_(std::move(sources)) {}
+      : inputs_(std::move(inputs)), names_(names_of(inputs_.inputs)), sources_(std::move(sources)) {
+    for (const SourceInput& input : inputs_.inputs) ++times_split_[input.split];
+  }
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override {
@@ -98,9 +102,11 @@ class ManySources final : public Source {
 
   SourceInputs inputs_;
   std::vector<std::string> names_;
+  std::map<std::string, int64_t> times_split_;  // of how many inputs
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<std::vector<size_t>> place_of_;  // of each input's fields among those of all
   static constexpr int64_t kMostAlike = 3;
+  std::unordered_set<std::string> said_;       // warnings
   std::map<std::string, int64_t> times_said_;  // of each warning, what stands behind the input's name
 };
 
@@ -118,6 +124,7 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
   for (const Field& field : all.fields) {
     if (missing(field, one.fields) && fixed_field_bytes(field)) return unfit(field);
   }
+  const size_t before = all.fields.size();
   for (const Field& field : one.fields) {
     const auto it = std::find_if(all.fields.begin(), all.fields.end(),
                                  [&](const Field& other) { return other.name == field.name; });
@@ -127,14 +134,15 @@ Status ManySources::take_fields(const std::string& path, const SourceListing& on
       return unfit(field);
     if (it == all.fields.end()) all.fields.push_back(field);
   }
+  if (all.fields.size() == before) return {};
+  DLPIPE_RETURN_IF_ERROR(check_field_count("what all inputs have", all.fields.size()));
   for (SourceEntry& entry : all.entries) entry.extra.resize(all.fields.size());
   return {};
 }
 
 bool ManySources::is_split_alone(size_t input) const {
   const std::string& split = inputs_.inputs[input].split;
-  return !split.empty() && std::count_if(inputs_.inputs.begin(), inputs_.inputs.end(),
-                                         [&](const SourceInput& other) { return other.split == split; }) == 1;
+  return !split.empty() && times_split_.at(split) == 1;
 }
 
 Status ManySources::add(size_t input, SourceListing one, SourceListing& all) {
@@ -166,8 +174,8 @@ void ManySources::take_warnings(size_t input, std::vector<std::string> warnings,
   for (std::string& warning : warnings) {
     std::string rest = warning;
     if (const size_t at = rest.find(name); at != std::string::npos) rest.erase(0, at + name.size());
-    const bool is_same = std::find(all.warnings.begin(), all.warnings.end(), warning) != all.warnings.end();
-    if (!is_same && ++times_said_[rest] <= kMostAlike) all.warnings.push_back(std::move(warning));
+    if (said_.insert(warning).second && ++times_said_[rest] <= kMostAlike)
+      all.warnings.push_back(std::move(warning));
   }
 }
 
@@ -257,18 +265,20 @@ Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceL
     all.warnings.push_back(
         concat("[ingest] masks are taken as they are, and the numbers in those of ", quoted_names(unknown, 3),
                " have no names: see that they mean the same in all ", with_masks, " inputs with masks"));
+  const ClassNumbers numbers(all.classes);
   for (size_t i = 0; i < listings.size(); ++i)
-    DLPIPE_RETURN_IF_ERROR(take_class_numbers(path_of(i), all.classes,
-                                              "inputs with masks must have the same classes in the same "
-                                              "order; ingest this one apart, or give it first "
-                                              "where the others have no masks",
-                                              listings[i]));
+    DLPIPE_RETURN_IF_ERROR(numbers.give_to(path_of(i),
+                                           "inputs with masks must have the same classes in the same "
+                                           "order; ingest this one apart, or give it first "
+                                           "where the others have no masks",
+                                           listings[i]));
   return {};
 }
 
 Result<SourceListing> ManySources::list() {
   place_of_.assign(sources_.size(), {});
   times_said_.clear();
+  said_.clear();
   std::vector<SourceListing> listings(sources_.size());
   std::vector<Status> failures(sources_.size());
   for (size_t i = 0; i < sources_.size(); ++i) {

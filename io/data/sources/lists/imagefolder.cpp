@@ -257,7 +257,8 @@ Result<SourceListing> ImageFolderSource::list() {
   if (list_.table.rows.empty())
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] the metadata files of ", printable(root_), " name no picture"));
-  for (JsonTable::Row& row : list_.table.rows) row.cells.resize(list_.table.columns.size());
+  for (JsonTable::Row& row : list_.table.rows)
+    row.cells.resize(list_.table.columns.size());  // add_metadata_file asked
   DLPIPE_RETURN_IF_ERROR(add_objects());
   choose_picture_column();
   DLPIPE_RETURN_IF_ERROR(choose_label());

@@ -83,8 +83,8 @@ Result<JsonTable> read_table(const std::string& path) {
   }
 }
 
-/// Puts the rows of `one`, whose files lie below `folder`, behind the others.
-void append(JsonTable one, const std::string& folder, ReadList& list) {
+/// Puts the rows of `one`, whose files lie below `folder`, behind the others: `count` with them.
+Status append(JsonTable one, const std::string& folder, ReadList& list, uint64_t count) {
   std::vector<size_t> place_of;
   std::vector<std::string>& columns = list.table.columns;
   for (const std::string& column : one.columns) {
@@ -92,6 +92,7 @@ void append(JsonTable one, const std::string& folder, ReadList& list) {
     place_of.push_back(static_cast<size_t>(it - columns.begin()));
     if (it == columns.end()) columns.push_back(column);
   }
+  DLPIPE_RETURN_IF_ERROR(check_table(count, columns.size(), list.text_bytes));
   const int64_t before = list.files.back().lines_before;
   for (JsonTable::Row& row : one.rows) {
     JsonTable::Row all{before + row.line, std::vector<std::string>(columns.size())};
@@ -103,6 +104,7 @@ void append(JsonTable one, const std::string& folder, ReadList& list) {
     }
     list.table.rows.push_back(std::move(all));
   }
+  return {};
 }
 
 }  // namespace
@@ -142,11 +144,15 @@ Status check_metadata_files(const std::string& root, std::vector<std::string>& f
 }
 
 Status add_metadata_file(const std::string& root, const std::string& file, ReadList& list) {
-  DLPIPE_ASSIGN_OR_RETURN(JsonTable table, read_table(concat(root, "/", file)));
+  const std::string path = concat(root, "/", file);
+  DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
+  list.text_bytes += stamp.size_bytes;
+  DLPIPE_ASSIGN_OR_RETURN(JsonTable table, read_table(path));
   const int64_t before = list.table.rows.empty() ? 0 : list.table.rows.back().line;
-  list.files.push_back({concat(root, "/", file), before});
-  append(std::move(table), fs::path(file).parent_path().string(), list);
-  return {};
+  list.files.push_back({path, before});
+  const uint64_t rows = list.table.rows.size() + table.rows.size();
+  const Status fits = append(std::move(table), fs::path(file).parent_path().string(), list, rows);
+  return fits.ok() ? fits : fits.with_context(concat("[ingest] ", printable(path), ": "));
 }
 
 }  // namespace dlpipe::data::imagefolder

@@ -1,11 +1,13 @@
 #include "dlpipe/io/data/sources/lists/json_lines.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "dlpipe/base/base64.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 
 namespace dlpipe::data {
 
@@ -28,10 +30,10 @@ static std::optional<std::string> path_of_bytes(const nlohmann::ordered_json& li
   return decoded && !is_utf8(*decoded) ? decoded : std::nullopt;
 }
 
-static constexpr int kMostDepth = 256;  // as formats::Json has it
-
-bool nests_too_deep(std::string_view json) {
-  int depth = 0;
+Status check_form(std::string_view json) {
+  constexpr size_t kMostDepth = 256;          // as formats::Json has it
+  std::array<size_t, kMostDepth + 1> keys{};  // of the object at each depth
+  size_t depth = 0;
   bool is_in_text = false;
   for (size_t i = 0; i < json.size(); ++i) {
     const char c = json[i];
@@ -39,12 +41,29 @@ bool nests_too_deep(std::string_view json) {
     if (is_in_text) {
       if (c == '\\') ++i;  // what stands behind it, a quote too, is part of the text
     } else if (c == '[' || c == '{') {
-      if (++depth > kMostDepth) return true;
+      if (++depth > kMostDepth)
+        return Status(ErrorCode::kCorrupt, concat("values stand in each other more than ", kMostDepth,
+                                                  " deep; leave out what is nested so"));
+      keys[depth] = 0;
     } else if (c == ']' || c == '}') {
-      --depth;
+      depth -= depth > 0 ? 1 : 0;
+    } else if (c == ':' && ++keys[depth] > kMostKeys) {
+      return Status(ErrorCode::kUnsupported,
+                    concat("an object has more than ", human_count(kMostKeys), " keys; leave some out"));
     }
   }
-  return false;
+  return {};
+}
+
+Status check_table(uint64_t rows, uint64_t columns, uint64_t text_bytes) {
+  if (columns > kMostColumns)
+    return Status(ErrorCode::kUnsupported, concat("more than ", human_count(kMostColumns),
+                                                  " different columns or keys; leave some out"));
+  constexpr uint64_t kCellBytes = 2 * sizeof(std::string);  // here and in an entry
+  if (columns == 0 || rows <= ReadBudget::most(text_bytes) / (kCellBytes * columns)) return {};
+  return Status(ErrorCode::kUnsupported,
+                concat("a table of ", columns, " columns or keys and ", rows, " rows is too large for the ",
+                       human_bytes(text_bytes), " that it is read from; leave keys out that few rows have"));
 }
 
 std::optional<FieldLine> take_field_line(std::string_view& text) {
@@ -67,7 +86,6 @@ std::optional<FieldLine> take_field_line(std::string_view& text) {
 
 Result<JsonTable> read_json_lines(std::string_view text) {
   using Json = nlohmann::ordered_json;
-  constexpr size_t kMostColumns = 4096;
   JsonTable table;
   std::unordered_map<std::string, size_t> place_of;
   int64_t line = 0;
@@ -77,9 +95,10 @@ Result<JsonTable> read_json_lines(std::string_view text) {
     at = end + 1;
     ++line;
     if (one.empty()) continue;
-    if (nests_too_deep(one))
-      return Status(ErrorCode::kCorrupt, concat("line ", line, ": values stand in each other more than ",
-                                                kMostDepth, " deep; leave out what is nested so"));
+    const auto in_line = [&](const Status& status) {
+      return status.ok() ? status : status.with_context(concat("line ", line, ": "));
+    };
+    DLPIPE_RETURN_IF_ERROR(in_line(check_form(one)));
     const Json json = Json::parse(one, nullptr, false);
     if (!json.is_object())
       return Status(ErrorCode::kCorrupt,
@@ -91,9 +110,9 @@ Result<JsonTable> read_json_lines(std::string_view text) {
       if (odd_path && key == "path_bytes") continue;
       const auto [it, fresh] = place_of.emplace(key, table.columns.size());
       if (fresh) table.columns.push_back(key);
-      if (table.columns.size() > kMostColumns)
-        return Status(ErrorCode::kUnsupported,
-                      concat("line ", line, ": more than ", kMostColumns, " different keys; leave some out"));
+      if (fresh)
+        DLPIPE_RETURN_IF_ERROR(
+            in_line(check_table(table.rows.size() + 1, table.columns.size(), text.size())));
       row.cells.resize(std::max(row.cells.size(), it->second + 1));
       if (!value.is_null())
         row.cells[it->second] = value.is_string()
@@ -102,6 +121,7 @@ Result<JsonTable> read_json_lines(std::string_view text) {
       if (odd_path && key == "path") row.cells[it->second] = *odd_path;
     }
     table.rows.push_back(std::move(row));
+    DLPIPE_RETURN_IF_ERROR(in_line(check_table(table.rows.size(), table.columns.size(), text.size())));
   }
   for (JsonTable::Row& row : table.rows) row.cells.resize(table.columns.size());
   return table;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -31,11 +32,19 @@ struct FieldLine {
 /// That line is taken off `text`, all but its end, so that lines keep their numbers. Nothing where there is none.
 std::optional<FieldLine> take_field_line(std::string_view& text);
 
-/// Whether brackets in `json` stand within each other more than 256 deep. nlohmann::json copies and writes a value by recursion:
-/// ask before either, or a hostile text overflows the stack.
-bool nests_too_deep(std::string_view json);
+/// Columns of a list: a dataset's fields, and those that are none (path, label, split).
+inline constexpr size_t kMostColumns = kMostFields + 8;
+/// Keys of one object in JSON: a value that keeps their order finds each by a look at those before.
+inline constexpr size_t kMostKeys = 4096;
 
-/// kCorrupt says which line is no object, or nests_too_deep. Empty lines are none.
+/// kCorrupt where brackets in `json` stand within each other more than 256 deep: nlohmann::json copies and writes a value by
+/// recursion, and a hostile text would overflow the stack. kUnsupported where an object has more than kMostKeys. Ask before
+/// it is parsed.
+Status check_form(std::string_view json);
+/// kUnsupported for more than kMostColumns, and for a table that is larger than its text may make one (read_budget.h).
+Status check_table(uint64_t rows, uint64_t columns, uint64_t text_bytes);
+
+/// kCorrupt says which line is no object; check_form and check_table hold. Empty lines are none.
 Result<JsonTable> read_json_lines(std::string_view text);
 
 }  // namespace dlpipe::data

@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/io/data/file_name.h"
+#include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/lists/manifest_source.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
@@ -113,6 +114,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
                                 "files 'path' and that of the classes 'label'"));
     }
     columns_.has_names = false;
+    DLPIPE_RETURN_IF_ERROR(check_count(cells.size(), line));
     for (size_t i = 2; i < cells.size(); ++i) add_extra(i, concat("column", i + 1), listing);
     if (!options_.label.empty())
       return wrong(line,
@@ -120,6 +122,7 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
     DLPIPE_RETURN_IF_ERROR(check_typed_columns());
     return false;
   }
+  DLPIPE_RETURN_IF_ERROR(check_count(cells.size(), line));
   columns_.path = *path;
   if (!find_path_column(cells))
     listing.warnings.push_back(concat("[ingest] the column ", in_quotes(cells[*path]), " of ",
@@ -134,6 +137,13 @@ Result<bool> ManifestSource::read_head(const std::vector<std::string>& cells,
   if (columns_.label) columns_.label_name = cells[*columns_.label];
   DLPIPE_RETURN_IF_ERROR(add_extras(cells, listing));
   return true;
+}
+
+Status ManifestSource::check_count(size_t columns, int64_t line) const {
+  if (columns <= kMostColumns) return {};
+  return wrong(
+      line, concat("it has ", human_count(static_cast<int64_t>(columns)), " columns, and a dataset at most ",
+                   human_count(kMostFields), " fields; leave some out"));
 }
 
 Status ManifestSource::add_extras(const std::vector<std::string>& cells, SourceListing& listing) {

@@ -25,8 +25,9 @@ Status ManifestSource::number(SourceListing& listing) const {
   for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
   listing.classes = sorted_class_names(std::move(all));
   if (head_ && !head_->classes.empty()) {
+    const std::unordered_set<std::string_view> known(head_->classes.begin(), head_->classes.end());
     for (const std::string& name : listing.classes) {
-      if (std::find(head_->classes.begin(), head_->classes.end(), name) == head_->classes.end())
+      if (!known.contains(name))
         return wrong(1, concat("\"classes\" has no ", in_quotes(name),
                                ", which a line below calls its class; add it at the end"));
     }

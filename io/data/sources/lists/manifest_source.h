@@ -28,6 +28,7 @@ struct ReadList {
     int64_t lines_before = 0;  // of the files before it; a row's line counts on from there
   };
   std::vector<File> files;
+  uint64_t text_bytes = 0;  // of all of them
   JsonTable table;
   size_t path = 0;                             // columns
   std::optional<size_t> label = std::nullopt;  // a cell may be empty: no class
@@ -109,6 +110,7 @@ class ManifestSource final : public Source {
   /// Finds the columns by it, and by the line behind. Answers whether it names them, else it is a picture's.
   Result<bool> read_head(const std::vector<std::string>& cells, const std::vector<std::string>& next,
                          int64_t line, SourceListing& listing);
+  Status check_count(size_t columns, int64_t line) const;
   Status find_label(const std::vector<std::string>& cells, int64_t line);
   /// The fields of all columns that aren't path, label or split.
   Status add_extras(const std::vector<std::string>& cells, SourceListing& listing);

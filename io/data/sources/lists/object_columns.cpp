@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_set>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -25,16 +26,27 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::find(names.begin(), names.end(), lower_text(name)) != names.end();
 }
 
+/// Whether objects of a list share their keys so far that a list for each key, with a value for each object, is about as large as
+/// their text. (Four nulls for a byte of it.)
+bool share_keys(const Json& objects, size_t text_bytes) {
+  std::unordered_set<std::string_view> keys;
+  for (const Json& object : objects) {
+    if (!object.is_object()) return false;
+    for (const auto& [key, value] : object.items()) keys.insert(key);
+  }
+  constexpr size_t kFew = 4096;
+  return keys.size() <= kMostColumns && keys.size() * objects.size() <= 4 * text_bytes + kFew;
+}
+
 /// What a cell of objects holds by name: a list with a value for each object, null for one without. Null where it is something
-/// else.
+/// else, or where hardly any object has what another one has.
 Json lists_of(const std::string& cell) {
-  if (nests_too_deep(cell)) return nullptr;
+  if (!check_form(cell).ok()) return nullptr;
   Json json = Json::parse(cell, nullptr, false);
   if (json.is_object()) return json;
-  if (!json.is_array()) return nullptr;
+  if (!json.is_array() || !share_keys(json, cell.size())) return nullptr;
   Json lists = Json::object();
   for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_object()) return nullptr;
     for (const auto& [key, value] : json[i].items()) {
       Json& list = lists[key];
       while (list.size() < i) list.push_back(nullptr);
@@ -127,15 +139,17 @@ UnfitCell find_null(const JsonTable& table, const ObjectColumn& object, const st
 std::vector<std::string> take_apart(const ObjectColumn& object, JsonTable& table, UnfitCell& unfit) {
   std::vector<Json> rows;
   std::vector<Part> parts;
+  uint64_t text_bytes = 0;
   for (const JsonTable::Row& row : table.rows) {
     const std::string& cell = row.cells[object.column];
     Json lists = cell.empty() ? Json::object() : lists_of(cell);
     if (lists.is_null()) {
       unfit = {row.line,
                concat(in_quotes(cell.substr(0, 40)), " of ", in_quotes(table.columns[object.column]),
-                      " is no object, or list of objects, as in the first line")};
+                      " is no object, or list of objects with the same keys, as in the first line")};
       return {};
     }
+    text_bytes += cell.size();
     for (const auto& [key, value] : lists.items()) {
       auto part =
           std::find_if(parts.begin(), parts.end(), [&key = key](const Part& one) { return one.key == key; });
@@ -143,6 +157,11 @@ std::vector<std::string> take_apart(const ObjectColumn& object, JsonTable& table
       if (!value.is_null()) part->see(value);
     }
     rows.push_back(std::move(lists));
+    const Status fits = check_table(rows.size(), table.columns.size() + parts.size(), text_bytes);
+    if (!fits.ok()) {
+      unfit = {row.line, std::string(without_area(fits.message()))};
+      return {};
+    }
   }
   const std::string prefix = concat(table.columns[object.column], ".");
   std::vector<std::string> kinds;
