@@ -1,11 +1,13 @@
 #include "dlpipe/io/data/sources/class_numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
@@ -20,6 +22,25 @@ bool has_fixed_masks(const SourceListing& listing) {
 }
 
 }  // namespace
+
+bool parse_whole(std::string_view text, int64_t* number) {
+  if (parse_int(text, number)) return true;
+  constexpr double kExact = 9007199254740992;  // 2^53: every whole number below is one double
+  double value = 0;
+  if (!parse_double(text, &value) || value != std::floor(value) || std::fabs(value) > kExact) return false;
+  *number = static_cast<int64_t>(value);
+  return true;
+}
+
+void write_whole_numbers(std::span<std::string* const> names) {
+  int64_t number = 0;
+  const auto is_whole = [&](const std::string* name) { return name->empty() || parse_whole(*name, &number); };
+  if (!std::all_of(names.begin(), names.end(), is_whole)) return;
+  for (std::string* name : names) {
+    if (!name->empty() && !parse_int(*name, &number) && parse_whole(*name, &number))
+      *name = std::to_string(number);
+  }
+}
 
 std::vector<std::string> merged_classes(std::span<const SourceListing* const> listings) {
   std::vector<std::string> merged;

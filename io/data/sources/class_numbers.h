@@ -14,6 +14,12 @@
 
 namespace dlpipe::data {
 
+/// A whole number, also one that is written with a fraction or an exponent: 7, 7.0, 7e0.
+bool parse_whole(std::string_view text, int64_t* number);
+/// Writes those of the names as whole numbers that are some with a fraction, as programs that keep tables in floats write classes: 7
+/// for 7.0. Only where all that aren't empty are whole numbers; else these are names as others.
+void write_whole_numbers(std::span<std::string* const> names);
+
 /// Every class of the listings once: those of listings with an order of their own (has_class_order) first, as they follow each
 /// other there; behind them the others, sorted.
 std::vector<std::string> merged_classes(std::span<const SourceListing* const> listings);

@@ -8,6 +8,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -60,8 +61,10 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
 }
 
 Status take_labels(const SourceOptions& options, SourceListing& listing) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
-                          read_labels(options, listing.entries.size()));
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> classes, read_labels(options, listing.entries.size()));
+  std::vector<std::string*> names;
+  for (std::string& name : classes) names.push_back(&name);
+  write_whole_numbers(names);
   std::sort(listing.entries.begin(), listing.entries.end(),
             [](const SourceEntry& a, const SourceEntry& b) { return a.path < b.path; });
   number_classes(classes, listing);

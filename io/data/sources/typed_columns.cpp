@@ -160,9 +160,13 @@ Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
   const auto json = nlohmann::json::parse(cell, nullptr, false);
   if (!json.is_array()) return wrong(concat("'", printable(cell), "' is no list of classes"));
   for (const auto& one : json) {
-    if (!one.is_string() && !one.is_number_integer())
+    int64_t whole = 0;
+    const bool is_fraction = one.is_number_float();  // of zero, it may be
+    if (!one.is_string() && !one.is_number_integer() && !(is_fraction && parse_whole(one.dump(), &whole)))
       return wrong(concat("'", printable(cell), "' is no list of names or whole numbers"));
-    names.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+    names.push_back(one.is_string() ? one.get<std::string>()
+                    : is_fraction   ? std::to_string(whole)
+                                    : one.dump());
     if (names.back().empty()) return wrong(concat("an empty class in '", printable(cell), "'"));
   }
   return names;

@@ -19,6 +19,7 @@
 #include "dlpipe/io/data/sources/annotations/annotated_pictures.h"
 #include "dlpipe/io/data/sources/annotations/box_lines.h"
 #include "dlpipe/io/data/sources/annotations/box_list_layout.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/data/sources/lists/csv.h"
 #include "dlpipe/io/data/sources/lists/manifest_source.h"
 #include "dlpipe/io/data/sources/pictures_beside.h"
@@ -316,6 +317,9 @@ Status BoxListSource::choose_scale(SourceListing& listing) {
 }
 
 void BoxListSource::number(SourceListing& listing) {
+  std::vector<std::string*> names;
+  for (std::string& name : classes_) names.push_back(&name);
+  if (class_order_.empty()) write_whole_numbers(names);
   listing.classes = class_order_;
   listing.has_class_order = !class_order_.empty();
   const std::unordered_set<std::string_view> ordered(class_order_.begin(), class_order_.end());

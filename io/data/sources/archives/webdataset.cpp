@@ -13,6 +13,7 @@
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/archives/tar_layout.h"
 #include "dlpipe/io/data/sources/archives/webdataset_samples.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
@@ -89,6 +90,7 @@ Result<std::string> Lister::class_in_json(const std::string& text) const {
     if (it == json.end()) continue;
     if (it->is_string()) return it->get<std::string>();
     if (it->is_number_integer()) return it->dump();
+    if (int64_t whole = 0; it->is_number() && parse_whole(it->dump(), &whole)) return std::to_string(whole);
     return Status(
         ErrorCode::kUnsupported,
         concat("'", key, "' of its .json is neither a name nor a whole number; --label KEY names another"));
@@ -207,6 +209,9 @@ void Lister::mark_cut_sample() {
 }
 
 Status Lister::finish() {
+  std::vector<std::string*> names;
+  for (std::string& name : class_of_entry_) names.push_back(&name);
+  write_whole_numbers(names);
   number_classes(class_of_entry_, listing_);
   if (listing_.classes.empty()) {
     const auto sound = std::find_if(listing_.entries.begin(), listing_.entries.end(),

@@ -17,6 +17,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/data/sources/lists/celeba_lists.h"
 #include "dlpipe/io/data/sources/lists/manifest_source.h"
 #include "dlpipe/io/data/sources/pictures_beside.h"
@@ -39,7 +40,7 @@ std::string_view without_end(std::string_view text) {
 
 struct PictureLine {
   std::string path;
-  std::vector<std::string> numbers;  // whole ones, as they stand there
+  std::vector<std::string> numbers;  // whole ones, 7 for 7.0
   bool has_other = false;            // something else stands behind the path
 };
 
@@ -50,8 +51,10 @@ std::optional<PictureLine> parse(std::string_view line) {
   while (!has_image_name(std::string(rest))) {
     const size_t before = rest.find_last_of(kBetween);
     int64_t number = 0;
-    if (before == std::string_view::npos || !parse_int(rest.substr(before + 1), &number)) break;
-    parsed.numbers.insert(parsed.numbers.begin(), std::string(rest.substr(before + 1)));
+    const std::string_view text = before == std::string_view::npos ? "" : rest.substr(before + 1);
+    const bool is_plain = parse_int(text, &number);
+    if (!is_plain && !parse_whole(text, &number)) break;
+    parsed.numbers.insert(parsed.numbers.begin(), is_plain ? std::string(text) : std::to_string(number));
     rest = without_end(rest.substr(0, before));
   }
   if (has_image_name(std::string(rest))) {
@@ -75,7 +78,7 @@ bool is_without_ending(std::string_view line) {
   for (size_t before = rest.find_last_of(kBetween); before != std::string_view::npos;
        before = rest.find_last_of(kBetween)) {
     int64_t number = 0;
-    if (!parse_int(rest.substr(before + 1), &number)) return false;
+    if (!parse_whole(rest.substr(before + 1), &number)) return false;
     has_number = true;
     rest = without_end(rest.substr(0, before));
   }

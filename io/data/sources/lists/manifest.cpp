@@ -213,6 +213,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   }
   if (listing.entries.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
+  write_whole_labels();
   DLPIPE_RETURN_IF_ERROR(check_labels());
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   DLPIPE_RETURN_IF_ERROR(check_label_is_known());

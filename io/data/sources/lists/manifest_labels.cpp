@@ -10,6 +10,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/io/data/file_name.h"
+#include "dlpipe/io/data/sources/class_numbers.h"
 #include "dlpipe/io/data/sources/lists/csv.h"
 #include "dlpipe/io/data/sources/lists/manifest_source.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -58,6 +59,25 @@ Status ManifestSource::number(SourceListing& listing) const {
       listing.fields[i].shape = {std::max<int64_t>(1, columns_.extra[i].numbers)};
   }
   return {};
+}
+
+void ManifestSource::write_whole_labels() {
+  if (head_ && !head_->classes.empty()) return;  // they are called as that line calls them
+  std::vector<std::string> labels = class_of_entry_;
+  for (std::string& label : labels) {
+    if (std::string number = separator_ == ';' ? with_decimal_point(label) : ""; !number.empty())
+      label = std::move(number);
+  }
+  std::vector<std::string*> all;
+  for (std::string& label : labels) all.push_back(&label);
+  for (std::vector<std::string>& names : names_) {
+    for (std::string& name : names) all.push_back(&name);
+  }
+  write_whole_numbers(all);
+  int64_t number = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (parse_int(labels[i], &number)) class_of_entry_[i] = std::move(labels[i]);
+  }
 }
 
 bool ManifestSource::holds_pictures(const std::vector<std::string>& values) const {
@@ -132,7 +152,7 @@ Status ManifestSource::check_labels() const {
     double number = 0;
     int64_t whole = 0;
     all_numbers = all_numbers && parse_number(label, separator_, &number);
-    if (!fraction && !parse_int(label, &whole)) fraction = i;
+    if (!fraction && !parse_whole(label, &whole)) fraction = i;
   }
   if (!all_numbers || !fraction) return {};
   return wrong(line_of_entry_[*fraction],
@@ -146,7 +166,11 @@ Status ManifestSource::check_labels() const {
 // path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
 Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   if (columns_.label_is_named || !columns_.label || listing.fields.empty() || columns_.split) return {};
-  const auto is_bit = [](const std::string& cell) { return cell == "0" || cell == "1"; };
+  int64_t bit = 0;
+  const auto is_bit = [&](const std::string& cell) {
+    return parse_whole(cell, &bit) && (bit == 0 || bit == 1);
+  };
+  const auto is_one = [&](const std::string& cell) { return is_bit(cell) && bit == 1; };
   const auto is_bit_or_lost = [&](const std::string& cell) { return cell.empty() || is_bit(cell); };
   if (std::none_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit) ||
       !std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit_or_lost))
@@ -155,7 +179,8 @@ Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   for (size_t i = 0; i < listing.entries.size(); ++i) {
     const std::vector<std::string>& extra = listing.entries[i].extra;
     if (!std::all_of(extra.begin(), extra.end(), is_bit)) return {};
-    const auto ones = std::count(extra.begin(), extra.end(), "1") + (class_of_entry_[i] == "1" ? 1 : 0);
+    const auto ones =
+        std::count_if(extra.begin(), extra.end(), is_one) + (is_one(class_of_entry_[i]) ? 1 : 0);
     if (!not_one && ones != 1) not_one = i;
   }
   constexpr std::string_view kWhat = "the columns hold nothing but 0 and 1, as if each were a class";

@@ -148,6 +148,8 @@ class ManifestSource final : public Source {
 
   // What the labels mean, once all lines are read: manifest_labels.cpp.
   Status number(SourceListing& listing) const;
+  /// 1 for 1.0, and for 1,0 between ;, where all labels are whole numbers.
+  void write_whole_labels();
   Status check_labels() const;
   /// "--field age:number" for the kind `number` and the column of labels.
   std::string field_of_label(std::string_view kind) const;

@@ -60,6 +60,13 @@ class BoxListSource : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
+TEST_F(BoxListSource, ClassesMayBeWholeNumbersWrittenAsFractions) {
+  const SourceListing listing = value_or_throw(list_text(
+      std::string(kTensorFlow) + "a.jpg,9,9,1.0,0,0,1,1\na.jpg,9,9,1,0,0,1,1\nb.jpg,9,9,10.0,0,0,1,1\n"));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"1", "10"}));
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]), (std::vector<int64_t>{0, 0}));
+}
+
 TEST_F(BoxListSource, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
   const std::vector<float> wanted = {1.5f, 2, 3.25f, 4};
   for (const char* text :

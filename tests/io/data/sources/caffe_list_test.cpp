@@ -85,6 +85,11 @@ TEST_F(CaffeListSource, PicturesAreFoundBesideOrBelowImagesOrInTheSplitsFolder) 
       << message("d/6.jpg 1\nd/7.jpg 1\n");
 }
 
+TEST_F(CaffeListSource, LabelsMayBeWholeNumbersWrittenAsFractions) {
+  EXPECT_EQ(classes_of(value_or_throw(list("a/1.JPEG 2.0\nb/2.png 10\n"))),
+            (Found{{"a/1.JPEG", "2"}, {"b/2.png", "10"}}));
+}
+
 TEST_F(CaffeListSource, SeveralNumbersAreAFieldInTheLabelsPlace) {
   const SourceListing several = value_or_throw(list("a/1.JPEG 2 10\nb/2.png 2\n"));
   EXPECT_EQ(field_names(several), std::vector<std::string>{"labels"});

@@ -77,6 +77,51 @@ TEST_F(ManifestTest, AColumnOfSplitsMakesSplits) {
       << unnamed.warnings[0];
 }
 
+// pandas writes a column of whole numbers so as soon as one is missing.
+TEST_F(ManifestTest, WholeNumbersMayBeWrittenAsFractions) {
+  const auto check = [&](const std::string& text, const std::string& name) {
+    SCOPED_TRACE(text);
+    const SourceListing listing = value_or_throw(list(text, name));
+    EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "1", "10"}));
+    ASSERT_EQ(listing.entries.size(), 3u);
+    EXPECT_EQ(listing.entries[0].label, 1);
+    EXPECT_EQ(listing.entries[1].label, 2);
+    EXPECT_EQ(listing.entries[2].label, 0);
+  };
+  check("path,label\n3.png,1.0\np/1.jpg,10.0\np/2.jpg,0.0\n", "list.csv");
+  check("path,label\n3.png,1\np/1.jpg,1e1\np/2.jpg,0.0\n", "list.csv");
+  check("path,label\n3.png,1.000000000000000000e+00\np/1.jpg,10\np/2.jpg,-0.0\n", "list.csv");
+  check("path;label\n3.png;1,0\np/1.jpg;10,0\np/2.jpg;0,0\n", "list.csv");
+  check("path\tlabel\n3.png\t1.0\np/1.jpg\t10.0\np/2.jpg\t0.0\n", "list.tsv");
+  check(
+      "{\"path\": \"3.png\", \"label\": 1.0}\n{\"path\": \"p/1.jpg\", \"label\": 10.0}\n"
+      "{\"path\": \"p/2.jpg\", \"label\": 0.0}\n",
+      "list.jsonl");
+  EXPECT_EQ(value_or_throw(list("path,label\n3.png,1.0\np/1.jpg,2.5b\n")).classes,
+            (std::vector<std::string>{"1.0", "2.5b"}))
+      << "names, as one of them is none";
+  EXPECT_NE(message("path,label\n3.png,1.0\np/1.jpg,0.5\n").find("line 3: the label '0.5' is a number"),
+            std::string::npos);
+  EXPECT_NE(message("path,label\n3.png,1\np/1.jpg,1e300\n").find("'1e300' is a number, but no whole"),
+            std::string::npos);
+  EXPECT_NE(message("path,cat,dog\n3.png,1.0,0.0\np/1.jpg,0.0,1.0\n").find("as if each were a class"),
+            std::string::npos);
+  write_text(dir / "list.csv", "path,tags\n3.png,\"[1.0, 10]\"\np/1.jpg,0.0|1\n");
+  const SourceListing several = value_or_throw(
+      value_or_throw(open_source({.path = dir / "list.csv", .fields = {"tags:labels"}}))->list());
+  EXPECT_EQ(several.classes, (std::vector<std::string>{"0", "1", "10"}));
+}
+
+TEST_F(ManifestTest, APathWithAZeroByteOpensNothing) {
+  const SourceListing listing =
+      value_or_throw(list("{\"path\": \"3.png\\u0000 x\", \"label\": \"a\"}\n"
+                          "{\"path\": \"p/1.jpg\", \"label\": \"b\"}\n",
+                          "list.jsonl"));
+  EXPECT_NE(listing.entries[0].problem.find("holds a zero byte"), std::string::npos)
+      << listing.entries[0].problem;
+  EXPECT_EQ(listing.entries[0].size_bytes, 0u);
+}
+
 TEST_F(ManifestTest, WhatIsNoClassIsRefusedByName) {
   EXPECT_NE(message("3.png,a\np/1.jpg,cat|dog\n").find("line 2: the label 'cat|dog' names several classes"),
             std::string::npos);

@@ -60,6 +60,16 @@ class WebDataset : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
+TEST_F(WebDataset, ClassesMayBeWholeNumbersWrittenAsFractions) {
+  const SourceListing texts = value_or_throw(list(write(tar_file("1.jpg", "x") + tar_file("1.cls", "3.0") +
+                                                        tar_file("2.jpg", "y") + tar_file("2.cls", "12"))));
+  EXPECT_EQ(texts.classes, (std::vector<std::string>{"3", "12"}));
+  const SourceListing json =
+      value_or_throw(list(write(tar_file("1.jpg", "x") + tar_file("1.json", "{\"label\": 3.0}") +
+                                tar_file("2.jpg", "y") + tar_file("2.json", "{\"label\": 12}"))));
+  EXPECT_EQ(json.classes, (std::vector<std::string>{"3", "12"}));
+}
+
 TEST_F(WebDataset, TheLastPieceOfAnEndingSaysWhatAFileIs) {
   const std::string shard =
       write_shard({"image.png", "target.cls", "mask.png", "caption.txt", "meta.json", "seg.npy"});
