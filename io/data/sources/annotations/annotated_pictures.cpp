@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
@@ -120,27 +122,63 @@ Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& e
                         annotated.is_relative);
 }
 
+Status FilesAgain::take(const std::string& file, uint64_t bytes) {
+  const bool is_new = seen_.insert(file).second;
+  (is_new ? once_ : again_) += bytes;
+  constexpr uint64_t kMemoryPerByte = 2;  // of labels
+  if (again_ <= ReadBudget::most(once_) / kMemoryPerByte) return {};
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] lists name the pictures of ", printable(file),
+                       " and others so often that what is written of them would be read ", again_ / once_,
+                       " times; name each of them less often"));
+}
+
+size_t AnnotatedPictures::part_for(size_t part, size_t time) {
+  const auto [known, is_new] = again_.emplace(std::pair(part, time), parts_.size());
+  if (is_new) {
+    Part again = parts_[part];
+    again.prefix += concat("again-", time, "/");
+    parts_.push_back(std::move(again));
+  }
+  return known->second;
+}
+
 Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
                               std::vector<AnnotatedPicture> pictures, SourceListing& listing) {
   parts_ = std::move(parts);
+  again_.clear();
   outlines_.clear();
   listing.fields = fields_of(kinds);
   const bool has_masks = takes_masks(pictures, listing);
   if (has_masks) listing.fields.push_back({"mask", FieldKind::kMask, DType::kU8, {}});
   if (std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.masks.empty(); }))
     listing.mask_numbers = MaskNumbers::kDrawn;
-  std::unordered_set<std::string> seen;
+  struct Seen {
+    const AnnotatedPicture* first;
+    size_t times = 0;
+  };
+  std::unordered_map<std::string, Seen> seen;
+  size_t listed_again = 0;
   for (AnnotatedPicture& picture : pictures) {
-    const Part& part = parts_[picture.part];
+    const std::string path = parts_[picture.part].prefix + picture.path;
+    Seen& before = seen.try_emplace(path, Seen{&picture}).first->second;
+    const bool is_again = ++before.times > 1;
+    if (is_again && !(picture.is_listed && before.first->is_listed && before.first->part == picture.part))
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] the picture ", printable(path), " is described twice",
+                           picture.described.empty() ? ""
+                                                     : concat(", by ", printable(before.first->described),
+                                                              " and by ", printable(picture.described)),
+                           "; do it once"));
+    listed_again += is_again ? 1 : 0;
+    const size_t place = is_again ? part_for(picture.part, before.times) : picture.part;
+    const Part& part = parts_[place];
     SourceEntry entry;
     entry.path = part.prefix + picture.path;
     entry.name_begin = part.prefix.size();
     entry.split = part.split;
-    entry.place = picture.part;
+    entry.place = place;
     entry.annotated = {picture.width, picture.height, kinds.is_relative};
-    if (!seen.insert(entry.path).second)
-      return Status(ErrorCode::kCorrupt, concat("[ingest] the picture ", printable(entry.path),
-                                                " is described twice; do it once"));
     std::string mask = has_masks ? mask_reference(picture, part) : std::string();
     entry.problem = std::move(picture.problem);
     if (entry.problem.empty()) entry.problem = problem_of(picture.boxes);
@@ -160,6 +198,12 @@ Status AnnotatedPictures::add(std::vector<Part> parts, const Kinds& kinds,
     if (has_masks) entry.extra.push_back(std::move(mask));
     listing.entries.push_back(std::move(entry));
   }
+  if (listed_again > 0)
+    listing.warnings.push_back(
+        concat("[ingest] ", human_count(static_cast<int64_t>(listed_again)),
+               listed_again == 1
+                   ? " line of the lists names a picture again, and makes one more sample of it"
+                   : " lines of the lists name a picture again, and each makes one more sample of it"));
   return {};
 }
 

@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,20 @@ struct AnnotatedPicture {
   std::vector<float> points = {};      // x, y, visible, Kinds::points of them
   std::vector<Outline> outlines = {};  // of its objects, or of some
   std::string mask_file = {};          // or: the mask as a file below the part's folder of masks
+  std::string described = {};          // where, for people: "a.json, image 7"; "": it is clear by its path
+  bool is_listed = false;              // by a line of a list, which may be there again: one more sample
+};
+
+/// Files that are read for every line of a list that names them: what they hold is in memory as often.
+class FilesAgain {
+ public:
+  /// kUnsupported where those that were read before are too many times what all files have together (read_budget.h).
+  Status take(const std::string& file, uint64_t bytes);
+
+ private:
+  std::unordered_set<std::string> seen_;
+  uint64_t once_ = 0;   // bytes of all files
+  uint64_t again_ = 0;  // of those that were read again
 };
 
 class AnnotatedPictures {
@@ -50,7 +66,8 @@ class AnnotatedPictures {
   };
 
   /// Adds `pictures` to the listing, whose classes are set. A picture that isn't there, or whose path leads out of its
-  /// folder, is an entry with a problem. kCorrupt for one that is described twice.
+  /// folder, is an entry with a problem. One that a list of its part names again (is_listed) is one more sample, with "again-2/" in its path;
+  /// kCorrupt for any other that is described twice.
   Status add(std::vector<Part> parts, const Kinds& kinds, std::vector<AnnotatedPicture> pictures,
              SourceListing& listing);
   /// The file of an entry of that listing.
@@ -66,8 +83,11 @@ class AnnotatedPictures {
   std::string full(const SourceEntry& entry) const;
   bool takes_masks(const std::vector<AnnotatedPicture>& pictures, SourceListing& listing) const;
   std::string mask_reference(AnnotatedPicture& picture, const Part& part);
+  /// The same pictures with another prefix, for those that are there for the `time`th time.
+  size_t part_for(size_t part, size_t time);
 
   std::vector<Part> parts_;
+  std::map<std::pair<size_t, size_t>, size_t> again_;  // part and time -> part
   Outlines outlines_;
 };
 

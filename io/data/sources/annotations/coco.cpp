@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/sources/annotations/annotated_pictures.h"
 #include "dlpipe/io/data/sources/annotations/coco_json.h"
 #include "dlpipe/io/data/sources/pictures_beside.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
@@ -181,6 +182,10 @@ Status CocoSource::add_categories(const Part& part, const Contents& contents) {
       return misuse("ingest", printable(part.file), " calls category ", id, " '", printable(category.name),
                     "', another JSON '", printable(former->second.name), "'; ingest them apart");
     if (category.keypoints == 0) continue;
+    constexpr size_t kMostPoints = 4096;  // as YOLO's
+    if (category.keypoints > kMostPoints)
+      return misuse("ingest", printable(part.file), ": the category '", printable(category.name), "' has ",
+                    category.keypoints, " key points; at most ", kMostPoints, " are stored");
     if (keypoints_ != 0 && keypoints_ != category.keypoints)
       return misuse("ingest", printable(part.file), " has categories of ", keypoints_, " and of ",
                     category.keypoints,
@@ -241,6 +246,7 @@ Status CocoSource::add_pictures(const Part& part, Contents& contents) {
   for (const Picture& picture : contents.pictures) {
     by_id.emplace(picture.id, found_.size());
     found_.push_back({picture.file_name, folders_.size(), picture.width, picture.height});
+    found_.back().described = concat("image ", picture.id, " of ", part.file);
   }
   for (Annotation& annotation : contents.annotations) {
     const auto picture = by_id.find(annotation.image);
@@ -274,6 +280,8 @@ Result<SourceListing> CocoSource::list() {
   unfit_ = lost_ = 0;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<Part> parts, parts_of(options_));
   std::vector<Contents> all;
+  uint64_t input_bytes = 0;
+  uint64_t without_points = 0;
   for (const Part& part : parts) {
     DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(part.file));
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
@@ -281,11 +289,17 @@ Result<SourceListing> CocoSource::list() {
     DLPIPE_ASSIGN_OR_RETURN(Contents contents,
                             parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, part.file));
     DLPIPE_RETURN_IF_ERROR(add_categories(part, contents));
+    input_bytes += bytes.size();
+    for (const Annotation& annotation : contents.annotations)
+      without_points += annotation.keypoints.empty() ? 1 : 0;
     all.push_back(std::move(contents));
   }
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(number_categories(all, listing));
   listing.has_class_order = true;
+  DLPIPE_RETURN_IF_ERROR(ReadBudget(options_.path, input_bytes)
+                             .take(2 * 3 * sizeof(float) * keypoints_, without_points,
+                                   concat("key points for the ", without_points, " objects that have none")));
   for (size_t i = 0; i < parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_pictures(parts[i], all[i]));
   DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"crowd", static_cast<int64_t>(keypoints_)},
                                        std::move(found_), listing));

@@ -101,6 +101,7 @@ Status OxfordPetSource::read_lists() {
       AnnotatedPicture picture;
       picture.path = row->name + ".jpg";
       picture.part = parts_.size() - 1;
+      picture.described = concat(file, " line ", line);
       std::error_code ignored;
       if (fs::exists(fs::path(parts_.back().masks) / (row->name + ".png"), ignored))
         picture.mask_file = row->name + ".png";

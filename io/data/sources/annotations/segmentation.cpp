@@ -80,6 +80,7 @@ void SegmentationSource::add_listed(std::vector<AnnotatedPicture> pictures, cons
       picture.path = name + ".jpg";
       if (it != by_name.end()) picture = it->second;
       picture.part = part;
+      picture.is_listed = true;
       without_mask_ += it != by_name.end() && picture.mask_file.empty() && picture.problem.empty() ? 1 : 0;
       found_.push_back(std::move(picture));
       listed.insert(name);

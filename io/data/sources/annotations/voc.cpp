@@ -121,6 +121,7 @@ class VocSource final : public AnnotatedSource {
 
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
+  FilesAgain again_;
   std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found
   int64_t unlisted_ = 0;                              // annotations that no list names
   std::set<std::string> lists_used_;                  // Main, Segmentation
@@ -196,6 +197,7 @@ Status VocSource::add_picture(const Set& set, const std::string& name, const std
   const std::string path = (set.root / set.annotations / file).string();
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, read_stamped_file(path, stamp, kMostXmlBytes));
+  DLPIPE_RETURN_IF_ERROR(again_.take(path, bytes.size()));
   const auto annotation = parse(bytes);
   if (!annotation.ok()) {
     lost(concat(printable(path), ": ", annotation.status().message()));
@@ -206,6 +208,7 @@ Status VocSource::add_picture(const Set& set, const std::string& name, const std
     lost(concat("there is no picture ", set.pictures, "/", printable(name)));
     return {};
   }
+  picture.described = path;
   picture.width = annotation->width;
   picture.height = annotation->height;
   for (const Object& object : annotation->objects) {
@@ -235,6 +238,7 @@ Status VocSource::add_set(const Set& set) {
       const auto picture = pictures.find(name);
       AnnotatedPicture found;
       found.part = folders_.size() - 1;
+      found.is_listed = true;
       if (picture != pictures.end()) found.path = picture->second;
       if (const auto mask = masks.find(name); mask != masks.end()) found.mask_file = mask->second;
       DLPIPE_RETURN_IF_ERROR(add_picture(set, name, xml == xmls.end() ? "" : xml->second, std::move(found)));
@@ -277,6 +281,7 @@ Result<SourceListing> VocSource::list() {
   folders_.clear();
   found_.clear();
   classes_of_.clear();
+  again_ = {};
   unlisted_ = 0;
   lists_used_.clear();
   lists_unused_.clear();

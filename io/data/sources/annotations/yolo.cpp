@@ -2,6 +2,7 @@
 // data.yaml that names classes and splits, a folder with one, a folder with images/ and labels/, or one with a list of the
 // classes (classes.txt, obj.names, _darknet.labels) and pictures that have their .txt beside them, also in its folders. Boxes are stored in
 // shares of the picture, of which ingest makes pixels. A picture without a .txt has no objects.
+// A list that names a picture again makes one more sample of it, as Ultralytics has it.
 // Polygons become one mask per picture, beside the boxes around them.
 #include <algorithm>
 #include <filesystem>
@@ -58,7 +59,7 @@ class YoloSource final : public AnnotatedSource {
   Result<fs::path> resolve(const std::string& given) const;
   Status add_folder(const std::string& split, const fs::path& folder);
   Status add_list(const std::string& split, const fs::path& list);
-  Status add_picture(std::string path);
+  Status add_picture(std::string path, bool is_listed);
   Status add_splits();
   void number(SourceListing& listing);
   void warn(SourceListing& listing) const;
@@ -69,7 +70,8 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
-  int64_t confidences_ = 0;              // lines that end with one
+  int64_t confidences_ = 0;  // lines that end with one
+  FilesAgain again_;
   std::vector<std::string> lost_links_;  // warnings
   std::string note_;                     // a warning of its own
 };
@@ -142,7 +144,7 @@ Result<fs::path> YoloSource::resolve(const std::string& given) const {
                                              printable(root_.string()), " nor beside it; correct that path"));
 }
 
-Status YoloSource::add_picture(std::string path) {
+Status YoloSource::add_picture(std::string path, bool is_listed) {
   if (options_.stop_requested && options_.stop_requested())
     return Status(ErrorCode::kCancelled,
                   concat("[ingest] stopped while ", printable(options_.path), " was listed"));
@@ -150,6 +152,7 @@ Status YoloSource::add_picture(std::string path) {
   AnnotatedPicture picture;
   picture.path = std::move(path);
   picture.part = folders_.size() - 1;
+  picture.is_listed = is_listed;
   if (is_dead_link(labels)) {
     picture.problem = concat("its labels, ", printable(labels), ", are a link to nothing");
     found_.push_back(std::move(picture));
@@ -161,6 +164,7 @@ Status YoloSource::add_picture(std::string path) {
     return {};
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(labels));
+  if (is_listed) DLPIPE_RETURN_IF_ERROR(again_.take(labels, text.size()));
   auto parsed = parse_labels(text, config_);
   if (!parsed.ok()) {
     picture.problem = concat(printable(labels), " ", parsed.status().message());
@@ -180,7 +184,7 @@ Status YoloSource::add_folder(const std::string& split, const fs::path& folder) 
   folders_.push_back({pictures.root(), {}, split});
   Status status;
   DLPIPE_RETURN_IF_ERROR(pictures.walk("", [&](FoundPicture picture) {
-    if (status.ok()) status = add_picture(std::move(picture.path));
+    if (status.ok()) status = add_picture(std::move(picture.path), false);
   }));
   for (const std::string& links : pictures.lost_links())
     lost_links_.push_back(concat("[ingest] ", printable(pictures.root()), ": left aside, ", links));
@@ -197,7 +201,7 @@ Status YoloSource::add_list(const std::string& split, const fs::path& list) {
     const fs::path beside = list.parent_path() / given;
     std::error_code ignored;
     const fs::path full = full_path(fs::exists(beside, ignored) ? beside : root / given);
-    DLPIPE_RETURN_IF_ERROR(add_picture(path_below(full, root)));
+    DLPIPE_RETURN_IF_ERROR(add_picture(path_below(full, root), true));
   }
   return {};
 }
@@ -249,6 +253,7 @@ Result<SourceListing> YoloSource::list() {
   found_.clear();
   without_labels_ = 0;
   confidences_ = 0;
+  again_ = {};
   lost_links_.clear();
   DLPIPE_RETURN_IF_ERROR(find_config());
   DLPIPE_RETURN_IF_ERROR(add_splits());

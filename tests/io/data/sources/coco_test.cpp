@@ -42,6 +42,15 @@ class CocoSource : public testing::Test {
 const std::string kPictures =
     R"({"id": 10, "file_name": "1.jpg", "width": 640, "height": 480}, {"id": 11, "file_name": "2.jpg"})";
 
+TEST_F(CocoSource, APictureOfTwoIdsIsNamedByBoth) {
+  const std::string text =
+      message(json_of(R"({"id": 10, "file_name": "1.jpg"}, {"id": 11, "file_name": "1.jpg"})", ""));
+  EXPECT_NE(text.find("1.jpg is described twice, by image 10 of " +
+                      (dir / "annotations/instances_val2017.json") + " and by image 11 of"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   const SourceListing listing = value_or_throw(list(json_of(
       kPictures, R"({"image_id": 10, "category_id": 18, "bbox": [1.5, 2, 10, 20], "iscrowd": 0, "area": 9,

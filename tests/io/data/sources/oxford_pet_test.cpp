@@ -81,6 +81,8 @@ TEST_F(OxfordPetSource, DamagedListsAreNamedByTheirLine) {
       std::string::npos);
   write_text(dir / "annotations/test.txt", "beagle_9 5 2 4\n");
   EXPECT_NE(list({dir.path(), ""}).status().message().find("described twice"), std::string::npos);
+  for (const char* place : {"test.txt line 1", "trainval.txt line 2"})
+    EXPECT_NE(list({dir.path(), ""}).status().message().find(place), std::string::npos) << place;
 }
 
 TEST_F(OxfordPetSource, OtherFoldersAreWhatTheyWere) {

@@ -82,6 +82,23 @@ TEST_F(VocSource, AnObjectWithSeveralBoxesIsSeveral) {
   EXPECT_EQ(floats(entry.extra[2]), (std::vector<float>{1, 1, 1}));
 }
 
+TEST_F(VocSource, ANameThatAListHasAgainIsOneMoreSampleAndOneOfTwoListsIsNot) {
+  write_set("v");
+  write_text(dir / "v/ImageSets/Main/train.txt", "2007_1\n2007_2\n2007_1\n");
+  write_text(dir / "v/ImageSets/Main/val.txt", "2007_3\n");
+  const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+  ASSERT_EQ(listing.entries.size(), 4u);
+  EXPECT_EQ(listing.entries[2].path, "again-2/2007_1.jpg");
+  EXPECT_EQ(listing.entries[2].name(), "2007_1.jpg");
+  EXPECT_EQ(listing.entries[2].split, "train");
+  EXPECT_EQ(value_or_throw(source_->read(listing.entries[2])).size(), 1u);
+  write_text(dir / "v/ImageSets/Main/val.txt", "2007_1\n");
+  const std::string text = list({dir / "v", ""}).status().message();
+  EXPECT_NE(text.find("2007_1.jpg is described twice, by " + (dir / "v/Annotations/2007_1.xml")),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(VocSource, WhatIsSaidTwiceInTwoWaysIsAProblem) {
   const std::string good = object("dog", box("1", "2", "10", "20"));
   EXPECT_EQ(problem(xml("2007_2.jpg", good)), "");

@@ -119,6 +119,33 @@ TEST_F(YoloSource, PicturesOfAListAreThoseItNamesWhateverTheyLinkTo) {
   EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 3u);
 }
 
+// As people write them to have a rare class more often.
+TEST_F(YoloSource, APictureThatAListNamesAgainIsOneMoreSample) {
+  write_text(dir / "train.txt",
+             "images/train/1.jpg\n./images/train/2.jpg\nimages/train/1.jpg\nimages/train/1.jpg\n");
+  write_text(dir / "val.txt", "images/train/1.jpg\n");
+  const SourceListing listing =
+      value_or_throw(with_config("train: train.txt\nval: val.txt\nnames: [a, b]\n"));
+  ASSERT_EQ(listing.entries.size(), 5u);
+  std::vector<std::string> paths;
+  for (const SourceEntry& entry : listing.entries) {
+    EXPECT_EQ(entry.problem, "");
+    EXPECT_EQ(value_or_throw(source_->read(entry)), std::vector<std::byte>(1, std::byte{'x'}));
+    paths.push_back(entry.path);
+    if (entry.name() != "images/train/1.jpg") continue;
+    EXPECT_EQ(decode_labels(entry.extra[1]), (std::vector<int64_t>{1, 0}));
+    EXPECT_EQ(source_->where(entry)->file, dir / "images/train/1.jpg");
+  }
+  EXPECT_EQ(paths, (std::vector<std::string>{"train/images/train/1.jpg", "train/images/train/2.jpg",
+                                             "train/again-2/images/train/1.jpg",
+                                             "train/again-3/images/train/1.jpg", "val/images/train/1.jpg"}));
+  EXPECT_EQ(listing.entries[3].split, "train");
+  EXPECT_NE(
+      warnings_of(listing).find("2 lines of the lists name a picture again, and each makes one more sample"),
+      std::string::npos)
+      << warnings_of(listing);
+}
+
 TEST_F(YoloSource, AListMayWriteTheFolderThroughAnotherLink) {
   TempDir other;
   std::filesystem::create_directory_symlink(dir.path(), other / "link");
