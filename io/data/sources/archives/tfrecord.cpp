@@ -1,6 +1,7 @@
 // TFRecord files of tf.train.Example: length, its masked CRC-32C, the record, its CRC. The picture is image/encoded or
 // image, the class image/class/label or label, or the key that --label names. While it is listed, only what is no picture
-// is read; a record's checksum is compared when its picture is read. Packed files (.gz) are unpacked to a scratch file.
+// is read; a record's checksum is compared when its picture is read. Packed files (.gz, and
+// those of TensorFlow's options GZIP and ZLIB) are unpacked to a scratch file.
 #include "dlpipe/io/data/sources/archives/tfrecord.h"
 #include "dlpipe/io/data/sources/source_file.h"
 
@@ -17,6 +18,7 @@
 #include "dlpipe/io/data/sources/bytes/archive_bytes.h"
 #include "dlpipe/io/data/sources/bytes/protobuf_wire.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
@@ -103,6 +105,12 @@ const Feature* find(const std::vector<Feature>& features, const std::array<std::
   return nullptr;
 }
 
+/// TensorFlow's option ZLIB packs the whole file, and its name stays. The first record's length has a checksum that says no.
+bool is_zlib(std::span<const std::byte> begin) {
+  return begins_as_zlib(begin) && begin.size() >= kHead &&
+         masked_crc32c(begin.first(8)) != load_le<uint32_t>(begin, 8);
+}
+
 class TfrecordSource final : public Source {
  public:
   explicit TfrecordSource(SourceOptions options) : options_(std::move(options)) {}
@@ -112,7 +120,7 @@ class TfrecordSource final : public Source {
 
  private:
   /// Adds the record at `at` and moves behind it; false where the file is damaged there.
-  Result<bool> add(ArchiveBytes::Scan& scan, uint64_t& at, SourceListing& listing);
+  Result<bool> add(ArchiveBytes::Scan& scan, uint64_t& at, ReadBudget& budget, SourceListing& listing);
   /// The entry's class; what is wrong with it is its problem.
   Result<std::string> describe(const ReadAt& read, uint64_t begin, uint64_t size, SourceEntry& entry);
   void lose_rest(const std::string& why, SourceListing& listing);
@@ -175,7 +183,8 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   return WireCursor(read, 0, 0).text(label->bytes, kMostName);
 }
 
-Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, SourceListing& listing) {
+Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, ReadBudget& budget,
+                                 SourceListing& listing) {
   std::array<std::byte, kHead> head{};
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, scan.read(at, head));
   if (count < kHead) {
@@ -192,6 +201,7 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, SourceL
     lose_rest("it is cut short within a record", listing);
     return false;
   }
+  DLPIPE_RETURN_IF_ERROR(budget.take_entries(1, 1));
   SourceEntry entry;
   entry.path =
       numbered_path(std::filesystem::path(options_.path).filename().string(), listing.entries.size(), 6);
@@ -209,15 +219,16 @@ Result<SourceListing> TfrecordSource::list() {
   class_of_entry_.clear();
   left_aside_.clear();
   if (!file_ || options_.address.empty()) {  // a remote one is fetched once
-    DLPIPE_ASSIGN_OR_RETURN(file_, ArchiveBytes::open(options_.path, options_));
+    DLPIPE_ASSIGN_OR_RETURN(file_, ArchiveBytes::open(options_.path, options_, is_zlib));
   }
   SourceListing listing;
   ArchiveBytes::Scan scan = file_->scan();
+  ReadBudget budget(options_.path, file_->input_bytes());
   for (uint64_t at = 0; at < file_->size_bytes();) {
     if (options_.stop_requested && options_.stop_requested())
       return Status(ErrorCode::kCancelled,
                     concat("[ingest] stopped while ", printable(options_.path), " was listed"));
-    DLPIPE_ASSIGN_OR_RETURN(const bool more, add(scan, at, listing));
+    DLPIPE_ASSIGN_OR_RETURN(const bool more, add(scan, at, budget, listing));
     if (!more) break;
   }
   if (listing.entries.empty())

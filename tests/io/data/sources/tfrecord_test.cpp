@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include "dlpipe/base/rng.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "tests/io/data/sources/wire_writing.h"
@@ -20,6 +23,20 @@ std::string problem_of(const std::string& path, SourceOptions options = {}) {
 }
 
 const std::string kPicture(5000, 'p');
+
+std::string packed_by_zlib(const std::string& text, int window, int level) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, window, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
 
 TEST(TfrecordSource, TheChecksumIsCrc32c) {
   EXPECT_EQ(crc_of("123456789"), ((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u))
@@ -49,6 +66,45 @@ TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
   listing = value_or_throw(
       value_or_throw(open_source({.path = dir / "a.tfrecord", .label = "image/class/text"}))->list());
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
+}
+
+// TensorFlow's options GZIP and ZLIB pack the whole file under its own name.
+TEST(TfrecordSource, PackedFilesAreUnpackedWhateverTheyAreCalled) {
+  const std::string plain = tfrecord(number_feature("label", 12) + bytes_feature("image", kPicture)) +
+                            tfrecord(number_feature("label", 3) + bytes_feature("image", "two"));
+  for (const int window : {15, 9, 15 + 16}) {  // zlib's largest and smallest, and gzip
+    for (const int level : {0, 1, 9}) {
+      SCOPED_TRACE(concat("window ", window, ", level ", level));
+      TempDir dir;
+      std::string packed = packed_by_zlib(plain, window, level);
+      write_text(dir / "a.tfrecord", packed);
+      SourceOptions options;
+      options.path = dir / "a.tfrecord";
+      options.scratch = std::make_shared<ScratchSpace>(dir.path());
+      const auto source = value_or_throw(open_source(options));
+      const SourceListing listing = value_or_throw(source->list());
+      EXPECT_EQ(listing.classes, (std::vector<std::string>{"3", "12"}));
+      ASSERT_EQ(listing.entries.size(), 2u);
+      EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kPicture);
+      packed.resize(packed.size() / 2);
+      write_text(dir / "a.tfrecord", packed);
+      const Status cut = value_or_throw(open_source(options))->list().status();
+      EXPECT_EQ(cut.code(), ErrorCode::kCorrupt) << cut.message();
+      EXPECT_NE(cut.message().find("stream is cut short"), std::string::npos) << cut.message();
+    }
+  }
+}
+
+// Its length's low bytes are those that zlib begins with, and its checksum fits.
+TEST(TfrecordSource, ARecordThatBeginsAsZlibDoesIsARecord) {
+  std::string record;
+  for (size_t size = 40'056 - 60; record.size() != 40'056 && size < 40'056; ++size)
+    record = wire_bytes(1, number_feature("label", 1) + bytes_feature("image", std::string(size, 'p')));
+  ASSERT_EQ(record.size(), 0x9c78u);
+  const std::string length = le_bytes(record.size(), 8);
+  TempDir dir;
+  write_text(dir / "a.tfrecord", length + le_bytes(crc_of(length), 4) + record + le_bytes(crc_of(record), 4));
+  EXPECT_EQ(value_or_throw(value_or_throw(open_source({dir / "a.tfrecord", ""}))->list()).entries.size(), 1u);
 }
 
 TEST(TfrecordSource, AFolderOfThemIsOneSourceWithSplits) {
