@@ -1,5 +1,8 @@
 #include "dlpipe/engine/cpu/onednn/onednn.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
 
 #include "dlpipe/base/error.h"
@@ -32,6 +35,33 @@ dnnl::stream& worker_stream() {
   return stream;
 }
 
+/// While one lives, this thread handles no signal that something else sends: a person, a launcher, a timer. They stay pending, or
+/// another thread handles them. oneDNN's f32 products (jit_avx_gemm_f32.cpp, jit_avx512_common_gemm_f32.cpp, in releases 2 and 3)
+/// put the stack pointer at the start of a buffer on the heap where K is large. A handler's frame would overwrite
+/// what lies before that buffer. Handlers belong to the program that uses this library, such as Python, so no choice of
+/// flags or threads for our own handlers helps.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() { ::pthread_sigmask(SIG_BLOCK, &asynchronous(), &former_); }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &former_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  /// All but those that the thread's own instructions raise.
+  static const sigset_t& asynchronous() {
+    static const sigset_t set = [] {
+      sigset_t made;
+      sigfillset(&made);
+      for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&made, own);
+      return made;
+    }();
+    return set;
+  }
+
+  sigset_t former_;
+};
+
 }  // namespace
 
 void throw_translated(const char* what, const dnnl::error& error) {
@@ -54,6 +84,7 @@ void Primitive::run(std::initializer_list<Argument> arguments) const {
                        dnnl::memory(scratchpad_, cpu_engine(), worker_scratch(kScratchpadSlot, bytes)));
     }
     dnnl::stream& stream = worker_stream();
+    const SignalsBlocked blocked;
     primitive_.execute(stream, memories);
     stream.wait();
   });

@@ -3,8 +3,8 @@
 //
 // Rules that hold for each primitive (design: a Winograd primitive made in one thread and run in another
 // crashes otherwise): user scratchpad, made and executed under one OpenMP thread, executed on the calling
-// worker's own stream. Primitives may be executed by many threads at once; they are made once and kept by
-// their users in an LruCache.
+// worker's own stream, with signals blocked (Primitive::run is the only place that executes one). Primitives may be executed
+// by many threads at once; they are made once and kept by their users in an LruCache.
 #pragma once
 
 #include <dnnl.hpp>

@@ -1,7 +1,11 @@
 #include "dlpipe/engine/cpu/onednn/onednn.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -60,6 +64,95 @@ TEST(OneDnnTest, PrimitivesMadeInOneThreadRunInEight) {
   for (const auto& answer : got) {
     EXPECT_EQ(std::memcmp(answer.data(), expected.data(), expected.size() * sizeof(float)), 0);
   }
+}
+
+/// Of the thread that a signal is sent to: where its stack lies, and how often a handler was called beside it.
+std::atomic<uintptr_t> stack_begin{0}, stack_end{0};
+std::atomic<int> handled{0}, handled_elsewhere{0};
+
+void look_at_stack_pointer(int, siginfo_t*, void* context) {
+  const auto& machine = static_cast<ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  const auto pointer = static_cast<uintptr_t>(machine.gregs[REG_RSP]);
+#else
+  const auto pointer = static_cast<uintptr_t>(machine.sp);
+#endif
+  if (pointer < stack_begin || pointer > stack_end) ++handled_elsewhere;
+  ++handled;
+}
+
+/// An f32 product whose K is above what oneDNN 2.6's and 3.7's kernels without copies keep on the stack (84 to 252).
+struct DeepProduct {
+  dnnl::memory::desc a{{64, 512}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
+  dnnl::memory::desc b{{512, 96}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
+  dnnl::memory::desc c{{64, 96}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
+  onednn::Primitive primitive = onednn::Primitive::make<dnnl::matmul>(
+      onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), a, b, c));
+};
+
+// The kernel writes a handler's frame below the stack pointer. Where that points into the heap, it overwrites the heap.
+TEST(OneDnnTest, NoSignalIsHandledWhileAProductHasItsStackOnTheHeap) {
+  struct sigaction action {
+  }, former{};
+  action.sa_sigaction = look_at_stack_pointer;
+  action.sa_flags =
+      SA_SIGINFO | SA_ONSTACK | SA_RESTART;  // on a stack of its own: what this finds doesn't crash it
+  ::sigaction(SIGUSR2, &action, &former);
+  handled = handled_elsewhere = 0;
+  std::atomic<bool> is_ready{false}, is_done{false};
+  std::thread worker([&] {
+    pthread_attr_t attributes;
+    pthread_getattr_np(pthread_self(), &attributes);
+    void* begin = nullptr;
+    size_t size = 0;
+    pthread_attr_getstack(&attributes, &begin, &size);
+    pthread_attr_destroy(&attributes);
+    stack_begin = reinterpret_cast<uintptr_t>(begin);
+    stack_end = stack_begin + size;
+    std::vector<std::byte> alternate(1 << 16);
+    const stack_t stack = {alternate.data(), 0, alternate.size()};
+    ::sigaltstack(&stack, nullptr);
+    {
+      const SingleOpenMpThread single;
+      const DeepProduct product;
+      const std::vector<float> a = ramp(product.a), b = ramp(product.b);
+      std::vector<float> c(product.c.get_size() / sizeof(float));
+      is_ready = true;
+      while (handled < 200) {
+        product.primitive.run({{DNNL_ARG_SRC, &product.a, a.data()},
+                               {DNNL_ARG_WEIGHTS, &product.b, b.data()},
+                               {DNNL_ARG_DST, &product.c, c.data()}});
+      }
+    }
+    const stack_t none = {nullptr, SS_DISABLE, 0};
+    ::sigaltstack(&none, nullptr);
+    is_done = true;
+  });
+  while (!is_ready) std::this_thread::yield();
+  while (!is_done) {
+    pthread_kill(worker.native_handle(), SIGUSR2);
+    std::this_thread::yield();
+  }
+  worker.join();
+  ::sigaction(SIGUSR2, &former, nullptr);
+  EXPECT_EQ(handled_elsewhere, 0) << "of " << handled;
+}
+
+TEST(OneDnnTest, APrimitiveLeavesTheSignalMaskAsItWas) {
+  const DeepProduct product;
+  const std::vector<float> a = ramp(product.a), b = ramp(product.b);
+  std::vector<float> c(product.c.get_size() / sizeof(float));
+  sigset_t before, after;
+  sigemptyset(&before);
+  sigaddset(&before, SIGUSR2);
+  pthread_sigmask(SIG_SETMASK, &before, &after);
+  const sigset_t former = after;
+  product.primitive.run({{DNNL_ARG_SRC, &product.a, a.data()},
+                         {DNNL_ARG_WEIGHTS, &product.b, b.data()},
+                         {DNNL_ARG_DST, &product.c, c.data()}});
+  pthread_sigmask(SIG_SETMASK, &former, &after);
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
 }
 
 TEST(OneDnnTest, PlansAreMadeOnceUntilTheTableChanges) {
