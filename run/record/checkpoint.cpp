@@ -213,26 +213,32 @@ Result<Json> read_state(const std::string& directory) {
   return json;
 }
 
-/// The best of the checkpoints below, else the last, as the last whole state.json knows them; the links may
-/// be behind it when the writer was killed. "" where there is none.
+/// The best of the checkpoints below, else the last, as the latest state.json knows them; the links may
+/// be behind it when the writer was killed. "" where there is none. Where that file can't be used an older checkpoint
+/// isn't taken instead: its weights are others than those asked for.
 Result<std::string> best_of(const std::string& checkpoints) {
   const Result<Steps> found_steps = find_steps(checkpoints);
   if (found_steps.status().code() == ErrorCode::kNotFound) return std::string();
   DLPIPE_ASSIGN_OR_RETURN(const Steps steps, found_steps);
-  for (const auto& [step, path] : steps) {
-    const Result<Json> json = read_state(path);
-    if (!json.ok()) continue;
-    const Result<CheckpointState> state = checkpoint_state_from_json(*json, in(path, kStateFile));
-    if (!state.ok()) continue;
-    const int64_t best = state->trainer.best_step;
-    if (const auto found = steps.find(best); found != steps.end()) return found->second;
-    if (best >= 0) {
-      log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
-                                     ") is not there; taking the last, of step ", step));
-    }
-    return path;
+  if (steps.empty()) return std::string();
+  const auto& [step, latest] = *steps.begin();
+  const Result<CheckpointState> state = [&]() -> Result<CheckpointState> {
+    DLPIPE_ASSIGN_OR_RETURN(const Json json, read_state(latest));
+    return checkpoint_state_from_json(json, in(latest, kStateFile));
+  }();
+  if (!state.ok()) {
+    std::string advice = "; it says which checkpoint is the run's best";
+    if (steps.size() > 1)
+      advice += concat(": name the one to use, such as ", std::next(steps.begin())->second);
+    return Status(state.status().code(), state.status().message() + advice);
   }
-  return steps.empty() ? std::string() : steps.begin()->second;
+  const int64_t best = state->trainer.best_step;
+  if (const auto found = steps.find(best); found != steps.end()) return found->second;
+  if (best >= 0) {
+    log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
+                                   ") is not there; taking the last, of step ", step));
+  }
+  return latest;
 }
 
 }  // namespace

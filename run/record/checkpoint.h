@@ -114,7 +114,7 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(const std::string& chec
 
 /// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best;
 /// its last when nothing was validated, or, with a warning, when the best is gone). kNotFound says what was
-/// looked for.
+/// looked for; kCorrupt that the latest checkpoint's state.json, which says which one is the best, can't be used.
 Result<std::string> find_checkpoint(const std::string& path);
 /// The whole checkpoints of a run's checkpoints directory, latest first. kNotFound where there is no such directory.
 Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);

@@ -322,6 +322,28 @@ TEST(FindCheckpoint, SaysThatItTakesTheLastWhereTheBestIsGone) {
   EXPECT_NE(logged.find("(step 1) is not there; taking the last, of step 2"), std::string::npos) << logged;
 }
 
+// An older checkpoint's weights are others than those asked for.
+TEST(FindCheckpoint, TakesNoOlderOneWhereTheLatestStateIsDamaged) {
+  ScratchFolder folder;
+  ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1, 1), tensors_of(1), 2).ok());
+  ASSERT_TRUE(save_checkpoint(folder.path(), state_at(2, 2), tensors_of(1), 2).ok());
+  const std::string file = folder / "step-000000002/state.json";
+  const std::string whole = *formats::read_file(file);
+  const size_t places[] = {0, whole.find("best_step"), whole.find("0.3"), whole.size() - 2};
+  for (const size_t place : places) {
+    std::string damaged = whole;
+    damaged.at(place) = static_cast<char>(damaged.at(place) ^ 1);
+    ASSERT_TRUE(formats::write_file(file, damaged).ok());
+    const Status status = find_checkpoint(folder.path()).status();
+    EXPECT_FALSE(status.ok()) << place;
+    EXPECT_NE(status.message().find(file), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(folder / "step-000000001"), std::string::npos) << status.message();
+  }
+  fs::remove(file);
+  EXPECT_FALSE(find_checkpoint(folder.path()).ok());
+  EXPECT_EQ(*find_checkpoint(folder / "step-000000001"), folder / "step-000000001");
+}
+
 TEST(FindCheckpoint, TakesWhatWasBeingReplacedWhereNothingReplacedItYet) {
   ScratchFolder folder;
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1, 1), tensors_of(1), 1).ok());
