@@ -57,8 +57,10 @@ TrainConfig read_options(const std::string& file, const GivenOptions& given,
   check_paths(file, names, config);
   for (const std::string& line : drop_idle_options(config, names)) note(concat(file, ": ", line));
   if (of_file.lr && of_file.optimizer != config.optimizer && std::ranges::find(names, "lr") == names.end()) {
-    note(concat("lr = ", option_text(option_called("lr"), config), " is what ", file, " says for ",
-                of_file.optimizer, "; --help optimizers shows what ", config.optimizer, " begins with"));
+    refuse("train", "lr = ", option_text(option_called("lr"), of_file), " in ", printable(file),
+           " is a rate for ", of_file.optimizer, ", and rates of ", config.optimizer,
+           " are of another size; give --lr with --optimizer ", config.optimizer,
+           " (`dlpipe --help optimizers` shows the default of each)");
   }
   return config;
 }

@@ -212,6 +212,27 @@ TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   EXPECT_EQ(message("batch"), "taken");
 }
 
+TEST(Config, ARateThatTheFileHasForAnotherOptimizerIsRefused) {
+  test::ScratchFolder folder;
+  const std::string file = folder / "c.toml";
+  ASSERT_TRUE(formats::write_file(file, "lr = 0.25\nmomentum = 0.9\n").ok());
+  const auto read = [&](const GivenOptions& given) {
+    return read_options(file, given, [](const std::string&) {});
+  };
+  try {
+    read({{"optimizer", "adamw"}});
+    FAIL() << "0.25 is sgd's";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMisuse);
+    for (const char* part : {"lr = 0.25", "c.toml", "sgd", "adamw", "--lr"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(read({{"optimizer", "adamw"}, {"lr", "0.25"}}).lr, 0.25);
+  EXPECT_EQ(read({{"optimizer", "sgd"}}).lr, 0.25);
+  ASSERT_TRUE(formats::write_file(file, "momentum = 0.9\n").ok());
+  EXPECT_FALSE(read({{"optimizer", "adamw"}}).lr.has_value());
+}
+
 TEST(Config, MessagesNameOptionPlaceAndRemedy) {
   struct Case {
     const char* toml;
