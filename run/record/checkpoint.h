@@ -39,8 +39,11 @@ struct TrainerState {
   double loss_scale = 0;         // with f16: of the next step; 0: the loss isn't scaled
   int64_t good_steps = 0;        // with f16: since the loss scale last changed
   uint64_t parameters_chain = 0;
-  int64_t validated_step = -1;   // the last validation came after this many steps
-  int64_t chained_step = -1;     // parameters_chain last grew after this many
+  int64_t validated_step = -1;  // the last validation came after this many steps
+  int64_t chained_step = -1;    // parameters_chain last grew after this many
+  /// Of the epoch's steps so far whose loss is a number: their losses' sum, NaN where an older program didn't keep it, and how many.
+  double epoch_loss_sum = 0;
+  int64_t epoch_loss_steps = 0;
   int64_t metrics_bytes = 0;     // of metrics.jsonl up to this step
   int64_t quarantine_bytes = 0;  // of quarantine.txt
 };

@@ -102,6 +102,8 @@ Json trainer_json(const TrainerState& trainer) {
                        {"parameters_chain", hex64(trainer.parameters_chain)},
                        {"validated_step", trainer.validated_step},
                        {"chained_step", trainer.chained_step},
+                       {"epoch_loss_sum", trainer.epoch_loss_sum},
+                       {"epoch_loss_steps", trainer.epoch_loss_steps},
                        {"metrics_bytes", trainer.metrics_bytes},
                        {"quarantine_bytes", trainer.quarantine_bytes}});
 }
@@ -118,6 +120,9 @@ Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(trainer.metrics_bytes, formats::require_int(json, "metrics_bytes", file));
   DLPIPE_ASSIGN_OR_RETURN(trainer.quarantine_bytes, formats::require_int(json, "quarantine_bytes", file));
   trainer.best = json["best"].as_double();
+  // Older ones have no sum: NaN says that the epoch's mean is not known.
+  trainer.epoch_loss_sum = json["epoch_loss_sum"].as_double(std::numeric_limits<double>::quiet_NaN());
+  trainer.epoch_loss_steps = json["epoch_loss_steps"].as_int();
   // Older ones have no loss scale.
   trainer.overflowed_steps = json["overflowed_steps"].as_int();
   trainer.loss_scale = json["loss_scale"].as_double();

@@ -67,7 +67,8 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, con
       settings_(settings),
       state_(state),
       step_(TrainStep::create(*parts.model, *parts.optimizer, parts.ema, settings.step)),
-      agreement_(parts.ranks, *parts.train) {
+      agreement_(parts.ranks, *parts.train),
+      epoch_loss_{state.epoch_loss_sum, state.epoch_loss_steps} {
   static TrainObserver silent;
   static const SplitWeights whole;
   if (parts_.observer == nullptr) parts_.observer = &silent;
@@ -385,6 +386,8 @@ void Trainer::save() {
   const RunDirectory::LogSizes sizes = value_or_throw(parts_.directory->sync_logs());
   state_.metrics_bytes = sizes.metrics_bytes;
   state_.quarantine_bytes = sizes.quarantine_bytes;
+  state_.epoch_loss_sum = epoch_loss_.sum;
+  state_.epoch_loss_steps = epoch_loss_.steps;
   const engine::GradScaler::State scaler =
       step_->scaler() != nullptr ? step_->scaler()->state() : engine::GradScaler::State{0, 0};
   state_.loss_scale = scaler.scale;

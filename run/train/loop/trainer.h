@@ -165,7 +165,7 @@ class Trainer {
   };
   Window begin_window() const;
   Window window_;        // since the last report
-  MeanLoss epoch_loss_;  // since the last epoch's end
+  MeanLoss epoch_loss_;  // since the last epoch's end, also before a resume
 };
 
 }  // namespace dlpipe::run

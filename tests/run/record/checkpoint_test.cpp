@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -41,6 +42,8 @@ static CheckpointState state_at(int64_t step, int64_t best_step = -1) {
   state.trainer.parameters_chain = 0xffffffffffffffffu;
   state.trainer.validated_step = step - 1;
   state.trainer.chained_step = step - 2;
+  state.trainer.epoch_loss_sum = 0.7 + 0.1;
+  state.trainer.epoch_loss_steps = 3;
   state.trainer.metrics_bytes = int64_t{1} << 40;
   state.trainer.quarantine_bytes = 17;
   state.source = {"dataset", "pipeline", 0x8000000000000001u, 4, 5, 6, 0xdeadbeefdeadbeefu, {1, 7, 9}};
@@ -137,7 +140,8 @@ TEST(Checkpoint, DamageIsFoundAndNamed) {
 
 TEST(Checkpoint, AStateWithoutAFieldOrFromAnotherVersionIsRefused) {
   const formats::Json good = to_json(state_at(1));
-  const std::set<std::string> newer = {"length", "overflowed_steps", "loss_scale", "good_steps"};
+  const std::set<std::string> newer = {"length",     "overflowed_steps", "loss_scale",
+                                       "good_steps", "epoch_loss_sum",   "epoch_loss_steps"};
   for (const char* part : {"model", "trainer", "source"}) {
     for (const auto& [key, value] : good[part].members()) {
       if (value.is_array() || key == "best" || newer.contains(key)) continue;  // older states lack these
@@ -153,6 +157,16 @@ TEST(Checkpoint, AStateWithoutAFieldOrFromAnotherVersionIsRefused) {
           << state.status().message();
     }
   }
+  formats::Json older = good;
+  older.set("trainer", [&] {
+    formats::Json trainer = formats::Json::object();
+    for (const auto& [key, value] : good["trainer"].members()) {
+      if (!key.starts_with("epoch_loss")) trainer.set(key, value);
+    }
+    return trainer;
+  }());
+  EXPECT_TRUE(std::isnan(checkpoint_state_from_json(older, "state.json")->trainer.epoch_loss_sum))
+      << "not known";
   formats::Json other = good;
   other.set("version", 99);
   EXPECT_EQ(checkpoint_state_from_json(other, "state.json").status().code(), ErrorCode::kUnsupported);

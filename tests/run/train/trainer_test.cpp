@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "dlpipe/base/counter.h"
@@ -135,6 +136,15 @@ static std::string metrics_of(const std::string& path) {
   return *formats::read_file(path + "/metrics.jsonl");
 }
 
+/// The mean loss of each epoch that ended, by the step.
+static std::map<int64_t, double> epoch_losses(const Watcher& watcher) {
+  std::map<int64_t, double> losses;
+  for (const ProgressReport& report : watcher.progress) {
+    if (report.epoch_ended) losses[report.step] = report.epoch_loss;
+  }
+  return losses;
+}
+
 // A run that is stopped at `steps` in turn and resumed each time, with another number of threads.
 static void expect_resume_is_exact(const RunOptions& options, const std::vector<int64_t>& stops) {
   ScratchFolder folder;
@@ -143,6 +153,7 @@ static void expect_resume_is_exact(const RunOptions& options, const std::vector<
   const TrainOutcome whole = run_session(folder / "whole", options, undisturbed, &wanted);
   TrainOutcome last;
   std::vector<engine::NamedTensor> got;
+  std::map<int64_t, double> epochs;
   int threads = 1;
   for (size_t i = 0; i <= stops.size(); ++i) {
     engine::set_engine_threads(threads++);
@@ -151,7 +162,9 @@ static void expect_resume_is_exact(const RunOptions& options, const std::vector<
     got.clear();
     last = run_session(folder / "parts", options, watcher, &got);
     ASSERT_EQ(last.stopped, i < stops.size());
+    epochs.merge(epoch_losses(watcher));
   }
+  EXPECT_EQ(epochs, epoch_losses(undisturbed)) << "of whole epochs, not of what came after a resume";
   EXPECT_EQ(hash_tensors(got, 0), hash_tensors(wanted, 0));
   EXPECT_EQ(metrics_of(folder / "parts"), metrics_of(folder / "whole"));
   EXPECT_EQ(last.parameters_chain, whole.parameters_chain);
