@@ -91,6 +91,10 @@ std::string difference_report(const run::RunDifference& difference, const Option
                             "\n");
   add_table("option", difference.options, text);
   add_table("receipt", receipt, text);
+  if (difference.has_measured_otherwise())
+    text += prose(
+        "other kernels were the fastest when each run measured them, and their last bits differ; with "
+        "--kernels rules they follow from the shapes alone\n");
   if (difference.first_step >= 0 && !is_beginning) {
     text += concat("metrics differ from step ", difference.first_step, " on:\n  ", difference.first_line,
                    "\n  ", difference.second_line, "\n");

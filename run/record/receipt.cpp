@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <utility>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/config/config.h"
+#include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
@@ -89,6 +92,11 @@ bool RunDifference::same_batches() const {
 bool RunDifference::same_weights() const {
   return !lists(receipt, "parameters_chain");
 }
+bool RunDifference::has_measured_otherwise() const {
+  const bool decides = std::ranges::any_of(std::array{"model", "batch", "dtype", "augment", "grains", "isa"},
+                                           [&](const char* name) { return lists(options, name); });
+  return lists(receipt, "kernels_hash") && !lists(receipt, "isa") && !by_rules && !decides;
+}
 
 namespace {
 
@@ -170,7 +178,15 @@ static std::string with_id(const std::string& path, const std::string& id) {
 // Runs whose config can't be read are compared by what they left alone.
 static void compare_options(const std::string& first, const std::string& second, RunDifference& difference) {
   TrainConfig a, b;
-  if (!read_config(first + "/config.toml", a).ok() || !read_config(second + "/config.toml", b).ok()) return;
+  bool is_read = true;
+  for (const auto& [directory, config] : {std::pair{&first, &a}, std::pair{&second, &b}}) {
+    const Status status = read_config(*directory + "/config.toml", *config);
+    is_read = is_read && status.ok();
+    if (!status.ok() && status.code() != ErrorCode::kNotFound)
+      log(LogLevel::kWarning, concat(status.message(), "; options are not compared"));
+  }
+  if (!is_read) return;
+  difference.by_rules = a.kernels == name_of(kKernelsByNames, KernelsBy::kRules) && a.kernels == b.kernels;
   for (const ConfigOption& option : config_options()) {
     const std::string_view name = option.name;
     if (name == "out") continue;

@@ -72,6 +72,9 @@ struct RunDifference {
   /// Same batches and same weights. Build, ISA and kernels may differ all the same.
   bool same_batches() const;
   bool same_weights() const;
+  /// Whether other kernels ran although no option that decides about them differs: at least one run measured its own.
+  bool has_measured_otherwise() const;
+  bool by_rules = false;  // both runs had --kernels rules
   /// Whether the shorter run's last weights are known to be those of the longer one there.
   bool is_known_beginning() const { return beginning != 0 && weights_step == end_step; }
   bool same() const { return receipt.empty() && first_step < 0; }

@@ -69,6 +69,24 @@ TEST(CompareRuns, TellsWhichFieldsAndFromWhichStep) {
   EXPECT_EQ(difference->first_step, 2);
 }
 
+TEST(CompareRuns, KernelsThatWereMeasuredOtherwiseAreTold) {
+  ScratchFolder folder;
+  Receipt other = some_receipt();
+  other.kernels_hash = "l";
+  write_run(folder / "a", some_receipt(), "");
+  write_run(folder / "b", other, "");
+  const auto is_told = [&](const char* first, const char* second) {
+    EXPECT_TRUE(formats::write_file(folder / "a/config.toml", first).ok());
+    EXPECT_TRUE(formats::write_file(folder / "b/config.toml", second).ok());
+    return compare_runs(folder / "a", folder / "b")->has_measured_otherwise();
+  };
+  EXPECT_TRUE(is_told("", ""));
+  EXPECT_TRUE(is_told("", "kernels = \"rules\""));
+  EXPECT_FALSE(is_told("kernels = \"rules\"", "kernels = \"rules\""));
+  EXPECT_FALSE(is_told("batch = 8", "")) << "other shapes have other kernels";
+  EXPECT_FALSE(compare_runs(folder / "a", folder / "a")->has_measured_otherwise());
+}
+
 TEST(CompareRuns, AShorterRunDiffersWhereItEnds) {
   ScratchFolder folder;
   write_run(folder / "a", some_receipt(), "{\"step\":1}\n{\"step\":2}\n");
