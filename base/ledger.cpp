@@ -17,7 +17,7 @@ int64_t LedgerEntry::covered_ns() const {
 
 int64_t LedgerEntry::training_ns() const {
   int64_t ns = wall_ns;
-  for (const Span span : {Span::kStart, Span::kValidation, Span::kCheckpoint})
+  for (const Span span : {Span::kStart, Span::kKernelSearch, Span::kValidation, Span::kCheckpoint})
     ns -= span_ns[static_cast<size_t>(span)];
   return ns;
 }
@@ -58,6 +58,14 @@ LedgerEntry Ledger::end_step() {
 void Ledger::add(Span span, int64_t ns) {
   total_.span_ns[static_cast<size_t>(span)] += ns;
   total_.wall_ns += ns;
+}
+
+LedgerEntry Ledger::so_far() const {
+  LedgerEntry entry = total_;
+  if (!in_step_) return entry;
+  entry += step_;
+  entry.wall_ns += now_ns() - step_begin_ns_;
+  return entry;
 }
 
 LedgerEntry Ledger::end_part() {

@@ -26,12 +26,13 @@ enum class Span : uint8_t {
   kCheckpoint,
   kMetrics,
   kValidation,
-  kLaunchGap,  // of a device alone: the host hadn't asked for the next step yet
-  kStart,      // everything before the first step: opening data, building the model, planning
+  kLaunchGap,     // of a device alone: the host hadn't asked for the next step yet
+  kKernelSearch,  // candidates for a shape's kernel were timed, in the first run on a machine
+  kStart,         // everything before the first step: opening data, building the model, planning
 };
 inline constexpr auto kSpanNames = std::to_array<std::string_view>(
     {"data decode", "data idle", "host to device", "forward", "backward", "optimizer", "collective",
-     "logging", "checkpoint", "metrics", "validation", "launch gap", "start"});
+     "logging", "checkpoint", "metrics", "validation", "launch gap", "kernel search", "start"});
 inline constexpr int kSpanCount = static_cast<int>(kSpanNames.size());
 static_assert(static_cast<int>(Span::kStart) == kSpanCount - 1, "each span has its name, at its place");
 inline std::string_view span_name(Span span) {
@@ -45,7 +46,7 @@ struct LedgerEntry {
 
   int64_t covered_ns() const;
   int64_t unaccounted_ns() const { return wall_ns - covered_ns(); }
-  /// Wall time of training itself: without start, validations and checkpoints.
+  /// Wall time of training itself: without start, kernel search, validations and checkpoints.
   int64_t training_ns() const;
   LedgerEntry& operator+=(const LedgerEntry& other);
   LedgerEntry& operator-=(const LedgerEntry& other);
@@ -71,6 +72,8 @@ class Ledger {
   /// Time that no span measured, of what happened before.
   void add(Span span, int64_t ns);
   const LedgerEntry& total() const { return total_; }
+  /// total() and what has passed of the running step or part, of spans what they had when the innermost one began.
+  LedgerEntry so_far() const;
   int64_t steps() const { return steps_; }
 
   void begin(Span span);

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/report_view.h"
@@ -73,6 +75,14 @@ int64_t TrainView::progress_interval_ns() const {
   constexpr int64_t kLineNs = 300'000'000;
   constexpr int64_t kPlainLineNs = 10'000'000'000;
   return stderr_is_terminal() ? kLineNs : kPlainLineNs;
+}
+
+void TrainView::on_kernel_search(const run::KernelSearch& search) {
+  const int64_t now = now_ns();
+  if (now - search_shown_ns_ < progress_interval_ns()) return;
+  if (std::exchange(search_shown_ns_, now) == 0) return;  // a note says that it begins
+  line_.show(concat("kernels: ", human_count(search.before), " chosen in ", human_seconds(search.seconds),
+                    ", next ", search.key));
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {

@@ -15,6 +15,7 @@ namespace dlpipe::cli {
 class TrainView : public run::TrainObserver {
  public:
   void on_start(const run::StartReport& report) override;
+  void on_kernel_search(const run::KernelSearch& search) override;
   int64_t progress_interval_ns() const override;
   void on_progress(const run::ProgressReport& report) override;
   void on_validation(const run::ValidationReport& report) override;
@@ -25,6 +26,7 @@ class TrainView : public run::TrainObserver {
  private:
   void print(const std::string& line);
   ProgressLine line_;
+  int64_t search_shown_ns_ = 0;
 };
 
 /// "epoch 1.50/10  step 1,170/7,800  loss 0.8123  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "dlpipe/base/counter.h"
+#include "dlpipe/base/ledger.h"
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
@@ -152,17 +153,35 @@ std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const 
   return std::nullopt;
 }
 
+std::optional<KernelChoice> MeasuredKernels::find_known(const std::string& key,
+                                                        const KernelTest& is_possible) {
+  const MutexLock lock(mutex_);
+  if (auto choice = known_.find(key); choice && is_possible(*choice)) return choice;
+  read();  // files appear whole: what is known needs no lock
+  if (auto choice = known_.find(key); choice && is_possible(*choice)) return choice;
+  return std::nullopt;
+}
+
 KernelChoice MeasuredKernels::find_or_measure(const std::string& key,
                                               const std::function<KernelChoice()>& measure,
                                               const KernelTest& is_possible) {
+  if (const auto choice = find_known(key, is_possible)) return *choice;
+  if (tell_) tell_(key);
+  const SpanScope span(Span::kKernelSearch);
+  const int64_t begin_ns = now_ns();
+  KernelChoice choice = search(key, measure, is_possible);
+  search_ns_ += now_ns() - begin_ns;
+  ++searches_;
+  return choice;
+}
+
+KernelChoice MeasuredKernels::search(const std::string& key, const std::function<KernelChoice()>& measure,
+                                     const KernelTest& is_possible) {
   const MutexLock lock(mutex_);
-  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
   if (!path_.empty()) {
     std::error_code ignored;  // write() says what is wrong
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   }
-  read();  // files appear whole: what is known needs no lock
-  if (const auto choice = known_.find(key); choice && is_possible(*choice)) return *choice;
   const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_, quiet_wait_ns_);
   if (file_lock.is_held_by_another()) {
     log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",

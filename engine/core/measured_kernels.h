@@ -5,6 +5,7 @@
 // kernel_table() asks, where it was told to (KernelTable::measure_with). Internal to engine.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -34,6 +35,12 @@ class MeasuredKernels {
                            int64_t quiet_wait_ns = kQuietWait_ns)
       : path_(std::move(path)), most_wait_ns_(most_wait_ns), quiet_wait_ns_(quiet_wait_ns) {}
 
+  /// `tell` is called with a key before its kernel is searched for, on the thread whose op needs it. Before the first op.
+  void tell_of_searches(std::function<void(const std::string& key)> tell) { tell_ = std::move(tell); }
+  /// Keys that were searched for here, and the time that took, with waits for other processes that measure.
+  int64_t searches() const { return searches_.load(); }
+  int64_t search_ns() const { return search_ns_.load(); }
+
   /// The file's choice for `key`, or, where there is none or it isn't possible (then with a warning), what
   /// `measure` finds, which is kept. Holds a lock that keeps other processes from measuring at the same time.
   KernelChoice find_or_measure(
@@ -41,6 +48,10 @@ class MeasuredKernels {
       const KernelTest& is_possible = [](const KernelChoice&) { return true; });
 
  private:
+  /// What needs no search.
+  std::optional<KernelChoice> find_known(const std::string& key, const KernelTest& is_possible);
+  KernelChoice search(const std::string& key, const std::function<KernelChoice()>& measure,
+                      const KernelTest& is_possible);
   std::optional<KernelChoice> find(const std::string& key, const KernelTest& is_possible)
       DLPIPE_REQUIRES(mutex_);
   void read() DLPIPE_REQUIRES(mutex_);
@@ -50,6 +61,8 @@ class MeasuredKernels {
   std::string path_ DLPIPE_GUARDED_BY(mutex_);
   const int64_t most_wait_ns_;
   const int64_t quiet_wait_ns_;
+  std::function<void(const std::string&)> tell_;
+  std::atomic<int64_t> searches_{0}, search_ns_{0};
   KernelTable known_ DLPIPE_GUARDED_BY(mutex_);
   bool has_said_ DLPIPE_GUARDED_BY(mutex_) = false;            // that nothing is kept
   bool has_said_of_choice_ DLPIPE_GUARDED_BY(mutex_) = false;  // that an entry is measured anew

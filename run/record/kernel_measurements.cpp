@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <utility>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/log.h"
@@ -44,7 +45,8 @@ void resume_kernels(const std::string& file) {
              "that the run would have got"));
 }
 
-void use_kernels(std::string_view option, bool several_machines) {
+void use_kernels(std::string_view option, bool several_machines,
+                 std::function<void(const std::string& key)> tell) {
   KernelsBy by = value_or_throw(value_named(kKernelsByNames, option, "kernels", "--kernels"));
   const std::string given = environment("DLPIPE_KERNELS");
   if (by == KernelsBy::kAuto && !given.empty())
@@ -56,7 +58,9 @@ void use_kernels(std::string_view option, bool several_machines) {
         "neither XDG_CACHE_HOME nor HOME is set: measured kernels are not kept, and the next run measures "
         "again");
   }
-  engine::kernel_table().measure_with(std::make_shared<engine::cpu::MeasuredKernels>(file));
+  const auto measured = std::make_shared<engine::cpu::MeasuredKernels>(file);
+  measured->tell_of_searches(std::move(tell));
+  engine::kernel_table().measure_with(measured);
 }
 
 }  // namespace dlpipe::run

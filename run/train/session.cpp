@@ -4,9 +4,11 @@
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/collective/launched.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/limit_isa.h"
+#include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/run/config/config_choices.h"
 #include "dlpipe/run/config/enumerated.h"
@@ -190,7 +192,8 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
   make_model(weights);
   init.reset();  // the model has its tensors now
   optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
-  use_kernels(options_.config.kernels, value_or_throw(engine::launched_rank()).has_other_machines());
+  use_kernels(options_.config.kernels, value_or_throw(engine::launched_rank()).has_other_machines(),
+              [this](const std::string& key) { tell_of_search(key); });
   if (options_.memory_limit > 0 || observer_ != nullptr) memory_ = plan_memory(options_, data_, *model_);
   if (directory_ != nullptr && memory_.total() > 0)
     check_disk(options_, data_, memory_.checkpoint, *directory_, state_.step, notes());
@@ -199,6 +202,18 @@ void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
 }
 
 Session::~Session() = default;
+
+void Session::tell_of_search(const std::string& key) const {
+  if (observer_ == nullptr) return;
+  const engine::cpu::MeasuredKernels& measured = *engine::kernel_table().measured();
+  if (measured.searches() == 0) {
+    const std::string file = measured_kernels_file();
+    observer_->on_note(concat("choosing the fastest kernels for this CPU, once for each shape; ",
+                              file.empty() ? "" : concat(file, " keeps the choices, and "),
+                              "--kernels rules does without"));
+  }
+  observer_->on_kernel_search({key, measured.searches(), static_cast<double>(measured.search_ns()) * 1e-9});
+}
 
 Notes Session::notes() const {
   if (observer_ == nullptr) return {};

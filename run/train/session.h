@@ -83,6 +83,7 @@ class Session {
                                        engine::Collective* ranks, const Place& place);
   void prepare(std::optional<WeightsSource> init, const Place& place);
   Notes notes() const;
+  void tell_of_search(const std::string& key) const;
   void enter(const Place& place);
   void open_data(const Place& place, const WeightsSource* init);
   void make_model(const FirstWeights& weights);

@@ -63,6 +63,25 @@ TEST(Ledger, PartsAndTheStartAreInTheTotalAndNoSteps) {
       << "neither start nor checkpoint is training";
 }
 
+TEST(Ledger, SoFarHoldsTheRunningStep) {
+  Ledger ledger;
+  ledger.make_current();
+  ledger.add(Span::kKernelSearch, 9'000'000);
+  EXPECT_EQ(ledger.so_far().wall_ns, 9'000'000);
+  ledger.begin_step();
+  {
+    const SpanScope search(Span::kKernelSearch);
+    sleep_ms(3);
+  }
+  const LedgerEntry running = ledger.so_far();
+  EXPECT_EQ(ledger.total().wall_ns, 9'000'000);
+  EXPECT_GE(running.span_ns[static_cast<size_t>(Span::kKernelSearch)], 12'000'000);
+  EXPECT_GE(running.wall_ns, running.covered_ns());
+  EXPECT_EQ(running.training_ns(), running.unaccounted_ns()) << "a search is no training";
+  ledger.end_step();
+  EXPECT_EQ(ledger.so_far().wall_ns, ledger.total().wall_ns);
+}
+
 TEST(Ledger, WithoutACurrentLedgerSpansDoNothing) {
   ASSERT_EQ(Ledger::current(), nullptr);
   const SpanScope forward(Span::kForward);

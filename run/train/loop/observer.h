@@ -24,14 +24,21 @@ struct StartReport {
   MemoryPlan memory;  // total() is 0 where none was made
 };
 
+/// The fastest kernel for one shape on this machine is about to be searched for.
+struct KernelSearch {
+  std::string key;     // the op, its shape and dtype
+  int64_t before = 0;  // searches of this session that are over
+  double seconds = 0;  // that they took
+};
+
 struct ProgressReport {
   int64_t step = 0;  // done
   int64_t total_steps = 0;
-  double epoch = 0;   // done, with fraction
-  double epochs = 0;  // of the whole run
-  double loss = 0;    // mean since the report before
+  double epoch = 0;        // done, with fraction
+  double epochs = 0;       // of the whole run
+  double loss = 0;         // mean since the report before
   double lr = 0;
-  double samples_per_s = 0;    // of training, without validations and checkpoints
+  double samples_per_s = 0;    // of training, without kernel search, validations and checkpoints
   double data_wait_share = 0;  // of the steps' wall time
   double eta_seconds = 0;
   std::string limiting_stage;  // a pipeline stage, or "model"
@@ -50,6 +57,8 @@ class TrainObserver {
  public:
   virtual ~TrainObserver() = default;
   virtual void on_start(const StartReport&) {}
+  /// Also before on_start, where the memory plan meets a shape first. Notes say when the first begins and what all took.
+  virtual void on_kernel_search(const KernelSearch&) {}
   /// Least time between two progress reports other than an epoch's last.
   virtual int64_t progress_interval_ns() const { return 500'000'000; }
   /// What happened since the report before.

@@ -9,6 +9,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/record/saved_kernels.h"
 #include "dlpipe/run/record/stage_report.h"
@@ -24,10 +25,18 @@ using formats::Json;
 using formats::Scalar;
 
 // Makes another ledger the thread's for its scope: spans of validation's batches are not training's.
+// A search for kernels is in the former ledger's row of its own wherever it comes.
 class AsideLedger {
  public:
-  explicit AsideLedger(Ledger& former) : former_(former) { aside_.make_current(); }
-  ~AsideLedger() { former_.make_current(); }
+  explicit AsideLedger(Ledger& former) : former_(former) {
+    aside_.make_current();
+    aside_.begin_part();
+  }
+  ~AsideLedger() {
+    former_.make_current();
+    const int64_t search_ns = aside_.end_part().span_ns[static_cast<size_t>(Span::kKernelSearch)];
+    former_.reassign(Span::kValidation, Span::kKernelSearch, search_ns);
+  }
   AsideLedger(const AsideLedger&) = delete;
   AsideLedger& operator=(const AsideLedger&) = delete;
 
@@ -60,6 +69,12 @@ class EmaWeights {
   std::vector<NamedTensor> own_;
 };
 
+/// Of this run so far.
+int64_t kernel_search_ns() {
+  const auto measured = engine::kernel_table().measured();
+  return measured == nullptr ? 0 : measured->search_ns();
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerParts& parts, const TrainerSettings& settings, const TrainerState& state)
@@ -91,7 +106,11 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   begin_ns_ = now_ns();
   agreement_.ask(stop_, {}, "the beginning");
   last_validation_ns_ = last_checkpoint_ns_ = agreement_.time_ns();
-  if (settings_.begin_ns > 0) ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns);
+  if (settings_.begin_ns > 0) {
+    const int64_t search_ns = kernel_search_ns();  // for the memory plan
+    ledger_.add(Span::kKernelSearch, search_ns);
+    ledger_.add(Span::kStart, begin_ns_ - settings_.begin_ns - search_ns);
+  }
   window_ = begin_window();
   parts_.model->train();
   ended_ = outcome_.early_stopped =
@@ -241,12 +260,8 @@ void Trainer::take_outcomes(bool all) {
 }
 
 void Trainer::validate_and_save() {
-  const int64_t begin_ns = now_ns();
   validate_if_due(false);
   if (saved_step_ != state_.step && is_due(settings_.checkpoint_every, last_checkpoint_ns_)) save();
-  const int64_t pause_ns = now_ns() - begin_ns;
-  window_.begin_ns += pause_ns;
-  window_.ledger_wall_ns += pause_ns;
 }
 
 void Trainer::chain_parameters() {

@@ -111,6 +111,8 @@ class Trainer {
   /// What a checkpoint holds, whole; of the optimizer's state nothing where ranks write their shares of it.
   CheckpointTensors checkpoint_tensors() const;
   void report_progress(const StepOutcome& outcome);
+  /// Once more kernels were chosen since it last did.
+  void tell_of_searches();
   void validate_and_save();
   void run_steps();
   void finish();
@@ -139,6 +141,7 @@ class Trainer {
   bool ended_ = false;  // by the source's end or --early-stop
   int64_t saved_step_ = -1;
   int64_t skipped_in_a_row_ = 0;
+  int64_t searches_told_ = 0;
   int64_t finite_step_ =
       -1;  // the last step whose weights, with which the next one begins, have given a finite loss
   int64_t begin_ns_ = 0;
@@ -146,7 +149,6 @@ class Trainer {
   int64_t last_checkpoint_ns_ = 0;
   bool restarts_validation_clock_ = false;  // when the ranks are asked for the time again
   bool restarts_checkpoint_clock_ = false;
-  /// Sums since a moment, without the time of validations and checkpoints.
   /// Of steps whose loss is a number: one that is skipped counts as little here as in the weights.
   struct MeanLoss {
     double sum = 0;
@@ -155,13 +157,12 @@ class Trainer {
     void add(double loss);
     double value() const;  // NaN without any
   };
+  /// Sums since a moment.
   struct Window {
-    int64_t begin_ns = 0;
     int64_t samples = 0;
     MeanLoss loss = {};
-    int64_t ledger_wall_ns = 0;  // of the ledger's total at the beginning
-    int64_t ledger_data_ns = 0;
-    LedgerEntry device = {};  // of a device's total
+    LedgerEntry begin = {};   // the ledger at that moment
+    LedgerEntry device = {};  // and a device's
   };
   Window begin_window() const;
   Window window_;        // since the last report

@@ -3,8 +3,10 @@
 #include <limits>
 #include <utility>
 
-#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/engine/core/kernel_table.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/loop/trainer.h"
 
 namespace dlpipe::run {
@@ -20,9 +22,12 @@ double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+int64_t span_ns(const LedgerEntry& entry, Span span) {
+  return entry.span_ns[static_cast<size_t>(span)];
+}
+
 int64_t data_ns(const LedgerEntry& entry) {
-  return entry.span_ns[static_cast<size_t>(Span::kDataDecode)] +
-         entry.span_ns[static_cast<size_t>(Span::kDataIdle)];
+  return span_ns(entry, Span::kDataDecode) + span_ns(entry, Span::kDataIdle);
 }
 
 }  // namespace
@@ -69,9 +74,7 @@ void Trainer::log_step(const StepOutcome& outcome) {
 
 Trainer::Window Trainer::begin_window() const {
   Window window;
-  window.begin_ns = now_ns();
-  window.ledger_wall_ns = ledger_.total().wall_ns;
-  window.ledger_data_ns = data_ns(ledger_.total());
+  window.begin = ledger_.so_far();
   window.device = step_->device_times().entry;
   return window;
 }
@@ -86,35 +89,47 @@ double Trainer::MeanLoss::value() const {
   return steps > 0 ? sum / static_cast<double>(steps) : std::numeric_limits<double>::quiet_NaN();
 }
 
+void Trainer::tell_of_searches() {
+  const auto measured = engine::kernel_table().measured();
+  if (measured == nullptr || measured->searches() == searches_told_) return;
+  searches_told_ = measured->searches();
+  parts_.observer->on_note(concat("kernels: ", human_count(searches_told_), " chosen in ",
+                                  human_seconds(static_cast<double>(measured->search_ns()) * 1e-9),
+                                  ", which rates and eta leave out"));
+}
+
 void Trainer::report_progress(const StepOutcome& outcome) {
   const SpanScope span(Span::kLogging);
   window_.samples += outcome.samples;
   window_.loss.add(outcome.loss);
   epoch_loss_.add(outcome.loss);
-  const int64_t now = now_ns();
+  const LedgerEntry so_far = ledger_.so_far();
+  LedgerEntry since = so_far;
+  since -= window_.begin;
   const bool is_last = outcome.step + 1 == settings_.schedule.total_steps;
-  if (now - window_.begin_ns < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
+  if (since.training_ns() < parts_.observer->progress_interval_ns() && !outcome.epoch_ended && !is_last)
     return;
 
-  const Window& window = window_;
-  const LedgerEntry& total = ledger_.total();
+  tell_of_searches();
   ProgressReport report;
   report.step = outcome.step + 1;
   report.total_steps = settings_.schedule.total_steps;
   report.epoch = epoch();
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
-  report.loss = window.loss.value();
+  report.loss = window_.loss.value();
   report.lr = outcome.lr;
   report.samples_per_s =
-      static_cast<double>(window.samples) / (static_cast<double>(now - window.begin_ns) * 1e-9);
+      static_cast<double>(window_.samples) / (static_cast<double>(since.training_ns()) * 1e-9);
   DeviceTimes device = step_->device_times();
-  device.entry -= window.device;
+  device.entry -= window_.device;
   const bool has_device_times = device.entry.wall_ns > 0;
   report.data_wait_share =
-      has_device_times ? device.wait_share()
-                       : share(data_ns(total) - window.ledger_data_ns, total.wall_ns - window.ledger_wall_ns);
+      has_device_times ? device.wait_share() : share(data_ns(since), since.training_ns());
+  // What comes once is no part of what is left.
+  const int64_t repeated_ns =
+      so_far.wall_ns - span_ns(so_far, Span::kStart) - span_ns(so_far, Span::kKernelSearch);
   const double seconds_a_step =
-      static_cast<double>(now - begin_ns_) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
+      static_cast<double>(repeated_ns) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
   report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
   const std::string bottleneck =
       report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;

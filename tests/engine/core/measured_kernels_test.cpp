@@ -11,7 +11,9 @@
 #include <fstream>
 #include <new>
 #include <thread>
+#include <vector>
 
+#include "dlpipe/base/ledger.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
@@ -87,6 +89,31 @@ TEST_F(MeasuredKernelsTest, ManyProductsOfOneTensorTakeOneKernel) {
     const std::vector<double> first = matmul(a, b).to_doubles();
     EXPECT_EQ(matmul(a, b).to_doubles(), first);
   }
+}
+
+TEST_F(MeasuredKernelsTest, ASearchIsToldBeforeAndCountedAfterIt) {
+  Ledger ledger;
+  ledger.make_current();
+  ledger.begin_step();
+  std::vector<std::string> told;
+  MeasuredKernels measured(file());
+  measured.tell_of_searches([&](const std::string& key) { told.push_back(key); });
+  const auto slowly = [&] {
+    EXPECT_EQ(told.size(), 1u) << "before";
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    return KernelChoice{"direct", 1, 1};
+  };
+  measured.find_or_measure("a", slowly);
+  measured.find_or_measure("a", never);
+  EXPECT_EQ(told, std::vector<std::string>{"a"});
+  EXPECT_EQ(measured.searches(), 1);
+  EXPECT_GE(measured.search_ns(), 3'000'000);
+  const LedgerEntry step = ledger.end_step();
+  EXPECT_GE(step.span_ns[static_cast<size_t>(Span::kKernelSearch)], measured.search_ns());
+  MeasuredKernels next(file());
+  next.tell_of_searches([](const std::string& key) { ADD_FAILURE() << key << " is in the file"; });
+  next.find_or_measure("a", never);
+  EXPECT_EQ(next.search_ns(), 0);
 }
 
 TEST_F(MeasuredKernelsTest, ProcessesThatAskTogetherGetOneAnswer) {
