@@ -36,6 +36,23 @@ static std::string rate_text(double lr) {
   return text;
 }
 
+/// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 (mean)"; of one step "loss 0.8123".
+static std::string loss_text(const run::ProgressReport& r, bool with_counts, bool with_mean) {
+  std::string text = concat("loss ", fixed(r.loss, 4));
+  const bool is_mean = r.loss_steps > 1;
+  const std::string epoch = concat("epoch's ", is_mean ? "" : "mean ", fixed(r.epoch_loss, 4));
+  if (with_counts) {
+    if (is_mean)
+      text +=
+          concat(" (mean of ", human_count(r.loss_steps), " steps", r.epoch_ended ? "; " + epoch : "", ")");
+    else if (r.epoch_ended)
+      text += concat(" (", epoch, ")");
+  } else if (with_mean && is_mean) {
+    text += " (mean)";
+  }
+  return text;
+}
+
 static std::string memory_table(const run::MemoryPlan& plan) {
   const auto row = [](const char* what, uint64_t bytes) -> std::vector<std::string> {
     return {what, human_bytes(bytes)};
@@ -87,7 +104,7 @@ void TrainView::on_kernel_search(const run::KernelSearch& search) {
 
 void TrainView::on_progress(const run::ProgressReport& report) {
   // On a narrow terminal what a glance looks for stays: how fast, how long, and what limits.
-  constexpr int kMostLeftOut = 4;
+  constexpr int kMostLeftOut = 5;
   std::string line;
   for (int left_out = 0; left_out <= kMostLeftOut; ++left_out) {
     line = progress_line(report, left_out);
@@ -119,12 +136,11 @@ std::string progress_line(const run::ProgressReport& r, int left_out) {
     return left_out < place ? text : std::string();
   };
   return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
-                part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  loss ",
-                fixed(r.loss, 4),
-                part(1, r.epoch_ended ? concat(" (epoch's mean ", fixed(r.epoch_loss, 4), ")") : ""),
-                part(2, concat("  lr ", rate_text(r.lr))), "  ", count(r.samples_per_s), part(4, " samples"),
-                "/s  data ", percent(r.data_wait_share), "  eta ", human_seconds(r.eta_seconds), "  limit ",
-                r.limiting_stage);
+                part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  ",
+                loss_text(r, left_out < 1, left_out < 5), part(2, concat("  lr ", rate_text(r.lr))), "  ",
+                count(r.samples_per_s), part(4, " samples"), "/s  data ", percent(r.data_wait_share),
+                "  eta ", human_seconds(r.eta_seconds), "  limit ",
+                r.limiting_stage.empty() ? "?" : r.limiting_stage);
 }
 
 std::string stage_table(const run::StageReport& report) {
@@ -134,7 +150,8 @@ std::string stage_table(const run::StageReport& report) {
                     row.alone_samples_per_s > 0 ? count(row.alone_samples_per_s) : "",
                     percent(row.busy_share), percent(row.wait_share)});
   }
-  std::string text = concat(format_table(rows), prose(report.advice), "\n");
+  std::string text = format_table(rows);
+  if (!report.advice.empty()) text += prose(report.advice) + "\n";
   if (const std::string cache = run::cache_text(report.cache); !cache.empty()) text += prose(cache) + "\n";
   if (report.communication) {
     const run::StageReport::Communication& c = *report.communication;

@@ -70,6 +70,7 @@ class Observer : public run::TrainObserver {
       dict["epoch"] = report.epoch;
       dict["epochs"] = report.epochs;
       dict["loss"] = report.loss;
+      dict["loss_steps"] = report.loss_steps;
       dict["lr"] = report.lr;
       dict["samples_per_s"] = report.samples_per_s;
       dict["data_wait_share"] = report.data_wait_share;

@@ -38,7 +38,7 @@ def _given(options):
 
 def _show(bar, now):
     bar.update(now["step"], now["total_steps"], "step", loss=f"{now['loss']:.4f}", epoch=f"{now['epoch']:.2f}",
-               limit=now["limit"])  # fmt: skip
+               **({"limit": now["limit"]} if now["limit"] else {}))  # fmt: skip
 
 
 @kinds_checked("train")
@@ -66,8 +66,9 @@ def train(
         config: a TOML file of options; those given here go before it. Its paths are relative to the current folder.
         on_step: called after every step as on_step(step, loss).
         on_validation: called after every validation with a dict: step, epoch, samples, loss, metrics, is_best.
-        progress: called with a dict of step, total_steps, epoch, loss, lr, samples_per_s, limit and more, a few times per
-            second; True, or dlpipe.TqdmProgress(), for a bar.
+        progress: called with a dict of step, total_steps, epoch, loss (the mean over loss_steps, those since the call
+            before), lr, samples_per_s, limit ("" while it is too early to judge) and more, a few times per second; True, or
+            dlpipe.TqdmProgress(), for a bar.
         **options: those of `dlpipe train --help-all`, with _ for -: model, epochs, batch, lr, optimizer, weight_decay,
             val_augment, ... Lists may be lists, switches True or False.
 

@@ -34,53 +34,74 @@ double pipeline_rate(const SourceStats& stats) {
   return ratio(1, busy_s_per_item);
 }
 
-/// Sets what limits, and the sentence about it.
-void advise(const SourceStats& stats, double data_wait_share, StageReport& report) {
-  const StageRow* slowest = nullptr;
-  for (const StageRow& row : report.rows) {
-    if (row.alone_samples_per_s > 0 && (slowest == nullptr || row.busy_share > slowest->busy_share))
-      slowest = &row;
+// Work that took less in all than the clock's own cost gives no rate.
+constexpr int64_t kMeasurable_ns = 1'000'000;
+
+int64_t busy_ns(const SourceStats& stats) {
+  int64_t sum = 0;
+  for (const StageStats& stage : stats.stages) sum += stage.busy_ns;
+  return sum;
+}
+
+}  // namespace
+
+Judgement judge_speed(const SourceStats& stats, double data_wait_share, double samples_per_s) {
+  const StageStats* busiest = nullptr;
+  double most = 0;
+  for (const StageStats& stage : stats.stages) {
+    const double busy = ratio(static_cast<double>(stage.busy_ns), stage.threads);
+    if (stage.items == 0 || busy <= most) continue;
+    most = busy;
+    busiest = &stage;
   }
-  if (slowest == nullptr) {
-    report.advice = "Nothing was measured.";
-    return;
+  if (busiest == nullptr) return {"", "Nothing was measured."};
+  std::string stage = busiest->name;
+  for (const StageStats& one : stats.stages) {
+    if (one.name == stats.bottleneck) stage = one.name;
   }
-  const auto rate = [](double samples_per_s) {
-    return human_count(std::llround(samples_per_s)) + " samples/s";
-  };
-  report.limit = slowest->name;
-  for (const StageRow& row : report.rows) {
-    if (row.name == stats.bottleneck) report.limit = row.name;
-  }
-  if (data_wait_share < 0) {
-    report.advice = concat("Speed up the ", report.limit, ": it is the stage that limits the pipeline.");
-    return;
-  }
+  if (data_wait_share < 0)
+    return {stage, concat("Speed up the ", stage, ": it is the stage that limits the pipeline.")};
+  const auto rate = [](double value) { return human_count(std::llround(value)) + " samples/s"; };
   const std::string waited = concat("training waited for data ", percent(data_wait_share), " of the time");
   // A pipeline that could give several times what training takes is not what limits it, whoever waits for
   // whom: the wait comes from sharing the cores. A training that waits most of the time hardly uses them, so a
   // faster model would not free them.
   constexpr double kPlenty = 3;
   constexpr double kMost = 0.5;
+  const bool has_worked = busy_ns(stats) >= kMeasurable_ns;
   const double possible = pipeline_rate(stats);
-  const bool has_plenty = possible > kPlenty * report.samples_per_s;
-  const std::string alone = concat(waited, ", and the pipeline alone could give ", rate(possible));
+  const bool has_plenty = !has_worked || possible > kPlenty * samples_per_s;
+  const std::string alone =
+      has_worked ? concat(waited, ", and the pipeline alone could give ", rate(possible)) : waited;
   if (has_plenty && data_wait_share > kMost) {
-    report.limit = "cores";
-    report.advice = concat("Give the pipeline's threads more of the CPU: ", alone, ", where it gave ",
-                           rate(report.samples_per_s),
-                           "; other programs, a limit on cores or training's own threads had the CPU.");
-    return;
+    return {"cores", concat("Give the pipeline's threads more of the CPU: ", alone, ", where it gave ",
+                            rate(samples_per_s),
+                            "; other programs, a limit on cores or training's own threads had the CPU.")};
   }
   if (has_plenty || data_wait_share < kNegligibleWait) {
-    report.limit = "model";
-    report.advice = concat("Speed up the model: ", alone, ", most of its work in the ", slowest->name, ".");
-    return;
+    return {"model", concat("Speed up the model: ", alone,
+                            has_worked ? concat(", most of its work in the ", busiest->name) : "", ".")};
   }
-  report.advice = concat("Speed up the ", report.limit, ": ", waited, ", and this stage limits it.");
+  return {stage, concat("Speed up the ", stage, ": ", waited, ", and this stage limits it.")};
 }
 
-}  // namespace
+void weigh_training(const LedgerEntry& run, StageReport& report) {
+  if (run.training_ns() < kShortestJudged_ns) {
+    report.limit = report.advice = "";
+    return;
+  }
+  if (run.training_ns() >= run.wall_ns / 2) return;
+  Span longest = Span::kStart;
+  for (const Span span : {Span::kKernelSearch, Span::kValidation, Span::kCheckpoint}) {
+    if (run.span_ns[static_cast<size_t>(span)] > run.span_ns[static_cast<size_t>(longest)]) longest = span;
+  }
+  const auto share = [&](int64_t ns) {
+    return percent(static_cast<double>(ns) / static_cast<double>(run.wall_ns));
+  };
+  report.limit = span_name(longest);
+  report.advice = concat("Training took ", share(run.training_ns()), " of the run, and ", span_name(longest),
+                         " ", share(run.span_ns[static_cast<size_t>(longest)]), ".");
+}
 
 StageReport report_stages(const SourceStats& stats, double data_wait_share, int64_t training_ns) {
   StageReport report;
@@ -92,14 +113,17 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share, int6
     StageRow row;
     row.name = stage.name;
     row.items = stage.items;
-    row.alone_samples_per_s = ratio(static_cast<double>(stage.items) * stage.threads, busy / kSecond);
+    if (stage.busy_ns >= kMeasurable_ns)
+      row.alone_samples_per_s = ratio(static_cast<double>(stage.items) * stage.threads, busy / kSecond);
     row.busy_share = ratio(busy, thread_ns);
     row.wait_share = ratio(waiting, thread_ns);
     report.rows.push_back(std::move(row));
   }
   const auto taken_ns = static_cast<double>(training_ns > 0 ? training_ns : stats.wall_ns);
   report.samples_per_s = ratio(static_cast<double>(stats.samples), taken_ns / kSecond);
-  advise(stats, data_wait_share, report);
+  const Judgement judgement = judge_speed(stats, data_wait_share, report.samples_per_s);
+  report.limit = judgement.limit;
+  report.advice = judgement.advice;
   report.cache = stats.cache;
   return report;
 }

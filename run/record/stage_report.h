@@ -17,22 +17,33 @@ namespace dlpipe::run {
 
 /// Below this share of the time training is said not to wait for data.
 inline constexpr double kNegligibleWait = 0.05;
+/// Less training than this isn't judged: its first batches waited for the first of all, or came from queues that were full.
+inline constexpr int64_t kShortestJudged_ns = 2'000'000'000;
+
+/// What limits a speed. The progress line, the tables at a run's end, ledger.json and `dlpipe doctor` all have it from judge_speed().
+struct Judgement {
+  /// What to speed up: a stage's name, "model", or "cores" where the pipeline's threads didn't get the CPU; empty where nothing was
+  /// measured.
+  std::string limit;
+  std::string advice;  // one sentence
+};
+/// `data_wait_share` is the share of training's time that went to waiting for data, negative where nothing trains (bench);
+/// `samples_per_s` what was taken of the source.
+Judgement judge_speed(const SourceStats& stats, double data_wait_share, double samples_per_s);
 
 struct StageRow {
   std::string name;
   int64_t items = 0;
-  double alone_samples_per_s =
-      0;                  // what the stage's threads could do if nothing else ran and nothing made it wait
+  /// What the stage's threads could do if nothing else ran and nothing made it wait; 0 where its work took too little time to tell.
+  double alone_samples_per_s = 0;
   double busy_share = 0;  // of its threads' time
   double wait_share = 0;
 };
 struct StageReport {
   std::vector<StageRow> rows;
   double samples_per_s = 0;
-  /// What to speed up: a stage's name, "model", or "cores" where the pipeline's threads didn't get the CPU; empty where nothing was
-  /// measured.
-  std::string limit;
-  std::string advice;  // one sentence
+  std::string limit;   // as in Judgement; of a run also the name of a span (weigh_training)
+  std::string advice;  // one sentence; empty where there is nothing to say
   /// Of a run of several processes: this one's communication thread, which has a row, too.
   struct Communication {
     double busy_seconds = 0;    // at work or waiting for others
@@ -48,6 +59,9 @@ struct StageReport {
 /// (bench). `training_ns` is that time: validations and checkpoints, while the source stands still, say nothing of
 /// what it can give; 0: the source's own.
 StageReport report_stages(const SourceStats& stats, double data_wait_share, int64_t training_ns = 0);
+/// The judgement of a whole run: none where it trained for less than kShortestJudged_ns; where training took less than half of its
+/// time, what took most of the rest limits it.
+void weigh_training(const LedgerEntry& run, StageReport& report);
 /// Adds what the communication thread did for `samples` of a run whose time is `total`.
 void add_communication(const engine::CollectiveStats& collective, const LedgerEntry& total, int64_t samples,
                        StageReport& report);

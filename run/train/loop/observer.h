@@ -36,12 +36,13 @@ struct ProgressReport {
   int64_t total_steps = 0;
   double epoch = 0;        // done, with fraction
   double epochs = 0;       // of the whole run
-  double loss = 0;         // mean since the report before
+  double loss = 0;         // mean over loss_steps
+  int64_t loss_steps = 0;  // since the report before whose loss is a number
   double lr = 0;
   double samples_per_s = 0;    // of training, without kernel search, validations and checkpoints
   double data_wait_share = 0;  // of the steps' wall time
   double eta_seconds = 0;
-  std::string limiting_stage;  // a pipeline stage, or "model"
+  std::string limiting_stage;  // as Judgement::limit; empty: too early to judge
   bool epoch_ended = false;
   double epoch_loss = 0;  // where it ended: mean over all of it
 };

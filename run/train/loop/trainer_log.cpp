@@ -39,6 +39,7 @@ double TrainOutcome::data_wait_share() const {
 
 StageReport TrainOutcome::stages() const {
   StageReport report = report_stages(stats, data_wait_share(), ledger.training_ns());
+  weigh_training(ledger, report);
   if (collective.operations > 0) add_communication(collective, ledger, samples, report);
   return report;
 }
@@ -117,6 +118,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   report.epoch = epoch();
   report.epochs = static_cast<double>(report.total_steps) / steps_per_epoch();
   report.loss = window_.loss.value();
+  report.loss_steps = window_.loss.steps;
   report.lr = outcome.lr;
   report.samples_per_s =
       static_cast<double>(window_.samples) / (static_cast<double>(since.training_ns()) * 1e-9);
@@ -131,9 +133,10 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   const double seconds_a_step =
       static_cast<double>(repeated_ns) * 1e-9 / static_cast<double>(ledger_.steps() + 1);
   report.eta_seconds = seconds_a_step * static_cast<double>(report.total_steps - report.step);
-  const std::string bottleneck =
-      report.data_wait_share < kNegligibleWait ? "" : parts_.train->stats().bottleneck;
-  report.limiting_stage = bottleneck.empty() ? "model" : bottleneck;
+  if (so_far.training_ns() >= kShortestJudged_ns) {
+    report.limiting_stage =
+        judge_speed(parts_.train->stats(), report.data_wait_share, report.samples_per_s).limit;
+  }
   report.epoch_ended = outcome.epoch_ended;
   if (outcome.epoch_ended) {
     report.epoch_loss = std::exchange(epoch_loss_, {}).value();

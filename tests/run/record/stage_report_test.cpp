@@ -72,6 +72,43 @@ TEST(StageReport, WhatThePipelineGaveIsCountedInTrainingsOwnTime) {
   EXPECT_EQ(report.limit, "decoder") << report.advice;
 }
 
+// 63,786,310,518 samples/s were what 0.7 us of work for a whole run gave.
+TEST(StageReport, WorkTooShortToMeasureGivesNoRate) {
+  SourceStats stats = two_stages();
+  for (StageStats& stage : stats.stages) stage.busy_ns = 300;
+  const StageReport report = report_stages(stats, 0.01);
+  for (const StageRow& row : report.rows) EXPECT_EQ(row.alone_samples_per_s, 0);
+  EXPECT_EQ(report.limit, "model");
+  EXPECT_EQ(report.advice, "Speed up the model: training waited for data 1.0 % of the time.");
+}
+
+static LedgerEntry run_of(int64_t training_ns, Span beside, int64_t beside_ns) {
+  LedgerEntry run;
+  run.wall_ns = training_ns + beside_ns;
+  run.span_ns[static_cast<size_t>(beside)] = beside_ns;
+  return run;
+}
+
+TEST(StageReport, ARunThatHardlyTrainedIsNotJudged) {
+  StageReport report = report_stages(two_stages(), 0.5);
+  weigh_training(run_of(kSecond, Span::kStart, 9 * kSecond), report);
+  EXPECT_EQ(report.limit, "");
+  EXPECT_EQ(report.advice, "");
+}
+
+TEST(StageReport, WhatTookMoreThanTrainingIsTheLimit) {
+  for (const Span span : {Span::kStart, Span::kKernelSearch, Span::kValidation, Span::kCheckpoint}) {
+    StageReport report = report_stages(two_stages(), 0.01);
+    weigh_training(run_of(10 * kSecond, span, 90 * kSecond), report);
+    EXPECT_EQ(report.limit, span_name(span));
+    EXPECT_EQ(report.advice,
+              "Training took 10.0 % of the run, and " + std::string(span_name(span)) + " 90.0 %.");
+  }
+  StageReport report = report_stages(two_stages(), 0.01);
+  weigh_training(run_of(90 * kSecond, Span::kStart, 10 * kSecond), report);
+  EXPECT_EQ(report.limit, "model");
+}
+
 TEST(StageReport, NothingMeasuredIsNoDivisionByZero) {
   const StageReport report = report_stages(SourceStats{}, 0);
   EXPECT_EQ(report.samples_per_s, 0);

@@ -245,6 +245,7 @@ TEST(Trainer, TheLastReportOfAnEpochIsOfItsIntervalLikeTheOthers) {
   int64_t steps = 0;
   for (size_t i = 0; i < losses.size(); ++i) {
     EXPECT_DOUBLE_EQ(watcher.progress[i].loss, losses[i]);
+    EXPECT_EQ(watcher.progress[i].loss_steps, 1);
     sum += losses[i];
     ++steps;
     if (!watcher.progress[i].epoch_ended) continue;
