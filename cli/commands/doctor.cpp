@@ -60,7 +60,8 @@ Status examine(const Options& options) {
   if (!ledger.ok()) {
     DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("doctor", options.run, run::Wanted::kRun));
     return ledger.status().with_context(concat(
-        "[doctor] ", options.run, " has no ledger: give the --out of a `dlpipe train` that has ended: "));
+        "[doctor] ", options.run,
+        " has no ledger: give the --out of a `dlpipe train` that has printed its first line of progress: "));
   }
   run::TrainConfig config;
   DLPIPE_RETURN_IF_ERROR(run::read_config(options.run + "/config.toml", config));

@@ -42,14 +42,16 @@ class Doctor {
   }
 
   Diagnosis examine() {
-    look_at_data();
-    look_at_copies();
-    look_at_launches();
-    look_at_pauses();
-    look_at_arithmetic();
+    if (is_judged()) {
+      look_at_data();
+      look_at_copies();
+      look_at_launches();
+      look_at_pauses();
+      look_at_arithmetic();
+    }
     look_at_the_rest();
     Diagnosis diagnosis;
-    diagnosis.verdict = verdict();
+    diagnosis.verdict = condition() + verdict();
     if (const std::string text = cache(); !text.empty())
       diagnosis.verdict += concat(diagnosis.verdict.ends_with('.') ? " " : ". ", text);
     std::stable_sort(findings_.begin(), findings_.end(),
@@ -60,6 +62,8 @@ class Doctor {
 
  private:
   std::string trainer() const { return has_device_ ? "the device" : "training"; }
+  /// Not in a run that trained too little (kShortestJudged_ns).
+  bool is_judged() const { return !(ledger_["limit"].is_string() && ledger_["limit"].as_string().empty()); }
   bool has_graph_off() const { return config_.graph == name_of(kGraphNames, GraphUse::kOff); }
   double span_share(Span span) const { return number(ledger_["spans"][span_name(span)]["share"]); }
   double device_share(Span span) const {
@@ -79,7 +83,20 @@ class Doctor {
     return name;
   }
 
+  /// Of a run that is still going, or was killed, up to where.
+  std::string condition() const {
+    if (ledger_["finished"].as_bool(true)) return {};
+    return concat("up to step ", human_count(ledger_["steps"].as_int()), ", as the run hasn't ended: ");
+  }
+
+  /// As the run's tables said at its end, where they did.
   std::string verdict() const {
+    const Json& limit = ledger_["limit"];
+    if (!is_judged()) return "training took too little time to say what limits it, the model or the data";
+    if (std::ranges::find(kSpanNames, limit.as_string()) != kSpanNames.end()) {
+      return concat("training was not most of the run: ", limit.as_string(), " took ",
+                    percent(number(ledger_["spans"][limit.as_string()]["share"])));
+    }
     if (wait_share_ < std::max(copy_share_, gap_share_) &&
         wait_share_ + copy_share_ + gap_share_ >= kNegligibleWait) {
       return concat("the device waited ", percent(wait_share_ + copy_share_ + gap_share_),
@@ -228,7 +245,8 @@ class Doctor {
 
 Result<Diagnosis> diagnose(const Json& ledger, const TrainConfig& config, const MachineFacts& facts) {
   if (!ledger["wall_seconds"].is_number() || !ledger["stages"].is_array())
-    return Status(ErrorCode::kCorrupt, "[doctor] ledger.json has no times; is the run still under way?");
+    return Status(ErrorCode::kCorrupt,
+                  "[doctor] ledger.json has no times; it isn't one that `dlpipe train` wrote");
   return Doctor(ledger, config, facts).examine();
 }
 

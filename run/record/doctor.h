@@ -1,4 +1,4 @@
-// What a finished or stopped run's own figures say about its speed: who waited for whom, and what to try.
+// What a run's own figures, of all of it or of what there is so far, say about its speed: who waited for whom, and what to try.
 // Pure functions over ledger.json and the run's options.
 #pragma once
 

@@ -161,7 +161,7 @@ void Trainer::finish() {
   if (saved_step_ != state_.step) save();
   ledger_.end_part();
 
-  outcome_.steps = state_.step;
+  take_times();
   outcome_.seconds = static_cast<double>(now_ns() - begin_ns_) * 1e-9;
   outcome_.best = state_.best;
   outcome_.best_step = state_.best_step;
@@ -169,10 +169,6 @@ void Trainer::finish() {
   outcome_.overflowed_steps = state_.overflowed_steps;
   outcome_.batches_chain = agreement_.whole_state().chain;
   outcome_.parameters_chain = chain;
-  outcome_.ledger = ledger_.total();
-  outcome_.device = step_->device_times();
-  outcome_.stats = parts_.train->stats();
-  if (parts_.ranks.all != nullptr) outcome_.collective = parts_.ranks.all->stats();
   if (settings_.step.shares()) note_shares();
 }
 

@@ -84,6 +84,9 @@ struct TrainOutcome {
   StageReport stages() const;
 };
 
+/// ledger.json, of the run so far or, with `is_over`, of all of it.
+Status write_ledger(const RunDirectory& directory, const TrainOutcome& outcome, bool is_over);
+
 /// Whether a multiple of `steps`, which may be a fraction, lies behind the step before `step` and not behind that one.
 bool is_multiple_reached(int64_t step, double steps);
 
@@ -111,6 +114,10 @@ class Trainer {
   /// What a checkpoint holds, whole; of the optimizer's state nothing where ranks write their shares of it.
   CheckpointTensors checkpoint_tensors() const;
   void report_progress(const StepOutcome& outcome);
+  /// What the outcome says of the run's time so far.
+  void take_times();
+  /// Every so often: `dlpipe doctor` also looks at runs that are still going.
+  void write_ledger_if_due();
   /// Once more kernels were chosen since it last did.
   void tell_of_searches();
   void validate_and_save();
@@ -142,6 +149,7 @@ class Trainer {
   int64_t saved_step_ = -1;
   int64_t skipped_in_a_row_ = 0;
   int64_t searches_told_ = 0;
+  int64_t ledger_written_ns_ = 0;
   int64_t finite_step_ =
       -1;  // the last step whose weights, with which the next one begins, have given a finite loss
   int64_t begin_ns_ = 0;

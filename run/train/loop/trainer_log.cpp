@@ -3,9 +3,11 @@
 #include <limits>
 #include <utility>
 
+#include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/kernel_table.h"
 #include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/record/stage_report.h"
 #include "dlpipe/run/train/loop/trainer.h"
 
@@ -42,6 +44,29 @@ StageReport TrainOutcome::stages() const {
   weigh_training(ledger, report);
   if (collective.operations > 0) add_communication(collective, ledger, samples, report);
   return report;
+}
+
+Status write_ledger(const RunDirectory& directory, const TrainOutcome& outcome, bool is_over) {
+  Json json = to_json(report_ledger(outcome.ledger), outcome.stages(), outcome.device, outcome.steps);
+  json.set("finished", is_over);
+  return formats::write_json(directory.ledger_file(), json);
+}
+
+void Trainer::take_times() {
+  outcome_.steps = state_.step;
+  outcome_.ledger = ledger_.so_far();
+  outcome_.device = step_->device_times();
+  outcome_.stats = parts_.train->stats();
+  if (parts_.ranks.all != nullptr) outcome_.collective = parts_.ranks.all->stats();
+}
+
+void Trainer::write_ledger_if_due() {
+  constexpr int64_t kEvery_ns = 15'000'000'000;
+  const int64_t now = now_ns();
+  if (parts_.directory == nullptr || now - ledger_written_ns_ < kEvery_ns) return;
+  ledger_written_ns_ = now;
+  take_times();
+  throw_if_error(write_ledger(*parts_.directory, outcome_, false));
 }
 
 void Trainer::log_step(const StepOutcome& outcome) {
@@ -151,6 +176,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
     }
     throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
   }
+  write_ledger_if_due();
   window_ = begin_window();
 }
 

@@ -7,7 +7,6 @@
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/record/build_info.h"
-#include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::run {
 
@@ -40,12 +39,8 @@ Receipt receipt_of(const SessionOptions& options, const SessionData& data, const
 }
 
 void write_results(const RunDirectory& directory, const TrainOutcome& outcome, const Receipt& receipt) {
-  if (outcome.samples > 0 || !std::filesystem::exists(directory.ledger_file())) {
-    const LedgerReport ledger = report_ledger(outcome.ledger);
-    const StageReport stages = outcome.stages();
-    throw_if_error(
-        formats::write_json(directory.ledger_file(), to_json(ledger, stages, outcome.device, outcome.steps)));
-  }
+  if (outcome.samples > 0 || !std::filesystem::exists(directory.ledger_file()))
+    throw_if_error(write_ledger(directory, outcome, true));
   throw_if_error(formats::write_json(directory.receipt_file(), to_json(receipt)));
 }
 

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
@@ -166,6 +169,35 @@ TEST(Doctor, PausesAreToComeLessOftenThanTheyDid) {
   config.epochs = 80;
   EXPECT_EQ(run::diagnose(ledger(0, 0.5, 0, "decoder"), config, {})->findings.front().advice,
             "validate less often: --val-every 40epochs");
+}
+
+TEST(Doctor, JudgesAsTheRunItselfDid) {
+  Json short_run = ledger(0.4, 0.5, 0, "decoder");
+  short_run.set("limit", "");
+  const auto found = *run::diagnose(short_run, {}, {.has_bf16 = true});
+  EXPECT_NE(found.verdict.find("too little"), std::string::npos) << found.verdict;
+  EXPECT_TRUE(found.findings.empty());
+  Json slow_start = ledger(0.01, 0, 0, "decoder");
+  slow_start.set("limit", "start");
+  slow_start.set("spans", Json::object({{"start", Json::object({{"share", 0.904}})}}));
+  const std::string verdict = run::diagnose(slow_start, {}, {})->verdict;
+  EXPECT_NE(verdict.find("start took 90.4 %"), std::string::npos) << verdict;
+  EXPECT_EQ(verdict.find("model"), std::string::npos) << verdict;
+}
+
+TEST(Doctor, LooksAtARunThatIsStillGoing) {
+  ScratchDirectory folder;
+  RunningProgram program(train_arguments(folder / "run", {"--epochs", "100000", "--val-every", "never"}));
+  while (!std::filesystem::exists(folder / "run/ledger.json") && !program.ended())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const Outcome outcome = run_dlpipe({"doctor", folder / "run"});
+  program.send(SIGINT);
+  const Outcome stopped = program.wait();
+  EXPECT_EQ(stopped.exit_code, 3) << stopped.err;
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("up to step "), std::string::npos) << outcome.out;
+  const Outcome over = run_dlpipe({"doctor", folder / "run"});
+  EXPECT_EQ(over.out.find("up to step "), std::string::npos) << over.out;
 }
 
 TEST(Doctor, LooksAtARealRun) {
