@@ -4,7 +4,7 @@
 oneDNN's f32 products put their stack pointer into the heap while they run. A handler that the system calls there overwrites
 the heap, and the program ends by "corrupted size vs. prev_size". A round draws a model, a type of numbers, a signal and a moment.
 The signals come in bursts, so that many meet a kernel. With --python FOLDER (the one that holds the package dlpipe) every other
-round is `dlpipe.train` in a Python process, whose handlers are Python's, and which has a timer of the user's running.
+round is `dlpipe.train` under the Python that runs this, whose handlers are Python's, and which has a timer of the user's running.
 
   signals.py --program PROGRAM --count 4                                        four rounds: the test
   signals.py --program PROGRAM --count 200 --python build/python/python
@@ -23,6 +23,7 @@ import tempfile
 import time
 
 HANGS_AFTER_S = 300
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # nohup and & have some ignored, and so would children
 STOPPED = 3  # exit code: stopped by a signal, after saving
 PYTHON_PROGRAM = """
 import signal, sys
@@ -38,6 +39,7 @@ options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
 try:
     dlpipe.train(sys.argv[1], **options)
 except dlpipe.CancelledError:
+    signal.setitimer(signal.ITIMER_REAL, 0)
     sys.exit(3 if alarms > 0 else "no alarm came")
 """
 
@@ -85,7 +87,7 @@ class Signals:
             "model": name,
             "data": str(self.root / data),
             "options": {"dtype": "f32" if number < 4 else self.random.choice(("f32", "f32", "bf16")), "model": name, **more},
-            "signal": self.random.choice((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+            "signal": self.random.choice(STOPPING),
             "after": self.random.randrange(1, 6),
             "wait_s": self.random.random() * 0.1,
             "burst": [self.random.random() * 0.004 for _ in range(30)],
@@ -103,7 +105,7 @@ class Signals:
             words = [self.program, "train", "--data", case["data"]]
             words += [word for name, value in options.items() for word in ("--" + name, value)]
         return subprocess.Popen(words, env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+                                preexec_fn=lambda: [signal.signal(one, signal.SIG_DFL) for one in STOPPING])  # fmt: skip
 
     @staticmethod
     def steps(run):
