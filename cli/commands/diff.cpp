@@ -93,7 +93,7 @@ std::string difference_report(const run::RunDifference& difference, const Option
   add_table("receipt", receipt, text);
   if (difference.has_measured_otherwise())
     text += prose(
-        "other kernels were the fastest when each run measured them, and their last bits differ; with "
+        "other kernels were the fastest when each run measured them, which may change last bits; with "
         "--kernels rules they follow from the shapes alone\n");
   if (difference.first_step >= 0 && !is_beginning) {
     text += concat("metrics differ from step ", difference.first_step, " on:\n  ", difference.first_line,

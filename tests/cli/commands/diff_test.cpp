@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "dlpipe/io/formats/json.h"
 #include "tests/cli/program.h"
@@ -50,6 +52,31 @@ TEST(Diff, AnotherSeedIsToldFieldByField) {
   EXPECT_EQ((*json)["options"].members().size(), 1u) << "the data are the same: " << outcome.out;
   EXPECT_TRUE((*json)["options"].contains("seed"));
   EXPECT_EQ((*json)["first_different_step"].as_int(), 1);
+}
+
+TEST(Diff, OtherTimesOfTheSameKernelsAreNoDifference) {
+  ScratchDirectory folder;
+  const char* const given = std::getenv("XDG_CACHE_HOME");
+  const std::string former = given == nullptr ? "" : given;
+  ::setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  EXPECT_EQ(run_dlpipe(train_arguments(folder / "a", {"--epochs", "0.1", "--kernels", "measured"})).exit_code,
+            0);
+  int changed = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "dlpipe")) {
+    std::string text = file_text(file.path());
+    for (size_t at = text.find("\"measured "); at != std::string::npos;
+         at = text.find("\"measured ", at + 1)) {
+      text.insert(at + 10, "1");
+      ++changed;
+    }
+    std::ofstream(file.path()) << text;
+  }
+  EXPECT_GT(changed, 0);
+  EXPECT_EQ(run_dlpipe(train_arguments(folder / "b", {"--epochs", "0.1", "--kernels", "measured"})).exit_code,
+            0);
+  given == nullptr ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", former.c_str(), 1);
+  const Outcome outcome = run_dlpipe({"diff", folder / "a", folder / "b"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
 }
 
 // Each grain's batches have a hash of their own: that those differ says nothing of the batches.
