@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shortened.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -43,8 +44,11 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
+// Whoever prints it: messages name files, columns and classes of any content and length.
 Status::Status(ErrorCode code, std::string message) {
-  if (code != ErrorCode::kOk) rep_ = std::make_shared<const Rep>(Rep{code, std::move(message)});
+  constexpr size_t kMost = 8192;
+  if (code != ErrorCode::kOk)
+    rep_ = std::make_shared<const Rep>(Rep{code, printable_lines(shortened(message, kMost))});
 }
 
 const std::string& Status::message() const {

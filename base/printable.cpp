@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "dlpipe/base/shortened.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe {
@@ -97,13 +98,14 @@ std::string_view without_area(std::string_view message) {
 }
 
 std::string in_quotes(std::string_view name) {
-  return concat("'", printable(name), "'");
+  constexpr size_t kMost = 300;  // more than a file system has for a name
+  return concat("'", printable(shortened(name, kMost)), "'");
 }
 
 std::string quoted_names(std::span<const std::string> names, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(most, names.size()); ++i)
-    text += concat(i > 0 ? ", '" : "'", printable(names[i]), "'");
+    text += concat(i > 0 ? ", " : "", in_quotes(names[i]));
   if (names.size() > most) text += concat(" and ", names.size() - most, " more");
   return text;
 }

@@ -16,6 +16,7 @@
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shortened.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/stderr_prose.h"
 
@@ -37,7 +38,8 @@ static void write_stderr(std::string_view text) {
 }
 
 static void print_stderr(std::string_view text) {
-  write_stderr(stderr_prose(printable_lines(text)));
+  constexpr size_t kMost = 64 << 10;  // of a list of files and reasons, each of which may name anything
+  write_stderr(stderr_prose(printable_lines(shortened(text, kMost))));
 }
 
 void print_note(std::string_view text) {

@@ -37,7 +37,7 @@ class Predictions {
   }
 
   void write(const run::SampleAnswer& answer, const std::vector<std::string>& classes) {
-    const std::string line = run::to_json(answer, classes).dump() + "\n";
+    const std::string line = printable_lines(run::to_json(answer, classes).dump()) + "\n";
     if (file_) return throw_if_error(file_->append(line));
     if (!write_stdout(line)) throw NobodyReads();
   }

@@ -4,6 +4,9 @@
 
 #include <vector>
 
+#include "dlpipe/base/error.h"
+#include "dlpipe/base/shortened.h"
+
 namespace dlpipe {
 namespace {
 
@@ -31,6 +34,30 @@ TEST(Printable, NamesFromDataArePrintedWithoutActingOnTheTerminal) {
   EXPECT_EQ(printable_lines("a\x1b[2J\nb\tc\r"), "a\\u001b[2J\nb\tc\\r");
   EXPECT_EQ(quoted_names(std::vector<std::string>{"a\n", "b", "c"}, 2), "'a\\n', 'b' and 1 more");
   EXPECT_EQ(quoted_names(std::vector<std::string>{"a"}), "'a'");
+}
+
+TEST(Shortened, KeepsBeginAndEndAndWholeCharacters) {
+  EXPECT_EQ(shortened("abcdef", 6), "abcdef");
+  EXPECT_EQ(shortened("abcdefghi", 6), "abcd... (3 bytes left out) ...hi");
+  std::string cats;
+  for (int i = 0; i < 100; ++i) cats += "猫";
+  for (size_t most = 1; most < 20; ++most) EXPECT_TRUE(is_utf8(shortened(cats, most))) << most;
+  const std::string no_utf8(100, '\x80');
+  EXPECT_LT(shortened(no_utf8, 10).size(), 50u);
+}
+
+TEST(Shortened, MessagesHaveALimitWhateverTheyName) {
+  const std::string name(30'000'000, 'x');
+  EXPECT_LT(in_quotes(name).size(), 400u);
+  EXPECT_LT(quoted_names(std::vector<std::string>(20, name)).size(), 4'000u);
+  const Status status(ErrorCode::kCorrupt, "[ingest] a column is called " + name + "; give it another name");
+  EXPECT_LT(status.message().size(), 10'000u);
+  EXPECT_TRUE(status.message().ends_with("; give it another name"));
+}
+
+TEST(Printable, MessagesOfErrorsAreSafeToPrint) {
+  const Status status(ErrorCode::kCorrupt, "[ingest] a\x1b[2J\nb");
+  EXPECT_EQ(status.message(), "[ingest] a\\u001b[2J\nb");
 }
 
 }  // namespace

@@ -166,11 +166,11 @@ TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
   }
 }
 
-TEST(Eval, PickledWeightsAreAnsweredWithTheCommandThatConvertsThem) {
-  const Outcome outcome = run_dlpipe(
-      {"eval", "--ckpt", test_file("io/formats/golden/zip.pth"), "--model", "lenet", trained_run().data.val});
+TEST(Eval, PickledCodeIsAnsweredWithTheCommandThatConvertsIt) {
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", test_file("io/formats/golden/script.pt"), "--model",
+                                      "lenet", trained_run().data.val});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("torch.load"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("torch.jit.load"), std::string::npos) << outcome.err;
 }
 
 TEST(Eval, ChainViewsAndDtypeMayDifferFromTheCheckpoints) {
@@ -313,6 +313,27 @@ TEST(Eval, AReportSaysOfHowManyClassesItsMeansAre) {
   const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, folder / "data", "--report"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("mean of the 2 classes with samples"), std::string::npos) << outcome.out;
+}
+
+// What would act on a terminal is escaped, as JSON has it: the names stay the same.
+TEST(Eval, PredictionsAreSafeToPrint) {
+  const ScratchDirectory folder;
+  const std::string name =
+      "\xc2\x9b"
+      "31m\xe2\x80\xae"
+      "gpj.jpg";
+  for (const auto& one : std::filesystem::directory_iterator(trained_run().data.jpegs)) {
+    const std::string to = folder / "jpegs/" + one.path().filename().string();
+    std::filesystem::create_directories(to);
+    std::filesystem::copy_file(one.path() / "00000.jpg", to + "/" + name);
+  }
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "jpegs", folder / "data"}).exit_code, 0);
+  const Outcome outcome =
+      run_dlpipe({"eval", "--ckpt", trained_run().run, folder / "data", "--predictions", "-"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("\xc2\x9b"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("\xe2\x80\xae"), std::string::npos);
+  EXPECT_TRUE(json_lines(outcome.out).at(0)["path"].as_string().ends_with(name));
 }
 
 TEST(Eval, PredictionsOnStdoutLeaveItToThemselves) {
