@@ -31,6 +31,7 @@ formats::Json json_of(const std::string& split, const data::ExportReport& report
                                 {"files", report.files},
                                 {"bytes", static_cast<int64_t>(report.bytes)},
                                 {"rewritten", report.rewritten},
+                                {"renamed", static_cast<int64_t>(report.renamed.size())},
                                 {"list", report.list}});
 }
 
@@ -91,6 +92,7 @@ Status run(const Options& options) {
     line.end();
     if (!report.ok()) return report.status();
     if (unwritten.ok()) unwritten = data::unwritten_error(*report);
+    if (const std::string renamed = data::renamed_text(*report); !renamed.empty()) print_warning(renamed);
     warn_of_changes(*report);
     is_changed = is_changed || !report->changed.empty();
     if (!report->list.empty()) lists.push_back(concat(report->directory, "/", report->list));

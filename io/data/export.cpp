@@ -46,10 +46,18 @@ std::string as_stored(const std::string& name) {
   return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }
 
-/// A class name is one folder, whatever it holds.
+/// A class's or a field's name as that of one folder, whatever it holds and however long it is.
 std::string as_folder(std::string name) {
   std::replace(name.begin(), name.end(), '/', '_');
   std::replace(name.begin(), name.end(), '\0', '_');
+  constexpr size_t kMost = 255;  // NAME_MAX
+  size_t end = 0;
+  while (end < name.size()) {
+    const size_t next = end + std::max<size_t>(utf8_bytes(name, end), 1);
+    if (next > kMost) break;
+    end = next;
+  }
+  name.resize(end);
   return name;
 }
 
@@ -84,20 +92,21 @@ class Exporter {
     if (with_list) lines_ = first_line();
   }
 
-  /// The bytes written; nothing where the sample's name would leave the output folder.
+  /// The bytes written; nothing where no file can have the sample's name.
   Result<std::optional<uint64_t>> write(int64_t number) {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::Sample sample, reader_.read(number));
     const std::string path = path_of(sample);
-    const auto named = file_name(sample, path);
-    if (named.status().code() == ErrorCode::kUnsupported) {
-      unwritten_.push_back({number, path});
-      return std::optional<uint64_t>();
-    }
-    DLPIPE_ASSIGN_OR_RETURN(const std::string name, named);
+    const auto wanted = file_name(sample, path);
+    if (wanted.status().code() == ErrorCode::kUnsupported) return leave_out(number, path);
+    DLPIPE_RETURN_IF_ERROR(wanted.status());
+    DLPIPE_ASSIGN_OR_RETURN(const std::string substitute, file_name(sample, plain_name(number)));
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::File file, reader_.file(sample));
+    const auto written = write_as(*wanted, substitute, number, file.bytes);
+    if (written.status().code() == ErrorCode::kUnsupported) return leave_out(number, path);
+    DLPIPE_RETURN_IF_ERROR(written.status());
+    if (written->is_substitute) renamed_.push_back({number, path, written->name});
     rewritten_ += file.is_rewritten ? 1 : 0;
-    DLPIPE_RETURN_IF_ERROR(root_.write(name, file.bytes));
-    DLPIPE_RETURN_IF_ERROR(list_fields(name, path, sample));
+    DLPIPE_RETURN_IF_ERROR(list_fields(written->name, path, sample));
     return std::optional<uint64_t>(file.bytes.size());
   }
   /// What the files don't hold, as fields.jsonl beside the class folders; nothing where they hold all.
@@ -107,13 +116,21 @@ class Exporter {
   std::string list_name() const { return lines_.empty() ? "" : "fields.jsonl"; }
   int64_t rewritten() const { return rewritten_; }
   const std::vector<ExportReport::Unwritten>& unwritten() const { return unwritten_; }
+  const std::vector<ExportReport::Renamed>& renamed() const { return renamed_; }
   std::vector<std::string> changed() const {
     return lines_.empty() ? std::vector<std::string>() : losses_.texts();
   }
 
  private:
+  static std::string plain_name(int64_t number) { return concat("sample-", number); }
+
+  std::optional<uint64_t> leave_out(int64_t number, const std::string& path) {
+    unwritten_.push_back({number, path});
+    return std::nullopt;
+  }
+
   std::string path_of(const SampleReader::Sample& sample) const {
-    std::string path = concat("sample-", sample.number);
+    std::string path = plain_name(sample.number);
     const std::span<const Field> fields = dataset_.fields();
     const auto field =
         std::find_if(fields.begin(), fields.end(), [](const Field& one) { return one.name == "path"; });
@@ -130,8 +147,7 @@ class Exporter {
     const std::string class_name = known               ? dataset_.classes()[static_cast<size_t>(header.label)]
                                    : header.label >= 0 ? concat("label-", header.label)
                                                        : std::string();
-    DLPIPE_ASSIGN_OR_RETURN(std::string name, export_name(path, class_name, header.layout));
-    return not_taken(std::move(name), sample.number);
+    return export_name(path, class_name, header.layout);
   }
 
   /// a.png and a.jpg, both re-coded, want one name, and their masks do: the later one gets its number, once more where that is
@@ -145,24 +161,40 @@ class Exporter {
     return name;
   }
 
+  struct Written {
+    std::string name;
+    bool is_substitute = false;
+  };
+  /// Writes a file called `wanted`, or where there can be none of that name, a file called `substitute`. kUnsupported where
+  /// there can be none of either.
+  Result<Written> write_as(const std::string& wanted, const std::string& substitute, int64_t number,
+                           std::span<const std::byte> bytes) {
+    const std::string name = not_taken(wanted, number);
+    const Status status = root_.write(name, bytes);
+    if (status.ok()) return Written{name};
+    if (status.code() != ErrorCode::kUnsupported) return status;
+    const std::string other = not_taken(substitute, number);
+    DLPIPE_RETURN_IF_ERROR(root_.write(other, bytes));
+    return Written{other, true};
+  }
+
   /// Masks become files of their own: masks/FIELD/NAME.png.
   Result<std::string> write_mask(const std::string& name, int64_t number, const Field& field,
                                  std::span<const std::byte> mask) {
     if (mask.empty()) return std::string();
-    std::string folder = field.name;
-    std::replace(folder.begin(), folder.end(), '/', '_');
+    std::string folder = as_folder(field.name);
     if (folder == "." || folder == "..") folder = "_";
-    const std::string file =
-        not_taken(concat("masks/", folder, "/", fs::path(name).replace_extension(".png").string()), number);
-    if (sniff_layout(mask) != ImageLayout::kRaw) {
-      DLPIPE_RETURN_IF_ERROR(root_.write(file, mask));
-      return file;
+    const std::string file = concat("masks/", folder, "/", fs::path(name).replace_extension(".png").string());
+    const std::string substitute = concat("masks/", folder, "/", plain_name(number), ".png");
+    std::vector<std::byte> png;
+    if (sniff_layout(mask) == ImageLayout::kRaw) {
+      MaskDecoder decoder;
+      DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder.decode(mask));
+      DLPIPE_ASSIGN_OR_RETURN(png, encode_png(pixels));
+      mask = png;
     }
-    MaskDecoder decoder;
-    DLPIPE_ASSIGN_OR_RETURN(const ConstImageView pixels, decoder.decode(mask));
-    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, encode_png(pixels));
-    DLPIPE_RETURN_IF_ERROR(root_.write(file, png));
-    return file;
+    DLPIPE_ASSIGN_OR_RETURN(const Written written, write_as(file, substitute, number, mask));
+    return written.name;
   }
 
   std::string first_line() const {
@@ -203,6 +235,7 @@ class Exporter {
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
   std::vector<ExportReport::Unwritten> unwritten_;
+  std::vector<ExportReport::Renamed> renamed_;
   std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file isn't
   std::string lines_;                 // of fields.jsonl; empty: there is none
   ListLosses losses_;                 // of these
@@ -243,9 +276,24 @@ Status unwritten_error(const ExportReport& report) {
       ErrorCode::kUnsupported,
       concat("[export] ", count, " of ", report.files + static_cast<int64_t>(count),
              count == 1 ? " samples is" : " samples are", " not in ", printable(report.directory),
-             count == 1 ? ", because its name would lead out of it: "
-                        : ", because their names would lead out of it: ",
+             count == 1 ? ", because no file in it can have its name: "
+                        : ", because no files in it can have their names: ",
              quoted_names(names), "; the others are there. Make the dataset again with other names"));
+}
+
+std::string renamed_text(const ExportReport& report) {
+  const size_t count = report.renamed.size();
+  if (count == 0) return {};
+  constexpr size_t kShown = 3;
+  std::string text = concat("[export] ", human_count(static_cast<int64_t>(count)),
+                            count == 1 ? " sample has" : " samples have", " another file name in ",
+                            printable(report.directory), ", where there can be no file of ",
+                            count == 1 ? "its own: " : "their own: ");
+  for (size_t i = 0; i < std::min(count, kShown); ++i)
+    text += concat(i > 0 ? ", " : "", in_quotes(report.renamed[i].name), " is ",
+                   in_quotes(report.renamed[i].path));
+  if (count > kShown) text += concat(" and ", count - kShown, " more");
+  return text;
 }
 
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
@@ -281,6 +329,7 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   }
   report.rewritten = exporter.rewritten();
   report.unwritten = exporter.unwritten();
+  report.renamed = exporter.renamed();
   report.list = exporter.list_name();
   report.changed = exporter.changed();
   DLPIPE_RETURN_IF_ERROR(exporter.write_fields());

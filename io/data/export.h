@@ -35,7 +35,15 @@ struct ExportReport {
     int64_t sample = 0;
     std::string path;
   };
-  std::vector<Unwritten> unwritten;  // samples whose names would leave the directory, in their order
+  std::vector<Unwritten>
+      unwritten;  // samples whose names no file can have, as they would leave the directory; in their order
+  struct Renamed {
+    int64_t sample = 0;
+    std::string path;
+    std::string name;  // of its file
+  };
+  /// Samples whose names are too long for the file system, or are those of a file and a folder at once; in their order.
+  std::vector<Renamed> renamed;
   std::string list;  // in it: the list that says what class folders don't; empty: they say all
   std::vector<std::string> changed;  // of its fields, those that ingest reads back otherwise, with how
 };
@@ -44,12 +52,15 @@ struct ExportReport {
 Result<bool> needs_list(const Dataset& dataset, int64_t limit = -1);
 
 /// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays. A sample whose
-/// name would leave OUT is left out, and the others are written: who calls answers unwritten_error() at the end.
+/// name would leave OUT is left out, and the others are written: who calls answers unwritten_error() at the end. One whose name
+/// the file system doesn't take is called CLASS/sample-N, N its number.
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 /// kUnsupported names the samples that a report says were left out; good where it says of none.
 Status unwritten_error(const ExportReport& report);
+/// One line that names the first samples of report.renamed; "" where there are none.
+std::string renamed_text(const ExportReport& report);
 
 /// Where a record's file goes, below OUT: its path if that begins with its class or it has none (""), else class/path;
 /// the ending that fits its layout. kUnsupported for a path that would leave OUT.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <filesystem>
@@ -147,11 +148,17 @@ Status PartialDirectory::write_note() const {
 
 Status PartialDirectory::write(const std::string& name, std::span<const std::byte> bytes) const {
   const std::string file = in(path_, name);
+  const auto cannot_create = [&](int error_number) {
+    const Status status = error(concat("cannot create ", file), error_number);
+    constexpr std::array kOfTheName = {ENAMETOOLONG, ENOTDIR, EISDIR, EEXIST, EINVAL, EILSEQ};
+    const bool is_name = std::find(kOfTheName.begin(), kOfTheName.end(), error_number) != kOfTheName.end();
+    return is_name ? Status(ErrorCode::kUnsupported, status.message()) : status;
+  };
   std::error_code code;
   fs::create_directories(fs::path(file).parent_path(), code);
-  if (code) return error(concat("cannot make the folder of ", file), code.value());
+  if (code) return cannot_create(code.value());
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return error(concat("cannot create ", file), errno);
+  if (fd < 0) return cannot_create(errno);
   int error_number = 0;
   while (!bytes.empty() && error_number == 0) {
     const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -30,8 +30,8 @@ class PartialDirectory {
   const std::string& path() const { return path_; }
   /// Whether it was there before: something interrupted may be in it.
   bool was_there() const { return was_there_; }
-  /// Writes the file `name` below it, in folders that it makes. One of that name is an error: nothing is
-  /// written over. Any thread.
+  /// Writes the file `name` below it, in folders that it makes. Nothing is written over. kUnsupported where there can be no
+  /// such file: its name, or a part of it, is too long, taken by a file or a folder, or not a name of this file system. Any thread.
   Status write(const std::string& name, std::span<const std::byte> bytes) const;
   /// Removes everything but the note, and stays claimed.
   Status clear();

@@ -248,6 +248,58 @@ TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {
   expect_part(data::unwritten_error(report).message(), "'a/../../evil.jpg'");
 }
 
+/// A dataset of pictures of one class, of any names.
+void write_named(const TempDir& dir, const std::string& class_name, const std::vector<std::string>& paths) {
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.classes = {class_name};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  const auto bytes = [](const std::string& text) {
+    const auto raw = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(raw.begin(), raw.end());
+  };
+  for (size_t i = 0; i < paths.size(); ++i)
+    throw_if_error(writer->add({{bytes(jpeg_text(i, 16, 12)), {}, bytes(paths[i])}, int64_t{0}, ""}));
+  value_or_throw(writer->finish());
+}
+
+TEST(RoundTrip, ANameThatTheFileSystemRefusesGetsASubstituteAndTheOthersStay) {
+  TempDir dir;
+  const std::string endless(300, 'n');
+  write_named(
+      dir, "cat",
+      {"a.jpg", "a.jpg/b.jpg", "c.jpg/d.jpg", "c.jpg", endless + ".jpg", "e.jpg", endless + "/f.jpg"});
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  const auto report =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_EQ(report.files, 7);
+  EXPECT_TRUE(report.unwritten.empty());
+  std::vector<std::string> names;
+  for (const auto& [name, text] : tree(dir / "out")) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"cat/a.jpg", "cat/c.jpg/d.jpg", "cat/e.jpg", "cat/sample-1.jpg",
+                                             "cat/sample-3.jpg", "cat/sample-4.jpg", "cat/sample-6.jpg"}));
+  ASSERT_EQ(report.renamed.size(), 4u);
+  EXPECT_EQ(report.renamed[0].sample, 1);
+  EXPECT_EQ(report.renamed[0].path, "a.jpg/b.jpg");
+  EXPECT_EQ(report.renamed[0].name, "cat/sample-1.jpg");
+  expect_part(data::renamed_text(report), "'cat/sample-1.jpg' is 'a.jpg/b.jpg'");
+  EXPECT_LT(data::renamed_text(report).size(), 1000u);
+}
+
+TEST(RoundTrip, AClassOfAnEndlessNameIsAShorterFolderAndComesBack) {
+  TempDir dir;
+  std::string name;
+  for (int i = 0; i < 150; ++i) name += "\u00e9";  // 300 bytes
+  write_named(dir, name, {"a.jpg"});
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  const auto report =
+      value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  EXPECT_TRUE(report.unwritten.empty() && report.renamed.empty());
+  EXPECT_TRUE(std::filesystem::exists(dir / "out/" + name.substr(0, 254) + "/a.jpg"));
+  const IngestReport again = value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
+  EXPECT_EQ(again.classes, std::vector<std::string>{name});
+}
+
 // Without further fields a list is written all the same where folders would number the classes anew.
 TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
   // Of numbers the bytes are in another order, too.
