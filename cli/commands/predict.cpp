@@ -1,4 +1,5 @@
 // `dlpipe predict`: classes for image files, a line for each file as soon as it is known.
+#include <unistd.h>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -30,37 +31,85 @@ std::string text_line(const run::Prediction& prediction) {
   return line;
 }
 
-Status predict(const Options& options) {
-  const run::PictureList list = value_or_throw(run::list_pictures(options.paths, run::read_standard_input));
-  const std::vector<run::PictureFile>& files = list.files;
-  if (!list.left_aside.empty()) print_note(concat("[predict] left aside, no pictures: ", list.left_aside));
-  run::Predictor predictor(options.predict);
-  for (const std::string& note : predictor.model().notes) print_note(printable(note));
-  int64_t unusable = 0, done = 0;
-  StopText kept("; no file was looked at yet");
-  predictor.predict(files, [&](const run::Prediction& prediction) {
+/// Prints them as they come, and counts.
+class Answers {
+ public:
+  /// `total`: how many there will be, "12"; "" where nobody knows yet.
+  Answers(bool json, std::string total) : json_(json), total_(std::move(total)) {}
+
+  /// False once nobody reads them any more.
+  bool print(const run::Prediction& prediction) {
     bool is_read = true;
     if (!prediction.error.empty()) {
-      ++unusable;
+      ++unusable_;
       print_warning(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
     }
-    if (prediction.error.empty() || options.json)
-      is_read = print_answer(options.json ? run::to_json(prediction).dump() : text_line(prediction));
-    kept.set(concat(" after ", human_count(++done), " of ", human_count(static_cast<int64_t>(files.size())),
-                    " files, which are printed whole"));
+    if (prediction.error.empty() || json_)
+      is_read = print_answer(json_ ? run::to_json(prediction).dump() : text_line(prediction));
+    kept_.set(concat(" after ", human_count(++done_), total_.empty() ? "" : " of ", total_,
+                     " files, which are printed whole"));
     return is_read;
-  });
-  if (unusable == 0) return {};
-  return {ErrorCode::kCorrupt, concat("[predict] ", unusable, " of ", files.size(),
-                                      " files could not be used; they are named above")};
+  }
+
+  Status status() const {
+    if (unusable_ == 0) return {};
+    return {ErrorCode::kCorrupt,
+            concat("[predict] ", unusable_, " of ", total_.empty() ? human_count(done_) : total_,
+                   " files could not be used; they are named above")};
+  }
+
+ private:
+  const bool json_;
+  const std::string total_;
+  int64_t unusable_ = 0, done_ = 0;
+  StopText kept_{"; no file was looked at yet"};
+};
+
+void tell_left_aside(const std::string& names) {
+  if (!names.empty()) print_note(concat("[predict] left aside, no pictures: ", names));
+}
+
+void tell_notes(const run::Predictor& predictor) {
+  for (const std::string& note : predictor.model().notes) print_note(printable(note));
+}
+
+/// Answers as soon as a batch is full or standard input pauses: whoever writes there may wait for them.
+Status predict_stream(const Options& options) {
+  run::PictureStream pictures = value_or_throw(run::PictureStream::open(options.paths, STDIN_FILENO));
+  run::Predictor predictor(options.predict);
+  tell_notes(predictor);
+  Answers answers(options.json, "");
+  bool is_read = true;
+  while (is_read) {
+    const auto files = pictures.next(static_cast<size_t>(options.predict.batch));
+    tell_left_aside(pictures.take_left_aside());
+    DLPIPE_RETURN_IF_ERROR(files.status());
+    if (files->empty()) break;
+    is_read = predictor.predict_piece(
+        *files, [&](const run::Prediction& prediction) { return answers.print(prediction); });
+  }
+  return answers.status();
+}
+
+Status predict(const Options& options) {
+  if (run::names_standard_input(options.paths)) return predict_stream(options);
+  const run::PictureList list = value_or_throw(run::list_pictures(options.paths));
+  tell_left_aside(list.left_aside);
+  run::Predictor predictor(options.predict);
+  tell_notes(predictor);
+  Answers answers(options.json, human_count(static_cast<int64_t>(list.files.size())));
+  predictor.predict(list.files, [&](const run::Prediction& prediction) { return answers.print(prediction); });
+  return answers.status();
 }
 
 std::function<Status()> setup(Flags& flags) {
   auto options = std::make_shared<Options>();
   add_model_flags(flags, options->predict.model);
   flags
-      .add_option("PATH", options->paths,
-                  "Image files, or folders of them; '-': standard input, one image or a path per line")
+      .add_option(
+          "PATH", options->paths,
+          "Image files, or folders of them; '-': standard input, one image or a path per line, which are "
+          "answered as they come")
       .required();
   flags.add_option("--top", options->predict.top, "Classes per file").range(1, 1'000'000);
   flags.add_option("--batch", options->predict.batch, "Images per batch").range(1, 1'000'000);

@@ -6,6 +6,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/input/data_paths.h"
 
@@ -16,7 +17,8 @@ namespace {
 // A name on each line; a last line without a newline counts.
 std::vector<std::string> read_names(const std::string& path) {
   constexpr uint64_t kMostBytes = 64 << 20;
-  std::vector<std::string> names = split(value_or_throw(formats::read_file(path, kMostBytes)), '\n');
+  const std::string text = value_or_throw(formats::read_file(path, kMostBytes));
+  std::vector<std::string> names = split(data::without_mark(text), '\n');
   if (!names.empty() && names.back().empty()) names.pop_back();
   for (std::string& name : names) name = std::string(trim(name));
   return names;

@@ -1,5 +1,6 @@
 #include "dlpipe/run/use/picture_list.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/picture_folder.h"
+#include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
@@ -74,16 +76,6 @@ void add_path(const std::string& path, PictureList& list, Unusable& unusable) {
     list.left_aside += concat(list.left_aside.empty() ? "" : ", ", links);
 }
 
-/// Paths, one per line, or each ended by a zero byte (as `find -print0` writes them).
-void add_lines(std::string_view text, PictureList& list, Unusable& unusable) {
-  const char separator = text.find('\0') != std::string_view::npos ? '\0' : '\n';
-  for (std::string& path : split(text, separator)) {
-    if (separator == '\n' && path.ends_with('\r')) path.pop_back();
-    if (path.empty()) continue;
-    add_path(path, list, unusable);
-  }
-}
-
 Status no_picture(std::span<const std::string> paths, const PictureList& list) {
   std::string text =
       concat("[predict] no picture in what was given; looked for .jpg, .jpeg, .png, ... in folders",
@@ -97,25 +89,10 @@ Status no_picture(std::span<const std::string> paths, const PictureList& list) {
 
 }  // namespace
 
-Result<PictureList> list_pictures(std::span<const std::string> paths,
-                                  Result<std::string> (*standard_input)()) {
+Result<PictureList> list_pictures(std::span<const std::string> paths) {
   PictureList list;
   Unusable unusable;
-  bool has_read = false;
-  for (const std::string& path : paths) {
-    if (path == "-" && standard_input != nullptr) {
-      if (std::exchange(has_read, true))
-        return misuse("predict", "'-' twice; standard input can be read once");
-      DLPIPE_ASSIGN_OR_RETURN(std::string text, standard_input());
-      if (begins_as_picture(text)) {
-        list.files.push_back({path, std::move(text)});
-      } else {
-        add_lines(text, list, unusable);
-      }
-      continue;
-    }
-    add_path(path, list, unusable);
-  }
+  for (const std::string& path : paths) add_path(path, list, unusable);
   if (!unusable.missing.empty() && unusable.missing.size() == list.files.size())
     return Status(ErrorCode::kNotFound,
                   concat("[predict] there is no file or folder ", quoted_names(unusable.missing)));
@@ -123,19 +100,136 @@ Result<PictureList> list_pictures(std::span<const std::string> paths,
   return list;
 }
 
-Result<std::string> read_standard_input() {
-  constexpr size_t kMost = size_t{1} << 30;
-  std::string text;
+bool names_standard_input(std::span<const std::string> paths) {
+  return std::find(paths.begin(), paths.end(), "-") != paths.end();
+}
+
+namespace {
+
+constexpr size_t kMostInput = size_t{1} << 30;
+
+/// Some more bytes behind `text`, at least one where there are any, waiting for them; false at the end.
+Result<bool> read_more(int fd, std::string& text) {
   std::array<char, 1 << 16> buffer;
+  ssize_t count = -1;
+  do {
+    count = ::read(fd, buffer.data(), buffer.size());
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) return status_from_errno("predict", "cannot read standard input", errno);
+  if (text.size() + static_cast<size_t>(count) > kMostInput)
+    return Status(ErrorCode::kUnsupported,
+                  "[predict] standard input holds more than 1 GiB; give paths of files");
+  text.append(buffer.data(), static_cast<size_t>(count));
+  return count > 0;
+}
+
+}  // namespace
+
+Result<PictureStream> PictureStream::open(std::vector<std::string> paths, int input) {
+  if (std::count(paths.begin(), paths.end(), "-") > 1)
+    return misuse("predict", "'-' twice; standard input can be read once");
+  return PictureStream(std::move(paths), input);
+}
+
+Result<std::vector<PictureFile>> PictureStream::next(size_t most) {
+  std::vector<PictureFile> files;
+  while (files.size() < most) {
+    if (!found_.empty()) {
+      files.push_back(std::move(found_.front()));
+      found_.pop_front();
+      continue;
+    }
+    if (!files.empty() && is_reading_ && !is_coming()) break;
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_more, find_more());
+    if (!is_more) break;
+  }
+  if (files.empty() && !has_any_) return no_picture(paths_, {{}, all_left_aside_});
+  has_any_ = true;
+  return files;
+}
+
+void PictureStream::add(const std::string& path) {
+  PictureList list;
+  Unusable unusable;
+  add_path(path, list, unusable);
+  std::move(list.files.begin(), list.files.end(), std::back_inserter(found_));
+  for (std::string* const all : {&found_left_aside_, &all_left_aside_})
+    *all += concat(all->empty() || list.left_aside.empty() ? "" : ", ", list.left_aside);
+}
+
+Result<bool> PictureStream::find_more() {
+  if (is_reading_) {
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_more, find_in_input());
+    if (is_more) return true;
+    is_reading_ = false;
+  }
+  if (next_path_ == paths_.size()) return false;
+  const std::string& path = paths_[next_path_++];
+  is_reading_ = path == "-";
+  if (!is_reading_) add(path);
+  return true;
+}
+
+Result<bool> PictureStream::find_in_input() {
+  if (const std::optional<std::string> path = take_path()) {
+    add(*path);
+    return true;
+  }
+  if (is_at_end_) return false;
+  constexpr size_t kMostPath = 1 << 20;
+  if (bytes_.size() - begin_ > kMostPath)
+    return Status(
+        ErrorCode::kUnsupported,
+        "[predict] standard input holds more than 1 MiB without the end of a line; give one picture, "
+        "or a path per line");
+  DLPIPE_RETURN_IF_ERROR(read_some());
+  if (!has_begun_ && begins_as_picture(bytes_)) {
+    while (!is_at_end_) DLPIPE_RETURN_IF_ERROR(read_some());
+    found_.push_back({"-", std::exchange(bytes_, {})});
+  }
+  return true;
+}
+
+Status PictureStream::read_some() {
+  bytes_.erase(0, std::exchange(begin_, 0));
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_more, read_more(input_, bytes_));
+  is_at_end_ = !is_more;
+  return {};
+}
+
+std::optional<std::string> PictureStream::take_path() {
+  if (!has_begun_) {
+    if (bytes_.find_first_of(std::string_view("\n\0", 2)) == std::string::npos && !is_at_end_) return {};
+    has_begun_ = true;
+    has_zeros_ = bytes_.find('\0') != std::string::npos;
+    bytes_ = std::string(data::without_mark(bytes_));
+  }
+  while (begin_ < bytes_.size()) {
+    size_t end = bytes_.find('\0', begin_);
+    has_zeros_ = has_zeros_ || end != std::string::npos;
+    if (!has_zeros_) end = bytes_.find('\n', begin_);
+    if (end == std::string::npos && !is_at_end_) return {};
+    std::string path = bytes_.substr(begin_, end - begin_);
+    begin_ = end == std::string::npos ? bytes_.size() : end + 1;
+    if (!has_zeros_ && path.ends_with('\r')) path.pop_back();
+    if (!path.empty()) return path;
+  }
+  return {};
+}
+
+bool PictureStream::is_coming() const {
+  const bool has_whole_path = bytes_.find(has_zeros_ ? '\0' : '\n', begin_) != std::string::npos;
+  if (has_whole_path || is_at_end_) return true;  // the end, too, needs no waiting
+  constexpr int kPauseMs = 10;                    // a batch is worth so much patience
+  pollfd one{input_, POLLIN, 0};
+  return ::poll(&one, 1, kPauseMs) != 0;
+}
+
+Result<std::string> read_standard_input() {
+  std::string text;
   while (true) {
-    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return status_from_errno("predict", "cannot read standard input", errno);
-    if (count == 0) return text;
-    if (text.size() + static_cast<size_t>(count) > kMost)
-      return Status(ErrorCode::kUnsupported,
-                    "[predict] standard input holds more than 1 GiB; give paths of files");
-    text.append(buffer.data(), static_cast<size_t>(count));
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_more, read_more(STDIN_FILENO, text));
+    if (!is_more) return text;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "dlpipe/run/use/predictor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "dlpipe/base/machine.h"
@@ -45,6 +46,11 @@ void Predictor::predict(std::span<const PictureFile> files,
     const auto there = files.subspan(begin, std::min(batch, files.size() - begin));
     if (!predict_batch(there, static_cast<int64_t>(batch), sink)) return;
   }
+}
+
+bool Predictor::predict_piece(std::span<const PictureFile> files,
+                              const std::function<bool(const Prediction&)>& sink) {
+  return predict_batch(files, static_cast<int64_t>(rows_at_once(std::bit_ceil(files.size()))), sink);
 }
 
 Status Predictor::load_image(const PictureFile& file, uint8_t* pixels) const {

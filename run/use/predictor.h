@@ -42,6 +42,9 @@ class Predictor {
   /// Hands predictions to `sink` in the order of `files`, each as soon as its batch is done, until it answers
   /// false. Batches are no larger than there are files.
   void predict(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
+  /// The same of at most one batch, which comes piece by piece. It is computed in a batch of a power of two, so that of pieces
+  /// of any number few kernels are chosen. False once the sink wants no more.
+  bool predict_piece(std::span<const PictureFile> files, const std::function<bool(const Prediction&)>& sink);
   /// Of so many pictures, how many are computed at once: the batches of append_probabilities, but for the last one.
   size_t rows_at_once(size_t pictures) const;
   /// Probabilities of all classes of one batch, [files, classes], appended to `all`, for callers who hold no more than a batch

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
@@ -131,6 +133,7 @@ TEST(Predict, BareWeightsHaveNumbersForClassesUntilAFileNamesThem) {
   EXPECT_EQ(model["classes"].items()[std::stoul(one["class"].as_string())].as_string(),
             whole["class"].as_string());
   std::ofstream names(folder / "names.txt");
+  names << "\xef\xbb\xbf";  // as editors on Windows begin a file
   for (const Json& name : model["classes"].items()) names << name.as_string() << "\r\n";
   names.close();
   for (const std::string& from : {folder / "names.txt", data.val, data.split}) {
@@ -211,6 +214,39 @@ TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
   EXPECT_EQ(json_lines(run(dir / "zeros").out).size(), 2u) << "as find -print0 writes them";
   std::ofstream(dir / "empty");
   EXPECT_EQ(run(dir / "empty").exit_code, 1);
+}
+
+/// What a file holds, once it has so many lines or the program has ended.
+static std::string wait_for_lines(RunningProgram& program, const std::string& file, int64_t lines) {
+  std::string text;
+  do {
+    text = file_text(file);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  } while (std::count(text.begin(), text.end(), '\n') < lines && !program.ended());
+  return text;
+}
+
+// Another program writes a path, waits for the answer and writes the next one.
+TEST(Predict, AnswersThePathsOfAPipeAsTheyCome) {
+  const ScratchDirectory dir;
+  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  const int writer = open((dir / "pipe").c_str(), O_RDWR | O_CLOEXEC);
+  std::ofstream(dir / "answers");
+  RunningProgram program({"predict", "--ckpt", trained_run().run, "-", "--json"},
+                         {.out = dir / "answers", .in = dir / "pipe"});
+  const auto say = [&](const std::string& text) {
+    ASSERT_EQ(write(writer, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  };
+  say("\xef\xbb\xbf" + picture + "\n");
+  EXPECT_EQ(json_lines(wait_for_lines(program, dir / "answers", 1)).at(0)["path"].as_string(), picture);
+  say(picture + "\n" + dir / "none.jpg" + "\n" + picture);  // the last line isn't whole yet
+  EXPECT_EQ(json_lines(wait_for_lines(program, dir / "answers", 3)).size(), 3u);
+  close(writer);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("1 of 4 files"), std::string::npos) << outcome.err;
+  EXPECT_EQ(json_lines(file_text(dir / "answers")).size(), 4u);
 }
 
 TEST(Predict, APathThatIsNotThereIsNamedAndTheOthersGoOn) {

@@ -1,8 +1,12 @@
 #include "dlpipe/run/use/picture_list.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "tests/io/data/temp_dir.h"
 
@@ -45,6 +49,85 @@ TEST(PictureList, AFolderWithoutPicturesIsNamedBesideOthers) {
   const Status nothing = list_pictures(none).status();
   EXPECT_EQ(nothing.code(), ErrorCode::kNotFound);
   EXPECT_NE(nothing.message().find("no picture in what was given"), std::string::npos) << nothing.message();
+}
+
+/// A pipe that the test writes into.
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0); }
+  ~Pipe() {
+    end();
+    ::close(ends_[0]);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  int reader() const { return ends_[0]; }
+  void say(std::string_view text) {
+    ASSERT_EQ(::write(ends_[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+  void end() {
+    if (ends_[1] >= 0) ::close(std::exchange(ends_[1], -1));
+  }
+
+ private:
+  std::array<int, 2> ends_{-1, -1};
+};
+
+std::vector<std::string> paths_of(const std::vector<PictureFile>& files) {
+  std::vector<std::string> paths;
+  for (const PictureFile& file : files) paths.push_back(file.path);
+  return paths;
+}
+using Paths = std::vector<std::string>;
+
+TEST(PictureStream, GivesWhatIsThereAndFillsBatches) {
+  Pipe pipe;
+  auto stream = value_or_throw(PictureStream::open({"before.jpg", "-", "after.jpg"}, pipe.reader()));
+  pipe.say(
+      "\xef\xbb\xbf"
+      "a.jpg\r\nb.jpg\n\nc.jp");
+  EXPECT_EQ(paths_of(value_or_throw(stream.next(2))), (Paths{"before.jpg", "a.jpg"}));
+  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), Paths{"b.jpg"}) << "the input pauses within a line";
+  pipe.say("g\nd.jpg");
+  pipe.end();
+  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), (Paths{"c.jpg", "d.jpg", "after.jpg"}));
+  EXPECT_TRUE(value_or_throw(stream.next(8)).empty());
+}
+
+TEST(PictureStream, ZeroBytesEndPathsOnceThereIsOne) {
+  Pipe pipe;
+  auto stream = value_or_throw(PictureStream::open({"-"}, pipe.reader()));
+  pipe.say(std::string_view("a\nb.jpg\0c.jpg", 13));
+  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), Paths{"a\nb.jpg"});
+  pipe.end();
+  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), Paths{"c.jpg"});
+}
+
+TEST(PictureStream, OnePictureIsReadWhole) {
+  Pipe pipe;
+  auto stream = value_or_throw(PictureStream::open({"-"}, pipe.reader()));
+  const std::string picture = "\x89PNG\r\n\x1a\n" + std::string(5000, '\n');
+  pipe.say(picture);
+  pipe.end();
+  const std::vector<PictureFile> files = value_or_throw(stream.next(8));
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].path, "-");
+  EXPECT_EQ(files[0].bytes, picture);
+  EXPECT_TRUE(value_or_throw(stream.next(8)).empty());
+}
+
+TEST(PictureStream, RefusesWhatHoldsNoPaths) {
+  EXPECT_EQ(PictureStream::open({"-", "-"}, 0).status().code(), ErrorCode::kMisuse);
+  Pipe nothing;
+  nothing.end();
+  auto empty = value_or_throw(PictureStream::open({"-"}, nothing.reader()));
+  EXPECT_EQ(empty.next(8).status().code(), ErrorCode::kNotFound);
+  data::TempDir dir;
+  data::write_text(dir / "line", std::string(2 << 20, 'x'));
+  const int line = ::open((dir / "line").c_str(), O_RDONLY | O_CLOEXEC);
+  auto endless = value_or_throw(PictureStream::open({"-"}, line));
+  EXPECT_EQ(endless.next(8).status().code(), ErrorCode::kUnsupported);
+  ::close(line);
 }
 
 }  // namespace
