@@ -43,7 +43,11 @@ Progress ingest_progress(const ingest::IngestProgress& progress) {
 Status show_ingest(std::string_view verb, bool json, const IngestWork& work) {
   ProgressLine line;
   const auto report =
-      work([&](const ingest::IngestProgress& progress) { line.show(verb, ingest_progress(progress)); });
+      work([&](const ingest::IngestProgress& progress) { line.show(verb, ingest_progress(progress)); },
+           [&](const std::string& warning) {
+             line.end();
+             print_warning(warning);
+           });
   line.end();
   if (!report.ok()) return report.status();
   if (json)

@@ -9,9 +9,10 @@
 namespace dlpipe::cli {
 
 using IngestWork =
-    std::function<Result<ingest::IngestReport>(const std::function<void(const ingest::IngestProgress&)>&)>;
+    std::function<Result<ingest::IngestReport>(const std::function<void(const ingest::IngestProgress&)>&,
+                                               const std::function<void(const std::string& warning)>&)>;
 
-/// Does `work` under a progress line that begins with `verb`, and prints its report.
+/// Does `work` under a progress line that begins with `verb`, and prints its warnings and its report.
 Status show_ingest(std::string_view verb, bool json, const IngestWork& work);
 
 }  // namespace dlpipe::cli

@@ -68,11 +68,12 @@ Status run(Options options) {
   DLPIPE_RETURN_IF_ERROR(parse_texts(options));
   const std::atomic<bool>* stop = catch_stop_signals();
   options.ingest.stop_requested = [stop] { return stop->load(); };
-  options.ingest.on_warning = [](const std::string& warning) { print_warning(warning); };
   for (const std::string& source : options.ingest.sources)
     DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("ingest", source, run::Wanted::kRawData));
-  return show_ingest("ingest", options.json,
-                     [&](const auto& progress) { return ingest::ingest(options.ingest, progress); });
+  return show_ingest("ingest", options.json, [&](const auto& progress, const auto& on_warning) {
+    options.ingest.on_warning = on_warning;
+    return ingest::ingest(options.ingest, progress);
+  });
 }
 
 std::function<Status()> setup(Flags& flags) {

@@ -22,8 +22,10 @@ Status run(Options options) {
     return misuse("join", "DST is empty; give the dataset to make");
   const std::atomic<bool>* stop = catch_stop_signals();
   options.join.stop_requested = [stop] { return stop->load(); };
-  return show_ingest("join", options.json,
-                     [&](const auto& progress) { return ingest::join(options.join, progress); });
+  return show_ingest("join", options.json, [&](const auto& progress, const auto& on_warning) {
+    options.join.on_warning = on_warning;
+    return ingest::join(options.join, progress);
+  });
 }
 
 std::function<Status()> setup(Flags& flags) {

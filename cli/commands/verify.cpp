@@ -11,6 +11,7 @@
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
 #include "dlpipe/cli/stop_signal.h"
+#include "dlpipe/io/data/duplicates.h"
 #include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/verify.h"
 #include "dlpipe/io/formats/json.h"
@@ -104,6 +105,22 @@ Status advice(const std::string& directory, const std::vector<data::VerifyReport
   return Status(ErrorCode::kCorrupt, text);
 }
 
+/// Warns of images in several splits or classes: nothing is damaged, so verify goes on.
+Result<data::DuplicateImages> find_duplicates(const std::vector<NamedDataset>& named,
+                                              data::StoredImages& images) {
+  std::vector<std::string> names;
+  std::vector<std::shared_ptr<const data::Dataset>> datasets;
+  for (const NamedDataset& one : named) {
+    names.push_back(one.split);
+    datasets.push_back(one.dataset);
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found, images.duplicates(datasets));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                          data::warnings_of(found, "verify", names, datasets));
+  for (const std::string& warning : warnings) print_warning(warning);
+  return found;
+}
+
 Status run(Options options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets,
                           open_all(options.directory, data::Dataset::IdCheck::kLater));
@@ -112,6 +129,7 @@ Status run(Options options) {
   Json all = Json::array();
   bool ids_match = true;
   std::vector<data::VerifyReport::Bad> bad;
+  data::StoredImages images;
   for (const NamedDataset& one : datasets) {
     ProgressLine line;
     const auto report = data::verify(*one.dataset, options.verify, [&](int64_t done, int64_t total) {
@@ -119,6 +137,9 @@ Status run(Options options) {
     });
     line.end();
     if (!report.ok()) return report.status();
+    const auto split = static_cast<size_t>(&one - datasets.data());
+    for (size_t sample = 0; sample < report->image_checksums.size(); ++sample)
+      images.add(split, static_cast<int64_t>(sample), report->image_checksums[sample]);
     ids_match = ids_match && report->id_matches;
     bad.insert(bad.end(), report->bad.begin(), report->bad.end());
     if (options.json)
@@ -128,10 +149,13 @@ Status run(Options options) {
   }
   const UnlikeProvenance unlike = compare_with_provenance("verify", options.directory, datasets);
   const bool are_good = ids_match && bad.empty();
+  DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages duplicates, find_duplicates(datasets, images));
   if (options.json) {
     print_answer(Json::object({{"directory", options.directory},
                                {"ok", are_good && unlike.empty()},
                                {"datasets", std::move(all)},
+                               {"in_splits", duplicates.in_splits},
+                               {"in_classes", duplicates.in_classes},
                                {"lost", json_of_splits(unlike.lost)},
                                {"other", json_of_splits(unlike.other)}})
                      .dump());

@@ -30,7 +30,8 @@ class RecordVerifier {
         decoder_(limits_of(options)),
         masks_(limits_of(options)) {}
 
-  Status check(int64_t sample) {
+  /// `image`: the checksum of its image, of a record that is good.
+  Status check(int64_t sample, uint64_t& image) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
     DLPIPE_RETURN_IF_ERROR(reader_->check_packing(sample));
@@ -46,7 +47,10 @@ class RecordVerifier {
     DLPIPE_RETURN_IF_ERROR(
         check_values(dataset_.fields(), view.fields, static_cast<int64_t>(dataset_.classes().size())));
     DLPIPE_RETURN_IF_ERROR(check_masks(header, view));
-    return header.layout == ImageLayout::kNone ? Status() : check_image(header, view.image);
+    if (header.layout == ImageLayout::kNone) return {};
+    DLPIPE_RETURN_IF_ERROR(check_image(header, view.image));
+    image = checksum64(view.image);
+    return {};
   }
 
   /// The file that the sample's picture should lie in, where it isn't there; else "".
@@ -123,13 +127,14 @@ struct Shared {
   std::vector<VerifyReport::Bad> bad DLPIPE_GUARDED_BY(mutex);
 };
 
-void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
+void verify_samples(RecordVerifier& verifier, std::span<uint64_t> images, Shared& shared) {
+  const auto total = static_cast<int64_t>(images.size());
   constexpr int64_t kRun = 64;
   for (int64_t begin = shared.next.fetch_add(kRun); begin < total && !shared.stop;
        begin = shared.next.fetch_add(kRun)) {
     const int64_t end = std::min(begin + kRun, total);
     for (int64_t sample = begin; sample < end; ++sample) {
-      const Status status = verifier.check(sample);
+      const Status status = verifier.check(sample, images[static_cast<size_t>(sample)]);
       if (status.ok()) continue;
       const MutexLock lock(shared.mutex);
       shared.bad.push_back({sample, verifier.path_of(sample), status.message(), verifier.gone_file(sample)});
@@ -138,8 +143,8 @@ void verify_samples(RecordVerifier& verifier, int64_t total, Shared& shared) {
   }
 }
 
-Status run_threads(const Dataset& dataset, const VerifyOptions& options, Shared& shared,
-                   const std::function<void(int64_t, int64_t)>& progress) {
+Status run_threads(const Dataset& dataset, const VerifyOptions& options, std::span<uint64_t> images,
+                   Shared& shared, const std::function<void(int64_t, int64_t)>& progress) {
   const int jobs = options.jobs > 0 ? options.jobs : available_threads();
   std::vector<std::unique_ptr<RecordVerifier>> verifiers;
   for (int i = 0; i < jobs; ++i) {
@@ -147,7 +152,7 @@ Status run_threads(const Dataset& dataset, const VerifyOptions& options, Shared&
     verifiers.push_back(std::make_unique<RecordVerifier>(dataset, options, std::move(reader)));
   }
   Threads threads("verify", jobs, [&](int thread) {
-    verify_samples(*verifiers[static_cast<size_t>(thread)], dataset.size(), shared);
+    verify_samples(*verifiers[static_cast<size_t>(thread)], images, shared);
   });
   while (threads.running() > 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -172,7 +177,8 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
   DLPIPE_RETURN_IF_ERROR(dataset.skipped().status());
   DLPIPE_ASSIGN_OR_RETURN(report.known, dataset.known_checksums());
   Shared shared;
-  DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, shared, progress));
+  report.image_checksums.resize(static_cast<size_t>(dataset.size()));
+  DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, report.image_checksums, shared, progress));
   if (shared.stop)
     return Status(ErrorCode::kCancelled,
                   concat("[verify] stopped after ", shared.done.load(), " of ", dataset.size(), " samples"));

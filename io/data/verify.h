@@ -34,6 +34,8 @@ struct VerifyReport {
   int64_t known = 0;
   uint64_t bytes = 0;    // of records
   std::vector<Bad> bad;  // by sample
+  /// image_checksum (duplicates.h) of each sample; 0 where there is none, or its record is bad.
+  std::vector<uint64_t> image_checksums;
   bool id_matches = true;
   double seconds = 0;
   bool ok() const { return bad.empty() && id_matches; }

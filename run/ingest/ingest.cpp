@@ -189,6 +189,8 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
   run.report(true);
   fill_stages(run, report);
   report.warnings = list.warnings;
+  DLPIPE_RETURN_IF_ERROR(
+      find_duplicates("ingest", paths, paths.partial, names, run.images, options.on_warning, report));
   return describe(paths, paths.partial, names, report);
 }
 

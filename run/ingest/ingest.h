@@ -77,7 +77,7 @@ struct IngestOptions {
   uint64_t commit_bytes = 32u << 20;  // of records in a transaction, about
   int64_t commit_entries = 16'384;    // files in a transaction, at most
   const data::SourceRegistry* known_sources = nullptr;  // what SRC may be; null: what is built in
-  std::function<void(const std::string&)> on_warning;  // each warning, as soon as the list of files is frozen
+  std::function<void(const std::string&)> on_warning;   // each warning, as soon as it is known
   std::function<bool()> stop_requested;  // asked often; true: leave what is committed and answer kCancelled
 };
 

@@ -167,7 +167,8 @@ class PartReader {
   Status take(data::PackedRecord& to) {
     if (next_sample_ >= dataset_->size()) return damaged("it doesn't hold what its part.json says");
     DLPIPE_ASSIGN_OR_RETURN(to.header, dataset_->header(next_sample_));
-    DLPIPE_RETURN_IF_ERROR(check_record(to.header));
+    to.image_checksum = 0;
+    DLPIPE_RETURN_IF_ERROR(check_record(to));
     const auto stored = records_->stored_record(next_sample_);
     if (!stored.ok()) return damaged(stored.status());
     to.stored.assign(stored->begin(), stored->end());
@@ -177,15 +178,19 @@ class PartReader {
 
  private:
   PartReader(const PartDirectory& part, const PartFile::Split& split) : part_(&part), split_(&split) {}
-  Status check_record(const data::RecordHeader& header) {
+  Status check_record(data::PackedRecord& to) {
     if (dataset_->links()) {
       const auto file = records_->linked_file(next_sample_);
       return file.ok() ? Status() : damaged(file.status());
     }
     const auto record = records_->record(next_sample_);
     if (!record.ok()) return damaged(record.status());
-    if (records_->is_intact(*record, header)) return {};
-    return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
+    if (!records_->is_intact(*record, to.header))
+      return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
+    const auto image = data::image_checksum(*dataset_, *record);
+    if (!image.ok()) return damaged(image.status());
+    to.image_checksum = *image;
+    return {};
   }
   Status damaged(std::string_view how) const {
     return {ErrorCode::kCorrupt, concat("[join] ", part_->name(), " is damaged: ", how,
@@ -210,6 +215,7 @@ struct JoinRun {
   int64_t begin_ns = 0;
   int64_t reported_ns = 0;
   int64_t work_files = 0;
+  data::StoredImages images = {};  // of this call, of datasets that aren't linked
 
   void report(bool now);
   Status check_stop() const;
@@ -234,8 +240,9 @@ Status JoinRun::check_stop() const {
                                         " files; run the same command again to go on")};
 }
 
-/// The entries of one part from `begin` on, in the transactions of one ingest of all.
-Status append_part(JoinRun& run, PartReader& part, uint64_t begin, data::DatasetWriter& writer) {
+/// The entries of one part from `begin` on, of the split `number`, in the transactions of one ingest of all.
+Status append_part(JoinRun& run, PartReader& part, uint64_t begin, size_t number,
+                   data::DatasetWriter& writer) {
   const PartFile::Split& split = part.split();
   auto commit = std::upper_bound(split.commits.begin(), split.commits.end(), begin,
                                  [](uint64_t at, const PartFile::Commit& one) { return at < one.end; });
@@ -251,6 +258,7 @@ Status append_part(JoinRun& run, PartReader& part, uint64_t begin, data::Dataset
       DLPIPE_RETURN_IF_ERROR(part.take(record));
       record.pixel_sums = has_sums ? data::PixelSums() : commit->sums;
       has_sums = true;
+      run.images.add(number, writer.samples(), record.image_checksum);
       DLPIPE_RETURN_IF_ERROR(writer.add(record));
       run.progress.bytes_done += record.stored.size();
     }
@@ -307,7 +315,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
     if (writer->finished()) return {};
     const PartRange range = reader.split().range;
     const uint64_t begin = std::max(range.begin, writer->position());
-    if (begin < range.end) DLPIPE_RETURN_IF_ERROR(append_part(run, reader, begin, *writer));
+    if (begin < range.end) DLPIPE_RETURN_IF_ERROR(append_part(run, reader, begin, number, *writer));
   }
   if (writer->finished()) return sync_directory(directory);
   return {ErrorCode::kCorrupt, concat("[join] the parts of ", run.parts.front().name(),
@@ -384,6 +392,8 @@ Result<IngestReport> join_checked(const JoinOptions& options,
     report.stages = {{"write", report.seconds}};
     report.limiting = "write";
     report.warnings = first.warnings;
+    DLPIPE_RETURN_IF_ERROR(
+        find_duplicates("join", paths, paths.partial, names, run.images, options.on_warning, report));
     DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, names, report));
     DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
     DLPIPE_RETURN_IF_ERROR(seal(paths, {first.options, first.source, first.files, {}}, report));

@@ -20,8 +20,9 @@
 namespace dlpipe::ingest {
 
 struct JoinOptions {
-  std::string destination;         // DST: must not exist
-  std::vector<std::string> parts;  // directories, in any order
+  std::string destination;                             // DST: must not exist
+  std::vector<std::string> parts;                      // directories, in any order
+  std::function<void(const std::string&)> on_warning;  // of what the parts together show
   std::function<bool()> stop_requested;
 };
 

@@ -87,6 +87,24 @@ Status describe(const Paths& paths, const std::string& root, const std::vector<s
   return {};
 }
 
+Status find_duplicates(std::string_view area, const Paths& paths, const std::string& root,
+                       const std::vector<std::string>& splits, data::StoredImages& images,
+                       const std::function<void(const std::string&)>& on_warning, IngestReport& report) {
+  std::vector<std::shared_ptr<const data::Dataset>> datasets;
+  for (size_t i = 0; i < splits.size(); ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(datasets.emplace_back(), data::Dataset::open(paths.split(root, splits[i])));
+    DLPIPE_RETURN_IF_ERROR(images.add_missing(i, *datasets.back()));
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found, images.duplicates(datasets));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                          data::warnings_of(found, area, splits, datasets));
+  for (const std::string& warning : warnings) {
+    report.warnings.push_back(warning);
+    if (on_warning) on_warning(warning);
+  }
+  return {};
+}
+
 Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report) {
   for (const IngestReport::Split& split : report.splits) {
     if (split.samples > 0) continue;

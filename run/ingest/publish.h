@@ -6,10 +6,13 @@
 // state.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/duplicates.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/ingest/made_splits.h"
@@ -40,6 +43,12 @@ Result<Provenance> read_provenance(const std::string& file);
 /// Opens the finished environments below `root` for the report: sizes, ids, skipped files.
 Status describe(const Paths& paths, const std::string& root, const std::vector<std::string>& splits,
                 IngestReport& report);
+
+/// Adds warnings of images in several splits or classes to the report, and hands them to `on_warning`, which may be empty. `images`:
+/// what is known of the datasets below `root`; the rest is read.
+Status find_duplicates(std::string_view area, const Paths& paths, const std::string& root,
+                       const std::vector<std::string>& splits, data::StoredImages& images,
+                       const std::function<void(const std::string&)>& on_warning, IngestReport& report);
 
 /// Where nothing could be stored: leaves nothing that looks like a dataset, not even a partial one.
 Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report);

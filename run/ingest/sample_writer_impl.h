@@ -12,6 +12,7 @@
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/dataset_writer.h"
+#include "dlpipe/io/data/duplicates.h"
 #include "dlpipe/io/data/partial_directory.h"
 #include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/image_worker.h"
@@ -74,6 +75,7 @@ struct SampleWriter::Impl {
   std::vector<std::unique_ptr<ImageWorker>> image_workers;
   std::unique_ptr<OrderedWorkers> workers;  // of `working`
   WorkCounters counters;
+  data::StoredImages images;  // of this writer, by the numbers of state.splits
   int64_t write_ns = 0;
   int64_t begin_ns = now_ns();
   bool is_resumed = false;

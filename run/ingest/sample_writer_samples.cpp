@@ -180,7 +180,11 @@ std::string SampleWriter::Impl::name_of(const Item& item) const {
 Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome& outcome) {
   Split& split = splits[item.split];
   if (!split.writer) DLPIPE_RETURN_IF_ERROR(open_writer(split));
-  if (outcome.ok()) return split.writer->add(*outcome);
+  if (outcome.ok()) {
+    const auto number = std::ranges::find(state.splits, split.name) - state.splits.begin();
+    images.add(static_cast<size_t>(number), split.writer->samples(), outcome->image_checksum);
+    return split.writer->add(*outcome);
+  }
   if (item.problem.empty() && !is_bad_file(outcome.status())) return outcome.status();
   const std::string name = name_of(item);
   if (options.ingest.on_error == OnError::kStop)

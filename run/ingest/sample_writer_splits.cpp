@@ -90,6 +90,9 @@ Result<IngestReport> SampleWriter::Impl::publish() {
                ": ", report.skipped.size(), " were skipped; the first: ", printable(report.skipped[0].path),
                ": ", without_area(report.skipped[0].reason)));
   }
+  if (!is_sealed)
+    DLPIPE_RETURN_IF_ERROR(find_duplicates("writer", paths, paths.partial, state.splits, images,
+                                           options.ingest.on_warning, report));
   if (!is_sealed) DLPIPE_RETURN_IF_ERROR(seal(paths, {state.options, "", state.total, {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };

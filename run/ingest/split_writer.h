@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/io/data/duplicates.h"
 #include "dlpipe/io/data/sources/source.h"
 #include "dlpipe/run/ingest/frozen_list.h"
 #include "dlpipe/run/ingest/image_worker.h"
@@ -23,6 +24,7 @@ struct IngestRun {
   const std::function<void(const IngestProgress&)>& on_progress;
   PartNotes* part = nullptr;  // of one part; null: all entries
   WorkCounters counters{};
+  data::StoredImages images{};  // of this call
   IngestProgress progress{};
   int64_t begin_ns = 0;
   int64_t work_files = 0;      // done in this call

@@ -1,0 +1,112 @@
+// Images that are in several splits or under several classes.
+#include "dlpipe/io/data/duplicates.h"
+
+#include "dlpipe/io/data/verify.h"
+#include "dlpipe/run/ingest/join.h"
+#include "dlpipe/run/ingest/sample_writer.h"
+#include "tests/run/ingest/pictures.h"
+
+namespace dlpipe::ingest {
+namespace {
+
+/// Two images of val are in train, too; one of them and another one have two classes. A copy in its own class is none.
+void write_copies(const TempDir& dir) {
+  write_text(dir / "src/train/cat/1.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/train/cat/1 again.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/train/cat/2.jpg", jpeg_text(2, 20, 16));
+  write_text(dir / "src/train/dog/3.jpg", jpeg_text(3, 20, 16));
+  write_text(dir / "src/train/dog/also 2.jpg", jpeg_text(2, 20, 16));
+  write_text(dir / "src/val/cat/4.jpg", jpeg_text(1, 20, 16));
+  write_text(dir / "src/val/cat/5.jpg", jpeg_text(3, 20, 16));
+  write_text(dir / "src/val/dog/6.jpg", jpeg_text(6, 20, 16));
+}
+
+void expect_warnings(std::vector<std::string> warnings, const std::string& area) {
+  std::erase_if(warnings,
+                [](const std::string& one) { return one.find("byte for byte") == std::string::npos; });
+  ASSERT_EQ(warnings.size(), 2u);
+  expect_part(warnings[0], "[" + area + "] 2 images are in more than one split");
+  expect_part(warnings[0], "train 'cat/1 again.jpg' of class 'cat' and val 'cat/4.jpg' of class 'cat'");
+  expect_part(warnings[1], "[" + area + "] 2 images are there with more than one class");
+  expect_part(warnings[1], "train 'cat/2.jpg' of class 'cat' and train 'dog/also 2.jpg' of class 'dog'");
+  expect_part(warnings[1], "train 'dog/3.jpg' of class 'dog' and val 'cat/5.jpg' of class 'cat'");
+}
+
+TEST(Duplicates, IngestWarnsOfThem) {
+  TempDir dir;
+  write_copies(dir);
+  for (const Store store : {Store::kAuto, Store::kRaw, Store::kLink}) {
+    IngestOptions options = options_for(dir / "src", dir / ("dst" + std::to_string(static_cast<int>(store))));
+    options.store = store;
+    std::vector<std::string> warnings;
+    options.on_warning = [&](const std::string& warning) { warnings.push_back(warning); };
+    const IngestReport report = value_or_throw(ingest(options));
+    expect_warnings(warnings, "ingest");
+    EXPECT_EQ(report.warnings, warnings);
+  }
+}
+
+// What was stored by an earlier call counts, too: it is read.
+TEST(Duplicates, AContinuedIngestFindsTheSame) {
+  TempDir dir;
+  write_copies(dir);
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.commit_entries = 1;
+  int files = 0;
+  options.stop_requested = [&] { return ++files == 6; };
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCancelled);
+  options.stop_requested = {};
+  expect_warnings(value_or_throw(ingest(options)).warnings, "ingest");
+}
+
+TEST(Duplicates, JoinFindsThoseOfDifferentParts) {
+  TempDir dir;
+  write_copies(dir);
+  JoinOptions join_all;
+  join_all.destination = dir / "dst";
+  for (const int number : {1, 2}) {
+    IngestOptions options = options_for(dir / "src", dir / ("part" + std::to_string(number)));
+    options.part = Part{number, 2};
+    value_or_throw(ingest(options));
+    join_all.parts.push_back(options.destination);
+  }
+  expect_warnings(value_or_throw(join(join_all)).warnings, "join");
+}
+
+TEST(Duplicates, VerifyKnowsThemAndCallsTheDatasetGood) {
+  TempDir dir;
+  write_copies(dir);
+  value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  std::vector<std::shared_ptr<const data::Dataset>> splits;
+  data::StoredImages images;
+  for (const char* split : {"train", "val"}) {
+    splits.push_back(value_or_throw(data::Dataset::open(dir / "dst", split)));
+    const data::VerifyReport report = value_or_throw(data::verify(*splits.back(), {}));
+    EXPECT_TRUE(report.ok());
+    for (size_t i = 0; i < report.image_checksums.size(); ++i)
+      images.add(splits.size() - 1, static_cast<int64_t>(i), report.image_checksums[i]);
+  }
+  const std::vector<std::string> names = {"train", "val"};
+  const data::DuplicateImages found = value_or_throw(images.duplicates(splits));
+  expect_warnings(value_or_throw(data::warnings_of(found, "verify", names, splits)), "verify");
+}
+
+TEST(Duplicates, AWriterWarnsOfThem) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.classes = {"cat", "dog"};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  const auto bytes = [](const std::string& text) {
+    const auto raw = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(raw.begin(), raw.end());
+  };
+  for (const auto& [split, label] : {std::pair("train", 0), {"val", 1}, {"train", 1}})
+    throw_if_error(writer->add({{bytes(jpeg_text(1, 16, 12)), {}, bytes("a.jpg")}, int64_t{label}, split}));
+  const IngestReport report = value_or_throw(writer->finish());
+  ASSERT_EQ(report.warnings.size(), 2u);
+  expect_part(report.warnings[0], "[writer] 1 image is in more than one split");
+}
+
+}  // namespace
+}  // namespace dlpipe::ingest
