@@ -8,7 +8,7 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
-#include "dlpipe/io/formats/safetensors.h"
+#include "dlpipe/io/formats/weights_file.h"
 
 namespace dlpipe::cli {
 
@@ -18,6 +18,7 @@ using formats::Json;
 
 // The facts that both forms tell.
 struct Facts {
+  std::string kind = "checkpoint";        // or that of the file
   std::map<std::string, int64_t> dtypes;  // with how many tensors have each
   int64_t parameters = 0;                 // elements of all but counters and running statistics
   std::string model;                      // the checkpoint's, or the one that the tensors fit
@@ -34,8 +35,9 @@ bool is_statistic(const std::string& name) {
 Facts facts_of(const run::WeightsSource& source) {
   Facts facts;
   if (source.checkpoint_tensors.empty()) {
-    const auto file = value_or_throw(formats::SafetensorsFile::open(source.path));
+    const auto file = value_or_throw(formats::WeightsFile::open(source.path));
     for (const auto& entry : file.entries()) ++facts.dtypes[entry.dtype_text];
+    if (!source.state || source.step < 0) facts.kind = file.kind();
   } else {
     for (const auto& tensor : source.checkpoint_tensors) {
       std::string dtype(dtype_name(tensor.tensor.dtype()));
@@ -104,7 +106,7 @@ Json weights_json(const run::WeightsSource& source) {
   for (const auto& [name, count] : facts.dtypes) dtypes.set(name, count);
   Json json = Json::object();
   json.set_path("path", source.path)
-      .set("kind", source.state && source.step >= 0 ? "checkpoint" : "safetensors")
+      .set("kind", facts.kind)
       .set("tensors", static_cast<int64_t>(source.shapes.size()))
       .set("dtypes", std::move(dtypes))
       .set("parameters", facts.parameters)

@@ -181,7 +181,7 @@ const std::vector<Row>& rows() {
       {"a file of another program's weights",
        {kModel},
        is_foreign_weights,
-       "`dlpipe info %` says how to convert it",
+       "`dlpipe info %` shows what it holds, or says how to convert it",
        {}},
       {"an ONNX model",
        {kModel},

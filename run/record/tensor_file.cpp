@@ -4,6 +4,7 @@
 #include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/safetensors.h"
+#include "dlpipe/io/formats/weights_file.h"
 
 namespace dlpipe::run {
 
@@ -16,7 +17,7 @@ Tensor plain_contiguous(const Tensor& tensor) {
   return (tensor.is_contiguous() ? tensor : tensor.contiguous_copy()).to(cpu_device());
 }
 
-Result<Shape> shape_of(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
+Result<Shape> shape_of(const formats::WeightsFile& file, const formats::SafetensorsEntry& entry) {
   if (entry.shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
     return Status(ErrorCode::kUnsupported,
                   concat("[weights] tensor '", entry.name, "' of ", file.path(), " has ", entry.shape.size(),
@@ -25,7 +26,7 @@ Result<Shape> shape_of(const formats::SafetensorsFile& file, const formats::Safe
   return Shape{std::span<const int64_t>(entry.shape)};
 }
 
-Result<Tensor> read_tensor(const formats::SafetensorsFile& file, const formats::SafetensorsEntry& entry) {
+Result<Tensor> read_tensor(const formats::WeightsFile& file, const formats::SafetensorsEntry& entry) {
   DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
   if (!entry.dtype) {
     return Status(ErrorCode::kUnsupported, concat("[weights] tensor '", entry.name, "' of ", file.path(),
@@ -53,12 +54,12 @@ Status save_tensors(const std::string& path, std::span<const NamedTensor> tensor
 }
 
 Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
-  DLPIPE_ASSIGN_OR_RETURN(const formats::SafetensorsFile file, formats::SafetensorsFile::open(path));
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
   return file.metadata();
 }
 
 Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path) {
-  DLPIPE_ASSIGN_OR_RETURN(const formats::SafetensorsFile file, formats::SafetensorsFile::open(path));
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
   std::vector<engine::NamedShape> shapes;
   for (const formats::SafetensorsEntry& entry : file.entries()) {
     DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
@@ -68,7 +69,7 @@ Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path) {
 }
 
 Result<std::vector<NamedTensor>> load_tensors(const std::string& path) {
-  DLPIPE_ASSIGN_OR_RETURN(const formats::SafetensorsFile file, formats::SafetensorsFile::open(path));
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
   std::vector<NamedTensor> tensors;
   for (const formats::SafetensorsEntry& entry : file.entries()) {
     DLPIPE_ASSIGN_OR_RETURN(Tensor tensor, read_tensor(file, entry));

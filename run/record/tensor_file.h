@@ -1,4 +1,4 @@
-// Named tensors of the engine in safetensors files, and the hash over them that receipts hold.
+// Named tensors of the engine in safetensors files, which are written, or what torch.save wrote, which is read; and the hash over them that receipts hold.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/layers/uninitialized.h"
 #include "dlpipe/io/formats/json.h"
+#include "dlpipe/io/formats/weights_file.h"
 #include "dlpipe/run/input/path_kind.h"
 #include "dlpipe/run/input/preprocess.h"
 #include "dlpipe/run/record/tensor_file.h"
@@ -55,6 +56,8 @@ WeightsSource open_file(const std::string& path) {
   source.path = path;
   source.step = -1;
   source.shapes = value_or_throw(list_tensors(path));
+  if (const std::string part = value_or_throw(formats::WeightsFile::open(path)).part(); !part.empty())
+    source.notes.push_back(concat("of ", path, ", what it holds as '", part, "' is read"));
   leave_out_prefixes(source);
   const auto metadata = value_or_throw(read_metadata(path));
   if (const auto found = metadata.find(kStateKey); found != metadata.end()) {

@@ -1,4 +1,4 @@
-// Weights as a user names them: a checkpoint or run of dlpipe's, or a safetensors file with PyTorch's names.
+// Weights as a user names them: a checkpoint or run of dlpipe's, or a file of tensors with PyTorch's names, safetensors or what torch.save wrote.
 // What `train --init`, `eval`, `predict`, `generate` and `info` read weights with. Throws Error.
 #pragma once
 

@@ -50,9 +50,14 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
   EXPECT_EQ(bare.exit_code, 0) << bare.err;
   EXPECT_NE(bare.out.find("tensors     3: 1 F16, 1 F32, 1 I64"), std::string::npos) << bare.out;
   EXPECT_NE(bare.out.find("none of dlpipe's"), std::string::npos) << bare.out;
-  const Outcome pickle = run_dlpipe({"info", test_file("io/formats/golden/zip.pth")});
-  EXPECT_EQ(pickle.exit_code, 1);
-  EXPECT_NE(pickle.err.find("weights_only=True"), std::string::npos) << pickle.err;
+  const Outcome pickle = run_dlpipe({"info", test_file("io/formats/golden/torch_averaged.pth"), "--json"});
+  EXPECT_EQ(pickle.exit_code, 0) << pickle.err;
+  const auto json = formats::Json::parse(pickle.out);
+  EXPECT_EQ((*json)["kind"].as_string(), "pytorch");
+  EXPECT_EQ((*json)["tensors"].as_int(), 2);
+  const Outcome script = run_dlpipe({"info", test_file("io/formats/golden/script.pt")});
+  EXPECT_EQ(script.exit_code, 1);
+  EXPECT_NE(script.err.find("torch.jit.load"), std::string::npos) << script.err;
 }
 
 TEST(Info, KeepsTheBytesOfAPathThatIsNoUtf8) {

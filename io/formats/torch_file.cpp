@@ -1,0 +1,344 @@
+#include "dlpipe/io/formats/torch_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <utility>
+
+#include "dlpipe/base/bytes.h"
+#include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/foreign_weights.h"
+
+namespace dlpipe::formats {
+
+namespace {
+
+using namespace std::string_view_literals;
+using Kind = TorchPickle::Kind;
+using Value = TorchPickle::Value;
+
+constexpr uint64_t kMostDirectory = uint64_t{16} << 20;  // of a zip archive
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+/// The numbers of a tuple, as sizes and strides are; nothing where it isn't one.
+std::optional<std::vector<int64_t>> whole_numbers(const TorchPickle& pickle, const Value& tuple) {
+  constexpr size_t kMostAxes = 64;
+  if ((tuple.kind != Kind::kTuple && tuple.kind != Kind::kList) || tuple.items.size() > kMostAxes)
+    return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const TorchPickle::Id id : tuple.items) {
+    if (pickle[id].kind != Kind::kInt || pickle[id].number < 0) return std::nullopt;
+    numbers.push_back(pickle[id].number);
+  }
+  return numbers;
+}
+
+bool holds_tensors(const TorchPickle& pickle, const Value& dict) {
+  for (size_t i = 1; dict.kind == Kind::kDict && i < dict.items.size(); i += 2) {
+    if (pickle[dict.items[i]].kind == Kind::kTensor) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool begins_as_torch(std::string_view begin) {
+  if (begin.starts_with("PK\3\4"sv)) return true;
+  // A pickle of its magic number first. The length of a safetensors header can look the same for two bytes.
+  return begin.starts_with("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv);
+}
+
+Status TorchFile::corrupt(std::string_view what) const {
+  return {ErrorCode::kCorrupt, concat("[weights] ", path_, ": ", what, "; get it anew")};
+}
+
+Status TorchFile::read_at(uint64_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(file_.fd(), to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return status_from_errno("weights", concat("cannot read ", path_), errno);
+    if (got == 0) return corrupt("it became shorter while it was read");
+    to = to.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return {};
+}
+
+Result<std::string> TorchFile::read_text(uint64_t begin, uint64_t count) const {
+  const uint64_t size = file_.stamp().size_bytes;
+  if (begin > size || count > size - begin) return corrupt("it is cut short");
+  std::string text(count, '\0');
+  DLPIPE_RETURN_IF_ERROR(read_at(begin, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+Result<TorchFile> TorchFile::open(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("weights", path));
+  const uint64_t size = opened.stamp().size_bytes;
+  TorchFile file(path, std::move(opened));
+  constexpr uint64_t kBegin = 64;
+  DLPIPE_ASSIGN_OR_RETURN(const std::string begin, file.read_text(0, std::min(size, kBegin)));
+  const Status status = begin.starts_with("PK"sv) ? file.open_zip() : file.open_pickles();
+  if (status.ok()) return file;
+  if (status.code() != ErrorCode::kUnsupported && status.code() != ErrorCode::kCorrupt) return status;
+  const bool names_it = status.message().find(path) != std::string::npos;
+  return Status(status.code(), names_it ? status.message()
+                                        : concat("[weights] ", path, ": ", without_area(status.message())));
+}
+
+/// The archive's directory is at its end, behind it a record that says where it begins, and for large archives another one.
+Status TorchFile::open_zip() {
+  const uint64_t size = file_.stamp().size_bytes;
+  constexpr uint64_t kEndRecord = 22, kMostComment = 65535, kLocator = 20, kEnd64 = 56;
+  const uint64_t tail_bytes = std::min(size, kEndRecord + kMostComment + kLocator);
+  DLPIPE_ASSIGN_OR_RETURN(const std::string tail, read_text(size - tail_bytes, tail_bytes));
+  const size_t end = tail.rfind("PK\5\6"sv);
+  if (end == std::string::npos || tail.size() - end < kEndRecord)
+    return corrupt("the zip archive is cut short");
+  uint64_t directory_bytes = load_le<uint32_t>(bytes_of(tail), end + 12);
+  uint64_t directory = load_le<uint32_t>(bytes_of(tail), end + 16);
+  if (end >= kLocator && std::string_view(tail).substr(end - kLocator).starts_with("PK\6\7"sv)) {
+    const auto at = load_le<uint64_t>(bytes_of(tail), end - kLocator + 8);
+    DLPIPE_ASSIGN_OR_RETURN(const std::string end64, read_text(at, kEnd64));
+    if (!end64.starts_with("PK\6\6"sv)) return corrupt("the zip archive's end is damaged");
+    directory_bytes = load_le<uint64_t>(bytes_of(end64), 40);
+    directory = load_le<uint64_t>(bytes_of(end64), 48);
+  }
+  if (directory_bytes > kMostDirectory) return corrupt("the zip archive claims too many members");
+  DLPIPE_ASSIGN_OR_RETURN(const std::string entries, read_text(directory, directory_bytes));
+  std::map<std::string, Storage, std::less<>> members;
+  constexpr size_t kEntry = 46;
+  for (size_t at = 0;
+       at + kEntry <= entries.size() && std::string_view(entries).substr(at).starts_with("PK\1\2"sv);) {
+    const auto field = [&](size_t offset) { return load_le<uint16_t>(bytes_of(entries), at + offset); };
+    const auto field32 = [&](size_t offset) -> uint64_t {
+      return load_le<uint32_t>(bytes_of(entries), at + offset);
+    };
+    const size_t name_bytes = field(28), extra_bytes = field(30), comment_bytes = field(32);
+    if (entries.size() - at - kEntry < name_bytes + extra_bytes)
+      return corrupt("the zip archive's directory is damaged");
+    const std::string_view name = std::string_view(entries).substr(at + kEntry, name_bytes);
+    std::string_view extra = std::string_view(entries).substr(at + kEntry + name_bytes, extra_bytes);
+    uint64_t stored = field32(24), local = field32(42);
+    const uint64_t packed = field32(20);
+    for (constexpr size_t kHead = 4; extra.size() >= kHead;) {
+      const auto id = load_le<uint16_t>(bytes_of(extra), 0);
+      const size_t length = std::min<size_t>(load_le<uint16_t>(bytes_of(extra), 2), extra.size() - kHead);
+      const std::string_view values = extra.substr(kHead, length);
+      extra.remove_prefix(kHead + length);
+      if (id != 1) continue;  // zip64: what doesn't fit into 32 bits, in this order
+      size_t next = 0;
+      for (const auto& [is_there, value] : {std::pair(stored == 0xffffffff, &stored),
+                                            {packed == 0xffffffff, nullptr},
+                                            {local == 0xffffffff, &local}}) {
+        if (!is_there || values.size() - next < 8) continue;
+        if (value != nullptr) *value = load_le<uint64_t>(bytes_of(values), next);
+        next += 8;
+      }
+    }
+    if (field(10) != 0)
+      return {ErrorCode::kUnsupported, concat("[weights] its member ", in_quotes(name),
+                                              " is compressed, which torch.save never does")};
+    members[std::string(name)] = {local, stored};
+    at += kEntry + name_bytes + extra_bytes + comment_bytes;
+  }
+  // Where a member's bytes begin, behind its own header.
+  const auto data_of = [&](const Storage& member) -> Result<Storage> {
+    constexpr uint64_t kLocal = 30;
+    DLPIPE_ASSIGN_OR_RETURN(const std::string head, read_text(member.begin, kLocal));
+    if (!head.starts_with("PK\3\4"sv))
+      return corrupt("a member of the zip archive isn't where its directory says");
+    const uint64_t begin =
+        member.begin + kLocal + load_le<uint16_t>(bytes_of(head), 26) + load_le<uint16_t>(bytes_of(head), 28);
+    if (begin > size || member.bytes > size - begin)
+      return corrupt("a member of the zip archive is cut short");
+    return Storage{begin, member.bytes};
+  };
+  constexpr std::string_view kPickle = "/data.pkl";
+  const auto pickle_member = std::find_if(members.begin(), members.end(), [&](const auto& member) {
+    return std::string_view(member.first).ends_with(kPickle);
+  });
+  const auto foreign = [&] {
+    return Status(ErrorCode::kUnsupported, concat("[weights] ", path_, " is ",
+                                                  describe_foreign_weights(path_, "PK\3\4", entries)));
+  };
+  if (pickle_member == members.end()) return foreign();
+  const std::string root = pickle_member->first.substr(0, pickle_member->first.size() - kPickle.size());
+  if (members.contains(root + "/constants.pkl")) return foreign();  // TorchScript
+  if (const auto order = members.find(root + "/byteorder"); order != members.end()) {
+    DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(order->second));
+    DLPIPE_ASSIGN_OR_RETURN(const std::string word,
+                            read_text(place.begin, std::min<uint64_t>(place.bytes, 8)));
+    if (word != "little") return {ErrorCode::kUnsupported, "[weights] its numbers are big-endian"};
+  }
+  const std::string data = root + "/data/";
+  for (auto member = members.lower_bound(data); member != members.end() && member->first.starts_with(data);
+       ++member) {
+    DLPIPE_ASSIGN_OR_RETURN(storages_[member->first.substr(data.size())], data_of(member->second));
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(pickle_member->second));
+  if (place.bytes > TorchPickle::kMostBytes)
+    return {ErrorCode::kUnsupported, "[weights] its pickle is larger than 64 MiB"};
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(place.begin, place.bytes));
+  DLPIPE_ASSIGN_OR_RETURN(const TorchPickle pickle, TorchPickle::parse(text));
+  return add_state_dict(pickle);
+}
+
+/// Pickles behind each other: a magic number, the version, what the machine was like, the tensors' names, the keys of their storages;
+/// then the storages in this order, each behind the number of its elements.
+Status TorchFile::open_pickles() {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(0, std::min<uint64_t>(file_.stamp().size_bytes,
+                                                                                  TorchPickle::kMostBytes)));
+  if (!begins_as_torch(text))
+    return {ErrorCode::kUnsupported, "[weights] it is a Python pickle and none of torch.save's"};
+  std::string_view rest = text;
+  constexpr int kBefore = 3;
+  for (int i = 0; i < kBefore; ++i) {
+    DLPIPE_ASSIGN_OR_RETURN(const TorchPickle before, TorchPickle::parse(rest));
+    rest.remove_prefix(before.size());
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const TorchPickle pickle, TorchPickle::parse(rest));
+  rest.remove_prefix(pickle.size());
+  DLPIPE_RETURN_IF_ERROR(find_numbers(text, text.size() - rest.size(), pickle));
+  return add_state_dict(pickle);
+}
+
+Status TorchFile::find_numbers(std::string_view text, size_t at, const TorchPickle& pickle) {
+  DLPIPE_ASSIGN_OR_RETURN(const TorchPickle keys, TorchPickle::parse(text.substr(at)));
+  if (keys.root().kind != Kind::kList) return corrupt("the list of its storages is damaged");
+  std::map<std::string_view, uint64_t> element_bytes;  // of each storage that a tensor names
+  for (TorchPickle::Id id = 0; id < pickle.count(); ++id) {
+    const Value& storage = pickle[id];
+    if (storage.kind != Kind::kStorage) continue;
+    const auto type = TorchPickle::element_type(pickle[storage.items[1]]);
+    if (type) element_bytes.emplace(pickle[storage.items[2]].text, type->bytes);
+  }
+  const uint64_t size = file_.stamp().size_bytes;
+  uint64_t place = at + keys.size();
+  for (const TorchPickle::Id id : keys.root().items) {
+    const auto known = element_bytes.find(keys[id].text);
+    if (known == element_bytes.end()) return corrupt("it holds a storage that no tensor names");
+    DLPIPE_ASSIGN_OR_RETURN(const std::string head, read_text(place, sizeof(uint64_t)));
+    const auto elements = load_le<uint64_t>(bytes_of(head), 0);
+    place += sizeof(uint64_t);
+    if (elements > (size - place) / known->second) return corrupt("it is cut short");
+    storages_[std::string(known->first)] = {place, elements * known->second};
+    place += elements * known->second;
+  }
+  return {};
+}
+
+Status TorchFile::add_state_dict(const TorchPickle& pickle) {
+  const Value* dict = &pickle.root();
+  constexpr std::array kParts = {"state_dict_ema", "model_ema",        "ema_state_dict", "ema",
+                                 "state_dict",     "model_state_dict", "model",          "net",
+                                 "network",        "weights"};
+  if (!holds_tensors(pickle, *dict)) {
+    const auto part = std::find_if(kParts.begin(), kParts.end(), [&](const char* name) {
+      const Value* const found = pickle.find(pickle.root(), name);
+      return found != nullptr && holds_tensors(pickle, *found);
+    });
+    if (part == kParts.end())
+      return {ErrorCode::kUnsupported,
+              "[weights] it holds no state dict; save one: torch.save(model.state_dict(), FILE)"};
+    part_ = *part;
+    dict = pickle.find(pickle.root(), part_);
+  }
+  for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
+    const Value& name = pickle[dict->items[i]];
+    const Value& tensor = pickle[dict->items[i + 1]];
+    if (name.kind != Kind::kText || tensor.kind != Kind::kTensor) continue;
+    if (name.text == "n_averaged") continue;  // how many weights torch.optim.swa_utils has averaged
+    DLPIPE_RETURN_IF_ERROR(add_tensor(pickle, name.text, tensor));
+  }
+  return {};
+}
+
+Status TorchFile::add_tensor(const TorchPickle& pickle, std::string_view name, const Value& tensor) {
+  const auto wrong = [&](std::string_view what) {
+    return corrupt(concat("tensor ", in_quotes(name), " ", what));
+  };
+  const Value& storage = pickle[tensor.items[0]];
+  const Value& offset = pickle[tensor.items[1]];
+  const auto sizes = whole_numbers(pickle, pickle[tensor.items[2]]);
+  const auto strides = whole_numbers(pickle, pickle[tensor.items[3]]);
+  if (storage.kind != Kind::kStorage || offset.kind != Kind::kInt || offset.number < 0 || !sizes ||
+      !strides || sizes->size() != strides->size())
+    return wrong("is described wrongly");
+  const auto type = TorchPickle::element_type(pickle[storage.items[1]]);
+  const auto place = storages_.find(pickle[storage.items[2]].text);
+  if (!type || place == storages_.end()) return wrong("has no storage in the file");
+  const uint64_t stored = place->second.bytes / type->bytes;
+  uint64_t elements = 1, last = static_cast<uint64_t>(offset.number);
+  bool overflows = false;
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    const auto axis = static_cast<uint64_t>((*sizes)[i]);
+    uint64_t reach = 0;
+    overflows =
+        overflows || __builtin_mul_overflow(elements, axis, &elements) ||
+        __builtin_mul_overflow(axis == 0 ? 0 : axis - 1, static_cast<uint64_t>((*strides)[i]), &reach) ||
+        __builtin_add_overflow(last, reach, &last);
+  }
+  if (overflows || elements > stored || (elements > 0 && last >= stored))
+    return wrong("is larger than its storage");
+  constexpr uint64_t kShares = 4, kSmall = 1 << 20;
+  const uint64_t bytes = elements * type->bytes;
+  if (total_ + bytes > kShares * file_.stamp().size_bytes + kSmall)
+    return {ErrorCode::kUnsupported,
+            concat("[weights] its tensors are more than ", kShares, " times as large as the file")};
+  SafetensorsEntry entry;
+  entry.name = std::string(name);
+  entry.dtype_text = std::string(type->text);
+  entry.dtype = type->dtype;
+  entry.shape = *sizes;
+  entry.begin = total_;
+  entry.end = total_ += bytes;
+  entries_.push_back(std::move(entry));
+  places_.push_back({place->second.begin, static_cast<uint64_t>(offset.number), type->bytes, *strides});
+  return {};
+}
+
+Status TorchFile::read(const SafetensorsEntry& entry, std::span<std::byte> to) const {
+  auto found =
+      std::lower_bound(entries_.begin(), entries_.end(), entry.begin,
+                       [](const SafetensorsEntry& own, uint64_t begin) { return own.begin < begin; });
+  while (found != entries_.end() && found->name != entry.name) ++found;  // behind others without an element
+  if (found == entries_.end() || to.size() != entry.size_bytes())
+    return {ErrorCode::kInternal,
+            concat("[weights] ", to.size(), " bytes given for tensor ", in_quotes(entry.name))};
+  if (to.empty()) return {};
+  const Place& place = places_[static_cast<size_t>(found - entries_.begin())];
+  const uint64_t begin = place.storage + place.first * place.bytes;
+  int64_t expected = 1;
+  bool is_contiguous = true;
+  uint64_t span = 1;  // elements from the first to the last
+  for (size_t i = entry.shape.size(); i-- > 0;) {
+    is_contiguous = is_contiguous && (entry.shape[i] == 1 || place.strides[i] == expected);
+    expected *= entry.shape[i];
+    span += static_cast<uint64_t>((entry.shape[i] - 1) * place.strides[i]);
+  }
+  if (is_contiguous) return read_at(begin, to);
+  std::vector<std::byte> stored(span * place.bytes);
+  DLPIPE_RETURN_IF_ERROR(read_at(begin, stored));
+  std::vector<int64_t> index(entry.shape.size());
+  for (size_t at = 0; at < to.size(); at += place.bytes) {
+    uint64_t from = 0;
+    for (size_t i = 0; i < index.size(); ++i) from += static_cast<uint64_t>(index[i] * place.strides[i]);
+    std::copy_n(stored.begin() + static_cast<ptrdiff_t>(from * place.bytes), place.bytes,
+                to.begin() + static_cast<ptrdiff_t>(at));
+    for (size_t i = index.size(); i-- > 0;) {
+      if (++index[i] < entry.shape[i]) break;
+      index[i] = 0;
+    }
+  }
+  return {};
+}
+
+}  // namespace dlpipe::formats
