@@ -35,6 +35,7 @@ std::string human_seconds(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "?";
   const auto whole = static_cast<int64_t>(std::llround(seconds));
   auto two = [](int64_t v) { return (v < 10 ? "0" : "") + std::to_string(v); };
+  if (whole == 0 && seconds > 0) return "<1s";
   if (whole < 60) return std::to_string(whole) + "s";
   if (whole < 3600) return concat(whole / 60, "m", two(whole % 60), "s");
   return concat(whole / 3600, "h", two(whole / 60 % 60), "m");
@@ -75,19 +76,21 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
+// Letters put in, left out, put for others, or two exchanged.
 static size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), 0);
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool is_exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (is_exchanged) row[j] = std::min(row[j], before[j - 2] + 1);
     }
+    before.swap(last);
+    last.swap(row);
   }
-  return row[b.size()];
+  return last[b.size()];
 }
 
 static std::string in_small_letters(std::string_view text) {
@@ -98,7 +101,8 @@ static std::string in_small_letters(std::string_view text) {
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
-  const size_t limit = std::max<size_t>(2, name.size() / 3);
+  const size_t letters = name.size() - std::min(name.find_first_not_of('-'), name.size());
+  const size_t limit = std::max<size_t>(1, letters / 3);
   const std::string small = in_small_letters(name);
   std::string best;
   std::pair<size_t, size_t> best_distance = {limit + 1, 0};  // in small letters, then as written

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/bus_error.h"
@@ -109,7 +110,8 @@ static void say_what_is_given_again(const CLI::App& command, const std::string& 
     }
     const std::string& last = option->results().back();
     print_note(concat("[", area, "] ", option->get_name(), " is given ", option->count(),
-                      " times; the last one, ", shell_word(last), ", counts"));
+                      " times; the last one, ", last.starts_with('-') ? in_quotes(last) : shell_word(last),
+                      ", counts"));  // a value, which may be -1, no path
   }
   for (const CLI::App* part : command.get_subcommands()) say_what_is_given_again(*part, area);
 }

@@ -1,6 +1,10 @@
 #include "dlpipe/run/input/preprocess.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <string_view>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -22,14 +26,33 @@ std::string describe_table(std::span<const std::string> names, size_t first_diff
                 end < names.size() ? concat(", and ", names.size() - end, " more") : std::string());
 }
 
+/// The decimal of the fewest digits that `is_it`, near `value`; `value` itself where there is no shorter one.
+double shortest_where(double value, const std::function<bool(double)>& is_it) {
+  constexpr int kMostDigits = 16;
+  for (int digits = 1; digits <= kMostDigits; ++digits) {
+    std::array<char, 32> text;
+    const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::general, digits).ptr;
+    double rounded = 0;
+    if (parse_double(std::string_view(text.data(), static_cast<size_t>(end - text.data())), &rounded) &&
+        is_it(rounded))
+      return rounded;
+  }
+  return value;
+}
+
 // The op that does what `prep` says, for `channels` channels: scale = 1 / (255 std), bias = -mean / std.
-// Solved in f64 from f32 numbers, it gives the same f32 numbers again.
+// Solved in f64 from f32 numbers, it gives the same f32 numbers again; of those that do, it has the shortest.
 std::string normalize_op(const BatchPrep& prep, int64_t channels) {
   std::string mean;
   std::string deviation;
   for (int64_t c = 0; c < std::min<int64_t>(channels, BatchPrep::kMaxChannels); ++c) {
-    const double std_c = 1.0 / (255.0 * static_cast<double>(prep.scale[static_cast<size_t>(c)]));
-    const double mean_c = -static_cast<double>(prep.bias[static_cast<size_t>(c)]) * std_c;
+    const float scale = prep.scale[static_cast<size_t>(c)], bias = prep.bias[static_cast<size_t>(c)];
+    const double std_c = shortest_where(1.0 / (255.0 * static_cast<double>(scale)), [&](double candidate) {
+      return candidate > 0 && static_cast<float>(1.0 / (255.0 * candidate)) == scale;
+    });
+    const double mean_c = shortest_where(-static_cast<double>(bias) * std_c, [&](double candidate) {
+      return static_cast<float>(-candidate / std_c) == bias;
+    });
     mean += (c > 0 ? ":" : "") + shortest_decimal(mean_c == 0 ? 0 : mean_c);
     deviation += (c > 0 ? ":" : "") + shortest_decimal(std_c);
   }

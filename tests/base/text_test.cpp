@@ -15,6 +15,8 @@ TEST(Text, WritesQuantitiesForPeople) {
   EXPECT_EQ(human_seconds(95.4), "1m35s");
   EXPECT_EQ(human_seconds(7500), "2h05m");
   EXPECT_EQ(human_seconds(-1), "?");
+  EXPECT_EQ(human_seconds(0.04), "<1s");
+  EXPECT_EQ(human_seconds(0), "0s");
   EXPECT_EQ(human_count(1234567), "1,234,567");
   EXPECT_EQ(human_count(-1000), "-1,000");
   EXPECT_EQ(human_count(999), "999");
@@ -27,6 +29,8 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   const std::vector<std::string> names = {"hflip", "rrc", "resize"};
   EXPECT_EQ(nearest_name("hflp", names), "hflip");
   EXPECT_EQ(nearest_name("quantum", names), "");
+  EXPECT_EQ(nearest_name("rcr", names), "rrc") << "two letters exchanged are one mistake";
+  EXPECT_EQ(nearest_name("--int8", std::vector<std::string>{"--init"}), "") << "half of its letters differ";
   EXPECT_EQ(suggestion("resise", names), "; did you mean 'resize'?");
   EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
   const std::vector<std::string> models = {"lenet", "resnet18", "resnet50"};

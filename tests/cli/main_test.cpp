@@ -74,6 +74,9 @@ TEST(Program, AnOptionThatIsGivenAgainIsNoted) {
   EXPECT_NE(said.find("[train] --augment is given 2 times; the last one, hflip, counts"), std::string::npos)
       << said;
   EXPECT_EQ(said.find("--lr is given"), std::string::npos) << said;
+  EXPECT_NE(run_dlpipe({"train", "/nonexistent", "--limit", "9", "--limit", "-1"})
+                .err.find("the last one, '-1', counts"),
+            std::string::npos);
   words.emplace_back("--quiet");
   EXPECT_EQ(run_dlpipe(words).err.find("is given"), std::string::npos);
   // Of every command.
@@ -85,6 +88,15 @@ TEST(Program, AnOptionThatIsGivenAgainIsNoted) {
         outcome.err.find(std::string("[eval] ") + option + " is given 2 times; the last one, 3, counts"),
         std::string::npos)
         << outcome.err;
+  }
+}
+
+// Two letters of four are another word: --init is no likelier than any other option.
+TEST(Program, ShortOptionsAreNotTakenForOthers) {
+  for (const char* command : {"predict", "train", "ingest"}) {
+    const std::string said = run_dlpipe({command, "a", "b", "--int8"}).err;
+    EXPECT_NE(said.find("there is no option '--int8'"), std::string::npos) << said;
+    EXPECT_EQ(said.find("did you mean"), std::string::npos) << said;
   }
 }
 

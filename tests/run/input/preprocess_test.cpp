@@ -39,6 +39,14 @@ TEST(Preprocess, ValidationTakesTheModelsSizeAndTrainingsNumbers) {
   }
 }
 
+TEST(Preprocess, NumbersAreWrittenAsTheyWereGiven) {
+  for (const char* normalize : {"normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)",
+                                "normalize(mean=0:0.5:1,std=1:0.5:0.25)"}) {
+    const auto chain = validation_chain("", normalize, {32, 32, 3}, cifar_stats(), registry());
+    EXPECT_EQ(*chain, std::string("resize(32) center_crop(32) ") + normalize);
+  }
+}
+
 TEST(Preprocess, AChannelThatNeverChangesKeepsItsMeaning) {
   const data::PixelStats black{1, {0, 0, 0, 0}, {0, 0, 0, 0}};
   const auto chain = validation_chain("", "normalize", {8, 8, 1}, black, registry());
