@@ -13,6 +13,7 @@
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/pipeline/plan/record_objects.h"
 #include "dlpipe/pipeline/plan/sampler.h"
+#include "dlpipe/run/use/preview_text.h"
 
 namespace dlpipe::run {
 
@@ -35,7 +36,8 @@ ImageView part(const ImageView& image, int x, int y, int width, int height) {
   return {image.row(y) + ptrdiff_t{x} * image.channels, width, height, image.channels, image.stride};
 }
 
-/// `picture` in the middle of `cell`, made smaller where it doesn't fit; answers where it stands.
+/// `picture` in the middle of `cell`, made smaller where it doesn't fit, and so many times larger as it fits; answers where it
+/// stands.
 ImageView place(const ConstImageView& picture, const ImageView& cell, std::vector<std::byte>& work) {
   int width = picture.width;
   int height = picture.height;
@@ -45,6 +47,17 @@ ImageView place(const ConstImageView& picture, const ImageView& cell, std::vecto
         wide ? int64_t{height} * cell.width / width : int64_t{width} * cell.height / height;
     width = wide ? cell.width : static_cast<int>(std::max<int64_t>(scaled, 1));
     height = wide ? static_cast<int>(std::max<int64_t>(scaled, 1)) : cell.height;
+  }
+  const int times = std::min(cell.width / width, cell.height / height);
+  if (times > 1) {  // each pixel a square: what is shown is what there is
+    const ImageView to = part(cell, (cell.width - times * width) / 2, (cell.height - times * height) / 2,
+                              times * width, times * height);
+    for (int y = 0; y < to.height; ++y) {
+      for (int x = 0; x < to.width; ++x)
+        std::copy_n(picture.row(y / times) + ptrdiff_t{x / times} * picture.channels, picture.channels,
+                    to.row(y) + ptrdiff_t{x} * to.channels);
+    }
+    return to;
   }
   const ImageView to = part(cell, (cell.width - width) / 2, (cell.height - height) / 2, width, height);
   augment::resize(augment::whole_resize(picture.width, picture.height, width, height), picture, to, false,
@@ -57,6 +70,7 @@ struct Shown {
   int64_t sample = 0;
   Picture picture;
   SampleMarks marks;
+  int64_t label = -1;
   std::unique_ptr<pipeline::RecordObjects> objects;  // for ops that draw by them
 };
 
@@ -112,7 +126,8 @@ Result<Shown> Source::shown(int64_t sample, const MarkKinds& kinds, bool pastes)
   DLPIPE_ASSIGN_OR_RETURN(SampleMarks marks, SampleMarks::read(*dataset_, record, kinds, width, height));
   auto objects = std::make_unique<pipeline::RecordObjects>(limits_);
   DLPIPE_RETURN_IF_ERROR(objects->read(*dataset_, record, width, height, pastes));
-  return Shown{sample, std::move(picture), std::move(marks), std::move(objects)};
+  DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, dataset_->header(sample));
+  return Shown{sample, std::move(picture), std::move(marks), header.label, std::move(objects)};
 }
 
 std::optional<std::vector<Shown>> Source::shown(std::span<const int64_t> samples, const MarkKinds& kinds,
@@ -182,6 +197,7 @@ class Grid {
   Grid(const data::Dataset& dataset, const PreviewOptions& options, std::vector<Runner> runners,
        Source source)
       : options_(options),
+        classes_(dataset.classes()),
         runners_(std::move(runners)),
         source_(std::move(source)),
         // Pictures beside a sample's own are those of a run, too.
@@ -209,6 +225,7 @@ class Grid {
   Result<bool> draw_result(Runner& runner, const Shown& own, const SampleKey& key, const ImageView& to);
 
   const PreviewOptions& options_;
+  const std::span<const std::string> classes_;
   std::vector<Runner> runners_;
   Source source_;
   pipeline::Sampler sampler_;
@@ -228,7 +245,12 @@ Status Grid::draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cell
   own.marks.tint(shown.view);
   for (size_t c = 0; c < runners_.size(); ++c) {
     const int64_t row = number * static_cast<int64_t>(runners_.size()) + static_cast<int64_t>(c);
-    own.marks.draw(place(shown.view, cell(row, 0), work_));
+    own.marks.draw(place(shown.view, cell(row, 0), work_), classes_);
+    if (own.label >= 0 && static_cast<size_t>(own.label) < classes_.size()) {
+      const auto number = static_cast<size_t>(own.label);
+      const ImageView to = cell(row, 0);
+      draw_text(to, 0, to.height - kTextHeight, classes_[number], color_of_class(number));
+    }
     for (int64_t time = 0; time < options_.times; ++time) {
       const SampleKey key = {.seed = options_.seed, .epoch = time, .position = sample, .sample = sample};
       DLPIPE_ASSIGN_OR_RETURN(const bool is_drawn, draw_result(runners_[c], own, key, cell(row, time + 1)));
@@ -254,7 +276,7 @@ Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey
   for (const Shown* one : pictures) marks.push_back(one->marks);
   const SampleMarks moved = SampleMarks::moved(marks, runner.plan);
   moved.tint(result->view);
-  moved.draw(place(result->view, to, work_));
+  moved.draw(place(result->view, to, work_), classes_);
   return true;
 }
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstring>
 
-#include "dlpipe/augment/copy.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/mask.h"
+#include "dlpipe/run/use/preview_text.h"
 
 namespace dlpipe::run {
 
@@ -19,23 +19,25 @@ using Kind = data::FieldKind;
 constexpr uint8_t kUnknown = 255;  // what comes from outside of a mask
 constexpr int kPointReach = 2;     // pixels on each side of a point's middle
 
-/// Colours that neighbours in the list are easily told apart by.
-Pixel color_of(size_t index) {
-  constexpr std::array<Pixel, 8> kColors = {{{230, 25, 75, 255},
-                                             {60, 180, 75, 255},
-                                             {255, 225, 25, 255},
-                                             {0, 130, 200, 255},
-                                             {245, 130, 48, 255},
-                                             {145, 30, 180, 255},
-                                             {70, 240, 240, 255},
-                                             {240, 50, 230, 255}}};
-  return kColors[index % kColors.size()];
-}
-
 std::vector<float> numbers_of(std::span<const std::byte> bytes) {
   std::vector<float> numbers(bytes.size() / sizeof(float));
   if (!numbers.empty()) std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(float));
   return numbers;
+}
+
+/// The class of each row of the boxes field `boxes`; none where no field says it.
+Result<std::vector<int64_t>> classes_of(const data::Dataset& dataset, std::span<const std::byte> record,
+                                        const std::string& boxes) {
+  std::vector<int64_t> classes;
+  for (const data::Field& field : dataset.fields()) {
+    if (field.kind != Kind::kLabels || field.of != boxes) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
+                            data::field_bytes(dataset, record, field.name));
+    classes.resize(bytes.size() / sizeof(int64_t));
+    if (!classes.empty()) std::memcpy(classes.data(), bytes.data(), classes.size() * sizeof(int64_t));
+    break;
+  }
+  return classes;
 }
 
 /// The frame of a box, one pixel wide, inside `shown`.
@@ -51,6 +53,18 @@ void draw_frame(const ImageView& shown, int left, int top, int right, int bottom
 }
 
 }  // namespace
+
+Pixel color_of_class(size_t number) {
+  constexpr std::array<Pixel, 8> kColors = {{{230, 25, 75, 255},
+                                             {60, 180, 75, 255},
+                                             {255, 225, 25, 255},
+                                             {0, 130, 200, 255},
+                                             {245, 130, 48, 255},
+                                             {145, 30, 180, 255},
+                                             {70, 240, 240, 255},
+                                             {240, 50, 230, 255}}};
+  return kColors[number % kColors.size()];
+}
 
 Status SampleMarks::check(const data::Dataset& dataset, const MarkKinds& kinds) {
   std::string names;
@@ -89,6 +103,7 @@ Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<co
       if (kind == Kind::kBoxes && (kinds.boxes || kinds.points)) {
         boxes.push_back(field.name);
         marks.boxes_.push_back({numbers_of(bytes)});
+        DLPIPE_ASSIGN_OR_RETURN(marks.boxes_.back().classes, classes_of(dataset, record, field.name));
       }
       if (kind == Kind::kPoints && kinds.points) {
         const auto of = std::find(boxes.begin(), boxes.end(), field.of);
@@ -113,7 +128,10 @@ SampleMarks SampleMarks::moved(std::span<const SampleMarks> pictures, const augm
   SampleMarks all = pictures.front();
   all.width_ = plan.out.width;
   all.height_ = plan.out.height;
-  for (Rows& boxes : all.boxes_) boxes.numbers.clear();
+  for (Rows& boxes : all.boxes_) {
+    boxes.numbers.clear();
+    boxes.classes.clear();
+  }
   for (Rows& points : all.points_) points.numbers.clear();
   const size_t pixels = static_cast<size_t>(plan.out.width) * static_cast<size_t>(plan.out.height);
   for (Mask& mask : all.masks_) mask.classes.assign(pixels, kUnknown);
@@ -129,7 +147,9 @@ void SampleMarks::move_into(const augment::Moving& moving, SampleMarks& all) con
     moving.boxes(rows, kept[b]);
     for (size_t i = 0; i < kept[b].size(); ++i) {
       const float* const row = rows.data() + 4 * i;
-      if (kept[b][i] != 0) all.boxes_[b].numbers.insert(all.boxes_[b].numbers.end(), row, row + 4);
+      if (kept[b][i] == 0) continue;
+      all.boxes_[b].numbers.insert(all.boxes_[b].numbers.end(), row, row + 4);
+      if (i < boxes_[b].classes.size()) all.boxes_[b].classes.push_back(boxes_[b].classes[i]);
     }
   }
   for (size_t p = 0; p < points_.size(); ++p) {
@@ -158,7 +178,7 @@ void SampleMarks::tint(const ImageView& picture) const {
         const uint8_t value =
             mask.classes[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)];
         if (value == 0 || value == kUnknown) continue;
-        const Pixel color = color_of(value - 1u);
+        const Pixel color = color_of_class(value - 1u);
         for (int c = 0; c < picture.channels; ++c)
           pixel[c] = static_cast<uint8_t>((pixel[c] + color[static_cast<size_t>(c)]) / 2);
       }
@@ -166,7 +186,7 @@ void SampleMarks::tint(const ImageView& picture) const {
   }
 }
 
-void SampleMarks::draw(const ImageView& shown) const {
+void SampleMarks::draw(const ImageView& shown, std::span<const std::string> classes) const {
   const float across = static_cast<float>(shown.width) / static_cast<float>(width_);
   const float down = static_cast<float>(shown.height) / static_cast<float>(height_);
   constexpr float kFar = 1 << 20;  // marks may lie anywhere; an int doesn't hold that
@@ -176,14 +196,20 @@ void SampleMarks::draw(const ImageView& shown) const {
     if (!shows_boxes_) break;
     for (size_t i = 0; i + 3 < boxes.numbers.size(); i += 4) {
       const float* const box = boxes.numbers.data() + i;
-      draw_frame(shown, x_of(box[0]), y_of(box[1]), x_of(box[2]), y_of(box[3]), color_of(i / 4));
+      const bool has_class = i / 4 < boxes.classes.size() && boxes.classes[i / 4] >= 0;
+      const size_t number = has_class ? static_cast<size_t>(boxes.classes[i / 4]) : i / 4;
+      const Pixel color = color_of_class(number);
+      draw_frame(shown, x_of(box[0]), y_of(box[1]), x_of(box[2]), y_of(box[3]), color);
+      if (has_class && number < classes.size())
+        draw_text(shown, std::max(x_of(box[0]), 0), std::max(y_of(box[1]) - kTextHeight, 0), classes[number],
+                  color);
     }
   }
   for (const Rows& points : points_) {
     for (size_t i = 0; i + 2 < points.numbers.size(); i += 3) {
       if (!(points.numbers[i + 2] > 0)) continue;
       const int x = x_of(points.numbers[i]), y = y_of(points.numbers[i + 1]);
-      const Pixel color = color_of(i / 3 / points.points_per_row);
+      const Pixel color = color_of_class(i / 3 / points.points_per_row);
       augment::fill_region(shown, {x - kPointReach, y, 2 * kPointReach + 1, 1}, color);
       augment::fill_region(shown, {x, y - kPointReach, 1, 2 * kPointReach + 1}, color);
     }

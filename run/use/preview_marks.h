@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/augment/chain.h"
+#include "dlpipe/augment/copy.h"
 #include "dlpipe/augment/moving.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/image.h"
@@ -22,6 +23,9 @@ struct MarkKinds {
   bool points = false;
   bool masks = false;
 };
+
+/// A class's colour, the same in boxes, masks and names. Neighbours are easily told apart.
+augment::Pixel color_of_class(size_t number);
 
 class SampleMarks {
  public:
@@ -37,14 +41,16 @@ class SampleMarks {
   /// Blends the masks' colours over `picture`, which has the size that the marks are for. Class 0 and 255, which stands for
   /// "nothing known", stay clear.
   void tint(const ImageView& picture) const;
-  /// Draws boxes and points over `shown`: the picture of width x height at another size.
-  void draw(const ImageView& shown) const;
+  /// Draws boxes and points over `shown`: the picture of width x height at another size. Boxes with a class have its colour, and
+  /// its name where `classes` has one; others have colours by their places.
+  void draw(const ImageView& shown, std::span<const std::string> classes) const;
 
  private:
   struct Rows {
     std::vector<float> numbers;
     size_t points_per_row = 1;
-    int of = -1;  // of points: index of the boxes that they belong to
+    int of = -1;                        // of points: index of the boxes that they belong to
+    std::vector<int64_t> classes = {};  // of boxes: of each; empty where the dataset doesn't say
   };
   struct Mask {
     std::vector<uint8_t> classes;  // [height, width]; empty: the sample has none

@@ -180,14 +180,48 @@ TEST(PreviewMarks, PastedObjectsShow) {
   write_marked_picture(dir, "[10, 12, 16, 20]");
   const Grid plain = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]");
   const Grid marked = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]", {"--boxes", "--masks"});
-  constexpr int kOriginal = 4 + 12, kResult = kOriginal + 52, kTop = 4 + 12;
-  for (int y = 0; y < 24; ++y) {
-    for (int x = 0; x < 24; ++x) {
+  constexpr int kOriginal = 4, kResult = kOriginal + 52, kTop = 4;  // each pixel a square of 2 x 2
+  for (int y = 0; y < 48; ++y) {
+    for (int x = 0; x < 48; ++x) {
       EXPECT_EQ(plain.at(kResult + x, kTop + y), plain.at(kOriginal + x, kTop + y));
       EXPECT_EQ(marked.at(kResult + x, kTop + y), marked.at(kOriginal + x, kTop + y)) << x << " " << y;
     }
   }
-  EXPECT_NE(marked.at(kResult + 10, kTop + 15), plain.at(kResult + 10, kTop + 15)) << "the frame";
+  EXPECT_NE(marked.at(kResult + 20, kTop + 30), plain.at(kResult + 20, kTop + 30)) << "the frame";
+}
+
+TEST(PreviewMarks, SmallPicturesAreShownLarger) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir);
+  const Grid small = draw(dir, "invert", 24, "invert");
+  const Grid large = draw(dir, "invert", 80, "invert");  // three times as large, in the middle
+  constexpr int kFrame = 4 + (80 - 72) / 2;
+  for (int y = 0; y < 72; ++y) {
+    for (int x = 0; x < 72; ++x)
+      ASSERT_EQ(large.at(kFrame + x, kFrame + y), small.at(4 + x / 3, 4 + y / 3)) << x << " " << y;
+  }
+  EXPECT_EQ(large.at(kFrame - 1, kFrame), (std::array{255, 255, 255}));
+}
+
+// Of two boxes of one class and one of another; the picture has a class of its own.
+TEST(PreviewMarks, AClassHasOneColourAndItsName) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
+  std::ofstream(dir / "src/list.jsonl")
+      << R"({"fields": ["box:boxes", "of:labels:box"], "classes": ["ape", "bee"]})"
+      << "\n"
+      << R"({"path": "bar/00000.jpg", "label": "bee", "box": [[0, 12, 6, 20], [8, 12, 14, 20], [16, 12, 22, 20]], )"
+      << R"("of": ["bee", "ape", "bee"]})"
+      << "\n";
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src/list.jsonl", dir / "data"}).exit_code, 0);
+  const Grid marked = draw(dir, "invert", 96, "invert", {"--boxes"});
+  constexpr std::array<int, 3> kApe = {230, 25, 75}, kBee = {60, 180, 75};
+  const auto lower_line = [&](int x) { return marked.at(4 + 4 * x + 8, 4 + 4 * 20 - 1); };
+  EXPECT_EQ(lower_line(0), kBee);
+  EXPECT_EQ(lower_line(8), kApe);
+  EXPECT_EQ(lower_line(16), kBee);
+  EXPECT_EQ(marked.at(4 + 4 * 8, 4 + 4 * 12 - 1), kApe) << "the ground of the name above its box";
+  EXPECT_EQ(marked.at(4, 4 + 95), kBee) << "the picture's own, below it";
 }
 
 // One picture of 24 x 24 beside, above and below itself.
