@@ -300,6 +300,30 @@ Result<SourceListing> FolderSource::list() {
   return listing;
 }
 
+/// Takes the classes whose folders hold no picture out of the listing: a model would learn to tell something apart of which there
+/// is nothing.
+static void drop_empty_classes(SourceListing& listing) {
+  std::vector<int64_t> numbers(listing.classes.size(), -1);
+  for (const SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0) numbers[static_cast<size_t>(entry.label)] = 0;
+  }
+  std::vector<std::string> kept, dropped;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == 0) numbers[i] = static_cast<int64_t>(kept.size());
+    (numbers[i] < 0 ? dropped : kept).push_back(listing.classes[i]);
+  }
+  if (dropped.empty()) return;
+  for (SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0) entry.label = numbers[static_cast<size_t>(entry.label)];
+  }
+  listing.classes = std::move(kept);
+  listing.warnings.push_back(concat("[ingest] ", dropped.size(),
+                                    dropped.size() == 1 ? " folder without a picture makes no class: "
+                                                        : " folders without a picture make no classes: ",
+                                    quoted_names(dropped), "; to have ", dropped.size() == 1 ? "it" : "them",
+                                    " as well, name all classes by --classes-from FILE"));
+}
+
 Result<SourceListing> FolderSource::list_root(std::string& below_root) {
   below_root.clear();
   files_.clear();
@@ -326,6 +350,7 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
     }
     DLPIPE_RETURN_IF_ERROR(likely.check());
   }
+  drop_empty_classes(listing);
   const bool is_one =
       std::all_of(listing.entries.begin(), listing.entries.end(), [&](const SourceEntry& entry) {
         return entry.label == listing.entries.front().label;

@@ -74,12 +74,26 @@ TEST(FolderSource, LeavesAsideWhatIsNoPictureAndSaysSo) {
   std::filesystem::create_directories(dir / "c");
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.entries.size(), 2u);
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
   const std::string all = warnings_of(listing);
-  EXPECT_NE(all.find("class 'c' has no picture"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 folder without a picture makes no class: 'c'"), std::string::npos) << all;
   EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("1 x .db"), std::string::npos) << all;
   EXPECT_NE(all.find("2 x hidden"), std::string::npos) << all;
+}
+
+TEST(FolderSource, AnEmptyFolderBetweenOthersMakesNoClassAndMovesTheNumbers) {
+  TempDir dir;
+  for (const char* file : {"train/a/1.jpg", "train/c/2.jpg", "val/a/3.jpg", "val/b/4.jpg"})
+    write_text(dir / file, "x");
+  for (const char* folder : {"train/b", "train/aa", "val/c"})
+    std::filesystem::create_directories(dir / folder);
+  const SourceListing listing = value_or_throw(list_folder(dir.path()));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"})) << "val alone has pictures of b";
+  for (const SourceEntry& entry : listing.entries)
+    EXPECT_NE(entry.path.find("/" + listing.classes[static_cast<size_t>(entry.label)] + "/"),
+              std::string::npos)
+        << entry.path;
 }
 
 TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
