@@ -209,6 +209,20 @@ static Status read_record(const toml::table& table, std::string_view file, Train
   return {};
 }
 
+/// What a key means: an option, or as a flag does, its contrary: no-decay-vectors.
+struct ConfigKey {
+  const ConfigOption* option = nullptr;  // null: there is none
+  bool is_contrary = false;
+};
+
+static ConfigKey config_key(std::string_view key) {
+  constexpr std::string_view kNo = "no-";
+  if (const ConfigOption* option = find_config_option(key)) return {option, false};
+  if (!key.starts_with(kNo)) return {};
+  const ConfigOption* const option = find_config_option(key.substr(kNo.size()));
+  return option != nullptr && is_switch(*option) ? ConfigKey{option, true} : ConfigKey{};
+}
+
 Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
   DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
   try {
@@ -224,12 +238,16 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
         return misuse("config", "'record' in ", where,
                       " must be a table of texts, [record], as dlpipe writes it");
       if (is_section(node)) return refuse_section(key.str(), node, where);
-      const ConfigOption* option = find_config_option(key.str());
+      const auto [option, is_contrary] = config_key(key.str());
       if (option == nullptr) {
         return misuse("config", "there is no option '", key.str(), "' (", where, ")",
                       config_suggestion(key.str()));
       }
-      DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
+      if (is_contrary && table.contains(option->name))
+        return misuse("config", "'", option->name, "' and '", key.str(), "' (", where,
+                      ") are one option; leave one of them out");
+      DLPIPE_ASSIGN_OR_RETURN(std::string text, value_text(*option, node, where));
+      if (is_contrary) text = text == "true" ? "false" : "true";
       const Status status = set_option(*option, text, config);
       if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
     }

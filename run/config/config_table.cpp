@@ -23,7 +23,9 @@ std::span<const ConfigOption> config_options() {
        "folder by class or tar archives, which are linked first",
        &C::data},
       {"val", "data", "Dataset to validate on; default: the val of a folder of splits", &C::val},
-      {"augment", "data", "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them)",
+      {"augment", "data",
+       "Augmentations of training images, e.g. \"rrc(224) hflip\" (--help ops lists them); \"\": none; "
+       "default: auto, by the sizes of images and model, which is printed",
        &C::augment},
       {"val-augment", "data",
        "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},

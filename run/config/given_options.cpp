@@ -46,6 +46,7 @@ static void check_paths(const std::string& file, const std::vector<std::string>&
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
                          const std::function<void(const std::string&)>& note) {
   TrainConfig config;
+  config.augment = kAutoAugment;
   if (!file.empty()) throw_if_error(read_config(file, config));
   const TrainConfig of_file = config;
   std::vector<std::string> names;

@@ -10,6 +10,9 @@
 
 namespace dlpipe::run {
 
+/// TrainConfig::augment where nobody said anything of it: the training session chooses, and records what it chose.
+inline constexpr const char* kAutoAugment = "auto";
+
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;  // name and text
 
 /// Paths are relative to the current folder, those of the file too: kNotFound for one of the file's that isn't there says which

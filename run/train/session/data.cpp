@@ -9,6 +9,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
 #include "dlpipe/run/config/enumerated.h"
+#include "dlpipe/run/config/given_options.h"
 #include "dlpipe/run/input/batch_input.h"
 #include "dlpipe/run/input/cached_batch.h"
 #include "dlpipe/run/input/data_paths.h"
@@ -53,24 +54,64 @@ Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
                 " (--accumulate); give more, or 0 to save and validate the initial weights alone");
 }
 
+/// What trains well without a word about it: images of one small size are moved by an eighth of it, others are cropped at random
+/// to the size that the model is made for. Colour images are flipped, grey ones, which may be letters, are not.
+std::string default_augment(const SessionOptions& session, const data::Dataset& dataset, int channels) {
+  if (channels == 0 || session.overfits() || dataset.size() == 0) return {};
+  const data::RecordHeader first = value_or_throw(dataset.header(0));
+  bool has_one_size = true;
+  for (int64_t sample = 1; sample < dataset.size() && has_one_size; ++sample) {
+    const data::RecordHeader header = value_or_throw(dataset.header(sample));
+    has_one_size = header.width == first.width && header.height == first.height;
+  }
+  constexpr int kSmall = 64, kUsual = 224;
+  const int64_t own = session.model->default_size;
+  const bool is_own = has_one_size && first.width == own && first.height == own;
+  const bool is_small =
+      has_one_size && std::max(first.width, first.height) <= kSmall && session.graph == nullptr;
+  const std::string one_size = concat(first.height, "x", first.width);
+  const std::string flip = channels == 1 ? "" : " hflip";
+  if (is_own || is_small)
+    return concat("pad_crop(", one_size, ",", std::max(1, std::min(first.width, first.height) / 8), ")",
+                  flip);
+  return concat("rrc(",
+                own > 0        ? std::to_string(own)
+                : has_one_size ? one_size
+                               : std::to_string(kUsual),
+                ")", flip);
+}
+
+/// --augment, or what stands for it where it isn't given, which is told.
+std::string augment_of(const SessionOptions& session, const std::string& directory, int channels,
+                       const Notes& notes) {
+  const TrainConfig& config = session.config;
+  if (config.augment != kAutoAugment) return config.augment;
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  const std::string augment = default_augment(session, *dataset, channels);
+  if (!augment.empty())
+    tell(notes, concat("augmentation: ", augment, ", the default for these images and ", config.model,
+                       "; --augment \"...\" takes another, --augment \"\" none"));
+  return augment;
+}
+
 // Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
 // it, and a resumed run needs the file no more.
-std::string with_normalization_of(const WeightsSource& init, int channels, const SessionOptions& session,
-                                  const Notes& notes) {
+std::string with_normalization_of(const WeightsSource& init, const std::string& augment, int channels,
+                                  const SessionOptions& session, const Notes& notes) {
   const TrainConfig& config = session.config;
   const augment::OpRegistry& registry = session.registries.augmentations;
-  if (channels == 0 || value_or_throw(augment::Chain::parse(config.augment, registry)).contains("normalize"))
-    return config.augment;
+  if (channels == 0 || value_or_throw(augment::Chain::parse(augment, registry)).contains("normalize"))
+    return augment;
   const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
   if (known.op.empty()) {
     tell(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
                        " doesn't say what its weights were trained with. If you know, add "
                        "normalize(mean=r:g:b,std=r:g:b) to --augment"));
-    return config.augment;
+    return augment;
   }
   tell(notes,
        concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
-  return concat(config.augment, config.augment.empty() ? "" : " ", known.op);
+  return concat(augment, augment.empty() ? "" : " ", known.op);
 }
 
 void check_input(const SessionOptions& session, const pipeline::Loader& loader) {
@@ -163,8 +204,9 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   throw_if_error(check_dataset(kDataOption, config.data, options.data, config));
   throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
                                   options.data, options.channels));
+  const std::string augment = augment_of(session, options.data, options.channels, notes);
   data.augment =
-      init != nullptr ? with_normalization_of(*init, options.channels, session, notes) : config.augment;
+      init != nullptr ? with_normalization_of(*init, augment, options.channels, session, notes) : augment;
   options.augment = options.channels == 0
                         ? data.augment
                         : value_or_throw(training_chain(data.augment, session.registries.augmentations));
@@ -204,6 +246,42 @@ std::string no_validation_set(const TrainConfig& config) {
                     : concat("; --val ", shell_word(concat(config.data, "/", *other)), " takes ", *other));
 }
 
+/// Whether `val` is the training set: the same dataset, or as many samples, of which those that are looked at have the same
+/// names and labels, as where one of them is a folder of the files that the other was made of.
+Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& val) {
+  if (train.id() == val.id()) return true;
+  if (train.size() != val.size() || train.size() == 0) return false;
+  constexpr int64_t kLooks = 32;
+  DLPIPE_ASSIGN_OR_RETURN(const auto train_reader, train.reader());
+  DLPIPE_ASSIGN_OR_RETURN(const auto val_reader, val.reader());
+  for (int64_t look = 0; look < std::min(kLooks, train.size()); ++look) {
+    const int64_t sample =
+        look * (train.size() - 1) / std::max<int64_t>(1, std::min(kLooks, train.size()) - 1);
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader in_train, train.header(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader in_val, val.header(sample));
+    if (in_train.label != in_val.label || in_train.width != in_val.width || in_train.height != in_val.height)
+      return false;
+    DLPIPE_ASSIGN_OR_RETURN(const auto train_record, train_reader->record(sample));
+    const auto train_path = data::field_bytes(train, train_record, "path");
+    DLPIPE_ASSIGN_OR_RETURN(const auto val_record, val_reader->record(sample));
+    const auto val_path = data::field_bytes(val, val_record, "path");
+    if (!train_path.ok() || !val_path.ok() || train_path->empty()) return false;
+    if (!std::equal(train_path->begin(), train_path->end(), val_path->begin(), val_path->end())) return false;
+  }
+  return true;
+}
+
+void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, const Notes& notes) {
+  const auto train = value_or_throw(
+      data::Dataset::open(value_or_throw(training_data(config.data)), {}, data::Dataset::IdCheck::kLater));
+  if (!value_or_throw(is_training_set(*train, val))) return;
+  tell(notes,
+       concat(
+           "warning: the validation set is the training set (", val.directory(),
+           "): its metrics say how well the model remembers, not how well it will do on new data; give other "
+           "data to --val, or divide these by `dlpipe ingest --split 0.9,0.1`"));
+}
+
 void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   const std::string directory = value_or_throw(validation_data(config.data, config.val));
@@ -229,6 +307,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   data.val = value_or_throw(pipeline::Loader::open(options));
   data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
   data.val_id = data.val->dataset().id();
+  warn_of_training_set(config, data.val->dataset(), notes);
   throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
 }
 

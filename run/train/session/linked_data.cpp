@@ -18,6 +18,7 @@
 #include "dlpipe/engine/collective/collective.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/sources/split_layout.h"
+#include "dlpipe/run/config/given_options.h"
 #include "dlpipe/run/ingest/ingest.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/path_kind.h"
@@ -72,11 +73,12 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
 std::string counts_text(const ingest::IngestReport& report) {
   int64_t samples = 0;
   for (const ingest::IngestReport::Split& split : report.splits) samples += split.samples;
-  std::string text = concat(human_count(samples), samples == 1 ? " picture" : " pictures");
+  std::string text = concat(human_count(samples), samples == 1 ? " picture" : " pictures", " in ",
+                            human_seconds(report.seconds));
   if (report.skipped.empty()) return text;
   const ingest::SkippedFile& first = report.skipped.front();
-  return concat(text, "; ", report.skipped.size(), " files were skipped, the first one ",
-                printable(first.path), ": ", printable(first.reason));
+  return concat(text, "; ", report.skipped.size(), report.skipped.size() == 1 ? " file was" : " files were",
+                " skipped, the first one ", printable(first.path), ": ", printable(first.reason));
 }
 
 /// Of which pictures mean and standard deviation are.
@@ -194,8 +196,8 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
     if (report.ok()) replace(to, options.destination, session.config, option);
   }
   throw_if_error(report.status());
-  tell(notes, concat("linked ", counts_text(*report), " in ", human_seconds(report->seconds),
-                     "; mean and standard deviation are those of ", statistics_text(*report), ": ", to));
+  tell(notes, concat("linked ", counts_text(*report), ". Mean and standard deviation are those of ",
+                     statistics_text(*report), ": ", to));
 }
 
 /// Looking into all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
@@ -231,6 +233,7 @@ void first_rank_works(engine::Collective& ranks, const std::function<void(const 
 /// What is written wrong.
 void check_chains(const SessionOptions& options) {
   for (const std::string* chain : {&options.config.augment, &options.config.val_augment}) {
+    if (*chain == kAutoAugment) continue;
     const augment::Chain parsed =
         value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
     const augment::OpRecord* const join = parsed.find_join();

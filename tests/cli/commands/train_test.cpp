@@ -216,6 +216,26 @@ TEST(Train, SaysWhatIsLeftOutAndWhatOptionsDoNothing) {
   EXPECT_NE(one.err.find("it leaves out --mixup, --label-smoothing, --out"), std::string::npos) << one.err;
 }
 
+TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
+  const ScratchDirectory folder;
+  const SampleData& data = trained_run().data;
+  std::filesystem::copy(data.split + "/train", folder / "copy", std::filesystem::copy_options::recursive);
+  const auto said = [&](const std::string& out, const std::string& val) {
+    return run_dlpipe(train_arguments(folder / out, {"--val", val, "--max-steps", "1"})).err;
+  };
+  const std::string text = "the validation set is the training set";
+  EXPECT_NE(said("a", data.split + "/train").find(text), std::string::npos);
+  EXPECT_NE(said("b", folder / "copy").find(text), std::string::npos) << "under another path";
+  EXPECT_EQ(said("c", data.val).find(text), std::string::npos);
+  // Of the folder that a dataset was made of the ids differ.
+  ASSERT_EQ(run_dlpipe({"ingest", data.jpegs, folder / "all"}).exit_code, 0);
+  const Outcome as_folder = run_dlpipe({"train", folder / "all", "--val", data.jpegs, "--model", "lenet",
+                                        "--batch", "16", "--max-steps", "1", "--out", folder / "d"});
+  EXPECT_NE(as_folder.err.find(text), std::string::npos) << as_folder.err;
+  EXPECT_NE(as_folder.err.find("augmentation: pad_crop(32x32,4) hflip, the default"), std::string::npos)
+      << as_folder.err;
+}
+
 // Published with a train and a test alone.
 TEST(Train, WithoutAValTheOtherSplitIsOfferedToValidateOn) {
   ScratchDirectory folder;

@@ -197,6 +197,32 @@ TEST(Config, NumbersInListsKeepTheirDigits) {
   EXPECT_EQ(config.milestones, (std::vector<std::string>{"0.123456789", "1234567.5", "0.1", "3"}));
 }
 
+// A switch may stand in a file as its flag is given: --no-decay-vectors.
+TEST(Config, ASwitchMayBeCalledByItsContrary) {
+  TrainConfig config;
+  for (const auto& [toml, decays] : {std::pair("decay-vectors = false", false),
+                                     {"no-decay-vectors = false", true},
+                                     {"no-decay-vectors = true", false},
+                                     {"decay-vectors = true", true}}) {
+    throw_if_error(parse_config(toml, "c.toml", config));
+    EXPECT_EQ(config.decay_vectors, decays) << toml;
+  }
+  const Status both = parse_config("decay-vectors = true\nno-decay-vectors = false", "c.toml", config);
+  EXPECT_NE(both.message().find("'decay-vectors' and 'no-decay-vectors' (c.toml line 2) are one option"),
+            std::string::npos)
+      << both.message();
+  EXPECT_FALSE(parse_config("no-batch = true", "c.toml", config).ok());
+}
+
+TEST(Config, AugmentationIsChosenBySizesWhereNobodySaysOtherwise) {
+  const auto augment = [](const std::string& file, const GivenOptions& given) {
+    return read_options(file, given, [](const std::string&) {}).augment;
+  };
+  EXPECT_EQ(augment("", {}), kAutoAugment);
+  EXPECT_EQ(augment("", {{"augment", ""}}), "") << "none";
+  EXPECT_EQ(augment("", {{"augment", "hflip"}}), "hflip");
+}
+
 TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   const auto message = [](const char* name) {
     try {
