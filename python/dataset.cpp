@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/mask.h"
 #include "dlpipe/io/data/export.h"
@@ -221,10 +222,15 @@ nb::dict export_files(const OpenDataset& self, const nb::bytes& directory, int64
   }
   data::ExportReport report;
   task.run([&] { report = value_or_throw(data::export_files(self.dataset(), options, on_progress)); });
+  if (const std::string renamed = data::renamed_text(report); !renamed.empty()) {
+    log(LogLevel::kWarning, renamed);
+    pass_log_on();
+  }
   throw_if_error(data::unwritten_error(report));  // the others are there
   nb::dict dict;
   dict["files"] = report.files;
   dict["rewritten"] = report.rewritten;
+  dict["renamed"] = report.renamed.size();
   dict["bytes"] = report.bytes;
   dict["directory"] = to_text(report.directory);
   return dict;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dlpipe/base/dtype.h"
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/mutex.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -157,6 +158,7 @@ void open_writer(OpenWriter* self, const nb::bytes& destination, const nb::list&
   ingest::IngestOptions& ingest = options.ingest;
   ingest.destination = {destination.c_str(), destination.size()};
   ingest.on_error = ingest::OnError::kStop;
+  ingest.on_warning = [](const std::string& warning) { log(LogLevel::kWarning, warning); };
   set_storing_options(storing, ingest);
   new (self) OpenWriter(unlocked([&] { return SampleWriter::open(options); }));
 }

@@ -107,6 +107,10 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
     text += concat("best ", config.metrics.empty() ? engine::kLossMetric : config.metrics.front(), " ",
                    fixed(outcome.best, 4), " at step ", human_count(outcome.best_step), "\n");
   }
+  if (outcome.samples > 0 && !config.record.contains("val-id"))
+    text +=
+        "not validated: nothing says how well the model does on other data than it was trained on; --val "
+        "takes some\n";
   if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");
   if (outcome.loss_scale > 0) {
     text += concat("loss scale ", fixed(outcome.loss_scale, outcome.loss_scale < 1 ? 6 : 0), "; ",

@@ -162,7 +162,8 @@ class Dataset:
         does; `directory` appears when it is whole. `progress(done, total)`, or True for a tqdm bar.
 
         Returns:
-            A dict: files, rewritten (JPEGs with the source's pixels in other bytes), bytes, directory.
+            A dict: files, rewritten (JPEGs with the source's pixels in other bytes), renamed (samples of whose names there can
+            be no file), bytes, directory.
         """
         if self._numbers != range(self._opened.size):
             raise MisuseError("[dataset] export writes a whole dataset, and this is a part of one; write its samples' "
