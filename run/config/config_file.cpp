@@ -223,6 +223,10 @@ static ConfigKey config_key(std::string_view key) {
   return option != nullptr && is_switch(*option) ? ConfigKey{option, true} : ConfigKey{};
 }
 
+static std::string contrary_of(std::string_view switch_text) {
+  return switch_text == "true" ? "false" : "true";
+}
+
 Status parse_config(std::string_view toml_text, std::string_view file, TrainConfig& config) {
   DLPIPE_RETURN_IF_ERROR(check_depth(toml_text, file));
   try {
@@ -246,9 +250,8 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       if (is_contrary && table.contains(option->name))
         return misuse("config", "'", option->name, "' and '", key.str(), "' (", where,
                       ") are one option; leave one of them out");
-      DLPIPE_ASSIGN_OR_RETURN(std::string text, value_text(*option, node, where));
-      if (is_contrary) text = text == "true" ? "false" : "true";
-      const Status status = set_option(*option, text, config);
+      DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
+      const Status status = set_option(*option, is_contrary ? contrary_of(text) : text, config);
       if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
     }
     if (record != nullptr) return read_record(*record, file, config);

@@ -69,7 +69,8 @@ std::string default_augment(const SessionOptions& session, const data::Dataset& 
   const bool is_own = has_one_size && first.width == own && first.height == own;
   const bool is_small =
       has_one_size && std::max(first.width, first.height) <= kSmall && session.graph == nullptr;
-  const std::string one_size = concat(first.height, "x", first.width);
+  const std::string one_size =
+      concat(first.height, first.height == first.width ? std::string() : concat("x", first.width));
   const std::string flip = channels == 1 ? "" : " hflip";
   if (is_own || is_small)
     return concat("pad_crop(", one_size, ",", std::max(1, std::min(first.width, first.height) / 8), ")",

@@ -232,7 +232,7 @@ TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
   const Outcome as_folder = run_dlpipe({"train", folder / "all", "--val", data.jpegs, "--model", "lenet",
                                         "--batch", "16", "--max-steps", "1", "--out", folder / "d"});
   EXPECT_NE(as_folder.err.find(text), std::string::npos) << as_folder.err;
-  EXPECT_NE(as_folder.err.find("augmentation: pad_crop(32x32,4) hflip, the default"), std::string::npos)
+  EXPECT_NE(as_folder.err.find("augmentation: pad_crop(32,4) hflip, the default"), std::string::npos)
       << as_folder.err;
 }
 
