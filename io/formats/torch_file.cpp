@@ -88,7 +88,7 @@ Result<TorchFile> TorchFile::open(const std::string& path) {
   const Status status = begin.starts_with("PK"sv) ? file.open_zip() : file.open_pickles();
   if (status.ok()) return file;
   if (status.code() != ErrorCode::kUnsupported && status.code() != ErrorCode::kCorrupt) return status;
-  const bool names_it = status.message().find(path) != std::string::npos;
+  const bool names_it = status.message().find(printable(path)) != std::string::npos;
   return Status(status.code(), names_it ? status.message()
                                         : concat("[weights] ", path, ": ", without_area(status.message())));
 }
