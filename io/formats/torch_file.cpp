@@ -166,8 +166,8 @@ Status TorchFile::open_zip() {
     return std::string_view(member.first).ends_with(kPickle);
   });
   const auto foreign = [&] {
-    return Status(ErrorCode::kUnsupported, concat("[weights] ", path_, " is ",
-                                                  describe_foreign_weights(path_, "PK\3\4", entries)));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[weights] ", path_, " is ", describe_foreign_weights(path_, "PK\3\4", entries)));
   };
   if (pickle_member == members.end()) return foreign();
   const std::string root = pickle_member->first.substr(0, pickle_member->first.size() - kPickle.size());
