@@ -93,8 +93,8 @@ Result<TorchFile> TorchFile::open(const std::string& path) {
                                         : concat("[weights] ", path, ": ", without_area(status.message())));
 }
 
-/// The archive's directory is at its end, behind it a record that says where it begins, and for large archives another one.
-Status TorchFile::open_zip() {
+/// Where the directory of a zip archive is: said at its end, and in large archives by another record before that.
+Result<TorchFile::Storage> TorchFile::zip_directory() const {
   const uint64_t size = file_.stamp().size_bytes;
   constexpr uint64_t kEndRecord = 22, kMostComment = 65535, kLocator = 20, kEnd64 = 56;
   const uint64_t tail_bytes = std::min(size, kEndRecord + kMostComment + kLocator);
@@ -102,76 +102,85 @@ Status TorchFile::open_zip() {
   const size_t end = tail.rfind("PK\5\6"sv);
   if (end == std::string::npos || tail.size() - end < kEndRecord)
     return corrupt("the zip archive is cut short");
-  uint64_t directory_bytes = load_le<uint32_t>(bytes_of(tail), end + 12);
-  uint64_t directory = load_le<uint32_t>(bytes_of(tail), end + 16);
+  Storage directory = {load_le<uint32_t>(bytes_of(tail), end + 16),
+                       load_le<uint32_t>(bytes_of(tail), end + 12)};
   if (end >= kLocator && std::string_view(tail).substr(end - kLocator).starts_with("PK\6\7"sv)) {
     const auto at = load_le<uint64_t>(bytes_of(tail), end - kLocator + 8);
     DLPIPE_ASSIGN_OR_RETURN(const std::string end64, read_text(at, kEnd64));
     if (!end64.starts_with("PK\6\6"sv)) return corrupt("the zip archive's end is damaged");
-    directory_bytes = load_le<uint64_t>(bytes_of(end64), 40);
-    directory = load_le<uint64_t>(bytes_of(end64), 48);
+    directory = {load_le<uint64_t>(bytes_of(end64), 48), load_le<uint64_t>(bytes_of(end64), 40)};
   }
-  if (directory_bytes > kMostDirectory) return corrupt("the zip archive claims too many members");
-  DLPIPE_ASSIGN_OR_RETURN(const std::string entries, read_text(directory, directory_bytes));
-  std::map<std::string, Storage, std::less<>> members;
+  if (directory.bytes > kMostDirectory) return corrupt("the zip archive claims too many members");
+  return directory;
+}
+
+/// Sizes and places that don't fit into 32 bits stand in the field of zip64, in this order.
+static void take_zip64(std::string_view extra, uint64_t& stored, uint64_t packed, uint64_t& local) {
+  constexpr size_t kHead = 4, kValue = 8;
+  constexpr uint64_t kElsewhere = 0xffffffff;
+  while (extra.size() >= kHead) {
+    const auto id = load_le<uint16_t>(bytes_of(extra), 0);
+    const size_t length = std::min<size_t>(load_le<uint16_t>(bytes_of(extra), 2), extra.size() - kHead);
+    std::string_view values = extra.substr(kHead, length);
+    extra.remove_prefix(kHead + length);
+    if (id != 1) continue;
+    for (uint64_t* const value : {&stored, &packed, &local}) {
+      if (*value != kElsewhere || values.size() < kValue) continue;
+      *value = load_le<uint64_t>(bytes_of(values), 0);
+      values.remove_prefix(kValue);
+    }
+  }
+}
+
+Result<TorchFile::Members> TorchFile::zip_members(std::string_view directory) const {
+  Members members;
   constexpr size_t kEntry = 46;
-  for (size_t at = 0;
-       at + kEntry <= entries.size() && std::string_view(entries).substr(at).starts_with("PK\1\2"sv);) {
-    const auto field = [&](size_t offset) { return load_le<uint16_t>(bytes_of(entries), at + offset); };
+  while (directory.size() >= kEntry && directory.starts_with("PK\1\2"sv)) {
+    const auto field = [&](size_t offset) { return load_le<uint16_t>(bytes_of(directory), offset); };
     const auto field32 = [&](size_t offset) -> uint64_t {
-      return load_le<uint32_t>(bytes_of(entries), at + offset);
+      return load_le<uint32_t>(bytes_of(directory), offset);
     };
     const size_t name_bytes = field(28), extra_bytes = field(30), comment_bytes = field(32);
-    if (entries.size() - at - kEntry < name_bytes + extra_bytes)
+    if (directory.size() - kEntry < name_bytes + extra_bytes + comment_bytes)
       return corrupt("the zip archive's directory is damaged");
-    const std::string_view name = std::string_view(entries).substr(at + kEntry, name_bytes);
-    std::string_view extra = std::string_view(entries).substr(at + kEntry + name_bytes, extra_bytes);
     uint64_t stored = field32(24), local = field32(42);
-    const uint64_t packed = field32(20);
-    for (constexpr size_t kHead = 4; extra.size() >= kHead;) {
-      const auto id = load_le<uint16_t>(bytes_of(extra), 0);
-      const size_t length = std::min<size_t>(load_le<uint16_t>(bytes_of(extra), 2), extra.size() - kHead);
-      const std::string_view values = extra.substr(kHead, length);
-      extra.remove_prefix(kHead + length);
-      if (id != 1) continue;  // zip64: what doesn't fit into 32 bits, in this order
-      size_t next = 0;
-      for (const auto& [is_there, value] : {std::pair(stored == 0xffffffff, &stored),
-                                            {packed == 0xffffffff, nullptr},
-                                            {local == 0xffffffff, &local}}) {
-        if (!is_there || values.size() - next < 8) continue;
-        if (value != nullptr) *value = load_le<uint64_t>(bytes_of(values), next);
-        next += 8;
-      }
-    }
-    if (field(10) != 0)
-      return {ErrorCode::kUnsupported, concat("[weights] its member ", in_quotes(name),
-                                              " is compressed, which torch.save never does")};
-    members[std::string(name)] = {local, stored};
-    at += kEntry + name_bytes + extra_bytes + comment_bytes;
+    take_zip64(directory.substr(kEntry + name_bytes, extra_bytes), stored, field32(20), local);
+    members[std::string(directory.substr(kEntry, name_bytes))] = {local, stored, field(10) != 0};
+    directory.remove_prefix(kEntry + name_bytes + extra_bytes + comment_bytes);
   }
-  // Where a member's bytes begin, behind its own header.
-  const auto data_of = [&](const Storage& member) -> Result<Storage> {
-    constexpr uint64_t kLocal = 30;
-    DLPIPE_ASSIGN_OR_RETURN(const std::string head, read_text(member.begin, kLocal));
-    if (!head.starts_with("PK\3\4"sv))
-      return corrupt("a member of the zip archive isn't where its directory says");
-    const uint64_t begin =
-        member.begin + kLocal + load_le<uint16_t>(bytes_of(head), 26) + load_le<uint16_t>(bytes_of(head), 28);
-    if (begin > size || member.bytes > size - begin)
-      return corrupt("a member of the zip archive is cut short");
-    return Storage{begin, member.bytes};
-  };
+  return members;
+}
+
+/// Where a member's bytes are, behind its own header.
+Result<TorchFile::Storage> TorchFile::data_of(const Member& member) const {
+  if (member.is_compressed)
+    return Status(
+        ErrorCode::kUnsupported,
+        "[weights] the zip archive is compressed, which torch.save never does; pack it anew without");
+  const uint64_t size = file_.stamp().size_bytes;
+  constexpr uint64_t kHeader = 30;
+  DLPIPE_ASSIGN_OR_RETURN(const std::string head, read_text(member.header, kHeader));
+  if (!head.starts_with("PK\3\4"sv))
+    return corrupt("a member of the zip archive isn't where its directory says");
+  const uint64_t begin =
+      member.header + kHeader + load_le<uint16_t>(bytes_of(head), 26) + load_le<uint16_t>(bytes_of(head), 28);
+  if (begin > size || member.bytes > size - begin) return corrupt("a member of the zip archive is cut short");
+  return Storage{begin, member.bytes};
+}
+
+Status TorchFile::open_zip() {
+  DLPIPE_ASSIGN_OR_RETURN(const Storage directory, zip_directory());
+  DLPIPE_ASSIGN_OR_RETURN(const std::string entries, read_text(directory.begin, directory.bytes));
+  DLPIPE_ASSIGN_OR_RETURN(const Members members, zip_members(entries));
   constexpr std::string_view kPickle = "/data.pkl";
-  const auto pickle_member = std::find_if(members.begin(), members.end(), [&](const auto& member) {
+  const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) {
     return std::string_view(member.first).ends_with(kPickle);
   });
-  const auto foreign = [&] {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[weights] ", path_, " is ", describe_foreign_weights(path_, "PK\3\4", entries)));
-  };
-  if (pickle_member == members.end()) return foreign();
-  const std::string root = pickle_member->first.substr(0, pickle_member->first.size() - kPickle.size());
-  if (members.contains(root + "/constants.pkl")) return foreign();  // TorchScript
+  const std::string root =
+      found == members.end() ? "" : found->first.substr(0, found->first.size() - kPickle.size());
+  if (found == members.end() || members.contains(root + "/constants.pkl"))  // TorchScript has these
+    return {ErrorCode::kUnsupported,
+            concat("[weights] ", path_, " is ", describe_foreign_weights(path_, "PK\3\4", entries))};
   if (const auto order = members.find(root + "/byteorder"); order != members.end()) {
     DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(order->second));
     DLPIPE_ASSIGN_OR_RETURN(const std::string word,
@@ -183,7 +192,7 @@ Status TorchFile::open_zip() {
        ++member) {
     DLPIPE_ASSIGN_OR_RETURN(storages_[member->first.substr(data.size())], data_of(member->second));
   }
-  DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(pickle_member->second));
+  DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(found->second));
   if (place.bytes > TorchPickle::kMostBytes)
     return {ErrorCode::kUnsupported, "[weights] its pickle is larger than 64 MiB"};
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(place.begin, place.bytes));

@@ -50,11 +50,21 @@ class TorchFile {
     uint64_t begin = 0;  // in the file
     uint64_t bytes = 0;
   };
+  /// Of a zip archive.
+  struct Member {
+    uint64_t header = 0;  // where it begins
+    uint64_t bytes = 0;
+    bool is_compressed = false;
+  };
+  using Members = std::map<std::string, Member, std::less<>>;  // by their names
 
   TorchFile(std::string path, RegularFile file) : path_(std::move(path)), file_(std::move(file)) {}
   Result<std::string> read_text(uint64_t begin, uint64_t count) const;
   Status read_at(uint64_t offset, std::span<std::byte> to) const;
   Status corrupt(std::string_view what) const;
+  Result<Storage> zip_directory() const;
+  Result<Members> zip_members(std::string_view directory) const;
+  Result<Storage> data_of(const Member& member) const;
   Status open_zip();
   Status open_pickles();
   Status find_numbers(std::string_view text, size_t at, const TorchPickle& pickle);
