@@ -171,10 +171,12 @@ Result<bool> PictureStream::find_more() {
 }
 
 Result<bool> PictureStream::find_in_input() {
+  const size_t before = begin_;
   if (const std::optional<std::string> path = take_path()) {
     add(*path);
     return true;
   }
+  if (begin_ != before) return true;  // empty lines: who waits asks again whether more is coming
   if (is_at_end_) return false;
   constexpr size_t kMostPath = 1 << 20;
   if (bytes_.size() - begin_ > kMostPath)

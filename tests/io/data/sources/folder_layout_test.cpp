@@ -88,7 +88,7 @@ TEST(FolderSource, TheFoldersOfTheOnlyFolderWithPicturesAreTaken) {
   EXPECT_EQ(value_or_throw(literal->list()).classes, (std::vector<std::string>{"set"}));
   // Of several inputs each may have one class; only a folder that is called as pictures are, or as the input, is none.
   auto input = value_or_throw(open_source({.path = dir / "set", .alone = false}));
-  EXPECT_EQ(value_or_throw(input->list()).classes, (std::vector<std::string>{"Annotations", "Data"}));
+  EXPECT_EQ(value_or_throw(input->list()).classes, (std::vector<std::string>{"Data"}));
   input = value_or_throw(open_source({.path = dir / "set/Data", .alone = false}));
   EXPECT_EQ(value_or_throw(input->list()).classes, (std::vector<std::string>{"cat", "dog"}));
   // What would be read as something else is named.
@@ -313,7 +313,7 @@ TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
 
   auto source = value_or_throw(open_source({.path = dir.path(), .splits = false}));
   const SourceListing literal = value_or_throw(source->list());
-  EXPECT_EQ(literal.classes, (std::vector<std::string>{"notes", "test", "train", "val"}));
+  EXPECT_EQ(literal.classes, (std::vector<std::string>{"test", "train", "val"}));
   EXPECT_EQ(literal.entries.front().split, "");
 }
 

@@ -211,7 +211,7 @@ TEST(Inputs, ClassesOfSeveralInputsArePutTogetherByName) {
   const std::vector<std::string> given = {dir / "two", dir / "one", dir / "more.csv"};
   auto source = value_or_throw(open_sources(given, "", {}));
   const SourceListing listing = value_or_throw(source->list());
-  EXPECT_EQ(listing.classes, (Names{"cat", "dog", "emu"}));
+  EXPECT_EQ(listing.classes, (Names{"cat", "dog"})) << "the folder emu is empty";
   EXPECT_EQ(field_names(listing), (Names{"who"}));
   ASSERT_EQ(listing.entries.size(), 3u);
   EXPECT_EQ(listing.entries[0].path, "two/dog/1.jpg");
