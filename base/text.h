@@ -23,7 +23,7 @@ std::string concat(const Args&... args) {
 std::string fixed(double value, int digits);
 /// 1536 -> "1.5 KiB" (powers of 1024); below 1024 "17 B".
 std::string human_bytes(uint64_t bytes);
-/// 95.4 -> "1m35s"; under a minute "35s"; over an hour "2h05m".
+/// 95.4 -> "1m35s"; under a minute "35s"; over an hour "2h05m"; too little to round to a second "<1s".
 std::string human_seconds(double seconds);
 /// 1234567 -> "1,234,567".
 std::string human_count(int64_t count);
@@ -37,8 +37,8 @@ std::string_view trim(std::string_view text);
 /// Whether all of `text` fits the shell's pattern `glob`: *, ?, [a-z].
 bool matches_glob(const std::string& text, const std::string& glob);
 
-/// The candidate nearest to `name` by edit distance (at most a third of its length, at least 2 edits), or
-/// "".
+/// The candidate nearest to `name` by edit distance, in which two letters exchanged are one edit (at most a third of its letters, at
+/// least one edit), or "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 /// "; did you mean 'hflip'?" of the candidates that begin so, else of the nearest; without one, "; known: a, b, c".
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
