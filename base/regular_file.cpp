@@ -45,8 +45,18 @@ Result<FileStamp> stamp_regular_file(std::string_view area, const std::string& p
 
 Result<RegularFile> RegularFile::open(std::string_view area, const std::string& path) {
   DLPIPE_RETURN_IF_ERROR(stamp_regular_file(area, path).status());
+  return open_as(area, path, O_RDONLY);
+}
+
+Result<RegularFile> RegularFile::open_to_write(std::string_view area, const std::string& path, int how) {
+  const Status found = stamp_regular_file(area, path).status();
+  if (!found.ok() && found.code() != ErrorCode::kNotFound) return found;
+  return open_as(area, path, how | O_CREAT);
+}
+
+Result<RegularFile> RegularFile::open_as(std::string_view area, const std::string& path, int how) {
   // O_NONBLOCK: something else may stand there by now. It changes nothing for regular files.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int fd = ::open(path.c_str(), how | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) return status_from_errno(area, concat("cannot open ", path), errno);
   RegularFile file(fd, {});
   struct stat stat {};

@@ -1,5 +1,5 @@
-// The one place where a file that is read as data is opened: only a regular file (links are followed). A
-// pipe, socket or device is refused by its kind before it is opened, since opening a pipe waits for a writer.
+// The one place where a file that is read as data, or grows in place, is opened: only a regular file (links are followed). A
+// pipe, socket or device is refused by its kind before it is opened, since opening a pipe waits for its other end.
 // Any thread.
 #pragma once
 
@@ -23,12 +23,15 @@ struct FileStamp {
 
 FileStamp stamp_of(const struct stat& stat);
 
-/// A file that is open for reading. Closed with this object.
+/// A file that is open. Closed with this object.
 class RegularFile {
  public:
   /// Errors begin with `[area]` and name the path: kUnsupported for anything but a regular file and for a path with a zero byte,
   /// else as the system says.
   static Result<RegularFile> open(std::string_view area, const std::string& path);
+  /// Made where there is none. `how`: O_RDWR, or O_WRONLY, with O_APPEND, O_TRUNC or O_EXCL. What appears whole or not at all is
+  /// written by aside_file.h instead.
+  static Result<RegularFile> open_to_write(std::string_view area, const std::string& path, int how);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}
   RegularFile& operator=(RegularFile&& other) noexcept {
@@ -47,6 +50,7 @@ class RegularFile {
 
  private:
   RegularFile(int fd, const FileStamp& stamp) : fd_(fd), stamp_(stamp) {}
+  static Result<RegularFile> open_as(std::string_view area, const std::string& path, int how);
   int fd_;
   FileStamp stamp_;
 };

@@ -1,9 +1,12 @@
 #include "dlpipe/pipeline/bad_records.h"
 
-#include <cerrno>
+#include <fcntl.h>
+
 #include <fstream>
+#include <span>
 #include <string_view>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
@@ -19,6 +22,11 @@ std::string one_line(std::string text) {
     if (c == '\n' || c == '\t' || c == '\r') c = ' ';
   }
   return text;
+}
+
+Status quarantine_error(const Status& status) {
+  return {status.code(),
+          concat("[loader] cannot write the quarantine file: ", without_area(status.message()))};
 }
 
 }  // namespace
@@ -41,10 +49,7 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
 Status BadRecords::read_listed() {
   const Status status = stamp_regular_file("loader", quarantine_file_).status();  // a pipe would never end
   if (status.code() == ErrorCode::kNotFound) return {};
-  if (!status.ok()) {
-    return Status(status.code(),
-                  concat("[loader] cannot write the quarantine file: ", without_area(status.message())));
-  }
+  if (!status.ok()) return quarantine_error(status);
   std::ifstream file(quarantine_file_);
   for (std::string line; std::getline(file, line);) {
     int64_t sample = 0;
@@ -57,20 +62,14 @@ Status BadRecords::append(int64_t epoch, const Substitution& bad) {
   if (!read_listed_) DLPIPE_RETURN_IF_ERROR(read_listed());
   read_listed_ = true;
   if (!listed_.insert(bad.bad_sample).second) return {};
-  errno = 0;
-  std::ofstream file(quarantine_file_, std::ios::app);
-  if (file && listed_.size() == 1) file << kTitle;
-  file << bad.bad_sample << '\t' << epoch << '\t' << bad.position << '\t';
-  if (bad.used_sample < 0) {
-    file << "none";
-  } else {
-    file << bad.used_sample;
-  }
-  file << '\t' << one_line(bad.reason) << '\n';
-  file.flush();
-  if (file) return {};
-  return status_from_errno("loader", concat("cannot write the quarantine file ", quarantine_file_),
-                           errno != 0 ? errno : EIO);
+  const auto file = RegularFile::open_to_write("loader", quarantine_file_, O_WRONLY | O_APPEND);
+  if (!file.ok()) return quarantine_error(file.status());
+  const std::string text =
+      concat(listed_.size() == 1 ? kTitle : "", bad.bad_sample, "\t", epoch, "\t", bad.position, "\t",
+             bad.used_sample < 0 ? "none" : concat(bad.used_sample), "\t", one_line(bad.reason), "\n");
+  const Status written =
+      write_all("loader", file->fd(), std::as_bytes(std::span(text.data(), text.size())), quarantine_file_);
+  return written.ok() ? Status() : quarantine_error(written);
 }
 
 }  // namespace dlpipe::pipeline

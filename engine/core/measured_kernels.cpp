@@ -17,6 +17,7 @@
 #include "dlpipe/base/ledger.h"
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -34,9 +35,8 @@ constexpr double kClearly = 0.97;         // of the rule's time
 class FileLock {
  public:
   /// A wait of more than `quiet_wait_ns` is said in the log: who is waited for, and how to do without.
-  FileLock(const std::string& path, int64_t most_wait_ns, int64_t quiet_wait_ns)
-      : fd_(path.empty() ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)),
-        process_(::getpid()) {
+  FileLock(const std::string& path, int64_t most_wait_ns, int64_t quiet_wait_ns) : process_(::getpid()) {
+    if (auto file = RegularFile::open_to_write("kernels", path, O_RDWR); file.ok()) fd_ = file->release();
     const int64_t begin_ns = now_ns();
     bool is_said = false;
     while (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
@@ -64,7 +64,7 @@ class FileLock {
   bool is_held_by_another() const { return is_held_by_another_; }
 
  private:
-  int fd_;
+  int fd_ = -1;
   pid_t process_;  // that took it
   bool is_held_by_another_ = false;
 };

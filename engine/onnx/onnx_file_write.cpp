@@ -103,7 +103,7 @@ Status write_model(const std::string& path, const Model& model) {
   if (bytes.size() > kMostBytes)
     return {ErrorCode::kUnsupported, concat("[onnx] the model has ", human_bytes(bytes.size()),
                                             "; one ONNX file holds at most 2 GiB")};
-  return formats::write_file(path, bytes);
+  return formats::write_output(path, bytes);
 }
 
 }  // namespace dlpipe::engine::onnx

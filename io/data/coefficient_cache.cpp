@@ -16,6 +16,7 @@
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/file_bytes.h"
@@ -54,9 +55,8 @@ RowBytes head_of(const CacheOptions& options) {
 }
 
 Result<int> open_to_grow(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return status_from_errno("cache", concat("cannot open ", path), errno);
-  return fd;
+  DLPIPE_ASSIGN_OR_RETURN(RegularFile file, RegularFile::open_to_write("cache", path, O_RDWR));
+  return file.release();
 }
 
 Status others_file(const std::string& path) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dlpipe/base/bytes.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_bytes.h"
 
@@ -31,13 +32,12 @@ std::string path_in(const std::string& directory) {
 // Zeros are written, not left out, so that there is room on the disk for what is noted later.
 Status LateChecksums::create(const std::string& directory, int64_t samples) {
   const std::string path = path_in(directory);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return status_from_errno("dataset", concat("cannot make ", path), errno);
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile file,
+                          RegularFile::open_to_write("dataset", path, O_WRONLY | O_TRUNC));
   const std::vector<std::byte> zeros(static_cast<size_t>(samples) * kBytes);
-  Status status = write_bytes_at("dataset", fd, zeros, 0, path);
-  if (status.ok() && ::fdatasync(fd) != 0)
+  Status status = write_bytes_at("dataset", file.fd(), zeros, 0, path);
+  if (status.ok() && ::fdatasync(file.fd()) != 0)
     status = status_from_errno("dataset", concat("cannot sync ", path), errno);
-  ::close(fd);
   return status;
 }
 

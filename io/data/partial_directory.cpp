@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNote = ".dlpipe-partial";
-constexpr std::string_view kNewNote = ".dlpipe-partial.new";  // half written
 
 struct Fd {
   int fd;
@@ -37,7 +37,7 @@ std::string in(const std::string& directory, std::string_view name) {
 
 /// The first bytes of a file; "" when it can't be read. A note is short.
 std::string read_note(const std::string& file) {
-  const Fd handle{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  const Fd handle{::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
   std::array<char, 8192> text;
   const ssize_t got = handle.fd < 0 ? 0 : ::read(handle.fd, text.data(), text.size());
   return std::string(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
@@ -117,7 +117,7 @@ Status PartialDirectory::check_owner() const {
   bool is_empty = note.empty();
   for (fs::directory_iterator entry(path_, code), end; is_empty && !code && entry != end;
        entry.increment(code))
-    is_empty = entry->path().filename() == kNewNote;
+    is_empty = is_aside_name(entry->path().filename().string());  // of a note that a kill left half written
   if (code) return error(concat("cannot list ", path_), code.value());
   if (is_empty) return write_note();
   const size_t line = note.find('\n');
@@ -128,22 +128,10 @@ Status PartialDirectory::check_owner() const {
 }
 
 Status PartialDirectory::write_note() const {
-  const std::string fresh = in(path_, kNewNote);
   const std::string text = note_for(kind_, destination_);
-  {
-    const Fd handle{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (handle.fd < 0) return error(concat("cannot write ", fresh), errno);
-    ssize_t written = -1;
-    do {
-      written = ::write(handle.fd, text.data(), text.size());
-    } while (written < 0 && errno == EINTR);
-    if (written != static_cast<ssize_t>(text.size()))
-      return error(concat("cannot write ", fresh), written < 0 ? errno : ENOSPC);
-    if (::fsync(handle.fd) != 0) return error(concat("cannot sync ", fresh), errno);
-  }
-  if (::rename(fresh.c_str(), in(path_, kNote).c_str()) != 0)
-    return error(concat("cannot rename ", fresh), errno);
-  return {};
+  DLPIPE_ASSIGN_OR_RETURN(AsideFile file, AsideFile::create(kind_, in(path_, kNote)));
+  DLPIPE_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(text.data(), text.size()))));
+  return file.publish();
 }
 
 Status PartialDirectory::write(const std::string& name, std::span<const std::byte> bytes) const {
@@ -159,16 +147,9 @@ Status PartialDirectory::write(const std::string& name, std::span<const std::byt
   if (code) return cannot_create(code.value());
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return cannot_create(errno);
-  int error_number = 0;
-  while (!bytes.empty() && error_number == 0) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written >= 0)
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    else if (errno != EINTR)
-      error_number = errno;
-  }
-  if (::close(fd) != 0 && error_number == 0) error_number = errno;
-  return error_number == 0 ? Status() : error(concat("cannot write ", file), error_number);
+  Status status = write_all(kind_, fd, bytes, file);
+  if (::close(fd) != 0 && status.ok()) status = error(concat("cannot write ", file), errno);
+  return status;
 }
 
 Status PartialDirectory::clear() {
@@ -203,13 +184,7 @@ Status PartialDirectory::publish() {
   }
   if (result != 0) return error(concat("cannot rename ", path_, " to ", destination_), errno);
   forget(destination_);
-  const std::string parent = fs::path(destination_).parent_path().string();
-  const Fd handle{::open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (handle.fd < 0) return error(concat("cannot open the folder of ", destination_), errno);
-  // Some network file systems refuse to sync directories; there is nothing to be done about it.
-  if (::fsync(handle.fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-    return error(concat("cannot sync the folder of ", destination_), errno);
-  return {};
+  return sync_directory(kind_, folder_of(destination_));
 }
 
 void PartialDirectory::forget(const std::string& destination) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <filesystem>
 
 #include "dlpipe/base/machine.h"
@@ -29,72 +28,48 @@ bool is_stream(const std::string& path) {
   return is_open_already || !(S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode));
 }
 
-/// Why `written`, which is to become `path`, can't be made. People gave `path`; `written` is named where it is in the way.
-static Status create_error(const std::string& path, const std::string& written, int error_number) {
-  namespace fs = std::filesystem;
-  const fs::path folder = fs::path(path).parent_path();
+static Status check_is_no_folder(const std::string& path) {
   std::error_code ignored;
-  if (!folder.empty() && !fs::exists(folder, ignored) && error_number == ENOENT)
-    return {ErrorCode::kNotFound, concat("[file] cannot create ", path, ": there is no folder ",
-                                         folder.string(), "; make it first")};
-  const bool is_in_the_way = fs::exists(fs::symlink_status(written, ignored));
-  return write_error(concat("cannot create ", is_in_the_way ? written : path), error_number);
+  if (!std::filesystem::is_directory(path, ignored)) return {};
+  return misuse("file", "cannot create ", path, ": it is a folder; name the file to write in it");
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored))
-    return misuse("file", "cannot create ", path, ": it is a folder; name the file to write in it");
-  AtomicFile file(path, formats::is_stream(path));
-  // What the shell appends to (>> FILE) keeps what it has.
-  const int how = file.is_stream_ ? O_APPEND : O_CREAT | O_TRUNC;
-  file.fd_ = ::open(file.written().c_str(), O_WRONLY | O_CLOEXEC | how, 0666);
-  if (file.fd_ < 0 && file.is_stream_) return write_error(concat("cannot open ", path), errno);
-  if (file.fd_ < 0) return create_error(path, file.written(), errno);
+  DLPIPE_RETURN_IF_ERROR(check_is_no_folder(path));
+  AtomicFile file(path);
+  if (formats::is_stream(path)) {
+    // What the shell appends to (>> FILE) keeps what it has.
+    file.stream_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_APPEND);
+    if (file.stream_ < 0) return write_error(concat("cannot open ", path), errno);
+    return file;
+  }
+  DLPIPE_ASSIGN_OR_RETURN(AsideFile aside, AsideFile::create("file", path));
+  file.aside_.emplace(std::move(aside));
   return file;
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  if (!is_stream_) ::unlink(written().c_str());
+  if (stream_ >= 0) ::close(stream_);
 }
 
 Status AtomicFile::append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      return write_error(concat("cannot write ", written()), errno);
-    }
-    bytes = bytes.subspan(static_cast<size_t>(count));
-  }
-  return {};
+  return aside_ ? aside_->append(bytes) : write_all("file", stream_, bytes, path_);
 }
 
 Status AtomicFile::commit() {
-  if (is_stream_) {
-    if (::close(std::exchange(fd_, -1)) != 0) return write_error(concat("cannot close ", path_), errno);
-    return {};
-  }
-  const std::string partial = written();
-  if (::fsync(fd_) != 0) return write_error(concat("cannot sync ", partial), errno);
-  const int fd = std::exchange(fd_, -1);
-  if (::close(fd) != 0) {
-    const int error_number = errno;
-    ::unlink(partial.c_str());
-    return write_error(concat("cannot close ", partial), error_number);
-  }
-  if (::rename(partial.c_str(), path_.c_str()) != 0) {
-    const int error_number = errno;
-    ::unlink(partial.c_str());
-    return write_error(concat("cannot rename ", partial, " to ", path_), error_number);
-  }
-  const std::string parent = std::filesystem::path(path_).parent_path().string();
-  return sync_directory(parent.empty() ? "." : parent);
+  if (aside_) return aside_->publish();
+  if (::close(std::exchange(stream_, -1)) != 0) return write_error(concat("cannot close ", path_), errno);
+  return {};
 }
 
 Status write_file(const std::string& path, std::string_view text) {
+  DLPIPE_RETURN_IF_ERROR(check_is_no_folder(path));
+  DLPIPE_ASSIGN_OR_RETURN(AsideFile file, AsideFile::create("file", path));
+  DLPIPE_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(text.data(), text.size()))));
+  return file.publish();
+}
+
+Status write_output(const std::string& path, std::string_view text) {
   DLPIPE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   DLPIPE_RETURN_IF_ERROR(file.append(text));
   return file.commit();
@@ -125,18 +100,6 @@ Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
     if (got < 0 && error_number != EINTR) return write_error(concat("cannot read ", path), error_number);
     if (text.size() > max_bytes) return too_large();
   }
-}
-
-Status sync_directory(const std::string& directory) {
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return write_error(concat("cannot open the directory ", directory), errno);
-  const int result = ::fsync(fd);
-  const int error_number = errno;
-  ::close(fd);
-  // Some file systems can't sync a directory and say EINVAL; there the rename is all one can have.
-  if (result != 0 && error_number != EINVAL)
-    return write_error(concat("cannot sync ", directory), error_number);
-  return {};
 }
 
 }  // namespace dlpipe::formats

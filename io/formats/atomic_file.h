@@ -1,29 +1,30 @@
-// Files that appear whole or not at all: written aside as PATH.partial, synced, renamed over PATH, and the
-// directory synced, so that neither a crash nor a full disk leaves half a file or loses the old one. The only
-// place that does so. What takes bytes and keeps no file, a pipe, a device or /dev/stdout, is written straight into.
+// Files that appear whole or not at all (base/aside_file.h), and files that are read whole. Where the user says what to write
+// (-o FILE), what takes bytes and keeps no file, a pipe, a device or /dev/stdout, is written straight into.
 //
-// An AtomicFile owns its descriptor and belongs to one thread; without commit() the aside file is removed and
-// PATH stays as it was. Cost: two fsyncs per file.
+// An AtomicFile belongs to one thread; without commit() PATH stays as it was. Cost: two fsyncs per file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/error.h"
 
 namespace dlpipe::formats {
 
 class AtomicFile {
  public:
-  /// Opens PATH.partial for writing, replacing a leftover of a killed process; a stream as it is. kMisuse for a folder, which
-  /// commit() could not replace.
+  /// kMisuse for a folder, which commit() could not replace. A stream may wait for its reader, as it does in a shell.
   static Result<AtomicFile> create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept
-      : path_(std::move(other.path_)), is_stream_(other.is_stream_), fd_(std::exchange(other.fd_, -1)) {}
+      : path_(std::move(other.path_)),
+        aside_(std::move(other.aside_)),
+        stream_(std::exchange(other.stream_, -1)) {}
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
 
@@ -33,24 +34,23 @@ class AtomicFile {
   /// Sync, rename, sync the directory; of a stream, close. Call once.
   Status commit();
   /// Bytes have gone for good when they are appended, and there is no name to appear under.
-  bool is_stream() const { return is_stream_; }
+  bool is_stream() const { return !aside_; }
 
  private:
-  AtomicFile(std::string path, bool is_stream) : path_(std::move(path)), is_stream_(is_stream) {}
-  std::string written() const { return is_stream_ ? path_ : path_ + ".partial"; }
+  explicit AtomicFile(std::string path) : path_(std::move(path)) {}
 
   std::string path_;
-  bool is_stream_ = false;
-  int fd_ = -1;
+  std::optional<AsideFile> aside_;
+  int stream_ = -1;
 };
 
 /// Whether `path` names what is open already or takes bytes without keeping a file: /dev/stdout, /dev/fd/3, a pipe, a device.
 bool is_stream(const std::string& path);
-/// The whole of `text` as the new content of `path`.
+/// The whole of `text` as the new content of `path`, a file of dlpipe's own: what stands there otherwise, a pipe, is replaced.
 Status write_file(const std::string& path, std::string_view text);
+/// The same where the user has said what to write: streams are written into.
+Status write_output(const std::string& path, std::string_view text);
 /// The whole file; kUnsupported when it is larger than `max_bytes`.
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes = uint64_t{1} << 30);
-/// fsync of a directory, so that renames and new names in it last.
-Status sync_directory(const std::string& directory);
 
 }  // namespace dlpipe::formats

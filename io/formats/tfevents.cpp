@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -137,14 +138,7 @@ Status EventWriter::record(std::string_view message) {
   put_fixed(framed, masked_crc32c(as_bytes(framed)));
   framed += message;
   put_fixed(framed, masked_crc32c(as_bytes(message)));
-  std::string_view rest = framed;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return status_from_errno("tfevents", concat("cannot write ", path_), errno);
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
-  return {};
+  return write_all("tfevents", fd_, as_bytes(framed), path_);
 }
 
 Result<std::vector<EventRecord>> read_events(const std::string& path) {

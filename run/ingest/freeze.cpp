@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shell_word.h"
@@ -18,7 +19,6 @@
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/ingest/draw.h"
-#include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/mask_values.h"
 #include "dlpipe/run/ingest/options.h"
 
@@ -413,7 +413,7 @@ int64_t records_per_value(double record_bytes) {
 }
 
 Status check_free_space(const std::string& destination, uint64_t needed_bytes) {
-  const std::string directory = parent_of(destination);
+  const std::string directory = folder_of(destination);
   struct statvfs disk {};
   if (statvfs(directory.c_str(), &disk) != 0)
     return status_from_errno("ingest", concat("cannot look at ", directory), errno);

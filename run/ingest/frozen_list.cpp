@@ -10,7 +10,6 @@
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
 #include "dlpipe/run/ingest/publish.h"
 
@@ -197,7 +196,7 @@ Status save_list(const FrozenList& list, const std::string& file) {
     }
   }
   text += concat("end ", hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
-  return write_file_durably(file, text);
+  return formats::write_file(file, text);
 }
 
 Result<FrozenList> load_list(const std::string& file) {

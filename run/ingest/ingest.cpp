@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -14,7 +15,6 @@
 #include "dlpipe/io/data/sources/bytes/scratch_file.h"
 #include "dlpipe/io/data/sources/inputs/inputs.h"
 #include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/freeze.h"
 #include "dlpipe/run/ingest/frozen_list.h"
 #include "dlpipe/run/ingest/image_worker.h"
@@ -72,7 +72,7 @@ data::SourceOptions source_options(const IngestOptions& options, const Paths& pa
   source.images = options.images;
   source.fields = options.fields;
   source.max_pixels = options.max_pixels;
-  source.scratch = std::make_shared<data::ScratchSpace>(parent_of(paths.destination));
+  source.scratch = std::make_shared<data::ScratchSpace>(folder_of(paths.destination));
   source.known = options.known_sources;
   source.stop_requested = options.stop_requested;
   return source;
@@ -183,7 +183,7 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
     const std::string directory = paths.split(paths.partial, split.name);
     DLPIPE_RETURN_IF_ERROR(make_directory(directory));
     DLPIPE_RETURN_IF_ERROR(write_split(run, split, directory));
-    DLPIPE_RETURN_IF_ERROR(sync_directory(directory));
+    DLPIPE_RETURN_IF_ERROR(sync_directory("ingest", directory));
     names.push_back(split.name);
   }
   run.report(true);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
@@ -317,7 +318,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
     const uint64_t begin = std::max(range.begin, writer->position());
     if (begin < range.end) DLPIPE_RETURN_IF_ERROR(append_part(run, reader, begin, number, *writer));
   }
-  if (writer->finished()) return sync_directory(directory);
+  if (writer->finished()) return sync_directory("ingest", directory);
   return {ErrorCode::kCorrupt, concat("[join] the parts of ", run.parts.front().name(),
                                       " don't reach the end of their list; ingest them again")};
 }
@@ -326,7 +327,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
 Status check_begun(const Paths& paths, const PartFile& first) {
   const std::string note = concat(first.source, " ", first.list, " ", first.part.count, " ",
                                   has_links(first) ? first.options : comparable_options(first.options), "\n");
-  if (!data::is_there(paths.list)) return write_file_durably(paths.list, note);
+  if (!data::is_there(paths.list)) return formats::write_file(paths.list, note);
   DLPIPE_ASSIGN_OR_RETURN(const std::string was, formats::read_file(paths.list));
   if (was == note) return {};
   return misuse("join", paths.partial, " was begun with other parts; use those, or remove it to begin again");

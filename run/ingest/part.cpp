@@ -8,8 +8,8 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/files.h"
 #include "dlpipe/run/ingest/options.h"
 
 namespace dlpipe::ingest {
@@ -120,7 +120,7 @@ Status check_part(const Part& part, const FrozenList& list) {
 Status save_part(const PartFile& part, const std::string& file) {
   Json json = json_of(part);
   json.set("checksum", hash_of(json.dump()));
-  return write_file_durably(file, json.dump(1) + "\n");
+  return formats::write_file(file, json.dump(1) + "\n");
 }
 
 Result<PartFile> load_part(const std::string& file) {

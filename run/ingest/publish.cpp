@@ -7,12 +7,13 @@
 #include <ctime>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/files.h"
 
 namespace dlpipe::ingest {
 
@@ -55,10 +56,10 @@ Status seal(const Paths& paths, const Provenance& made_of, const IngestReport& r
                                   {"skipped", static_cast<int64_t>(report.skipped.size())},
                                   {"warnings", std::move(warnings)},
                                   {"splits", std::move(splits)}});
-  DLPIPE_RETURN_IF_ERROR(write_file_durably(paths.provenance, json.dump(2) + "\n"));
+  DLPIPE_RETURN_IF_ERROR(formats::write_file(paths.provenance, json.dump(2) + "\n"));
   if (::unlink(paths.list.c_str()) != 0 && errno != ENOENT)
     return status_from_errno("ingest", concat("cannot remove ", paths.list), errno);
-  return sync_directory(paths.partial);
+  return sync_directory("ingest", paths.partial);
 }
 
 Result<Provenance> read_provenance(const std::string& file) {

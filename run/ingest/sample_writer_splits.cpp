@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
@@ -71,7 +72,7 @@ Status SampleWriter::Impl::finish_splits() {
   for (Split& split : splits) {
     split.writer->set_classes(state.schema.classes);
     DLPIPE_RETURN_IF_ERROR(split.writer->finish(next));
-    DLPIPE_RETURN_IF_ERROR(sync_directory(paths.split(paths.partial, split.name)));
+    DLPIPE_RETURN_IF_ERROR(sync_directory("ingest", paths.split(paths.partial, split.name)));
   }
   return {};
 }

@@ -1,8 +1,8 @@
 #include "dlpipe/run/ingest/sample_writer_state.h"
 
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/files.h"
 
 namespace dlpipe::ingest {
 
@@ -18,7 +18,7 @@ Status save_state(const SampleWriterState& state, const std::string& file) {
                                   {"labels", static_cast<int64_t>(state.labels)},
                                   {"splits", Json(Json::Array(state.splits.begin(), state.splits.end()))},
                                   {"total", state.total}});
-  return write_file_durably(file, json.dump(2) + "\n");
+  return formats::write_file(file, json.dump(2) + "\n");
 }
 
 Result<SampleWriterState> load_state(const std::string& file) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/checksum.h"
@@ -140,18 +141,6 @@ Status publish(const std::string& partial, const std::string& final) {
   return error ? file_system_error(concat("cannot remove ", partial), error) : Status();
 }
 
-Status point_link(const std::string& checkpoints, std::string_view link, const std::string& target) {
-  const std::string partial = concat(checkpoints, "/", link, kPartial);
-  ::unlink(partial.c_str());
-  if (::symlink(target.c_str(), partial.c_str()) != 0) {
-    return status_from_errno("checkpoint", concat("cannot create the link ", partial), errno);
-  }
-  if (::rename(partial.c_str(), in(checkpoints, link).c_str()) != 0) {
-    return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
-  }
-  return {};
-}
-
 // Of the steps before `trainer`'s, the `keep` - 1 latest and the best stay.
 Status remove_old(const std::string& checkpoints, int64_t keep, const TrainerState& trainer) {
   DLPIPE_ASSIGN_OR_RETURN(const Steps steps, find_steps(checkpoints));
@@ -244,12 +233,12 @@ Result<std::string> best_of(const std::string& checkpoints) {
 }  // namespace
 
 Status point_links(const std::string& checkpoints, const TrainerState& trainer) {
-  DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "last", step_name(trainer.step)));
+  DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, "last"), step_name(trainer.step)));
   const std::string best = step_name(trainer.best_step);
   std::error_code error;
   if (trainer.best_step >= 0 && fs::exists(in(checkpoints, best), error))
-    DLPIPE_RETURN_IF_ERROR(point_link(checkpoints, "best", best));
-  return formats::sync_directory(checkpoints);
+    DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, "best"), best));
+  return sync_directory("checkpoint", checkpoints);
 }
 
 Result<FileDescriptions> write_optimizer_part(const std::string& directory, int part, int parts,
@@ -280,7 +269,7 @@ Result<std::string> save_checkpoint(const std::string& checkpoints, const Checkp
     return made;
   }
   Status written = write_files(partial, state, tensors, write_optimizer);
-  if (written.ok()) written = formats::sync_directory(partial);
+  if (written.ok()) written = sync_directory("checkpoint", partial);
   if (!written.ok()) {
     std::error_code error;
     fs::remove_all(partial, error);

@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/lock_holder.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -90,8 +92,10 @@ Status RunDirectory::lock() {
   const std::string name = file("lock");
   lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   made_lock_ = lock_fd_ >= 0;
-  if (!made_lock_) lock_fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_fd_ < 0) return status_from_errno("run", concat("cannot create ", name), errno);
+  if (!made_lock_) {
+    DLPIPE_ASSIGN_OR_RETURN(RegularFile lock, RegularFile::open_to_write("run", name, O_RDWR));
+    lock_fd_ = lock.release();
+  }
   lock_process_ = ::getpid();
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
     made_lock_ = false;  // its holder's now
@@ -118,8 +122,9 @@ Status RunDirectory::cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes) {
 
 Status RunDirectory::start_logs(int64_t step) {
   is_new_ = false;
-  metrics_fd_ = ::open(metrics_file().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (metrics_fd_ < 0) return status_from_errno("run", concat("cannot open ", metrics_file()), errno);
+  DLPIPE_ASSIGN_OR_RETURN(RegularFile metrics,
+                          RegularFile::open_to_write("run", metrics_file(), O_WRONLY | O_APPEND));
+  metrics_fd_ = metrics.release();
   DLPIPE_ASSIGN_OR_RETURN(formats::EventWriter events, formats::EventWriter::create(path_));
   events_.emplace(std::move(events));
   return events_->session_start(step + 1);  // the points of `step` itself stay
@@ -127,13 +132,8 @@ Status RunDirectory::start_logs(int64_t step) {
 
 Status RunDirectory::log_line(const formats::Json& line) {
   const std::string text = line.dump() + "\n";
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t written = ::write(metrics_fd_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return status_from_errno("run", concat("cannot write ", metrics_file()), errno);
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
+  DLPIPE_RETURN_IF_ERROR(
+      write_all("run", metrics_fd_, std::as_bytes(std::span(text.data(), text.size())), metrics_file()));
   metrics_bytes_ += static_cast<int64_t>(text.size());
   return {};
 }
@@ -146,14 +146,12 @@ Result<RunDirectory::LogSizes> RunDirectory::sync_logs() {
   LogSizes sizes{metrics_bytes_, 0};
   if (::fdatasync(metrics_fd_) != 0)
     return status_from_errno("run", concat("cannot sync ", metrics_file()), errno);
-  const int fd = ::open(quarantine_file().c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) return sizes;  // no bad record yet
-  if (fd < 0) return status_from_errno("run", concat("cannot open ", quarantine_file()), errno);
+  const auto file = RegularFile::open("run", quarantine_file());
+  if (file.status().code() == ErrorCode::kNotFound) return sizes;  // no bad record yet
+  DLPIPE_RETURN_IF_ERROR(file.status());
   struct stat info {};
-  const bool is_synced = ::fdatasync(fd) == 0 && ::fstat(fd, &info) == 0;
-  const int error_number = errno;
-  ::close(fd);
-  if (!is_synced) return status_from_errno("run", concat("cannot sync ", quarantine_file()), error_number);
+  if (::fdatasync(file->fd()) != 0 || ::fstat(file->fd(), &info) != 0)
+    return status_from_errno("run", concat("cannot sync ", quarantine_file()), errno);
   sizes.quarantine_bytes = info.st_size;
   return sizes;
 }

@@ -306,7 +306,7 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> png, data::encode_png(grid.view()));
   DLPIPE_RETURN_IF_ERROR(
-      formats::write_file(options.out, {reinterpret_cast<const char*>(png.data()), png.size()}));
+      formats::write_output(options.out, {reinterpret_cast<const char*>(png.data()), png.size()}));
   return report;
 }
 

@@ -1,5 +1,6 @@
 #include "dlpipe/base/regular_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -42,6 +43,17 @@ TEST_F(RegularFileTest, OpensFilesAndLinksToThem) {
   EXPECT_EQ(RegularFile::open("test", path("none")).status().code(), ErrorCode::kNotFound);
 }
 
+TEST_F(RegularFileTest, WhatGrowsIsMadeAndKeepsWhatItHas) {
+  for (const char* text : {"a", "b"}) {
+    const RegularFile file =
+        value_or_throw(RegularFile::open_to_write("test", path("log"), O_WRONLY | O_APPEND));
+    ASSERT_EQ(::write(file.fd(), text, 1), 1);
+  }
+  std::string text;
+  std::ifstream(path("log")) >> text;
+  EXPECT_EQ(text, "ab");
+}
+
 // Opening a pipe that nobody writes to would wait for ever.
 TEST_F(RegularFileTest, RefusesPipesSocketsDevicesAndFoldersByName) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
@@ -59,6 +71,8 @@ TEST_F(RegularFileTest, RefusesPipesSocketsDevicesAndFoldersByName) {
     EXPECT_EQ(status.message(),
               "[test] " + file + " is " + kind + ", not a regular file; give the path of a file");
     EXPECT_EQ(stamp_regular_file("test", file).status().message(), status.message());
+    for (const int how : {O_RDWR, O_WRONLY | O_APPEND, O_WRONLY | O_TRUNC})
+      EXPECT_EQ(RegularFile::open_to_write("test", file, how).status().message(), status.message());
   }
 }
 

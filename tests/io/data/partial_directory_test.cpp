@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,8 +102,20 @@ TEST(PartialDirectory, WhatIsNotOursIsRefusedAndStays) {
 
 TEST(PartialDirectory, AnEmptyFolderAndAHalfWrittenNoteCanBeTaken) {
   TempDir dir;
-  write_text(dir / "out.partial/.dlpipe-partial.new", "dlp");
+  write_text(dir / "out.partial/.dlpipe-0123456789abcdef.partial", "dlp");
   EXPECT_TRUE(PartialDirectory::claim("export", dir / "out").ok());
+}
+
+TEST(PartialDirectory, APipeOrALinkInThePlaceOfTheNoteIsSomebodyElses) {
+  TempDir dir;
+  write_text(dir / "victim", "dlpipe export\nout\n");
+  fs::create_directories(dir / "out.partial");
+  ASSERT_EQ(::mkfifo((dir / "out.partial/.dlpipe-partial").c_str(), 0600), 0);
+  EXPECT_EQ(PartialDirectory::claim("export", dir / "out").status().code(), ErrorCode::kMisuse);
+  fs::remove(dir / "out.partial/.dlpipe-partial");
+  fs::create_symlink(dir / "victim", dir / "out.partial/.dlpipe-partial");
+  EXPECT_EQ(PartialDirectory::claim("export", dir / "out").status().code(), ErrorCode::kMisuse);
+  EXPECT_EQ(file_text(dir / "victim"), "dlpipe export\nout\n");
 }
 
 TEST(PartialDirectory, ADestinationThatCameMeanwhileIsNotReplaced) {

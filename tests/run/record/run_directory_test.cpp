@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -145,6 +147,23 @@ TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
 }
 
 // As when a process has as many files open as it may.
+// Opening a pipe would wait for its other end for ever.
+TEST(RunDirectory, APipeInThePlaceOfALogOrTheLockIsRefused) {
+  for (const char* name : {"metrics.jsonl", "lock"}) {
+    ScratchFolder folder;
+    fs::create_directories(folder / "run");
+    ASSERT_EQ(::mkfifo((folder / "run/" + name).c_str(), 0600), 0);
+    auto run = RunDirectory::create(folder / "run");
+    const Status status = run.ok() ? (*run)->start_logs(0) : run.status();
+    EXPECT_NE(status.message().find(concat(name, " is a pipe")), std::string::npos) << status.message();
+  }
+  ScratchFolder folder;
+  auto run = value_or_throw(RunDirectory::create(folder / "run"));
+  ASSERT_TRUE(run->start_logs(0).ok());
+  ASSERT_EQ(::mkfifo(run->quarantine_file().c_str(), 0600), 0);
+  EXPECT_NE(run->sync_logs().status().message().find("is a pipe"), std::string::npos);
+}
+
 TEST(RunDirectory, AQuarantineThatCannotBeOpenedIsNotAnEmptyOne) {
   ScratchFolder folder;
   auto run = *RunDirectory::create(folder / "run");
