@@ -5,7 +5,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/base/printable.h"
@@ -26,6 +30,7 @@ namespace {
 constexpr int kMostAttempts = 8;  // without a byte between them
 constexpr long kConnectTimeout_s = 30;
 constexpr long kSilence_s = 60;  // below a byte per second for so long: cut it
+constexpr int kMostRedirections = 10;
 
 void start_curl_once() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -41,6 +46,19 @@ struct FreeMulti {
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
+
+/// A URL without user and password, which libcurl puts into what it says of a redirection; "" for what is no URL.
+std::string without_login(const char* url) {
+  if (url == nullptr) return "";
+  const std::unique_ptr<CURLU, void (*)(CURLU*)> parts(curl_url(), curl_url_cleanup);
+  char* text = nullptr;
+  if (parts == nullptr || curl_url_set(parts.get(), CURLUPART_URL, url, 0) != CURLUE_OK) return "";
+  for (const CURLUPart part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS})
+    curl_url_set(parts.get(), part, nullptr, 0);
+  if (curl_url_get(parts.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) return "";
+  const std::unique_ptr<char, void (*)(void*)> owned(text, curl_free);
+  return text;
+}
 
 /// What a response says of the file.
 struct Answer {
@@ -81,13 +99,21 @@ class CurlStream final : public RemoteStream {
   uint64_t position() const { return part_.begin + received_; }
   /// Whether what is read must be of a file that is known already.
   bool is_bound() const { return position() > 0 || !part_.validator.empty(); }
-  static size_t on_bytes(char* bytes, size_t one, size_t count, void* self);
-  static size_t on_header(char* bytes, size_t one, size_t count, void* self);
+  // What libcurl calls: nothing may be thrown through its frames.
+  static size_t on_bytes(char* bytes, size_t one, size_t count, void* self) noexcept;
+  static size_t on_header(char* bytes, size_t one, size_t count, void* self) noexcept;
+  size_t take_bytes(std::span<const std::byte> bytes);
+  void take_header(std::string_view line);
   Status connect();
+  void add_header(const std::string& line);
   void disconnect();
   Status check_answer();
+  Status thrown();
   /// Moves bytes until some are there, the transfer ended, or something is wrong for good. Sets failure_ for another try.
   Status transfer();
+  /// Where the server says that the file is. Redirections are followed here and not by libcurl, which would send the headers of
+  /// the first request to any host.
+  Status follow(const std::string& url);
   /// Whether the answer, which came whole, reached the end of what was asked for.
   bool reached_end() const;
   Status wait_for_another_try();
@@ -108,6 +134,10 @@ class CurlStream final : public RemoteStream {
   RemoteRequest request_;
   std::function<bool()> stop_requested_;
   const RemotePart part_;
+  std::string url_;            // of the connection
+  bool is_its_origin_ = true;  // url_ is where the keys, tokens and passwords of request_ belong
+  int redirections_ = 0;       // of this attempt
+  std::exception_ptr thrown_;  // in a call of libcurl's
   std::unique_ptr<CURLM, FreeMulti> multi_;
   std::unique_ptr<CURL, FreeEasy> easy_;
   std::unique_ptr<curl_slist, FreeList> headers_;
@@ -127,37 +157,48 @@ class CurlStream final : public RemoteStream {
   bool ended_ = false;
 };
 
-size_t CurlStream::on_bytes(char* bytes, size_t one, size_t count, void* self) {
+size_t CurlStream::on_bytes(char* bytes, size_t one, size_t count, void* self) noexcept {
   auto* stream = static_cast<CurlStream*>(self);
-  const size_t size = one * count;
-  curl_easy_getinfo(stream->easy_.get(), CURLINFO_RESPONSE_CODE, &stream->answer_.code);
-  const bool is_file = stream->answer_.code == 200 || stream->answer_.code == 206;
-  if (!is_file) return size;  // an error's page
-  if (!stream->is_checked_ && !stream->check_answer().ok()) return 0;
-  const auto* begin = reinterpret_cast<const std::byte*>(bytes);
   try {
-    stream->buffer_.insert(stream->buffer_.end(), begin, begin + size);
-  } catch (const std::bad_alloc&) {
+    return stream->take_bytes(std::as_bytes(std::span(bytes, one * count)));
+  } catch (...) {
+    stream->thrown_ = std::current_exception();
     return 0;
   }
-  stream->received_ += size;
-  stream->attempts_ = 0;
-  return size;
 }
 
-size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) {
+size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) noexcept {
   auto* stream = static_cast<CurlStream*>(self);
-  const std::string_view line(bytes, one * count);
-  if (line.starts_with("HTTP/")) stream->answer_ = {};  // of a redirection before
+  try {
+    stream->take_header({bytes, one * count});
+    return one * count;
+  } catch (...) {
+    stream->thrown_ = std::current_exception();
+    return 0;
+  }
+}
+
+size_t CurlStream::take_bytes(std::span<const std::byte> bytes) {
+  curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
+  const bool is_file = answer_.code == 200 || answer_.code == 206;
+  if (!is_file) return bytes.size();  // an error's page
+  if (!is_checked_ && !check_answer().ok()) return 0;
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  received_ += bytes.size();
+  attempts_ = 0;
+  return bytes.size();
+}
+
+void CurlStream::take_header(std::string_view line) {
+  if (line.starts_with("HTTP/")) answer_ = {};  // of a 100 before
   const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return line.size();
+  if (colon == std::string_view::npos) return;
   const std::string name = lower_text(line.substr(0, colon));
   const std::string value(trim(line.substr(colon + 1)));
-  if (name == "etag") stream->answer_.tag = value;
-  if (name == "last-modified") stream->answer_.modified = value;
-  if (name == "content-range") stream->answer_.range = value;
-  if (name == "retry-after") stream->answer_.retry_after = value;
-  return line.size();
+  if (name == "etag") answer_.tag = value;
+  if (name == "last-modified") answer_.modified = value;
+  if (name == "content-range") answer_.range = value;
+  if (name == "retry-after") answer_.retry_after = value;
 }
 
 // The rest of the file must be of the file whose beginning was read.
@@ -183,6 +224,36 @@ void CurlStream::disconnect() {
   headers_.reset();
 }
 
+void CurlStream::add_header(const std::string& line) {
+  curl_slist* const longer = curl_slist_append(headers_.get(), line.c_str());
+  if (longer == nullptr) throw std::bad_alloc();
+  (void)headers_.release();
+  headers_.reset(longer);
+}
+
+Status CurlStream::thrown() {
+  try {
+    std::rethrow_exception(std::exchange(thrown_, nullptr));
+  } catch (...) {
+    return status_from_current_exception("ingest");
+  }
+}
+
+Status CurlStream::follow(const std::string& url) {
+  const std::string from = origin_of(url_);
+  const std::string to = origin_of(url);
+  if (drops_encryption(url_, url))
+    return fail(
+        ErrorCode::kPermission,
+        "the server redirects from https:// to an address that isn't encrypted, which is not followed");
+  if (++redirections_ > kMostRedirections)
+    return fail(ErrorCode::kIo, concat("redirected more than ", kMostRedirections,
+                                       " times; does the server redirect in a circle?"));
+  is_its_origin_ = is_its_origin_ && !from.empty() && to == from;
+  url_ = url;
+  return connect();
+}
+
 Status CurlStream::connect() {
   start_curl_once();
   if (multi_ == nullptr) multi_.reset(curl_multi_init());
@@ -194,17 +265,13 @@ Status CurlStream::connect() {
   gave_some_ = false;
   received_before_ = received_;
   error_[0] = '\0';
-  curl_easy_setopt(easy, CURLOPT_URL, request_.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
   curl_easy_setopt(easy, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
-  curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS);
 #endif
-  constexpr long kMostRedirections = 10;
-  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(easy, CURLOPT_MAXREDIRS, kMostRedirections);
+  curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, kConnectTimeout_s);
   curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -215,22 +282,26 @@ Status CurlStream::connect() {
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
-  const auto add_header = [&](const std::string& line) {
-    if (curl_slist* const longer = curl_slist_append(headers_.get(), line.c_str())) {
-      (void)headers_.release();
-      headers_.reset(longer);
-    }
-  };
   // From the first byte on, too: the answer says whether the server gives parts, and how large the file is.
   curl_easy_setopt(easy, CURLOPT_RANGE,
                    concat(position(), "-", part_.end > 0 ? concat(part_.end - 1) : "").c_str());
-  if (is_bound() && request_.signature.empty()) add_header(concat("If-Range: ", validator_));
-  if (!request_.signature.empty()) {
+  const bool is_signed = is_its_origin_ && !request_.signature.empty();
+  if (is_bound() && !is_signed) add_header(concat("If-Range: ", validator_));
+  if (is_signed) {
     curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, request_.signature.c_str());
     curl_easy_setopt(easy, CURLOPT_USERNAME, request_.key_id.c_str());
     curl_easy_setopt(easy, CURLOPT_PASSWORD, request_.secret.c_str());
     add_header("x-amz-content-sha256: UNSIGNED-PAYLOAD");
     if (!request_.token.empty()) add_header(concat("x-amz-security-token: ", request_.token));
+  } else if (is_its_origin_ && !request_.login.empty()) {
+    const size_t colon = std::min(request_.login.find(':'), request_.login.size());
+    const auto set = [&](CURLoption option, const std::string& encoded) {
+      char* const text = curl_easy_unescape(easy, encoded.c_str(), 0, nullptr);
+      curl_easy_setopt(easy, option, text);
+      curl_free(text);
+    };
+    set(CURLOPT_USERNAME, request_.login.substr(0, colon));
+    set(CURLOPT_PASSWORD, request_.login.substr(std::min(colon + 1, request_.login.size())));
   }
   if (headers_ != nullptr) curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers_.get());
   curl_multi_add_handle(multi_.get(), easy);
@@ -276,6 +347,7 @@ Status CurlStream::transfer() {
   while (buffer_.empty() && running > 0) {
     DLPIPE_RETURN_IF_ERROR(stopped());
     if (curl_multi_perform(multi_.get(), &running) != CURLM_OK) return fail(ErrorCode::kIo, "libcurl failed");
+    if (thrown_ != nullptr) return thrown();
     if (buffer_.empty() && running > 0) curl_multi_poll(multi_.get(), nullptr, 0, kPoll_ms, nullptr);
   }
   int left = 0;
@@ -284,7 +356,11 @@ Status CurlStream::transfer() {
   const CURLcode code = message->data.result;
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
   const long answer = answer_.code;
+  const char* location = nullptr;
+  curl_easy_getinfo(easy_.get(), CURLINFO_REDIRECT_URL, &location);
+  const std::string next = without_login(location);
   disconnect();
+  if (code == CURLE_OK && answer >= 300 && answer < 400 && !next.empty()) return follow(next);
   if (is_checked_ && code == CURLE_WRITE_ERROR) {
     return fail(ErrorCode::kChanged,
                 "changed while it was read, or the server doesn't serve parts of files; ingest again when it "
@@ -323,6 +399,9 @@ Result<size_t> CurlStream::read(std::span<std::byte> to) {
     if (ended_) return size_t{0};
     if (easy_ == nullptr) {
       if (!failure_.empty()) DLPIPE_RETURN_IF_ERROR(wait_for_another_try());
+      url_ = request_.url;
+      is_its_origin_ = true;
+      redirections_ = 0;
       DLPIPE_RETURN_IF_ERROR(connect());
     }
     DLPIPE_RETURN_IF_ERROR(transfer());

@@ -3,6 +3,9 @@
 // meanwhile, or that the server doesn't say about whether it did, is an error: bytes of two files are never
 // joined. What a server leaves of a part that it was asked for is asked for at once.
 //
+// Redirections are followed, ten at most, never from https to http; keys, tokens and passwords go to the origin (scheme, host and
+// port) of the address alone, and not back to it once another was asked.
+//
 // s3:// takes AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL from the
 // environment; without keys it asks unsigned, as public buckets want. Neither these nor what stands behind a ? or before an @
 // in an address is printed or stored: everything but this file knows shown_address() alone.

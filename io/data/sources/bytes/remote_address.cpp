@@ -1,8 +1,11 @@
 #include "dlpipe/io/data/sources/bytes/remote_address.h"
 
+#include <algorithm>
+
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/bytes/remote.h"
 
 namespace dlpipe::data {
@@ -82,12 +85,37 @@ Result<RemoteRequest> request_for(const std::string& address,
   RemoteRequest request;
   request.url = address;
   request.shown = shown_address(address);
+  const size_t host = address.find("://") + 3;
+  const size_t at = address.substr(0, address.find_first_of("/?#", host)).rfind('@');
+  if (host > 2 && at != std::string::npos && at >= host) {
+    request.login = address.substr(host, at - host);
+    request.url.erase(host, at + 1 - host);
+  }
   const bool is_known = address.starts_with("https://") || address.starts_with("http://");
   if (!is_known)
     return misuse(
         "ingest", printable(request.shown),
         ": addresses begin with https://, http:// or s3://; others can be piped: `dlpipe ingest - DST`");
   return request;
+}
+
+std::string origin_of(std::string_view url) {
+  const size_t scheme_end = url.find("://");
+  if (scheme_end == std::string_view::npos) return "";
+  const std::string scheme = lower_text(url.substr(0, scheme_end));
+  const std::string_view default_port = scheme == "https" ? ":443" : scheme == "http" ? ":80" : "";
+  if (default_port.empty()) return "";
+  std::string host = lower_text(url.substr(scheme_end + 3));
+  host.resize(std::min(host.size(), host.find_first_of("/?#")));
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]";
+  if (host.empty() || host.find_first_not_of(kPlain) != std::string::npos) return "";
+  if (host.ends_with(default_port)) host.resize(host.size() - default_port.size());
+  return concat(scheme, "://", host);
+}
+
+bool drops_encryption(std::string_view from, std::string_view to) {
+  const auto is_encrypted = [](std::string_view url) { return lower_text(url).starts_with("https://"); };
+  return is_encrypted(from) && !is_encrypted(to);
 }
 
 }  // namespace dlpipe::data

@@ -1,10 +1,21 @@
-// What an address means. tests/interop/read_remote.py asks servers.
+// What an address means, and what goes where when a server redirects. tests/interop/read_remote.py asks more of servers.
 #include "dlpipe/io/data/sources/bytes/remote.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdlib>
+#include <functional>
 #include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
 
+#include "dlpipe/base/text.h"
+#include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/bytes/remote_address.h"
 #include "dlpipe/io/data/sources/inputs/inputs.h"
 
@@ -58,6 +69,196 @@ TEST(RemoteAddress, BracesStandForManyFiles) {
   ASSERT_EQ(inputs.inputs.size(), 3u);
   EXPECT_EQ(inputs.inputs[2].path, "https://host/s-02.tar");
   EXPECT_EQ(inputs.inputs[2].address, "https://me:secret@host/s-02.tar?sig=secret");
+}
+
+TEST(RemoteAddress, ALoginIsNoPartOfTheUrl) {
+  EXPECT_EQ(request("https://me:sec%40ret@host:81/b@c.tar?a@b")->url, "https://host:81/b@c.tar?a@b");
+  EXPECT_EQ(request("https://me:sec%40ret@host:81/b@c.tar?a@b")->login, "me:sec%40ret");
+  EXPECT_EQ(request("https://host/b@c.tar")->login, "");
+  EXPECT_EQ(request("https://host?x@y")->url, "https://host?x@y");
+}
+
+TEST(RemoteAddress, AnOriginIsSchemeHostAndPortOrNothing) {
+  EXPECT_EQ(origin_of("https://Host/a"), "https://host");
+  EXPECT_EQ(origin_of("HTTPS://host:443/b?c#d"), "https://host");
+  EXPECT_EQ(origin_of("http://host:80"), "http://host");
+  EXPECT_EQ(origin_of("http://host:443/"), "http://host:443");
+  EXPECT_EQ(origin_of("http://[::1]:8080/a"), "http://[::1]:8080");
+  for (const char* odd : {"http://me@host/", "http://evil\\@host/", "http://host\\.evil/", "ftp://host/",
+                          "host/a", "http://", "http:///a", "http://ho%73t/"})
+    EXPECT_EQ(origin_of(odd), "") << odd;
+}
+
+TEST(RemoteAddress, EncryptionIsNotGivenUp) {
+  EXPECT_TRUE(drops_encryption("https://host/a", "http://host/a"));
+  EXPECT_TRUE(drops_encryption("HTTPS://h\xc3\xb6st/a", "HTTP://host/a"));
+  EXPECT_TRUE(drops_encryption("https://host/a", "ftp://host/a"));
+  EXPECT_FALSE(drops_encryption("http://host/a", "https://host/a"));
+  EXPECT_FALSE(drops_encryption("https://host/a", "HTTPS://other/a"));
+  EXPECT_FALSE(drops_encryption("http://host/a", "http://other/a"));
+}
+
+/// A server on loopback: each connection brings one request, which `answer` turns into a response.
+class LoopbackServer {
+ public:
+  using Answer = std::function<std::string(const std::string& request)>;
+  explicit LoopbackServer(Answer answer)
+      : answer_(std::move(answer)), fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(fd_, 16), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ::ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~LoopbackServer() {
+    ::shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    ::close(fd_);
+  }
+  std::string url(const std::string& login = "") const {
+    return concat("http://", login, "127.0.0.1:", port_);
+  }
+  std::vector<std::string> requests() {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+
+ private:
+  void serve() {
+    while (true) {
+      const int client = ::accept(fd_, nullptr, nullptr);
+      if (client < 0) return;
+      std::string request;
+      std::array<char, 4096> bytes{};
+      while (request.find("\r\n\r\n") == std::string::npos) {
+        const ssize_t got = ::read(client, bytes.data(), bytes.size());
+        if (got <= 0) break;
+        request.append(bytes.data(), static_cast<size_t>(got));
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        requests_.push_back(request);
+      }
+      const std::string response = answer_(request);
+      EXPECT_EQ(::send(client, response.data(), response.size(), MSG_NOSIGNAL),
+                static_cast<ssize_t>(response.size()));
+      ::close(client);
+    }
+  }
+
+  Answer answer_;
+  int fd_;
+  uint16_t port_ = 0;
+  std::mutex mutex_;
+  std::vector<std::string> requests_;
+  std::thread thread_;
+};
+
+std::string redirection(const std::string& to) {
+  return concat("HTTP/1.1 302 Found\r\nLocation: ", to, "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}
+
+constexpr std::string_view kHello =
+    "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+
+Result<std::string> fetched(const std::string& address) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto stream, RemoteStream::open(address, nullptr));
+  std::string text;
+  std::array<std::byte, 64> bytes{};
+  while (true) {
+    DLPIPE_ASSIGN_OR_RETURN(const size_t got, stream->read(bytes));
+    if (got == 0) return text;
+    text.append(reinterpret_cast<const char*>(bytes.data()), got);
+  }
+}
+
+class RemoteRedirection : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"http_proxy", "all_proxy", "ALL_PROXY", "AWS_ENDPOINT_URL_S3"}) ::unsetenv(name);
+    if (RemoteStream::open("http://127.0.0.1/x", nullptr).status().code() == ErrorCode::kUnsupported)
+      GTEST_SKIP() << "built without libcurl";
+  }
+  static void set_keys(const std::string& endpoint) {
+    ::setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "top-secret", 1);
+    ::setenv("AWS_SESSION_TOKEN", "session-token", 1);
+    ::setenv("AWS_ENDPOINT_URL", endpoint.c_str(), 1);
+  }
+  void TearDown() override {
+    for (const char* name :
+         {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"})
+      ::unsetenv(name);
+  }
+  static void expect_no_secrets(const std::string& request) {
+    const std::string text = lower_text(request);
+    for (const char* secret : {"x-amz-", "authorization", "akidexample", "top-secret", "session-token"})
+      EXPECT_EQ(text.find(secret), std::string::npos) << secret << " in\n" << request;
+  }
+};
+
+TEST_F(RemoteRedirection, NothingMeantForOneOriginReachesAnother) {
+  LoopbackServer other([](const std::string&) { return std::string(kHello); });
+  LoopbackServer own([&](const std::string&) { return redirection(other.url() + "/elsewhere.tar"); });
+  set_keys(own.url());
+  EXPECT_EQ(value_or_throw(fetched("s3://bucket/a.tar")), "hello");
+  ASSERT_EQ(own.requests().size(), 1u);
+  EXPECT_NE(own.requests()[0].find("x-amz-security-token: session-token"), std::string::npos);
+  ASSERT_EQ(other.requests().size(), 1u);
+  expect_no_secrets(other.requests()[0]);
+  EXPECT_EQ(value_or_throw(fetched(own.url("me:top-secret@") + "/a.tar")), "hello");
+  EXPECT_NE(own.requests()[1].find("Authorization: Basic"), std::string::npos);
+  expect_no_secrets(other.requests()[1]);
+}
+
+TEST_F(RemoteRedirection, AnotherServerCannotSendTheKeysBackToTheirOrigin) {
+  std::string own_url;
+  LoopbackServer other([&](const std::string&) { return redirection(own_url + "/private.tar"); });
+  LoopbackServer own([&](const std::string& request) {
+    return request.find("/private.tar") == std::string::npos ? redirection(other.url() + "/b.tar")
+                                                             : std::string(kHello);
+  });
+  own_url = own.url();
+  set_keys(own.url());
+  EXPECT_EQ(value_or_throw(fetched("s3://bucket/a.tar")), "hello");
+  ASSERT_EQ(own.requests().size(), 2u);
+  expect_no_secrets(own.requests()[1]);
+}
+
+TEST_F(RemoteRedirection, WithinAnOriginTheKeysStay) {
+  LoopbackServer own([](const std::string& request) {
+    return request.find("/moved.tar") == std::string::npos ? redirection("/moved.tar") : std::string(kHello);
+  });
+  set_keys(own.url());
+  EXPECT_EQ(value_or_throw(fetched("s3://bucket/a.tar")), "hello");
+  EXPECT_EQ(value_or_throw(fetched(own.url("me:pa%3Ass@") + "/a.tar")), "hello");
+  ASSERT_EQ(own.requests().size(), 4u);
+  EXPECT_NE(own.requests()[1].find("Authorization: AWS4-HMAC-SHA256"), std::string::npos)
+      << own.requests()[1];
+  EXPECT_NE(own.requests()[1].find("x-amz-security-token: session-token"), std::string::npos);
+  const char* const basic = "Authorization: Basic bWU6cGE6c3M=";  // me:pa:ss
+  EXPECT_NE(own.requests()[2].find(basic), std::string::npos) << own.requests()[2];
+  EXPECT_NE(own.requests()[3].find(basic), std::string::npos) << own.requests()[3];
+}
+
+TEST_F(RemoteRedirection, ACircleIsSaidAfterElevenRequests) {
+  LoopbackServer own([](const std::string&) { return redirection("/a.tar"); });
+  const Status status = fetched(own.url() + "/a.tar").status();
+  EXPECT_EQ(status.code(), ErrorCode::kIo);
+  EXPECT_NE(status.message().find("circle"), std::string::npos) << status.message();
+  EXPECT_EQ(own.requests().size(), 11u);
+}
+
+TEST_F(RemoteRedirection, ToWhatIsNoHttpIsNotFollowed) {
+  for (const char* to : {"file:///etc/hostname", "ftp://127.0.0.1/a", "gopher://127.0.0.1/a"}) {
+    LoopbackServer own([&](const std::string&) { return redirection(to); });
+    EXPECT_EQ(fetched(own.url() + "/a.tar").status().code(), ErrorCode::kIo) << to;
+    EXPECT_EQ(own.requests().size(), 1u);
+  }
 }
 
 }  // namespace
