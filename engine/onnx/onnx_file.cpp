@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
@@ -261,8 +262,9 @@ static Result<Model> parse_whole(std::string_view bytes, Reading& reading) {
 }
 
 // Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that name the same bytes.
-Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside) {
-  Reading counting = {.beside = {.folder = folder, .is_counting = true}};
+Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside,
+                          const std::string& linked_folder) {
+  Reading counting = {.beside = {.folder = folder, .linked_folder = linked_folder, .is_counting = true}};
   Result<Model> model = parse_whole(bytes, counting);
   const BesideModel& beside = counting.beside;
   if (!model.ok() || beside.bytes == 0) return model;
@@ -273,16 +275,18 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder, uin
                human_bytes(most_bytes_beside), " that there are for them; use a machine with more memory"));
   }
   *model = {};  // its memory is wanted for the next one
-  Reading reading = {.beside = {.folder = folder}};
+  Reading reading = {.beside = {.folder = folder, .linked_folder = linked_folder}};
   return parse_whole(bytes, reading);
 }
 
 Result<Model> read_model(const std::string& path) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 31;
   DLPIPE_ASSIGN_OR_RETURN(const std::string bytes, formats::read_file(path, kMostBytes));
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  // Once as they are read, once as tensors.
-  Result<Model> model = parse_model(bytes, folder.empty() ? "." : folder, available_memory_bytes() / 2);
+  std::error_code ignored;
+  const std::string linked_to = std::filesystem::canonical(path, ignored).string();
+  // Half the memory: once as they are read, once as tensors.
+  Result<Model> model =
+      parse_model(bytes, folder_of(path), available_memory_bytes() / 2, folder_of(linked_to));
   if (model.ok()) return model;
   return model.status().with_context(concat("[onnx] ", path, ": "));
 }

@@ -99,7 +99,8 @@ struct Model {
 /// `folder`: where the files of tensors that lie outside are looked for; "" refuses those. Together these tensors have at
 /// most `most_bytes_beside`, else kUnsupported before memory is asked for.
 Result<Model> parse_model(std::string_view bytes, const std::string& folder,
-                          uint64_t most_bytes_beside = uint64_t{1} << 36);
+                          uint64_t most_bytes_beside = uint64_t{1} << 36,
+                          const std::string& linked_folder = "");
 Result<Model> read_model(const std::string& path);
 std::string serialize(const Model& model);
 /// Writes aside and renames. kUnsupported past the 2 GiB that a protocol buffer may have.

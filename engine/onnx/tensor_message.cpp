@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/protobuf.h"
@@ -56,44 +58,88 @@ std::string bytes_of_numbers(ElementType type, const std::vector<float>& floats,
   }
 }
 
-// A part of a file beside the model.
+// A part of a file beside the model, as its entries say it.
 struct Outside {
-  std::string location;
-  int64_t offset = 0;
-  int64_t length = -1;
+  std::map<std::string, std::string, std::less<>> entries;
+
+  std::string_view of(std::string_view key) const {
+    const auto found = entries.find(key);
+    return found == entries.end() ? std::string_view() : std::string_view(found->second);
+  }
 };
+
+// ONNX writes them in decimal. An offset that is anything else must not become 0: other weights would be read.
+Result<uint64_t> whole_number(const Outside& part, std::string_view key, uint64_t otherwise,
+                              const std::string& name) {
+  if (!part.entries.contains(key)) return otherwise;
+  const std::string_view text = part.of(key);
+  int64_t number = 0;
+  if (parse_int(text, &number) && number >= 0) return static_cast<uint64_t>(number);
+  return corrupt(concat("tensor ", in_quotes(name), " has the ", key, " ", in_quotes(text),
+                        " of its data, which is no whole number from 0 on"));
+}
+
+std::string lies_in_it(const std::string& name) {
+  return concat("; tensor ", in_quotes(name), " lies in it: move it beside the model");
+}
+
+bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+/// The file itself, with all links followed, which must lie where the model does. A model that is a link may have its weights beside
+/// what it links to, as in the cache of Hugging Face.
+Result<std::string> file_beside(const Outside& part, const BesideModel& beside, const std::string& name) {
+  namespace fs = std::filesystem;
+  const std::string_view location = part.of("location");
+  const auto refused = [&](std::string_view why) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[onnx] tensor ", in_quotes(name), " lies in ", in_quotes(location), ", which ", why,
+                         "; export it as one file"));
+  };
+  const fs::path relative = location;
+  bool is_inside =
+      !location.empty() && location.find('\0') == std::string_view::npos && relative.is_relative();
+  for (const fs::path& piece : relative) is_inside = is_inside && piece != "..";
+  if (beside.folder.empty() || !is_inside) return refused("is no file beside the model");
+  std::error_code error;
+  const fs::path found = fs::canonical(fs::path(beside.folder) / relative, error);
+  if (error) {
+    const Status status = status_from_errno(
+        "onnx", concat("cannot open ", (fs::path(beside.folder) / relative).string()), error.value());
+    return Status(status.code(), concat(status.message(), lies_in_it(name)));
+  }
+  for (const std::string* const folder : {&beside.folder, &beside.linked_folder}) {
+    if (!folder->empty() && is_below(found, fs::canonical(*folder, error)) && !error) return found.string();
+  }
+  return refused("is a link that leads out of the model's folder");
+}
 
 Result<std::string> read_outside(const Outside& part, BesideModel& beside, uint64_t expected,
                                  const std::string& name) {
-  namespace fs = std::filesystem;
-  const fs::path location = part.location;
-  bool is_inside = !part.location.empty() && location.is_relative();
-  for (const fs::path& piece : location) is_inside = is_inside && piece != "..";
-  if (beside.folder.empty() || !is_inside)
-    return Status(ErrorCode::kUnsupported,
-                  concat("[onnx] tensor '", name, "' lies in '", part.location,
-                         "', which is no file beside the model; export it as one file"));
-  const std::string path = (fs::path(beside.folder) / location).string();
+  DLPIPE_ASSIGN_OR_RETURN(const std::string path, file_beside(part, beside, name));
+  DLPIPE_ASSIGN_OR_RETURN(const uint64_t offset, whole_number(part, "offset", 0, name));
+  DLPIPE_ASSIGN_OR_RETURN(const uint64_t length, whole_number(part, "length", expected, name));
   const auto file = RegularFile::open("onnx", path);
   if (!file.ok()) {
-    return Status(file.status().code(), concat(file.status().message(), "; tensor '", name,
-                                               "' lies in it: move it beside the model"));
+    return Status(file.status().code(), concat(file.status().message(), lies_in_it(name)));
   }
   const uint64_t size = file->stamp().size_bytes;
-  if (part.offset < 0 || static_cast<uint64_t>(part.offset) > size ||
-      size - static_cast<uint64_t>(part.offset) < expected ||
-      (part.length >= 0 && static_cast<uint64_t>(part.length) != expected))
-    return corrupt(concat("tensor '", name, "' goes past the end of ", path));
+  if (length != expected)
+    return corrupt(concat("tensor ", in_quotes(name), " has ", length, " bytes in ", printable(path),
+                          ", its sizes say ", expected));
+  if (offset > size || size - offset < expected)
+    return corrupt(concat("tensor ", in_quotes(name), " goes past the end of ", printable(path)));
   if (beside.is_counting) {
     beside.bytes = beside.bytes > UINT64_MAX - expected ? UINT64_MAX : beside.bytes + expected;
     return std::string();
   }
   std::string bytes(expected, '\0');
   for (uint64_t done = 0; done < expected;) {
-    const ssize_t got = ::pread(file->fd(), bytes.data() + done, expected - done,
-                                static_cast<off_t>(part.offset + static_cast<int64_t>(done)));
+    const ssize_t got =
+        ::pread(file->fd(), bytes.data() + done, expected - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return corrupt(concat(path, " can't be read"));
+    if (got <= 0) return corrupt(concat(printable(path), " can't be read"));
     done += static_cast<uint64_t>(got);
   }
   return bytes;
@@ -111,13 +157,10 @@ struct TensorMessage {
 };
 
 Status parse_outside(std::string_view message, Outside& outside) {
-  DLPIPE_ASSIGN_OR_RETURN(const auto entry, parse_entry(message));
-  int64_t number = 0;
-  const bool is_number = parse_int(entry.second, &number);
-  if (entry.first == "location") outside.location = entry.second;
-  if (entry.first == "offset" && is_number) outside.offset = number;
-  if (entry.first == "length" && is_number) outside.length = number;
-  return {};
+  DLPIPE_ASSIGN_OR_RETURN(auto entry, parse_entry(message));
+  const std::string key = entry.first;
+  if (outside.entries.insert(std::move(entry)).second) return {};
+  return corrupt(concat("a tensor says twice which ", in_quotes(key), " its data has"));
 }
 
 Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {

@@ -23,9 +23,10 @@ Result<std::pair<std::string, std::string>> parse_entry(std::string_view message
 
 /// Files beside a model, in which elements of its tensors lie.
 struct BesideModel {
-  std::string folder;        // "" refuses such tensors
-  bool is_counting = false;  // then their bytes are counted, not read
-  uint64_t bytes = 0;        // of all such tensors; several of them may name the same ones
+  std::string folder;         // "" refuses such tensors
+  std::string linked_folder;  // of what the model's file links to; "": no link
+  bool is_counting = false;   // then their bytes are counted, not read
+  uint64_t bytes = 0;         // of all such tensors; several of them may name the same ones
 };
 
 /// Unless a tensor has as many bytes as its sizes and type say: kCorrupt, or kUnsupported for a type that dlpipe lacks.

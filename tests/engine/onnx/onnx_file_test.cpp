@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/run.h"
 #include "dlpipe/engine/onnx/import.h"
 #include "dlpipe/io/formats/protobuf.h"
@@ -152,15 +153,20 @@ TEST(OnnxFile, ReadsMillionsOfNumbersThatAreNotPacked) {
 }
 
 // Tensors {dims size, type float, name w, external_data {location}, data_location EXTERNAL}.
-std::string with_outside_tensor(const std::string& location, int64_t size = 2, int tensors = 1) {
-  formats::ProtobufWriter entry;
-  entry.add_bytes(1, "location");
-  entry.add_bytes(2, location);
+std::string with_outside_tensor(const std::string& location, int64_t size = 2, int tensors = 1,
+                                const std::vector<std::pair<std::string, std::string>>& more = {}) {
+  std::vector<std::pair<std::string, std::string>> entries = {{"location", location}};
+  entries.insert(entries.end(), more.begin(), more.end());
   formats::ProtobufWriter tensor;
   tensor.add_int(1, size);
   tensor.add_int(2, 1);
   tensor.add_bytes(8, "w");
-  tensor.add_message(13, entry);
+  for (const auto& [key, value] : entries) {
+    formats::ProtobufWriter entry;
+    entry.add_bytes(1, key);
+    entry.add_bytes(2, value);
+    tensor.add_message(13, entry);
+  }
   tensor.add_int(14, 1);
   formats::ProtobufWriter graph;
   for (int i = 0; i < tensors; ++i) graph.add_message(5, tensor);
@@ -189,6 +195,58 @@ TEST(OnnxFile, ReadsTensorsFromFilesBesideTheModelAlone) {
   for (const char* const location : {"pipe.bin", "folder.bin"})
     EXPECT_EQ(parse_model(with_outside_tensor(location), folder).status().code(), ErrorCode::kUnsupported)
         << location;
+}
+
+// A number that isn't read as it stands must not count as 0: other weights would be read.
+TEST(OnnxFile, WhereATensorLiesInItsFileIsSaidInWholeNumbersOrRefused) {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = scratch.path();
+  std::ofstream(folder / "w.bin", std::ios::binary) << "0123456789abcdef";
+  using Entries = std::vector<std::pair<std::string, std::string>>;
+  const auto read = [&](const Entries& entries) {
+    return parse_model(with_outside_tensor("w.bin", 2, 1, entries), folder);
+  };
+  EXPECT_EQ(value_or_throw(read({})).initializers[0].bytes, "01234567");
+  EXPECT_EQ(value_or_throw(read({{"offset", "8"}, {"length", "8"}})).initializers[0].bytes, "89abcdef");
+  EXPECT_EQ(value_or_throw(read({{"offset", "4"}, {"checksum", "?"}})).initializers[0].bytes, "456789ab");
+  for (const char* const number :
+       {"0x10", " 8", "8 ", "8.0", "+8", "-8", "", "18446744073709551615", "1e1", "a"}) {
+    for (const char* const key : {"offset", "length"}) {
+      const Status status = read({{key, number}}).status();
+      EXPECT_EQ(status.code(), ErrorCode::kCorrupt) << key << " '" << number << "'";
+      EXPECT_NE(status.message().find(dlpipe::concat("'w' has the ", key)), std::string::npos)
+          << status.message();
+    }
+  }
+  for (const Entries& wrong : {Entries{{"length", "4"}}, Entries{{"length", "16"}}, Entries{{"offset", "9"}},
+                               Entries{{"offset", "9223372036854775807"}},
+                               Entries{{"offset", "0"}, {"offset", "8"}}, Entries{{"location", "w.bin"}}})
+    EXPECT_EQ(read(wrong).status().code(), ErrorCode::kCorrupt) << wrong[0].second;
+}
+
+TEST(OnnxFile, ATensorsFileIsWhereTheModelIsWhateverItsNameSays) {
+  const test::ScratchFolder scratch;
+  const std::filesystem::path folder = std::filesystem::path(scratch.path()) / "model";
+  std::filesystem::create_directories(folder / "inner");
+  std::filesystem::create_directories(folder / "../blobs");
+  for (const char* const file : {"w.bin", "../outside.bin", "../blobs/w"})
+    std::ofstream(folder / file, std::ios::binary) << "01234567";
+  std::filesystem::create_symlink("../w.bin", folder / "inner/link.bin");
+  std::filesystem::create_symlink("../outside.bin", folder / "out.bin");
+  std::filesystem::create_directory_symlink("..", folder / "up");
+  std::filesystem::create_symlink("../blobs/w", folder / "blob.bin");
+  EXPECT_TRUE(parse_model(with_outside_tensor("inner/link.bin"), folder).ok());
+  for (const std::string& location : {std::string("out.bin"), std::string("up/outside.bin"),
+                                      std::string("blob.bin"), std::string("w.bin\0.bin", 10)}) {
+    const Status status = parse_model(with_outside_tensor(location), folder).status();
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << location;
+    EXPECT_NE(status.message().find("tensor 'w' lies in '"), std::string::npos) << status.message();
+  }
+  // The cache of Hugging Face: the model and its weights are links to files of one other folder.
+  std::ofstream(folder / "../blobs/m", std::ios::binary) << with_outside_tensor("blob.bin");
+  std::filesystem::create_symlink("../blobs/m", folder / "m.onnx");
+  const auto linked = read_model(folder / "m.onnx");
+  EXPECT_EQ(value_or_throw(linked).initializers[0].bytes, "01234567");
 }
 
 // Larger than memory by holes alone, or by tensors that all name the same bytes.
