@@ -62,6 +62,10 @@ Status Status::with_context(std::string_view context) const {
   return Status(code(), concat(context, context.starts_with('[') ? without_area(message()) : message()));
 }
 
+// Made before it is wanted: then there may be no memory for a message.
+static const Status kNoMemory(ErrorCode::kOutOfMemory,
+                                 "[memory] out of memory; use smaller batches, fewer slots or threads");
+
 Status status_from_current_exception(std::string_view area) {
   const std::string prefix = "[" + std::string(area) + "] ";
   try {
@@ -69,8 +73,11 @@ Status status_from_current_exception(std::string_view area) {
   } catch (const Error& error) {
     return error.status();
   } catch (const std::bad_alloc&) {
-    return Status(ErrorCode::kOutOfMemory,
-                  prefix + "out of memory; use smaller batches, fewer slots or threads");
+    try {
+      return Status(ErrorCode::kOutOfMemory, prefix + std::string(without_area(kNoMemory.message())));
+    } catch (const std::bad_alloc&) {
+      return kNoMemory;
+    }
   } catch (const std::filesystem::filesystem_error& error) {
     return status_from_errno(area, "cannot use " + error.path1().string(), error.code().value());
   } catch (const std::system_error& error) {  // std::thread's

@@ -1,8 +1,11 @@
 #include "dlpipe/engine/core/allocator.h"
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -43,41 +46,37 @@ static size_t large_size(size_t bytes) {
 // Free blocks by their size.
 class FreeBlocks {
  public:
-  /// Of `smallest` to `largest` bytes; null: there is none.
-  void* take(size_t smallest, size_t largest, size_t* block_bytes) {
-    const auto entry = by_size_.lower_bound(smallest);
-    if (entry == by_size_.end() || entry->first > largest) return nullptr;
-    void* const block = entry->second.back();
-    *block_bytes = entry->first;
-    entry->second.pop_back();
-    if (entry->second.empty()) by_size_.erase(entry);
-    bytes_ -= *block_bytes;
-    return block;
+  using Blocks = std::multimap<size_t, void*>;
+  using Node = Blocks::node_type;
+
+  /// The last that was put of `smallest` to `largest` bytes; empty: there is none.
+  Node take(size_t smallest, size_t largest) {
+    const auto first = by_size_.lower_bound(smallest);
+    if (first == by_size_.end() || first->first > largest) return {};
+    bytes_ -= first->first;
+    return by_size_.extract(std::prev(by_size_.upper_bound(first->first)));
   }
-  void put(void* block, size_t block_bytes) {
-    by_size_[block_bytes].push_back(block);
-    bytes_ += block_bytes;
+  void put(Node block) noexcept {
+    bytes_ += block.key();
+    by_size_.insert(std::move(block));
   }
-  void put_all(FreeBlocks&& others) {
-    for (const auto& [size, blocks] : others.by_size_) {
-      for (void* const block : blocks) put(block, size);
-    }
+  void put_all(FreeBlocks&& others) noexcept {
+    by_size_.merge(others.by_size_);
+    bytes_ += std::exchange(others.bytes_, 0);
   }
   size_t bytes() const { return bytes_; }
   /// Back to the device; answers how many bytes.
   size_t release(Device& device) {
-    for (const auto& [size, blocks] : by_size_) {
-      for (void* const block : blocks) {
-        if (device.is_host()) DLPIPE_UNPOISON(block, size);
-        device.deallocate(block, size);
-      }
+    for (const auto& [size, block] : by_size_) {
+      if (device.is_host()) DLPIPE_UNPOISON(block, size);
+      device.deallocate(block, size);
     }
     by_size_.clear();
     return std::exchange(bytes_, 0);
   }
 
  private:
-  std::map<size_t, std::vector<void*>> by_size_;
+  Blocks by_size_;
   size_t bytes_ = 0;
 };
 
@@ -116,16 +115,21 @@ class BlockCache {
       block.data = allocate_large(bytes, &block.bytes);
       return block;
     }
-    block.data = take(own, wanted, &block.bytes);
-    if (block.data == nullptr) {
-      block.data = allocate_new(wanted);
-      block.bytes = wanted;
+    FreeBlocks::Node node = take(own, wanted);
+    if (node.empty()) {
+      FreeBlocks::Blocks fresh;
+      node = fresh.extract(fresh.emplace(wanted, nullptr));
+      node.mapped() = allocate_new(wanted);
     }
+    block.data = node.mapped();
+    block.bytes = node.key();
+    spare_.insert(std::move(node));
     hand_out(block.data, bytes, block.bytes);
     return block;
   }
 
-  void deallocate(const Block& block) {
+  // Takes no memory: each block that was handed out has left its node.
+  void deallocate(const Block& block) noexcept {
     const StreamOrder own = has_orders() ? own_order(device_, IfNone::kLeave) : StreamOrder{};
     const uint64_t order = order_after(own, block);
     const MutexLock lock(mutex_);
@@ -134,8 +138,11 @@ class BlockCache {
     if (is_large(block.bytes)) return arena_.deallocate(block.data, block.bytes);
     statistics_.cached_bytes += block.bytes;
     const auto found = of_stream_.find(order);
-    FreeBlocks& free = found != of_stream_.end() ? found->second.free : blocks_of(own);
-    free.put(block.data, block.bytes);
+    FreeBlocks& free = found != of_stream_.end() ? found->second.free : blocks_after(own);
+    FreeBlocks::Node node = spare_.extract(spare_.begin());
+    node.key() = block.bytes;
+    node.mapped() = block.data;
+    free.put(std::move(node));
   }
 
   void end_order(uint64_t number) {
@@ -187,14 +194,23 @@ class BlockCache {
     blocks.stream = own.stream;
     return blocks.free;
   }
-  void* take(const StreamOrder& own, size_t wanted, size_t* block_bytes) DLPIPE_REQUIRES(mutex_) {
+  // The same for a thread that may have made none yet: without memory for a list of its own its kernels are waited for.
+  FreeBlocks& blocks_after(const StreamOrder& own) noexcept DLPIPE_REQUIRES(mutex_) {
+    try {
+      return blocks_of(own);
+    } catch (const std::bad_alloc&) {
+      (void)device_.synchronize(*own.stream);  // one that has failed runs nothing any more
+      return free_;
+    }
+  }
+  FreeBlocks::Node take(const StreamOrder& own, size_t wanted) DLPIPE_REQUIRES(mutex_) {
     // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
     // Not in a pool, where the same step again must find all it needs.
     const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
-    void* block = blocks_of(own).take(wanted, largest, block_bytes);
-    if (block == nullptr && own.number != 0) block = free_.take(wanted, largest, block_bytes);
-    if (block != nullptr) statistics_.cached_bytes -= *block_bytes;
-    return block;
+    FreeBlocks::Node node = blocks_of(own).take(wanted, largest);
+    if (node.empty() && own.number != 0) node = free_.take(wanted, largest);
+    if (!node.empty()) statistics_.cached_bytes -= node.key();
+    return node;
   }
   void* allocate_new(size_t wanted) DLPIPE_REQUIRES(mutex_) {
     ++statistics_.device_allocations;
@@ -253,8 +269,9 @@ class BlockCache {
   Mutex mutex_;
   // By number. Of threads that run.
   std::map<uint64_t, BlocksOfStream> of_stream_ DLPIPE_GUARDED_BY(mutex_);
-  FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);  // that no kernel uses, or the pool's
-  Arena arena_ DLPIPE_GUARDED_BY(mutex_);      // empty but on the host
+  FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);           // that no kernel uses, or the pool's
+  FreeBlocks::Blocks spare_ DLPIPE_GUARDED_BY(mutex_);  // nodes of the small blocks that are in use
+  Arena arena_ DLPIPE_GUARDED_BY(mutex_);               // empty but on the host
   AllocatorStatistics statistics_ DLPIPE_GUARDED_BY(mutex_);
 };
 
@@ -270,9 +287,9 @@ static BlockCache& cache_of(Device& device) {
   static BlockCache* const cpu = new BlockCache(cpu_device());
   if (&device == &cpu_device()) return *cpu;
   const MutexLock lock(caches->mutex);
-  std::unique_ptr<BlockCache>& cache = caches->of_device[&device];
-  if (cache == nullptr) cache = std::make_unique<BlockCache>(device);
-  return *cache;
+  if (const auto known = caches->of_device.find(&device); known != caches->of_device.end())
+    return *known->second;
+  return *caches->of_device.emplace(&device, std::make_unique<BlockCache>(device)).first->second;
 }
 
 // The pool that this thread's tensors on its device come from.

@@ -28,6 +28,9 @@ Backend backend_of(std::span<const Tensor> inputs) {
 }
 
 void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
+  if (inputs.size() >
+      size_t{OpRecord::kMostInputs})  // which arrays are for; shape rules say how many an op takes
+    refuse(row.record->name, "expected at most ", OpRecord::kMostInputs, " inputs, got ", inputs.size());
   const Device* device = nullptr;
   for (const Tensor& input : inputs) {
     if (!input.defined()) continue;
@@ -173,12 +176,23 @@ std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& i
 
 }  // namespace
 
-static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
+/// `observer`: who says whether the values matter; may be null.
+static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs,
+                                  CallObserver* observer) {
   const OpRecord& record = *row.record;
   check_inputs(row, inputs);
   const Backend backend = backend_of(inputs);
   std::vector<Tensor> prepared = inputs;
   apply_dtype_rule(record, prepared);
+  if (observer != nullptr) {
+    std::vector<TensorSpec> specs = infer_outputs(record, prepared, attrs, Layout::kPlain);
+    specs.resize(static_cast<size_t>(record.visible_outputs));
+    if (!observer->wants_values(row, inputs, specs) && !wants_gradient(record, inputs)) {
+      std::vector<Tensor> blank;
+      for (const TensorSpec& spec : specs) blank.push_back(Tensor::empty(spec, device_of(inputs)));
+      return blank;
+    }
+  }
   ForwardCall ran;
   if (record.view != nullptr && backend != Backend::kReference) ran = run_view(row, prepared, attrs, backend);
   if (ran.kernels == nullptr) {
@@ -194,11 +208,11 @@ static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, 
 
 std::vector<Tensor> apply(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs) {
   CallObserver* const observer = thread_state::call_observer();
-  if (observer == nullptr) return run_op(row, std::move(inputs), std::move(attrs));
+  if (observer == nullptr) return run_op(row, std::move(inputs), std::move(attrs), nullptr);
   std::vector<Tensor> outputs;
   {
     const UseCallObserver not_of_conversions(nullptr);
-    outputs = run_op(row, inputs, attrs);
+    outputs = run_op(row, inputs, attrs, observer);
   }
   observer->on_call(row, inputs, attrs, outputs);
   return outputs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "dlpipe/base/host_memory.h"
 
@@ -29,35 +30,45 @@ Result<void*> Arena::allocate(size_t bytes) {
 }
 
 void* Arena::take(Chunk& chunk, std::map<size_t, Range>::iterator range, size_t bytes) {
-  const size_t offset = range->first;
-  Range rest = range->second;
+  if (range->second.bytes > bytes) spare_.emplace();  // before anything has changed: there may be no memory
+  auto node = chunk.free.extract(range);
+  const size_t offset = node.key();
+  Range& rest = node.mapped();
   const size_t resident = std::min(rest.resident, bytes);
   resident_bytes_ -= resident;
   rest.bytes -= bytes;
   rest.resident -= resident;
-  chunk.free.erase(range);
-  if (rest.bytes > 0) chunk.free.emplace(offset + bytes, rest);
+  if (rest.bytes > 0) {
+    node.key() = offset + bytes;
+    chunk.free.insert(std::move(node));
+  } else {
+    spare_.insert(std::move(node));
+  }
   return chunk.memory + offset;
 }
 
 // A chunk's pages come into being when they are touched: a large one costs no more than its blocks. Where the
 // system doesn't promise that much, what is asked for must do.
 Result<Arena::Chunk*> Arena::add_chunk(size_t bytes) {
+  chunks_.reserve(chunks_.size() + 1);
   const size_t least = (bytes + kChunkStep - 1) / kChunkStep * kChunkStep;
   size_t chunk_bytes = std::max(least, chunk_bytes_);
+  Chunk chunk = {nullptr, 0, {}};
+  const auto all = chunk.free.emplace(0, Range{}).first;
   Result<void*> memory = device_.allocate(chunk_bytes);
   if (!memory.ok() && chunk_bytes > least) {
     chunk_bytes = least;
     memory = device_.allocate(chunk_bytes);
   }
   if (!memory.ok()) return memory.status();
-  Chunk chunk = {static_cast<std::byte*>(*memory), chunk_bytes, {}};
-  chunk.free.emplace(0, Range{chunk_bytes, 0});
+  chunk.memory = static_cast<std::byte*>(*memory);
+  chunk.bytes = chunk_bytes;
+  all->second.bytes = chunk_bytes;
   chunks_.push_back(std::move(chunk));
   return &chunks_.back();
 }
 
-void Arena::deallocate(void* block, size_t bytes) {
+void Arena::deallocate(void* block, size_t bytes) noexcept {
   auto* const address = static_cast<std::byte*>(block);
   const auto chunk = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& each) {
     return address >= each.memory && address < each.memory + each.bytes;
@@ -80,7 +91,10 @@ void Arena::deallocate(void* block, size_t bytes) {
       chunk->free.erase(before);
     }
   }
-  chunk->free.emplace(offset, range);
+  auto node = spare_.extract(spare_.begin());
+  node.key() = offset;
+  node.mapped() = range;
+  chunk->free.insert(std::move(node));
 }
 
 size_t Arena::release() {

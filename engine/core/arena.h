@@ -27,7 +27,8 @@ class Arena {
   /// `bytes` (a multiple of kGrain, more than 0) at the lowest address that has them free, in a new chunk
   /// where none has; the device's error where it has no more.
   Result<void*> allocate(size_t bytes);
-  void deallocate(void* block, size_t bytes);
+  /// Takes no memory: allocate() has made room for what is noted.
+  void deallocate(void* block, size_t bytes) noexcept;
 
   /// Free, but in memory: was in blocks before and hasn't been given back since.
   size_t resident_bytes() const { return resident_bytes_; }
@@ -49,7 +50,8 @@ class Arena {
 
   Device& device_;
   const size_t chunk_bytes_;
-  std::vector<Chunk> chunks_;  // in the order of their making: the first ones fill first
+  std::multimap<size_t, Range> spare_;  // nodes of maps: as many as there are blocks
+  std::vector<Chunk> chunks_;           // in the order of their making: the first ones fill first
   size_t resident_bytes_ = 0;
 };
 

@@ -15,6 +15,13 @@ namespace dlpipe::engine {
 class CallObserver {
  public:
   virtual ~CallObserver() = default;
+  /// Before a call: whether its values matter. Where they don't, no kernel runs, and the outputs are memory that nobody wrote to.
+  /// `outputs`: their shapes and dtypes. May throw.
+  virtual bool wants_values(const OpRow& row, std::span<const Tensor> inputs,
+                            std::span<const TensorSpec> outputs) {
+    (void)row, (void)inputs, (void)outputs;
+    return true;
+  }
   /// After a call: the inputs as the caller gave them (an absent optional one is undefined) and the visible
   /// outputs.
   virtual void on_call(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs,

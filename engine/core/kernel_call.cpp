@@ -206,6 +206,7 @@ std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector
                                   uint32_t wanted, const Attrs& attrs) {
   const OpRecord& record = *row.record;
   if (saved.input_specs.size() < saved.inputs.size() ||
+      saved.input_specs.size() > size_t{OpRecord::kMostInputs} ||
       grad_outputs.size() != static_cast<size_t>(record.visible_outputs)) {
     refuse(record.name, "a gradient takes a spec of every input and one gradient of each visible output");
   }

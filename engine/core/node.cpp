@@ -1,5 +1,7 @@
 #include "dlpipe/engine/core/node.h"
 
+#include <new>
+
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/tensor_impl.h"
@@ -41,7 +43,11 @@ void bury(std::shared_ptr<Node> node) noexcept {
   // chain of any length takes constant stack.
   if (node.use_count() > 1) return;
   if (t_graveyard != nullptr) {
-    t_graveyard->push_back(std::move(node));
+    try {
+      t_graveyard->push_back(std::move(node));
+    } catch (const std::bad_alloc&) {  // the node is where it was, and goes at once, by recursion
+      node.reset();
+    }
     return;
   }
   std::vector<std::shared_ptr<Node>> graveyard;

@@ -1,4 +1,5 @@
 // CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers don't hold them everywhere.
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -18,10 +19,14 @@ constexpr const char* kChecksum = "checksum";
 Json texts(const std::vector<std::string>& values) {
   return Json(Json::Array(values.begin(), values.end()));
 }
-std::vector<std::string> texts(const Json& array) {
+/// A list of texts; none where there is no `key`.
+Result<std::vector<std::string>> texts(const Json& object, std::string_view key, std::string_view file) {
   std::vector<std::string> values;
-  for (const Json& item : array.items()) values.push_back(item.as_string());
-  return values;
+  for (const Json& item : object[key].items()) values.push_back(item.as_string());
+  const bool are_texts = std::ranges::all_of(object[key].items(), &Json::is_string);
+  if (are_texts && (object[key].is_array() || object[key].is_null())) return values;
+  return Status(ErrorCode::kCorrupt, concat("[checkpoint] '", key, "' in ", file,
+                                            " is no list of texts; take another checkpoint"));
 }
 
 Result<uint64_t> hex_value(std::string_view text, std::string_view key, std::string_view file) {
@@ -70,8 +75,8 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
   DLPIPE_ASSIGN_OR_RETURN(model.dtype, formats::require_string(json, "dtype", file));
   DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
-  model.classes = texts(json["classes"]);
-  model.metrics = texts(json["metrics"]);
+  DLPIPE_ASSIGN_OR_RETURN(model.classes, texts(json, "classes", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.metrics, texts(json, "metrics", file));
   if (json.contains("graph")) {
     DLPIPE_ASSIGN_OR_RETURN(model.graph, formats::require_string(json, "graph", file));
   }

@@ -32,12 +32,18 @@ std::vector<std::string> names_of(const std::string& from) {
 
 }  // namespace
 
+std::vector<std::string> numbered_classes(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
 std::vector<std::string> class_names(const std::string& from, const std::string& weights,
                                      const std::string& counted_by, int64_t count,
                                      std::vector<std::string>& notes) {
   std::vector<std::string> names;
   if (from.empty()) {
-    for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+    names = numbered_classes(count);
     notes.push_back(concat(weights, " has no class names: classes are numbers; --classes FILE names them"));
     return names;
   }

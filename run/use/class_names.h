@@ -14,4 +14,7 @@ std::vector<std::string> class_names(const std::string& from, const std::string&
                                      const std::string& counted_by, int64_t count,
                                      std::vector<std::string>& notes);
 
+/// "0", "1", ...: what classes without names are called.
+std::vector<std::string> numbered_classes(int64_t count);
+
 }  // namespace dlpipe::run

@@ -13,6 +13,7 @@
 #include "dlpipe/engine/models/capture_model.h"
 #include "dlpipe/engine/models/picture_graph.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/run/use/class_names.h"
 #include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::run {
@@ -210,6 +211,7 @@ LoadedModel load_graph_model(const ModelOptions& options, const Registries& regi
   LoadedModel loaded;
   loaded.path = options.weights;
   loaded.state = std::move(*state);
+  if (loaded.state.classes.empty()) loaded.state.classes = numbered_classes(loaded.state.arguments.classes);
   if (!options.val_augment.empty()) {
     if (!value_or_throw(augment::Chain::parse(options.val_augment, registries.augmentations))
              .contains("normalize"))
@@ -220,6 +222,14 @@ LoadedModel load_graph_model(const ModelOptions& options, const Registries& regi
   }
   if (!options.tta.empty()) loaded.state.tta = options.tta;
   loaded.model = std::make_shared<GraphModel>(std::move(graph));
+  // GraphModel knows by now that there is one output.
+  const engine::graph::Graph& own = static_cast<const GraphModel&>(*loaded.model).graph();
+  const Shape& answer = own.value(own.outputs[0]).shape;
+  if (answer.rank() == 0 || answer[-1] != loaded.state.arguments.classes)
+    throw Error(Status(ErrorCode::kCorrupt,
+                       concat("[graph] ", options.weights, " says that it tells ",
+                              loaded.state.arguments.classes, " classes apart, and its output is ",
+                              own.value(own.outputs[0]).type_text(), "; compile the model again")));
   return loaded;
 }
 

@@ -203,6 +203,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
     refuse("weights", "--val-augment and --tta are for pictures; ", record.name, " takes tokens");
   }
   value_or_throw(parse_views(loaded.state.tta));
+  if (loaded.state.classes.empty()) loaded.state.classes = numbered_classes(loaded.state.arguments.classes);
   {
     const engine::LeaveUninitialized until_loaded(true);
     loaded.model = record.build(loaded.state.arguments);

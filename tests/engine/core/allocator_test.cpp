@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/engine/core/tensor.h"
+#include "tests/base/counted_new.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -49,6 +50,23 @@ TEST(Allocator, AbsurdRequestsAreErrorsThatNameTheSize) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
     EXPECT_NE(std::string(error.what()).find("4.0 PiB"), std::string::npos) << error.what();
   }
+}
+
+// deallocate_block is noexcept: memory for its notes would have to be there.
+TEST(Allocator, GivingBlocksBackTakesNoMemory) {
+  release_cached_blocks();
+  constexpr size_t kSmall = 1000, kLarge = size_t{1} << 20;
+  std::vector<Block> blocks;
+  for (int i = 0; i < 300; ++i) {
+    blocks.push_back(allocate_block(cpu_device(), kSmall * static_cast<size_t>(i % 20 + 1)));
+    if (i % 3 == 0) blocks.push_back(allocate_block(cpu_device(), kLarge * static_cast<size_t>(i % 7 + 1)));
+  }
+  const auto give_back = [&](size_t first, size_t step) {
+    for (size_t i = first; i < blocks.size(); i += step) deallocate_block(cpu_device(), blocks[i]);
+  };
+  const test::NewCount count = test::new_count_of([&] { give_back(0, 2), give_back(1, 2); });
+  EXPECT_EQ(count.calls, 0);
+  EXPECT_GT(release_cached_blocks(), 100 * kLarge);
 }
 
 TEST(Allocator, ServesManyThreads) {

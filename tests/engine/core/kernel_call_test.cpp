@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/text.h"
 #include "dlpipe/engine/ops/ops.h"
 
 namespace dlpipe::engine {
@@ -127,6 +128,27 @@ TEST(KernelCall, GradientsOfOtherNumbersAreRefused) {
   saved.input_specs = {y.spec()};
   saved.outputs = {y};
   EXPECT_THROW(call_backward(row, saved, {}, 1, NoAttrs{}), Error);
+}
+
+// Arrays of the calls have room for OpRecord::kMostInputs.
+TEST(KernelCall, MoreInputsThanAnyOpTakesAreRefused) {
+  const Tensor x = Tensor::zeros({2, 3});
+  for (const char* const op : {"concat", "relu", "add"}) {
+    for (const size_t count : {size_t{33}, size_t{100'000}}) {
+      try {
+        apply(row_of(op), std::vector<Tensor>(count, x), NoAttrs{});
+        FAIL() << op << " took " << count << " inputs";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kMisuse);
+        EXPECT_NE(error.status().message().find(concat("[", op, "] expected at most 32 inputs")),
+                  std::string::npos)
+            << error.what();
+      }
+    }
+  }
+  SavedCall saved;
+  saved.input_specs.assign(40, x.spec());
+  EXPECT_THROW(call_backward(row_of("relu"), saved, {x}, 1, NoAttrs{}), Error);
 }
 
 }  // namespace

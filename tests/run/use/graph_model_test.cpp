@@ -8,6 +8,7 @@
 #include "dlpipe/engine/models/model.h"
 #include "dlpipe/engine/onnx/export.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/io/formats/json.h"
 #include "dlpipe/run/use/graph_weights.h"
 #include "tests/io/formats/scratch.h"
 
@@ -103,6 +104,28 @@ TEST_F(GraphModelTest, AModelsNameInMetadataIsNoPreparation) {
           << error.what();
     }
   }
+}
+
+TEST_F(GraphModelTest, ClassesAreOneTextForEachOutputOrNumbers) {
+  CompiledModel compiled =
+      compile_model({.weights = channels_first_onnx(End::kLogits), .val_augment = kChain}, PassChoice::kAll);
+  const formats::Json good = value_or_throw(formats::Json::parse(compiled.graph.metadata[kModelKey]));
+  const auto load_with = [&](const std::vector<std::pair<const char*, formats::Json>>& changes) {
+    formats::Json state = good;
+    for (const auto& [key, value] : changes) state.set(key, value);
+    compiled.graph.metadata[kModelKey] = state.dump();
+    throw_if_error(engine::graph::write_graph(folder_ / "m.dlg", compiled.graph));
+    return load_graph_model({.weights = folder_ / "m.dlg"}, {});
+  };
+  using formats::Json;
+  const std::vector<std::string> numbers = {"0", "1", "2", "3", "4", "5", "6"};
+  EXPECT_EQ(load_with({{"classes", Json::array()}}).state.classes, numbers);
+  const std::pair<const char*, Json> wrong[] = {{"classes", Json(Json::Array{1, 2, 3, 4, 5, 6, 7})},
+                                                {"classes", Json(Json::Array{"a"})},
+                                                {"classes", Json("abcdefg")},
+                                                {"metrics", Json(Json::Array{Json()})}};
+  for (const auto& change : wrong) EXPECT_THROW(load_with({change}), Error) << change.second.dump();
+  EXPECT_THROW(load_with({{"classes", Json::array()}, {"class_count", 5}}), Error) << "7 outputs";
 }
 
 TEST_F(GraphModelTest, AnOnnxModelsOutputKeepsItsName) {
