@@ -39,8 +39,8 @@ bool is_by_sample(const Graph& graph, const Node& node) {
                                  [&](ValueId id) { return is_batch(graph.value(id)); });
 }
 
-int64_t bytes_of(const Value& value) {
-  return value.is_constant() ? 0 : value.shape.elements() * static_cast<int64_t>(dtype_size(value.dtype));
+int64_t flowing_bytes(const Value& value) {
+  return value.is_constant() ? 0 : static_cast<int64_t>(bytes_of(value));
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ BatchParts batch_parts(const Graph& graph) {
   int64_t most = 1;
   for (const Node& node : graph.nodes) {
     int64_t bytes = 0;
-    for (const ValueId id : node.inputs) bytes += id == kNone ? 0 : bytes_of(graph.value(id));
-    for (const ValueId id : node.outputs) bytes += bytes_of(graph.value(id));
+    for (const ValueId id : node.inputs) bytes += id == kNone ? 0 : flowing_bytes(graph.value(id));
+    for (const ValueId id : node.outputs) bytes += flowing_bytes(graph.value(id));
     most = std::max(most, bytes);
   }
   const int64_t samples = std::max<int64_t>(1, kPartBytes / most);

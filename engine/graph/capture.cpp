@@ -1,11 +1,13 @@
 #include "dlpipe/engine/graph/capture.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/text.h"
@@ -24,15 +26,30 @@ template <class... Parts>
 // One run of the function: what was called, in order.
 class Recorder final : public CallObserver {
  public:
-  explicit Recorder(std::span<const std::pair<std::string, Tensor>> weights) {
+  Recorder(std::span<const std::pair<std::string, Tensor>> weights, int64_t batch,
+           const CaptureLimits& limits)
+      : batch_(batch), limits_(limits) {
     for (const auto& [name, tensor] : weights) names_.emplace(tensor.impl(), name);
   }
 
   Graph graph;
 
+  void check_size(const TensorSpec& spec, bool varies, const std::string& what) {
+    // In floating point: sizes that no memory has don't overflow there.
+    double bytes = static_cast<double>(dtype_size(spec.dtype));
+    for (const int64_t size : spec.shape) bytes *= static_cast<double>(size);
+    if (!varies) bytes = constant_bytes_ += bytes;
+    const uint64_t most = varies ? limits_.value_bytes : limits_.constant_bytes;
+    if (bytes <= static_cast<double>(most) * static_cast<double>(varies ? batch_ : 1)) return;
+    refuse_capture(graph.name, ": ", what, " is ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
+                   ", and ", varies ? "no value of a sample" : "what doesn't depend on the input",
+                   " may take more than ", human_bytes(most));
+  }
+
   ValueId add_input(const std::string& name, const Tensor& tensor) {
     const ValueId id = graph.add_value({name, tensor.shape(), 0, tensor.dtype()});
     graph.inputs.push_back(id);
+    varying_.insert(id);
     remember(tensor, id);
     taken_.insert(name);
     return id;
@@ -42,9 +59,19 @@ class Recorder final : public CallObserver {
     for (const Tensor& output : outputs) graph.outputs.push_back(id_of(output));
   }
 
+  bool wants_values(const OpRow& row, std::span<const Tensor> inputs,
+                    std::span<const TensorSpec> outputs) override {
+    if (&row == &reorder_row()) return true;  // its answer is in a layout
+    const bool varies = std::ranges::any_of(inputs, [&](const Tensor& input) { return this->varies(input); });
+    for (const TensorSpec& spec : outputs)
+      check_size(spec, varies, concat("the output of ", row.record->name));
+    return !varies;
+  }
+
   void on_call(const OpRow& row, std::span<const Tensor> inputs, const Attrs& attrs,
                std::span<const Tensor> outputs) override {
     const OpRecord& record = *row.record;
+    const bool varies = std::ranges::any_of(inputs, [&](const Tensor& input) { return this->varies(input); });
     if (&row == &reorder_row()) {  // the same value; a graph has no layouts
       remember(outputs[0], id_of(inputs[0]));
       return;
@@ -58,6 +85,7 @@ class Recorder final : public CallObserver {
                                           outputs[i].shape(), 0, outputs[i].dtype()});
       node.outputs.push_back(id);
       made_by_[id] = record.name;
+      if (varies) varying_.insert(id);
       remember(outputs[i], id);
     }
     graph.nodes.push_back(std::move(node));
@@ -89,6 +117,19 @@ class Recorder final : public CallObserver {
   static const OpRow& reorder_row() {
     static const OpRow& row = *value_or_throw(OpRegistry::builtin().find("reorder"));
     return row;
+  }
+
+  // Whether it depends on an input of the graph.
+  bool varies(const Tensor& tensor) const {
+    if (!tensor.defined()) return false;
+    if (const auto known = by_impl_.find(tensor.impl()); known != by_impl_.end())
+      return varying_.contains(known->second);
+    if (tensor.elements() > 0) {
+      if (const auto known = by_place_.find(place_of(tensor)); known != by_place_.end())
+        return varying_.contains(known->second);
+    }
+    const auto owner = storages_.find(tensor.impl()->storage.get());
+    return owner != storages_.end() && varying_.contains(owner->second);
   }
 
   void remember(const Tensor& tensor, ValueId id) {
@@ -143,6 +184,10 @@ class Recorder final : public CallObserver {
   std::map<Place, ValueId> by_place_;
   std::unordered_map<const Storage*, ValueId> storages_;  // of what depends on inputs
   std::map<ValueId, std::string> made_by_;
+  std::unordered_set<ValueId> varying_;  // what depends on inputs
+  const int64_t batch_;
+  const CaptureLimits limits_;
+  double constant_bytes_ = 0;  // of what ops made of constants alone
   std::vector<Tensor> kept_;
   std::set<std::string> taken_;
   std::map<std::string, int> next_number_;
@@ -150,15 +195,17 @@ class Recorder final : public CallObserver {
 
 Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
                std::span<const std::pair<std::string, Tensor>> weights, const Function& function,
-               int64_t batch) {
-  Recorder recorder(weights);
+               int64_t batch, const CaptureLimits& limits) {
+  Recorder recorder(weights, batch, limits);
   recorder.graph.name = name;
   std::vector<Tensor> tensors;
   for (const CaptureInput& input : inputs) {
     Value value;
     value.shape = input.sample.shape;
     value.batch_axes = input.batch_axes;
-    tensors.push_back(Tensor::zeros(value.shape_at(batch), input.sample.dtype));
+    recorder.check_size({value.shape_at(batch), input.sample.dtype}, true,
+                        concat("the input '", input.name, "'"));
+    tensors.push_back(Tensor::empty(value.shape_at(batch), input.sample.dtype));
     recorder.add_input(input.name, tensors.back());
   }
   const NoGrad no_grad;
@@ -241,9 +288,10 @@ void merge(Graph& one, const Graph& two) {
 }  // namespace
 
 Graph capture(const std::string& name, std::span<const CaptureInput> inputs,
-              std::span<const std::pair<std::string, Tensor>> weights, const Function& function) {
-  Graph graph = run_once(name, inputs, weights, function, kFirstBatch);
-  merge(graph, run_once(name, inputs, weights, function, kSecondBatch));
+              std::span<const std::pair<std::string, Tensor>> weights, const Function& function,
+              const CaptureLimits& limits) {
+  Graph graph = run_once(name, inputs, weights, function, kFirstBatch, limits);
+  merge(graph, run_once(name, inputs, weights, function, kSecondBatch, limits));
   graph.drop_unused_values();
   check(graph);
   return graph;

@@ -199,6 +199,71 @@ void check(const Graph& graph) {
   }
 }
 
+uint64_t bytes_of(const Value& value) {
+  // In floating point: sizes that no memory has don't overflow there.
+  double bytes = static_cast<double>(dtype_size(value.dtype));
+  for (const int64_t size : value.shape) bytes *= static_cast<double>(size);
+  constexpr double kMost = static_cast<double>(uint64_t{1} << 60);
+  return static_cast<uint64_t>(std::clamp(bytes, 0.0, kMost));
+}
+
+uint64_t peak_bytes(const Graph& graph) {
+  constexpr size_t kAlways = SIZE_MAX;
+  std::vector<size_t> last_reader(graph.values.size(), 0);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].outputs) last_reader[static_cast<size_t>(id)] = i;
+    for (const ValueId id : graph.nodes[i].inputs) {
+      if (id != kNone) last_reader[static_cast<size_t>(id)] = i;
+    }
+  }
+  for (const ValueId id : graph.outputs) last_reader[static_cast<size_t>(id)] = kAlways;
+  double now = 0, peak = 0;
+  for (const ValueId id : graph.inputs) now += static_cast<double>(bytes_of(graph.value(id)));
+  for (const ValueId id : graph.inputs) last_reader[static_cast<size_t>(id)] = kAlways;  // the caller's
+  peak = now;
+  std::vector<bool> gone(graph.values.size(), false);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (const ValueId id : node.outputs) now += static_cast<double>(bytes_of(graph.value(id)));
+    peak = std::max(peak, now);
+    const auto drop = [&](ValueId id) {
+      if (id == kNone || graph.value(id).is_constant() || last_reader[static_cast<size_t>(id)] != i) return;
+      if (gone[static_cast<size_t>(id)]) return;  // read twice
+      gone[static_cast<size_t>(id)] = true;
+      now -= static_cast<double>(bytes_of(graph.value(id)));
+    };
+    for (const ValueId id : node.outputs) drop(id);
+    for (const ValueId id : node.inputs) drop(id);
+  }
+  return static_cast<uint64_t>(std::min(peak, static_cast<double>(uint64_t{1} << 62)));
+}
+
+uint64_t constant_bytes(const Graph& graph) {
+  std::set<const void*> known;
+  uint64_t bytes = 0;
+  for (const Value& value : graph.values) {
+    if (value.is_constant() && known.insert(value.constant.raw()).second)
+      bytes += value.constant.size_bytes();
+  }
+  return bytes;
+}
+
+uint64_t most_peak_bytes(uint64_t constant_bytes) {
+  constexpr uint64_t kPlain = uint64_t{4} << 30, kTimes = 64;
+  return kPlain + kTimes * constant_bytes;
+}
+
+void check_memory(const Graph& graph, const std::string& file) {
+  const uint64_t most = most_peak_bytes(constant_bytes(graph));
+  const uint64_t peak = peak_bytes(graph);
+  if (peak <= most) return;
+  throw Error(Status(ErrorCode::kUnsupported,
+                     concat("[graph] ", file, " takes ", human_bytes(peak), " for one sample, more than the ",
+                            human_bytes(most),
+                            " that a model of its weights may (4 GiB and 64 times their bytes); "
+                            "make its inputs smaller")));
+}
+
 namespace {
 
 std::string operand(const Graph& graph, ValueId id) {

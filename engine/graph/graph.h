@@ -56,6 +56,7 @@ struct Graph {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   std::map<std::string, std::string> metadata;  // of who wrote it; the engine doesn't look at it
+  uint64_t constant_bytes_left = UINT64_MAX;    // of which passes may make new constants (passes.h)
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
@@ -78,6 +79,17 @@ void infer_shapes(Graph& graph);
 /// kCorrupt, "[graph] ...", unless ids are in range, each value is made once and before it is read, every node has
 /// as many outputs as its record, and every shape is what the record's shape rule says for batches of 1 and 2.
 void check(const Graph& graph);
+
+/// Of a sample's value, or a constant.
+uint64_t bytes_of(const Value& value);
+/// Of all constants, each counted once.
+uint64_t constant_bytes(const Graph& graph);
+/// Most bytes of values, constants apart, that are there at once in a run of one sample (run.h).
+uint64_t peak_bytes(const Graph& graph);
+/// What that may be: 4 GiB and 64 times the bytes of the constants. A small file, damaged or made for it, must not take all memory.
+uint64_t most_peak_bytes(uint64_t constant_bytes);
+/// kUnsupported, "[graph] FILE ...", where it is more.
+void check_memory(const Graph& graph, const std::string& file);
 
 /// As text, a line for each value that enters and each node:
 ///

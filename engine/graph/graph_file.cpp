@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dlpipe/base/crc32c.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/tensor_bytes.h"
 #include "dlpipe/io/formats/json.h"
@@ -79,6 +80,7 @@ class Reader {
     graph_.inputs = ids(json["inputs"], false);
     graph_.outputs = ids(json["outputs"], false);
     check(graph_);
+    check_memory(graph_, file_);
     return std::move(graph_);
   }
 
@@ -100,7 +102,7 @@ class Reader {
   }
   int64_t whole(const Json& json, int64_t least, int64_t most, std::string_view what) const {
     if (!json.is_integer() || json.as_int() < least || json.as_int() > most)
-      corrupt("has ", json.dump(), " as ", what, ", expected ", least, " to ", most);
+      corrupt("has ", printable(json.dump().substr(0, 80)), " as ", what, ", expected ", least, " to ", most);
     return json.as_int();
   }
   std::vector<ValueId> ids(const Json& json, bool may_be_absent) const {
@@ -204,10 +206,11 @@ class Reader {
 std::vector<std::string> constant_names(const Graph& graph) {
   std::vector<std::string> names(graph.values.size());
   std::set<std::string> taken;
+  std::map<std::string, int> next;  // number of those of one name
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!graph.values[i].is_constant()) continue;
     names[i] = graph.values[i].name;
-    for (int number = 2; !taken.insert(names[i]).second; ++number)
+    for (int& number = next.try_emplace(names[i], 2).first->second; !taken.insert(names[i]).second; ++number)
       names[i] = concat(graph.values[i].name, "_", number);
   }
   return names;
@@ -250,8 +253,8 @@ Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Ten
   DLPIPE_ASSIGN_OR_RETURN(const Json parsed, Json::parse(json));
   try {
     return Reader(constants, file).read(parsed);
-  } catch (const Error& error) {
-    return error.status();
+  } catch (...) {
+    return status_from_current_exception("graph");
   }
 }
 
@@ -270,6 +273,7 @@ static std::string checksum_of(const std::map<std::string, std::string>& metadat
 }
 
 Status write_graph(const std::string& path, const Graph& graph) {
+  check_memory(graph, path);  // nothing would read it
   const std::vector<std::string> names = constant_names(graph);
   std::map<std::string, Tensor> kept;
   std::vector<formats::SafetensorsTensor> tensors;

@@ -1,5 +1,6 @@
 #include "dlpipe/engine/graph/matching.h"
 
+#include <numeric>
 #include <utility>
 
 #include "dlpipe/base/error.h"
@@ -67,6 +68,41 @@ const Node* Makers::maker(ValueId id) const {
 const Node* Makers::maker_for_us(ValueId id, std::string_view op) const {
   const Node* const node = maker(id);
   return node != nullptr && is_op(*node, op) && uses_[static_cast<size_t>(id)] == 1 ? node : nullptr;
+}
+
+Walk::Walk(Graph& graph)
+    : graph_(graph),
+      uses_(graph.uses()),
+      producers_(graph.producers()),
+      now_(graph.values.size()),
+      is_gone_(graph.nodes.size(), false) {
+  std::iota(now_.begin(), now_.end(), 0);
+}
+
+Node& Walk::node(size_t i) {
+  Node& node = graph_.nodes[i];
+  for (ValueId& id : node.inputs) id = now(id);
+  return node;
+}
+
+void Walk::remove(size_t i, ValueId by) {
+  const ValueId gone = graph_.nodes[i].outputs[0];
+  now_[static_cast<size_t>(gone)] = by;
+  uses_[static_cast<size_t>(by)] = uses_[static_cast<size_t>(gone)];
+  is_gone_[i] = true;
+}
+
+void Walk::finish() {
+  std::vector<Node> kept;
+  kept.reserve(graph_.nodes.size());
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (!is_gone_[i]) kept.push_back(std::move(node(i)));
+    const auto behind = behind_.find(i);
+    if (behind == behind_.end()) continue;
+    for (Node& more : behind->second) kept.push_back(std::move(more));
+  }
+  graph_.nodes = std::move(kept);
+  for (ValueId& id : graph_.outputs) id = now(id);
 }
 
 std::string beside(std::string_view weight, std::string_view name) {

@@ -1,9 +1,11 @@
 // What passes and exporters ask of nodes: which op, which attribute, who makes what they read.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/engine/graph/graph.h"
@@ -45,6 +47,34 @@ class Makers {
  private:
   const Graph& graph_;
   std::vector<int> uses_, producers_;
+};
+
+/// A pass's walk over the nodes from front to back, which takes nodes away and puts others in their place, with what it asks about
+/// values kept right all the while: a pass costs a look at each node, however much it changes. Nothing has changed its place in
+/// graph.nodes before finish(), which ends the walk.
+class Walk {
+ public:
+  explicit Walk(Graph& graph);
+  /// Node `i`, behind all that were asked for before: it reads what stands for its inputs by now.
+  Node& node(size_t i);
+  /// How many nodes and outputs of the graph read `id`.
+  int uses(ValueId id) const { return is_known(id) ? uses_[static_cast<size_t>(id)] : 0; }
+  /// The node that makes `id`; -1: none, or one that the walk added.
+  int producer(ValueId id) const { return is_known(id) ? producers_[static_cast<size_t>(id)] : -1; }
+  /// Node `i` goes, and `by`, which it alone read, stands for its output.
+  void remove(size_t i, ValueId by);
+  void add_behind(size_t i, Node node) { behind_[i].push_back(std::move(node)); }
+  void finish();
+
+ private:
+  bool is_known(ValueId id) const { return static_cast<size_t>(id) < uses_.size(); }
+  ValueId now(ValueId id) const { return id == kNone || !is_known(id) ? id : now_[static_cast<size_t>(id)]; }
+
+  Graph& graph_;
+  std::vector<int> uses_, producers_;
+  std::vector<ValueId> now_;  // what stands for a value
+  std::vector<bool> is_gone_;
+  std::map<size_t, std::vector<Node>> behind_;
 };
 
 /// Another tensor of the same module: ("conv1.weight", "bias") -> "conv1.bias".

@@ -1,5 +1,6 @@
 #include "dlpipe/engine/graph/output_names.h"
 
+#include <map>
 #include <set>
 
 #include "dlpipe/base/text.h"
@@ -25,12 +26,14 @@ void name_outputs(Graph& graph, std::span<const std::string> names) {
     if (!graph.value(graph.outputs[i]).is_constant()) name(graph.outputs[i], names[i]);
   }
   std::set<std::string> taken;
+  std::map<std::string, int> next;  // number of those of one name
   for (const Value& value : graph.values) taken.insert(value.name);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     std::string& own = graph.values[i].name;
     if (is_named[i] || !given.contains(own)) continue;
     const std::string base = own;
-    for (int number = 2; !taken.insert(own).second; ++number) own = concat(base, "_", number);
+    for (int& number = next.try_emplace(base, 2).first->second; !taken.insert(own).second; ++number)
+      own = concat(base, "_", number);
   }
 }
 

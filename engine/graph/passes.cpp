@@ -50,6 +50,8 @@ static int run_all(std::span<const Pass* const> list, Graph& graph, bool same_bi
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
   const std::vector<std::string> names = output_names(graph);
   std::vector<PassReport> reports;
+  constexpr uint64_t kPlainBytes = uint64_t{64} << 20, kTimes = 4;
+  graph.constant_bytes_left = kPlainBytes + kTimes * constant_bytes(graph);
   constexpr int kMostRounds = 8;
   for (int round = 0; round < kMostRounds; ++round) {
     if (run_all(passes(), graph, same_bits_only, reports) == 0) break;

@@ -210,14 +210,23 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   if (model.outputs.empty())
     throw Error(Status(ErrorCode::kCorrupt, "[onnx] the model has no output; export it again"));
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
+  uint64_t weight_bytes = 0;
+  for (const auto& [name, weight] : weights) weight_bytes += weight.size_bytes();
+  // A small file must not make all memory its own: what ops make of weights alone is computed here and now.
+  constexpr uint64_t kPlainBytes = uint64_t{256} << 20, kTimes = 16;
+  const graph::CaptureLimits limits = {.constant_bytes = kPlainBytes + kTimes * weight_bytes,
+                                       .value_bytes = graph::most_peak_bytes(weight_bytes)};
   std::optional<SmallerRun> smaller;
-  graph::Graph graph =
-      graph::capture(model.graph_name, inputs, weights, [&](const std::vector<Tensor>& given) {
+  graph::Graph graph = graph::capture(
+      model.graph_name, inputs, weights,
+      [&](const std::vector<Tensor>& given) {
         Run run(model, constants, given, smaller ? &*smaller : nullptr);
         std::vector<Tensor> outputs = run.run();
         if (!smaller) smaller = run.made();
         return outputs;
-      });
+      },
+      limits);
+  graph::check_memory(graph, model.graph_name);
   std::vector<std::string> names;
   for (const ValueInfo& info : model.outputs) names.push_back(info.name);
   graph::name_outputs(graph, names);

@@ -64,6 +64,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
   const auto count = static_cast<size_t>(tensor.elements());
   if (is_integer(tensor.type)) {
     KnownInts ints{tensor.dims, {}};
+    ints.values.reserve(count);
     for (size_t i = 0; i < count; ++i) ints.values.push_back(integer_at(tensor, i));
     value.ints = std::move(ints);
     return value;
@@ -258,6 +259,8 @@ void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
 void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor source) {
   constexpr size_t kMost = 1 << 24;
   if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
+  made_ints_ += ints.values.size();
+  if (made_ints_ > 2 * kMost) refuse(node, "the nodes up to it make more than ", 2 * kMost, " integers");
   if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank))
     refuse(node, "it makes integers of ", ints.dims.size(), " axes; dlpipe takes ", Shape::kMaxRank);
   size_t elements = 1;

@@ -150,6 +150,7 @@ class Run {
   Constants& constants_;
   const SmallerRun* smaller_;
   int64_t opset_;
+  size_t made_ints_ = 0;  // of all nodes so far
   std::map<std::string, RunValue> values_;
 };
 

@@ -51,11 +51,11 @@ std::vector<TensorSpec> answers_of(std::span<const TensorSpec> inputs, const Cha
       operands.push_back(operand >= 0 ? inputs[place] : answers[place]);
       expect_floating(kName, operands.back(), "an operand");
     }
+    constexpr std::array kDefined = {true, true, true};
     expect_inputs(step.op->name(), operands, step.op->record->input_count.least,
-                  step.op->record->input_count.most);
+                  std::min<size_t>(step.op->record->input_count.most, kDefined.size()));
     const DType dtype = widest(operands);
     for (TensorSpec& operand : operands) operand.dtype = dtype;
-    constexpr std::array kDefined = {true, true, true};
     answers.push_back(step.op->record->infer(operands, std::span<const bool>(kDefined).first(operands.size()),
                                              step.attrs)[0]);
   }
@@ -151,14 +151,14 @@ class Planner {
         if (operand < 0) last_reader[static_cast<size_t>(-1 - operand)] = k;
       }
     }
+    std::vector<std::vector<size_t>> dying(plan_.steps.size());  // at each step
+    for (size_t i = 0; i < plan_.steps.size(); ++i) dying[std::max(last_reader[i], i)].push_back(i);
     std::vector<int> free;
     for (size_t k = 0; k + 1 < plan_.steps.size(); ++k) {
       if (free.empty()) free.push_back(plan_.buffers++);
       plan_.steps[k].buffer = free.back();
       free.pop_back();
-      for (size_t i = 0; i <= k; ++i) {
-        if (std::max(last_reader[i], i) == k) free.push_back(plan_.steps[i].buffer);
-      }
+      for (const size_t i : dying[k]) free.push_back(plan_.steps[i].buffer);
     }
   }
 

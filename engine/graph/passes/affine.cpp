@@ -34,10 +34,9 @@ bool has_no_activation(const Node& node) {
 
 }  // namespace
 
-int product_behind(const Graph& graph, ValueId id, const std::vector<int>& uses,
-                   const std::vector<int>& producers) {
-  const int index = producers[static_cast<size_t>(id)];
-  if (index < 0 || uses[static_cast<size_t>(id)] != 1) return -1;
+int product_behind(const Graph& graph, ValueId id, const Walk& walk) {
+  const int index = walk.producer(id);
+  if (index < 0 || walk.uses(id) != 1) return -1;
   const Node& product = graph.nodes[static_cast<size_t>(index)];
   if ((!is_op(product, "conv2d") && !is_op(product, "linear")) || !has_no_activation(product)) return -1;
   for (size_t i = 1; i < product.inputs.size(); ++i) {
@@ -45,11 +44,14 @@ int product_behind(const Graph& graph, ValueId id, const std::vector<int>& uses,
     const Value& weight = graph.value(product.inputs[i]);
     if (!weight.is_constant() || weight.dtype != DType::kF32) return -1;
   }
+  // Products that share their weights get weights of their own each.
+  if (bytes_of(graph.value(product.inputs[1])) > graph.constant_bytes_left) return -1;
   return index;
 }
 
 void put_into_weights(Graph& graph, size_t product, const Affine& affine) {
   const Value weight = graph.value(graph.nodes[product].inputs[1]);
+  graph.constant_bytes_left -= bytes_of(weight);
   const ValueId scaled = graph.add_constant(weight.name, scaled_rows(weight.constant, affine.factor));
   const ValueId bias =
       graph.add_constant(beside(weight.name, "bias"), changed_bias(graph, graph.nodes[product], affine));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/engine/graph/matching.h"
 
 namespace dlpipe::engine::graph {
 
@@ -14,8 +15,7 @@ struct Affine {
 
 /// The node that makes `id`, where it can take an affine: a convolution or linear without activation, of constant f32
 /// weights, which `id` alone reads of. -1: none.
-int product_behind(const Graph& graph, ValueId id, const std::vector<int>& uses,
-                   const std::vector<int>& producers);
+int product_behind(const Graph& graph, ValueId id, const Walk& walk);
 
 /// Gives `product` new weights and bias.
 void put_into_weights(Graph& graph, size_t product, const Affine& affine);

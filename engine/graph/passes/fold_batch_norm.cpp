@@ -3,6 +3,7 @@
 // into the bias (computed in f64, rounded once). Its residual becomes an add, its relu a relu, which later passes
 // join again.
 #include <cmath>
+#include <utility>
 
 #include "dlpipe/engine/graph/matching.h"
 #include "dlpipe/engine/graph/passes.h"
@@ -27,19 +28,19 @@ Affine affine_of(const Graph& graph, const Node& norm, double epsilon) {
 }
 
 // The product that the batch norm `norm` can go into; -1: none.
-int product_before(const Graph& graph, const Node& norm, const std::vector<int>& uses,
-                   const std::vector<int>& producers) {
+int product_before(const Graph& graph, const Node& norm, const Walk& walk) {
   if (!is_op(norm, "batch_norm") || attribute(norm, "training") == AttrValue(true)) return -1;
   for (size_t i = 1; i < 5; ++i) {
     if (norm.inputs[i] == kNone || !graph.value(norm.inputs[i]).is_constant()) return -1;
   }
-  return product_behind(graph, norm.inputs[0], uses, producers);
+  return product_behind(graph, norm.inputs[0], walk);
 }
 
 int fold(Graph& graph) {
   int folded = 0;
+  Walk walk(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const int index = product_before(graph, graph.nodes[i], graph.uses(), graph.producers());
+    const int index = product_before(graph, walk.node(i), walk);
     if (index < 0) continue;
     const Node norm = graph.nodes[i];
     put_into_weights(graph, static_cast<size_t>(index),
@@ -63,16 +64,14 @@ int fold(Graph& graph) {
     if (residual != kNone) follow("add", {last, residual}, !relu);
     if (relu) follow("relu", {last}, true);
     if (behind.empty()) {
-      graph.replace_uses(y, last);
-      graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
-      --i;
+      walk.remove(i, last);
     } else {
       graph.nodes[i] = behind[0];
-      graph.nodes.insert(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1, behind.begin() + 1,
-                         behind.end());
+      for (size_t k = 1; k < behind.size(); ++k) walk.add_behind(i, std::move(behind[k]));
     }
     ++folded;
   }
+  walk.finish();
   return folded;
 }
 

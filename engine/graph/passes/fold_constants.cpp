@@ -15,12 +15,21 @@ bool is_foldable(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return id == kNone || graph.value(id).is_constant(); });
 }
 
+// Whether there is room for its outputs: constants that grow from node to node must not take all memory.
+bool take_bytes(Graph& graph, const Node& node) {
+  uint64_t bytes = 0;
+  for (const ValueId id : node.outputs) bytes += bytes_of(graph.value(id));
+  if (bytes > graph.constant_bytes_left) return false;
+  graph.constant_bytes_left -= bytes;
+  return true;
+}
+
 int fold(Graph& graph) {
   const InferenceMode mode;
   std::vector<Node> kept;
   int folded = 0;
   for (Node& node : graph.nodes) {
-    if (!is_foldable(graph, node)) {
+    if (!is_foldable(graph, node) || !take_bytes(graph, node)) {
       kept.push_back(std::move(node));
       continue;
     }

@@ -17,15 +17,14 @@ bool is_channels(const Value& value, const Value& to) {
 }
 
 // The input of `node` that a product makes and this pass can take; -1: none.
-int foldable_side(const Graph& graph, const Node& node, const std::vector<int>& uses,
-                  const std::vector<int>& producers) {
+int foldable_side(const Graph& graph, const Node& node, const Walk& walk) {
   if (!is_op(node, "mul") && !is_op(node, "add")) return -1;
   for (const int side : {0, 1}) {
     const ValueId value = node.inputs[static_cast<size_t>(side)];
     const ValueId other = node.inputs[static_cast<size_t>(1 - side)];
     const Value& to = graph.value(node.outputs[0]);
     if (is_channels(graph.value(other), to) && graph.value(value).shape == to.shape &&
-        product_behind(graph, value, uses, producers) >= 0)
+        product_behind(graph, value, walk) >= 0)
       return side;
   }
   return -1;
@@ -33,10 +32,10 @@ int foldable_side(const Graph& graph, const Node& node, const std::vector<int>& 
 
 int fold_channels(Graph& graph) {
   int folded = 0;
+  Walk walk(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const std::vector<int> uses = graph.uses(), producers = graph.producers();
-    const Node node = graph.nodes[i];
-    const int side = foldable_side(graph, node, uses, producers);
+    const Node& node = walk.node(i);
+    const int side = foldable_side(graph, node, walk);
     if (side < 0) continue;
     const ValueId value = node.inputs[static_cast<size_t>(side)];
     const std::vector<double> constant =
@@ -44,12 +43,11 @@ int fold_channels(Graph& graph) {
     const bool is_factor = is_op(node, "mul");
     const Affine affine = {is_factor ? constant : std::vector<double>(constant.size(), 1.0),
                            is_factor ? std::vector<double>(constant.size(), 0.0) : constant};
-    put_into_weights(graph, static_cast<size_t>(product_behind(graph, value, uses, producers)), affine);
-    graph.replace_uses(node.outputs[0], value);
-    graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
-    --i;
+    put_into_weights(graph, static_cast<size_t>(product_behind(graph, value, walk)), affine);
+    walk.remove(i, value);
     ++folded;
   }
+  walk.finish();
   return folded;
 }
 

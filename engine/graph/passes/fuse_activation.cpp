@@ -23,19 +23,19 @@ bool take(Node& node, const std::string& activation) {
 
 int fuse(Graph& graph) {
   int fused = 0;
+  Walk walk(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node node = graph.nodes[i];
+    const Node& node = walk.node(i);
     const std::string_view name = node.op->record->name;
     if (name != "relu" && name != "gelu") continue;
     const ValueId x = node.inputs[0];
-    const int index = graph.producers()[static_cast<size_t>(x)];
-    if (index < 0 || graph.uses()[static_cast<size_t>(x)] != 1) continue;
+    const int index = walk.producer(x);
+    if (index < 0 || walk.uses(x) != 1) continue;
     if (!take(graph.nodes[static_cast<size_t>(index)], std::string(name))) continue;
-    graph.replace_uses(node.outputs[0], x);
-    graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
-    --i;
+    walk.remove(i, x);
     ++fused;
   }
+  walk.finish();
   return fused;
 }
 

@@ -4,8 +4,11 @@
 //
 // Exporters cut q, k and v out of one product [B,T,3*H*D] (or [T,B,..]) by reshapes, transposes and slices in many ways.
 // Which element each of them reads is what counts: the cuts are run on a tensor of element numbers, for a batch of two.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/graph/matching.h"
@@ -24,9 +27,11 @@ constexpr int64_t kBatch = 2;
 
 class AttentionMatch {
  public:
-  AttentionMatch(const Graph& graph, size_t node) : graph_(graph), makers_(graph) {
+  AttentionMatch(const Graph& graph, const Makers& makers, size_t node)
+      : graph_(graph), makers_(makers), node_(node) {
     matches_ = match(graph.nodes[node]);
   }
+  size_t node() const { return node_; }
   bool matches() const { return matches_; }
   ValueId source() const { return source_; }
   bool is_batch_first() const { return batch_axis_ == 0; }
@@ -55,7 +60,9 @@ class AttentionMatch {
     source_ = source_of(q);
     if (source_of(k) != source_ || source_of(last.inputs[1]) != source_) return false;
     const Value& source = graph_.value(source_);
-    if (source.shape.rank() != 3 || source.dtype != DType::kF32 || source.is_constant()) return false;
+    if (source.shape.rank() != 3 || source.shape.elements() > kMostCounted || source.dtype != DType::kF32 ||
+        source.is_constant())
+      return false;
     batch_axis_ = source.batch_axes == bit(0) ? 0 : 1;
     const Shape wanted =
         batch_axis_ == 0 ? Shape{1, length_, 3 * heads_ * width_} : Shape{length_, 1, 3 * heads_ * width_};
@@ -77,8 +84,11 @@ class AttentionMatch {
     return is_op(node, "reshape") || is_op(node, "transpose") || is_op(node, "slice");
   }
   ValueId source_of(ValueId id) const {
-    for (const Node* node = makers_.maker(id); node != nullptr && is_cut(*node); node = makers_.maker(id))
+    const Node* node = makers_.maker(id);
+    for (int cuts = 0; node != nullptr && is_cut(*node) && cuts < kMostViews; ++cuts) {
       id = node->inputs[0];
+      node = makers_.maker(id);
+    }
     return id;
   }
 
@@ -104,7 +114,8 @@ class AttentionMatch {
   }
 
   const Graph& graph_;
-  Makers makers_;
+  const Makers& makers_;
+  size_t node_;
   bool matches_ = false;
   ValueId source_ = kNone;
   int batch_axis_ = 0;
@@ -138,17 +149,25 @@ std::vector<Node> attention_nodes(Graph& graph, const Node& last, const Attentio
 
 // Nodes that lose their reader stay, for remove_dead_nodes.
 int fuse_attentions(Graph& graph) {
-  int fused = 0;
+  const Makers makers(graph);
+  std::vector<AttentionMatch> matches;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const AttentionMatch match(graph, i);
-    if (!match.matches()) continue;
-    const std::vector<Node> nodes = attention_nodes(graph, Node(graph.nodes[i]), match);
-    const auto here = graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(i));
-    graph.nodes.insert(here, nodes.begin(), nodes.end());
-    i += nodes.size() - 1;
-    ++fused;
+    AttentionMatch match(graph, makers, i);
+    if (match.matches()) matches.push_back(std::move(match));
   }
-  return fused;
+  if (matches.empty()) return 0;
+  std::vector<Node> nodes;
+  size_t done = 0;
+  for (const AttentionMatch& match : matches) {
+    std::move(graph.nodes.begin() + static_cast<std::ptrdiff_t>(done),
+              graph.nodes.begin() + static_cast<std::ptrdiff_t>(match.node()), std::back_inserter(nodes));
+    std::ranges::move(attention_nodes(graph, graph.nodes[match.node()], match), std::back_inserter(nodes));
+    done = match.node() + 1;
+  }
+  std::move(graph.nodes.begin() + static_cast<std::ptrdiff_t>(done), graph.nodes.end(),
+            std::back_inserter(nodes));
+  graph.nodes = std::move(nodes);
+  return static_cast<int>(matches.size());
 }
 
 }  // namespace

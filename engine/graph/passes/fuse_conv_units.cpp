@@ -35,7 +35,14 @@ struct Unit {
 
 class UnitMaker {
  public:
-  explicit UnitMaker(const Graph& graph) : graph_(graph), uses_(graph.uses()) {}
+  explicit UnitMaker(const Graph& graph)
+      : graph_(graph), uses_(graph.uses()), first_reader_(graph.values.size(), graph.nodes.size()) {
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+      for (const ValueId id : graph.nodes[i].inputs) {
+        if (id != kNone) first_reader_[static_cast<size_t>(id)] = i;
+      }
+    }
+  }
 
   Unit unit_of(size_t conv) const {
     const auto& attrs = graph_.nodes[conv].attrs.as<Conv2dAttrs>();
@@ -55,13 +62,10 @@ class UnitMaker {
 
   // The node that alone reads what the unit has so far.
   std::optional<size_t> reader(const Unit& unit) const {
-    const ValueId id = result(unit);
-    if (uses_[static_cast<size_t>(id)] != 1) return std::nullopt;
-    for (size_t i = unit.last + 1; i < graph_.nodes.size(); ++i) {
-      const std::vector<ValueId>& inputs = graph_.nodes[i].inputs;
-      if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) return i;
-    }
-    return std::nullopt;  // an output of the graph
+    const auto id = static_cast<size_t>(result(unit));
+    if (uses_[id] != 1 || first_reader_[id] == graph_.nodes.size())
+      return std::nullopt;  // an output of the graph
+    return first_reader_[id];
   }
 
   void take_activation(Unit& unit) const {
@@ -93,6 +97,7 @@ class UnitMaker {
 
   const Graph& graph_;
   std::vector<int> uses_;
+  std::vector<size_t> first_reader_;  // of values; those of units that were made since are the same nodes
 };
 
 // Leaves nodes without a reader, for remove_dead_nodes.
@@ -102,9 +107,10 @@ int fuse(Graph& graph) {
   });
   if (!has_depthwise) return 0;
   int fused = 0;
+  const UnitMaker maker(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!can_be_unit(graph, graph.nodes[i])) continue;
-    const Unit unit = UnitMaker(graph).unit_of(i);
+    const Unit unit = maker.unit_of(i);
     std::vector<ValueId> inputs = graph.nodes[i].inputs;
     inputs.resize(unit.residual == kNone ? inputs.size() : 3, kNone);
     if (unit.residual != kNone) inputs.push_back(unit.residual);

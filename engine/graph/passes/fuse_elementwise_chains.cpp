@@ -36,15 +36,21 @@ class ChainFinder {
   // been decided on before it.
   std::set<int> chain_to(int last) const {
     std::set<int> chain, candidates = {last};
+    std::map<ValueId, int> entering;  // how many reads of the chain each has
     while (!candidates.empty()) {
       const int index = *candidates.rbegin();
       candidates.erase(index);
       if (!can_join(index, last, chain)) continue;
-      chain.insert(index);
-      if (inputs_of(chain).size() > static_cast<size_t>(OpRecord::kMostInputs)) {
-        chain.erase(index);
+      const auto made = entering.extract(node(index).outputs[0]);
+      for (const ValueId id : node(index).inputs) ++entering[id];
+      if (entering.size() > static_cast<size_t>(OpRecord::kMostInputs)) {
+        for (const ValueId id : node(index).inputs) {
+          if (--entering[id] == 0) entering.erase(id);
+        }
+        if (!made.empty()) entering[made.key()] = made.mapped();
         continue;
       }
+      chain.insert(index);
       for (const ValueId id : node(index).inputs) {
         const int maker = producers_[static_cast<size_t>(id)];
         if (maker >= 0) candidates.insert(maker);

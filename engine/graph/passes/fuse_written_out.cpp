@@ -82,8 +82,8 @@ class WrittenOut {
 // Nodes that lose their reader stay, for remove_dead_nodes.
 int fuse_what_is_written_out(Graph& graph) {
   int fused = 0;
+  const WrittenOut written_out(graph);
   for (Node& node : graph.nodes) {
-    const WrittenOut written_out(graph);
     if (const ValueId x = written_out.gelu_input(node); x != kNone) {
       become(node, "gelu", {x});
       ++fused;

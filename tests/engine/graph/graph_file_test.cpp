@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/passes.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/engine/ops/resize.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::graph {
@@ -122,6 +124,30 @@ TEST(GraphFile, RefusesWhatIsNoGraph) {
   expect_refused(replaced(good, "\"shape\":[1,4]", "\"shape\":[1,6]"), ErrorCode::kMisuse, "[reshape]");
   expect_refused(replaced(good, "\"dtype\":\"f32\"", "\"dtype\":\"f31\""), ErrorCode::kCorrupt, "f31");
   expect_refused(replaced(good, "\"outputs\":[3]", "\"outputs\":[]"), ErrorCode::kCorrupt, "no output");
+}
+
+// A file of 2 KB that would have a run take some gigabytes.
+TEST(GraphFile, RefusesToTakeFarMoreMemoryThanItsWeights) {
+  const CaptureInput input = {"x", {{1, 8, 8, 3}}, bit(0)};
+  const Graph graph = capture("test", {&input, 1}, {}, [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{resize(resize(in[0], {.size = {16000, 16000}}), {.size = {15000, 15000}})};
+  });
+  EXPECT_GT(peak_bytes(graph), uint64_t{5} << 30);
+  expect_refused(graph_json(graph), ErrorCode::kUnsupported, "for one sample, more than the 4.0 GiB");
+  const test::ScratchFolder folder;
+  EXPECT_THROW((void)write_graph(folder / "m.dlg", graph), Error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+// Of a chain two values are there at once, besides what goes in and out.
+TEST(GraphFile, APeakIsOfWhatIsThereAtOnce) {
+  const CaptureInput input = {"x", {{1, 256}}, bit(0)};
+  const Graph graph = capture("test", {&input, 1}, {}, [](const std::vector<Tensor>& in) {
+    Tensor x = in[0];
+    for (int i = 0; i < 5; ++i) x = exp(x);
+    return std::vector<Tensor>{x};
+  });
+  EXPECT_EQ(peak_bytes(graph), 3 * 256 * sizeof(float));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "dlpipe/engine/core/op.h"
 #include "dlpipe/engine/graph/output_names.h"
 #include "dlpipe/engine/ops/ops.h"
+#include "tests/base/counted_new.h"
 #include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {
@@ -311,6 +312,64 @@ TEST(Passes, SayWhatTheyDid) {
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].pass, &remove_dead_nodes);
   EXPECT_EQ(reports[0].nodes, 1U);
+}
+
+// Work is what is asked of operator new: no clock. Twice the nodes may take 2.2 times as much.
+TEST(Passes, TwiceTheNodesTakeTwiceTheWork) {
+  using Step = Tensor (*)(const Tensor& x);
+  static const Tensor kWeight = drawn({4, 4}, 1), kBias = drawn({4}, 2), kKernel = drawn({4, 4, 1, 1}, 3),
+                      kOnes = Tensor::full({4}, 1.0), kZeros = Tensor::full({4}, 0.0);
+  const std::pair<const char*, Step> steps[] = {
+      {"relu", [](const Tensor& x) { return relu(x); }},
+      {"add and relu", [](const Tensor& x) { return relu(x + kBias); }},
+      {"linear, add, relu", [](const Tensor& x) { return relu(linear(x, kWeight, Tensor()) + kBias); }},
+      {"silu", [](const Tensor& x) { return x * sigmoid(x); }},
+      {"softmax", [](const Tensor& x) { return softmax(x); }},
+      {"turns",
+       [](const Tensor& x) {
+         return transpose(reshape(x, x.shape()), {0, 1});
+       }},
+      {"turned linears",
+       [](const Tensor& x) {
+         return transpose(linear(transpose(x, {0, 1}), kWeight, Tensor()), {0, 1});
+       }},
+  };
+  const auto work = [](Step step, int count) {
+    Graph graph = captured({{1, 4}}, [&](const std::vector<Tensor>& in) {
+      Tensor x = in[0];
+      for (int i = 0; i < count; ++i) x = step(x);
+      return std::vector<Tensor>{x};
+    });
+    return static_cast<double>(test::new_count_of([&] { optimize(graph); }).bytes);
+  };
+  for (const auto& [name, step] : steps) {
+    constexpr int kSteps = 400;
+    EXPECT_LT(work(step, 2 * kSteps), 2.2 * work(step, kSteps)) << name;
+  }
+}
+
+// A constant that doubles from node to node is made up to a limit, and left to the run beyond it.
+TEST(Passes, FoldedConstantsHaveALimit) {
+  Graph graph = captured({{1, 1024}}, [](const std::vector<Tensor>& in) {
+    return std::vector<Tensor>{in[0] + sum(concat({drawn({1, 1024}, 1), drawn({1, 1024}, 2)}, 0), {0})};
+  });
+  ASSERT_STREQ(graph.nodes[0].op->record->name, "concat");
+  constexpr int kDoublings = 40;  // four petabytes
+  const Node concat = graph.nodes[0];
+  std::vector<Node> nodes;
+  ValueId last = concat.inputs[0];
+  for (int i = 0; i < kDoublings; ++i) {
+    const ValueId made = i + 1 < kDoublings ? graph.add_value({std::to_string(i), {}}) : concat.outputs[0];
+    nodes.push_back({concat.op, concat.attrs, {last, last}, {made}, 0});
+    last = made;
+  }
+  graph.nodes.erase(graph.nodes.begin());
+  graph.nodes.insert(graph.nodes.begin(), nodes.begin(), nodes.end());
+  infer_shapes(graph);
+  optimize(graph);
+  EXPECT_LT(constant_bytes(graph), uint64_t{65} << 20);
+  EXPECT_GT(graph.nodes.size(), size_t{20});
+  EXPECT_LT(graph.nodes.size(), size_t{30});
 }
 
 }  // namespace

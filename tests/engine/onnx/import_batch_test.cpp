@@ -1,5 +1,6 @@
 // Sizes that a model computes of its batch: a graph knows those that are a multiple of it, and no answer to how large it is.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <limits>
 #include <string>
@@ -156,6 +157,66 @@ TEST(OnnxBatch, TakesWhatIsTheSameForEveryBatch) {
   EXPECT_EQ(given(of_batch("Min", 1)), std::vector<double>{1});
   EXPECT_EQ(given(times_four("Mod", 4)), std::vector<double>{0});
 }
+
+// `doublings` nodes Concat(d, d), each of what the one before it made: a file of a KB. The first reads the input of 2 numbers, or
+// an initializer.
+Model doubling(int doublings, bool of_input) {
+  Model model;
+  model.opsets[""] = 17;
+  model.graph_name = "doubling";
+  model.inputs = {{"x", ElementType::kFloat, {{1, ""}, {2, ""}}}};
+  model.initializers = {{"w", ElementType::kFloat, {1, 2}, std::string(8, '\0')}};
+  std::string last = of_input ? "x" : "w";
+  for (int i = 0; i < doublings; ++i) {
+    const std::string made = "d" + std::to_string(i);
+    Attribute axis;
+    axis.name = "axis";
+    axis.type = Attribute::kInt;
+    axis.i = 1;
+    model.nodes.push_back({"Concat", "", made, {last, last}, {made}, {axis}});
+    last = made;
+  }
+  model.nodes.push_back({"ReduceMean", "", "mean", {last}, {"mean"}, {}});
+  model.nodes.push_back({"Add", "", "y", {"x", "mean"}, {"y"}, {}});
+  model.outputs = {{"y", ElementType::kFloat, {}}};
+  return model;
+}
+
+int64_t most_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which touches notes on all memory
+
+TEST(OnnxMemory, WhatDependsOnTheInputIsNotComputedByAnImport) {
+  const int64_t before = most_resident_bytes();
+  const graph::Graph graph = import_model(doubling(26, true));  // half a gigabyte in the end
+  EXPECT_EQ(graph.nodes.size(), 28u);
+  EXPECT_LT(most_resident_bytes() - before, int64_t{200} << 20);
+}
+
+TEST(OnnxMemory, GrowthBeyondAMultipleOfTheFileIsRefused) {
+  const int64_t before = most_resident_bytes();
+  for (const bool of_input : {false, true}) {
+    for (const int doublings : {of_input ? 29 : 27, 40, 62}) {
+      try {
+        import_model(doubling(doublings, of_input));
+        FAIL() << doublings;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+        EXPECT_NE(std::string(error.what()).find("more than"), std::string::npos) << error.what();
+      }
+    }
+  }
+  EXPECT_LT(most_resident_bytes() - before, int64_t{600} << 20);
+  Model large = doubling(0, true);
+  large.inputs[0].dims = {{1, ""}, {int64_t{1} << 31, ""}};
+  EXPECT_THROW((void)import_model(large), Error);
+}
+
+#endif
 
 }  // namespace
 }  // namespace dlpipe::engine::onnx
