@@ -12,7 +12,6 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "dlpipe/base/counter.h"
 #include "dlpipe/base/text.h"
@@ -90,7 +89,11 @@ double cgroup_memory() {
 uint64_t status_kilobytes(const std::string& key) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind(key + ":", 0) == 0) return std::stoull(line.substr(key.size() + 1)) * 1024;
+    int64_t kilobytes = 0;  // "VmRSS:	  1234 kB"
+    if (!line.starts_with(key + ":")) continue;
+    const std::string_view value = trim(std::string_view(line).substr(key.size() + 1));
+    return parse_int(value.substr(0, value.find(' ')), &kilobytes) ? static_cast<uint64_t>(kilobytes) * 1024
+                                                                   : 0;
   }
   return 0;
 }

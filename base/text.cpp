@@ -7,17 +7,34 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <utility>
 
 namespace dlpipe {
 
+template <class... Format>
+static void append_chars(std::string& out, Format... value_and_form) {
+  std::array<char, 32> buffer;
+  out.append(buffer.data(),
+             std::to_chars(buffer.data(), buffer.data() + buffer.size(), value_and_form...).ptr);
+}
+void append_text(std::string& out, int64_t value) {
+  append_chars(out, value);
+}
+void append_text(std::string& out, uint64_t value) {
+  append_chars(out, value);
+}
+void append_text(std::string& out, double value) {
+  constexpr int kDigits = 6;
+  append_chars(out, value, std::chars_format::general, kDigits);
+}
+
 std::string fixed(double value, int digits) {
   if (std::isnan(value)) return "nan";  // its sign says nothing
-  std::array<char, 64> buffer;
-  const int length = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return std::string(buffer.data(), std::min<size_t>(length, buffer.size() - 1));
+  std::array<char, 400> buffer;         // the largest double has 309 digits before its point
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
+  return error == std::errc() ? std::string(buffer.data(), end) : std::string("?");
 }
 
 std::string human_bytes(uint64_t bytes) {

@@ -3,20 +3,46 @@
 #pragma once
 
 #include <cstdint>
+#include <locale>
 #include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace dlpipe {
 
-/// Everything streamed one after another: concat("crop ", w, "x", h).
+/// Appends a value as concat() has it.
+void append_text(std::string& out, int64_t value);
+void append_text(std::string& out, uint64_t value);
+void append_text(std::string& out, double value);  // six digits
+template <class T>
+void append_text(std::string& out, const T& value) {
+  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    out += std::string_view(value);
+  } else if constexpr (std::is_same_v<T, char>) {
+    out += value;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    append_text(out, static_cast<double>(value));
+  } else if constexpr (std::is_integral_v<T> && sizeof(T) > 1) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    append_text(out, static_cast<Wide>(value));
+  } else {  // what has an operator of its own
+    std::ostringstream stream;
+    stream.imbue(std::locale::classic());
+    stream << value;
+    out += stream.view();
+  }
+}
+
+/// Everything one after another, as streams write it in the classic locale: concat("crop ", w, "x", h). What a program's global
+/// locale says of digits doesn't matter: such texts are stored, hashed and sent.
 template <class... Args>
 std::string concat(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return std::move(out).str();
+  std::string out;
+  (append_text(out, args), ...);
+  return out;
 }
 
 /// `value` with `digits` after the point ("1180.40").

@@ -1,7 +1,8 @@
 #include "dlpipe/cli/train_view.h"
 
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "dlpipe/base/counter.h"
@@ -31,9 +32,10 @@ void TrainView::print(const std::string& line) {
 static std::string rate_text(double lr) {
   constexpr double kFourDecimals = 1e-3;
   if (lr == 0 || lr >= kFourDecimals) return fixed(lr, 4);
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", lr);
-  return text;
+  std::array<char, 32> text;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), lr, std::chars_format::scientific, 1).ptr;
+  return {text.data(), end};
 }
 
 /// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 (mean)"; of one step "loss 0.8123".

@@ -1,7 +1,6 @@
 #include "dlpipe/run/ingest/frozen_list.h"
 
 #include <algorithm>
-#include <sstream>
 #include <unordered_map>
 
 #include "dlpipe/base/printable.h"
@@ -108,9 +107,16 @@ Result<FrozenList> parse_list(const std::string& text, const std::string& file) 
   if (text.substr(last_line + 1) !=
       concat("end ", hex64(data::checksum64(std::as_bytes(std::span(body)))), "\n"))
     return malformed(file, "its checksum differs");
-  std::istringstream lines{std::string(body)};
+  std::string_view rest = body;
   std::string line;
-  std::getline(lines, line);
+  const auto next_line = [&] {  // false where there is none
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return false;
+    line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    return true;
+  };
+  next_line();
   FrozenList list;
   DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(line));
   if (json["list_version"].as_int() != kListVersion)
@@ -129,7 +135,7 @@ Result<FrozenList> parse_list(const std::string& text, const std::string& file) 
     list.splits.push_back({split["name"].as_string(), {}});
     DLPIPE_ASSIGN_OR_RETURN(const int64_t count, formats::require_int(split, "entries", file));
     for (int64_t i = 0; i < count; ++i) {
-      if (!std::getline(lines, line)) return malformed(file, "entries are missing");
+      if (!next_line()) return malformed(file, "entries are missing");
       DLPIPE_ASSIGN_OR_RETURN(data::SourceEntry entry, parse_entry(line, file));
       list.splits.back().entries.push_back(std::move(entry));
     }

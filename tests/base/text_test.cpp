@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <sstream>
+
+#include "tests/base/grouping_locale.h"
 
 namespace dlpipe {
 namespace {
@@ -23,6 +27,27 @@ TEST(Text, WritesQuantitiesForPeople) {
   EXPECT_EQ(hex64(0x1234abcdULL), "000000001234abcd");
   EXPECT_EQ(fixed(2.5, 2), "2.50");
   EXPECT_EQ(fixed(-std::numeric_limits<double>::quiet_NaN(), 4), "nan");
+}
+
+// Texts are stored, hashed and sent: what a program's global locale says of digits must not reach them.
+TEST(Text, NumbersAreWrittenWithoutTheProgramsLocale) {
+  const auto written = [] {
+    return concat(1234567, " ", uint64_t{1} << 63, " ", int16_t{-12345}, " ", 12345.5, " ", 1e-7, " ", 0.1f,
+                  " ", true, " ", 'c', " ", std::string("s"), " ", -HUGE_VAL, " ", fixed(1234567.25, 2), " ",
+                  human_count(1234567), " ", human_bytes(1234567));
+  };
+  const std::string before = written();
+  EXPECT_EQ(before,
+            "1234567 9223372036854775808 -12345 12345.5 1e-07 0.1 1 c s -inf 1234567.25 1,234,567 1.2 MiB");
+  const test::GroupingLocale grouping;
+  std::ostringstream stream;
+  stream << 1234567;
+  ASSERT_EQ(stream.str(), "1.234.567");
+  EXPECT_EQ(written(), before);
+  double number = 0;
+  EXPECT_TRUE(parse_double("1234.5", &number));
+  EXPECT_EQ(number, 1234.5);
+  EXPECT_EQ(fixed(1e300, 1).size(), 303u);
 }
 
 TEST(Text, SuggestsTheNearestNameOrListsAll) {

@@ -11,7 +11,9 @@ Checks, over the real #include lines:
   3. every folder has a README.md;
   4. every public header opens with a comment that says what it is;
   5. a header of the standard library that a header of dlpipe stands for is included there alone;
-  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone.
+  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone;
+  7. numbers become text, and texts numbers, without a locale, which a program that uses the library may change: what
+     is stored, hashed or sent must not depend on it.
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, `.` are the files beside its folders, cells are lists, `all`, `all but ...` or words that name no
@@ -59,6 +61,12 @@ WRAPPED = {
     "mutex": ("base/mutex.h", "clang holds its users to its rules (scripts/test --only locks)"),
     "shared_mutex": ("base/mutex.h", "clang holds its users to its rules (scripts/test --only locks)"),
 }
+
+# What asks the global or C's locale about numbers -> files that may all the same.
+LOCALE = re.compile(r'\b[io]?stringstream\b|\bo?fstream\b(?!>)|\bstd::(?:cout|cerr|clog|locale)\b|\bsetlocale\b'
+                    r'|\b(?:sto[dfil]|stoll|stoull?|stold|strto(?:[dfl]|ld|ll|ull?)|ato[fil]|atoll)\('
+                    r'|printf\([^;]*?%[-+ #0-9.*\']*L?[aefgAEFG]')
+LOCALE_FILES = {"base/text.h": "concat(), in the classic locale"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SOURCES = (".h", ".cpp", ".cu", ".cuh")
@@ -213,6 +221,14 @@ def check_refusals(text, where, errors):
         errors.append(f"{place}: misuse() and refuse() of base/refuse.h put the area before a message")
 
 
+def check_locale(text, where, errors):
+    if where in LOCALE_FILES:
+        return
+    for match in LOCALE.finditer(text):
+        place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
+        errors.append(f"{place}: '{' '.join(match.group(0).split())}' depends on a locale; base/text.h has concat, fixed and parse_*")
+
+
 def check_third_party(header, where, errors, place, used):
     prefixes = [p for p in THIRD_PARTY if header.startswith(p)]
     if not prefixes:
@@ -277,6 +293,7 @@ def main(root, every_permission_is_used=True):
             elif not header.startswith("hwy/"):
                 errors.append(f'{place}: "{header}": include project headers as "dlpipe/..."')
         check_refusals(text, where, errors)
+        check_locale(text, where, errors)
         if path.suffix == ".h" and not text.lstrip().startswith("//"):
             errors.append(f"{where}: a header opens with a comment that says what it is")
     for directory in sorted({p.parent for p in files}):

@@ -82,6 +82,15 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.check({"python/a.cpp": code, **with_python}),
                          ["python/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
 
+    def test_reports_what_depends_on_a_locale(self):
+        for code in ("std::ostringstream out;\n", "std::stringstream s;\n", "std::ofstream f(p);\n", "std::cout << 1;\n",
+                     "x = std::stod(text);\n", "x = strtod(text, &end);\n", "x = std::stoull(t);\n", "x = atoi(t);\n",
+                     'std::snprintf(b, n, "%.1e", x);\n', 'std::snprintf(b, n,\n  "a %d %-8.3f", i, x);\n', 'setlocale(1, "");\n'):
+            found = self.check({"pipeline/a.cpp": code})
+            self.assertEqual([one.split(": ")[0] for one in found], ["pipeline/a.cpp:1"], code)
+        for code in ("#include <fstream>\nstd::ifstream f(p);\n", 'std::snprintf(b, n, "%d %s", i, s);\n', "x.atoi_like(t);\n"):
+            self.assertEqual(self.check({"pipeline/a.cpp": code}), [], code)
+
     def check_engine(self, extra):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/b.h": "// B.\n",
                 "engine/cpu/gemm/roofline.h": "// C.\n", **extra, "engine/README.md": ENGINE, "engine/cpu/README.md": CPU}

@@ -11,6 +11,7 @@
 
 #include "dlpipe/base/machine.h"
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "tests/base/grouping_locale.h"
 #include "tests/pipeline/loader_fixture.h"
 
 namespace dlpipe::pipeline {
@@ -182,6 +183,15 @@ TEST_F(LoaderTest, LimitUsesASubsetDrawnFromTheWholeDatasetByTheSeed) {
   const std::string id = loader->pipeline_id();
   o.seed = 3;
   EXPECT_NE(open_loader(o)->pipeline_id(), id) << "another subset is another pipeline";
+}
+
+TEST_F(LoaderTest, ThePipelinesIdIsThatOfAnyProgramsLocale) {
+  LoaderOptions o = options();
+  o.batch = 1200;
+  o.last = LastBatch::kKeep;
+  const std::string id = open_loader(o)->pipeline_id();
+  const test::GroupingLocale grouping;
+  EXPECT_EQ(open_loader(o)->pipeline_id(), id);
 }
 
 TEST_F(LoaderTest, GreyChannelsAndNormalisationComeThrough) {

@@ -18,6 +18,7 @@
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/bytes/remote_address.h"
 #include "dlpipe/io/data/sources/inputs/inputs.h"
+#include "tests/base/grouping_locale.h"
 
 namespace dlpipe::data {
 namespace {
@@ -243,6 +244,20 @@ TEST_F(RemoteRedirection, WithinAnOriginTheKeysStay) {
   const char* const basic = "Authorization: Basic bWU6cGE6c3M=";  // me:pa:ss
   EXPECT_NE(own.requests()[2].find(basic), std::string::npos) << own.requests()[2];
   EXPECT_NE(own.requests()[3].find(basic), std::string::npos) << own.requests()[3];
+}
+
+TEST_F(RemoteRedirection, APartIsAskedForInPlainDigitsWhateverTheProgramsLocaleIs) {
+  LoopbackServer own([](const std::string&) {
+    return "HTTP/1.1 206 Partial Content\r\nETag: \"1\"\r\nContent-Range: bytes "
+           "1234567-1234571/9999999\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+  });
+  const test::GroupingLocale grouping;
+  const auto stream = value_or_throw(RemoteStream::open(
+      own.url() + "/a.tar", nullptr, {.begin = 1234567, .end = 1234572, .validator = "\"1\""}));
+  std::array<std::byte, 64> bytes{};
+  EXPECT_EQ(value_or_throw(stream->read(bytes)), 5u);
+  EXPECT_NE(own.requests()[0].find("Range: bytes=1234567-1234571\r\n"), std::string::npos)
+      << own.requests()[0];
 }
 
 TEST_F(RemoteRedirection, ACircleIsSaidAfterElevenRequests) {
