@@ -16,8 +16,8 @@ namespace dlpipe {
 
 namespace {
 
-constexpr std::string_view kBegin = ".dlpipe-";
-constexpr std::string_view kEnd = ".partial";
+constexpr std::string_view kAsideBegin = ".dlpipe-";
+constexpr std::string_view kAsideEnd = ".partial";
 
 std::string descriptor_path(int fd) {
   return concat("/proc/self/fd/", fd);
@@ -29,7 +29,7 @@ std::string make_unforeseen(const std::string& folder, const std::function<bool(
   for (int i = 0; i < kTries; ++i) {
     uint64_t number = 0;
     if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) return "";
-    std::string name = concat(folder, "/", kBegin, hex64(number), kEnd);
+    std::string name = concat(folder, "/", kAsideBegin, hex64(number), kAsideEnd);
     if (make(name.c_str())) return name;
     if (errno != EEXIST) return "";
   }
@@ -124,8 +124,8 @@ Status sync_directory(std::string_view area, const std::string& directory) {
 }
 
 bool is_aside_name(std::string_view file_name) {
-  return file_name.size() == kBegin.size() + hex64(0).size() + kEnd.size() && file_name.starts_with(kBegin) &&
-         file_name.ends_with(kEnd);
+  return file_name.size() == kAsideBegin.size() + hex64(0).size() + kAsideEnd.size() &&
+         file_name.starts_with(kAsideBegin) && file_name.ends_with(kAsideEnd);
 }
 
 std::string folder_of(const std::string& path) {
