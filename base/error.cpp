@@ -64,7 +64,7 @@ Status Status::with_context(std::string_view context) const {
 
 // Made before it is wanted: then there may be no memory for a message.
 static const Status kNoMemory(ErrorCode::kOutOfMemory,
-                                 "[memory] out of memory; use smaller batches, fewer slots or threads");
+                              "[memory] out of memory; use smaller batches, fewer slots or threads");
 
 Status status_from_current_exception(std::string_view area) {
   const std::string prefix = "[" + std::string(area) + "] ";
