@@ -202,7 +202,7 @@ bool SampleWorker::send(const SamplePlan& plan, std::span<const std::byte> image
 
 void SampleWorker::finish_sample(const SamplePlan& plan, Slot& slot, int64_t i) {
   const auto at = static_cast<size_t>(i);
-  slot.meta.weight[at] = 1.0f;
+  slot.meta.weight[at] = i < slot.meta.range.repeated ? 0.0f : 1.0f;
   slot.meta.sample_ids[at] = plan.sample;
   Slot::SampleHash& hash = slot.hashes[at];
   hash = {plan.header.checksum, plan.chain.hash, 0};

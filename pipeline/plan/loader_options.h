@@ -12,6 +12,7 @@
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/named_values.h"
+#include "dlpipe/pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 
@@ -28,14 +29,19 @@ struct LoaderOptions {
   int64_t batch = 64;   // samples per batch on this rank (all ranks: batch x world)
   int threads = 0;      // 0: what the process may use (affinity, cgroup quota)
   int slots = 3;        // batches in flight, the one lent included; prefetch depth
-  int slots_max = 0;    // as many as grow() may bring them to; 0: `slots`
+  /// As many as grow() may bring them to; 0: `slots`, -1: as many as fit half of the machine's memory (16 on a device).
+  int slots_max = 0;
   uint64_t seed = 0;
   bool shuffle = true;
   LastBatch last = LastBatch::kDrop;
-  int64_t epochs = -1;  // -1: endless
-  int64_t limit = -1;   // use `limit` samples, a subset by `seed` (plan/sampler.h); -1: all
+  int64_t epochs = -1;           // -1: endless
+  SampleList samples = nullptr;  // use these alone, by number; null: all
+  int64_t limit = -1;            // use `limit` of them, a subset by `seed` (plan/sampler.h); -1: all
   int rank = 0;
   int world = 1;
+  /// With kKeep: an incomplete batch is as large on every rank, and what a rank repeats for that has weight 0; else a rank's part
+  /// may be empty. Not with grains.
+  bool pad_last = false;
   /// Of each sample so many in a batch, one behind the other, each augmented by draws of its own: `batch` samples become
   /// batch x views places, and all that counts samples counts these. Not with mixup, cutmix and grains.
   int64_t views = 1;

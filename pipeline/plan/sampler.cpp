@@ -6,6 +6,7 @@
 
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/dataset.h"
 
 namespace dlpipe::pipeline {
 
@@ -45,16 +46,23 @@ int64_t stretch_begin(int64_t index, int64_t size, int64_t count) {
 }  // namespace
 
 int64_t Subset::sample(int64_t index) const {
-  if (is_all()) return index;
-  const int64_t begin = stretch_begin(index, size_, count_);
-  const int64_t end = stretch_begin(index + 1, size_, count_);
-  RandomStream rng(philox_mix(seed_, kSubsetStream), static_cast<uint64_t>(index));
-  return begin + below(rng, end - begin);
+  if (count_ < size_) {
+    const int64_t begin = stretch_begin(index, size_, count_);
+    const int64_t end = stretch_begin(index + 1, size_, count_);
+    RandomStream rng(philox_mix(seed_, kSubsetStream), static_cast<uint64_t>(index));
+    index = begin + below(rng, end - begin);
+  }
+  return chosen_ == nullptr ? index : (*chosen_)[static_cast<size_t>(index)];
 }
 
 std::string Subset::to_string() const {
   if (is_all()) return "";
-  return concat(human_count(count_), " of ", human_count(size_), " samples, by seed ", seed_);
+  std::string text = human_count(count_);
+  if (count_ < size_ || chosen_ == nullptr) text += concat(" of ", human_count(size_));
+  text += chosen_ == nullptr ? " samples" : " chosen samples";
+  if (chosen_ != nullptr)
+    text += concat(" (list ", hex64(data::checksum64(std::as_bytes(std::span(*chosen_)))), ")");
+  return count_ < size_ ? concat(text, ", by seed ", seed_) : text;
 }
 
 Permutation::Permutation(int64_t size, uint64_t seed, uint64_t stream) : size_(size) {
@@ -96,7 +104,9 @@ int64_t Sampler::samples_used_per_epoch() const {
 
 int64_t Sampler::samples_per_epoch() const {
   const int64_t batches = batches_per_epoch();
-  return batches == 0 ? 0 : (batches - 1) * options_.batch * options_.views + range(batches - 1).count;
+  if (batches == 0) return 0;
+  const BatchRange last = range(batches - 1);
+  return (batches - 1) * options_.batch * options_.views + last.count - last.repeated;
 }
 
 BatchRange Sampler::range(int64_t sequence) const {
@@ -111,12 +121,18 @@ BatchRange Sampler::range(int64_t sequence) const {
     const int64_t before = std::min(options_.rank * options_.batch, there);
     range.first = begin + before;
     range.count = std::min(options_.batch, there - before);
+  } else if (options_.pad_last) {
+    range.count = (there + options_.world - 1) / options_.world;
+    const int64_t before = std::min(options_.rank * range.count, there - range.count);
+    range.first = begin + before;
+    range.repeated = std::min(options_.rank * range.count - before, range.count);
   } else {
     range.first = begin + there * options_.rank / options_.world;
     range.count = begin + there * (options_.rank + 1) / options_.world - range.first;
   }
   range.first *= options_.views;
   range.count *= options_.views;
+  range.repeated *= options_.views;
   return range;
 }
 

@@ -9,8 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace dlpipe::pipeline {
 
@@ -35,27 +38,32 @@ class Permutation {
   std::array<uint64_t, kMaxRounds> keys_;
 };
 
-/// The samples that `--limit` leaves: all, or `count` of `size`, one drawn by the seed from each of `count`
-/// equal stretches of the dataset. So they come in the dataset's order, and every class of a dataset that is
-/// sorted by class keeps its share.
+/// Sample numbers of a dataset, in any order; a sample may be there several times.
+using SampleList = std::shared_ptr<const std::vector<int64_t>>;
+
+/// The samples that are used: those of a list, or all of the dataset; and of these what `--limit` leaves: all, or `count`
+/// of `size`, one drawn by the seed from each of `count` equal stretches. So they come in the dataset's order, and every
+/// class of a dataset that is sorted by class keeps its share.
 class Subset {
  public:
   Subset() = default;
-  /// 1 <= count <= size.
-  Subset(int64_t size, int64_t count, uint64_t seed) : size_(size), count_(count), seed_(seed) {}
+  /// 1 <= count <= size. `chosen`: `size` numbers; null: all of the dataset, which has `size` samples.
+  Subset(int64_t size, int64_t count, uint64_t seed, SampleList chosen = nullptr)
+      : size_(size), count_(count), seed_(seed), chosen_(std::move(chosen)) {}
   static Subset all(int64_t size) { return {size, size, 0}; }
 
   int64_t count() const { return count_; }
-  bool is_all() const { return count_ == size_; }
+  bool is_all() const { return count_ == size_ && chosen_ == nullptr; }
   /// The dataset's sample at place `index` of the subset, 0 <= index < count().
   int64_t sample(int64_t index) const;
-  /// "300 of 1,280 samples, by seed 3"; empty when it is all.
+  /// "300 of 1,280 samples, by seed 3"; empty when it is all. Equal texts are equal subsets.
   std::string to_string() const;
 
  private:
   int64_t size_ = 0;
   int64_t count_ = 0;
   uint64_t seed_ = 0;
+  SampleList chosen_;
 };
 
 struct SamplerOptions {
@@ -67,6 +75,8 @@ struct SamplerOptions {
   bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
   /// A rank's part of such a batch ends where its part of a whole one does, and may so be empty; else all have alike.
   bool fixed_parts = false;
+  /// All ranks have equally many samples of such a batch: some repeat what is another rank's. Not with fixed_parts.
+  bool pad_last = false;
   int64_t views = 1;  // of each sample
   uint64_t seed = 0;
 };
@@ -76,7 +86,8 @@ struct BatchRange {
   int64_t epoch = 0;
   int64_t index = 0;  // within the epoch
   int64_t first = 0;
-  int64_t count = 0;  // less than the batch size, even 0, only in an epoch's last batch
+  int64_t count = 0;     // less than the batch size, even 0, only in an epoch's last batch
+  int64_t repeated = 0;  // of these the first are another rank's, too, and have no weight here (pad_last)
   bool last_in_epoch = false;
 };
 
@@ -86,7 +97,7 @@ class Sampler {
 
   const SamplerOptions& options() const { return options_; }
   int64_t batches_per_epoch() const;
-  /// Positions of this rank in an epoch: samples, each as often as it has views.
+  /// Positions of this rank in an epoch, without those that it repeats: samples, each as often as it has views.
   int64_t samples_per_epoch() const;
   /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An
   /// incomplete last global batch is shared out, every sample to exactly one rank.

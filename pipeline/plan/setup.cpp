@@ -19,6 +19,9 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxSlots = 1024;
+constexpr int kMaxGrownSlots = 65536;
+constexpr int kMaxDeviceSlots =
+    16;  // unless more are asked for: what is left of a device's memory is the model's
 constexpr int64_t kMostViews = 64;
 
 Status check_alpha(const char* option, double alpha, const LoaderOptions& o) {
@@ -55,9 +58,9 @@ Status check_options(const LoaderOptions& o) {
   if (o.slots < 1 || o.slots > kMaxSlots) {
     return misuse("loader", "--slots ", o.slots, "; use 1 to ", kMaxSlots);
   }
-  if (o.slots_max != 0 && (o.slots_max < o.slots || o.slots_max > kMaxSlots)) {
+  if (o.slots_max > 0 ? o.slots_max < o.slots || o.slots_max > kMaxGrownSlots : o.slots_max < -1) {
     return misuse("loader", "slots_max ", o.slots_max, "; use ", o.slots, " (the slots to begin with) to ",
-                  kMaxSlots);
+                  kMaxGrownSlots, ", or -1 for as many as fit the memory");
   }
   if (o.world < 1) return misuse("loader", "--world ", o.world, "; at least one rank takes part");
   if (o.rank < 0 || o.rank >= o.world) {
@@ -187,6 +190,21 @@ Result<std::vector<data::Field>> chosen_fields(const Setup& setup) {
   return chosen;
 }
 
+Result<Subset> chosen_samples(const Setup& setup) {
+  const LoaderOptions& o = setup.options;
+  int64_t size = setup.dataset->size();
+  if (o.samples != nullptr) {
+    const auto is_none = [&](int64_t sample) { return sample < 0 || sample >= size; };
+    const auto none = std::find_if(o.samples->begin(), o.samples->end(), is_none);
+    if (none != o.samples->end())
+      return misuse("loader", "the chosen samples name ", *none, ", and ", o.data, " has 0 to ", size - 1);
+    if (o.samples->empty())
+      return misuse("loader", "no sample of ", o.data, " is chosen; choose at least one");
+    size = static_cast<int64_t>(o.samples->size());
+  }
+  return Subset(size, o.limit < 0 ? size : std::min(o.limit, size), o.seed, o.samples);
+}
+
 Status describe_fields(Setup& setup, const Subset& subset) {
   setup.image_size.channels = 0;
   DLPIPE_ASSIGN_OR_RETURN(setup.fields, chosen_fields(setup));
@@ -269,13 +287,15 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   o = options;
   if (o.threads == 0) o.threads = available_threads();
   if (o.device == nullptr) o.device = &cpu_device();
+  setup->grows_by_memory = o.slots_max < 0;
+  if (o.slots_max < 0)
+    o.slots_max = o.device->is_host() ? kMaxGrownSlots : std::max(o.slots, kMaxDeviceSlots);
   if (o.slots_max == 0) o.slots_max = o.slots;
   o.batch *= o.views;
   setup->mixing = {o.mixup, o.cutmix};
   DLPIPE_ASSIGN_OR_RETURN(setup->dataset, data::Dataset::open(o.data));
-  const int64_t size = setup->dataset->size();
-  if (size == 0) return misuse("loader", o.data, " is empty; ingest some samples first");
-  const Subset subset(size, o.limit < 0 ? size : std::min(o.limit, size), o.seed);
+  if (setup->dataset->size() == 0) return misuse("loader", o.data, " is empty; ingest some samples first");
+  DLPIPE_ASSIGN_OR_RETURN(const Subset subset, chosen_samples(*setup));
   if (o.max_bad < 0) o.max_bad = std::max<int64_t>(10, subset.count() / 1000);
   DLPIPE_ASSIGN_OR_RETURN(setup->chain, o.ops != nullptr ? augment::Chain::parse(o.augment, *o.ops)
                                                          : augment::Chain::parse(o.augment));
@@ -298,6 +318,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
                             .shuffle = o.shuffle,
                             .keep_last = o.last == LastBatch::kKeep,
                             .fixed_parts = o.grains > 1,
+                            .pad_last = o.pad_last && o.grains == 1,
                             .views = o.views,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {

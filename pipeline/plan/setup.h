@@ -61,6 +61,7 @@ struct Setup {
   int label_field = -1;
   Sampler sampler{SamplerOptions{}};
   std::string pipeline_id;
+  bool grows_by_memory = false;  // slots_max is a large number, and memory says how many there may be
   DeviceDecode device_decode;
 };
 

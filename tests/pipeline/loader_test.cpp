@@ -107,6 +107,52 @@ TEST_F(LoaderTest, ValidationGivesEverySampleOnceInFileOrderAndPadsTheLastBatch)
   EXPECT_EQ(next, 30);
 }
 
+TEST_F(LoaderTest, APaddedRankRepeatsSamplesWithoutWeight) {
+  std::multiset<int64_t> weighed;
+  for (int rank = 0; rank < 4; ++rank) {
+    LoaderOptions o = validation_options(options());
+    o.batch = 7;  // 28 and 2 of all ranks' 30
+    o.world = 4;
+    o.rank = rank;
+    o.pad_last = true;
+    const auto loader = open_loader(o);
+    while (const auto batch = value_or_throw(loader->next())) {
+      EXPECT_EQ(batch->count, batch->index == 0 ? 7 : 1);
+      for (size_t i = 0; i < static_cast<size_t>(batch->count); ++i) {
+        EXPECT_GE(batch->sample_ids[i], 0);
+        if (batch->weight[i] > 0) weighed.insert(batch->sample_ids[i]);
+      }
+      throw_if_error(loader->release(*batch));
+    }
+  }
+  EXPECT_EQ(weighed.size(), 30u);
+  EXPECT_EQ(std::set<int64_t>(weighed.begin(), weighed.end()).size(), 30u);
+}
+
+TEST_F(LoaderTest, ChosenSamplesAloneAreUsedAndArePartOfTheState) {
+  LoaderOptions o = options();
+  o.batch = 2;
+  o.epochs = 3;
+  o.samples = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{29, 4, 11, 4});
+  const auto loader = open_loader(o);
+  std::map<int64_t, std::multiset<int64_t>> seen;
+  std::vector<SourceState> states;
+  while (const auto batch = value_or_throw(loader->next())) {
+    seen[batch->epoch].insert(batch->sample_ids.begin(), batch->sample_ids.end());
+    states.push_back(loader->state());
+    throw_if_error(loader->release(*batch));
+  }
+  for (int64_t epoch = 0; epoch < 3; ++epoch) EXPECT_EQ(seen[epoch], (std::multiset<int64_t>{4, 4, 11, 29}));
+  o.samples = std::make_shared<const std::vector<int64_t>>(*o.samples);
+  throw_if_error(open_loader(o)->seek(states[2]));
+  o.samples = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{29, 4, 11, 5});
+  EXPECT_EQ(open_loader(o)->seek(states[2]).code(), ErrorCode::kMisuse);
+  for (const std::vector<int64_t>& none : {std::vector<int64_t>{}, {3, 30}, {-1}}) {
+    o.samples = std::make_shared<const std::vector<int64_t>>(none);
+    EXPECT_EQ(Loader::open(o).status().code(), ErrorCode::kMisuse);
+  }
+}
+
 TEST_F(LoaderTest, RanksOfAValidationMayHaveAnEmptyLastBatch) {
   int64_t samples = 0;
   int64_t batches = -1;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -193,6 +194,42 @@ TEST(Sampler, RanksPartitionEveryEpochAndHaveEquallyManyBatches) {
   }
 }
 
+TEST(Sampler, APaddedLastBatchIsAsLargeOnEveryRankAndWeighsEverySampleOnce) {
+  for (const int world : {1, 2, 3, 7}) {
+    for (const int64_t samples : {29, 57, 61, 65, 84}) {
+      std::multiset<int64_t> weighed;
+      std::set<int64_t> sizes;
+      int64_t counted = 0;
+      for (int rank = 0; rank < world; ++rank) {
+        const Sampler sampler({.subset = Subset::all(samples),
+                               .batch = 4,
+                               .rank = rank,
+                               .world = world,
+                               .shuffle = false,
+                               .keep_last = true,
+                               .pad_last = true});
+        const int64_t batches = sampler.batches_per_epoch();
+        counted += sampler.samples_per_epoch();
+        for (int64_t index = 0; index < batches; ++index) {
+          const BatchRange range = sampler.range(batches + index);
+          const auto order = sampler.order(1);
+          EXPECT_GE(range.repeated, 0);
+          EXPECT_LE(range.repeated, range.count);
+          EXPECT_TRUE(range.repeated == 0 || index + 1 == batches);
+          for (int64_t i = range.repeated; i < range.count; ++i)
+            weighed.insert(order.sample(range.first + i));
+          if (index + 1 == batches) sizes.insert(range.count);
+        }
+      }
+      EXPECT_EQ(sizes.size(), 1u) << samples << " samples, " << world << " ranks";
+      EXPECT_GT(*sizes.begin(), 0);
+      EXPECT_EQ(counted, samples);
+      EXPECT_EQ(weighed.size(), static_cast<size_t>(samples));
+      EXPECT_EQ(std::set<int64_t>(weighed.begin(), weighed.end()).size(), weighed.size());
+    }
+  }
+}
+
 TEST(Sampler, AWorldOfRanksSeesTheSameGlobalBatchesAsOneRank) {
   const Sampler whole({.subset = Subset::all(100), .batch = 12, .shuffle = true, .seed = 8});
   for (int64_t sequence = 0; sequence < 2 * whole.batches_per_epoch(); ++sequence) {
@@ -241,6 +278,24 @@ TEST(Subset, TakesOneSampleOfEveryStretchOfTheDataset) {
     }
     for (const int64_t n : of_class) EXPECT_NEAR(static_cast<double>(n), static_cast<double>(count) / 10, 2);
   }
+}
+
+TEST(Subset, AListChoosesWhatIsUsed) {
+  const auto chosen = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{7, 3, 3, 900});
+  const Subset subset(4, 4, 1, chosen);
+  EXPECT_FALSE(subset.is_all());
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(subset.sample(i), (*chosen)[static_cast<size_t>(i)]);
+  const auto others = std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{7, 3, 4, 900});
+  EXPECT_NE(subset.to_string(), Subset(4, 4, 1, others).to_string()) << "the pipeline's id has it";
+  EXPECT_EQ(subset.to_string(),
+            Subset(4, 4, 2, std::make_shared<const std::vector<int64_t>>(*chosen)).to_string());
+  const Subset half(4, 2, 1, chosen);
+  EXPECT_TRUE(half.sample(0) == 7 || half.sample(0) == 3);
+  EXPECT_TRUE(half.sample(1) == 3 || half.sample(1) == 900);
+  const Sampler sampler({.subset = subset, .batch = 4, .seed = 2});
+  std::multiset<int64_t> seen;
+  for (int64_t i = 0; i < 4; ++i) seen.insert(sampler.order(1).sample(i));
+  EXPECT_EQ(seen, (std::multiset<int64_t>{3, 3, 7, 900}));
 }
 
 TEST(Subset, TheSeedDecides) {
