@@ -53,13 +53,27 @@ Status Feed::Impl::want_slots() {
   if (ring->held_by_consumer() >= lendable_max) {
     return misuse("loader", "all ", lendable_max,
                   " batches that there may be (slots_max) are kept; drop those that "
-                  "are no longer needed, keep a copy instead of the batch, or set a larger slots_max");
+                  "are no longer needed, keep a copy instead of the batch, or set a larger slots_max; for a "
+                  "loop without "
+                  "end, open the loader with epochs=-1 (itertools.cycle keeps every batch)");
   }
   if (ring->held_by_consumer() >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
   const int64_t in_flight = std::max(1, setup->options.slots - 1);
   wanted = std::max(wanted, std::min(ring->held + in_flight, lendable_max));
   if (wanted > lendable) ring->moved.notify_all();
   return {};
+}
+
+bool Feed::Impl::is_left_early() const {
+  return !is_pass_given && state.epoch < pass_end && epochs_per_pass > 0 && !(state == pass_begin);
+}
+
+int64_t Feed::Impl::new_pass() {
+  is_pass_given = false;
+  pass_begin = state;
+  const int64_t epochs = epochs_per_pass;
+  pass_end = epochs < 0 ? std::numeric_limits<int64_t>::max() : (state.epoch / epochs + 1) * epochs;
+  return ++pass;
 }
 
 std::shared_ptr<Feed::Lent> Feed::Impl::take() {
@@ -117,8 +131,22 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
 }
 
 Feed::~Feed() {
-  close();
-  if (::getpid() != impl_->ring->process) (void)impl_.release();  // what its threads used stays as it was
+  Impl* const feed = impl_.get();
+  if (::getpid() != feed->ring->process) {
+    (void)impl_.release();  // what its threads used stays as it was
+  } else if (is_decoding_for(*feed->setup)) {
+    // Python's garbage collector may run in an augmentation, and find the loader that waits for it.
+    (void)impl_.release();
+    try {
+      std::thread([feed] {
+        feed->close();
+        delete feed;
+      }).detach();
+    } catch (...) {  // no thread is to be had: its threads go on
+    }
+  } else {
+    feed->close();
+  }
 }
 
 Status Feed::check_process() const {
@@ -126,23 +154,29 @@ Status Feed::check_process() const {
   return ::getpid() == process ? Status() : forked_status(process);
 }
 
+Status Feed::check_caller() const {
+  DLPIPE_RETURN_IF_ERROR(check_process());
+  if (!is_decoding_for(*impl_->setup)) return {};
+  return misuse(
+      "loader",
+      "an augmentation calls the loader that runs it, and each would wait for the other; call it from the "
+      "loop");
+}
+
 Result<int64_t> Feed::begin_pass() {
   Impl& feed = *impl_;
-  DLPIPE_RETURN_IF_ERROR(check_process());
+  DLPIPE_RETURN_IF_ERROR(check_caller());
   const MutexLock control(feed.control);
-  MutexLock lock(feed.ring->mutex);
-  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
-  const bool is_left_early = !feed.is_pass_given && feed.state.epoch < feed.pass_end &&
-                             feed.epochs_per_pass > 0 && !(feed.state == feed.pass_begin);
-  if (is_left_early) {
-    feed.park(lock);
-    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.move_to_epoch(feed.pass_end)));
+  int64_t next_epoch = 0;
+  {
+    const MutexLock lock(feed.ring->mutex);
+    DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+    if (!feed.is_left_early()) return feed.new_pass();
+    next_epoch = feed.pass_end;
   }
-  feed.is_pass_given = false;
-  feed.pass_begin = feed.state;
-  const int64_t epochs = feed.epochs_per_pass;
-  feed.pass_end = epochs < 0 ? std::numeric_limits<int64_t>::max() : (feed.state.epoch / epochs + 1) * epochs;
-  return ++feed.pass;
+  DLPIPE_RETURN_IF_ERROR(feed.move_to_epoch(next_epoch));
+  const MutexLock lock(feed.ring->mutex);
+  return feed.new_pass();
 }
 
 Result<std::shared_ptr<Feed::Lent>> Feed::next(int64_t pass) {
@@ -156,7 +190,7 @@ Result<std::optional<std::shared_ptr<Feed::Lent>>> Feed::next_within(int64_t pas
                                                                      std::chrono::milliseconds patience) {
   using Answer = std::optional<std::shared_ptr<Lent>>;
   Impl& feed = *impl_;
-  DLPIPE_RETURN_IF_ERROR(check_process());
+  DLPIPE_RETURN_IF_ERROR(check_caller());
   const auto until = std::chrono::steady_clock::now() + patience;
   MutexLock lock(feed.ring->mutex);
   while (true) {
@@ -185,33 +219,31 @@ SourceState Feed::state() const {
 
 Status Feed::seek(const SourceState& state) {
   Impl& feed = *impl_;
-  DLPIPE_RETURN_IF_ERROR(check_process());
+  DLPIPE_RETURN_IF_ERROR(check_caller());
   const MutexLock control(feed.control);
-  MutexLock lock(feed.ring->mutex);
-  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
-  feed.park(lock);
-  DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.loader->seek(state)));
-  feed.is_pass_given = true;
-  ++feed.pass;
-  return {};
+  {
+    const MutexLock lock(feed.ring->mutex);
+    DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+  }
+  return feed.move([&](const SourceState&) { return feed.loader->seek(state); });
 }
 
 Status Feed::seek_epoch(int64_t epoch) {
   Impl& feed = *impl_;
-  DLPIPE_RETURN_IF_ERROR(check_process());
+  DLPIPE_RETURN_IF_ERROR(check_caller());
   const MutexLock control(feed.control);
-  MutexLock lock(feed.ring->mutex);
-  DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
-  const bool is_there =
-      feed.state.epoch == epoch &&
-      (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
-  if (!is_there) {
-    feed.park(lock);
-    DLPIPE_RETURN_IF_ERROR(feed.unpark(feed.move_to_epoch(epoch)));
-    ++feed.pass;
+  {
+    const MutexLock lock(feed.ring->mutex);
+    DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
+    const bool is_there =
+        feed.state.epoch == epoch &&
+        (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
+    if (is_there) {
+      feed.is_pass_given = true;
+      return {};
+    }
   }
-  feed.is_pass_given = true;
-  return {};
+  return feed.move_to_epoch(epoch);
 }
 
 SourceStats Feed::stats() const {
@@ -229,32 +261,34 @@ const Setup& Feed::setup() const {
 }
 
 void Feed::close() {
-  Impl& feed = *impl_;
-  if (::getpid() != feed.ring->process) return;
-  const MutexLock control(feed.control);
+  if (check_caller().ok()) impl_->close();
+}
+
+void Feed::Impl::close() {
+  const MutexLock control_lock(control);
   {
-    const MutexLock lock(feed.ring->mutex);
-    if (feed.is_closed) return;
-    feed.is_closed = true;
-    feed.loader->interrupt();
-    feed.ring->moved.notify_all();
-    feed.ready_or_over.notify_all();
+    const MutexLock lock(ring->mutex);
+    if (is_closed) return;
+    is_closed = true;
+    loader->interrupt();
+    ring->moved.notify_all();
+    ready_or_over.notify_all();
   }
-  feed.thread->join();
+  thread->join();
   std::vector<Ring::Returning> returning;
   {
-    const MutexLock lock(feed.ring->mutex);
-    returning = std::move(feed.ring->returning);
-    feed.ring->returning.clear();
-    feed.ring->held -= static_cast<int64_t>(returning.size());
-    feed.last_stats = feed.stats();
-    feed.ready.clear();
-    feed.ring->loader = nullptr;
+    const MutexLock lock(ring->mutex);
+    returning = std::move(ring->returning);
+    ring->returning.clear();
+    ring->held -= static_cast<int64_t>(returning.size());
+    last_stats = stats();
+    ready.clear();
+    ring->loader = nullptr;
   }
   for (const Ring::Returning& one : returning) {
-    for (const auto& read : one.read) (void)feed.ring->device->synchronize(*read);
+    for (const auto& read : one.read) (void)ring->device->synchronize(*read);
   }
-  feed.loader.reset();
+  loader.reset();
 }
 
 bool Feed::is_closed() const {

@@ -97,6 +97,9 @@ class Feed {
   SourceStats stats() const;
   /// kMisuse in a forked child, where state(), stats() and held() must not be called either.
   Status check_process() const;
+  /// The same, and kMisuse in an augmentation of this feed, which must not wait for it: begin_pass(), next(), seek(),
+  /// seek_epoch() and close() are refused there. The last copy of the feed may go there.
+  Status check_caller() const;
   /// Batches held now.
   int64_t held() const;
   /// Options with their defaults, dataset, schema and normalisation; also after close().

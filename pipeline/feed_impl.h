@@ -1,11 +1,13 @@
 // What the files of Feed share: the ring, which a batch on loan keeps alive after the feed, and the feed's state. Internal to
-// pipeline. Who takes both locks takes `control` first.
+// pipeline. Who takes both locks takes `control` first. The ring's lock is held for bookkeeping alone, never while somebody
+// is waited for: every batch takes it in its destructor, on threads that hold what a worker may wait for.
 #pragma once
 
 #include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -88,20 +90,23 @@ struct Feed::Impl {
   void make_batch();
   void grow();
 
-  // Who holds `control`. The thread has left the loader after park(), and no batch is ready.
-  void park(MutexLock& lock) DLPIPE_REQUIRES(control, ring->mutex);
-  /// Moves the loader to the first batch of `epoch`. Chain and bad samples stay those of `state`: batches that were ready are
-  /// nobody's.
-  Status move_to_epoch(int64_t epoch) DLPIPE_REQUIRES(control, ring->mutex);
-  /// The thread goes on from where the loader was `moved` to. Where that failed it goes back to the state, and nothing is lost;
-  /// where it can't, no more batches come. Answers why it isn't where it was to be.
-  Status unpark(Status moved) DLPIPE_REQUIRES(control, ring->mutex);
+  // Who holds `control`.
+  /// The thread has left the loader after it, and no batch is ready. Answers the state.
+  SourceState park() DLPIPE_REQUIRES(control);
+  /// Parks the thread and has `to` move the loader, which was at `from`: that ends the pass. Where it fails the loader goes back,
+  /// and nothing is lost; where it can't, no more batches come. Answers why it isn't where it was to be.
+  Status move(const std::function<Status(const SourceState& from)>& to) DLPIPE_REQUIRES(control);
+  /// To the first batch of `epoch`. Chain and bad samples stay those of the state: batches that were ready are nobody's.
+  Status move_to_epoch(int64_t epoch) DLPIPE_REQUIRES(control);
+  bool is_left_early() const DLPIPE_REQUIRES(ring->mutex);
+  int64_t new_pass() DLPIPE_REQUIRES(ring->mutex);
 
   // The consumer: feed.cpp.
   Status check(int64_t of_pass) const DLPIPE_REQUIRES(ring->mutex);
   Status want_slots() DLPIPE_REQUIRES(ring->mutex);
   std::shared_ptr<Lent> take() DLPIPE_REQUIRES(ring->mutex);
   SourceStats stats() const DLPIPE_REQUIRES(ring->mutex);
+  void close();
 };
 
 }  // namespace dlpipe::pipeline

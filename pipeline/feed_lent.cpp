@@ -42,17 +42,19 @@ Status Feed::Lent::read_on(std::shared_ptr<Stream> stream, Device* reader) {
 }
 
 bool Feed::Lent::give_back() {
+  // A loader on a device itself waits for one stream.
+  const bool is_waited_for = readers_.empty() || (readers_.size() == 1 && !ring_->is_on_host);
+  Result<std::vector<std::unique_ptr<Event>>> read = std::vector<std::unique_ptr<Event>>();
+  if (!is_waited_for) read = read_until_now();  // before the lock: a device whose queue is full has it wait
   const MutexLock lock(ring_->mutex);
   if (ring_->loader == nullptr) {
     --ring_->held;
     return false;
   }
-  // A loader on a device itself waits for one stream.
-  if (readers_.empty() || (readers_.size() == 1 && !ring_->is_on_host)) {
+  if (is_waited_for) {
     ring_->give_back(batch_, readers_.empty() ? nullptr : readers_.front().stream.get());
     return true;
   }
-  Result<std::vector<std::unique_ptr<Event>>> read = read_until_now();
   if (!read.ok()) {
     log(LogLevel::kError, read.status().message());
     return false;

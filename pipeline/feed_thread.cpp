@@ -83,36 +83,45 @@ void Feed::Impl::make_batch() {
   ready_or_over.notify_all();
 }
 
-void Feed::Impl::park(MutexLock& lock) {
+SourceState Feed::Impl::park() {
+  MutexLock lock(ring->mutex);
   is_parking = true;
   loader->interrupt();
   ring->moved.notify_all();
   while (!has_parked) lock.wait(thread_has_parked);
   for (const Ready& one : ready) (void)loader->release(one.batch, nullptr);
   ready.clear();
+  return state;
 }
 
-Status Feed::Impl::move_to_epoch(int64_t epoch) {
-  if (epoch < 0 || epoch > setup->sampler.last_epoch()) return loader->seek_epoch(epoch);  // which refuses it
-  SourceState begin = state;
-  begin.epoch = epoch;
-  begin.batch_index = 0;
-  begin.samples_consumed = setup->sampler.consumed(epoch, 0);
-  return loader->seek(begin);
-}
-
-Status Feed::Impl::unpark(Status moved) {
+Status Feed::Impl::move(const std::function<Status(const SourceState& from)>& to) {
+  const SourceState before = park();
+  Status moved = to(before);
+  const Status lost = moved.ok() ? Status() : loader->seek(before);  // what was ready is made again
+  const SourceState now = moved.ok() ? loader->state() : before;
+  const MutexLock lock(ring->mutex);
+  state = now;
+  ended = lost;
   if (moved.ok()) {
-    state = loader->state();
-    ended = Status();
-  } else {
-    ended = loader->seek(state);  // what was ready is made again
-    if (!ended.ok()) moved = ended;
+    is_pass_given = true;
+    ++pass;
   }
   is_parking = false;
   ring->moved.notify_all();
   ready_or_over.notify_all();
-  return moved;
+  return lost.ok() ? moved : lost;
+}
+
+Status Feed::Impl::move_to_epoch(int64_t epoch) {
+  return move([this, epoch](const SourceState& from) {
+    if (epoch < 0 || epoch > setup->sampler.last_epoch())
+      return loader->seek_epoch(epoch);  // which refuses it
+    SourceState begin = from;
+    begin.epoch = epoch;
+    begin.batch_index = 0;
+    begin.samples_consumed = setup->sampler.consumed(epoch, 0);
+    return loader->seek(begin);
+  });
 }
 
 }  // namespace dlpipe::pipeline

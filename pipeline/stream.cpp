@@ -17,12 +17,26 @@ namespace {
 // Nanoseconds that this thread spent in bodies: tells how much of a wait was decoding.
 thread_local int64_t worked_ns = 0;
 
+// The streams that this thread is in work() of, the innermost first: an augmentation of one may read another.
+struct Decoding {
+  const Setup* setup;
+  const Decoding* outer;
+};
+thread_local const Decoding* decoding = nullptr;
+
 // A message costs a microsecond or two on its way through graph and prefault thread; this much work makes
 // that less than half a per cent, and is short beside a batch.
 constexpr double kRunNs = 500'000;
 constexpr double kSmallestRunNs = 50'000;
 
 }  // namespace
+
+bool is_decoding_for(const Setup& setup) {
+  for (const Decoding* one = decoding; one != nullptr; one = one->outer) {
+    if (one->setup == &setup) return true;
+  }
+  return false;
+}
 
 Result<std::unique_ptr<Loader>> BatchStream::create(std::shared_ptr<const Setup> setup) {
   auto stream = std::unique_ptr<BatchStream>(new BatchStream(std::move(setup)));
@@ -66,7 +80,7 @@ Status BatchStream::prepare() {
       .credit = [this](int32_t slot) { credit(slot); },
       .again = [this](int32_t slot, std::span<const int32_t> statuses) { again(slot, statuses); }};
   DLPIPE_ASSIGN_OR_RETURN(stager_, Stager::create(setup_, slots_, counters_, 0, std::move(hooks)));
-  staging_ = stager_.get();
+  unlocked_stager_ = stager_.get();
   // A first guess, by the bytes of a record; the first portion replaces it.
   sample_ns_ = 10.0 * static_cast<double>(dataset.file_bytes()) / static_cast<double>(dataset.size());
   graph_ = std::make_unique<Graph>(options.threads, stager_gates(*setup_), static_cast<GraphBodies&>(*this),
@@ -75,6 +89,10 @@ Status BatchStream::prepare() {
     DLPIPE_ASSIGN_OR_RETURN(filler_, CacheFiller::start(*setup_, *cache_, meter_));
   }
   const MutexLock lock(lend_mutex_);
+  {
+    const MutexLock in_flight(inject_mutex_);
+    free_.reserve(static_cast<size_t>(slots_.most()));  // nothing is allocated where a batch comes back
+  }
   restart(0);
   return {};
 }
@@ -102,10 +120,24 @@ Status BatchStream::check_memory(int64_t slots) const {
              " threads what it decodes into; give more, or use a smaller --batch or fewer --slots"));
 }
 
+// What else needs memory is the consumer's, which nobody knows: batches that it keeps get half.
+Status BatchStream::check_kept() const {
+  const int64_t slots = slots_.count();
+  const int64_t of_slot = slots_.size_bytes() / slots;
+  const uint64_t most = available_memory_bytes() / 2;
+  if (!setup_->grows_by_memory || static_cast<uint64_t>((slots + 1) * of_slot) <= most) return {};
+  return Status(
+      ErrorCode::kOutOfMemory,
+      concat("[loader] the ", slots, " batches in memory, most of them kept by the loop, are ",
+             human_bytes(static_cast<uint64_t>(slots * of_slot)),
+             ", half of what this process may use; drop those that are no longer needed, or keep copies of "
+             "what is needed of them"));
+}
+
 BatchStream::~BatchStream() {
   if (graph_ == nullptr) return;
   stop();
-  (void)stager_->reset(0);  // no copy and no callback is in flight any more
+  (void)unlocked_stager_->reset(0);  // no copy and no callback is in flight any more
   graph_.reset();
 }
 
@@ -133,6 +165,11 @@ Result<std::optional<Batch>> BatchStream::next() {
     return ended_;
   }
   ++next_lend_;
+  {
+    const MutexLock in_flight(inject_mutex_);
+    end_in_flight_ = next_lend_ + stager_gates(*setup_);
+    begin_batches();
+  }
   lent_batches_.fetch_add(1, std::memory_order_relaxed);
   lent_samples_.fetch_add(batch.count, std::memory_order_relaxed);
   bottleneck_.observe(counters_, meter_);
@@ -199,11 +236,12 @@ Status BatchStream::grow() {
   }
   try {
     DLPIPE_RETURN_IF_ERROR(check_memory(options.slots + grown_ + 1));
-    const MutexLock lock(lend_mutex_);
-    DLPIPE_ASSIGN_OR_RETURN(const bool is_done, stager_->grow());
+    DLPIPE_RETURN_IF_ERROR(check_kept());
+    DLPIPE_ASSIGN_OR_RETURN(const bool is_done, unlocked_stager_->grow());
     if (!is_done) {
       const int32_t index = slots_.count();
       DLPIPE_ASSIGN_OR_RETURN(auto slot, Slot::create(setup_, index));
+      const MutexLock lock(lend_mutex_);
       slots_.add(std::move(slot));
       credit(index);
     }
@@ -232,15 +270,28 @@ void BatchStream::restart(int64_t sequence) {
   graph_->close_gates();
   prefault_->start_again();
   next_lend_ = next_begin_ = sequence;
+  end_in_flight_ = sequence + stager_gates(*setup_);
   stopping_ = interrupted_ = false;
-  for (int32_t i = 0; i < slots_.count(); ++i) {
-    if (!stager_->is_lent(i)) begin_batch(slots_[i]);
+  free_.clear();
+  for (int32_t i = slots_.count() - 1; i >= 0; --i) {
+    if (!stager_->is_lent(i)) free_.push_back(i);
   }
+  begin_batches();
 }
 
 void BatchStream::credit(int32_t slot) {
   const MutexLock lock(inject_mutex_);
-  if (!stopping_) begin_batch(slots_[slot]);
+  if (stopping_) return;
+  free_.push_back(slot);
+  begin_batches();
+}
+
+void BatchStream::begin_batches() {
+  while (!free_.empty() && next_begin_ < end_in_flight_) {
+    const int32_t slot = free_.back();
+    free_.pop_back();
+    begin_batch(slots_[slot]);
+  }
 }
 
 void BatchStream::again(int32_t index, std::span<const int32_t> statuses) {
@@ -336,7 +387,10 @@ void BatchStream::work(Portion& portion, int worker) noexcept {
   if (portion.failed || portion.count == 0) return;
   const double expected_ns = sample_ns_.load(std::memory_order_relaxed);
   Slot& slot = slots_[portion.slot];
+  const Decoding here{setup_.get(), decoding};
+  decoding = &here;
   const int64_t took_ns = workers_[static_cast<size_t>(worker)]->process(slot, portion, expected_ns);
+  decoding = here.outer;
   worked_ns += took_ns;
   // Falls fast and rises slowly: a portion during which the thread was preempted says nothing of the samples.
   const double sample_ns = static_cast<double>(took_ns) / portion.count;
@@ -363,7 +417,7 @@ bool BatchStream::batch(const Portion& portion) noexcept {
 void BatchStream::stage(const Portion& portion) noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return;  // its gate stays closed
   meter_.batch_finished();
-  staging_->stage(slots_[portion.slot]);
+  unlocked_stager_->stage(slots_[portion.slot]);
 }
 
 }  // namespace dlpipe::pipeline

@@ -7,7 +7,8 @@
 // threads.
 //
 // Locks, the outer one first: lend_mutex_ (what is lent), the device stager's, inject_mutex_ (what is begun). Each
-// is held for a batch's bookkeeping, and lend_mutex_ for a seek.
+// is held for a batch's bookkeeping. Nothing waits for the graph, a device or memory under one of them: release() may come
+// from a destructor whose thread holds what a worker waits for, such as Python's interpreter lock.
 #pragma once
 
 #include <atomic>
@@ -37,6 +38,10 @@
 #include "dlpipe/pipeline/stages/stager.h"
 
 namespace dlpipe::pipeline {
+
+/// Whether the calling thread is decoding for the stream that was opened with `setup`, as an augmentation is: it must not wait for
+/// that stream. Any thread.
+bool is_decoding_for(const Setup& setup);
 
 class BatchStream final : public Loader, private GraphBodies {
  public:
@@ -82,10 +87,14 @@ class BatchStream final : public Loader, private GraphBodies {
   /// The device found a slot's tiles damaged where the status isn't 0: those places go through the graph
   /// again.
   void again(int32_t slot, std::span<const int32_t> statuses);
+  /// Begins batches in the slots that are free, as many as may be in flight.
+  void begin_batches() DLPIPE_REQUIRES(inject_mutex_);
   void begin_batch(Slot& slot) DLPIPE_REQUIRES(inject_mutex_);
   int32_t portion_samples(int64_t count) const;
   /// kOutOfMemory where `slots` of them don't fit the ceiling of --memory.
   Status check_memory(int64_t slots) const;
+  /// The same where one more batch than half of the memory holds would be kept.
+  Status check_kept() const;
   void wait_for(int64_t sequence);
   Status book(Batch& batch) DLPIPE_REQUIRES(lend_mutex_);
   Status check_state(const SourceState& state) const;
@@ -109,7 +118,7 @@ class BatchStream final : public Loader, private GraphBodies {
   Slots slots_;
   std::vector<std::unique_ptr<SampleWorker>> workers_;
   std::unique_ptr<Stager> stager_ DLPIPE_POINTEE_GUARDED_BY(lend_mutex_);
-  Stager* staging_ = nullptr;  // the same one, for stage() alone, which any thread may call
+  Stager* unlocked_stager_ = nullptr;  // the same one, for stage(), grow() and reset(), which need no lock
   std::unique_ptr<Graph> graph_;
   std::unique_ptr<CacheFiller> filler_;  // where there is a cache
 
@@ -120,6 +129,9 @@ class BatchStream final : public Loader, private GraphBodies {
       0};  // measured cost of a sample in work(): tunes portion sizes, nothing else
   Mutex inject_mutex_;
   int64_t next_begin_ DLPIPE_GUARDED_BY(inject_mutex_) = 0;  // sequence of the batch to be begun next
+  int64_t end_in_flight_ DLPIPE_GUARDED_BY(inject_mutex_) =
+      0;  // and of the first that is not to be in flight yet
+  std::vector<int32_t> free_ DLPIPE_GUARDED_BY(inject_mutex_);  // slots
 
   mutable Mutex lend_mutex_;
 

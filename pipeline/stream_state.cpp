@@ -42,10 +42,12 @@ Status BatchStream::check_state(const SourceState& state) const {
                          setup_->dataset->id(), "; give the dataset that the run began with"));
   }
   if (state.pipeline_id != setup_->pipeline_id) {
-    return refuse(concat(
-        "its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
-        "; keep --augment, --mixup, --cutmix, the global batch, --limit, shuffling and what is done with "
-        "bad samples"));
+    return refuse(concat("its pipeline is ", state.pipeline_id, ", this one is ", setup_->pipeline_id,
+                         "; keep all that decides what batches hold: the fields and their dtype, --augment "
+                         "(mean and std are part of it), "
+                         "channels, views, --mixup, --cutmix, the mask's fill, the global batch, --limit and "
+                         "chosen samples, shuffling, the "
+                         "last batch, and what is done with bad samples"));
   }
   if (state.seed != setup_->options.seed) {
     return refuse(concat("its seed is ", state.seed, ", this one's ", setup_->options.seed, "; keep --seed"));
@@ -91,12 +93,13 @@ Status BatchStream::seek_epoch(int64_t epoch) {
   return move_to(epoch * batches_per_epoch());
 }
 
-// Batches that are held stay as they are; their slots come back when they are released.
+// Batches that are held stay as they are; their slots come back when they are released, also while this waits: it waits
+// without a lock, because a worker may be in an augmentation that waits for whoever releases.
 Status BatchStream::move_to(int64_t sequence) {
-  const MutexLock lock(lend_mutex_);
   stop();
   ended_ = Status();
-  DLPIPE_RETURN_IF_ERROR(stager_->reset(sequence));
+  DLPIPE_RETURN_IF_ERROR(unlocked_stager_->reset(sequence));
+  const MutexLock lock(lend_mutex_);
   restart(sequence);
   return {};
 }

@@ -182,9 +182,7 @@ void Slot::fail(int64_t position, Status status) {
 }
 
 int64_t Slots::size_bytes() const {
-  int64_t bytes = 0;
-  for (int32_t i = 0; i < count(); ++i) bytes += (*this)[i].size_bytes();
-  return bytes;
+  return count() * (*this)[0].size_bytes();
 }
 
 }  // namespace dlpipe::pipeline

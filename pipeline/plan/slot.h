@@ -158,6 +158,7 @@ class Slots {
   int32_t most() const { return static_cast<int32_t>(slots_.size()); }
   const std::shared_ptr<Slot>& shared(int32_t index) const { return slots_[static_cast<size_t>(index)]; }
   Slot& operator[](int32_t index) const { return *shared(index); }
+  /// All are of one size.
   int64_t size_bytes() const;
 
  private:

@@ -186,9 +186,12 @@ Status DeviceStager::release(const Batch& batch, Stream* stream) {
 }
 
 Status DeviceStager::reset(int64_t next_sequence) {
+  {
+    const MutexLock lock(mutex_);
+    std::fill(finished_.begin(), finished_.end(), nullptr);  // from here release() begins no copy
+  }
   Status synchronized = device_.synchronize(*copy_stream_);
   const MutexLock lock(mutex_);
-  std::fill(finished_.begin(), finished_.end(), nullptr);
   for (const auto& twin : twins_) {
     if (twin->state == State::kStaged) twin->state = State::kFree;
   }

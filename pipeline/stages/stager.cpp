@@ -103,7 +103,7 @@ class HostStager final : public Stager {
 
 int stager_gates(const Setup& setup) {
   const bool host = setup.options.device->is_host();
-  return setup.options.slots_max + (host ? 0 : DeviceStager::kTwins);
+  return setup.options.slots + (host ? 0 : DeviceStager::kTwins);
 }
 
 Result<std::unique_ptr<Stager>> Stager::create(std::shared_ptr<const Setup> setup, const Slots& slots,

@@ -4,8 +4,8 @@
 // otherwise) on a copy stream of its own; a slot is free again when its copy is done, a twin when the
 // consumer's stream has passed its release. The host never waits for the device.
 //
-// stage() may be called from any thread; of the others the loader makes one call at a time. The device stager
-// takes a lock, some times per batch.
+// stage() may be called from any thread. grow() and reset() are the consumer's, without a lock, while another thread
+// releases. Of the others the loader makes one call at a time. The device stager takes a lock, some times per batch.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,8 @@ class Stager {
                                                 Hooks hooks);
 };
 
-/// Batches between begun and lent at most: one per slot, and one per twin; of as many as there can be.
+/// Batches between begun and lent at most: one per slot and one per twin that there are at first. Slots and twins that grow()
+/// adds stand for batches that the consumer keeps, and don't make more be in flight.
 int stager_gates(const Setup& setup);
 
 }  // namespace dlpipe::pipeline

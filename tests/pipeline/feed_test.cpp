@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "dlpipe/augment/function_op.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
@@ -169,6 +170,89 @@ TEST_F(FeedTest, AConsumerThatKeepsBatchesGetsMoreSlotsAndThenAnError) {
   EXPECT_EQ(read_pass(*feed, pass), part(all, 7, 24));
   EXPECT_EQ(batch_hash(kept[0]->batch()), all[0]);
   EXPECT_EQ(batch_hash(kept[1]->batch()), all[6]);
+}
+
+TEST_F(FeedTest, AsManyBatchesAreKeptAsFitTheMemory) {
+  const auto all = expected(14);
+  FeedOptions o = options();
+  o.epochs_per_pass = 13;
+  o.loader.slots = 2;
+  o.loader.slots_max = -1;
+  const auto feed = open(o);
+  const int64_t pass = value_or_throw(feed->begin_pass());
+  std::vector<Held> kept;
+  for (int i = 0; i < 100; ++i) kept.push_back(value_or_throw(feed->next(pass)));
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(batch_hash(kept[i]->batch()), all[i]);
+  kept.clear();
+  EXPECT_EQ(read_pass(*feed, pass), part(all, 100, 104));
+  EXPECT_EQ(read_pass(*feed, value_or_throw(feed->begin_pass()), 8), part(all, 104, 112));
+}
+
+// As where an augmentation waits for Python's interpreter lock, which is held by whoever drops a batch.
+TEST_F(FeedTest, ABatchComesBackWhileAWorkerIsWaitedFor) {
+  for (const char* const way : {"seek", "seek_epoch", "begin_pass"}) {
+    FeedOptions o = options();
+    std::atomic<bool> blocks{false}, waits{false}, is_back{false}, was_back{false};
+    o.loader.inject_read_error = [&](int64_t) -> Status {
+      if (!blocks || waits.exchange(true)) return {};
+      for (int i = 0; i < 5000 && !is_back; ++i) std::this_thread::sleep_for(milliseconds(1));
+      was_back = is_back.load();
+      return {};
+    };
+    const auto feed = open(o);
+    const int64_t pass = value_or_throw(feed->begin_pass());
+    const SourceState begin = feed->state();
+    Held held = value_or_throw(feed->next(pass)), other = value_or_throw(feed->next(pass));
+    const Held last = value_or_throw(feed->next(pass));
+    blocks = true;
+    other.reset();  // its memory is filled again
+    while (!waits) std::this_thread::sleep_for(milliseconds(1));
+    Status moved;
+    std::thread mover([&] {
+      if (way == std::string("seek")) moved = feed->seek(begin);
+      if (way == std::string("seek_epoch")) moved = feed->seek_epoch(5);
+      if (way == std::string("begin_pass")) moved = feed->begin_pass().status();
+    });
+    std::this_thread::sleep_for(milliseconds(30));  // so that the worker is waited for
+    held.reset();
+    EXPECT_EQ(feed->held(), 1);
+    is_back = true;
+    mover.join();
+    EXPECT_TRUE(was_back) << way << ": the batches came back only after the worker";
+    EXPECT_TRUE(moved.ok()) << moved.message();
+  }
+}
+
+std::unique_ptr<Feed>* feed_of_the_op = nullptr;
+Status begun_in_the_op;
+
+void drop_the_feed(uint8_t*, int64_t, int64_t, int64_t, uint64_t, const double*) {
+  static std::atomic<bool> is_done{false};
+  if (is_done.exchange(true)) return;
+  begun_in_the_op = (*feed_of_the_op)->begin_pass().status();
+  feed_of_the_op->reset();
+}
+
+// Python's garbage collector runs where it likes, in an augmentation, too.
+TEST_F(FeedTest, TheLastCopyMayGoInAnAugmentationOfItsOwn) {
+  augment::OpRegistry ops = augment::OpRegistry::builtin();
+  throw_if_error(augment::add_function_op(
+      {.name = "drop_the_feed", .help = "", .function = drop_the_feed, .code = "c1", .parameters = {}}, ops));
+  FeedOptions o = options();
+  o.loader.ops = &ops;
+  o.loader.augment = "rrc(24) drop_the_feed";
+  std::atomic<bool> is_open{false};
+  o.loader.inject_read_error = [&is_open](int64_t) -> Status {
+    while (!is_open) std::this_thread::sleep_for(milliseconds(1));
+    return {};
+  };
+  std::unique_ptr<Feed> feed = open(o);
+  feed_of_the_op = &feed;
+  const std::weak_ptr<const data::Dataset> dataset = feed->setup().dataset;
+  is_open = true;
+  for (int i = 0; i < 10'000 && !dataset.expired(); ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(dataset.expired()) << "it was never closed";
+  EXPECT_EQ(begun_in_the_op.code(), ErrorCode::kMisuse);
 }
 
 TEST_F(FeedTest, OneSlotIsEnough) {
