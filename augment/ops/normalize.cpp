@@ -48,6 +48,11 @@ class Normalize : public PrepOp {
   std::vector<double> std_;
 };
 
+/// Numbers of 0 to 255 are what is given in place of those of 0 to 1.
+const char* advice_for(double value) {
+  return value > 1 && value <= 255 ? "; divide it by 255" : "; leave mean and std out for the data set's";
+}
+
 Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
   std::vector<double> mean = arguments.numbers("mean");
   std::vector<double> deviation = arguments.numbers("std");
@@ -64,17 +69,15 @@ Result<std::shared_ptr<const PrepOp>> build(OpArguments& arguments) {
   if (mean.size() == 2 || deviation.size() == 2) {  // no picture has two channels
     return Status(ErrorCode::kMisuse, "mean and std take one value, or one per channel, got 2");
   }
-  for (double value : mean) {
-    if (value < 0 || value > 1) {
+  for (const double value : mean) {
+    if (!(value >= 0 && value <= 1))
       return Status(ErrorCode::kMisuse,
-                    concat("mean is of pixels scaled to 0..1, got ", value, "; divide it by 255"));
-    }
+                    concat("mean is of pixels scaled to 0..1, got ", value, advice_for(value)));
   }
-  for (double value : deviation) {
-    if (value <= 0 || value > 1) {
+  for (const double value : deviation) {
+    if (!(value > 0 && value <= 1))
       return Status(ErrorCode::kMisuse, concat("std is of pixels scaled to 0..1 and must be positive, got ",
-                                               value, "; divide it by 255"));
-    }
+                                               value, advice_for(value)));
   }
   return std::shared_ptr<const PrepOp>(std::make_shared<Normalize>(std::move(mean), std::move(deviation)));
 }
