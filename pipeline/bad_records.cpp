@@ -45,11 +45,16 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
   return {};
 }
 
+Status BadRecords::check_file() const {
+  if (quarantine_file_.empty()) return {};
+  const Status status = stamp_regular_file("loader", quarantine_file_).status();  // a pipe would never end
+  if (status.ok() || status.code() == ErrorCode::kNotFound) return {};
+  return quarantine_error(status);
+}
+
 // A run that resumes an older checkpoint meets the same bad samples again; their lines are there already.
 Status BadRecords::read_listed() {
-  const Status status = stamp_regular_file("loader", quarantine_file_).status();  // a pipe would never end
-  if (status.code() == ErrorCode::kNotFound) return {};
-  if (!status.ok()) return quarantine_error(status);
+  DLPIPE_RETURN_IF_ERROR(check_file());
   std::ifstream file(quarantine_file_);
   for (std::string line; std::getline(file, line);) {
     int64_t sample = 0;

@@ -24,6 +24,8 @@ class BadRecords {
   /// Books a lent batch's bad samples: one line per sample in the quarantine file. kCorrupt once more than
   /// max_bad distinct samples are bad; kIo and the like when the file can't be written.
   Status book(int64_t epoch, std::span<const Substitution> substitutions);
+  /// Refuses a quarantine file that is there and no regular file.
+  Status check_file() const;
   /// Distinct samples, ascending: a part of the source's state.
   std::vector<int64_t> samples() const { return {samples_.begin(), samples_.end()}; }
   int64_t count() const { return static_cast<int64_t>(samples_.size()); }

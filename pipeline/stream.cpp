@@ -59,6 +59,7 @@ BatchStream::BatchStream(std::shared_ptr<const Setup> setup)
 Status BatchStream::prepare() {
   const LoaderOptions& options = setup_->options;
   const data::Dataset& dataset = *setup_->dataset;
+  DLPIPE_RETURN_IF_ERROR(bad_.check_file());
   DLPIPE_ASSIGN_OR_RETURN(cache_, CacheFiller::open_cache(*setup_));
   DLPIPE_ASSIGN_OR_RETURN(prefault_reader_, dataset.reader(cache_.get()));
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> first, prefault_reader_->stored(0));
