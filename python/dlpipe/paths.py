@@ -1,9 +1,11 @@
-"""What a path may be."""
+"""What a path may be, and the bytes of a file at one."""
 
+import errno
 import os
+import stat
 from typing import Union
 
-from dlpipe.errors import MisuseError
+from dlpipe.errors import IoError, MisuseError, NotFoundError, PermissionDeniedError, UnsupportedError
 
 #: As Python's own functions take it. What is no text is taken as bytes.
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -19,3 +21,29 @@ def paths_as_bytes(area, name, given):
         if not isinstance(path, (str, bytes, os.PathLike)):
             raise MisuseError(f"[{area}] {name} holds {type(path).__name__}; give paths")
     return [os.fsencode(path) for path in given]
+
+
+_OF_THE_SYSTEM = {FileNotFoundError: NotFoundError, PermissionError: PermissionDeniedError}
+_MOST_BYTES = 1 << 30
+
+
+def read_file(area: str, path: Path) -> bytes:
+    """The bytes of a regular file. A pipe or a device, of which reading may never end, is refused before it is opened."""
+    shown = repr(os.fsdecode(path))
+    try:
+        kind = os.stat(path).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if stat.S_ISREG(kind):
+            # Without waiting: something else may be there by now.
+            with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+                kind = os.fstat(file.fileno()).st_mode
+                data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(kind) else b""
+    except OSError as error:
+        raised = next((ours for system, ours in _OF_THE_SYSTEM.items() if isinstance(error, system)), IoError)
+        raise raised(f"[{area}] cannot read {shown}: {error.strerror}") from error
+    if not stat.S_ISREG(kind):
+        raise UnsupportedError(f"[{area}] {shown} is {'a pipe' if stat.S_ISFIFO(kind) else 'a device'}, not a regular file; give the path of a file")
+    if len(data) > _MOST_BYTES:
+        raise UnsupportedError(f"[{area}] {shown} is larger than 1 GiB; give the path of an image")
+    return data

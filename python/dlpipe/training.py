@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
-from dlpipe.errors import IoError, MisuseError, NotFoundError, PermissionDeniedError
+from dlpipe.errors import MisuseError
 from dlpipe.kinds import Augment, kinds_checked
-from dlpipe.paths import Path, paths_as_bytes
+from dlpipe.paths import Path, paths_as_bytes, read_file
 from dlpipe.pictures import picture
 from dlpipe.progress import Progress, Reporter
 from dlpipe.recipes import chain_of
@@ -221,18 +221,8 @@ class Predictor:
         return self._predictor.val_augment
 
 
-_OF_THE_SYSTEM = {FileNotFoundError: NotFoundError, PermissionError: PermissionDeniedError}
-
-
 def _load(one):
-    if not isinstance(one, (str, os.PathLike)):
-        return picture(one)
-    try:
-        with open(one, "rb") as file:
-            return file.read()
-    except OSError as error:
-        kind = next((kind for system, kind in _OF_THE_SYSTEM.items() if isinstance(error, system)), IoError)
-        raise kind(f"[predict] cannot read {os.fspath(one)!r}: {error.strerror}") from error
+    return read_file("predict", one) if isinstance(one, (str, os.PathLike)) else picture(one)
 
 
 @kinds_checked("predict")
