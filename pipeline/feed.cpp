@@ -98,6 +98,10 @@ SourceStats Feed::Impl::stats() const {
   return stats;
 }
 
+bool is_augmenting() {
+  return is_decoding_for(nullptr);
+}
+
 Feed::Feed(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
@@ -134,7 +138,7 @@ Feed::~Feed() {
   Impl* const feed = impl_.get();
   if (::getpid() != feed->ring->process) {
     (void)impl_.release();  // what its threads used stays as it was
-  } else if (is_decoding_for(*feed->setup)) {
+  } else if (is_decoding_for(feed->setup.get())) {
     // Python's garbage collector may run in an augmentation, and find the loader that waits for it.
     (void)impl_.release();
     try {
@@ -156,7 +160,7 @@ Status Feed::check_process() const {
 
 Status Feed::check_caller() const {
   DLPIPE_RETURN_IF_ERROR(check_process());
-  if (!is_decoding_for(*impl_->setup)) return {};
+  if (!is_decoding_for(impl_->setup.get())) return {};
   return misuse(
       "loader",
       "an augmentation calls the loader that runs it, and each would wait for the other; call it from the "

@@ -38,6 +38,9 @@ struct FeedOptions {
   int64_t epochs_per_pass = 1;  // -1: a pass has no end
 };
 
+/// Whether the calling thread decodes for some loader, as an augmentation does: somebody may be waiting for it.
+bool is_augmenting();
+
 class Feed {
  private:
   struct Ring;  // what the feed and its batches share

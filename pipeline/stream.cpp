@@ -31,9 +31,9 @@ constexpr double kSmallestRunNs = 50'000;
 
 }  // namespace
 
-bool is_decoding_for(const Setup& setup) {
+bool is_decoding_for(const Setup* setup) {
   for (const Decoding* one = decoding; one != nullptr; one = one->outer) {
-    if (one->setup == &setup) return true;
+    if (setup == nullptr || one->setup == setup) return true;
   }
   return false;
 }

@@ -39,9 +39,9 @@
 
 namespace dlpipe::pipeline {
 
-/// Whether the calling thread is decoding for the stream that was opened with `setup`, as an augmentation is: it must not wait for
-/// that stream. Any thread.
-bool is_decoding_for(const Setup& setup);
+/// Whether the calling thread is decoding for the stream that was opened with `setup` (null: for any), as an augmentation is: it
+/// must not wait for that stream. Any thread.
+bool is_decoding_for(const Setup* setup);
 
 class BatchStream final : public Loader, private GraphBodies {
  public:

@@ -2,6 +2,9 @@
 
 #include <nanobind/ndarray.h>
 
+#include <type_traits>
+#include <utility>
+
 #include "dlpipe/base/error.h"
 #include "dlpipe/base/named_values.h"
 #include "dlpipe/base/text.h"
@@ -22,15 +25,102 @@ nb::dlpack::dtype dlpack_dtype(DType dtype) {
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * dtype_size(dtype)), 1};
 }
 
-template <class Tag, class Pointer>
-nb::any make(Pointer data, const ArrayForm& form, nb::handle owner, const Device* device = nullptr) {
-  const bool is_on_device = device != nullptr && device->kind() == DeviceKind::kCuda;
-  using Scalar = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, nb::ro, Tag>;
-  nb::ndarray<Tag, Scalar> array(
-      data, form.shape.size(), form.shape.data(), owner, form.strides.empty() ? nullptr : form.strides.data(),
-      dlpack_dtype(form.dtype), is_on_device ? nb::device::cuda::value : nb::device::cpu::value,
-      is_on_device ? device->index() : 0);
-  const PythonCall call;  // of NumPy, PyTorch or JAX
+// What DLPack hands over, of versions 0 and 1 (https://dmlc.github.io/dlpack/latest/c_api.html).
+struct Managed {
+  nb::dlpack::dltensor tensor;
+  void* context = nullptr;
+  void (*deleter)(Managed*) = nullptr;
+};
+struct ManagedVersioned {
+  uint32_t major = 1;
+  uint32_t minor = 0;
+  void* context = nullptr;
+  void (*deleter)(ManagedVersioned*) = nullptr;
+  uint64_t flags = 0;
+  nb::dlpack::dltensor tensor;
+};
+template <class Kind>
+constexpr const char* kCapsule = std::is_same_v<Kind, Managed> ? "dltensor" : "dltensor_versioned";
+
+/// Memory of the library with the DLPack protocol.
+struct DlpackArray {
+  void* data;
+  ArrayForm form;
+  Memory memory;
+  const Device* device;  // null: the CPU
+  std::function<void(int64_t stream)> read_on;
+
+  nb::dlpack::device where() const {
+    const bool is_on_device = device != nullptr && device->kind() == DeviceKind::kCuda;
+    return {is_on_device ? nb::device::cuda::value : nb::device::cpu::value,
+            is_on_device ? device->index() : 0};
+  }
+};
+
+template <class Kind>
+struct Handed : Kind {
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;
+  Memory memory;
+};
+
+template <class Kind>
+nb::object capsule_of(const DlpackArray& array) {
+  auto handed = std::make_unique<Handed<Kind>>();
+  handed->shape.assign(array.form.shape.begin(), array.form.shape.end());
+  handed->strides = array.form.strides;
+  if (handed->strides.empty()) {
+    handed->strides.assign(handed->shape.size(), 1);
+    for (size_t i = handed->shape.size(); i-- > 1;)
+      handed->strides[i - 1] = handed->strides[i] * handed->shape[i];
+  }
+  handed->memory = array.memory;
+  handed->tensor = {array.data,
+                    array.where(),
+                    static_cast<int32_t>(handed->shape.size()),
+                    dlpack_dtype(array.form.dtype),
+                    handed->shape.data(),
+                    handed->strides.data(),
+                    0};
+  handed->deleter = [](Kind* one) { delete static_cast<Handed<Kind>*>(one); };
+  PyObject* const capsule =
+      PyCapsule_New(static_cast<Kind*>(handed.get()), kCapsule<Kind>, [](PyObject* one) {
+        if (PyCapsule_IsValid(one, kCapsule<Kind>) == 0) return;  // somebody took it, who deletes it
+        auto* const left = static_cast<Kind*>(PyCapsule_GetPointer(one, kCapsule<Kind>));
+        left->deleter(left);
+      });
+  if (capsule == nullptr) throw nb::python_error();
+  (void)handed.release();
+  return nb::steal(capsule);
+}
+
+nb::object dlpack(const DlpackArray& array, const nb::object& stream, const nb::object& max_version,
+                  const nb::object& dl_device, const nb::object& copy) {
+  // Of https://data-apis.org/array-api: none stands for CUDA's default stream, 1; -1 asks for no order; 0 is no stream.
+  const bool is_given = !stream.is_none();
+  const int64_t number = is_given ? nb::cast<int64_t>(stream) : 1;
+  if (number < 1)
+    throw nb::buffer_error(concat("stream ", number, "; give the stream that reads the batch").c_str());
+  if (is_given && !array.read_on)
+    throw nb::buffer_error("a stream was given, and the batch is the CPU's; leave it out");
+  if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("copy=True; copy what this answers");
+  const nb::dlpack::device where = array.where();
+  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(where.device_type, where.device_id)))
+    throw nb::buffer_error("dl_device is another device; copy what this answers without it");
+  if (array.read_on) array.read_on(number);
+  const bool is_versioned = !max_version.is_none() && nb::cast<int64_t>(max_version[0]) >= 1;
+  return is_versioned ? capsule_of<ManagedVersioned>(array) : capsule_of<Managed>(array);
+}
+
+template <class... Rules, class Pointer>
+nb::any make_numpy(Pointer data, const ArrayForm& form, Memory memory) {
+  auto kept = std::make_unique<Memory>(std::move(memory));
+  const nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<Memory*>(p); });
+  (void)kept.release();
+  nb::ndarray<nb::numpy, Rules...> array(data, form.shape.size(), form.shape.data(), owner,
+                                         form.strides.empty() ? nullptr : form.strides.data(),
+                                         dlpack_dtype(form.dtype));
+  const PythonCall call;
   return nb::borrow<nb::any>(nb::cast(array));
 }
 
@@ -62,26 +152,43 @@ ArrayForm channels_first(const ArrayForm& nhwc) {
           {static_cast<int64_t>(height) * row, 1, row, static_cast<int64_t>(channels)}};
 }
 
-nb::any make_array(Framework framework, void* data, const ArrayForm& form, nb::handle owner) {
-  switch (framework) {
-    case Framework::kTorch:
-      return make<nb::pytorch>(data, form, owner);
-    case Framework::kJax:
-      return make<nb::jax>(data, form, owner);
-    case Framework::kDlpack:
-      return make<nb::array_api>(data, form, owner);
-    case Framework::kNumpy:
-      break;
+Memory memory_of(nb::object owner) {
+  PyObject* const kept = owner.release().ptr();
+  return {kept, [](const void* p) { let_go(static_cast<PyObject*>(const_cast<void*>(p))); }};
+}
+
+nb::any make_array(Framework framework, void* data, const ArrayForm& form, Memory memory) {
+  if (framework == Framework::kNumpy) return make_numpy(data, form, std::move(memory));
+  if (framework == Framework::kTorch) {
+    const nb::object capsule = capsule_of<Managed>({data, form, std::move(memory), nullptr, {}});
+    const PythonCall call;
+    return nb::borrow<nb::any>(nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")(capsule));
   }
-  return make<nb::numpy>(data, form, owner);
+  nb::any array = make_dlpack(data, form, std::move(memory), nullptr, {});
+  if (framework == Framework::kDlpack) return array;
+  const PythonCall call;
+  return nb::borrow<nb::any>(nb::module_::import_("jax.dlpack").attr("from_dlpack")(array));
 }
 
-nb::any make_dlpack(void* data, const ArrayForm& form, const Device* device, nb::handle owner) {
-  return make<nb::array_api>(data, form, owner, device);
+nb::any make_constant_array(const void* data, const ArrayForm& form, Memory memory) {
+  return make_numpy<nb::ro>(data, form, std::move(memory));
 }
 
-nb::any make_constant_array(const void* data, const ArrayForm& form, nb::handle owner) {
-  return make<nb::numpy>(data, form, owner);
+nb::any make_dlpack(void* data, const ArrayForm& form, Memory memory, const Device* device,
+                    std::function<void(int64_t stream)> read_on) {
+  return nb::borrow<nb::any>(
+      nb::cast(DlpackArray{data, form, std::move(memory), device, std::move(read_on)}));
+}
+
+void bind_arrays(nb::module_& module) {
+  nb::class_<DlpackArray>(module, "DlpackArray")
+      .def("__dlpack__", dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+           nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const DlpackArray& array) {
+        const nb::dlpack::device where = array.where();
+        return nb::make_tuple(where.device_type, where.device_id);
+      });
 }
 
 }  // namespace dlpipe::python

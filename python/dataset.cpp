@@ -33,15 +33,9 @@ namespace {
 using data::SampleReader;
 using Bytes = std::vector<std::byte>;
 
-nb::capsule owner_of(Bytes* bytes) {
-  return {bytes, [](void* owned) noexcept { delete static_cast<Bytes*>(owned); }};
-}
-
 nb::any array_of(Bytes bytes, DType dtype, std::vector<size_t> shape) {
-  auto owned = std::make_unique<Bytes>(std::move(bytes));
-  Bytes* memory = owned.get();
-  const nb::capsule owner = owner_of(owned.release());
-  return make_array(Framework::kNumpy, memory->data(), {dtype, std::move(shape), {}}, owner);
+  const auto memory = std::make_shared<Bytes>(std::move(bytes));
+  return make_array(Framework::kNumpy, memory->data(), {dtype, std::move(shape), {}}, memory);
 }
 
 /// A sample's own copies, made without the interpreter lock.
@@ -132,6 +126,8 @@ nb::object field_value(const data::Field& field, Bytes bytes) {
     case data::FieldKind::kTensor: {
       std::vector<size_t> shape;
       for (const int64_t side : field.shape) shape.push_back(static_cast<size_t>(side));
+      if (shape == std::vector<size_t>{1})  // a number of NumPy's
+        return array_of(std::move(bytes), field.dtype, {}).attr("__getitem__")(nb::tuple());
       if (shape.empty()) shape.push_back(bytes.size() / dtype_size(field.dtype));
       return array_of(std::move(bytes), field.dtype, std::move(shape));
     }

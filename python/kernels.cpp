@@ -79,7 +79,7 @@ nb::any to_torch(const nb::handle& self) {
     const auto block = static_cast<size_t>(engine::layout_block(value.layout));
     form.shape = {form.shape[0], form.shape[3] / block, form.shape[1], form.shape[2], block};
   }
-  return make_array(Framework::kTorch, value.tensor.raw(), form, self);
+  return make_array(Framework::kTorch, value.tensor.raw(), form, memory_of(nb::borrow(self)));
 }
 
 KernelTensor to_plain(const KernelTensor& value) {

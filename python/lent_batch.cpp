@@ -34,7 +34,7 @@ LentBatch::LentBatch(std::shared_ptr<pipeline::Feed::Lent> lent, const BatchForm
   }
 }
 
-void LentBatch::read_on(uintptr_t stream, int device) {
+void LentBatch::read_on(uintptr_t stream, int device) const {
   Device* reader = form_.device != nullptr ? form_.device : form_.pinned_for;
   if (reader == nullptr) return;
   if (device >= 0) reader = value_or_throw(cuda_device(device));  // stream 0 is another one on each
@@ -44,47 +44,12 @@ void LentBatch::read_on(uintptr_t stream, int device) {
 
 namespace {
 
-/// Memory of a device under the DLPack protocol: whoever takes it names the stream that will read it.
-class StreamedArray {
- public:
-  StreamedArray(nb::object array, nb::object owner) : array_(std::move(array)), owner_(std::move(owner)) {}
-
-  nb::any dlpack(const nb::kwargs& given) const {
-    nb::kwargs rest;
-    std::optional<int64_t> stream;
-    for (const auto& [name, value] : given) {
-      if (nb::cast<std::string>(name) != "stream")
-        rest[name] = value;
-      else if (!value.is_none())
-        stream = nb::cast<int64_t>(value);
-    }
-    // Of https://data-apis.org/array-api: none stands for CUDA's default stream, 1; -1 asks for no order; 0 is no stream.
-    auto& batch = nb::cast<LentBatch&>(owner_);
-    if (stream && *stream < 1)
-      throw nb::buffer_error(concat("stream ", *stream, "; give the stream that reads the batch").c_str());
-    if (stream && batch.form().device == nullptr)
-      throw nb::buffer_error("a stream was given, and the batch is the CPU's; leave it out");
-    if (batch.form().device != nullptr) batch.read_on(static_cast<uintptr_t>(stream.value_or(1)));
-    const PythonCall call;
-    return nb::borrow<nb::any>(array_.attr("__dlpack__")(**rest));
-  }
-  nb::any dlpack_device() const {
-    const PythonCall call;
-    return nb::borrow<nb::any>(array_.attr("__dlpack_device__")());
-  }
-
- private:
-  nb::object array_;
-  nb::object owner_;
-};
-
 /// As the loader's consumer has its arrays. `memory` keeps the data, the batch's own or other.
-nb::object hand_out(std::byte* data, const ArrayForm& form, nb::handle batch, nb::handle memory) {
-  const BatchForm& wanted = nb::cast<const LentBatch&>(batch).form();
-  const bool is_streamed = wanted.device != nullptr || wanted.framework == Framework::kDlpack;
-  if (!is_streamed) return make_array(wanted.framework, data, form, memory);
-  nb::object array =
-      nb::cast(StreamedArray(make_dlpack(data, form, wanted.device, memory), nb::borrow(batch)));
+nb::object hand_out(std::byte* data, const ArrayForm& form, const LentBatch& batch, Memory memory) {
+  const BatchForm& wanted = batch.form();
+  if (wanted.device == nullptr) return make_array(wanted.framework, data, form, std::move(memory));
+  const auto read_on = [batch](int64_t stream) { batch.read_on(static_cast<uintptr_t>(stream)); };
+  nb::object array = make_dlpack(data, form, std::move(memory), wanted.device, read_on);
   const PythonCall call;
   if (wanted.framework == Framework::kTorch) return nb::module_::import_("torch").attr("from_dlpack")(array);
   if (wanted.framework == Framework::kJax)
@@ -98,7 +63,7 @@ constexpr size_t kCopiedBytes = 64;
 
 struct Copy {
   std::byte* data;
-  nb::object memory;
+  Memory memory;
 };
 
 template <class T>
@@ -107,14 +72,13 @@ Copy copy_of(std::span<const T> values) {
   const std::span<const std::byte> bytes = std::as_bytes(values);
   auto* const data = static_cast<std::byte*>(::operator new(bytes.size(), kAlignment));
   std::copy(bytes.begin(), bytes.end(), data);
-  return {data, nb::capsule(data, [](void* p) noexcept { ::operator delete(p, kAlignment); })};
+  return {data, Memory(data, [](const void* p) { ::operator delete(const_cast<void*>(p), kAlignment); })};
 }
 
-nb::tuple field_arrays(nb::handle owner) {
-  const auto& self = nb::cast<const LentBatch&>(owner);
+nb::tuple field_arrays(const LentBatch& self) {
   const BatchForm& wanted = self.form();
   const int64_t count = self.batch().count;
-  const auto on_host = [&](void* data, const ArrayForm& form, nb::handle memory) {
+  const auto on_host = [&](void* data, const ArrayForm& form, const Memory& memory) {
     return make_array(wanted.framework == Framework::kDlpack ? Framework::kNumpy : wanted.framework, data,
                       form, memory);
   };
@@ -126,20 +90,22 @@ nb::tuple field_arrays(nb::handle owner) {
       const auto used = field.offsets.first(static_cast<size_t>(count) + 1);
       const ArrayForm rows = dense_form(field.spec->dtype, used.back(), field.spec->shape);
       arrays.append(nb::make_tuple(
-          on_host(field.data, rows, owner),
-          on_host(const_cast<int64_t*>(used.data()), dense_form(DType::kI64, count + 1, {}), owner)));
+          on_host(field.data, rows, self.memory()),
+          on_host(const_cast<int64_t*>(used.data()), dense_form(DType::kI64, count + 1, {}), self.memory())));
       continue;
     }
-    ArrayForm form = dense_form(field.spec->dtype, count, field.spec->shape);
+    // One value per sample is [batch], as PyTorch collates it.
+    const bool is_single = field.spec->shape.rank() == 1 && field.spec->shape[0] == 1;
+    ArrayForm form = dense_form(field.spec->dtype, count, is_single ? Shape() : field.spec->shape);
     if (is_image && wanted.channels_first) form = channels_first(form);
     const size_t bytes = field.spec->sample_bytes();
     const bool is_copied =
         !is_image && bytes <= kCopiedBytes && wanted.device == nullptr && wanted.pinned_for == nullptr;
     if (is_copied) {
       const Copy copy = copy_of(std::span<const std::byte>(field.data, static_cast<size_t>(count) * bytes));
-      arrays.append(hand_out(copy.data, form, owner, copy.memory));
+      arrays.append(hand_out(copy.data, form, self, copy.memory));
     } else {
-      arrays.append(hand_out(field.data, form, owner, owner));
+      arrays.append(hand_out(field.data, form, self, self.memory()));
     }
   }
   if (!self.own_weights().empty()) {
@@ -184,11 +150,8 @@ nb::list substitutions(const LentBatch& self) {
 }  // namespace
 
 void bind_lent_batch(nb::module_& module) {
-  nb::class_<StreamedArray>(module, "StreamedArray")
-      .def("__dlpack__", &StreamedArray::dlpack)
-      .def("__dlpack_device__", &StreamedArray::dlpack_device);
   nb::class_<LentBatch>(module, "LentBatch")
-      .def("arrays", [](nb::handle self) { return field_arrays(self); })
+      .def("arrays", field_arrays)
       .def_prop_ro("epoch", [](const LentBatch& self) { return self.batch().epoch; })
       .def_prop_ro("index", [](const LentBatch& self) { return self.batch().index; })
       .def_prop_ro("last_in_epoch", [](const LentBatch& self) { return self.batch().last_in_epoch; })

@@ -38,7 +38,9 @@ class LentBatch {
   /// The consumer's stream, by its number (cudaStream_t): what it does from now on finds the batch there, and its memory is
   /// filled again only after that.
   /// `device`: the number of the stream's GPU; -1: the batch's own.
-  void read_on(uintptr_t stream, int device = -1);
+  void read_on(uintptr_t stream, int device = -1) const;
+  /// Keeps the batch.
+  Memory memory() const { return lent_; }
 
  private:
   std::shared_ptr<pipeline::Feed::Lent> lent_;

@@ -1,6 +1,7 @@
 // The module dlpipe._dlpipe: what the package's Python files build on. Nothing here is for users.
 #include <nanobind/nanobind.h>
 
+#include "dlpipe/python/arrays.h"
 #include "dlpipe/python/errors.h"
 #include "dlpipe/python/loader.h"
 #include "dlpipe/python/subjects.h"
@@ -12,6 +13,7 @@ NB_MODULE(_dlpipe, module) {
   module.attr("version") = DLPIPE_VERSION;
   dlpipe::python::bind_errors(module);
   dlpipe::python::bind_waiting(module);
+  dlpipe::python::bind_arrays(module);
   dlpipe::python::bind_loader(module);
   dlpipe::python::bind_augmentation(module);
   dlpipe::python::bind_dataset(module);

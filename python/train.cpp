@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -233,12 +234,9 @@ class OpenPredictor {
       });
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
-    auto owned = std::make_unique<std::vector<float>>(std::move(rows));
-    float* const data = owned->data();
+    const auto memory = std::make_shared<std::vector<float>>(std::move(rows));
     const size_t classes = model().state.classes.size();
-    const nb::capsule owner(owned.release(),
-                            [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
-    return make_array(Framework::kNumpy, data, {DType::kF32, {count, classes}, {}}, owner);
+    return make_array(Framework::kNumpy, memory->data(), {DType::kF32, {count, classes}, {}}, memory);
   }
 
   nb::any predict(const std::vector<std::string>& paths, const nb::object& progress) {
@@ -247,14 +245,21 @@ class OpenPredictor {
     task.run([&] {
       const run::PictureList list = value_or_throw(run::list_pictures(paths));
       if (!list.left_aside.empty()) tell(concat("[predict] left aside, no pictures: ", list.left_aside));
-      const MutexLock lock(mutex_);
-      const auto total = static_cast<int64_t>(list.files.size());
-      predictor_->predict(list.files, [&](const run::Prediction& prediction) {
-        lines.push_back(run::to_json(prediction).dump());
+      const std::span<const run::PictureFile> files(list.files);
+      const size_t at_once = known_->rows_at_once(files.size());
+      for (size_t begin = 0; begin < files.size() && !task.stop_requested(); begin += at_once) {
+        {
+          const MutexLock lock(mutex_);  // not while `progress` runs, which may call this predictor
+          predictor_->predict_batch(files.subspan(begin, std::min(at_once, files.size() - begin)),
+                                    static_cast<int64_t>(at_once), [&](const run::Prediction& prediction) {
+                                      lines.push_back(run::to_json(prediction).dump());
+                                      return true;
+                                    });
+        }
+        if (progress.is_none()) continue;
         const auto done = static_cast<int64_t>(lines.size());
-        if (!progress.is_none()) task.call([&] { progress(done, total); });
-        return !task.stop_requested();
-      });
+        task.call([&] { progress(done, static_cast<int64_t>(files.size())); });
+      }
     });
     return from_json_lines(lines);
   }

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "dlpipe/pipeline/feed.h"
+
 namespace nb = nanobind;
 
 namespace dlpipe::python {
@@ -20,10 +22,13 @@ constexpr std::chrono::seconds kEndPatience(10);
 std::atomic<int> busy{0};
 thread_local int own_busy = 0;
 std::atomic<bool> has_ended{false};
+std::atomic<bool> is_all_closed{false};
 std::atomic<std::thread::id> ending_thread;
 
+/// What an augmentation calls goes on until its loader is closed, which waits for it.
 bool is_to_stay() {
-  return has_ended && ending_thread.load() != std::this_thread::get_id();
+  return has_ended && ending_thread.load() != std::this_thread::get_id() &&
+         (is_all_closed || !pipeline::is_augmenting());
 }
 
 void enter() {
@@ -51,6 +56,7 @@ void end(const nb::callable& close_all) {
   ending_thread = std::this_thread::get_id();
   has_ended = true;
   close_all();
+  is_all_closed = true;
   const nb::gil_scoped_release release;  // some were about to take the lock before they could know
   const auto latest = std::chrono::steady_clock::now() + kEndPatience;
   while (busy > own_busy && std::chrono::steady_clock::now() < latest)
@@ -80,6 +86,16 @@ PythonCall::PythonCall() {
 }
 
 PythonCall::~PythonCall() {
+  leave();
+}
+
+void let_go(PyObject* object) noexcept {
+  enter();
+  if (!has_ended) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    Py_DECREF(object);
+    PyGILState_Release(state);
+  }
   leave();
 }
 

@@ -37,6 +37,9 @@ class PythonCall {
   PythonCall& operator=(const PythonCall&) = delete;
 };
 
+/// Lets go of an object on any thread, with or without the lock. From the end of the interpreter on the object stays.
+void let_go(PyObject* object) noexcept;
+
 /// What `work` answers, as a value or an exception. `work` touches no Python object.
 template <class Work>
 auto unlocked(Work work) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import operator
 import os
@@ -74,7 +75,7 @@ class Dataset:
     - image: numpy uint8 [height, width, channels], as seen, 1 or 3 channels
     - label: int, an index of `classes`; -1: none
     - path, and every other field of bytes: str (what is no UTF-8 comes back by os.fsencode)
-    - tensors: numpy arrays of the field's dtype and shape; several labels: int64 [n]; boxes and points: float32 [n, 4], [n, 3]
+    - numbers: NumPy's, of the field's dtype; tensors: numpy arrays of the field's dtype and shape; several labels: int64 [n]; boxes and points: float32 [n, 4], [n, 3]
 
     Any thread may read. It is opened anew where it is unpickled.
 
@@ -111,6 +112,21 @@ class Dataset:
         if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
             return self._type._make(self._opened.values(self._number(index)))
         return self._of([self._number(i) for i in _listed(index, len(self))])
+
+    def choose(self, subset: slice | Sequence[int] | Sequence[str] | npt.NDArray[np.integer[Any] | np.bool_]) -> Dataset:
+        """The samples of a slice, of numbers or a mask, as dataset[...] takes them, or of the classes with these names."""
+        if isinstance(subset, slice):
+            return self[subset]
+        names = list(subset) if isinstance(subset, (list, tuple, set, frozenset)) else []
+        if not names or not all(isinstance(name, str) for name in names):
+            return self._of([self._number(i) for i in _listed(subset, len(self))])
+        labels = {name: label for label, name in enumerate(self.classes)}
+        for name in names:
+            if name not in labels:
+                near = difflib.get_close_matches(name, labels, 1)
+                raise MisuseError(f"[dataset] no class {name!r} among {len(labels)}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        wanted = {labels[name] for name in names}
+        return self._of([number for number, label in zip(self._numbers, self.labels.tolist()) if label in wanted])
 
     def _number(self, index):
         """In the whole dataset, of the sample with this number here."""

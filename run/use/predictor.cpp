@@ -141,10 +141,10 @@ Prediction Predictor::prediction_of(const std::string& path, const std::string& 
   return prediction;
 }
 
-bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t batch,
+bool Predictor::predict_batch(std::span<const PictureFile> files, int64_t rows,
                               const std::function<bool(const Prediction&)>& sink) {
   std::vector<Status> errors;
-  const Tensor logits = batch_logits(files, batch, errors);
+  const Tensor logits = batch_logits(files, rows, errors);
   const auto classes = static_cast<size_t>(logits.size(1));
   for (size_t i = 0; i < files.size(); ++i) {
     const std::span<const float> row(logits.data<float>() + i * classes, classes);

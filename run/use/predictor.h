@@ -52,14 +52,14 @@ class Predictor {
   /// kernel is chosen once. Throws Error for the first that can't be used or has none, by its place, counted from `begin`.
   void append_probabilities(std::span<const PictureFile> files, size_t rows, size_t begin,
                             std::vector<float>& all);
+  /// As predict(), of one batch of `rows` rows, of which the first have files; false once the sink wants no more.
+  bool predict_batch(std::span<const PictureFile> files, int64_t rows,
+                     const std::function<bool(const Prediction&)>& sink);
   const LoadedModel& model() const { return model_; }
 
  private:
   /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, ok where it is fine.
   engine::Tensor batch_logits(std::span<const PictureFile> files, int64_t batch, std::vector<Status>& errors);
-  /// One batch of `batch` rows, of which the first have files; false once the sink wants no more.
-  bool predict_batch(std::span<const PictureFile> files, int64_t batch,
-                     const std::function<bool(const Prediction&)>& sink);
   /// Of a file with `error`, if that isn't empty, or of its logits.
   Prediction prediction_of(const std::string& path, const std::string& error,
                            std::span<const float> logits) const;

@@ -245,7 +245,7 @@ def test_nothing_in_a_column_of_numbers(tmp_path):
     assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
     samples = list(dlpipe.Dataset(tmp_path / "d"))
     assert [sample.label for sample in samples] == [0, -1, 1]
-    np.testing.assert_array_equal(np.concatenate([sample.age for sample in samples]), [1.5, np.nan, 2.0])
+    np.testing.assert_array_equal(np.array([sample.age for sample in samples]), [1.5, np.nan, 2.0])
 
     parquet.write_table(pa.table({"image": pictures, "count": pa.array([1, None, 2])}), tmp_path / "i.parquet")
     with pytest.raises(dlpipe.MisuseError, match="row 1 of .*i.parquet has no 'count', .* floating-point numbers"):

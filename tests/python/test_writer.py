@@ -99,7 +99,7 @@ def test_fields_of_all_kinds(tmp_path):
     assert one.box.tolist() == [[7, 1], [2, 3]] and one.tokens.dtype == np.int64 and one.tokens.tolist() == [7, 8, 9, 10, 11]
     assert samples.class_name(one.kind) == "b"
     batch = next(iter(dlpipe.Loader(tmp_path / "d", batch=10, train=False, as_="numpy")))
-    assert batch.tokens[3].tolist() == [3, 4, 5, 6, 7] and batch.price.shape == (10, 1)
+    assert batch.tokens[3].tolist() == [3, 4, 5, 6, 7] and batch.price.shape == (10,)
 
 
 def test_a_class_may_be_called_as_a_folder_that_is_no_text(tmp_path):
@@ -257,7 +257,8 @@ def test_numbers_that_a_field_of_floats_holds(tmp_path, kind, value):
     with dlpipe.Writer(tmp_path / "d", fields={"x": kind}) as writer:
         writer.write(x=value)
     held = dlpipe.Dataset(tmp_path / "d")[0].x
-    np.testing.assert_array_equal(held, np.atleast_1d(np.asarray(value)).astype(held.dtype))
+    assert held.shape == np.shape(value)
+    np.testing.assert_array_equal(held, np.asarray(value).astype(held.dtype))
 
 
 def test_masks_move_with_their_pictures(tmp_path):
