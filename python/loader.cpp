@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,6 +94,7 @@ class LoaderFeed {
     return *feed_;
   }
   void close() {
+    throw_if_error(feed_->check_caller());
     {
       const Unlocked no_lock;
       feed_->close();
@@ -231,17 +233,19 @@ Result<std::string> validation_normalization(const std::string& data, const std:
   return run::normalization_in("normalize", stats.channels, ops, {stats.channels, stats.mean, stats.std});
 }
 
+/// The dataset that a loader of `data`, which may be a folder of splits, reads.
+Result<std::string> loader_data(const std::string& data, bool train) {
+  if (train) return run::training_data(data);
+  DLPIPE_ASSIGN_OR_RETURN(run::EvaluationData found, run::evaluation_data(data, ""));
+  return std::move(found.directory);
+}
+
 /// Paths may name folders of splits; channels 0: as the pictures have them; numbers are normalised by the training dataset
 /// where the expression doesn't say otherwise.
 Result<std::unique_ptr<Feed>> open_feed(pipeline::FeedOptions options, bool train) {
   pipeline::LoaderOptions& loader = options.loader;
   const std::string given = loader.data;
-  if (train) {
-    DLPIPE_ASSIGN_OR_RETURN(loader.data, run::training_data(given));
-  } else {
-    DLPIPE_ASSIGN_OR_RETURN(const run::EvaluationData found, run::evaluation_data(given, ""));
-    loader.data = found.directory;
-  }
+  DLPIPE_ASSIGN_OR_RETURN(loader.data, loader_data(given, train));
   if (loader.channels == 0) {
     DLPIPE_ASSIGN_OR_RETURN(const int channels, run::image_channels(loader.data));
     loader.channels = channels == 1 ? 1 : 3;
@@ -322,13 +326,22 @@ std::vector<std::string> moved_fields(const pipeline::Setup& setup) {
   return moved;
 }
 
+/// Of int64 values.
+pipeline::SampleList to_list(const std::optional<nb::bytes>& samples) {
+  if (!samples) return nullptr;
+  std::vector<int64_t> numbers(samples->size() / sizeof(int64_t));
+  std::memcpy(numbers.data(), samples->data(), numbers.size() * sizeof(int64_t));
+  return std::make_shared<const std::vector<int64_t>>(std::move(numbers));
+}
+
 void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, int64_t batch, int64_t views,
           int threads, int slots, int slots_max, uint64_t seed, bool train, bool shuffle, bool drop_last,
-          int64_t epochs, int64_t limit, int rank, int world, int channels, std::vector<std::string> fields,
-          int mask_fill, const std::string& dtype, double mixup, double cutmix, const std::string& on_bad,
-          int64_t max_bad, int64_t max_pixels, int64_t memory, const nb::bytes& quarantine,
-          const nb::bytes& cache, uint64_t cache_size, const std::string& framework, bool channels_first,
-          const std::string& device, bool pin_memory) {
+          int64_t epochs, const std::optional<nb::bytes>& samples, int64_t limit, int rank, int world,
+          bool pad_last, int channels, std::vector<std::string> fields, int mask_fill,
+          const std::string& dtype, double mixup, double cutmix, const std::string& on_bad, int64_t max_bad,
+          int64_t max_pixels, int64_t memory, const nb::bytes& quarantine, const nb::bytes& cache,
+          uint64_t cache_size, const std::string& framework, bool channels_first, const std::string& device,
+          bool pin_memory) {
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),
@@ -340,9 +353,11 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
                     .seed = seed,
                     .shuffle = shuffle,
                     .last = drop_last ? pipeline::LastBatch::kDrop : pipeline::LastBatch::kKeep,
+                    .samples = to_list(samples),
                     .limit = limit,
                     .rank = rank,
                     .world = world,
+                    .pad_last = pad_last,
                     .views = views,
                     .channels = channels,
                     .fields = std::move(fields),
@@ -388,11 +403,20 @@ Answer read_feed(LoaderFeed& self, Answer (Feed::*read)() const) {
 
 void bind_loader(nb::module_& module) {
   bind_lent_batch(module);
+  module.def(
+      "loader_data",
+      [](const nb::bytes& data, bool train) {
+        const std::string directory =
+            unlocked([&, given = to_path(data)] { return loader_data(given, train); });
+        return nb::bytes(directory.data(), directory.size());
+      },
+      nb::arg("data"), nb::arg("train"));
   nb::class_<LoaderFeed>(module, "Feed")
       .def("__init__", open, nb::kw_only(), nb::arg("data"), nb::arg("augment"), nb::arg("batch"),
            nb::arg("views"), nb::arg("threads"), nb::arg("slots"), nb::arg("slots_max"), nb::arg("seed"),
-           nb::arg("train"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"), nb::arg("limit"),
-           nb::arg("rank"), nb::arg("world"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"),
+           nb::arg("train"), nb::arg("shuffle"), nb::arg("drop_last"), nb::arg("epochs"),
+           nb::arg("samples").none(), nb::arg("limit"), nb::arg("rank"), nb::arg("world"),
+           nb::arg("pad_last"), nb::arg("channels"), nb::arg("fields"), nb::arg("mask_fill"),
            nb::arg("dtype"), nb::arg("mixup"), nb::arg("cutmix"), nb::arg("on_bad"), nb::arg("max_bad"),
            nb::arg("max_pixels"), nb::arg("memory"), nb::arg("quarantine"), nb::arg("cache"),
            nb::arg("cache_size"), nb::arg("framework"), nb::arg("channels_first"), nb::arg("device"),

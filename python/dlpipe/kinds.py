@@ -94,6 +94,7 @@ def _chain(name, value):
 #: A chain's text, or transforms of another library that mean one.
 Augment = Any
 _KINDS = {"bool": _switch, "int": _whole, "float": _number, "str": _text, "Path": _path, "Augment": _chain, "Callable": _function, "Mapping": _by_name,
+          "Literal": _text,
           "Iterable[str]": _texts, "Sequence[str]": _texts, "Sequence[float]": _numbers}  # fmt: skip
 
 
@@ -123,7 +124,7 @@ def _refuse_unknown(options, given):
     """Python's own error of an option that there isn't says nothing of those that there are."""
     for name in given:
         if name not in options:
-            near = difflib.get_close_matches(name, options, 1)
+            near = difflib.get_close_matches(name, options, 1, 0.75)
             raise TypeError(f"no option {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(options)}"))
 
 

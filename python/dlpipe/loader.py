@@ -8,29 +8,33 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from dlpipe import _dlpipe
-from dlpipe.batch import batch_type, lend
+from dlpipe.batch import Batch, batch_type, lend
 from dlpipe.errors import MisuseError
 from dlpipe.kinds import Augment, kinds_checked
 from dlpipe.loader_options import (
     advise_on_options,
     check_fields,
     check_framework,
+    check_on_bad,
     check_transform,
     chosen_dtype,
+    chosen_samples,
     device_name,
-    directory_bytes,
-    imported_framework,
+    framework_of_caller,
     normalize_op,
 )
 from dlpipe.loader_report import Timed, doctor_text
 from dlpipe.paths import Path
-from dlpipe.ranks import batch_of_rank, find_rank
+from dlpipe.ranks import batch_of_rank, find_rank, rank_of_group
 from dlpipe.views import lend_views
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from dlpipe.dataset import Dataset
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -52,7 +56,7 @@ class Loader:
 
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
-    - numbers: [batch, 1]; other arrays of one size: [batch, ...]
+    - numbers: [batch], one value per sample; other arrays of one size: [batch, ...]
     - masks: uint8 [batch, height, width], moved with their pictures
     - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
       samples below each other and offsets; boxes and points have moved with their pictures
@@ -60,13 +64,17 @@ class Loader:
       weight of its own label (1 - lam is the partner's)
 
     That memory is yours until the last array and the last view of it are gone; then the next batch is made there. Keep
-    as many batches as you like: there are `slots` of them at first and up to `slots_max`, and only then an error. Labels,
+    as many batches as fit half of the machine's memory: there are `slots` of them at first, and more as you keep them. Labels,
     numbers, sample_ids and whatever else has at most 64 bytes per sample are copies, to be kept of a whole epoch (not label
     and numbers on a GPU or with pin_memory: keep clones of these). The batches are a function of dataset, options and seed
     alone: threads and slots change none of their bits.
 
     Args:
-        data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike.
+        data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike. Or a
+            dlpipe.Dataset, or a part of one: Loader(dataset[mask]).
+        subset: use these samples alone: a list or an array of numbers, a mask with a bool for each sample, a slice, or a list of
+            names of classes (dlpipe.Dataset.choose). Order, states and ranks are as of a dataset of these; sample_ids are those
+            of the whole dataset. A number that is there several times is used as often.
         augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
             where all pictures have one size. Transforms of torchvision, Albumentations or timm are converted where a chain means
             exactly the same (dlpipe.convert_augment).
@@ -84,8 +92,9 @@ class Loader:
         drop_last: leave out an epoch's last, smaller batch. Default: `train`.
         epochs: how many epochs one `for` takes; -1: it has no end.
         limit: use so many samples, drawn by the seed from all over the dataset; -1: all.
-        as_: "torch", "jax" or "numpy"; "dlpack" for objects that other libraries' from_dlpack takes. Default: what is
-            imported, in this order.
+        as_: "torch", "jax" or "numpy"; "dlpack" for objects that other libraries' from_dlpack takes. Default: torch or jax,
+            if the code that opens the loader has imported it (the nearest function on the stack, or its module, that imports
+            torch, jax or numpy), else "numpy". What other modules import doesn't count. Both torch and jax: an error.
         layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
         channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
         fields: names of what batches hold, in the order of the loop: `for images, labels in loader` with ["image", "label"].
@@ -100,7 +109,8 @@ class Loader:
             loader's `mean_std`.
         threads: that decode; 0: as many as the process may use.
         slots: batches in memory, the one in your hands included.
-        slots_max: as many as there may become for whoever keeps batches. Default: 16.
+        slots_max: as many as there may become for whoever keeps batches. Default: as many as fit half of the memory that
+            the process may use, and 16 on a GPU. What they took stays the loader's until close().
         device: where batches are: "cpu", "cuda" or "cuda:1", or such a torch.device. On a GPU the loader copies on a stream of
             its own, ahead of the loop, and the GPU decodes what ingest stored as coefficients; the stream that is current
             where a batch is taken waits for the copy, and reads it. sample_ids, weight, partner_label, lam and fields with
@@ -108,10 +118,11 @@ class Loader:
         pin_memory: page-locked batches of the CPU, for `image.to("cuda", non_blocking=True)` of your own on the stream that
             is current where a batch is taken. The memory is filled again only after that copy.
         rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
-            environment (RANK and WORLD_SIZE, as torchrun sets them) says. Each rank gets its own part of every global
-            batch of `batch` x `world` samples, and as many batches as the others. So for validation, which leaves no sample
-            out and takes none twice, a rank's last batch may have 0 samples, whose mean is NaN: add up losses and numbers of
-            samples, and divide at the end.
+            environment (RANK and WORLD_SIZE, as torchrun sets them) says at the first batch. Each rank gets its own part of
+            every global batch of `batch` x `world` samples, and as many batches as the others.
+        pad_last: an epoch's last, smaller batch has equally many samples on every rank: some ranks repeat samples of others,
+            with a 0 in batch.weight. Weigh losses and metrics by that to count each sample once. False: parts may differ by
+            one, and a rank's may be empty; the mean of that is NaN. Default: True for validation (train=False).
         mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
         on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
             "substitute", for validation "drop". A warning is logged at the first one.
@@ -140,8 +151,9 @@ class Loader:
     @kinds_checked("loader", data=None, transform=None, augment=', such as "rrc(224) hflip"')
     def __init__(
         self,
-        data: Path,
+        data: Path | Dataset,
         *,
+        subset: slice | Sequence[int] | Sequence[str] | npt.NDArray[np.integer[Any] | np.bool_] | None = None,
         augment: Augment = "",
         batch: int | None = None,
         global_batch: int | None = None,
@@ -152,8 +164,8 @@ class Loader:
         drop_last: bool | None = None,
         epochs: int = 1,
         limit: int = -1,
-        as_: str | None = None,
-        layout: str = "NHWC",
+        as_: Literal["torch", "jax", "numpy", "dlpack"] | None = None,
+        layout: Literal["NHWC", "NCHW"] = "NHWC",
         channels: int = 0,
         fields: Sequence[str] | None = None,
         mask_fill: int = 0,
@@ -167,9 +179,10 @@ class Loader:
         pin_memory: bool = False,
         rank: int | None = None,
         world: int | None = None,
+        pad_last: bool | None = None,
         mixup: float = 0.0,
         cutmix: float = 0.0,
-        on_bad: str | None = None,
+        on_bad: Literal["substitute", "drop", "stop"] | None = None,
         max_bad: int = -1,
         max_pixels: int = 178_956_970,
         memory: int = 0,
@@ -180,87 +193,110 @@ class Loader:
     ) -> None:
         if layout not in ("NHWC", "NCHW"):
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
-        rank, world = find_rank(rank, world)
-        batch = batch_of_rank(batch, global_batch, world)
-        slots_max = max(slots, 16) if slots_max is None else slots_max
         check_fields(fields)
         check_framework(as_)
+        check_on_bad(on_bad)
         check_transform(transform, layout)
         dtype = chosen_dtype(dtype, mean)
-        self._feed = _dlpipe.Feed(
-            data=directory_bytes(data),
-            augment=augment + normalize_op(mean, std, dtype, augment),
-            batch=batch,
-            views=views,
-            threads=threads,
-            slots=slots,
-            slots_max=slots_max,
-            seed=seed,
-            train=train,
-            shuffle=train if shuffle is None else shuffle,
-            drop_last=train if drop_last is None else drop_last,
-            epochs=epochs,
-            limit=limit,
-            rank=rank,
-            world=world,
-            channels=channels,
-            fields=[] if fields is None else list(fields),
-            mask_fill=mask_fill,
-            dtype=dtype,
-            mixup=mixup,
-            cutmix=cutmix,
-            on_bad=("substitute" if train else "drop") if on_bad is None else on_bad,
-            max_bad=max_bad,
-            max_pixels=max_pixels,
-            memory=memory,
-            quarantine=os.fsencode(quarantine),
-            cache=os.fsencode(cache),
-            cache_size=cache_size,
-            framework=as_ or imported_framework(),
-            channels_first=layout == "NCHW",
-            device=device_name(device),
-            pin_memory=pin_memory,
-        )
+        directory, samples = chosen_samples(data, subset, train)
+        self._batch, self._global_batch = batch, global_batch
+        self._options = {
+            "data": directory,
+            "samples": samples,
+            "augment": augment + normalize_op(mean, std, dtype, augment),
+            "views": views,
+            "threads": threads,
+            "slots": slots,
+            "slots_max": -1 if slots_max is None else slots_max,
+            "seed": seed,
+            "train": train,
+            "shuffle": train if shuffle is None else shuffle,
+            "drop_last": train if drop_last is None else drop_last,
+            "epochs": epochs,
+            "limit": limit,
+            "pad_last": not train if pad_last is None else pad_last,
+            "channels": channels,
+            "fields": [] if fields is None else list(fields),
+            "mask_fill": mask_fill,
+            "dtype": dtype,
+            "mixup": mixup,
+            "cutmix": cutmix,
+            "on_bad": ("substitute" if train else "drop") if on_bad is None else on_bad,
+            "max_bad": max_bad,
+            "max_pixels": max_pixels,
+            "memory": memory,
+            "quarantine": os.fsencode(quarantine),
+            "cache": os.fsencode(cache),
+            "cache_size": cache_size,
+            "framework": as_ or framework_of_caller(),
+            "channels_first": layout == "NCHW",
+            "device": device_name(device),
+            "pin_memory": pin_memory,
+        }
+        self._open(*find_rank(rank, world))
+        self._asks_group = rank is None
+        self._has_given = False
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
         self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
         self._views = views
         self._batch_type = batch_type(tuple(self._feed.fields))
-        self.batch_size = batch
         self._transform = None if transform is None else Timed(transform, views)
-        self._data = data
         _open.add(self)
 
+    def _open(self, rank, world):
+        self.batch_size = batch_of_rank(self._batch, self._global_batch, world)
+        self._feed = _dlpipe.Feed(batch=self.batch_size, rank=rank, world=world, **self._options)
+        self._rank = (rank, world)
+
+    def _of_rank(self):
+        """The feed, as the rank that this process has by now: a loader may be opened before the processes form a group."""
+        group = rank_of_group() if self._asks_group else None
+        if group is None or group[1] == 1 or group == self._rank:
+            return self._feed
+        if self._has_given:
+            raise MisuseError(f"[loader] this loader has given batches as rank {self._rank[0]} of {self._rank[1]}, and now this "
+                              f"process is rank {group[0]} of {group[1]}: open the loader once the processes have formed their group "
+                              "(torch.distributed.init_process_group), or give rank= and world=")  # fmt: skip
+        former, begin = self._feed, self._feed.state()
+        self._open(*group)
+        former.close()
+        if begin["batch_index"] > 0:
+            self._feed.seek(begin)
+        elif begin["epoch"] > 0:
+            self._feed.seek_epoch(begin["epoch"])
+        return self._feed
+
     def __repr__(self) -> str:
-        data = os.fsdecode(self._data) if isinstance(self._data, (str, bytes, os.PathLike)) else self._data
+        data = os.fsdecode(self._options["data"])
         return f"dlpipe.Loader({data!r}): {self.samples} samples in batches of {self.batch_size}"
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Batch]:
         """A new pass over the data. One that was left early is not gone on with: the next epoch begins. With epochs=-1 it is:
-        the new pass begins behind the batches that were given."""
-        return _Pass(self._feed, self._batch_type, self._lend, self._transform)
+        the new pass begins behind the batches that were given. With `transform` it gives what that answers."""
+        return _Pass(self)
 
     def __len__(self) -> int:
         """Batches of one `for`."""
-        batches = self._feed.batches_per_pass()
+        batches = self._of_rank().batches_per_pass()
         if batches < 0:
             raise TypeError("a loader with epochs=-1 has no length")
         return batches
 
     def state_dict(self) -> dict[str, Any]:
         """The place behind the batches given so far: a small dict of numbers and texts."""
-        return self._feed.state()
+        return self._of_rank().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on behind a state_dict(): the next `for` gives the batches that would have followed, bit for bit, in
         mid-epoch too, on any number of threads. Needs the same dataset, options and seed."""
         if not isinstance(state, dict):
             raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() answered")
-        self._feed.seek(state)
+        self._of_rank().seek(state)
 
     @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
         """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
-        self._feed.seek_epoch(epoch)
+        self._of_rank().seek_epoch(epoch)
 
     def stats(self) -> dict[str, Any]:
         """What each stage did and waited for since the beginning: a dict of numbers. `transform` is a stage, too."""
@@ -317,7 +353,7 @@ class Loader:
     @property
     def samples(self) -> int:
         """Samples that an epoch has on this rank."""
-        return self._feed.samples // self._views
+        return self._of_rank().samples // self._views
 
     @property
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -335,24 +371,31 @@ def _lend_pinned(lend_one, kind, lent):
 class _Pass:
     """The iterator of one `for`."""
 
-    def __init__(self, feed, kind, lend, transform):
+    def __init__(self, loader):
+        self._loader = loader
+        self._begin(loader._of_rank())
+
+    def _begin(self, feed):
         self._feed = feed
-        self._kind = kind
-        self._lend = lend
-        self._transform = transform
         self._number = feed.begin_pass()
 
     def __iter__(self):
         return self
 
     def __next__(self):
+        loader = self._loader
+        if not loader._has_given:
+            feed = loader._of_rank()
+            if feed is not self._feed:
+                self._begin(feed)
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration
-        batch = self._lend(self._kind, lent)
-        if self._transform is None:
+        loader._has_given = True
+        batch = loader._lend(loader._batch_type, lent)
+        if loader._transform is None:
             return batch
         try:
-            return self._transform(batch)
+            return loader._transform(batch)
         except StopIteration as error:  # as of a generator (PEP 479): the `for` would take it for the epoch's end
             raise RuntimeError("[loader] transform raised StopIteration") from error

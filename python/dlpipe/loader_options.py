@@ -9,18 +9,19 @@ import inspect
 import os
 import re
 import sys
+import types
 from collections.abc import Callable
 from typing import TypeVar
 
-from dlpipe import recipes
+from dlpipe import _dlpipe, recipes
 from dlpipe.errors import MisuseError
 
 #: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
 _PYTORCHS = {
     "batch_size": "it is called batch",
     "num_workers": "it is called threads",
-    "sampler": "shuffle, seed, rank and world choose the samples",
-    "batch_sampler": "batch, shuffle, seed, rank and world choose the samples",
+    "sampler": "subset, shuffle, seed, rank and world choose the samples",
+    "batch_sampler": "batch, subset, shuffle, seed, rank and world choose the samples",
     "collate_fn": "batches come as arrays; a function over each batch is transform",
     "prefetch_factor": "it is called slots",
     "persistent_workers": "threads live as long as the loader",
@@ -30,13 +31,47 @@ _PYTORCHS = {
     "pin_memory_device": "it is called device",
     "num_replicas": "it is called world",
     "dataset": "it is called data, and is the directory of a dataset: dlpipe.from_dataset(...) makes one",
+    **dict.fromkeys(("path", "root", "directory", "folder"), "it is called data"),
+    "split": "data is the directory of the split, such as 'data/train'; train=False takes 'val' of a folder of splits",
+    **dict.fromkeys(("indices", "samples", "mask", "classes"), "it is called subset"),
+    "transforms": "image augmentations are augment; a function over each batch is transform",
 }
 
-def imported_framework():
-    for name in ("torch", "jax"):
-        if name in sys.modules:
-            return name
-    return "numpy"
+#: Packages by whose modules, functions and classes code is known to use one.
+_PACKAGES = {"torch": "torch", "torchvision": "torch", "lightning": "torch", "pytorch_lightning": "torch",
+             "jax": "jax", "flax": "jax", "optax": "jax", "numpy": "numpy"}  # fmt: skip
+
+
+def _used_in(names):
+    """Whose arrays the code uses that has these names."""
+    found = set()
+    for value in list(names.values()):
+        kind = type(value)  # no attribute of a value that may be anything
+        if issubclass(kind, types.ModuleType):
+            found.add(value.__name__.split(".")[0])
+        elif issubclass(kind, (type, types.FunctionType)):
+            found.add(str(value.__module__).split(".")[0])
+    return {_PACKAGES[name] for name in found & _PACKAGES.keys()}
+
+
+def framework_of_caller():
+    """Whose arrays the code uses that opens a loader: the nearest function on the stack, or its module, that has imported torch, jax
+    or numpy. What other modules import counts only where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").split(".")[0] != __package__:
+            in_function, in_module = _used_in(frame.f_locals), _used_in(frame.f_globals)
+            used = in_function - {"numpy"} or in_module - {"numpy"} or in_function | in_module
+            if used:
+                return _the_one(used, "the code that opens the loader has imported")
+        frame = frame.f_back
+    return _the_one({"torch", "jax"} & sys.modules.keys() or {"numpy"}, "imported are")
+
+
+def _the_one(used, said):
+    if len(used) > 1:
+        raise MisuseError(f"[loader] {said} torch and jax: say as_='torch' or as_='jax' for whose arrays batches are")
+    return used.pop()
 
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
@@ -50,7 +85,7 @@ def advise_on_options(init: _Init) -> _Init:
     def advised(self, *args, **given):
         for name in given:
             if name not in options and name != "data":
-                similar = difflib.get_close_matches(name, options, 1)
+                similar = difflib.get_close_matches(name, options, 1, 0.75)
                 advice = _PYTORCHS.get(name, f"did you mean {similar[0]}?" if similar else "help(dlpipe.Loader) lists all")
                 raise TypeError(f"dlpipe.Loader has no option {name!r}: {advice}")
         init(self, *args, **given)
@@ -109,6 +144,28 @@ def chosen_dtype(dtype, mean):
     if dtype is not None:
         return dtype_name(dtype)
     return "" if mean is None else "f32"
+
+
+def check_on_bad(on_bad):
+    if on_bad == "skip":  # as of ingest's on_error
+        raise MisuseError("[loader] on_bad 'skip'; a batch keeps its size: use 'drop' (zeros, and weight 0), 'substitute' or 'stop'")
+
+
+def chosen_samples(data, subset, train):
+    """The dataset's directory, and the numbers of the samples that `data` (a path or a Dataset) and `subset` leave, as int64; None:
+    all."""
+    from dlpipe.dataset import Dataset
+
+    if subset is not None and not isinstance(data, Dataset):
+        data = Dataset(_dlpipe.loader_data(directory_bytes(data), train))
+    if not isinstance(data, Dataset):
+        return directory_bytes(data), None
+    part = data if subset is None else data.choose(subset)
+    if part._numbers == range(part._opened.size):
+        return part.directory, None
+    import numpy as np
+
+    return part.directory, np.asarray(part._numbers, np.int64).tobytes()
 
 
 def normalize_op(mean, std, dtype, augment):

@@ -35,10 +35,15 @@ def _from_environment():
     return None
 
 
+def rank_of_group():
+    """(rank, world) that torch.distributed or JAX says; None where there is no group of processes, or not yet."""
+    return _from_torch() or _from_jax()
+
+
 def find_rank(rank, world):
     """(rank, world): what is given, or else what torch.distributed, JAX or torchrun's environment says, or (0, 1)."""
     if rank is None and world is None:
-        return _from_torch() or _from_jax() or _from_environment() or (0, 1)
+        return rank_of_group() or _from_environment() or (0, 1)
     if rank is None or world is None:
         raise MisuseError("[loader] rank and world belong together: give both or neither")
     return rank, world

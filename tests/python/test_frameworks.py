@@ -3,6 +3,7 @@ framework is installed."""
 
 import gc
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -286,6 +287,89 @@ def test_lightning_goes_on_in_mid_epoch(train, tmp_path):
     whole = fit()
     assert len(whole) == 20
     assert fit(tmp_path / "step=13.ckpt") == whole[13:]
+
+
+LIGHTNING_RANKS = """
+import sys, torch, lightning, dlpipe
+
+def sums(images):
+    return images.long().sum((1, 2, 3)).tolist()
+
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(24 * 24 * 3, 10)
+        self.seen, self.losses = [], []
+
+    def loss(self, batch):
+        return torch.nn.functional.cross_entropy(self.layer(batch[0].flatten(1).float() / 255), batch[1])
+
+    def training_step(self, batch, _):
+        self.seen += sums(batch[0])
+        return self.loss(batch)
+
+    def validation_step(self, batch, _):
+        self.losses.append(self.loss(batch).item())
+        self.log("val_loss", self.losses[-1], sync_dist=True, batch_size=len(batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.01)
+
+if __name__ == "__main__":
+    # before fit(), which makes the group of processes
+    loader = dlpipe.Loader(sys.argv[1], augment="rrc(24) hflip", batch=32, seed=1)
+    val = dlpipe.Loader(sys.argv[1], augment="center_crop(24)", batch=32, train=False, limit=65)
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=False, enable_progress_bar=False,
+                                enable_model_summary=False, enable_checkpointing=False, num_sanity_val_steps=0)
+    model = Model()
+    trainer.fit(model, loader, val)
+    seen = [None, None]
+    torch.distributed.all_gather_object(seen, model.seen)
+    assert len(model.losses) == 2 and torch.isfinite(torch.tensor(model.losses)).all(), model.losses
+    if trainer.global_rank == 0:
+        whole = dlpipe.Loader(sys.argv[1], augment="rrc(24) hflip", batch=64, seed=1, rank=0, world=1)
+        assert sorted(seen[0] + seen[1]) == sorted(sum((sums(batch.image) for batch in whole), []))
+        assert trainer.callback_metrics["val_loss"].isfinite()
+        print("each sample once")
+"""
+
+
+def test_lightnings_ranks_share_the_samples(train, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("lightning")
+    (tmp_path / "ranks.py").write_text(LIGHTNING_RANKS)
+    done = subprocess.run([sys.executable, "ranks.py", str(train)], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "each sample once" in done.stdout
+
+
+SPAWNED = """
+import os, sys, torch, dlpipe
+
+def main(rank, data, port):
+    loader = dlpipe.Loader(data, augment="rrc(24) hflip", batch=32, seed=1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+    seen = [None, None]
+    torch.distributed.all_gather_object(seen, sum([batch.sample_ids.tolist() for batch in loader], []))
+    assert sorted(seen[0] + seen[1]) == list(range(320)), seen
+    if rank == 0: print("each sample once")
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(main, sys.argv[1:], nprocs=2)
+"""
+
+
+def test_spawned_processes_that_open_before_they_form_a_group(train, tmp_path):
+    pytest.importorskip("torch")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "spawned.py").write_text(SPAWNED)
+    done = subprocess.run([sys.executable, "spawned.py", str(train), str(port)], cwd=tmp_path, capture_output=True, text=True,
+                          timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "each sample once" in done.stdout
 
 
 def test_accelerate(train):

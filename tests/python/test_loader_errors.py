@@ -1,8 +1,10 @@
 """Damaged samples, and what a loader is told wrongly."""
 
 import copy
+import itertools
 import pickle
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -70,6 +72,9 @@ def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
     ({"layout": "CHW"}, ValueError, "layout 'CHW'"),
     ({"as_": "tensorflow"}, ValueError, "as_ tensorflow; known: numpy, torch, jax, dlpack"),
     ({"on_bad": "ignore"}, ValueError, "on_bad ignore; known: substitute, drop, stop"),
+    ({"on_bad": "skip"}, ValueError, "use 'drop'"),
+    ({"mean": [0.5] * 3, "std": [0, 1, 1], "dtype": "f32"}, ValueError, "std .* must be positive, got 0; leave mean and std out"),
+    ({"mean": [127] * 3, "std": [0.5] * 3, "dtype": "f32"}, ValueError, "got 127; divide it by 255"),
     ({"rank": 1}, ValueError, "rank and world belong together"),
     ({"memory": 1 << 20}, MemoryError, "memory"),
     ({"batch": "32"}, ValueError, "batch is '32'; give a whole number"),
@@ -152,6 +157,52 @@ def test_the_nearest_option_is_named_by_all_functions(train, function, option, n
         function("run", **{option: 3})
 
 
+def test_a_state_of_other_batches_names_what_decides(train):
+    state = Loader(train, augment=CROP).state_dict()
+    with pytest.raises(dlpipe.MisuseError, match="the fields and their dtype, augment .mean and std"):
+        Loader(train, augment=CROP, dtype="f32").load_state_dict(state)
+
+
+def test_as_many_batches_are_kept_as_there_are(train):
+    loader = Loader(train, augment=CROP, batch=4)
+    kept = list(loader)
+    assert len(kept) == loader.held == 80
+    del kept
+    kept = list(loader)
+    with pytest.raises(dlpipe.MisuseError, match="all 3 batches .*slots_max.*epochs=-1 .itertools.cycle keeps"):
+        for _ in itertools.cycle(Loader(train, augment=CROP, slots_max=3)):
+            pass
+
+
+# What a module of a user's has imported, and whose arrays it gets, whatever else is there.
+CALLERS = [
+    ("import torch", "torch"), ("from torch import nn", "torch"), ("import torch, numpy", "torch"), ("import jax.numpy as jnp", "jax"),
+    ("import numpy as np", "numpy"), ("import lightning as L", "torch"), ("import torch, jax", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("imports, framework", CALLERS)
+def test_arrays_are_those_of_the_code_that_opens_the_loader(imports, framework, monkeypatch):
+    from dlpipe.loader_options import framework_of_caller
+
+    for name in ("torch", "torch.nn", "jax", "jax.numpy", "numpy", "lightning"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    for name in ("torch.nn", "jax.numpy"):
+        setattr(sys.modules[name.split(".")[0]], name.split(".")[1], sys.modules[name])
+    code = {"__name__": "train", "ask": framework_of_caller}
+    exec(imports, code)
+    if framework is None:
+        with pytest.raises(dlpipe.MisuseError, match="as_='torch' or as_='jax'"):
+            eval("ask()", code)
+        exec("def of_jax(jnp): return ask()", code)
+        assert eval("of_jax(jax)", code) == "jax"  # the function's own
+    else:
+        assert eval("ask()", code) == framework
+        of_nothing = {"__name__": "data", "ask": framework_of_caller}
+        exec("def make(): return ask()", of_nothing)
+        assert eval("make()", {**code, "make": of_nothing["make"]}) == framework
+
+
 def test_a_framework_that_there_is_not_is_told_at_once(train, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.delitem(sys.modules, "jax")
@@ -164,6 +215,9 @@ def test_a_framework_that_there_is_not_is_told_at_once(train, monkeypatch):
     ("batch_size", "no option 'batch_size': it is called batch"),
     ("num_workers", "no option 'num_workers': it is called threads"),
     ("augmnt", "did you mean augment"),
+    ("path", "it is called data"),
+    ("split", "data is the directory of the split, such as 'data/train'"),
+    ("indices", "it is called subset"),
     ("xyzzy", "help\\(dlpipe.Loader\\) lists all"),
 ])
 def test_an_option_of_another_name_is_pythons_own_error_and_says_what_to_do(train, option, text):

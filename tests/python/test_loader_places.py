@@ -167,6 +167,122 @@ def test_a_state_is_what_state_dict_answered(train):
 
 def test_ranks_of_validation_have_as_many_batches_and_every_sample_once(train):
     options = dict(augment="center_crop(24)", train=False, limit=30, batch=7, world=4)
-    sizes = [[len(batch.label) for batch in Loader(train, rank=rank, **options)] for rank in range(4)]
+    sizes = [[len(batch.label) for batch in Loader(train, rank=rank, pad_last=False, **options)] for rank in range(4)]
     assert [len(of_rank) for of_rank in sizes] == [2] * 4
     assert sum(map(sum, sizes)) == 30 and min(map(min, sizes)) == 0
+    batches = [(batch.sample_ids, batch.weight) for rank in range(4) for batch in Loader(train, rank=rank, **options)]
+    assert [len(ids) for ids, _ in batches] == [7, 1] * 4  # the default: no rank's is empty
+    whole = [batch.sample_ids.tolist() for batch in Loader(train, augment="center_crop(24)", train=False, limit=30, batch=28)]
+    assert sorted(np.concatenate([ids[weight == 1] for ids, weight in batches])) == sum(whole, [])
+
+
+class Group:
+    """What torch.distributed says, without torch."""
+
+    def __init__(self, monkeypatch):
+        self.rank_and_world = None
+        monkeypatch.setitem(sys.modules, "torch", self)
+        monkeypatch.setitem(sys.modules, "jax", None)
+
+    distributed = property(lambda self: self)
+    is_available = staticmethod(lambda: True)
+
+    def is_initialized(self):
+        return self.rank_and_world is not None
+
+    def get_rank(self):
+        return self.rank_and_world[0]
+
+    def get_world_size(self):
+        return self.rank_and_world[1]
+
+
+def test_the_rank_is_decided_at_the_first_batch(train, monkeypatch):
+    group = Group(monkeypatch)
+    expected = batches_of(Loader(train, augment=CROP, batch=32, seed=4, rank=1, world=2))
+    for prepare in (lambda loader: None, iter, lambda loader: loader.load_state_dict(loader.state_dict())):
+        group.rank_and_world = None
+        loader = Loader(train, augment=CROP, batch=32, seed=4)
+        assert len(loader) == 10
+        prepare(loader)
+        group.rank_and_world = (1, 2)
+        assert len(loader) == 5 and loader.samples == 160
+        assert_same(batches_of(loader), expected)
+    group.rank_and_world = None
+    loader = Loader(train, augment=CROP, global_batch=64, seed=4)
+    iterator = iter(loader)
+    loader.set_epoch(0)
+    group.rank_and_world = (1, 2)
+    assert loader.batch_size == 64  # nobody has asked yet
+    np.testing.assert_array_equal(next(iter(loader)).image, expected[0][0])
+    assert loader.batch_size == 32
+    with pytest.raises(dlpipe.MisuseError, match="iterator ended|closed"):
+        next(iterator)
+
+
+def test_an_iterator_of_before_the_group_takes_the_ranks_batches(train, monkeypatch):
+    group = Group(monkeypatch)
+    iterator = iter(Loader(train, augment=CROP, batch=32, seed=4))
+    group.rank_and_world = (0, 2)
+    assert [batch.sample_ids.tolist() for batch in iterator] == [
+        batch.sample_ids.tolist() for batch in Loader(train, augment=CROP, batch=32, seed=4, rank=0, world=2)]
+
+
+def test_a_group_that_comes_after_batches_is_an_error(train, monkeypatch):
+    group = Group(monkeypatch)
+    loader, of_a_rank = Loader(train, augment=CROP, batch=32), Loader(train, augment=CROP, batch=32, rank=0, world=1)
+    for one in (loader, of_a_rank):
+        next(iter(one))
+    group.rank_and_world = (0, 1)  # a group of one changes nothing
+    next(iter(loader))
+    group.rank_and_world = (1, 2)
+    for use in (iter, len, lambda one: one.state_dict()):
+        with pytest.raises(dlpipe.MisuseError, match="as rank 0 of 1, and now this process is rank 1 of 2: .*init_process_group.*rank="):
+            use(loader)
+    assert len(of_a_rank) == 10  # it was told
+
+
+# --- a part of the samples
+
+
+def ids_of(loader):
+    return sorted(sum((batch.sample_ids.tolist() for batch in loader), []))
+
+
+def test_samples_are_chosen_by_number_mask_and_class(train):
+    dataset = dlpipe.Dataset(train)
+    second = dataset.labels == 1
+    wanted = np.flatnonzero(second).tolist()
+    options = dict(augment=CROP, batch=8, drop_last=False)
+    for chosen in ({"subset": second}, {"subset": wanted}, {"subset": np.array(wanted[::-1])}, {"subset": [dataset.classes[1]]},
+                   {"data": dataset[second]}, {"data": dataset, "subset": second}, {"data": train.parent, "subset": second}):
+        loader = Loader(**{"data": train, **options, **chosen})
+        assert ids_of(loader) == wanted and loader.samples == len(wanted) == len(wanted) and len(loader.dataset) == 320
+    assert ids_of(Loader(dataset[second], subset=slice(0, 4), **options)) == wanted[:4]
+    assert ids_of(Loader(train, subset=[5, 5, 7], **options)) == [5, 5, 7]
+    assert ids_of(Loader(dataset, **options)) == list(range(320))
+    orders = [[batch.sample_ids.tolist() for batch in loader] for loader in [Loader(train, subset=wanted, **options)] for _ in range(2)]
+    assert orders[0] != orders[1]
+
+
+def test_chosen_samples_go_on_and_are_shared_out(train):
+    options = dict(augment=CROP, subset=range(10, 90, 2), seed=6)
+    whole = batches_of(Loader(train, batch=8, **options))
+    ranks = [batches_of(Loader(train, batch=4, rank=rank, world=2, **options)) for rank in range(2)]
+    assert_same([tuple(np.concatenate(arrays) for arrays in zip(*batches)) for batches in zip(*ranks)], whole)
+    loader = Loader(train, batch=8, **options)
+    batches_of(loader, 2)
+    other = Loader(train, batch=8, threads=3, **options)
+    other.load_state_dict(loader.state_dict())
+    assert_same(batches_of(other), whole[2:])
+    with pytest.raises(dlpipe.MisuseError, match="chosen samples"):
+        Loader(train, batch=8, **{**options, "subset": range(11, 91, 2)}).load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize("subset, text", [
+    ([320], "sample 320 of a dataset of 320"), ([], "no sample of .* is chosen"), ([True, False], "a mask has one for each"),
+    (["rign"], "no class 'rign' among 10; did you mean 'ring'"), (3, "the index is 3; give"), ("ring", "the index is 'ring'; give"),
+])  # fmt: skip
+def test_what_is_no_part_of_a_dataset(train, subset, text):
+    with pytest.raises((dlpipe.MisuseError, IndexError), match=text):
+        Loader(train, augment=CROP, subset=subset)

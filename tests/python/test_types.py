@@ -38,6 +38,7 @@ sample: dlpipe.Sample = dataset[np.int64(3)]
 data: bytes = dataset.file(3)
 labels: npt.NDArray[np.int64] = dataset.labels
 
+chosen = [dlpipe.Loader(part), dlpipe.Loader("b", subset=labels == 3), dlpipe.Loader("b", subset=["cat"], on_bad="drop")]
 with dlpipe.Loader("b", augment="rrc(8)", batch=4, as_="numpy", mean=(0.5,), std=(0.5,)) as loader:
     place = loader.state_dict()
     batch: dlpipe.Batch
@@ -62,6 +63,9 @@ except dlpipe.NotFoundError as error:
 MISTAKES = [
     ("dlpipe.Loader('b', batch='4')", "arg-type"),
     ("dlpipe.Loader('b', batsh=4)", "call-arg"),
+    ("dlpipe.Loader('b', layout='CHW')", "arg-type"),
+    ("dlpipe.Loader('b', on_bad='skip')", "arg-type"),
+    ("ids: str = next(iter(dlpipe.Loader('b'))).sample_ids", "assignment"),
     ("dlpipe.ingest('a', 'b', qualty=4)", "call-arg"),
     ("dlpipe.Writer('a', quality='high')", "arg-type"),
     ("dlpipe.Dataset('a').class_name('cat')", "arg-type"),
