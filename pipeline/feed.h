@@ -100,8 +100,8 @@ class Feed {
   SourceStats stats() const;
   /// kMisuse in a forked child, where state(), stats() and held() must not be called either.
   Status check_process() const;
-  /// The same, and kMisuse in an augmentation of this feed, which must not wait for it: begin_pass(), next(), seek(),
-  /// seek_epoch() and close() are refused there. The last copy of the feed may go there.
+  /// The same, and kMisuse in an augmentation of this feed, which must not wait for it: begin_pass(), next(), seek() and
+  /// seek_epoch() are refused there, and close() does nothing. The last copy of the feed may go there.
   Status check_caller() const;
   /// Batches held now.
   int64_t held() const;

@@ -94,7 +94,6 @@ class LoaderFeed {
     return *feed_;
   }
   void close() {
-    throw_if_error(feed_->check_caller());
     {
       const Unlocked no_lock;
       feed_->close();

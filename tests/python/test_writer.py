@@ -95,7 +95,7 @@ def test_fields_of_all_kinds(tmp_path):
     samples = dlpipe.Dataset(tmp_path / "d")
     assert samples.fields == ("picture", "kind", *(name for name in fields if name not in ("picture", "kind")))
     one = samples[7]
-    assert one.caption == "größe 7" and one.blob == "\x07" and one.price.tolist() == [3.5]
+    assert one.caption == "größe 7" and one.blob == "\x07" and one.price == 3.5
     assert one.box.tolist() == [[7, 1], [2, 3]] and one.tokens.dtype == np.int64 and one.tokens.tolist() == [7, 8, 9, 10, 11]
     assert samples.class_name(one.kind) == "b"
     batch = next(iter(dlpipe.Loader(tmp_path / "d", batch=10, train=False, as_="numpy")))
