@@ -57,7 +57,7 @@ def _used_in(names):
 def framework_of_caller():
     """Whose arrays the code uses that opens a loader: the nearest function on the stack, or its module, that has imported torch, jax
     or numpy. What other modules import counts only where there is none."""
-    frame = sys._getframe(1)
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").split(".")[0] != __package__:
             in_function, in_module = _used_in(frame.f_locals), _used_in(frame.f_globals)

@@ -192,7 +192,7 @@ def test_columns_by_their_types(tmp_path):
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
     samples = list(dlpipe.Dataset(tmp_path / "d"))
     assert [dlpipe.Dataset(tmp_path / "d").classes[s.label] for s in samples] == ["b", "a", "b", "b"]
-    assert [float(s.weight[0]) for s in samples] == [0.5, 1.5, 2.5, 3.5]
+    assert [float(s.weight) for s in samples] == [0.5, 1.5, 2.5, 3.5]
     assert [list(s.box) for s in samples] == [[1, 2], [], [3], []]
     assert samples[1].path == "00000001"
 
@@ -264,7 +264,7 @@ def test_a_second_column_that_is_called_as_classes_are_is_stored_by_its_type(tmp
     columns = {"label": [0, 1], "category": ["pet", None], "target": [7, -1]}
     parquet.write_table(pa.table({"image": [picture(0), picture(1)], **columns}), tmp_path / "a.parquet")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
-    assert [(s.label, s.category, s.target.tolist()) for s in dlpipe.Dataset(tmp_path / "d")] == [(0, "pet", [7]), (1, "", [-1])]
+    assert [(s.label, s.category, s.target.tolist()) for s in dlpipe.Dataset(tmp_path / "d")] == [(0, "pet", 7), (1, "", -1)]
 
 
 def test_boxes_and_masks_are_what_fields_say(tmp_path, caplog):
@@ -300,7 +300,7 @@ def test_classes_are_those_of_the_label(tmp_path):
     samples = dlpipe.Dataset(tmp_path / "d")
     assert samples.fields == ("image", "class", "path", "label", "note")
     assert samples.classes == ["0", "1", "2"] and [s.class_ for s in samples] == [2, 0, 1, 2]
-    assert [s.label.tolist() for s in samples] == [[0], [1], [0], [1]]
+    assert [s.label for s in samples] == [0, 1, 0, 1]
 
 
 TEXTS = pa.array(["cat", "dog", "cat", None])
@@ -335,7 +335,7 @@ def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):
     parquet.write_table(pa.table({"image": some, "label": [0.5, 1.0]}), tmp_path / "b.parquet")
     dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "e")
     assert "'label' of " in caplog.text and "has no classes" in caplog.text
-    assert [s.label.tolist() for s in dlpipe.Dataset(tmp_path / "e")] == [[0.5], [1.0]]
+    assert [s.label for s in dlpipe.Dataset(tmp_path / "e")] == [0.5, 1.0]
 
 
 @pytest.mark.parametrize("workers", [0, 1])

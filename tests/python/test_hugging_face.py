@@ -43,8 +43,8 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
             row = both["train"][i]
             name = row["caption"][2:]
             assert samples.file(i) == files[name], "the JPEG's own bytes"
-            assert samples[i].caption == row["caption"] and samples[i].score.tolist() == [row["score"]]
-            assert samples[i].quad.tolist() == row["quad"] and samples[i].good.tolist() == [int(row["good"])]
+            assert samples[i].caption == row["caption"] and samples[i].score == row["score"]
+            assert samples[i].quad.tolist() == row["quad"] and samples[i].good == int(row["good"])
             assert samples.class_name(samples[i].label) == name.split("/")[0]
             assert samples[i].path == name.split("/")[1]
     stream = both["test"].to_iterable_dataset()
