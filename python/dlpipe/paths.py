@@ -27,23 +27,35 @@ _OF_THE_SYSTEM = {FileNotFoundError: NotFoundError, PermissionError: PermissionD
 _MOST_BYTES = 1 << 30
 
 
+class NotRegular(OSError):
+    """A pipe or a device, of which reading may never end, or more bytes than an image has."""
+
+
+def regular_bytes(path: Path) -> bytes:
+    """The bytes of a regular file. Raises OSError, for a pipe or a device before it is opened."""
+    kind = os.stat(path).st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISREG(kind):
+        # Without waiting: something else may be there by now.
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            kind = os.fstat(file.fileno()).st_mode
+            data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(kind) else b""
+    if not stat.S_ISREG(kind):
+        name = "a pipe" if stat.S_ISFIFO(kind) else "a device"
+        raise NotRegular(errno.EINVAL, f"is {name}, not a regular file; give the path of a file")
+    if len(data) > _MOST_BYTES:
+        raise NotRegular(errno.EFBIG, "is larger than 1 GiB; give the path of an image")
+    return data
+
+
 def read_file(area: str, path: Path) -> bytes:
-    """The bytes of a regular file. A pipe or a device, of which reading may never end, is refused before it is opened."""
+    """regular_bytes with this package's exceptions."""
     shown = repr(os.fsdecode(path))
     try:
-        kind = os.stat(path).st_mode
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if stat.S_ISREG(kind):
-            # Without waiting: something else may be there by now.
-            with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-                kind = os.fstat(file.fileno()).st_mode
-                data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(kind) else b""
+        return regular_bytes(path)
+    except NotRegular as error:
+        raise UnsupportedError(f"[{area}] {shown} {error.strerror}") from error
     except OSError as error:
         raised = next((ours for system, ours in _OF_THE_SYSTEM.items() if isinstance(error, system)), IoError)
         raise raised(f"[{area}] cannot read {shown}: {error.strerror}") from error
-    if not stat.S_ISREG(kind):
-        raise UnsupportedError(f"[{area}] {shown} is {'a pipe' if stat.S_ISFIFO(kind) else 'a device'}, not a regular file; give the path of a file")
-    if len(data) > _MOST_BYTES:
-        raise UnsupportedError(f"[{area}] {shown} is larger than 1 GiB; give the path of an image")
-    return data

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from dlpipe.errors import MisuseError
+from dlpipe.paths import regular_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,8 +38,7 @@ class Unreadable(str):
 def read_image(path, where="", advice=""):
     """The bytes of a file, or an Unreadable."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return regular_bytes(path)
     except OSError as error:
         return Unreadable(path, error, where, advice)
 

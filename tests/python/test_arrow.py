@@ -354,3 +354,12 @@ def test_paths_begin_where_the_file_lies(tmp_path, monkeypatch, workers):
     samples = dlpipe.Dataset(tmp_path / "d")
     assert [samples.file(i) for i in range(2)] == [picture(0), picture(1)]
     assert [(path, "No such file" in reason) for path, reason in samples.skipped] == [("gone.jpg", True)]
+
+
+def test_a_device_in_a_row_is_a_bad_sample(tmp_path):
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": None, "path": "/dev/zero"}, {"bytes": picture(0), "path": None}]
+    parquet.write_table(pa.table({"image": pa.array(rows, kind), "label": [0, 0]}), tmp_path / "a.parquet")
+    dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
+    samples = dlpipe.Dataset(tmp_path / "d")
+    assert len(samples) == 1 and "is a device" in samples.skipped[0][1]
