@@ -128,6 +128,19 @@ bool is_aside_name(std::string_view file_name) {
          file_name.starts_with(kAsideBegin) && file_name.ends_with(kAsideEnd);
 }
 
+Status remove_aside_files(std::string_view area, const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  for (fs::recursive_directory_iterator entry(directory, code), end; !code && entry != end;
+       entry.increment(code)) {
+    const std::string name = entry->path().string();
+    if (!is_aside_name(entry->path().filename().string()) || entry->is_directory(code)) continue;
+    if (::unlink(name.c_str()) != 0 && errno != ENOENT)
+      return status_from_errno(area, concat("cannot remove ", name), errno);
+  }
+  return code ? status_from_errno(area, concat("cannot list ", directory), code.value()) : Status();
+}
+
 std::string folder_of(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;

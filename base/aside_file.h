@@ -1,8 +1,9 @@
-// A new file that takes the place of PATH once it is whole: the only way in which files are written aside. Until then it has
-// no name (O_TMPFILE), and a kill leaves nothing; on file systems without such files it is called
-// `.dlpipe-<16 random digits>.partial`, is made by O_EXCL, and is left behind by a kill, for the user to remove. No link is
-// followed and no other file is written, whatever else there is in the folder. What stands at PATH is replaced, a pipe or a
-// link, too.
+// A new file that takes the place of PATH once it is whole: the only way in which files are written aside. While it is written it
+// has no name (O_TMPFILE), and a kill leaves nothing. For the moment of taking PATH's place it is called
+// `.dlpipe-<16 random digits>.partial`; on file systems without files that have no name, it is called that from the start and made
+// by O_EXCL. A kill then leaves it behind: remove_aside_files() removes it from a folder that dlpipe owns, elsewhere the user may.
+// No link is followed and no other file is written, whatever else there is in the folder. What is at PATH is replaced, even a pipe
+// or a link.
 //
 // An AsideFile owns its descriptor and belongs to one thread; without publish() nothing is left of it.
 #pragma once
@@ -55,6 +56,9 @@ Status write_all(std::string_view area, int fd, std::span<const std::byte> bytes
 Status sync_directory(std::string_view area, const std::string& directory);
 /// Whether a file may be what a kill has left of an AsideFile, by its name.
 bool is_aside_name(std::string_view file_name);
+/// Removes what killed processes have left of AsideFiles in `directory`, at any depth. Only for a directory in which nobody else
+/// writes now, such as one whose lock the caller holds.
+Status remove_aside_files(std::string_view area, const std::string& directory);
 /// The directory that holds `path` ("." for a bare name).
 std::string folder_of(const std::string& path);
 

@@ -65,8 +65,8 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
         " is of format version 1, whose id leaves out the pixel statistics: nothing can check them; ingest "
         "again for a dataset of version 2"));
   print_answer(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
-                      human_bytes(report.bytes), decoded ? ", checksums and pixels, " : ", checksums, ",
-                      human_seconds(report.seconds), ": ",
+                      human_bytes(report.bytes), decoded ? ", checksums and pixels" : ", checksums",
+                      report.seconds < 1 ? "" : concat(", ", human_seconds(report.seconds)), ": ",
                       report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
 }
 

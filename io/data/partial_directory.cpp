@@ -91,6 +91,7 @@ Result<PartialDirectory> PartialDirectory::claim(std::string_view kind, std::str
   }
   DLPIPE_RETURN_IF_ERROR(claimed.lock());
   DLPIPE_RETURN_IF_ERROR(claimed.check_owner());
+  if (claimed.was_there_) DLPIPE_RETURN_IF_ERROR(remove_aside_files(kind, claimed.path_));
   return claimed;
 }
 

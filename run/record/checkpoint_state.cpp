@@ -1,6 +1,7 @@
 // CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers don't hold them everywhere.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "dlpipe/base/text.h"
@@ -96,21 +97,23 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
 }
 
 Json trainer_json(const TrainerState& trainer) {
-  return Json::object({{"step", trainer.step},
-                       {"best", trainer.best},
-                       {"best_step", trainer.best_step},
-                       {"worse_validations", trainer.worse_validations},
-                       {"skipped_steps", trainer.skipped_steps},
-                       {"overflowed_steps", trainer.overflowed_steps},
-                       {"loss_scale", trainer.loss_scale},
-                       {"good_steps", trainer.good_steps},
-                       {"parameters_chain", hex64(trainer.parameters_chain)},
-                       {"validated_step", trainer.validated_step},
-                       {"chained_step", trainer.chained_step},
-                       {"epoch_loss_sum", trainer.epoch_loss_sum},
-                       {"epoch_loss_steps", trainer.epoch_loss_steps},
-                       {"metrics_bytes", trainer.metrics_bytes},
-                       {"quarantine_bytes", trainer.quarantine_bytes}});
+  return Json::object(
+      {{"step", trainer.step},
+       {"best", trainer.best},
+       {"best_step", trainer.best_step},
+       {"worse_validations", trainer.worse_validations},
+       {"skipped_steps", trainer.skipped_steps},
+       {"overflowed_steps", trainer.overflowed_steps},
+       {"loss_scale", trainer.loss_scale},
+       {"good_steps", trainer.good_steps},
+       {"parameters_chain", hex64(trainer.parameters_chain)},
+       {"validated_step", trainer.validated_step},
+       {"chained_step", trainer.chained_step},
+       {"epoch_loss_sum",
+        std::isnan(trainer.epoch_loss_sum) ? formats::Json() : formats::Json(trainer.epoch_loss_sum)},
+       {"epoch_loss_steps", trainer.epoch_loss_steps},
+       {"metrics_bytes", trainer.metrics_bytes},
+       {"quarantine_bytes", trainer.quarantine_bytes}});
 }
 
 Result<TrainerState> trainer_from(const Json& json, std::string_view file) {

@@ -49,6 +49,23 @@ TEST(PartialDirectory, IsFreeOnceItsOwnerHasGoneWhateverAForkedChildHolds) {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST(PartialDirectory, FilesThatAKillLeftHalfPublishedAreNoPartOfTheDestination) {
+  TempDir dir;
+  const std::string left = ".dlpipe-0123456789abcdef.partial";
+  {
+    const auto killed = value_or_throw(PartialDirectory::claim("export", dir / "out"));
+    ASSERT_TRUE(killed.write("train/a", bytes_of("x")).ok());
+    ASSERT_TRUE(killed.write(left, bytes_of("y")).ok());
+    ASSERT_TRUE(killed.write("train/" + left, bytes_of("y")).ok());
+  }
+  auto resumed = value_or_throw(PartialDirectory::claim("export", dir / "out"));
+  EXPECT_TRUE(resumed.was_there());
+  ASSERT_TRUE(resumed.publish().ok());
+  EXPECT_EQ(file_text(dir / "out/train/a"), "x");
+  EXPECT_FALSE(fs::exists(dir / ("out/" + left)));
+  EXPECT_FALSE(fs::exists(dir / ("out/train/" + left)));
+}
+
 TEST(PartialDirectory, WhatAnInterruptedOneLeftIsTakenOver) {
   TempDir dir;
   {

@@ -297,7 +297,10 @@ TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
   std::filesystem::copy_file(dir / "aside.jpg", dir / "src/c0/1000.jpg");
   EXPECT_TRUE(value_or_throw(ingest(options)).already_complete);
   std::filesystem::create_directories(dir / "src/c9");
+  EXPECT_TRUE(value_or_throw(ingest(options)).already_complete) << "an empty folder is no class";
+  write_text(dir / "src/c9/1.jpg", file_text(dir / "src/c0/1000.jpg"));
   EXPECT_NE(refusal(), "") << "a class more";
+  std::filesystem::remove_all(dir / "src/c9");
   std::string provenance = file_text(dir / "dst/provenance.json");  // as datasets were before
   provenance.replace(provenance.find("\"source\""), 8, "\"former\"");
   write_text(dir / "dst/provenance.json", provenance);
