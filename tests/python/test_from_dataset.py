@@ -370,6 +370,7 @@ def test_what_the_first_sample_has_not_is_told_by_name_and_number(tmp_path):
 
 
 def test_samples_without_a_class_are_counted(tmp_path):
-    report = dlpipe.from_dataset([(PICTURE, 0), (PICTURE, None), (PICTURE, 1)], tmp_path / "d")
+    other = PICTURE + np.uint8(3)
+    report = dlpipe.from_dataset([(PICTURE, 0), (PICTURE, None), (other, 1)], tmp_path / "d")
     assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
-    assert dlpipe.from_dataset([(PICTURE, 0), (PICTURE, 1)], tmp_path / "e")["warnings"] == []
+    assert dlpipe.from_dataset([(PICTURE, 0), (other, 1)], tmp_path / "e")["warnings"] == []

@@ -105,7 +105,7 @@ warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, 
 end, pixels, count = sys.argv[2], np.zeros((1000, 1000, 3), np.uint8), int(sys.argv[3])
 writer = dlpipe.Writer(sys.argv[1])
 for i in range(count):
-    writer.write(image=pixels, label=i)
+    writer.write(image=pixels + np.uint8(i), label=i)
 child = os.fork()
 if child == 0:
     try:
