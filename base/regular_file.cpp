@@ -51,7 +51,13 @@ Result<RegularFile> RegularFile::open(std::string_view area, const std::string& 
 Result<RegularFile> RegularFile::open_to_write(std::string_view area, const std::string& path, int how) {
   const Status found = stamp_regular_file(area, path).status();
   if (!found.ok() && found.code() != ErrorCode::kNotFound) return found;
-  return open_as(area, path, how | O_CREAT);
+  auto file = open_as(area, path, how | O_CREAT | O_NOFOLLOW);
+  struct stat named {};
+  if (!file.ok() && ::lstat(path.c_str(), &named) == 0 && S_ISLNK(named.st_mode))
+    return Status(ErrorCode::kUnsupported,
+                  concat("[", area, "] ", printable(path),
+                         " is a link, and what it leads to may be another's; move it away"));
+  return file;
 }
 
 Result<RegularFile> RegularFile::open_as(std::string_view area, const std::string& path, int how) {

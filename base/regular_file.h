@@ -30,7 +30,7 @@ class RegularFile {
   /// else as the system says.
   static Result<RegularFile> open(std::string_view area, const std::string& path);
   /// Made where there is none. `how`: O_RDWR, or O_WRONLY, with O_APPEND, O_TRUNC or O_EXCL. What appears whole or not at all is
-  /// written by aside_file.h instead.
+  /// written by aside_file.h instead. A link is refused (kUnsupported).
   static Result<RegularFile> open_to_write(std::string_view area, const std::string& path, int how);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}

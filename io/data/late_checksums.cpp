@@ -44,9 +44,10 @@ Status LateChecksums::create(const std::string& directory, int64_t samples) {
 Result<std::unique_ptr<const LateChecksums>> LateChecksums::open(const std::string& directory,
                                                                  int64_t samples) {
   std::string path = path_in(directory);
-  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  int fd =
+      ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);  // through a link nothing is noted
   const bool writes = fd >= 0;
-  if (!writes) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (!writes) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno != ENOENT) return status_from_errno("dataset", concat("cannot open ", path), errno);
   std::unique_ptr<const LateChecksums> sums(new LateChecksums(std::move(path), fd, writes, samples));
   struct stat stat {};

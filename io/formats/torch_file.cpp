@@ -249,14 +249,15 @@ Status TorchFile::add_state_dict(const TorchPickle& pickle) {
   constexpr std::array kParts = {"state_dict_ema", "model_ema",        "ema_state_dict", "ema",
                                  "state_dict",     "model_state_dict", "model",          "net",
                                  "network",        "weights"};
-  if (!holds_tensors(pickle, *dict)) {
-    const auto part = std::find_if(kParts.begin(), kParts.end(), [&](const char* name) {
-      const Value* const found = pickle.find(pickle.root(), name);
-      return found != nullptr && holds_tensors(pickle, *found);
-    });
-    if (part == kParts.end())
-      return {ErrorCode::kUnsupported,
-              "[weights] it holds no state dict; save one: torch.save(model.state_dict(), FILE)"};
+  // First the parts: beside them a training's file may hold tensors of its own, such as the best accuracy.
+  const auto part = std::find_if(kParts.begin(), kParts.end(), [&](const char* name) {
+    const Value* const found = pickle.find(pickle.root(), name);
+    return found != nullptr && holds_tensors(pickle, *found);
+  });
+  if (part == kParts.end() && !holds_tensors(pickle, *dict))
+    return {ErrorCode::kUnsupported,
+            "[weights] it holds no state dict; save one: torch.save(model.state_dict(), FILE)"};
+  if (part != kParts.end()) {
     part_ = *part;
     dict = pickle.find(pickle.root(), part_);
   }

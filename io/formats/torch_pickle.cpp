@@ -200,6 +200,11 @@ Status TorchUnpickler::reduce() {
       return push({Kind::kDict, 0, {}});
     case Meaning::kTensor:
       if (given.items.size() < 4) return corrupt("rebuilds a tensor of too little");
+      // The seventh says that the numbers are negated or conjugated when they are read.
+      if (given.items.size() > 6 && !pickle_.values_[given.items[6]].items.empty())
+        return {ErrorCode::kUnsupported,
+                "[weights] it holds a lazily negated or conjugated tensor; save "
+                "tensor.resolve_neg().resolve_conj()"};
       return push({Kind::kTensor, 0, {}, {given.items.begin(), given.items.begin() + 4}});
     case Meaning::kFirstArgument:
       if (given.items.empty()) return corrupt("rebuilds a value of nothing");

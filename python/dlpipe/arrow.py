@@ -262,9 +262,11 @@ class Table:
     def _refuse_paths(self):
         """A column of pictures' paths would become a dataset of texts, without a picture."""
         for name in [name for name, column in self._columns.items() if column.kind == "text"]:
-            values = self._read(0, [name])[name].slice(0, 100).to_pylist() if self._groups else []
-            if values and all((value or "").lower().endswith(_ENDINGS_OF_PICTURES) for value in values):
-                _refuse(f"the column {name!r} of {self.paths[0]} has paths of pictures, such as {values[0]!r}, and no column has "
+            some = self._read(0, [name])[name].slice(0, 100).to_pylist() if self._groups else []
+            values = [value for value in some if value]
+            ends_so = [value.lower().endswith(_ENDINGS_OF_PICTURES) for value in values]
+            if 2 * sum(ends_so) > len(values):
+                _refuse(f"the column {name!r} of {self.paths[0]} has paths of pictures, such as {values[ends_so.index(True)]!r}, and no column has "
                         f"their bytes. Of paths ingest takes a CSV: pandas.read_parquet(FILE).rename(columns={{{name!r}: 'path'}})."
                         "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). Where texts are "
                         "meant, from_dataset's fields={name: kind} says so")  # fmt: skip

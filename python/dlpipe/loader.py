@@ -345,10 +345,13 @@ class Loader:
 
     @property
     def dataset(self) -> Dataset:
-        """The whole dataset, sample by sample: len(loader.dataset) is the number of its samples, on all ranks."""
+        """The dataset, sample by sample, or the part of it that `subset` or `data` chose: len(loader.dataset) is the number of
+        its samples, on all ranks. `sample_ids` are numbers in the whole dataset."""
         from dlpipe.dataset import Dataset
 
-        return Dataset(os.fsdecode(self._feed.directory))
+        whole = Dataset(os.fsdecode(self._feed.directory))
+        samples = self._options["samples"]
+        return whole if samples is None else whole[memoryview(samples).cast("q").tolist()]
 
     @property
     def samples(self) -> int:
@@ -384,10 +387,9 @@ class _Pass:
 
     def __next__(self):
         loader = self._loader
-        if not loader._has_given:
-            feed = loader._of_rank()
-            if feed is not self._feed:
-                self._begin(feed)
+        feed = loader._of_rank()  # at each batch: a pass without an end would never hear of a group otherwise
+        if feed is not self._feed and not loader._has_given:
+            self._begin(feed)
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration

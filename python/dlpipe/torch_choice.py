@@ -26,7 +26,7 @@ class Faster:
         return self._chosen(*inputs)
 
     def _choose(self, inputs: Tuple[Any, ...]) -> Callable[..., Any]:
-        if not _can_be_copied(inputs):
+        if not _can_be_copied(inputs) or _talks_to_ranks(self._module):
             return self._compiled
         eager_way = self._module.forward
         ways = (self._compiled, eager_way)
@@ -47,6 +47,12 @@ class Faster:
             "[torch_compile] a graph of %d calls takes %.2f ms on dlpipe's kernels and %.2f ms in eager; it runs %s",
             nodes, ours * 1e3, eager * 1e3, "on dlpipe's" if ours <= eager else "in eager")  # fmt: skip
         return self._compiled if ours <= eager else eager_way
+
+
+def _talks_to_ranks(module: GraphModule) -> bool:
+    """Whether a call takes part in a collective: ranks choose each for themselves, and would exchange the copies that they try."""
+    graphs = [part.graph for part in module.modules() if isinstance(part, GraphModule)]
+    return any("c10d" in str(node.target) for graph in graphs for node in graph.nodes if node.op == "call_function")
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,16 +24,17 @@ namespace fs = std::filesystem;
 
 static Status cut_file(const std::string& path, int64_t bytes) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
+  if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT && bytes == 0) return {};
     return status_from_errno("run", concat("cannot look at ", path), errno);
   }
-  if (info.st_size < bytes) {
-    return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", info.st_size, " bytes, its checkpoint knew ",
-                                        bytes, "; it was cut since: restore it, or begin another run")};
+  DLPIPE_ASSIGN_OR_RETURN(const RegularFile file, RegularFile::open_to_write("run", path, O_WRONLY));
+  const auto size = static_cast<int64_t>(file.stamp().size_bytes);
+  if (size < bytes) {
+    return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", size, " bytes, its checkpoint knew ", bytes,
+                                        "; it was cut since: restore it, or begin another run")};
   }
-  if (::truncate(path.c_str(), bytes) != 0)
-    return status_from_errno("run", concat("cannot cut ", path), errno);
+  if (::ftruncate(file.fd(), bytes) != 0) return status_from_errno("run", concat("cannot cut ", path), errno);
   return {};
 }
 

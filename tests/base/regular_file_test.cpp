@@ -54,6 +54,19 @@ TEST_F(RegularFileTest, WhatGrowsIsMadeAndKeepsWhatItHas) {
   EXPECT_EQ(text, "ab");
 }
 
+TEST_F(RegularFileTest, WhatGrowsIsNoLinksTarget) {
+  std::ofstream(path("precious")) << "mine";
+  ASSERT_EQ(::symlink(path("precious").c_str(), path("log").c_str()), 0);
+  for (const int how : {O_RDWR, O_WRONLY | O_APPEND, O_WRONLY | O_TRUNC}) {
+    const Status status = RegularFile::open_to_write("test", path("log"), how).status();
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(status.message().find("is a link"), std::string::npos) << status.message();
+  }
+  std::string text;
+  std::ifstream(path("precious")) >> text;
+  EXPECT_EQ(text, "mine");
+}
+
 // Opening a pipe that nobody writes to would wait for ever.
 TEST_F(RegularFileTest, RefusesPipesSocketsDevicesAndFoldersByName) {
   ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);

@@ -143,6 +143,10 @@ def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path, caplog):
 def test_paths_without_pictures_are_refused(pictures, tmp_path):
     files = [str(path.relative_to(pictures)) for path in sorted(pictures.rglob("*.jpg"))[:60]]
     table = pa.table({"label": [file.split("/")[0] for file in files], "file_name": files})
+    gaps = table.set_column(1, "file_name", pa.array([None, "README", *files[2:]]))
+    parquet.write_table(gaps, tmp_path / "gaps.parquet")
+    with pytest.raises(dlpipe.MisuseError, match=f"paths of pictures, such as '{files[2]}'"):
+        dlpipe.ingest(tmp_path / "gaps.parquet", tmp_path / "d")
     parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(dlpipe.MisuseError, match="'file_name' of .*a.parquet has paths of pictures.*'list.csv'") as raised:
         dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")

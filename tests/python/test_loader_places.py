@@ -231,12 +231,13 @@ def test_an_iterator_of_before_the_group_takes_the_ranks_batches(train, monkeypa
 def test_a_group_that_comes_after_batches_is_an_error(train, monkeypatch):
     group = Group(monkeypatch)
     loader, of_a_rank = Loader(train, augment=CROP, batch=32), Loader(train, augment=CROP, batch=32, rank=0, world=1)
-    for one in (loader, of_a_rank):
-        next(iter(one))
+    running = iter(loader)
+    for one in (running, iter(of_a_rank)):
+        next(one)
     group.rank_and_world = (0, 1)  # a group of one changes nothing
-    next(iter(loader))
+    next(running)
     group.rank_and_world = (1, 2)
-    for use in (iter, len, lambda one: one.state_dict()):
+    for use in (iter, len, lambda one: one.state_dict(), lambda one: next(running)):
         with pytest.raises(dlpipe.MisuseError, match="as rank 0 of 1, and now this process is rank 1 of 2: .*init_process_group.*rank="):
             use(loader)
     assert len(of_a_rank) == 10  # it was told
@@ -257,7 +258,8 @@ def test_samples_are_chosen_by_number_mask_and_class(train):
     for chosen in ({"subset": second}, {"subset": wanted}, {"subset": np.array(wanted[::-1])}, {"subset": [dataset.classes[1]]},
                    {"data": dataset[second]}, {"data": dataset, "subset": second}, {"data": train.parent, "subset": second}):
         loader = Loader(**{"data": train, **options, **chosen})
-        assert ids_of(loader) == wanted and loader.samples == len(wanted) == len(wanted) and len(loader.dataset) == 320
+        assert ids_of(loader) == wanted and loader.samples == len(wanted) == len(loader.dataset)
+        assert [loader.dataset[i].label for i in (0, -1)] == [dataset.labels[wanted[0]]] * 2
     assert ids_of(Loader(dataset[second], subset=slice(0, 4), **options)) == wanted[:4]
     assert ids_of(Loader(train, subset=[5, 5, 7], **options)) == [5, 5, 7]
     assert ids_of(Loader(dataset, **options)) == list(range(320))

@@ -8,6 +8,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/core/device_code.h"
+#include "dlpipe/io/data/sample.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/config/given_options.h"
 #include "dlpipe/run/input/batch_input.h"
@@ -247,14 +248,28 @@ std::string no_validation_set(const TrainConfig& config) {
                     : concat("; --val ", shell_word(concat(config.data, "/", *other)), " takes ", *other));
 }
 
+/// The pixels of a sample's image.
+Result<std::vector<uint8_t>> pixels_of(data::SampleReader& reader, int64_t number) {
+  DLPIPE_ASSIGN_OR_RETURN(const data::SampleReader::Sample sample, reader.read(number));
+  const int width = static_cast<int>(sample.header.width), height = static_cast<int>(sample.header.height);
+  const int channels = sample.header.channels;
+  const ptrdiff_t stride = ptrdiff_t{width} * channels;
+  std::vector<uint8_t> pixels(static_cast<size_t>(stride) * static_cast<size_t>(height));
+  DLPIPE_RETURN_IF_ERROR(reader.decode(sample, {pixels.data(), width, height, channels, stride}));
+  return pixels;
+}
+
 /// Whether `val` is the training set: the same dataset, or as many samples, of which those that are looked at have the same
-/// names and labels, as where one of them is a folder of the files that the other was made of.
+/// labels, names and pixels, as where one of them is a folder of the files that the other was made of. Names alone say nothing:
+/// many published datasets number the images of each split from 1.
 Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& val) {
   if (train.id() == val.id()) return true;
   if (train.size() != val.size() || train.size() == 0) return false;
   constexpr int64_t kLooks = 32;
   DLPIPE_ASSIGN_OR_RETURN(const auto train_reader, train.reader());
   DLPIPE_ASSIGN_OR_RETURN(const auto val_reader, val.reader());
+  DLPIPE_ASSIGN_OR_RETURN(const auto train_images, data::SampleReader::open(train));
+  DLPIPE_ASSIGN_OR_RETURN(const auto val_images, data::SampleReader::open(val));
   for (int64_t look = 0; look < std::min(kLooks, train.size()); ++look) {
     const int64_t sample =
         look * (train.size() - 1) / std::max<int64_t>(1, std::min(kLooks, train.size()) - 1);
@@ -268,6 +283,9 @@ Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& va
     const auto val_path = data::field_bytes(val, val_record, "path");
     if (!train_path.ok() || !val_path.ok() || train_path->empty()) return false;
     if (!std::equal(train_path->begin(), train_path->end(), val_path->begin(), val_path->end())) return false;
+    const auto train_pixels = pixels_of(*train_images, sample);
+    const auto val_pixels = pixels_of(*val_images, sample);
+    if (!train_pixels.ok() || !val_pixels.ok() || *train_pixels != *val_pixels) return false;
   }
   return true;
 }

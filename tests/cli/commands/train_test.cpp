@@ -227,6 +227,20 @@ TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
   EXPECT_NE(said("a", data.split + "/train").find(text), std::string::npos);
   EXPECT_NE(said("b", folder / "copy").find(text), std::string::npos) << "under another path";
   EXPECT_EQ(said("c", data.val).find(text), std::string::npos);
+  // Other images of the same names, as where a published dataset numbers the images of each split from 1.
+  const fs::path numbered = folder / "numbered";
+  for (const char* split : {"train", "test"}) fs::create_directories(numbered / split / "c");
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(data.jpegs))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (size_t i = 0; i < 32; ++i)
+    fs::copy_file(files[i], numbered / (i < 16 ? "train" : "test") / "c" / concat(i % 16, ".jpg"));
+  ASSERT_EQ(run_dlpipe({"ingest", numbered.string(), folder / "two"}).exit_code, 0);
+  const Outcome other = run_dlpipe({"train", folder / "two", "--val", folder / "two/test", "--model", "lenet",
+                                    "--batch", "8", "--max-steps", "1", "--out", folder / "e"});
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_EQ(other.err.find(text), std::string::npos) << other.err;
   // Of the folder that a dataset was made of the ids differ.
   ASSERT_EQ(run_dlpipe({"ingest", data.jpegs, folder / "all"}).exit_code, 0);
   const Outcome as_folder = run_dlpipe({"train", folder / "all", "--val", data.jpegs, "--model", "lenet",

@@ -75,6 +75,7 @@ TEST(TorchFile, FindsTheStateDictOfACheckpoint) {
     double first;
   } cases[] = {{"torch_nested.pth", "model", "", 0},
                {"torch_parameters.pth", "state_dict", "", 0},
+               {"torch_beside.pth", "state_dict", "", 0},
                {"torch_averaged.pth", "model_ema", "module.", 10}};
   for (const auto& c : cases) {
     SCOPED_TRACE(c.file);
@@ -84,6 +85,12 @@ TEST(TorchFile, FindsTheStateDictOfACheckpoint) {
     EXPECT_EQ(numbers_of<float>(file, c.prefix + "weight"s), from(c.first, 2));
     EXPECT_EQ(numbers_of<float>(file, c.prefix + "bias"s), from(c.first + 2, 1));
   }
+}
+
+TEST(TorchFile, RefusesTensorsThatAreNegatedWhenRead) {
+  const Status status = WeightsFile::open(golden("torch_negated.pth")).status();
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("resolve_neg"), std::string::npos) << status.message();
 }
 
 /// A stored zip archive of PyTorch's, without checksums, which nobody compares.

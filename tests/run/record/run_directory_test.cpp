@@ -146,6 +146,25 @@ TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
   EXPECT_EQ(run->cut_logs(1000, 0).code(), ErrorCode::kCorrupt);
 }
 
+TEST(RunDirectory, LogsThatAreLinksAreNeitherCutNorContinued) {
+  ScratchFolder folder;
+  {
+    auto run = value_or_throw(RunDirectory::create(folder / "run"));
+    ASSERT_TRUE(run->start_logs(0).ok());
+    std::ofstream(run->config_file()) << "";
+  }
+  std::ofstream(folder / "precious") << "mine";
+  for (const char* name : {"metrics.jsonl", "quarantine.txt"}) {
+    const std::string log = folder / (std::string("run/") + name);
+    fs::remove(log);
+    fs::create_symlink(folder / "precious", log);
+    auto run = value_or_throw(RunDirectory::reopen(folder / "run"));
+    EXPECT_EQ(run->cut_logs(0, 0).code(), ErrorCode::kUnsupported) << name;
+    EXPECT_EQ(*formats::read_file(folder / "precious"), "mine");
+    fs::remove(log);
+  }
+}
+
 // As when a process has as many files open as it may.
 // Opening a pipe would wait for its other end for ever.
 TEST(RunDirectory, APipeInThePlaceOfALogOrTheLockIsRefused) {

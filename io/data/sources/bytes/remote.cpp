@@ -48,11 +48,13 @@ struct FreeList {
 };
 
 /// A URL without user and password, which libcurl puts into what it says of a redirection; "" for what is no URL.
-std::string without_login(const char* url) {
-  if (url == nullptr) return "";
+/// Where `location`, an address or a path, leads from `url`, without a login; "" where that is no address.
+std::string redirected(const std::string& url, const std::string& location) {
   const std::unique_ptr<CURLU, void (*)(CURLU*)> parts(curl_url(), curl_url_cleanup);
   char* text = nullptr;
-  if (parts == nullptr || curl_url_set(parts.get(), CURLUPART_URL, url, 0) != CURLUE_OK) return "";
+  if (location.empty() || parts == nullptr) return "";
+  for (const std::string* part : {&url, &location})
+    if (curl_url_set(parts.get(), CURLUPART_URL, part->c_str(), CURLU_URLENCODE) != CURLUE_OK) return "";
   for (const CURLUPart part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS})
     curl_url_set(parts.get(), part, nullptr, 0);
   if (curl_url_get(parts.get(), CURLUPART_URL, &text, 0) != CURLUE_OK) return "";
@@ -63,6 +65,7 @@ std::string without_login(const char* url) {
 /// What a response says of the file.
 struct Answer {
   long code = 0;
+  std::string location;
   std::string tag;       // ETag
   std::string modified;  // Last-Modified
   std::string range;     // Content-Range
@@ -149,6 +152,7 @@ class CurlStream final : public RemoteStream {
   size_t taken_ = 0;              // of the buffer
   uint64_t received_ = 0;         // of the part, over all connections
   uint64_t received_before_ = 0;  // the connection
+  uint64_t page_bytes_ = 0;       // of the connection, where it answers with an error's page
   uint64_t parted_bytes_ = 0;
   int64_t modified_ns_ = 0;
   int attempts_ = 0;
@@ -181,7 +185,11 @@ size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) 
 size_t CurlStream::take_bytes(std::span<const std::byte> bytes) {
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
   const bool is_file = answer_.code == 200 || answer_.code == 206;
-  if (!is_file) return bytes.size();  // an error's page
+  if (!is_file) {  // an error's page, which may have no end
+    constexpr size_t kMostOfAPage = size_t{64} << 10;
+    page_bytes_ += bytes.size();
+    return page_bytes_ > kMostOfAPage ? 0 : bytes.size();
+  }
   if (!is_checked_ && !check_answer().ok()) return 0;
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
   received_ += bytes.size();
@@ -195,6 +203,7 @@ void CurlStream::take_header(std::string_view line) {
   if (colon == std::string_view::npos) return;
   const std::string name = lower_text(line.substr(0, colon));
   const std::string value(trim(line.substr(colon + 1)));
+  if (name == "location") answer_.location = value;
   if (name == "etag") answer_.tag = value;
   if (name == "last-modified") answer_.modified = value;
   if (name == "content-range") answer_.range = value;
@@ -264,6 +273,7 @@ Status CurlStream::connect() {
   is_checked_ = false;
   gave_some_ = false;
   received_before_ = received_;
+  page_bytes_ = 0;
   error_[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -353,12 +363,13 @@ Status CurlStream::transfer() {
   int left = 0;
   const CURLMsg* const message = running == 0 ? curl_multi_info_read(multi_.get(), &left) : nullptr;
   if (message == nullptr || message->msg != CURLMSG_DONE) return {};
-  const CURLcode code = message->data.result;
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
   const long answer = answer_.code;
-  const char* location = nullptr;
-  curl_easy_getinfo(easy_.get(), CURLINFO_REDIRECT_URL, &location);
-  const std::string next = without_login(location);
+  const bool is_page =
+      answer != 200 && answer != 206;  // of which take_bytes() reads as much as anybody needs
+  const CURLcode code =
+      is_page && message->data.result == CURLE_WRITE_ERROR ? CURLE_OK : message->data.result;
+  const std::string next = redirected(url_, answer_.location);
   disconnect();
   if (code == CURLE_OK && answer >= 300 && answer < 400 && !next.empty()) return follow(next);
   if (is_checked_ && code == CURLE_WRITE_ERROR) {

@@ -147,6 +147,10 @@ class LoopbackServer {
       const std::string response = answer_(request);
       EXPECT_EQ(::send(client, response.data(), response.size(), MSG_NOSIGNAL),
                 static_cast<ssize_t>(response.size()));
+      // Else as a server that goes on, until the client leaves.
+      if (response.find("Connection: close") == std::string::npos)
+        while (::read(client, bytes.data(), bytes.size()) > 0) {
+        }
       ::close(client);
     }
   }
@@ -266,6 +270,18 @@ TEST_F(RemoteRedirection, ACircleIsSaidAfterElevenRequests) {
   EXPECT_EQ(status.code(), ErrorCode::kIo);
   EXPECT_NE(status.message().find("circle"), std::string::npos) << status.message();
   EXPECT_EQ(own.requests().size(), 11u);
+}
+
+TEST_F(RemoteRedirection, APageWithoutEndIsNotReadToItsEnd) {
+  const std::string endless = "Content-Length: 1000000000\r\n\r\n" + std::string(100'000, 'x');
+  LoopbackServer own([&](const std::string& request) {
+    if (request.find("/gone.tar") != std::string::npos) return "HTTP/1.1 404 Not Found\r\n" + endless;
+    if (request.find("/moved.tar") != std::string::npos)
+      return "HTTP/1.1 302 Found\r\nLocation: /a.tar\r\n" + endless;
+    return std::string(kHello);
+  });
+  EXPECT_EQ(fetched(own.url() + "/gone.tar").status().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(value_or_throw(fetched(own.url() + "/moved.tar")), "hello");
 }
 
 TEST_F(RemoteRedirection, ToWhatIsNoHttpIsNotFollowed) {

@@ -48,3 +48,6 @@ checkpoint = {"epoch": 3, "best": 0.5, "model": layer.state_dict(), "optimizer":
 torch.save(checkpoint, HERE / "torch_nested.pth")
 torch.save({**checkpoint, "model_ema": average.state_dict()}, HERE / "torch_averaged.pth")
 torch.save({"state_dict": dict(layer.named_parameters())}, HERE / "torch_parameters.pth")
+beside = {"state_dict": layer.state_dict(), "best": torch.tensor(71.2), "rng_state": torch.arange(4)}
+torch.save(beside, HERE / "torch_beside.pth")
+torch.save({"weight": torch.complex(torch.zeros(2), torch.ones(2)).conj().imag}, HERE / "torch_negated.pth")
