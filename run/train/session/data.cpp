@@ -89,7 +89,7 @@ std::string augment_of(const SessionOptions& session, const std::string& directo
   const TrainConfig& config = session.config;
   if (config.augment != kAutoAugment) return config.augment;
   const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
-  const std::string augment = default_augment(session, *dataset, channels);
+  std::string augment = default_augment(session, *dataset, channels);
   if (!augment.empty())
     tell(notes, concat("augmentation: ", augment, ", the default for these images and ", config.model,
                        "; --augment \"...\" takes another, --augment \"\" none"));
