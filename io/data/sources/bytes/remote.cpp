@@ -47,7 +47,6 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-/// A URL without user and password, which libcurl puts into what it says of a redirection; "" for what is no URL.
 /// Where `location`, an address or a path, leads from `url`, without a login; "" where that is no address.
 std::string redirected(const std::string& url, const std::string& location) {
   const std::unique_ptr<CURLU, void (*)(CURLU*)> parts(curl_url(), curl_url_cleanup);
