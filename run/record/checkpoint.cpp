@@ -210,7 +210,7 @@ Result<std::string> best_of(const std::string& checkpoints) {
   if (found_steps.status().code() == ErrorCode::kNotFound) return std::string();
   DLPIPE_ASSIGN_OR_RETURN(const Steps steps, found_steps);
   if (steps.empty()) return std::string();
-  const auto& [step, latest] = *steps.begin();
+  const std::string& latest = steps.begin()->second;
   const Result<CheckpointState> state = [&]() -> Result<CheckpointState> {
     DLPIPE_ASSIGN_OR_RETURN(const Json json, read_state(latest));
     return checkpoint_state_from_json(json, in(latest, kStateFile));
@@ -225,7 +225,7 @@ Result<std::string> best_of(const std::string& checkpoints) {
   if (const auto found = steps.find(best); found != steps.end()) return found->second;
   if (best >= 0) {
     log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
-                                   ") is not there; taking the last, of step ", step));
+                                   ") is not there; taking the last, of step ", steps.begin()->first));
   }
   return latest;
 }
