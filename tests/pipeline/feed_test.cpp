@@ -225,12 +225,14 @@ TEST_F(FeedTest, ABatchComesBackWhileAWorkerIsWaitedFor) {
 
 std::unique_ptr<Feed>* feed_of_the_op = nullptr;
 Status begun_in_the_op;
+std::atomic<bool> is_dropped{false};
 
 void drop_the_feed(uint8_t*, int64_t, int64_t, int64_t, uint64_t, const double*) {
   static std::atomic<bool> is_done{false};
   if (is_done.exchange(true)) return;
   begun_in_the_op = (*feed_of_the_op)->begin_pass().status();
   feed_of_the_op->reset();
+  is_dropped = true;
 }
 
 // Python's garbage collector runs where it likes, in an augmentation, too.
@@ -250,8 +252,9 @@ TEST_F(FeedTest, TheLastCopyMayGoInAnAugmentationOfItsOwn) {
   feed_of_the_op = &feed;
   const std::weak_ptr<const data::Dataset> dataset = feed->setup().dataset;
   is_open = true;
-  for (int i = 0; i < 10'000 && !dataset.expired(); ++i) std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_TRUE(dataset.expired()) << "it was never closed";
+  // expired() alone orders nothing before what is read and destroyed here
+  for (int i = 0; i < 60'000 && !(is_dropped && dataset.expired()); ++i) std::this_thread::sleep_for(milliseconds(1));
+  ASSERT_TRUE(is_dropped && dataset.expired()) << "it was never closed";
   EXPECT_EQ(begun_in_the_op.code(), ErrorCode::kMisuse);
 }
 
