@@ -65,7 +65,8 @@ std::string option_suggestion(std::string_view typed, const CommandText& command
   }
   const std::string near = nearest_name(concat("--", word), names);
   if (near.empty()) return "";
-  return did_you_mean(*command.find(near));
+  const OptionText* const option = command.find(near);  // null: the half of a switch that help leaves out
+  return option != nullptr ? did_you_mean(*option) : concat("; did you mean '", near, "'?");
 }
 
 }  // namespace dlpipe::cli

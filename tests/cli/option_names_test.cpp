@@ -59,6 +59,8 @@ TEST(OptionNames, OfOtherProgramsAreAnsweredByMeaning) {
   expect({"train", "--eps", "1e-7"}, "--epsilon");
   expect({"train", "--gradient-clip", "1"}, "--clip");
   expect({"bench", "pipeline", "--num-workers", "3"}, "--threads");
+  expect({"train", "--no-nestrov"}, "--no-nesterov");
+  expect({"train", "--no-decay-vector"}, "--no-decay-vectors");
 }
 
 TEST(OptionNames, AWordGivenTwiceOrNotAtAllIsMisuse) {
