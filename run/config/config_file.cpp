@@ -245,7 +245,7 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       const auto [option, is_contrary] = config_key(key.str());
       if (option == nullptr) {
         return misuse("config", "there is no option '", key.str(), "' (", where, ")",
-                      config_suggestion(key.str()));
+                      config_suggestion(key.str(), node.value_exact<bool>() == false));
       }
       if (is_contrary && table.contains(option->name))
         return misuse("config", "'", option->name, "' and '", key.str(), "' (", where,

@@ -12,9 +12,9 @@
 
 namespace dlpipe::run {
 
-static const ConfigOption& option_called(const std::string& name) {
+static const ConfigOption& option_called(const std::string& name, const std::string& text = "") {
   if (const ConfigOption* option = find_config_option(name)) return *option;
-  refuse("train", "there is no option --", name, config_suggestion(name));
+  refuse("train", "there is no option --", name, config_suggestion(name, text == "false"));
 }
 
 /// A path of a config file is relative to the current folder, as one on the command line is and as most programs that train have
@@ -51,7 +51,7 @@ TrainConfig read_options(const std::string& file, const GivenOptions& given,
   const TrainConfig of_file = config;
   std::vector<std::string> names;
   for (const auto& [name, text] : given) {
-    throw_if_error(set_option(option_called(name), text, config));
+    throw_if_error(set_option(option_called(name, text), text, config));
     names.push_back(name);
   }
   if (file.empty()) return config;

@@ -112,9 +112,14 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-std::string config_suggestion(std::string_view typed) {
+std::string config_suggestion(std::string_view typed, bool is_off) {
+  constexpr std::string_view kNo = "no-";
   const std::string word = plain_name(typed);
   if (find_config_option(word) != nullptr) return concat("; it is called '", word, "'");  // weight_decay
+  const std::string opposite = word.starts_with(kNo) ? word.substr(kNo.size()) : "";
+  if (const ConfigOption* const option = find_config_option(opposite);
+      option != nullptr && is_switch(*option))
+    return concat("; it is called '", opposite, "', with the opposite value");
   for (const OtherNames& one : other_names()) {
     const std::string option = plain_name(one.name);
     if (find_config_option(option) == nullptr) continue;
@@ -122,7 +127,7 @@ std::string config_suggestion(std::string_view typed) {
     if (std::ranges::any_of(one.aliases, is_typed)) return concat("; it is called '", option, "'");
     if (std::ranges::any_of(one.meanings, is_typed))
       return concat("; did you mean '", option,
-                    *one.value == '\0' ? "'?" : concat("' with '", one.value, "'?"));
+                    *one.value == '\0' || is_off ? "'?" : concat("' with '", one.value, "'?"));
   }
   std::vector<std::string> names;
   for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
