@@ -1,4 +1,5 @@
 // `dlpipe diff RUN RUN`: did I get the same run? Exit code 0 when equal, 1 when not.
+#include <tuple>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
@@ -80,6 +81,14 @@ bool is_of_length(const run::ReceiptDifference& difference) {
   return is("steps") || is("samples") || is("finished") || is("batches_chain") || is("parameters_chain");
 }
 
+std::string kernels_text(const run::RunDifference& difference, const Options& options) {
+  if (!difference.by_rules[0] && !difference.by_rules[1])
+    return "other kernels were the fastest when each run measured them";
+  const auto& [rules, measured] = difference.by_rules[0] ? std::tie(options.first, options.second)
+                                                         : std::tie(options.second, options.first);
+  return concat("the kernels of ", rules, " were chosen by rules, and ", measured, " measured its own");
+}
+
 std::string difference_report(const run::RunDifference& difference, const Options& options) {
   if (difference.same()) return "the same run: batches, losses and weights are equal, bit for bit";
   const bool is_beginning = difference.beginning != 0;
@@ -93,8 +102,8 @@ std::string difference_report(const run::RunDifference& difference, const Option
   add_table("receipt", receipt, text);
   if (difference.has_measured_otherwise())
     text += prose(
-        "other kernels were the fastest when each run measured them, which may change last bits; with "
-        "--kernels rules they follow from the shapes alone\n");
+        concat(kernels_text(difference, options),
+               ", which may change last bits; with --kernels rules they follow from the shapes alone\n"));
   if (difference.first_step >= 0 && !is_beginning) {
     text += concat("metrics differ from step ", difference.first_step, " on:\n  ", difference.first_line,
                    "\n  ", difference.second_line, "\n");

@@ -8,6 +8,7 @@
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/formats/atomic_file.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/config/enumerated.h"
 #include "dlpipe/run/input/path_kind.h"
@@ -95,7 +96,8 @@ bool RunDifference::same_weights() const {
 bool RunDifference::has_measured_otherwise() const {
   const bool decides = std::ranges::any_of(std::array{"model", "batch", "dtype", "augment", "grains", "isa"},
                                            [&](const char* name) { return lists(options, name); });
-  return lists(receipt, "kernels_hash") && !lists(receipt, "isa") && !by_rules && !decides;
+  return lists(receipt, "kernels_hash") && !lists(receipt, "isa") && !(by_rules[0] && by_rules[1]) &&
+         !decides;
 }
 
 namespace {
@@ -175,6 +177,14 @@ static std::string with_id(const std::string& path, const std::string& id) {
   return id.empty() ? path : concat(path.empty() ? "the data's own" : path, " (", id, ")");
 }
 
+/// Whether a run's kernels were chosen by rules, as an option, the environment or several machines may say: of each that was measured
+/// kernels.json says why.
+static bool is_by_rules(const std::string& directory, const TrainConfig& config) {
+  if (config.kernels == name_of(kKernelsByNames, KernelsBy::kRules)) return true;
+  const auto kernels = formats::read_file(directory + "/kernels.json");
+  return kernels.ok() && kernels->find("\"why\"") == std::string::npos;
+}
+
 // Runs whose config can't be read are compared by what they left alone.
 static void compare_options(const std::string& first, const std::string& second, RunDifference& difference) {
   TrainConfig a, b;
@@ -186,7 +196,7 @@ static void compare_options(const std::string& first, const std::string& second,
       log(LogLevel::kWarning, concat(status.message(), "; options are not compared"));
   }
   if (!is_read) return;
-  difference.by_rules = a.kernels == name_of(kKernelsByNames, KernelsBy::kRules) && a.kernels == b.kernels;
+  difference.by_rules = {is_by_rules(first, a), is_by_rules(second, b)};
   for (const ConfigOption& option : config_options()) {
     const std::string_view name = option.name;
     if (name == "out") continue;

@@ -7,6 +7,7 @@
 // can be told to be the beginning of a longer one. Values; pure functions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -74,7 +75,7 @@ struct RunDifference {
   bool same_weights() const;
   /// Whether other kernels ran although no option that decides about them differs: at least one run measured its own.
   bool has_measured_otherwise() const;
-  bool by_rules = false;  // both runs had --kernels rules
+  std::array<bool, 2> by_rules = {};  // whose kernels were chosen by rules: the first's, the second's
   /// Whether the shorter run's last weights are known to be those of the longer one there.
   bool is_known_beginning() const { return beginning != 0 && weights_step == end_step; }
   bool same() const { return receipt.empty() && first_step < 0; }

@@ -79,6 +79,29 @@ TEST(Diff, OtherTimesOfTheSameKernelsAreNoDifference) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
 }
 
+TEST(Diff, KernelsOfRulesAreNotSaidToBeMeasured) {
+  ScratchDirectory folder;
+  const std::string rules = folder / "rules", measured = folder / "measured";
+  for (const std::string& run : {rules, measured})
+    std::filesystem::copy(
+        trained_run().run, run,
+        std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  std::ofstream(rules + "/kernels.json") << R"({"choices": {"a": {"kernel": "b"}}})";
+  std::ofstream(measured + "/kernels.json")
+      << R"({"choices": {"a": {"kernel": "b", "why": "measured 1 ms"}}})";
+  std::string receipt = file_text(rules + "/receipt.json");
+  const std::string key = "\"kernels_hash\"";
+  const size_t at = receipt.find('"', receipt.find(key) + key.size()) + 1;
+  receipt[at] = receipt[at] == '0' ? '1' : '0';
+  std::ofstream(rules + "/receipt.json") << receipt;
+  const Outcome outcome = run_dlpipe({"diff", measured, rules});
+  EXPECT_NE(outcome.out.find("the kernels of " + rules + " were chosen by rules, and " + measured +
+                             " measured its own"),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(outcome.out.find("each run measured"), std::string::npos) << outcome.out;
+}
+
 // Each grain's batches have a hash of their own: that those differ says nothing of the batches.
 TEST(Diff, RunsOfOtherGrainsCannotBeComparedByTheirBatches) {
   ScratchDirectory folder;

@@ -83,6 +83,11 @@ TEST(CompareRuns, KernelsThatWereMeasuredOtherwiseAreTold) {
   EXPECT_TRUE(is_told("", ""));
   EXPECT_TRUE(is_told("", "kernels = \"rules\""));
   EXPECT_FALSE(is_told("kernels = \"rules\"", "kernels = \"rules\""));
+  for (const char* run : {"a", "b"})  // by the environment's DLPIPE_KERNELS
+    EXPECT_TRUE(formats::write_file(folder / concat(run, "/kernels.json"), "{\"choices\":{}}").ok());
+  EXPECT_FALSE(is_told("", ""));
+  EXPECT_TRUE(formats::write_file(folder / "b/kernels.json", "{\"why\": \"measured 1 ms\"}").ok());
+  EXPECT_TRUE(is_told("", ""));
   EXPECT_FALSE(is_told("batch = 8", "")) << "other shapes have other kernels";
   EXPECT_FALSE(compare_runs(folder / "a", folder / "a")->has_measured_otherwise());
 }
