@@ -79,6 +79,9 @@ Status run(const Options& options) {
   print_beside(preview.out, format_table(rows));
   print_note(concat("[preview] ", preview.out, ": ", report.width, "x", report.height,
                     " pixels, originals on the left"));
+  if (const std::string more = run::SampleMarks::options_for_others(chosen(datasets), preview.marks);
+      !more.empty())
+    print_note(concat("[preview] not drawn over the pictures, though the dataset has them: ", more));
   return damage_of(report, options);
 }
 

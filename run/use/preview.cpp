@@ -249,7 +249,8 @@ Status Grid::draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cell
     if (own.label >= 0 && static_cast<size_t>(own.label) < classes_.size()) {
       const auto number = static_cast<size_t>(own.label);
       const ImageView to = cell(row, 0);
-      draw_text(to, 0, to.height - kTextHeight, classes_[number], color_of_class(number));
+      draw_text(to, 0, to.height - kTextHeight, drawable_name(classes_[number], number),
+                color_of_class(number));
     }
     for (int64_t time = 0; time < options_.times; ++time) {
       const SampleKey key = {.seed = options_.seed, .epoch = time, .position = sample, .sample = sample};

@@ -66,24 +66,46 @@ Pixel color_of_class(size_t number) {
   return kColors[number % kColors.size()];
 }
 
+static bool has(const data::Dataset& dataset, Kind kind) {
+  return std::any_of(dataset.fields().begin(), dataset.fields().end(),
+                     [&](const data::Field& field) { return field.kind == kind; });
+}
+
+namespace {
+
+struct Asked {
+  bool is_asked;
+  Kind kind;
+  const char* name;
+};
+std::array<Asked, 3> all_of(const MarkKinds& kinds) {
+  return {{{kinds.boxes, Kind::kBoxes, "boxes"},
+           {kinds.points, Kind::kPoints, "points"},
+           {kinds.masks, Kind::kMask, "masks"}}};
+}
+
+}  // namespace
+
 Status SampleMarks::check(const data::Dataset& dataset, const MarkKinds& kinds) {
   std::string names;
-  const auto has = [&](Kind kind) {
-    return std::any_of(dataset.fields().begin(), dataset.fields().end(),
-                       [&](const data::Field& field) { return field.kind == kind; });
-  };
-  const std::pair<bool, std::pair<Kind, const char*>> asked[] = {{kinds.boxes, {Kind::kBoxes, "boxes"}},
-                                                                 {kinds.points, {Kind::kPoints, "points"}},
-                                                                 {kinds.masks, {Kind::kMask, "masks"}}};
-  if (!has(Kind::kImage)) return misuse("preview", dataset.directory(), " holds no pictures");
+  if (!has(dataset, Kind::kImage)) return misuse("preview", dataset.directory(), " holds no pictures");
   for (const data::Field& field : dataset.fields()) names += concat(names.empty() ? "" : ", ", field.name);
-  for (const auto& [is_asked, what] : asked) {
-    if (is_asked && !has(what.first)) {
-      return misuse("preview", dataset.directory(), " has no ", what.second, ": its fields are ", names,
-                    "; leave --", what.second, " out");
+  for (const Asked& what : all_of(kinds)) {
+    if (what.is_asked && !has(dataset, what.kind)) {
+      return misuse("preview", dataset.directory(), " has no ", what.name, ": its fields are ", names,
+                    "; leave --", what.name, " out");
     }
   }
   return {};
+}
+
+std::string SampleMarks::options_for_others(const data::Dataset& dataset, const MarkKinds& kinds) {
+  std::string options;
+  for (const Asked& what : all_of(kinds)) {
+    if (!what.is_asked && has(dataset, what.kind))
+      options += concat(options.empty() ? "" : " ", "--", what.name);
+  }
+  return options;
 }
 
 Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<const std::byte> record,
@@ -201,8 +223,8 @@ void SampleMarks::draw(const ImageView& shown, std::span<const std::string> clas
       const Pixel color = color_of_class(number);
       draw_frame(shown, x_of(box[0]), y_of(box[1]), x_of(box[2]), y_of(box[3]), color);
       if (has_class && number < classes.size())
-        draw_text(shown, std::max(x_of(box[0]), 0), std::max(y_of(box[1]) - kTextHeight, 0), classes[number],
-                  color);
+        draw_text(shown, std::max(x_of(box[0]), 0), std::max(y_of(box[1]) - kTextHeight, 0),
+                  drawable_name(classes[number], number), color);
     }
   }
   for (const Rows& points : points_) {

@@ -31,6 +31,8 @@ class SampleMarks {
  public:
   /// kMisuse where the dataset has no pictures, or no field of such a kind, which is named.
   static Status check(const data::Dataset& dataset, const MarkKinds& kinds);
+  /// "--boxes --points": the options for the kinds that the dataset has and `kinds` leaves out; "" where there is none.
+  static std::string options_for_others(const data::Dataset& dataset, const MarkKinds& kinds);
   /// The marks of one record, as they lie in the whole picture of this size.
   static Result<SampleMarks> read(const data::Dataset& dataset, std::span<const std::byte> record,
                                   const MarkKinds& kinds, int width, int height);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/text.h"
 
 namespace dlpipe::run {
 
@@ -112,7 +113,37 @@ constexpr std::array<std::array<uint8_t, kColumns>, 95> kLetters = {{
     {2, 1, 2, 4, 2},
 }};
 
+/// What stands for the characters from U+00C0 to U+017F.
+constexpr std::string_view kLatin =
+    "AAAAAAACEEEEIIIIDNOOOOOxOUUUUYTsaaaaaaaceeeeiiiidnooooo/ouuuuyty"
+    "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlLlLl"
+    "NnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
+
 }  // namespace
+
+std::string drawable_name(std::string_view name, size_t number) {
+  constexpr uint32_t kFirst = 0xc0, kAccents = 0x300, kAccentsEnd = 0x370;
+  std::string text;
+  bool is_whole = true;
+  for (size_t at = 0; at < name.size();) {
+    const size_t bytes = utf8_bytes(name, at);
+    const auto byte = [&](size_t i) {
+      return static_cast<uint32_t>(static_cast<unsigned char>(name[at + i]));
+    };
+    const uint32_t code = bytes == 1 ? byte(0) : bytes == 2 ? (byte(0) & 0x1f) << 6 | (byte(1) & 0x3f) : 0;
+    if (code >= ' ' && code <= '~')
+      text += static_cast<char>(code);
+    else if (code >= kFirst && code - kFirst < kLatin.size())
+      text += kLatin[code - kFirst];
+    else if (code < kAccents ||
+             code >= kAccentsEnd)  // an accent behind its letter, as macOS stores names, is left out
+      is_whole = false;
+    at += std::max<size_t>(bytes, 1);
+  }
+  if (is_whole) return text;
+  text.erase(0, text.find_first_not_of(' '));
+  return concat(number, text.empty() ? "" : " ", text);
+}
 
 void draw_text(const ImageView& image, int x, int y, std::string_view text, const augment::Pixel& color) {
   constexpr int kStep = kColumns + 1, kBright = 3 * 128;
@@ -125,9 +156,8 @@ void draw_text(const ImageView& image, int x, int y, std::string_view text, cons
     if (left < right && top < bottom)
       augment::fill_region(image, {left, top, right - left, bottom - top}, with);
   };
-  for (size_t at = 0; at < text.size() && x < image.width; x += kStep) {
-    const size_t bytes = std::max<size_t>(utf8_bytes(text, at), 1);
-    const bool is_known = bytes == 1 && text[at] >= ' ' && text[at] <= '~';
+  for (size_t at = 0; at < text.size() && x < image.width; ++at, x += kStep) {
+    const bool is_known = text[at] >= ' ' && text[at] <= '~';
     const auto& letter = kLetters[static_cast<size_t>((is_known ? text[at] : '?') - ' ')];
     fill(x, y, kStep, kTextHeight, color);
     for (int column = 0; column < kColumns; ++column) {
@@ -135,7 +165,6 @@ void draw_text(const ImageView& image, int x, int y, std::string_view text, cons
         if ((letter[static_cast<size_t>(column)] >> row & 1) != 0) fill(x + column, y + row, 1, 1, ink);
       }
     }
-    at += bytes;
   }
 }
 

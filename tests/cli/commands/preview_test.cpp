@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/run/use/preview_text.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
@@ -222,6 +223,30 @@ TEST(PreviewMarks, AClassHasOneColourAndItsName) {
   EXPECT_EQ(lower_line(16), kBee);
   EXPECT_EQ(marked.at(4 + 4 * 8, 4 + 4 * 12 - 1), kApe) << "the ground of the name above its box";
   EXPECT_EQ(marked.at(4, 4 + 95), kBee) << "the picture's own, below it";
+}
+
+TEST(PreviewMarks, ThatAreNotDrawnAreNamedByTheirOptions) {
+  const ScratchDirectory dir;
+  write_marked_picture(dir);
+  const auto noted = [&](const std::vector<std::string>& marks) {
+    std::vector<std::string> words = {"preview", dir / "data", "--augment", "hflip", "-o", dir / "grid.png"};
+    words.insert(words.end(), marks.begin(), marks.end());
+    return run_dlpipe(words).err;
+  };
+  EXPECT_NE(noted({}).find("the dataset has them: --boxes --points --masks\n"), std::string::npos)
+      << noted({});
+  EXPECT_NE(noted({"--points"}).find(": --boxes --masks\n"), std::string::npos) << noted({"--points"});
+  EXPECT_EQ(noted({"--boxes", "--points", "--masks"}).find("--"), std::string::npos);
+}
+
+TEST(PreviewText, NamesAreDrawnInAsciiOrByTheirNumbers) {
+  using run::drawable_name;
+  EXPECT_EQ(drawable_name("tabby cat", 3), "tabby cat");
+  EXPECT_EQ(drawable_name("Stra\u00dfe \u00c5rhus \u0141\u00f3d\u017a", 3), "Strase Arhus Lodz");
+  EXPECT_EQ(drawable_name("cafe\u0301", 3), "cafe") << "as macOS stores it";
+  EXPECT_EQ(drawable_name("\u732b", 3), "3");
+  EXPECT_EQ(drawable_name("\u732b cat", 12), "12 cat");
+  EXPECT_EQ(drawable_name("a\xff", 0), "0 a");
 }
 
 // One picture of 24 x 24 beside, above and below itself.
