@@ -25,12 +25,17 @@ namespace {
 struct Wrapper {
   std::string_view prefix;
   std::string_view made_by;
+  bool is_attribute = false;  // of a class of the user's: may also be a model's own
 };
-constexpr std::array<Wrapper, 2> kWrappers = {
-    {{"module.", "torch.nn.DataParallel"}, {"_orig_mod.", "torch.compile"}}};
+constexpr std::array<Wrapper, 4> kWrappers = {
+    {{"module.", "torch.nn.DataParallel"},
+     {"_orig_mod.", "torch.compile"},
+     {"model.", "a LightningModule with the network as self.model", true},
+     {"net.", "a LightningModule with the network as self.net", true}}};
 
-const Wrapper* wrapper_of_all(const std::vector<NamedShape>& shapes) {
+const Wrapper* wrapper_of_all(const std::vector<NamedShape>& shapes, bool with_attributes) {
   for (const Wrapper& wrapper : kWrappers) {
+    if (wrapper.is_attribute && !with_attributes) continue;
     const bool all = std::all_of(shapes.begin(), shapes.end(), [&](const NamedShape& tensor) {
       return tensor.name.starts_with(wrapper.prefix);
     });
@@ -39,9 +44,9 @@ const Wrapper* wrapper_of_all(const std::vector<NamedShape>& shapes) {
   return nullptr;
 }
 
-// Both may be there, in either order.
+// Several may be there, in any order. Files that say which model they are of hold that model's own names.
 void leave_out_prefixes(WeightsSource& source) {
-  while (const Wrapper* wrapper = wrapper_of_all(source.shapes)) {
+  while (const Wrapper* wrapper = wrapper_of_all(source.shapes, !source.state)) {
     for (NamedShape& tensor : source.shapes) tensor.name.erase(0, wrapper->prefix.size());
     source.prefix += wrapper->prefix;
     source.notes.push_back(concat("the names in ", source.path, " begin with '", wrapper->prefix, "', which ",
@@ -58,7 +63,6 @@ WeightsSource open_file(const std::string& path) {
   source.shapes = value_or_throw(list_tensors(path));
   if (const std::string part = value_or_throw(formats::WeightsFile::open(path)).part(); !part.empty())
     source.notes.push_back(concat("of ", path, ", what it holds as '", part, "' is read"));
-  leave_out_prefixes(source);
   const auto metadata = value_or_throw(read_metadata(path));
   if (const auto found = metadata.find(kStateKey); found != metadata.end()) {
     const std::string what = concat("the metadata of ", path);
@@ -66,6 +70,7 @@ WeightsSource open_file(const std::string& path) {
     if (!json.ok()) throw Error(json.status().with_context(concat("[weights] ", what, ": ")));
     source.state = value_or_throw(model_state_from_json(*json, what));
   }
+  leave_out_prefixes(source);
   return source;
 }
 

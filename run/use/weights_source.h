@@ -25,8 +25,8 @@ struct WeightsSource {
   std::optional<ModelState>
       state;  // of the checkpoint that it is, lies in, was exported or compiled from; nothing: a bare file
   int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
-  /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module.") and torch.compile
-  /// ("_orig_mod.") put before every name.
+  /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module."), torch.compile ("_orig_mod.") and, in files
+  /// that don't say of which model they are, PyTorch Lightning ("model.", "net.") put before every name.
   std::vector<engine::NamedShape> shapes;
   std::vector<std::string> notes;  // for a person: what was left out
   std::shared_ptr<const engine::ModelRecord>

@@ -40,7 +40,8 @@ static std::string message_of(const std::function<void()>& call) {
 TEST(WeightsSource, PrefixesOfWrappersAreLeftOutWithANote) {
   ScratchFolder folder;
   const auto wanted = lenet(1)->state_dict();
-  for (const char* prefix : {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."}) {
+  for (const char* prefix : {"", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.", "model.",
+                             "net.", "model._orig_mod.", "module.model."}) {
     save_lenet(folder / "w.safetensors", prefix);
     const WeightsSource source = open_weights(folder / "w.safetensors");
     EXPECT_FALSE(source.state.has_value());
@@ -65,6 +66,21 @@ TEST(WeightsSource, APrefixOfSomeNamesStays) {
               copy_weights(source, record_of("lenet"), false, *lenet(2), {}, {});
             }).find("1 missing: conv1.weight; 1 unexpected: module.conv1.weight"),
             std::string::npos);
+}
+
+// "net." may be what a model itself is made of.
+TEST(WeightsSource, AFileThatSaysItsModelKeepsThatModelsNames) {
+  ScratchFolder folder;
+  std::vector<NamedTensor> tensors = lenet(1)->state_dict();
+  for (NamedTensor& tensor : tensors) tensor.name = "net." + tensor.name;
+  ModelState state;
+  state.model = "own";
+  state.arguments = {.classes = 2, .channels = 1, .height = 28, .width = 28};
+  state.classes = {"a", "b"};
+  ASSERT_TRUE(save_tensors(folder / "w.safetensors", tensors, weights_metadata(state)).ok());
+  const WeightsSource source = open_weights(folder / "w.safetensors");
+  ASSERT_TRUE(source.state.has_value());
+  EXPECT_EQ(source.shapes.front().name, tensors.front().name);
 }
 
 TEST(WeightsSource, AnotherModelsTensorsNameTheModelThatTheyFit) {
