@@ -1,5 +1,6 @@
 // `dlpipe info`: the build and what this process may use of the machine.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -234,6 +235,14 @@ Status print_profile(const Options& options) {
   return {};
 }
 
+Status check_is_no_misspelt_model(const std::string& path) {
+  std::error_code ignored;
+  if (path.find('/') != std::string::npos || std::filesystem::exists(path, ignored)) return {};
+  const std::string near = nearest_name(path, engine::ModelRegistry::builtin().names());
+  if (near.empty()) return {};
+  return misuse("info", "there is neither a file nor a model '", path, "'; did you mean '", near, "'?");
+}
+
 Status info(const Options& options) {
   if (options.profile && (options.graph || options.dot))
     return misuse("info", "--profile shows the nodes in a table of its own; leave --graph and --dot out");
@@ -244,6 +253,7 @@ Status info(const Options& options) {
   if (!options.path.empty() && !options.model.empty())
     return misuse("info", "--model shows a model by its name alone; leave it out with a path");
   if (run::is_kind(options.path, run::Wanted::kModelName)) return print_model(options, options.path);
+  DLPIPE_RETURN_IF_ERROR(check_is_no_misspelt_model(options.path));
   std::optional<run::OpenedGraph> opened;
   try {
     opened = run::open_graph(options.path);

@@ -72,6 +72,13 @@ TEST(Info, KeepsTheBytesOfAPathThatIsNoUtf8) {
   }
 }
 
+TEST(Info, AMisspeltModelIsAnsweredWithTheNearest) {
+  const Outcome outcome = run_dlpipe({"info", "resnt18"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("did you mean 'resnet18'?"), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_dlpipe({"info", "/nonexistent/run"}).exit_code, 1);
+}
+
 TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   ScratchDirectory folder;
   for (const std::string& file : {folder / "m.dlg", folder / "m.onnx"})
