@@ -61,7 +61,7 @@ std::string progress_text(std::string_view what, const Progress& p, bool with_ba
   constexpr double kManyDigits = 100;
   return concat(with_bar ? progress_bar(p.done, p.total) : std::string(what), " ", human_count(p.done), "/",
                 human_count(p.total), "  ", fixed(p.samples_per_s, p.samples_per_s < kManyDigits ? 1 : 0),
-                " samples/s  eta ", p.remaining_s < 0 ? "?" : human_seconds(p.remaining_s),
+                " samples/s", p.remaining_s < 0 ? "" : concat("  eta ", human_seconds(p.remaining_s)),
                 p.more.empty() ? "" : "  ", p.more);
 }
 

@@ -38,20 +38,16 @@ static std::string rate_text(double lr) {
   return {text.data(), end};
 }
 
-/// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 (mean)"; of one step "loss 0.8123".
-static std::string loss_text(const run::ProgressReport& r, bool with_counts, bool with_mean) {
-  std::string text = concat("loss ", fixed(r.loss, 4));
+/// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 mean"; of one step "loss 0.8123".
+static std::string loss_text(const run::ProgressReport& r, bool with_counts) {
   const bool is_mean = r.loss_steps > 1;
+  std::string text = concat("loss ", fixed(r.loss, 4));
+  if (!with_counts) return text + (is_mean ? " mean" : "");
   const std::string epoch = concat("epoch's ", is_mean ? "" : "mean ", fixed(r.epoch_loss, 4));
-  if (with_counts) {
-    if (is_mean)
-      text +=
-          concat(" (mean of ", human_count(r.loss_steps), " steps", r.epoch_ended ? "; " + epoch : "", ")");
-    else if (r.epoch_ended)
-      text += concat(" (", epoch, ")");
-  } else if (with_mean && is_mean) {
-    text += " (mean)";
-  }
+  if (is_mean)
+    text += concat(" (mean of ", human_count(r.loss_steps), " steps", r.epoch_ended ? "; " + epoch : "", ")");
+  else if (r.epoch_ended)
+    text += concat(" (", epoch, ")");
   return text;
 }
 
@@ -137,12 +133,12 @@ std::string progress_line(const run::ProgressReport& r, int left_out) {
   const auto part = [&](int place, const std::string& text) {
     return left_out < place ? text : std::string();
   };
-  return concat("epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
-                part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  ",
-                loss_text(r, left_out < 1, left_out < 5), part(2, concat("  lr ", rate_text(r.lr))), "  ",
-                count(r.samples_per_s), part(4, " samples"), "/s  data ", percent(r.data_wait_share),
-                "  eta ", human_seconds(r.eta_seconds), "  limit ",
-                r.limiting_stage.empty() ? "?" : r.limiting_stage);
+  return concat(
+      "epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
+      part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  ",
+      loss_text(r, left_out < 1), part(2, concat("  lr ", rate_text(r.lr))), "  ", count(r.samples_per_s),
+      part(4, " samples"), "/s", part(5, concat("  data ", percent(r.data_wait_share))), "  eta ",
+      human_seconds(r.eta_seconds), r.limiting_stage.empty() ? "" : concat("  limit ", r.limiting_stage));
 }
 
 std::string stage_table(const run::StageReport& report) {

@@ -30,7 +30,8 @@ class TrainView : public run::TrainObserver {
 };
 
 /// "epoch 1.50/10  step 1,170/7,800  loss 0.8123 (mean of 37 steps)  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"
-/// `left_out`, 0 to 5, makes it shorter: without what the loss is the mean of, the rate of learning, the step, two words.
+/// `left_out`, 0 to 5, makes it shorter: without what the loss is the mean of, the rate of learning, the step, the word "samples",
+/// the wait for data. What limits is left out until it is known.
 std::string progress_line(const run::ProgressReport& report, int left_out = 0);
 /// The stage table and its sentence.
 std::string stage_table(const run::StageReport& report);

@@ -2,9 +2,11 @@
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/json.h"
@@ -332,20 +334,40 @@ TEST(Train, EightyColumnsShowHowLongItTakesAndWhatLimits) {
   ScratchDirectory folder;
   std::string shown;
   {
-    RunningProgram program(train_arguments(folder / "run"), {.err = terminal.device()});
-    shown = terminal.wait_for_end();
-    EXPECT_EQ(program.wait().exit_code, 0) << shown;
+    RunningProgram program(train_arguments(folder / "run", {"--epochs", "4000", "--val-every", "never"}),
+                           {.err = terminal.device()});
+    while (shown.find("  limit ") == std::string::npos && !program.ended()) {  // known after two seconds
+      shown += terminal.take_shown();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    program.send(SIGINT);
+    shown += terminal.wait_for_end();
+    EXPECT_EQ(program.wait().exit_code, 3) << shown;
   }
-  int lines = 0;
+  int lines = 0, with_limit = 0;
   for (size_t begin = shown.find("\repoch "); begin != std::string::npos;
        begin = shown.find("\repoch ", begin + 1)) {
     const std::string line = shown.substr(begin + 1, shown.find("\x1b[K", begin) - begin - 1);
     EXPECT_LT(line.size(), 80u) << line;
-    for (const char* part : {"  loss ", "/s  data ", "  eta ", "  limit "})
+    const bool has_limit = line.find("  limit ") != std::string::npos;
+    for (const char* part : {"  loss ", has_limit ? "/s  " : "/s  data ", "  eta "})
       EXPECT_NE(line.find(part), std::string::npos) << line;
+    EXPECT_EQ(line.find('?'), std::string::npos) << "what isn't known yet is left out: " << line;
     ++lines;
+    with_limit += has_limit ? 1 : 0;
   }
-  EXPECT_GT(lines, 0) << shown;
+  EXPECT_GT(lines, with_limit) << shown;
+  EXPECT_GT(with_limit, 0) << shown;
+}
+
+// Of whatever width it is shown, a mean says that it is one.
+TEST(Train, ANarrowProgressLineSaysThatTheLossIsAMean) {
+  Terminal terminal(62);
+  ScratchDirectory folder;
+  RunningProgram program(train_arguments(folder / "run"), {.err = terminal.device()});
+  const std::string shown = terminal.wait_for_end();
+  EXPECT_EQ(program.wait().exit_code, 0) << shown;
+  EXPECT_NE(shown.find(" mean  "), std::string::npos) << shown;
 }
 
 TEST(Train, HelpShowsEveryOptionWithItsDefaultAndTheTopics) {
