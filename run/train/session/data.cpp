@@ -56,26 +56,30 @@ Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
 }
 
 /// What trains well without a word about it: images of one small size are moved by an eighth of it, others are cropped at random
-/// to the size that the model is made for. Colour images are flipped, grey ones, which may be letters, are not.
+/// to the size that the model is made for; but small ones of several sizes to about the largest of these, where the model is made
+/// for a larger one. Colour images are flipped, grey ones, which may be letters, are not.
 std::string default_augment(const SessionOptions& session, const data::Dataset& dataset, int channels) {
   if (channels == 0 || session.overfits() || dataset.size() == 0) return {};
+  constexpr int kSmall = 64, kUsual = 224, kStep = 8;
   const data::RecordHeader first = value_or_throw(dataset.header(0));
   bool has_one_size = true;
-  for (int64_t sample = 1; sample < dataset.size() && has_one_size; ++sample) {
+  int largest = 0;  // side
+  for (int64_t sample = 0; sample < dataset.size() && (has_one_size || largest <= kSmall); ++sample) {
     const data::RecordHeader header = value_or_throw(dataset.header(sample));
-    has_one_size = header.width == first.width && header.height == first.height;
+    has_one_size = has_one_size && header.width == first.width && header.height == first.height;
+    largest = std::max({largest, header.width, header.height});
   }
-  constexpr int kSmall = 64, kUsual = 224;
   const int64_t own = session.model->default_size;
   const bool is_own = has_one_size && first.width == own && first.height == own;
-  const bool is_small =
-      has_one_size && std::max(first.width, first.height) <= kSmall && session.graph == nullptr;
+  const bool is_small = largest <= kSmall && session.graph == nullptr;
   const std::string one_size =
       concat(first.height, first.height == first.width ? std::string() : concat("x", first.width));
   const std::string flip = channels == 1 ? "" : " hflip";
-  if (is_own || is_small)
+  if (is_own || (is_small && has_one_size))
     return concat("pad_crop(", one_size, ",", std::max(1, std::min(first.width, first.height) / 8), ")",
                   flip);
+  if (is_small && (own == 0 || own > kSmall))
+    return concat("rrc(", (largest + kStep - 1) / kStep * kStep, ")", flip);
   return concat("rrc(",
                 own > 0        ? std::to_string(own)
                 : has_one_size ? one_size

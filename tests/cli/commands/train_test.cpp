@@ -252,6 +252,21 @@ TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
       << as_folder.err;
 }
 
+// Enlarged to what models of photographs are made for, they would cost fifty times as much.
+TEST(Train, SmallImagesOfSeveralSizesGetASmallCrop) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "jpegs", "--per-class", "3", "--size", "28..40"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "jpegs", folder / "data"}).exit_code, 0);
+  const auto said = [&](const std::string& model) {
+    return run_dlpipe({"train", folder / "data", "--model", model, "--batch", "4", "--max-steps", "1",
+                       "--out", folder / model})
+        .err;
+  };
+  EXPECT_NE(said("resnet18").find("augmentation: rrc(40) hflip, the default"), std::string::npos);
+  EXPECT_NE(said("vit_small_cifar").find("augmentation: rrc(32) hflip, the default"), std::string::npos)
+      << "the model's own size is small";
+}
+
 // Published with a train and a test alone.
 TEST(Train, WithoutAValTheOtherSplitIsOfferedToValidateOn) {
   ScratchDirectory folder;
