@@ -37,6 +37,7 @@ static void log_to_spdlog(LogLevel level, std::string_view message) {
       concat(std::string_view(name.data(), name.size()), ": ");  // as the pattern puts it in front
   const std::string shown = stderr_prose(concat(head, printable_lines(message)));
   spdlog::default_logger_raw()->log(spdlog_level(level), "{}", shown.substr(head.size()));
+  if (level == LogLevel::kWarning) keep_warning(message);
 }
 
 /// What DLPIPE_LOG says; `usual` where it is unset or empty, or no level's name, which is warned of.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/mutex.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/shortened.h"
@@ -46,8 +47,36 @@ void print_note(std::string_view text) {
   if (!is_quiet()) print_stderr(text);
 }
 
+namespace {
+
+/// Warnings come from the log, too, on any thread.
+struct Warnings {
+  Mutex mutex;
+  std::vector<std::string> given DLPIPE_GUARDED_BY(mutex);
+};
+Warnings& warnings() {
+  static Warnings all;
+  return all;
+}
+
+}  // namespace
+
+void keep_warning(std::string_view text) {
+  if (text.starts_with(kWarningHead)) text.remove_prefix(kWarningHead.size());
+  Warnings& all = warnings();
+  const MutexLock lock(all.mutex);
+  all.given.emplace_back(text);
+}
+
+std::vector<std::string> given_warnings() {
+  Warnings& all = warnings();
+  const MutexLock lock(all.mutex);
+  return all.given;
+}
+
 void print_warning(std::string_view text) {
   print_stderr(text);
+  keep_warning(text);
 }
 
 void print_error(std::string_view text) {

@@ -1,6 +1,6 @@
 // Where the program's words go. What a command was asked for goes to stdout, as text or as JSON, so that
 // `dlpipe inspect DATA | less` and `> file` work. Progress, notes, warnings and errors go to stderr. Both are
-// made printable (base/printable.h), as names from data may hold control characters. Main thread only.
+// made printable (base/printable.h), as names from data may hold control characters. Main thread, where nothing else is said.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,12 @@ Status check_stdout_is_free(std::string_view area, std::string_view option, std:
 void print_note(std::string_view text);
 /// What the user should see even with --quiet (stderr): files left out, results to be careful with.
 void print_warning(std::string_view text);
+/// What warnings begin with where it isn't plain that they are some.
+inline constexpr std::string_view kWarningHead = "warning: ";
+/// Keeps a warning that was shown, without that head, for `warnings` of --json. Any thread, as given_warnings.
+void keep_warning(std::string_view text);
+/// All of the program so far: those of print_warning and of the log.
+std::vector<std::string> given_warnings();
 /// Why the program fails (stderr).
 void print_error(std::string_view text);
 /// Bytes of an answer (stdout), flushed. False when nobody reads any more (`| head`): the rest is work for

@@ -129,6 +129,11 @@ void TrainView::on_note(std::string_view text) {
   print(std::string(text));
 }
 
+void TrainView::on_warning(std::string_view text) {
+  end_line();
+  print_warning(concat(kWarningHead, text));
+}
+
 std::string progress_line(const run::ProgressReport& r, int left_out) {
   const auto part = [&](int place, const std::string& text) {
     return left_out < place ? text : std::string();

@@ -20,6 +20,7 @@ class TrainView : public run::TrainObserver {
   void on_progress(const run::ProgressReport& report) override;
   void on_validation(const run::ValidationReport& report) override;
   void on_note(std::string_view text) override;
+  void on_warning(std::string_view text) override;
   /// Takes the progress line away, so that other output can take its place.
   void end_line() { line_.clear(); }
 

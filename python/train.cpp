@@ -94,10 +94,16 @@ class Observer : public run::TrainObserver {
     });
   }
   void on_note(std::string_view text) override { tell(text); }
+  void on_warning(std::string_view text) override {
+    tell(text);
+    warnings_.emplace_back(text);
+  }
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
   Task& task_;
   nb::object on_step_, on_progress_, on_validation_;
+  std::vector<std::string> warnings_;
 };
 
 /// With the functions that Python made augmentations.
@@ -137,7 +143,7 @@ nb::any train(const nb::bytes& resume, const nb::bytes& config_file,
       throw Error(Status(ErrorCode::kCancelled,
                          concat("[train] stopped after step ", outcome.steps,
                                 "; saved; go on with dlpipe.train(resume='", session->config().out, "')")));
-    answer = run::outcome_json(outcome, session->config()).dump();
+    answer = run::outcome_json(outcome, session->config(), observer.warnings()).dump();
   });
   return from_json(answer);
 }

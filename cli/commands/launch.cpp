@@ -41,7 +41,7 @@ std::function<Status()> setup(Flags& flags) {
     }
     put_command_first(options->arguments);
     options->program = std::filesystem::read_symlink("/proc/self/exe").string();
-    return run::launch(*options, catch_stop_signals(), [](const std::string& text) { print_note(text); });
+    return run::launch(*options, catch_stop_signals(), [](const std::string& text) { print_warning(text); });
   };
 }
 

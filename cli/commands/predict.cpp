@@ -66,7 +66,7 @@ class Answers {
 };
 
 void tell_left_aside(const std::string& names) {
-  if (!names.empty()) print_note(concat("[predict] left aside, no pictures: ", names));
+  if (!names.empty()) print_warning(concat("[predict] left aside, no pictures: ", names));
 }
 
 void tell_notes(const run::Predictor& predictor) {

@@ -143,7 +143,7 @@ void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& conf
 
 // `--overfit-batch`: a net that can't learn one batch by heart is built or fed wrongly.
 Status judge_overfit(const run::TrainOutcome& outcome, const run::TrainConfig& config, bool json) {
-  print_answer(json ? run::outcome_json(outcome, config).dump()
+  print_answer(json ? run::outcome_json(outcome, config, given_warnings()).dump()
                     : concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4),
                              " -> ", fixed(outcome.loss, 4)));
   if (run::is_learnt(outcome)) return {};
@@ -166,7 +166,7 @@ Status train_on(const Options& options, engine::Collective* ranks) {
   if (!prints) return outcome.stopped ? Status(ErrorCode::kCancelled, "") : Status();
   if (config.overfit_batch > 0 && !outcome.stopped) return judge_overfit(outcome, config, options.json);
   if (options.json)
-    print_answer(run::outcome_json(outcome, config).dump());
+    print_answer(run::outcome_json(outcome, config, given_warnings()).dump());
   else
     print_result(outcome, config);
   if (!outcome.stopped) return {};

@@ -60,7 +60,7 @@ void print_text(const data::Dataset& dataset, const data::VerifyReport& report, 
                       human_bytes(data::kLateBegin),
                       " could be compared, and their checksums are noted now"));
   if (dataset.format_version() < 2)
-    print_note(concat(
+    print_warning(concat(
         "[verify] ", dataset.directory(),
         " is of format version 1, whose id leaves out the pixel statistics: nothing can check them; ingest "
         "again for a dataset of version 2"));

@@ -1,5 +1,7 @@
 #include "dlpipe/run/train/outcome_json.h"
 
+#include <utility>
+
 #include "dlpipe/run/record/stage_report.h"
 
 namespace dlpipe::run {
@@ -19,15 +21,18 @@ static Json validation_json(const TrainOutcome& outcome) {
   return Json::object({{"samples", result.samples}, {"loss", result.loss}, {"metrics", std::move(metrics)}});
 }
 
-static Json overfit_json(const TrainOutcome& outcome) {
+static Json overfit_json(const TrainOutcome& outcome, Json warnings) {
   return Json::object({{"steps", outcome.steps},
                        {"first_loss", outcome.first_loss},
                        {"loss", outcome.loss},
-                       {"learnt", is_learnt(outcome)}});
+                       {"learnt", is_learnt(outcome)},
+                       {"warnings", std::move(warnings)}});
 }
 
-Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config) {
-  if (config.overfit_batch > 0 && !outcome.stopped) return overfit_json(outcome);
+Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config,
+                  const std::vector<std::string>& warnings) {
+  Json warned = Json(Json::Array(warnings.begin(), warnings.end()));
+  if (config.overfit_batch > 0 && !outcome.stopped) return overfit_json(outcome, std::move(warned));
   const StageReport stages = outcome.stages();
   Json json = Json::object(
       {{"run", config.out},
@@ -42,6 +47,7 @@ Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config) {
        {"best_step", Json()},
        {"bad_samples", outcome.stats.substituted},
        {"stopped", outcome.stopped},
+       {"warnings", std::move(warned)},
        {"ledger", to_json(report_ledger(outcome.ledger), stages, outcome.device, outcome.steps)}});
   if (outcome.samples > 0) json.set("loss", outcome.loss);  // else no step has one
   if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);

@@ -47,10 +47,10 @@ Session::Session(const TrainConfig& config, const Registries& registries, TrainO
 
 /// The run's latest checkpoint that is whole: the first rank looks for it, the others read the same one.
 static std::optional<Checkpoint> latest_checkpoint(const RunDirectory* directory, engine::Collective* ranks,
-                                                   const Notes& notes) {
+                                                   const std::function<void(const std::string&)>& warning) {
   std::optional<Checkpoint> checkpoint;
   if (is_first(ranks)) {
-    checkpoint = value_or_throw(open_latest_checkpoint(directory->checkpoints(), notes));
+    checkpoint = value_or_throw(open_latest_checkpoint(directory->checkpoints(), warning));
     if (ranks == nullptr) return checkpoint;
   }
   const std::string chosen =
@@ -73,7 +73,7 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
   throw_if_error(change_for_resume(run_directory, changes, config));
   drop_idle_options(config, {}, registries);  // of runs from before idle options were refused
   place.checkpoint = latest_checkpoint(place.directory.get(), ranks, [&](const std::string& text) {
-    if (observer != nullptr) observer->on_note(text);
+    if (observer != nullptr) observer->on_warning(text);
   });
   return std::unique_ptr<Session>(new Session(config, registries, observer, ranks, std::move(place)));
 }
@@ -179,7 +179,7 @@ static void check_disk(const SessionOptions& options, const SessionData& data, u
   const DiskPlan plan =
       value_or_throw(plan_disk(directory.path(), checkpoint_bytes, checkpoints_at_once(count)));
   if (const std::string warning = value_or_throw(check_checkpoints_fit(plan)); !warning.empty())
-    tell(notes, warning);
+    warn(notes, warning);
 }
 
 void Session::prepare(std::optional<WeightsSource> init, const Place& place) {
@@ -217,7 +217,9 @@ void Session::tell_of_search(const std::string& key) const {
 
 Notes Session::notes() const {
   if (observer_ == nullptr) return {};
-  return [observer = observer_](const std::string& text) { observer->on_note(text); };
+  return [observer = observer_](const std::string& text, Tone tone) {
+    tone == Tone::kWarning ? observer->on_warning(text) : observer->on_note(text);
+  };
 }
 
 /// The process's threads and the session's kernels as the run has them, and its logs as its checkpoint knew them.

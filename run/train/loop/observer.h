@@ -66,8 +66,11 @@ class TrainObserver {
   virtual void on_progress(const ProgressReport&) {}
   virtual void on_validation(const ValidationReport&) {}
   virtual void on_checkpoint(const std::string& /*directory*/, bool /*is_best*/) {}
-  /// Something a person should read: no validation set, a skipped step, weights that were not loaded.
+  /// Something a person may want to know: what was chosen or done by itself, a skipped step.
   virtual void on_note(std::string_view) {}
+  /// Something a person may have to act on: no validation set, or one that is the training set; files left out; an option without
+  /// effect. A note, where nobody overrides it.
+  virtual void on_warning(std::string_view text) { on_note(text); }
   /// After every step, outside all spans: time spent here shows as unaccounted.
   virtual void on_step(int64_t /*step*/, double /*loss*/) {}
 };

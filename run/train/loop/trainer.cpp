@@ -238,7 +238,7 @@ void Trainer::one_step() {
   }
   if (const std::string reason = step_->replay_reason(); reason != replay_reason_) {
     replay_reason_ = reason;
-    parts_.observer->on_note(concat("--compile: steps run as they are: ", reason));
+    parts_.observer->on_warning(concat("--compile: steps run as they are: ", reason));
   }
   ++state_.step;
   take_outcomes(epoch_ended);
@@ -365,7 +365,7 @@ void Trainer::refuse_nonfinite(const EvalReport& result) {
   if (result.samples == 0) return;  // a mean of nothing
   const std::string what = concat("validation after step ", state_.step, ": the loss is not finite");
   if (!settings_.step.skip_nonfinite) throw Error(Status(ErrorCode::kNonfinite, concat("[train] ", what)));
-  parts_.observer->on_note(concat(what, "; it is never the best one"));
+  parts_.observer->on_warning(concat(what, "; it is never the best one"));
 }
 
 CheckpointTensors Trainer::checkpoint_tensors() const {

@@ -110,7 +110,7 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
     return augment;
   const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
   if (known.op.empty()) {
-    tell(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
+    warn(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
                        " doesn't say what its weights were trained with. If you know, add "
                        "normalize(mean=r:g:b,std=r:g:b) to --augment"));
     return augment;
@@ -238,6 +238,12 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   data.train = std::move(loader);
 }
 
+/// Of pictures that the run has linked: where they are. "" of a dataset.
+std::string pictures_of(const TrainConfig& config, const PathOption& option) {
+  const auto found = config.record.find(pictures_key(option));
+  return found == config.record.end() ? "" : found->second;
+}
+
 /// Where --val isn't given and no split of the data is one to validate on.
 std::string no_validation_set(const TrainConfig& config) {
   const std::string text = "no validation set: --val isn't given, and ";
@@ -298,11 +304,14 @@ void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, c
   const auto train = value_or_throw(
       data::Dataset::open(value_or_throw(training_data(config.data)), {}, data::Dataset::IdCheck::kLater));
   if (!value_or_throw(is_training_set(*train, val))) return;
-  tell(notes,
-       concat(
-           "warning: the validation set is the training set (", val.directory(),
-           "): its metrics say how well the model remembers, not how well it will do on new data; give other "
-           "data to --val, or divide these by `dlpipe ingest --split 0.9,0.1`"));
+  const std::string pictures = pictures_of(config, kDataOption),
+                    val_pictures = pictures_of(config, kValOption);
+  warn(notes,
+       concat("the validation set is the training set (",
+              val_pictures.empty() ? val.directory() : val_pictures,
+              "): its metrics say how well the model remembers, not how well it will do on new data; give "
+              "other data to --val, or divide these by `dlpipe ingest ",
+              pictures.empty() ? "SRC" : shell_word(pictures), " DST --split 0.9,0.1`"));
 }
 
 void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
@@ -312,7 +321,7 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   throw_if_error(check_dataset(kValOption, directory.empty() ? config.data : directory, directory, config));
   if (directory.empty()) {
     check_early_stop(config);
-    tell(notes, concat(no_validation_set(config),
+    warn(notes, concat(no_validation_set(config),
                        config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
     return;
   }

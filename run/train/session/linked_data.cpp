@@ -73,12 +73,15 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
 std::string counts_text(const ingest::IngestReport& report) {
   int64_t samples = 0;
   for (const ingest::IngestReport::Split& split : report.splits) samples += split.samples;
-  std::string text = concat(human_count(samples), samples == 1 ? " picture" : " pictures", " in ",
-                            human_seconds(report.seconds));
-  if (report.skipped.empty()) return text;
+  return concat(human_count(samples), samples == 1 ? " picture" : " pictures", " in ",
+                human_seconds(report.seconds));
+}
+
+void warn_of_skipped(const ingest::IngestReport& report, const Notes& notes) {
+  if (report.skipped.empty()) return;
   const ingest::SkippedFile& first = report.skipped.front();
-  return concat(text, "; ", report.skipped.size(), report.skipped.size() == 1 ? " file was" : " files were",
-                " skipped, the first one ", printable(first.path), ": ", printable(first.reason));
+  warn(notes, concat(report.skipped.size(), report.skipped.size() == 1 ? " file was" : " files were",
+                     " skipped, the first one ", printable(first.path), ": ", printable(first.reason)));
 }
 
 /// Of which pictures mean and standard deviation are.
@@ -177,7 +180,7 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
   ingest::IngestOptions options = link_options(session, path, to);
   options.classes_from = classes_from;
   options.stop_requested = stop;
-  options.on_warning = [&](const std::string& warning) { tell(notes, warning); };
+  options.on_warning = [&](const std::string& warning) { warn(notes, warning); };
   tell(notes, concat(path,
                      " is no dataset: its pictures are linked, and each file is read whole in the first "
                      "epoch; `dlpipe ingest ",
@@ -198,6 +201,7 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
   throw_if_error(report.status());
   tell(notes, concat("linked ", counts_text(*report), ". Mean and standard deviation are those of ",
                      statistics_text(*report), ": ", to));
+  warn_of_skipped(*report, notes);
 }
 
 /// Looking into all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.

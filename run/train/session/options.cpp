@@ -49,7 +49,7 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   add(!config.val.empty(), "--val");
   add(config.early_stop > 0, "--early-stop");
   add(!config.out.empty(), "--out");
-  if (!idle.empty()) tell(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
+  if (!idle.empty()) warn(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
 }
 
 void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& notes) {
@@ -66,16 +66,17 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
   add(config.peer_timeout != defaults.peer_timeout, "--peer-timeout");
   add(config.exact != defaults.exact, "--exact");
   if (count == 0) return;
-  tell(notes, concat(idle, count > 1 ? " do" : " does",
-                     " nothing in one process; start several with: dlpipe launch --np N -- train ..."));
+  warn(notes,
+       concat(idle, count > 1 ? " do" : " does",
+              " nothing in one process; `dlpipe launch --np 2 -- train` and the same options start two"));
 }
 
 void note_what_the_host_leaves_out(const TrainConfig& config, const Device& device, const Notes& notes) {
   if (config.decode == "host" && device.is_host())
-    tell(notes, concat("--decode host changes nothing on ", device.name(),
+    warn(notes, concat("--decode host changes nothing on ", device.name(),
                        ", which decodes all there is; it goes with --device cuda"));
   if (!value_or_throw(parse_exact(config.exact)) && device.is_host())
-    tell(notes, concat("--exact off changes nothing on ", device.name(),
+    warn(notes, concat("--exact off changes nothing on ", device.name(),
                        ", whose sums are exact; it goes with --device cuda"));
 }
 

@@ -33,10 +33,15 @@
 
 namespace dlpipe::run {
 
+/// A warning is what the user may have to act on: results to be careful with, files left out, options without effect.
+enum class Tone : uint8_t { kNote, kWarning };
 /// Told one line for a person; may be empty.
-using Notes = std::function<void(const std::string&)>;
+using Notes = std::function<void(const std::string&, Tone)>;
 inline void tell(const Notes& notes, const std::string& text) {
-  if (notes) notes(text);
+  if (notes) notes(text, Tone::kNote);
+}
+inline void warn(const Notes& notes, const std::string& text) {
+  if (notes) notes(text, Tone::kWarning);
 }
 
 /// The registries' records live longer. The engine's number of threads is the process's:

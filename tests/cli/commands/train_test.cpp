@@ -218,6 +218,26 @@ TEST(Train, SaysWhatIsLeftOutAndWhatOptionsDoNothing) {
   EXPECT_NE(one.err.find("it leaves out --mixup, --label-smoothing, --out"), std::string::npos) << one.err;
 }
 
+// What the user may have to act on is neither progress nor a note.
+TEST(Train, WarningsStayWithQuietAndAreInTheJson) {
+  const ScratchDirectory folder;
+  fs::copy(trained_run().data.train, folder / "alone", fs::copy_options::recursive);
+  const Outcome outcome =
+      run_dlpipe(train_arguments(folder / "run", {"--data", folder / "alone", "--max-steps", "2",
+                                                  "--peer-timeout", "3", "--tf32", "--quiet", "--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = value_or_throw(formats::Json::parse(outcome.out));
+  std::string listed;
+  for (const formats::Json& warning : json["warnings"].items()) listed += "\n" + warning.as_string();
+  for (const std::string part :
+       {"no validation set: --val isn't given", "--peer-timeout does nothing in one process",
+        "--tf32 changes nothing on cpu"}) {
+    EXPECT_NE(outcome.err.find("warning: " + part), std::string::npos) << outcome.err;
+    EXPECT_NE(listed.find("\n" + part), std::string::npos) << listed;
+  }
+  EXPECT_EQ(outcome.err.find("training samples"), std::string::npos) << "a note: " << outcome.err;
+}
+
 TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
   const ScratchDirectory folder;
   const SampleData& data = trained_run().data;
@@ -226,7 +246,7 @@ TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
     return run_dlpipe(train_arguments(folder / out, {"--val", val, "--max-steps", "1"})).err;
   };
   const std::string text = "the validation set is the training set";
-  EXPECT_NE(said("a", data.split + "/train").find(text), std::string::npos);
+  EXPECT_NE(said("a", data.split + "/train").find("warning: " + text), std::string::npos);
   EXPECT_NE(said("b", folder / "copy").find(text), std::string::npos) << "under another path";
   EXPECT_EQ(said("c", data.val).find(text), std::string::npos);
   // Other images of the same names, as where a published dataset numbers the images of each split from 1.
@@ -247,7 +267,7 @@ TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
   ASSERT_EQ(run_dlpipe({"ingest", data.jpegs, folder / "all"}).exit_code, 0);
   const Outcome as_folder = run_dlpipe({"train", folder / "all", "--val", data.jpegs, "--model", "lenet",
                                         "--batch", "16", "--max-steps", "1", "--out", folder / "d"});
-  EXPECT_NE(as_folder.err.find(text), std::string::npos) << as_folder.err;
+  EXPECT_NE(as_folder.err.find(text + " (" + data.jpegs + ")"), std::string::npos) << as_folder.err;
   EXPECT_NE(as_folder.err.find("augmentation: pad_crop(32,4) hflip, the default"), std::string::npos)
       << as_folder.err;
 }

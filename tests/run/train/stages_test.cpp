@@ -81,7 +81,7 @@ TEST_F(SessionTest, DataOpenWithoutAModel) {
   std::vector<std::string> notes;
   const SessionOptions options = resolve_options(config(""));
   const SessionData data =
-      open_data(options, nullptr, "", [&](const std::string& text) { notes.push_back(text); });
+      open_data(options, nullptr, "", [&](const std::string& text, Tone) { notes.push_back(text); });
   EXPECT_EQ(data.schedule.total_steps, 40);
   EXPECT_EQ(data.model.arguments.width, 32);
   EXPECT_EQ(data.augment, options.config.augment);
