@@ -246,16 +246,16 @@ std::string pictures_of(const TrainConfig& config, const PathOption& option) {
 
 /// Where --val isn't given and no split of the data is one to validate on.
 std::string no_validation_set(const TrainConfig& config) {
-  const std::string text = "no validation set: --val isn't given, and ";
-  const auto pictures = config.record.find("data-pictures");
-  if (pictures != config.record.end())
-    return concat(text, pictures->second, " has no split val; --val takes pictures or a dataset");
+  const std::string pictures = pictures_of(config, kDataOption);
+  const std::string text = concat("no validation set: --val isn't given, and ",
+                                  pictures.empty() ? config.data : pictures, " has no split val");
   const std::vector<std::string> names = value_or_throw(data::split_names(config.data));
   const auto other = std::ranges::find_if(names, [](const std::string& name) { return name != "train"; });
-  return concat(text, config.data, " has no split val",
-                other == names.end()
-                    ? ""
-                    : concat("; --val ", shell_word(concat(config.data, "/", *other)), " takes ", *other));
+  std::string path;
+  if (other != names.end())
+    path = pictures.empty() ? concat(config.data, "/", *other) : folder_of_split(pictures, *other);
+  if (!path.empty()) return concat(text, "; --val ", shell_word(path), " takes ", *other);
+  return concat(text, pictures.empty() ? "" : "; --val takes pictures or a dataset");
 }
 
 /// The pixels of a sample's image.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "dlpipe/augment/chain.h"
 #include "dlpipe/base/counter.h"
@@ -296,6 +297,18 @@ std::string pictures_key(const PathOption& option) {
 std::string links_of(const std::string& run_directory, const PathOption& option) {
   const std::string below = option.path == &TrainConfig::data ? "linked" : concat("linked-", option.name);
   return (fs::absolute(run_directory) / below).lexically_normal().string();
+}
+
+std::string folder_of_split(const std::string& pictures, std::string_view split) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(pictures, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored) && data::split_in_words(it->path().filename().string()) == split)
+      found.push_back(it->path().string());
+  }
+  return found.size() == 1 ? found.front() : "";
 }
 
 bool is_of_pictures(const TrainConfig& config, const PathOption& option) {

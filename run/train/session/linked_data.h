@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/run/config/config.h"
@@ -28,6 +29,8 @@ bool is_of_pictures(const TrainConfig& config, const PathOption& option);
 std::string links_of(const std::string& run_directory, const PathOption& option);
 /// In TrainConfig::record: the pictures that `option` named, where it is links_of() the run now.
 std::string pictures_key(const PathOption& option);
+/// The one folder in `pictures` that is called as `split`, "test", is; "" where none is, or several are.
+std::string folder_of_split(const std::string& pictures, std::string_view split);
 /// Of a run that goes on: kNotFound where `option` is links_of() the run, and neither what it named nor the first and the last
 /// file that is linked are there. Few files that are missing are the loader's to say; a list of files may be gone.
 Status check_pictures_are_there(const TrainConfig& config, const PathOption& option);

@@ -180,6 +180,32 @@ TEST(Train, EarlyStoppingCountsValidationsOnASplitOfThePictures) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
+TEST(Train, PicturesWithATestAndNoValAreToldHowToValidate) {
+  ScratchDirectory folder;
+  const std::string pictures = folder / "my pictures";
+  for (const char* split : {"train", "testing"})
+    ASSERT_EQ(
+        run_dlpipe({"synth", pictures + "/" + split, "--per-class", "1", "--seed", std::to_string(split[1])})
+            .exit_code,
+        0);
+  const auto train = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train",   "--data", pictures,     "--model",  "lenet",
+                                      "--batch", "4",      "--schedule", "constant", "--max-steps",
+                                      "1",       "--out",  out};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_dlpipe(words);
+  };
+  const Outcome without = train(folder / "a", {"--quiet"});
+  ASSERT_EQ(without.exit_code, 0) << without.err;
+  EXPECT_NE(without.err.find("warning: no validation set: --val isn't given, and " + pictures +
+                             " has no split val; --val '" + pictures + "/testing' takes test"),
+            std::string::npos)
+      << without.err;
+  const Outcome with = train(folder / "b", {"--val", pictures + "/testing"});
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_NE(with.err.find("validation after"), std::string::npos) << with.err;
+}
+
 // What ingest would refuse, too.
 TEST(Train, PicturesThatAreNoDatasetEitherWayAreNotSentToIngest) {
   ScratchDirectory folder;
