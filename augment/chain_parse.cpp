@@ -44,8 +44,10 @@ std::string_view told_elsewhere(std::string_view name) {
   static constexpr Elsewhere kAll[] = {
       {"mixup", "it mixes the pictures of a batch: --mixup ALPHA, mixup= in Python"},
       {"cutmix", "it mixes the pictures of a batch: --cutmix ALPHA, cutmix= in Python"},
-      {"fivecrop", "it makes several pictures of one: `dlpipe eval --tta five_crop` judges by them"},
-      {"tencrop", "it makes several pictures of one: `dlpipe eval --tta ten_crop` judges by them"}};
+      {"fivecrop",
+       "it makes several pictures of one: `dlpipe eval --ckpt RUN DATA --tta five_crop` judges by them"},
+      {"tencrop",
+       "it makes several pictures of one: `dlpipe eval --ckpt RUN DATA --tta ten_crop` judges by them"}};
   for (const Elsewhere& one : kAll) {
     if (one.name == bare_name(name)) return one.where;
   }

@@ -16,8 +16,8 @@ extern "C" {
 static void explain_bus_error(int) {
   constexpr std::string_view kText =
       "\ndlpipe: [dataset] a mapped page could not be read: a dataset became shorter or was overwritten "
-      "while it was in use, or its disk failed; look for disk errors, check it with `dlpipe verify`, copy "
-      "or ingest it again; a run goes on with --resume\n";
+      "while it was in use, or its disk failed; look for disk errors, check it with `dlpipe verify DATA`, "
+      "copy or ingest it again; a run goes on with --resume\n";
   if (s_is_met.exchange(true)) {
     while (!s_is_told.load()) {
     }

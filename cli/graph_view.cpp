@@ -3,6 +3,7 @@
 #include <map>
 
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/engine/onnx/import.h"
@@ -54,15 +55,16 @@ std::string graph_summary(const std::string& path, const Graph& graph, bool is_c
   for (const auto& [name, count] : nodes_by_op(graph))
     ops += concat(ops.empty() ? "" : ", ", count, " ", name);
   constexpr size_t kColumn = 12;
-  return prose(
-      concat("path        ", printable(path), "\nmodel       ", printable(graph.name),
-             is_compiled ? ", compiled" : ", ONNX", "\ninputs      ", values_text(graph, graph.inputs),
-             "\noutputs     ", values_text(graph, graph.outputs), "\nparameters  ",
-             human_count(parameters_of(graph)), "\nnodes       ",
-             human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
-             "\n            --graph prints them, ",
-             is_compiled ? "--profile times them" : "`dlpipe compile` makes a file of them that runs"),
-      kColumn);
+  return prose(concat("path        ", printable(path), "\nmodel       ", printable(graph.name),
+                      is_compiled ? ", compiled" : ", ONNX", "\ninputs      ",
+                      values_text(graph, graph.inputs), "\noutputs     ", values_text(graph, graph.outputs),
+                      "\nparameters  ", human_count(parameters_of(graph)), "\nnodes       ",
+                      human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
+                      "\n            --graph prints them, ",
+                      is_compiled ? std::string("--profile times them")
+                                  : concat("`dlpipe compile ", shell_word(path),
+                                           " -o model.dlg` makes a file of them that runs")),
+               kColumn);
 }
 
 std::string onnx_summary(const std::string& path, const engine::onnx::Model& model) {

@@ -1,6 +1,5 @@
 #include "dlpipe/cli/ingest_view.h"
 
-#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/output.h"
 #include "dlpipe/cli/progress_line.h"
@@ -8,18 +7,6 @@
 namespace dlpipe::cli {
 
 namespace {
-
-/// The directory of a split to validate on where there is a train and no val; else "".
-std::string split_without_val(const ingest::IngestReport& report) {
-  std::string other;
-  bool has_train = false;
-  for (const ingest::IngestReport::Split& split : report.splits) {
-    if (split.name == "val") return "";
-    has_train = has_train || split.name == "train";
-    if (split.name != "train") other = split.directory;
-  }
-  return has_train ? other : "";
-}
 
 void print_tables(const ingest::IngestReport& report) {
   if (const std::string skipped = ingest::skipped_text(report); !skipped.empty()) print_warning(skipped);
@@ -30,9 +17,6 @@ void print_tables(const ingest::IngestReport& report) {
                     split.id});
   }
   print_answer(format_table(rows));
-  if (const std::string other = split_without_val(report); !other.empty())
-    print_answer(prose(concat("no split val, so training would not be validated: `dlpipe train --val ",
-                              shell_word(other), "` takes this one")));
   if (report.already_complete) {
     print_answer(concat("it was there already, made with the same options",
                         report.files_compared ? " of files of the same names and sizes"

@@ -167,7 +167,7 @@ bool fits_stdout(std::string_view line) {
 std::string prose(const std::string& text, size_t indent) {
   std::string all;
   for (const std::string& line : split(text, '\n'))
-    all += (fits_stdout(line) ? line : wrap(line, text_width() - indent, indent)) + "\n";
+    all += (fits_stdout(line) ? line : wrap_sentences(line, text_width() - indent, indent)) + "\n";
   all.pop_back();  // that of the last line
   return all;
 }

@@ -64,8 +64,8 @@ size_t text_width();
 /// `text` broken at blanks into lines of at most `width` columns, words whole; all but the first are
 /// indented.
 std::string wrap(const std::string& text, size_t width, size_t indent);
-/// Sentences of an answer. On a terminal a line that is too long for it breaks between words and goes on under `indent`
-/// blanks; elsewhere it stays one line, for grep.
+/// Sentences of an answer. On a terminal a line that is too long for it breaks between words, commands whole, and goes on under
+/// `indent` blanks; elsewhere it stays one line, for grep.
 std::string prose(const std::string& text, size_t indent = 0);
 /// Whether `line` fits where stdout goes: a terminal's width; anything fits a file.
 bool fits_stdout(std::string_view line);

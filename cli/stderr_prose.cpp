@@ -34,15 +34,20 @@ static std::string with_whole_commands(std::string line) {
   return line;
 }
 
+std::string wrap_sentences(const std::string& line, size_t width, size_t indent) {
+  std::string wrapped = wrap(with_whole_commands(line), width, indent);
+  std::ranges::replace(wrapped, kBlank, ' ');
+  return wrapped;
+}
+
 std::string stderr_prose(const std::string& text) {
   constexpr size_t kIndent = 2, kLeast = 20;
   const size_t width = stderr_width();
   if (width < kLeast) return text;
   std::string all;
   for (const std::string& line : split(text, '\n'))
-    all += (columns(line) <= width ? line : wrap(with_whole_commands(line), width - kIndent, kIndent)) + "\n";
+    all += (columns(line) <= width ? line : wrap_sentences(line, width - kIndent, kIndent)) + "\n";
   all.pop_back();  // that of the last line
-  std::ranges::replace(all, kBlank, ' ');
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/regular_file.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
@@ -36,10 +37,11 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
     samples_.insert(bad.bad_sample);
     if (!quarantine_file_.empty()) DLPIPE_RETURN_IF_ERROR(append(epoch, bad));
     if (count() > max_bad_) {
-      return Status(ErrorCode::kCorrupt,
-                    concat("[loader] ", count(), " bad samples, more than --max-bad ", max_bad_,
-                           "; the last is ", bad.bad_sample, ": ", without_area(bad.reason),
-                           "; run `dlpipe verify --decode` on the dataset, or raise --max-bad"));
+      return Status(
+          ErrorCode::kCorrupt,
+          concat("[loader] ", count(), " bad samples, more than --max-bad ", max_bad_, "; the last is ",
+                 bad.bad_sample, ": ", without_area(bad.reason), "; `dlpipe verify ", shell_word(data_),
+                 " --decode` finds all; or raise --max-bad"));
     }
   }
   return {};

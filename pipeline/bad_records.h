@@ -18,8 +18,9 @@ namespace dlpipe::pipeline {
 
 class BadRecords {
  public:
-  BadRecords(int64_t max_bad, std::string quarantine_file)
-      : max_bad_(max_bad), quarantine_file_(std::move(quarantine_file)) {}
+  /// `data`: the dataset, for messages.
+  BadRecords(int64_t max_bad, std::string quarantine_file, std::string data)
+      : max_bad_(max_bad), quarantine_file_(std::move(quarantine_file)), data_(std::move(data)) {}
 
   /// Books a lent batch's bad samples: one line per sample in the quarantine file. kCorrupt once more than
   /// max_bad distinct samples are bad; kIo and the like when the file can't be written.
@@ -37,6 +38,7 @@ class BadRecords {
 
   int64_t max_bad_;
   std::string quarantine_file_;
+  std::string data_;
   std::set<int64_t> samples_;
   std::set<int64_t> listed_;  // stand in the file already, from this run or the one that it resumes
   bool read_listed_ = false;

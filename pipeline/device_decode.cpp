@@ -45,7 +45,7 @@ class Probe {
     if (plan_.header.layout != data::ImageLayout::kCoefficients) {
       return Status(ErrorCode::kUnsupported,
                     concat("images are stored in layout ", data::image_layout_name(plan_.header.layout),
-                           "; `dlpipe ingest` stores JPEGs as coefficients"));
+                           "; `dlpipe ingest SRC DST` stores JPEGs as coefficients"));
     }
     const augment::ImageSize size{plan_.header.width, plan_.header.height, setup_.image_size.channels};
     const SampleKey key{setup_.options.seed, 0, sample, 0, sample};

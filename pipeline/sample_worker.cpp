@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::pipeline {
@@ -250,11 +251,10 @@ Status SampleWorker::replace(Slot& slot, int64_t i, size_t at_fault, Status reas
     places.push_back(at_fault);
     keeps_own = keeps_own && at_fault > 0;
   }
-  return Status(
-      ErrorCode::kCorrupt,
-      concat("[loader] sample ", first.sample, " of ", slot.setup().options.data, " is bad, and so are the ",
-             kMaxAttempts,
-             " substitutes drawn for it; run `dlpipe verify --decode` on it: ", bad.front().reason));
+  return Status(ErrorCode::kCorrupt,
+                concat("[loader] sample ", first.sample, " of ", slot.setup().options.data,
+                       " is bad, and so are the ", kMaxAttempts, " substitutes drawn for it; `dlpipe verify ",
+                       shell_word(slot.setup().options.data), " --decode` finds all: ", bad.front().reason));
 }
 
 void SampleWorker::drop(Slot& slot, int64_t i, size_t at_fault, const Status& reason) {

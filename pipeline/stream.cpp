@@ -49,7 +49,7 @@ BatchStream::BatchStream(std::shared_ptr<const Setup> setup)
       planner_(*setup_->dataset, setup_->chain, setup_->sampler, setup_->image_size.channels),
       checksums_(setup_->dataset->size()),
       meter_(setup_->options.threads),
-      bad_(setup_->options.max_bad, setup_->options.quarantine_file),
+      bad_(setup_->options.max_bad, setup_->options.quarantine_file, setup_->options.data),
       slots_(setup_->options.device->is_host() ? setup_->options.slots_max : setup_->options.slots),
       chains_(static_cast<size_t>(setup_->grains())) {
   const int64_t epochs = setup_->options.epochs;

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -75,7 +76,9 @@ Status examine(const Options& options) {
   for (const run::Finding& finding : diagnosis.findings)
     print_answer(prose(concat("- ", finding.what, "\n  ", finding.advice), 2));
   if (diagnosis.findings.empty())
-    print_answer(prose("nothing else stands out; `dlpipe bench train --explain` looks at each op"));
+    print_answer(
+        prose(concat("nothing else stands out; `dlpipe bench train --model ", shell_word(config.model),
+                     " --batch ", config.batch, " --dtype ", config.dtype, " --explain` looks at each op")));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
@@ -71,7 +72,7 @@ std::string_view numpy_name(DType dtype) {
 
 /// The file of each of the graph's inputs, in its order: as given, or by "NAME=FILE".
 std::vector<std::pair<std::string, engine::graph::ValueId>> inputs_in_order(
-    const std::vector<std::string>& given, const engine::graph::Graph& graph) {
+    const std::string& model, const std::vector<std::string>& given, const engine::graph::Graph& graph) {
   std::map<std::string, std::string> by_name;
   std::vector<std::string> in_order;
   for (const std::string& word : given) {
@@ -83,7 +84,7 @@ std::vector<std::pair<std::string, engine::graph::ValueId>> inputs_in_order(
       std::error_code ignored;
       if (equals != std::string::npos && !std::filesystem::exists(word, ignored))
         refuse("run", "--input ", word, ": the model has no input '", word.substr(0, equals),
-               "'; `dlpipe info` names them");
+               "'; `dlpipe info ", shell_word(model), "` names them");
       in_order.push_back(word);
       continue;
     }
@@ -137,7 +138,7 @@ Status run(const Options& options) {
     return misuse("run", options.model, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
                   " outputs; give as many --input and --output");
   }
-  const auto files = inputs_in_order(options.inputs, graph);
+  const auto files = inputs_in_order(options.model, options.inputs, graph);
   std::vector<std::string> read = {options.model};
   for (const auto& [path, id] : files) read.push_back(path);
   DLPIPE_RETURN_IF_ERROR(check_outputs(options.outputs, read));

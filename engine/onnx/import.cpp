@@ -111,7 +111,8 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
       throw Error(Status(
           ErrorCode::kUnsupported,
           dlpipe::concat("[onnx] input '", info.name,
-                         "' has no shape; give it: dlpipe compile --input-shape ", shape_example(info))));
+                         "' has no shape; give it: dlpipe compile MODEL.onnx -o MODEL.dlg --input-shape ",
+                         shape_example(info))));
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
                          dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(),
@@ -125,8 +126,9 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
             ErrorCode::kUnsupported,
             dlpipe::concat(
                 "[onnx] axis ", axis, " of input '", info.name, "' has no size ('", info.dims[axis].symbol,
-                "'); only the first may vary: give the others, as in dlpipe compile --input-shape ",
-                shape_example(info), ", or export the model with them fixed")));
+                "'); only the first may vary: give the others, as in `dlpipe compile MODEL.onnx -o MODEL.dlg "
+                "--input-shape ",
+                shape_example(info), "`, or export the model with them fixed")));
       }
       if (size > 0 && elements > kMostElements / size)
         throw Error(Status(

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 
@@ -53,7 +54,8 @@ Result<SampleReader::Sample> SampleReader::read(int64_t number) {
   DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(number));
   if (!reader_->is_intact(record, sample.header))
     return Status(ErrorCode::kCorrupt, concat("[dataset] sample ", number, " of ", dataset_.directory(),
-                                              " is damaged; `dlpipe verify` lists all that are"));
+                                              " is damaged; `dlpipe verify ",
+                                              shell_word(dataset_.directory()), "` lists all that are"));
   auto view = parse_record(dataset_, record);
   if (!view.ok()) return in_sample(view.status(), number);
   sample.view = *std::move(view);

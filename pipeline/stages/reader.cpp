@@ -15,7 +15,7 @@ Result<std::span<const std::byte>> RecordReader::read(const PlannedRecord& plann
     return Status(
         ErrorCode::kCorrupt,
         concat("[loader] checksum of sample ", planned.sample,
-               " is wrong: its bytes are not those that were ingested; `dlpipe verify` names all such, "
+               " is wrong: its bytes are not those that were ingested; `dlpipe verify DATA` names all such, "
                "ingest anew or restore the file"));
   }
   return record;

@@ -196,19 +196,6 @@ void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) 
   }
 }
 
-// Published with a train and a test: training would validate on nothing without a word.
-void warn_of_no_validation(const IngestOptions& options, FrozenList& list) {
-  std::vector<std::string> names;
-  for (const FrozenSplit& split : list.splits) names.push_back(split.name);
-  const auto is_there = [&](const char* name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  if (!options.split.empty() || !is_there("train") || !is_there("test") || is_there("val")) return;
-  list.warnings.push_back(concat("[ingest] the splits are ", quoted_names(names),
-                                 " and no 'val': `dlpipe train` validates on another one with --val ",
-                                 shell_word(options.destination + "/test")));
-}
-
 std::vector<FrozenSplit> make_splits(SourceListing& listing) {
   std::map<std::string, FrozenSplit> by_name;
   for (SourceEntry& entry : listing.entries) by_name[entry.split].entries.push_back(std::move(entry));
@@ -378,7 +365,6 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
   warn_of_shares(options, list);
-  if (options.store != Store::kLink) warn_of_no_validation(options, list);
   if (options.store == Store::kLink)
     DLPIPE_RETURN_IF_ERROR(check_can_be_linked(options, source, list.splits));
   if (listing.mask_numbers != data::MaskNumbers::kDrawn) {

@@ -124,9 +124,8 @@ Status check_readable(const IngestOptions& options, const data::SourceListing& l
   if (options.on_error == OnError::kSkip) return {};
   for (const data::SourceEntry& entry : listing.entries) {
     if (entry.is_rest && !entry.problem.empty())
-      return Status(ErrorCode::kCorrupt,
-                    concat("[ingest] ", printable(entry.path), ": ", entry.problem,
-                           "; to do without what is lost: `dlpipe ingest --on-error skip`"));
+      return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(entry.path), ": ", entry.problem,
+                                                "; to do without what is lost, add --on-error skip"));
     if (options.on_error == OnError::kAuto) continue;
     if (!entry.problem.empty())
       return bad_file_error("ingest", printable(entry.path), Status(ErrorCode::kUnsupported, entry.problem));
@@ -191,6 +190,9 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
   report.warnings = list.warnings;
   DLPIPE_RETURN_IF_ERROR(
       find_duplicates("ingest", paths, paths.partial, names, run.images, options.on_warning, report));
+  if (!options.part && !options.late_checksums)  // of parts a join says it, of linked pictures the training
+    DLPIPE_RETURN_IF_ERROR(
+        warn_of_no_validation("ingest", paths, paths.partial, names, options.on_warning, report));
   return describe(paths, paths.partial, names, report);
 }
 

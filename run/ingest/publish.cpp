@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -10,6 +11,7 @@
 #include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/machine.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -88,6 +90,12 @@ Status describe(const Paths& paths, const std::string& root, const std::vector<s
   return {};
 }
 
+static void add_warning(const std::string& warning, const std::function<void(const std::string&)>& on_warning,
+                        IngestReport& report) {
+  report.warnings.push_back(warning);
+  if (on_warning) on_warning(warning);
+}
+
 Status find_duplicates(std::string_view area, const Paths& paths, const std::string& root,
                        const std::vector<std::string>& splits, data::StoredImages& images,
                        const std::function<void(const std::string&)>& on_warning, IngestReport& report) {
@@ -99,10 +107,26 @@ Status find_duplicates(std::string_view area, const Paths& paths, const std::str
   DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found, images.duplicates(datasets));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
                           data::warnings_of(found, area, splits, datasets));
-  for (const std::string& warning : warnings) {
-    report.warnings.push_back(warning);
-    if (on_warning) on_warning(warning);
-  }
+  for (const std::string& warning : warnings) add_warning(warning, on_warning, report);
+  return {};
+}
+
+Status warn_of_no_validation(std::string_view area, const Paths& paths, const std::string& root,
+                             const std::vector<std::string>& splits,
+                             const std::function<void(const std::string&)>& on_warning,
+                             IngestReport& report) {
+  const auto is_there = [&](std::string_view name) {
+    return std::ranges::find(splits, name) != splits.end();
+  };
+  if (!is_there("train") || !is_there("test") || is_there("val")) return {};
+  DLPIPE_ASSIGN_OR_RETURN(const auto train, data::Dataset::open(paths.split(root, "train")));
+  const bool has_images = std::ranges::any_of(
+      train->fields(), [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
+  add_warning(
+      concat("[", area, "] the splits are ", quoted_names(splits), " and no 'val': `dlpipe train --data ",
+             shell_word(paths.destination), " --val ", shell_word(paths.split(paths.destination, "test")),
+             " --model ", has_images ? "resnet18" : "gpt_char", " --out runs/a` validates on another one"),
+      on_warning, report);
   return {};
 }
 

@@ -50,6 +50,12 @@ Status find_duplicates(std::string_view area, const Paths& paths, const std::str
                        const std::vector<std::string>& splits, data::StoredImages& images,
                        const std::function<void(const std::string&)>& on_warning, IngestReport& report);
 
+/// Where the splits are a train and a test, as many datasets are published: adds a warning that training would not validate, as
+/// find_duplicates does.
+Status warn_of_no_validation(std::string_view area, const Paths& paths, const std::string& root,
+                             const std::vector<std::string>& splits,
+                             const std::function<void(const std::string&)>& on_warning, IngestReport& report);
+
 /// Where nothing could be stored: leaves nothing that looks like a dataset, not even a partial one.
 Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report);
 

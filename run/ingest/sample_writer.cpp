@@ -173,7 +173,7 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
     if (options.ingest.store == Store::kLink)
       return misuse("writer",
                     "pictures in memory are in no file that a link could lead to; choose another store, or "
-                    "link files with `dlpipe ingest --store link`");
+                    "link files with `dlpipe ingest SRC DST --store link`");
     Paths paths(options.ingest.destination);
     std::error_code ignored;
     if (fs::exists(paths.destination, ignored))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/run/input/path_kind.h"
@@ -25,28 +26,30 @@ static std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
-// As --data, an argument or Python's Loader takes them.
+/// `option`: what takes another one.
 static Status no_such_part(const std::string& directory, const std::vector<std::string>& names,
-                           std::string_view part) {
-  std::string paths;
-  for (const std::string& name : names) paths += concat(paths.empty() ? "" : " or ", directory, "/", name);
-  return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give ", paths);
+                           std::string_view part, std::string_view option) {
+  std::string given;
+  for (const std::string& name : names)
+    given += concat(given.empty() ? "" : " or ", option, " ", shell_word(concat(directory, "/", name)));
+  return misuse("data", directory, " holds ", list(names), " and no '", part, "'; give ", given);
 }
 
-static Result<std::string> part_of(const std::string& directory, std::string_view part) {
+static Result<std::string> part_of(const std::string& directory, std::string_view part,
+                                   std::string_view option) {
   DLPIPE_RETURN_IF_ERROR(refuse_other_kind("dataset", directory, Wanted::kDataset));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(directory));
   if (names.empty()) return directory;
   if (contains(names, part)) return concat(directory, "/", part);
-  return no_such_part(directory, names, part);
+  return no_such_part(directory, names, part, option);
 }
 
 Result<std::string> training_data(const std::string& data) {
-  return part_of(data, "train");
+  return part_of(data, "train", "--data");
 }
 
 Result<std::string> validation_data(const std::string& data, const std::string& val) {
-  if (!val.empty()) return part_of(val, "val");
+  if (!val.empty()) return part_of(val, "val", "--val");
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, data::split_names(data));
   if (contains(names, "val")) return data + "/val";
   fs::path path = fs::path(data).lexically_normal();
@@ -67,7 +70,7 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
     return misuse("data", data, " is no folder of splits; leave --split ", split, " out");
   }
   const std::string chosen = split.empty() ? "val" : split;
-  if (!contains(names, chosen)) return no_such_part(data, names, chosen);
+  if (!contains(names, chosen)) return no_such_part(data, names, chosen, "--data");
   std::string note;
   if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
   return EvaluationData{concat(data, "/", chosen), note};

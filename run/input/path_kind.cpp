@@ -130,8 +130,8 @@ const std::vector<Row>& rows() {
        "goes on with it",
        {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of its model"},
         {kPicture, "`dlpipe predict --ckpt % PICTURE` takes its model"},
-        {kOptions, "`dlpipe train --config %/config.toml` runs the same again"},
-        {kModelName, "`dlpipe train --init %` begins with its weights"}}},
+        {kOptions, "`dlpipe train --config %/config.toml --out ANOTHER` runs the same again"},
+        {kModelName, "`dlpipe train --init % --data DATA --out RUN` begins with its weights"}}},
       {"a checkpoint",
        {kModel, kCheckpoint},
        [](const Given& given) {
@@ -143,11 +143,11 @@ const std::vector<Row>& rows() {
        "`dlpipe info %` shows it, and `dlpipe eval --ckpt % DATA` judges its model",
        {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
         {kRun, "give the folder of the run that it lies in"},
-        {kModelName, "`dlpipe train --init %` begins with its weights"}}},
+        {kModelName, "`dlpipe train --init % --data DATA --out RUN` begins with its weights"}}},
       {"a dataset",
        {kDataset, kRawData},  // Caffe's LMDBs look the same from outside; ingest tells
        [](const Given& given) { return given.holds("data.mdb"); },
-       "`dlpipe inspect %` shows it, and `dlpipe train %` trains on it",
+       "`dlpipe inspect %` shows it, and `dlpipe train --data % --model resnet18 --out runs/a` trains on it",
        {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each of its samples"}}},
       {"a folder of datasets",
        {kDataset, kRawData},  // as one; pictures may lie beside it
@@ -155,13 +155,15 @@ const std::vector<Row>& rows() {
          const auto splits = data::split_names(given.path);
          return given.is_folder && splits.ok() && !splits->empty();
        },
-       "`dlpipe inspect %` shows them, and `dlpipe train %` trains on its train",
+       "`dlpipe inspect %` shows them, and `dlpipe train --data % --model resnet18 --out runs/a` trains on "
+       "its "
+       "train",
        {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each sample of its val"}}},
       {"a compiled model",
        {kModel, kCompiledModel},
        [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },
        "`dlpipe info %` shows it, and `dlpipe predict --ckpt % PICTURE` and `dlpipe run %` run it",
-       {{kModelName, "`dlpipe train --init %` begins with its weights"},
+       {{kModelName, "`dlpipe train --init % --data DATA --out RUN` begins with its weights"},
         {kCheckpoint,
          "it holds a graph made to run, with weights changed for that; `dlpipe export-weights RUN -o "
          "FILE.safetensors` writes those of the run that it was compiled from"}}},
@@ -177,7 +179,7 @@ const std::vector<Row>& rows() {
        is_safetensors,
        "`dlpipe info %` shows what it holds",
        {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
-        {kModelName, "`dlpipe train --init %` begins with it"}}},
+        {kModelName, "`dlpipe train --init % --data DATA --out RUN` begins with it"}}},
       {"a file of another program's weights",
        {kModel},
        is_foreign_weights,
@@ -188,7 +190,7 @@ const std::vector<Row>& rows() {
        [](const Given& given) { return formats::begins_as_onnx(given.begin); },
        "`dlpipe info %` shows it, and `dlpipe compile % -o model.dlg` makes a compiled model of it",
        {{kCompiledModel, "`dlpipe compile % -o model.dlg` makes one of it"},
-        {kModelName, "`dlpipe train --init %` begins with it"}}},
+        {kModelName, "`dlpipe train --init % --data DATA --out RUN` begins with it"}}},
       {"a picture",
        {kPicture},
        [](const Given& given) { return begins_as_picture(given.begin); },
@@ -204,7 +206,7 @@ const std::vector<Row>& rows() {
       {"a file of options",
        {kOptions},
        [](const Given& given) { return data::lower_ending(given.path) == "toml" && given.is_there; },
-       "`dlpipe train --config %` takes them",
+       "`dlpipe train --config % --out RUN` takes them",
        {}},
       {"a packed folder", {}, is_packed_folder, "unpack it, and give the folder", {}},
       {"a folder of pictures",
@@ -220,7 +222,7 @@ const std::vector<Row>& rows() {
       {"the name of a model",
        {kModelName},
        is_model_name,
-       "`dlpipe info %` shows its layers, and `dlpipe train --model % --data DATA` trains one",
+       "`dlpipe info %` shows its layers, and `dlpipe train --model % --data DATA --out RUN` trains one",
        {}},
   };
   return kRows;
@@ -271,8 +273,8 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
   if (path.empty()) return {};
   const Given given = look_at(path);
   if (wanted == Wanted::kCompiledModel && !given.is_there && row_of(given) == nullptr)
-    return {ErrorCode::kNotFound,
-            concat("[", area, "] there is no ", path, "; `dlpipe compile` makes compiled models")};
+    return {ErrorCode::kNotFound, concat("[", area, "] there is no ", path, "; `dlpipe compile RUN -o ",
+                                         shell_word(path), "` makes a compiled model of a run")};
   const Row* const row = row_of(given);
   if (row == nullptr || contains(row->uses, wanted)) return {};
   std::string_view advice = row->advice;

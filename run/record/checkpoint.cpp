@@ -348,13 +348,13 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
     return std::optional<Checkpoint>(*std::move(loaded));
   }
   if (damaged.empty()) return std::optional<Checkpoint>();
-  return Status(
-      ErrorCode::kCorrupt,
-      concat(first_damage.message(), "; ",
-             damaged.size() == 1 ? std::string("the only checkpoint")
-                                 : concat("all ", damaged.size(), " checkpoints"),
-             " in ", checkpoints, damaged.size() == 1 ? " is" : " are",
-             " damaged, so the run can't go on; begin another with --config RUN/config.toml --out NEW"));
+  return Status(ErrorCode::kCorrupt,
+                concat(first_damage.message(), "; ",
+                       damaged.size() == 1 ? std::string("the only checkpoint")
+                                           : concat("all ", damaged.size(), " checkpoints"),
+                       " in ", checkpoints, damaged.size() == 1 ? " is" : " are",
+                       " damaged, so the run can't go on; begin another: dlpipe train --config "
+                       "RUN/config.toml --out NEW"));
 }
 
 int64_t checkpoint_step(const std::string& directory) {

@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/dtype.h"
 #include "dlpipe/base/ledger.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_layout.h"
@@ -69,6 +70,9 @@ class Doctor {
   double device_share(Span span) const {
     return number(ledger_["device"]["spans"][span_name(span)]["share"]);
   }
+
+  /// As a word of a command.
+  std::string data() const { return config_.data.empty() ? "DATA" : shell_word(config_.data); }
 
   /// The pipeline's stage whose threads were busiest. The row "collective" of several processes is none of them.
   std::string busiest_stage() const {
@@ -144,13 +148,14 @@ class Doctor {
                                facts_.dataset_layout == image_layout_name(data::ImageLayout::kRestart);
     if (stage == stage_name(Stage::kDecoder) && is_whole_jpeg)
       advice = concat("the data set's images are in layout ", facts_.dataset_layout,
-                      "; `dlpipe ingest --jpeg coefficients` decodes crops several times as fast");
+                      "; crops of what `dlpipe ingest SRC DST --jpeg coefficients` makes are decoded several "
+                      "times as fast");
     if (stage == stage_name(Stage::kPrefault) || stage == stage_name(Stage::kReader))
-      advice =
-          "storage is slow: `dlpipe bench storage` says how slow; a faster disk, or more memory for its "
-          "cache";
+      advice = concat("storage is slow: `dlpipe bench storage ", data(),
+                      "` says how slow; a faster disk, or more memory for its cache");
     if (stage == stage_name(Stage::kAugmenter))
-      advice = "`dlpipe bench pipeline` with fewer augmentations says which one costs";
+      advice = concat("`dlpipe bench pipeline ", data(), " --augment ", shell_word(config_.augment),
+                      " --batch ", config_.batch, "`, and with fewer augmentations, says which one costs");
     findings_.push_back({concat("most of the pipeline's work is in the ", stage), advice, wait_share_});
   }
 
@@ -158,7 +163,8 @@ class Doctor {
     if (copy_share_ < kNegligibleWait) return;
     findings_.push_back(
         {concat("the device waited ", percent(copy_share_), " of its time for copies of batches to it"),
-         "`dlpipe bench h2d` says what the link gives; smaller crops need less of it", copy_share_});
+         "`dlpipe bench h2d --device cuda` says what the link gives; smaller crops need less of it",
+         copy_share_});
   }
 
   void look_at_launches() {
@@ -228,7 +234,9 @@ class Doctor {
       findings_.push_back(
           {concat(facts_.quarantined_samples,
                   facts_.quarantined_samples == 1 ? " sample was" : " samples were", " bad and replaced"),
-           "quarantine.txt in the run directory names them; `dlpipe verify --decode` finds all", 0});
+           concat("quarantine.txt in the run directory names them; `dlpipe verify ", data(),
+                  " --decode` finds all"),
+           0});
   }
 
   const Json& ledger_;

@@ -50,8 +50,8 @@ static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
 Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/config.toml", error)) {
-    return misuse("run", path, " already holds a run; go on with --resume ", shell_word(path),
-                  " or give another --out");
+    return misuse("run", path, " already holds a run; go on with `dlpipe train --resume ", shell_word(path),
+                  "` or give another --out");
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(*directory));

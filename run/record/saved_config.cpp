@@ -68,7 +68,8 @@ Result<TrainConfig> load_config(const std::string& run) {
   const std::string how_to_go_on =
       concat(has_copy ? concat("; to go on, put it back: cp ", shell_word(copy), " ", shell_word(file))
                       : std::string(),
-             "; to train with other options, begin another run: --config ", shell_word(file), " --out NEW");
+             "; to train with other options, begin another run: dlpipe train --config ", shell_word(file),
+             " --out NEW");
   if (!readable.ok()) return Status(ErrorCode::kChanged, concat(readable.message(), how_to_go_on));
   if (!has_copy) {
     return Status(ErrorCode::kChanged,

@@ -154,9 +154,11 @@ TEST(PathKinds, WhereRawDataOrOptionsOrANameAreWanted) {
                 "is a folder of datasets and no raw data; `dlpipe export ");
   expect_answer({"ingest", things.compiled, things.folder / "d"}, "is a compiled model and no raw data");
   expect_answer({"train", "--config", things.run, "--out", things.folder / "r"},
-                "is a run and no file of options; `dlpipe train --config " + things.run + "/config.toml`");
-  expect_answer({"train", things.data, "--model", things.run, "--out", things.folder / "r"},
-                "is a run and no name of a model; `dlpipe train --init " + things.run + "` ");
+                "is a run and no file of options; `dlpipe train --config " + things.run +
+                    "/config.toml --out ANOTHER`");
+  expect_answer(
+      {"train", things.data, "--model", things.run, "--out", things.folder / "r"},
+      "is a run and no name of a model; `dlpipe train --init " + things.run + " --data DATA --out RUN` ");
   expect_answer(
       {"train", things.data, "--init", things.data, "--model", "lenet", "--out", things.folder / "r"},
       "is a dataset and no trained model; ");

@@ -102,9 +102,10 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
   // Test pictures are often published without labels; validation pictures that lack them are a mistake.
   const bool unlabeled = folder.folders.empty() || !share_a_class(reference, folder);
   if (!is_reference && unlabeled && one.split == "test") {
-    layout.notes.push_back(concat("[ingest] the folder ", in_quotes(folder.name),
-                                  " has none of the class folders of ", in_quotes(reference.name),
-                                  ": it is left aside; `dlpipe predict` takes pictures without labels"));
+    layout.notes.push_back(
+        concat("[ingest] the folder ", in_quotes(folder.name), " has none of the class folders of ",
+               in_quotes(reference.name), ": it is left aside; `dlpipe predict --ckpt RUN ",
+               shell_word(concat(source, "/", path_of(folder))), "` takes pictures without labels"));
     return {};
   }
   if (!is_reference && folder.folders.empty()) {

@@ -334,7 +334,8 @@ SessionOptions link_pictures(SessionOptions options, const std::string& run_dire
   if (run_directory.empty())
     refuse("train", data ? config.data : config.val,
            " is no dataset, and there is no run directory to keep links to "
-           "its pictures in; make one with `dlpipe ingest SRC DST --store link`");
+           "its pictures in; make one with `dlpipe ingest ",
+           shell_word(data ? config.data : config.val), " DST --store link`");
   for (const std::string* raw : {data ? &config.data : nullptr, val ? &config.val : nullptr}) {
     if (raw != nullptr && is_inside(run_directory, *raw))
       refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,

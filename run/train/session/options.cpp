@@ -21,7 +21,7 @@ namespace dlpipe::run {
 namespace {
 
 void check_what_goes_together(const TrainConfig& config) {
-  if (config.data.empty()) refuse("train", "no dataset; give --data DIR, made by `dlpipe ingest`");
+  if (config.data.empty()) refuse("train", "no dataset; give --data DIR, made by `dlpipe ingest SRC DIR`");
   if (!is_kind(config.data, Wanted::kRawData))
     throw_if_error(refuse_other_kind("dataset", config.data, Wanted::kDataset));
   throw_if_error(refuse_other_kind("weights", config.init, Wanted::kModel));

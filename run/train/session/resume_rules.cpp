@@ -82,9 +82,10 @@ Status change_for_resume(const std::string& directory,
     const ConfigOption* option = find_config_option(name);
     if (option == nullptr || !may_change(*option)) {
       return misuse("train", "--", name,
-                    " can't be changed on --resume: the run would not be the same; start "
-                    "another with --config ",
-                    shell_word(concat(directory, "/config.toml")), " --out NEW");
+                    " can't be changed on --resume: the run would not be the same; start another: dlpipe "
+                    "train --config ",
+                    shell_word(concat(directory, "/config.toml")), " ",
+                    shell_word(concat("--", name, "=", text)), " --out NEW");
     }
     DLPIPE_RETURN_IF_ERROR(set_option(*option, text, config));
     for (const PathOption& path : kPathOptions) {
@@ -116,7 +117,7 @@ Status check_dataset(const PathOption& option, const std::string& path, const st
   if (known->second == dataset->id()) return {};
   return misuse("train", path, " holds dataset ", dataset->id(), ", and the run began with ", known->second,
                 "; give the dataset that it began with, or begin another run with --config ",
-                without_slash(config.out), "/config.toml --out NEW");
+                shell_word(concat(without_slash(config.out), "/config.toml")), " --out NEW");
 }
 
 Status check_same_past(const engine::ScheduleArguments& former, const engine::ScheduleArguments& now,

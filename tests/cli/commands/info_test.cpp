@@ -89,7 +89,9 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
     EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
   const Outcome onnx = run_dlpipe({"info", folder / "m.onnx"});
   EXPECT_EQ(onnx.exit_code, 0) << onnx.err;
-  for (const char* word : {", ONNX", "f32 [N,32,32,3]", "f32 [N,10]", "conv2d", "dlpipe compile`"})
+  for (const std::string& word :
+       {std::string(", ONNX"), std::string("f32 [N,32,32,3]"), std::string("f32 [N,10]"),
+        std::string("conv2d"), "`dlpipe compile " + (folder / "m.onnx") + " -o model.dlg`"})
     EXPECT_NE(onnx.out.find(word), std::string::npos) << onnx.out;
   const auto json = formats::Json::parse(run_dlpipe({"info", folder / "m.onnx", "--json"}).out);
   ASSERT_TRUE(json.ok());

@@ -88,18 +88,20 @@ TEST(IngestCommand, ALineWithoutALabelIsSkippedOrStopsAsOneWithoutAFile) {
   EXPECT_NE(stopped.err.find("line 3: its label is empty"), std::string::npos) << stopped.err;
 }
 
-TEST(IngestCommand, TheTableOfSplitsWithoutAValSaysHowToValidate) {
+TEST(IngestCommand, SplitsWithoutAValSayHowToValidateAlsoWithQuiet) {
   const ScratchDirectory dir;
   for (const char* split : {"train", "test"})
     ASSERT_EQ(run_dlpipe({"synth", dir / "src/" + split, "--per-class", "1", "--size", "24", "--seed",
                           std::to_string(split[1])})
                   .exit_code,
               0);
-  const Outcome outcome = run_dlpipe({"ingest", dir / "src", dir / "data"});
+  const std::string data = dir / "my data";
+  const Outcome outcome = run_dlpipe({"ingest", dir / "src", data, "--quiet"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("`dlpipe train --val " + (dir / "data/test") + "` takes this one"),
+  EXPECT_NE(outcome.err.find("no 'val': `dlpipe train --data '" + data + "' --val '" + data +
+                             "/test' --model resnet18 --out runs/a` "),
             std::string::npos)
-      << outcome.out;
+      << outcome.err;
 }
 
 TEST(IngestCommand, TakesSeveralSourcesAndAList) {

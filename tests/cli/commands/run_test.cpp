@@ -157,7 +157,9 @@ TEST(Run, RefusesInputsThatTheModelDoesNotTake) {
   const Outcome none = run_dlpipe({"run", model.folder / "none.dlg", "--input", model.folder / "bad.npy",
                                    "--output", model.folder / "y.npy"});
   EXPECT_EQ(none.exit_code, 1) << none.err;
-  EXPECT_NE(none.err.find("none.dlg; `dlpipe compile` makes compiled models"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("none.dlg; `dlpipe compile RUN -o " + (model.folder / "none.dlg") + "` makes"),
+            std::string::npos)
+      << none.err;
 }
 
 }  // namespace dlpipe::test

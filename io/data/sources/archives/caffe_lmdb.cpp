@@ -86,8 +86,8 @@ Result<SourceListing> CaffeLmdbSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(file_, LmdbFile::open(options_.path));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_own, is_dataset(*file_));
   if (is_own)
-    return misuse("ingest", printable(options_.path),
-                  " is a dataset of dlpipe already; `dlpipe export` makes files of it");
+    return misuse("ingest", printable(options_.path), " is a dataset of dlpipe already; `dlpipe export ",
+                  shell_word(options_.path), " FOLDER` makes files of it");
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(options_.path + "/data.mdb"));
   SourceListing listing;
   std::vector<std::string> class_of_entry;
