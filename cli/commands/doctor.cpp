@@ -16,6 +16,7 @@
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/path_kind.h"
+#include "dlpipe/run/record/run_directory.h"
 
 namespace dlpipe::cli {
 
@@ -43,6 +44,7 @@ run::MachineFacts facts_of(const std::string& folder, const run::TrainConfig& co
     for (const std::string& line : split(*bad, '\n'))
       facts.quarantined_samples += line.empty() || line[0] == '#' ? 0 : 1;  // '#': the columns' names
   }
+  facts.is_training = run::RunDirectory::is_in_use(folder);
   return facts;
 }
 
@@ -60,9 +62,9 @@ Status examine(const Options& options) {
   const auto ledger = formats::read_json(options.run + "/ledger.json");
   if (!ledger.ok()) {
     DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("doctor", options.run, run::Wanted::kRun));
-    return ledger.status().with_context(concat(
-        "[doctor] ", options.run,
-        " has no ledger: give the --out of a `dlpipe train` that has printed its first line of progress: "));
+    return ledger.status().with_context(
+        concat("[doctor] ", options.run,
+               " has no ledger: give the --out of a `dlpipe train` that has trained for a second: "));
   }
   run::TrainConfig config;
   DLPIPE_RETURN_IF_ERROR(run::read_config(options.run + "/config.toml", config));

@@ -90,7 +90,9 @@ class Doctor {
   /// Of a run that is still going, or was killed, up to where.
   std::string condition() const {
     if (ledger_["finished"].as_bool(true)) return {};
-    return concat("up to step ", human_count(ledger_["steps"].as_int()), ", as the run hasn't ended: ");
+    return concat("up to step ", human_count(ledger_["steps"].as_int()),
+                  facts_.is_training ? ", as the run is still going: "
+                                     : ", as the run was killed or failed (--resume goes on with it): ");
   }
 
   /// As the run's tables said at its end, where they did.

@@ -25,6 +25,7 @@ struct MachineFacts {
   bool has_bf16 = false;            // products of bf16 are faster than of f32
   std::string dataset_layout = {};  // of its first image, as image_layout_name says; empty: unknown
   int64_t quarantined_samples = 0;
+  bool is_training = false;  // a process trains in the run directory
 };
 
 /// kCorrupt where the file isn't a ledger.

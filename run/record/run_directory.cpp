@@ -105,6 +105,14 @@ Status RunDirectory::lock() {
   return {};
 }
 
+bool RunDirectory::is_in_use(const std::string& path) {
+  const int fd = ::open((path + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return false;
+  const bool is_free = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
+  ::close(fd);  // and with it the lock
+  return !is_free;
+}
+
 RunDirectory::~RunDirectory() {
   if (metrics_fd_ >= 0) ::close(metrics_fd_);
   std::error_code ignored;  // what isn't empty by now is somebody else's, and stays

@@ -34,6 +34,8 @@ class RunDirectory {
   static Result<std::unique_ptr<RunDirectory>> create(const std::string& path);
   /// An existing run. kNotFound when there is none, kMisuse when another process trains there.
   static Result<std::unique_ptr<RunDirectory>> reopen(const std::string& path);
+  /// Whether a process trains in the run directory `path` now.
+  static bool is_in_use(const std::string& path);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;

@@ -87,6 +87,10 @@ struct TrainOutcome {
 /// ledger.json, of the run so far or, with `is_over`, of all of it.
 Status write_ledger(const RunDirectory& directory, const TrainOutcome& outcome, bool is_over);
 
+/// How long after the last ledger.json the next one is due, of a run that was `run_ns` old then: after 1, 2, 4 and 8 seconds there is
+/// something to look at, from then on every 15 s.
+int64_t ledger_interval_ns(int64_t run_ns);
+
 /// Whether a multiple of `steps`, which may be a fraction, lies behind the step before `step` and not behind that one.
 bool is_multiple_reached(int64_t step, double steps);
 

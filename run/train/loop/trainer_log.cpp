@@ -1,4 +1,5 @@
 // What the loop says of its steps: lines and scalars of the log, progress, and shares of time.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -60,10 +61,15 @@ void Trainer::take_times() {
   if (parts_.ranks.all != nullptr) outcome_.collective = parts_.ranks.all->stats();
 }
 
+int64_t ledger_interval_ns(int64_t run_ns) {
+  constexpr int64_t kFirst_ns = 1'000'000'000, kMost_ns = 15'000'000'000;
+  return std::clamp(run_ns, kFirst_ns, kMost_ns);
+}
+
 void Trainer::write_ledger_if_due() {
-  constexpr int64_t kEvery_ns = 15'000'000'000;
-  const int64_t now = now_ns();
-  if (parts_.directory == nullptr || now - ledger_written_ns_ < kEvery_ns) return;
+  if (parts_.directory == nullptr) return;
+  const int64_t now = now_ns(), last = std::max(ledger_written_ns_, begin_ns_);
+  if (now - last < ledger_interval_ns(last - begin_ns_)) return;
   ledger_written_ns_ = now;
   take_times();
   throw_if_error(write_ledger(*parts_.directory, outcome_, false));
@@ -129,6 +135,7 @@ void Trainer::report_progress(const StepOutcome& outcome) {
   window_.samples += outcome.samples;
   window_.loss.add(outcome.loss);
   epoch_loss_.add(outcome.loss);
+  write_ledger_if_due();
   const LedgerEntry so_far = ledger_.so_far();
   LedgerEntry since = so_far;
   since -= window_.begin;
@@ -176,7 +183,6 @@ void Trainer::report_progress(const StepOutcome& outcome) {
     }
     throw_if_error(parts_.directory->log_scalars(outcome.step + 1, scalars));
   }
-  write_ledger_if_due();
   window_ = begin_window();
 }
 

@@ -196,8 +196,37 @@ TEST(Doctor, LooksAtARunThatIsStillGoing) {
   EXPECT_EQ(stopped.exit_code, 3) << stopped.err;
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("up to step "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("as the run is still going"), std::string::npos) << outcome.out;
   const Outcome over = run_dlpipe({"doctor", folder / "run"});
   EXPECT_EQ(over.out.find("up to step "), std::string::npos) << over.out;
+}
+
+TEST(Doctor, ARunThatWasKilledIsNotStillGoing) {
+  ScratchDirectory folder;
+  RunningProgram program(train_arguments(folder / "run", {"--epochs", "100000", "--val-every", "never"}));
+  while (!std::filesystem::exists(folder / "run/ledger.json") && !program.ended())
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  program.send(SIGKILL);
+  program.wait();
+  const Outcome outcome = run_dlpipe({"doctor", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("as the run was killed or failed"), std::string::npos) << outcome.out;
+}
+
+// Its commands are for copying.
+TEST(Doctor, CommandsAreWhole) {
+  run::TrainConfig config;
+  config.data = "my data";
+  config.augment = "rrc(224) hflip";
+  config.batch = 64;
+  const auto advice = [&](const char* busiest) {
+    return run::diagnose(ledger(0.4, 0, 0, busiest), config, {})->findings.front().advice;
+  };
+  EXPECT_NE(advice("reader").find("`dlpipe bench storage 'my data'`"), std::string::npos) << advice("reader");
+  EXPECT_NE(
+      advice("augmenter").find("`dlpipe bench pipeline 'my data' --augment 'rrc(224) hflip' --batch 64`"),
+      std::string::npos)
+      << advice("augmenter");
 }
 
 TEST(Doctor, LooksAtARealRun) {

@@ -36,6 +36,19 @@ TEST(RunDirectory, FoldersAboveItGoTooAndThoseThatWereThereStay) {
   EXPECT_TRUE(fs::is_empty(folder / "empty/run"));
 }
 
+TEST(RunDirectory, IsInUseWhileAProcessHasIt) {
+  ScratchFolder folder;
+  EXPECT_FALSE(RunDirectory::is_in_use(folder / "run"));
+  {
+    const auto run = RunDirectory::create(folder / "run");
+    ASSERT_TRUE(run.ok());
+    EXPECT_TRUE(RunDirectory::is_in_use(folder / "run"));
+    throw_if_error((*run)->start_logs(0));
+  }
+  EXPECT_TRUE(fs::exists(folder / "run/lock"));
+  EXPECT_FALSE(RunDirectory::is_in_use(folder / "run"));
+}
+
 TEST(RunDirectory, RefusesToOverwriteARun) {
   ScratchFolder folder;
   fs::create_directories(folder / "run");

@@ -46,6 +46,16 @@ class Watcher : public TrainObserver {
   void on_note(std::string_view text) override { notes.emplace_back(text); }
 };
 
+TEST(Ledger, IsWrittenSoonAndThenNowAndThen) {
+  std::vector<int64_t> seconds;
+  constexpr int64_t kSecond_ns = 1'000'000'000;
+  for (int64_t at_ns = 0; seconds.size() < 7;) {
+    at_ns += ledger_interval_ns(at_ns);
+    seconds.push_back(at_ns / kSecond_ns);
+  }
+  EXPECT_EQ(seconds, (std::vector<int64_t>{1, 2, 4, 8, 16, 31, 46}));
+}
+
 struct RunOptions {
   int64_t samples = 60;
   int64_t batch = 8;
