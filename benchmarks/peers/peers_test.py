@@ -17,7 +17,6 @@ import loading  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import recipe  # noqa: E402
-import recount  # noqa: E402
 import work  # noqa: E402
 
 
@@ -150,22 +149,6 @@ class Summary(unittest.TestCase):
     def test_keeps_paths_out_of_the_record(self):
         args = types.SimpleNamespace(folder=pathlib.Path("/somewhere"), rounds=3, out=None)
         self.assertEqual(contest.settings(args), {"rounds": 3})
-
-
-class Recount(unittest.TestCase):
-    def test_divides_samples_by_all_seconds_on_both_sides(self):
-        ours = [{"samples_per_s": 99, "samples": 40, "seconds": 2, "step_ms": 1}, {"error": "failed"}]
-        theirs = [{"samples_per_s": 10, "samples": 20, "seconds": 2, "step_ms": 5}, {"samples": 1, "seconds": 1}]
-        self.assertEqual(recount.quotients(ours, theirs), ("all seconds", [2.0]))
-
-    def test_divides_median_steps_where_one_side_has_nothing_else(self):
-        self.assertEqual(
-            recount.quotients([{"samples_per_s": 99, "step_ms": 2}], [{"samples": 1, "seconds": 1, "step_ms": 3}]),
-            ("median steps", [1.5]),
-        )
-
-    def test_never_divides_unlike_things(self):
-        self.assertIsNone(recount.quotients([{"samples_per_s": 99}], [{"samples_per_s": 1, "step_ms": 3}]))
 
 
 class Environment(unittest.TestCase):
