@@ -1,5 +1,5 @@
-# Installs the build into a fresh prefix and builds and runs a program of its own against it, as its user would.
-# Variables: BUILD_DIR, CONSUMER, RUNTIME_CONSUMER, WORK_DIR, GENERATOR, CXX
+# Installs the build into a fresh prefix, and builds and runs the C++ examples against it, as a user would.
+# Variables: BUILD_DIR, EXAMPLES, WORK_DIR, GENERATOR, CXX
 file(REMOVE_RECURSE ${WORK_DIR})
 file(MAKE_DIRECTORY ${WORK_DIR})
 
@@ -21,24 +21,32 @@ foreach(file share/man/man1/dlpipe.1 share/bash-completion/completions/dlpipe sh
     message(FATAL_ERROR "${file} names no command:\n${text}")
   endif()
 endforeach()
-run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${prefix}
-    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release)
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
-run(${prefix}/bin/dlpipe synth ${WORK_DIR}/jpegs --per-class 40 --size 32 --seed 1)
-run(${prefix}/bin/dlpipe ingest ${WORK_DIR}/jpegs ${WORK_DIR}/data)
-run(${WORK_DIR}/build/consumer ${WORK_DIR}/data ${WORK_DIR}/jpegs)
-message(STATUS "consumer: ${output}")
+# build_example(NAME [cmake options])
+function(build_example name)
+  run(${CMAKE_COMMAND} -S ${EXAMPLES}/${name} -B ${WORK_DIR}/${name} -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${prefix}
+      -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release ${ARGN})
+  run(${CMAKE_COMMAND} --build ${WORK_DIR}/${name})
+endfunction()
+
+run(${prefix}/bin/dlpipe synth ${WORK_DIR}/images --per-class 40 --size 32 --seed 1)
+run(${prefix}/bin/dlpipe ingest ${WORK_DIR}/images ${WORK_DIR}/data)
+build_example(own_parts)
+run(${WORK_DIR}/own_parts/own_parts ${WORK_DIR}/data ${WORK_DIR}/images)
+message(STATUS "own_parts: ${output}")
+run(${prefix}/bin/dlpipe ingest ${WORK_DIR}/images ${WORK_DIR}/splits --split 0.8,0.2)
+build_example(train)
+run(${WORK_DIR}/train/train ${WORK_DIR}/splits ${WORK_DIR}/run)
+if(NOT output MATCHES "^30 steps, loss [0-9.]+\nvalidation: top1 [0-9.]+ %\n$")
+  message(FATAL_ERROR "train: ${output}")
+endif()
 # dlpipe::runtime alone, on a machine that has nothing of what the pipeline reads with.
 set(none_of_these)
 foreach(package JPEG PNG ZLIB nlohmann_json)
   list(APPEND none_of_these -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
 endforeach()
-run(${CMAKE_COMMAND} -S ${RUNTIME_CONSUMER} -B ${WORK_DIR}/runtime -G ${GENERATOR} -DCMAKE_PREFIX_PATH=${prefix}
-    -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_BUILD_TYPE=Release ${none_of_these})
-run(${CMAKE_COMMAND} --build ${WORK_DIR}/runtime)
-run(${prefix}/bin/dlpipe train --data ${WORK_DIR}/data --model lenet --max-steps 2 --out ${WORK_DIR}/run)
+build_example(runtime ${none_of_these})
 run(${prefix}/bin/dlpipe compile ${WORK_DIR}/run -o ${WORK_DIR}/model.dlg)
-run(${WORK_DIR}/runtime/runtime_consumer ${WORK_DIR}/model.dlg)
+run(${WORK_DIR}/runtime/runtime ${WORK_DIR}/model.dlg)
 if(NOT output STREQUAL "[1,10]\n")
-  message(FATAL_ERROR "runtime_consumer: ${output}")
+  message(FATAL_ERROR "runtime: ${output}")
 endif()

@@ -1,4 +1,4 @@
-// A program that has dlpipe::runtime alone: answers a compiled model's outputs for zeros. runtime_consumer MODEL.dlg
+// Runs a compiled model on zeros and prints the shapes of its outputs: runtime MODEL.dlg. It links dlpipe::runtime alone.
 #include <dlpipe/engine/graph/graph_file.h>
 #include <dlpipe/engine/graph/run.h>
 

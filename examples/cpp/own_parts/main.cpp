@@ -1,5 +1,5 @@
 // A program of its own: an augmentation, an op, a model, an optimizer, a loss, a metric and sources that dlpipe doesn't
-// have, trained end to end. Usage: consumer DATASET PICTURES, which the dataset was made of
+// have, trained end to end: own_parts DATASET IMAGES, the folder that the dataset was made of
 #include <dlpipe/augment/kinds.h>
 #include <dlpipe/engine/core/op.h>
 #include <dlpipe/engine/layers/init.h>
