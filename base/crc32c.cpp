@@ -3,24 +3,40 @@
 #include <array>
 #include <cstring>
 
+#include "dlpipe/base/bytes.h"
+
 namespace dlpipe {
 
-static constexpr std::array<uint32_t, 256> make_table() {
-  std::array<uint32_t, 256> table{};
+using Tables = std::array<std::array<uint32_t, 256>, 8>;
+
+/// Table k says what a byte with k bytes of zeros behind it adds.
+static constexpr Tables make_tables(uint32_t reflected_polynomial) {
+  Tables tables{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit)
-      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);  // reflected 0x1EDC6F41
-    table[i] = crc;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? reflected_polynomial : 0u);
+    tables[0][i] = crc;
   }
-  return table;
+  for (size_t k = 1; k < tables.size(); ++k) {
+    for (size_t i = 0; i < 256; ++i)
+      tables[k][i] = (tables[k - 1][i] >> 8) ^ tables[0][tables[k - 1][i] & 0xffu];
+  }
+  return tables;
 }
 
-static uint32_t by_bytes(uint32_t crc, std::span<const std::byte> bytes) {
-  static constexpr std::array<uint32_t, 256> kTable = make_table();
-  for (const std::byte byte : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<uint32_t>(byte)) & 0xffu];
+static uint32_t by_tables(const Tables& tables, uint32_t crc, std::span<const std::byte> bytes) {
+  for (; bytes.size() >= tables.size(); bytes = bytes.subspan(tables.size())) {
+    const uint64_t word = load_le<uint64_t>(bytes, 0) ^ crc;
+    crc = 0;
+    for (size_t i = 0; i < tables.size(); ++i) crc ^= tables[7 - i][(word >> (8 * i)) & 0xffu];
+  }
+  for (const std::byte byte : bytes)
+    crc = (crc >> 8) ^ tables[0][(crc ^ static_cast<uint32_t>(byte)) & 0xffu];
   return crc;
 }
+
+static constexpr uint32_t kBegin = 0xffffffffu;
+static constexpr Tables kCrc32cTables = make_tables(0x82f63b78u);  // reflected 0x1EDC6F41
 
 #if defined(__x86_64__)
 // The instruction that SSE4.2 has for it: a compiled ViT-B/16 of 344 MB is checked in a tenth of a second instead of one.
@@ -31,16 +47,20 @@ __attribute__((target("sse4.2"))) static uint32_t by_words(uint32_t crc, std::sp
     std::memcpy(&word, bytes.data(), sizeof word);
     wide = __builtin_ia32_crc32di(wide, word);
   }
-  return by_bytes(static_cast<uint32_t>(wide), bytes);
+  return by_tables(kCrc32cTables, static_cast<uint32_t>(wide), bytes);
 }
 #endif
 
 uint32_t crc32c(std::span<const std::byte> bytes) {
-  constexpr uint32_t kBegin = 0xffffffffu;
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("sse4.2") != 0) return ~by_words(kBegin, bytes);
 #endif
-  return ~by_bytes(kBegin, bytes);
+  return ~by_tables(kCrc32cTables, kBegin, bytes);
+}
+
+uint32_t zip_crc32(std::span<const std::byte> bytes, uint32_t before) {
+  static constexpr Tables kTables = make_tables(0xedb88320u);  // reflected 0x04C11DB7
+  return ~by_tables(kTables, ~before, bytes);
 }
 
 }  // namespace dlpipe

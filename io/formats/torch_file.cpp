@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <optional>
 #include <utility>
 
 #include "dlpipe/base/bytes.h"
+#include "dlpipe/base/crc32c.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/foreign_weights.h"
@@ -145,7 +147,12 @@ Result<TorchFile::Members> TorchFile::zip_members(std::string_view directory) co
       return corrupt("the zip archive's directory is damaged");
     uint64_t stored = field32(24), local = field32(42);
     take_zip64(directory.substr(kEntry + name_bytes, extra_bytes), stored, field32(20), local);
-    members[std::string(directory.substr(kEntry, name_bytes))] = {local, stored, field(10) != 0};
+    const bool is_first =
+        members
+            .try_emplace(std::string(directory.substr(kEntry, name_bytes)),
+                         Member{local, stored, load_le<uint32_t>(bytes_of(directory), 16), field(10) != 0})
+            .second;
+    if (!is_first) return corrupt("the zip archive has two members of one name");
     directory.remove_prefix(kEntry + name_bytes + extra_bytes + comment_bytes);
   }
   return members;
@@ -165,7 +172,24 @@ Result<TorchFile::Storage> TorchFile::data_of(const Member& member) const {
   const uint64_t begin =
       member.header + kHeader + load_le<uint16_t>(bytes_of(head), 26) + load_le<uint16_t>(bytes_of(head), 28);
   if (begin > size || member.bytes > size - begin) return corrupt("a member of the zip archive is cut short");
-  return Storage{begin, member.bytes};
+  return Storage{begin, member.bytes, member.checksum};
+}
+
+/// Compares a storage with its checksum, once.
+Status TorchFile::check(const Storage& storage) const {
+  const std::atomic_ref<bool> is_checked(storage.is_checked);
+  if (storage.checksum == 0 || is_checked.load()) return {};
+  constexpr uint64_t kPiece = 1 << 20;
+  std::vector<std::byte> piece(std::min(storage.bytes, kPiece));
+  uint32_t checksum = 0;
+  for (uint64_t at = 0; at < storage.bytes; at += piece.size()) {
+    piece.resize(std::min(kPiece, storage.bytes - at));
+    DLPIPE_RETURN_IF_ERROR(read_at(storage.begin + at, piece));
+    checksum = zip_crc32(piece, checksum);
+  }
+  if (checksum != storage.checksum) return corrupt("a member of the zip archive differs from its checksum");
+  is_checked.store(true);
+  return {};
 }
 
 Status TorchFile::open_zip() {
@@ -195,13 +219,15 @@ Status TorchFile::open_zip() {
   DLPIPE_ASSIGN_OR_RETURN(const Storage place, data_of(found->second));
   if (place.bytes > TorchPickle::kMostBytes)
     return {ErrorCode::kUnsupported, "[weights] its pickle is larger than 64 MiB"};
+  DLPIPE_RETURN_IF_ERROR(check(place));
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(place.begin, place.bytes));
   DLPIPE_ASSIGN_OR_RETURN(const TorchPickle pickle, TorchPickle::parse(text));
   return add_state_dict(pickle);
 }
 
 /// Pickles behind each other: a magic number, the version, what the machine was like, the tensors' names, the keys of their storages;
-/// then the storages in this order, each behind the number of its elements.
+/// then the storages in this order, each behind the number of its elements. The numbers are little-endian whatever the machine was
+/// like (PyTorch's THPStorage_writeFileRaw), so its `little_endian` doesn't matter.
 Status TorchFile::open_pickles() {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(0, std::min<uint64_t>(file_.stamp().size_bytes,
                                                                                   TorchPickle::kMostBytes)));
@@ -261,10 +287,14 @@ Status TorchFile::add_state_dict(const TorchPickle& pickle) {
     part_ = *part;
     dict = pickle.find(pickle.root(), part_);
   }
+  std::map<std::string_view, size_t> last;  // where each name stands for the last time
+  for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
+    if (const Value& name = pickle[dict->items[i]]; name.kind == Kind::kText) last[name.text] = i;
+  }
   for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
     const Value& name = pickle[dict->items[i]];
     const Value& tensor = pickle[dict->items[i + 1]];
-    if (name.kind != Kind::kText || tensor.kind != Kind::kTensor) continue;
+    if (name.kind != Kind::kText || tensor.kind != Kind::kTensor || last[name.text] != i) continue;
     if (name.text == "n_averaged") continue;  // how many weights torch.optim.swa_utils has averaged
     DLPIPE_RETURN_IF_ERROR(add_tensor(pickle, name.text, tensor));
   }
@@ -311,7 +341,7 @@ Status TorchFile::add_tensor(const TorchPickle& pickle, std::string_view name, c
   entry.begin = total_;
   entry.end = total_ += bytes;
   entries_.push_back(std::move(entry));
-  places_.push_back({place->second.begin, static_cast<uint64_t>(offset.number), type->bytes, *strides});
+  places_.push_back({&place->second, static_cast<uint64_t>(offset.number), type->bytes, *strides});
   return {};
 }
 
@@ -325,25 +355,31 @@ Status TorchFile::read(const SafetensorsEntry& entry, std::span<std::byte> to) c
             concat("[weights] ", to.size(), " bytes given for tensor ", in_quotes(entry.name))};
   if (to.empty()) return {};
   const Place& place = places_[static_cast<size_t>(found - entries_.begin())];
-  const uint64_t begin = place.storage + place.first * place.bytes;
-  int64_t expected = 1;
-  bool is_contiguous = true;
-  uint64_t span = 1;  // elements from the first to the last
-  for (size_t i = entry.shape.size(); i-- > 0;) {
-    is_contiguous = is_contiguous && (entry.shape[i] == 1 || place.strides[i] == expected);
-    expected *= entry.shape[i];
-    span += static_cast<uint64_t>((entry.shape[i] - 1) * place.strides[i]);
-  }
-  if (is_contiguous) return read_at(begin, to);
-  std::vector<std::byte> stored(span * place.bytes);
+  DLPIPE_RETURN_IF_ERROR(check(*place.storage));
+  const uint64_t begin = place.storage->begin + place.first * place.bytes;
+  size_t axes = entry.shape.size();  // outside the runs of elements that lie behind each other
+  int64_t run = 1;
+  for (; axes > 0 && (entry.shape[axes - 1] == 1 || place.strides[axes - 1] == run); --axes)
+    run *= entry.shape[axes - 1];
+  const uint64_t run_bytes = static_cast<uint64_t>(run) * place.bytes;
+  uint64_t span_bytes = run_bytes;  // from the first element to the last
+  for (size_t i = 0; i < axes; ++i)
+    span_bytes += static_cast<uint64_t>((entry.shape[i] - 1) * place.strides[i]) * place.bytes;
+  // Whole, where the elements lie close enough; else run by run.
+  constexpr uint64_t kShares = 4, kSmall = 1 << 20;
+  std::vector<std::byte> stored(axes > 0 && span_bytes <= kShares * to.size() + kSmall ? span_bytes : 0);
   DLPIPE_RETURN_IF_ERROR(read_at(begin, stored));
-  std::vector<int64_t> index(entry.shape.size());
-  for (size_t at = 0; at < to.size(); at += place.bytes) {
+  std::vector<int64_t> index(axes);
+  for (size_t at = 0; at < to.size(); at += run_bytes) {
     uint64_t from = 0;
-    for (size_t i = 0; i < index.size(); ++i) from += static_cast<uint64_t>(index[i] * place.strides[i]);
-    std::copy_n(stored.begin() + static_cast<ptrdiff_t>(from * place.bytes), place.bytes,
-                to.begin() + static_cast<ptrdiff_t>(at));
-    for (size_t i = index.size(); i-- > 0;) {
+    for (size_t i = 0; i < axes; ++i)
+      from += static_cast<uint64_t>(index[i] * place.strides[i]) * place.bytes;
+    const std::span<std::byte> part = to.subspan(at, run_bytes);
+    if (stored.empty())
+      DLPIPE_RETURN_IF_ERROR(read_at(begin + from, part));
+    else
+      std::copy_n(stored.begin() + static_cast<ptrdiff_t>(from), run_bytes, part.begin());
+    for (size_t i = axes; i-- > 0;) {
       if (++index[i] < entry.shape[i]) break;
       index[i] = 0;
     }

@@ -3,8 +3,10 @@
 //
 // The tensors are those of the state dict: of the file itself, or of what it holds as "state_dict", "model" and so on; where averaged
 // weights stand beside others, the averaged ones. Reading takes any bytes: every size and offset is checked before it is used.
-// Memory: the pickle's and what a tensor's storage takes; all tensors together are at most four times the file, which
-// holds each storage once. A TorchFile owns its descriptor; its const functions may be called from any thread.
+// The checksums of the zip archive are compared, that of a storage when the first tensor of it is read; a checksum of 0, as
+// torch.serialization.set_crc32_options(False) writes it, is none.
+// Memory: the pickle's; while a tensor is read at most four times its bytes and 2 MiB; all tensors together are at most four times the
+// file, which holds each storage once. A TorchFile owns its descriptor; its const functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +33,7 @@ class TorchFile {
   static Result<TorchFile> open(const std::string& path);
 
   const std::string& path() const { return path_; }
-  /// In the order of the state dict; begin and end count as if the tensors lay behind each other.
+  /// In the order of the state dict, of equal names the last, as in a dict of Python's; begin and end count as if the tensors lay behind each other.
   std::span<const SafetensorsEntry> entries() const { return entries_; }
   /// The key of the dict that holds them; "" where the file is one itself.
   const std::string& part() const { return part_; }
@@ -39,21 +41,24 @@ class TorchFile {
   Status read(const SafetensorsEntry& entry, std::span<std::byte> to) const;
 
  private:
-  /// Where the elements of a tensor lie: those of a storage, from `first` on.
-  struct Place {
-    uint64_t storage = 0;  // its begin in the file
-    uint64_t first = 0;    // of its elements
-    uint64_t bytes = 0;    // of one
-    std::vector<int64_t> strides;
-  };
   struct Storage {
     uint64_t begin = 0;  // in the file
     uint64_t bytes = 0;
+    uint32_t checksum = 0;            // 0: none
+    mutable bool is_checked = false;  // read and written as an atomic
+  };
+  /// Where the elements of a tensor lie: those of a storage, from `first` on.
+  struct Place {
+    const Storage* storage = nullptr;  // one of storages_
+    uint64_t first = 0;                // of its elements
+    uint64_t bytes = 0;                // of one
+    std::vector<int64_t> strides;
   };
   /// Of a zip archive.
   struct Member {
     uint64_t header = 0;  // where it begins
     uint64_t bytes = 0;
+    uint32_t checksum = 0;
     bool is_compressed = false;
   };
   using Members = std::map<std::string, Member, std::less<>>;  // by their names
@@ -65,6 +70,7 @@ class TorchFile {
   Result<Storage> zip_directory() const;
   Result<Members> zip_members(std::string_view directory) const;
   Result<Storage> data_of(const Member& member) const;
+  Status check(const Storage& storage) const;
   Status open_zip();
   Status open_pickles();
   Status find_numbers(std::string_view text, size_t at, const TorchPickle& pickle);

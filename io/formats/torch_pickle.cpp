@@ -363,11 +363,12 @@ Result<TorchPickle> TorchPickle::parse(std::string_view bytes) {
 
 const TorchPickle::Value* TorchPickle::find(const Value& dict, std::string_view key) const {
   if (dict.kind != Kind::kDict) return nullptr;
+  const Value* found = nullptr;
   for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
     const Value& name = values_[dict.items[i]];
-    if (name.kind == Kind::kText && name.text == key) return &values_[dict.items[i + 1]];
+    if (name.kind == Kind::kText && name.text == key) found = &values_[dict.items[i + 1]];
   }
-  return nullptr;
+  return found;
 }
 
 std::optional<TorchPickle::ElementType> TorchPickle::element_type(const Value& name) {

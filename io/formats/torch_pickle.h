@@ -39,7 +39,7 @@ class TorchPickle {
   const Value& root() const { return values_[root_]; }
   const Value& operator[](Id id) const { return values_[id]; }
   size_t count() const { return values_.size(); }
-  /// The value of `key` in a dict; null: there is none.
+  /// The value of `key` in a dict, the last of several; null: there is none.
   const Value* find(const Value& dict, std::string_view key) const;
   /// How many of the bytes it is.
   size_t size() const { return size_; }

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
+#include "dlpipe/base/machine.h"
 #include "dlpipe/base/rng.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -93,7 +95,7 @@ TEST(TorchFile, RefusesTensorsThatAreNegatedWhenRead) {
   EXPECT_NE(status.message().find("resolve_neg"), std::string::npos) << status.message();
 }
 
-/// A stored zip archive of PyTorch's, without checksums, which nobody compares.
+/// A stored zip archive of PyTorch's, without checksums.
 std::string zip_of(const std::vector<std::pair<std::string, std::string>>& members) {
   const auto little = [](uint64_t value, size_t bytes) {
     std::string text;
@@ -116,11 +118,16 @@ std::string text_op(const std::string& text) {
   return "X" + std::string(1, static_cast<char>(text.size())) + std::string(3, '\0') + text;
 }
 
-/// A pickle of {"w": a tensor of f32}: `shape` and `strides` are opcodes of tuples, `storage` the elements that it names.
-std::string pickle_of(const std::string& offset, const std::string& shape, const std::string& strides) {
-  return "\x80\x02}" + text_op("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text_op("storage") +
+/// Opcodes that put "w", a tensor of f32, into a dict: `shape` and `strides` are opcodes of tuples.
+std::string item_of(const std::string& offset, const std::string& shape, const std::string& strides) {
+  return text_op("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text_op("storage") +
          "ctorch\nFloatStorage\n" + text_op("0") + text_op("cpu") + "K\x04tQ" + offset + shape + strides +
-         "tRs.";
+         "tRs";
+}
+
+/// A pickle of {"w": a tensor}.
+std::string pickle_of(const std::string& offset, const std::string& shape, const std::string& strides) {
+  return "\x80\x02}" + item_of(offset, shape, strides) + ".";
 }
 
 Status open_bytes(const ScratchFolder& folder, const std::string& bytes) {
@@ -154,6 +161,85 @@ TEST(TorchFile, RefusesTensorsThatAreNotInTheirStorage) {
     EXPECT_EQ(open_pickle(folder, pickle_of(cases[i].offset, cases[i].shape, cases[i].strides)).code(),
               ErrorCode::kCorrupt)
         << i;
+}
+
+TEST(TorchFile, ComparesTheChecksumsOfTheArchive) {
+  const ScratchFolder folder;
+  const std::string good = value_or_throw(read_file(golden("torch_zip.pth")));
+  ASSERT_TRUE(open_bytes(folder, good).ok());
+  const auto changed = [&](const std::string& what) {
+    std::string bad = good;
+    const size_t at = bad.find(what);
+    EXPECT_NE(at, std::string::npos);
+    bad[at + what.size() - 1] ^= '\1';
+    return open_bytes(folder, bad);
+  };
+  std::string numbers;
+  for (const float value : {0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f})
+    numbers.append(reinterpret_cast<const char*>(&value), sizeof value);
+  const Status tensor = changed(numbers);
+  EXPECT_EQ(tensor.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(tensor.message().find("checksum"), std::string::npos) << tensor.message();
+  EXPECT_EQ(changed("every_other").code(), ErrorCode::kCorrupt) << "a name in the pickle";
+}
+
+TEST(TorchFile, RefusesTwoMembersOfOneName) {
+  const ScratchFolder folder;
+  const std::string pickle = pickle_of("K\0"s, "K\4\x85", "K\1\x85");
+  const std::string data(16, '\1');
+  EXPECT_EQ(
+      open_bytes(folder, zip_of({{"w/data.pkl", pickle}, {"w/data/0", data}, {"w/data/0", data}})).code(),
+      ErrorCode::kCorrupt);
+}
+
+TEST(TorchFile, TakesTheLastOfEqualNamesAsPythonDoes) {
+  const ScratchFolder folder;
+  const std::string twice =
+      "\x80\x02}" + item_of("K\0"s, "K\4\x85", "K\1\x85") + item_of("K\0"s, "K\3\x85", "K\1\x85") + ".";
+  ASSERT_TRUE(open_pickle(folder, twice).ok());
+  const WeightsFile file = value_or_throw(WeightsFile::open(folder / "w.pth"));
+  ASSERT_EQ(file.entries().size(), 1u);
+  EXPECT_EQ(file.entries()[0].shape, std::vector<int64_t>{3});
+}
+
+// The word about the machine that wrote it says nothing of the numbers, which torch.save writes little-endian everywhere.
+TEST(TorchFile, ReadsTheOldFormOfABigEndianMachineAsTorchDoes) {
+  const ScratchFolder folder;
+  std::string bytes = value_or_throw(read_file(golden("torch_legacy.pth")));
+  const std::string word = "little_endian";
+  const size_t is_true = bytes.find('\x88', bytes.find(word) + word.size());
+  ASSERT_LT(is_true, bytes.find("type_sizes"));
+  bytes[is_true] = '\x89';
+  ASSERT_TRUE(open_bytes(folder, bytes).ok());
+  EXPECT_EQ(numbers_of<float>(value_or_throw(WeightsFile::open(folder / "w.pth")), "f32"), from(0, 6));
+}
+
+TEST(TorchFile, ReadsElementsThatLieFarApartWithoutWhatIsBetween) {
+  const ScratchFolder folder;
+  constexpr uint64_t kStride = 100'000'000;
+  const auto little = [](uint64_t value, size_t bytes) {
+    std::string text;
+    for (size_t i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    return text;
+  };
+  // Two runs of two elements; then nothing is stored but these.
+  const std::string pickle = pickle_of("K\0"s, "K\2K\2\x86", "J" + little(kStride, 4) + "K\1\x86");
+  const std::string magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  const std::string head = magic + "\x80\x02M\xe9\x03." + "\x80\x02}." + pickle + "\x80\x02]" + text_op("0") +
+                           "a." + little(kStride + 2, 8);
+  {
+    std::ofstream file(folder / "w.pth", std::ios::binary);
+    const auto put = [&](float value) { file.write(reinterpret_cast<const char*>(&value), sizeof value); };
+    file << head;
+    put(1);
+    put(2);
+    file.seekp(static_cast<std::streamoff>(head.size() + kStride * sizeof(float)));
+    put(3);
+    put(4);
+  }
+  const uint64_t before = peak_resident_bytes();
+  EXPECT_EQ(numbers_of<float>(value_or_throw(WeightsFile::open(folder / "w.pth")), "w"), from(1, 4));
+  EXPECT_LT(peak_resident_bytes() - before, uint64_t{64} << 20);
 }
 
 TEST(TorchFile, RunsNothingAndNamesWhatItWasAskedToRun) {
