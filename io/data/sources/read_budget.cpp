@@ -1,5 +1,6 @@
 #include "dlpipe/io/data/sources/read_budget.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dlpipe/base/printable.h"
@@ -12,12 +13,24 @@ uint64_t ReadBudget::most(uint64_t input_bytes) {
   return input_bytes > (UINT64_MAX - kBase) / kPerByte ? UINT64_MAX : kBase + kPerByte * input_bytes;
 }
 
-ReadBudget::ReadBudget(std::string name, uint64_t input_bytes)
-    : name_(std::move(name)), input_bytes_(input_bytes), left_(most(input_bytes)) {}
+ReadBudget::ReadBudget(const SourceOptions& options, std::string name, uint64_t input_bytes)
+    : name_(std::move(name)),
+      base_(options.shared_budget != nullptr ? options.shared_budget : std::make_shared<uint64_t>(kBase)) {
+  add_input(input_bytes);
+}
+
+void ReadBudget::add_input(uint64_t bytes) {
+  input_bytes_ += bytes;
+  if (__builtin_add_overflow(left_, most(bytes) - kBase, &left_)) left_ = UINT64_MAX;
+}
 
 bool ReadBudget::spend(uint64_t bytes, uint64_t times) {
-  if (times > 0 && bytes > left_ / times) return false;
-  left_ -= bytes * times;
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(bytes, times, &all)) return false;
+  const uint64_t own = std::min(all, left_);
+  if (all - own > *base_) return false;
+  left_ -= own;
+  *base_ -= all - own;
   return true;
 }
 
@@ -25,7 +38,7 @@ Status ReadBudget::too_much(std::string_view what) const {
   return Status(ErrorCode::kUnsupported,
                 concat("[ingest] ", printable(name_), ": ", what, " would take more memory than ", kPerByte,
                        " times its ", human_bytes(input_bytes_), " and ", human_bytes(kBase),
-                       "; leave out what isn't needed, or divide it into several"));
+                       " for all inputs together; leave out what isn't needed, or divide it into several"));
 }
 
 Status ReadBudget::take(uint64_t bytes, uint64_t times, std::string_view what) {

@@ -1,9 +1,11 @@
-// How much memory a source may spend on what it reads: a multiple of its bytes, and a constant. Small files can speak of millions
+// How much memory a source may spend on what it reads: a multiple of its bytes, and a constant, which all inputs of an ingest
+// share. Small files can speak of millions
 // of samples, columns and cells, and name one piece of theirs as often; whoever makes something for each of these asks here first.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "dlpipe/base/error.h"
@@ -20,7 +22,10 @@ class ReadBudget {
   static uint64_t most(uint64_t input_bytes);
 
   /// `name`: of the source, for messages. Its bytes are those at rest: of a packed file the packed ones.
-  ReadBudget(std::string name, uint64_t input_bytes);
+  ReadBudget(const SourceOptions& options, std::string name, uint64_t input_bytes);
+
+  /// Of one more file.
+  void add_input(uint64_t bytes);
 
   /// kUnsupported where `times` pieces of `bytes` are more than is left; `what` is what they are, as "the entries of its 9 samples".
   Status take(uint64_t bytes, uint64_t times, std::string_view what);
@@ -32,8 +37,9 @@ class ReadBudget {
   Status too_much(std::string_view what) const;
 
   std::string name_;
-  uint64_t input_bytes_;
-  uint64_t left_;
+  uint64_t input_bytes_ = 0;
+  uint64_t left_ = 0;               // of kPerByte times them
+  std::shared_ptr<uint64_t> base_;  // what is left of kBase
 };
 
 /// kUnsupported for more fields than a dataset has, before anything is made for each of them and each sample.

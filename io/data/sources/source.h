@@ -107,8 +107,10 @@ struct SourceOptions {
   std::string address = {};  // where `path` is an address: the whole of it (remote.h)
   std::shared_ptr<ScratchSpace> scratch = {};  // where packed archives and streams are unpacked
   int64_t every = 1;  // above 1: one of so many lines of a .csv, .tsv or .txt, for a look at it
-  const SourceRegistry* known = nullptr;      // what `path` may be; null: what is built in
-  int64_t max_pixels = 178'956'970;           // of larger pictures no mask is drawn
+  const SourceRegistry* known = nullptr;  // what `path` may be; null: what is built in
+  int64_t max_pixels = 178'956'970;       // of larger pictures no mask is drawn
+  std::shared_ptr<uint64_t> shared_budget =
+      {};                                     // of all inputs (ReadBudget::kBase); null: there is one alone
   std::function<bool()> stop_requested = {};  // asked while something long is read; true: kCancelled
 };
 

@@ -9,7 +9,6 @@
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 
@@ -123,14 +122,14 @@ Result<std::vector<std::byte>> AnnotatedPictures::read_mask(const SourceEntry& e
 }
 
 Status FilesAgain::take(const std::string& file, uint64_t bytes) {
-  const bool is_new = seen_.insert(file).second;
-  (is_new ? once_ : again_) += bytes;
+  if (seen_.insert(file).second) {
+    budget_.add_input(bytes);
+    return {};
+  }
   constexpr uint64_t kMemoryPerByte = 2;  // of labels
-  if (again_ <= ReadBudget::most(once_) / kMemoryPerByte) return {};
-  return Status(ErrorCode::kUnsupported,
-                concat("[ingest] lists name the pictures of ", printable(file),
-                       " and others so often that what is written of them would be read ", again_ / once_,
-                       " times; name each of them less often"));
+  return budget_.take(
+      bytes, kMemoryPerByte,
+      concat("what is written of the pictures that lists name again, as of ", printable(file)));
 }
 
 size_t AnnotatedPictures::part_for(size_t part, size_t time) {

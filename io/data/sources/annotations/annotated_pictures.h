@@ -17,6 +17,7 @@
 
 #include "dlpipe/base/error.h"
 #include "dlpipe/io/data/sources/annotations/outlines.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source.h"
 
 namespace dlpipe::data {
@@ -40,13 +41,13 @@ struct AnnotatedPicture {
 /// Files that are read for every line of a list that names them: what they hold is in memory as often.
 class FilesAgain {
  public:
+  explicit FilesAgain(const SourceOptions& options) : budget_(options, options.path, 0) {}
   /// kUnsupported where those that were read before are too many times what all files have together (read_budget.h).
   Status take(const std::string& file, uint64_t bytes);
 
  private:
+  ReadBudget budget_;
   std::unordered_set<std::string> seen_;
-  uint64_t once_ = 0;   // bytes of all files
-  uint64_t again_ = 0;  // of those that were read again
 };
 
 class AnnotatedPictures {

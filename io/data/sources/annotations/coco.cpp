@@ -297,7 +297,7 @@ Result<SourceListing> CocoSource::list() {
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(number_categories(all, listing));
   listing.has_class_order = true;
-  DLPIPE_RETURN_IF_ERROR(ReadBudget(options_.path, input_bytes)
+  DLPIPE_RETURN_IF_ERROR(ReadBudget(options_, options_.path, input_bytes)
                              .take(2 * 3 * sizeof(float) * keypoints_, without_points,
                                    concat("key points for the ", without_points, " objects that have none")));
   for (size_t i = 0; i < parts.size(); ++i) DLPIPE_RETURN_IF_ERROR(add_pictures(parts[i], all[i]));

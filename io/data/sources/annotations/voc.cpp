@@ -121,7 +121,7 @@ class VocSource final : public AnnotatedSource {
 
   std::vector<AnnotatedPictures::Part> folders_;
   std::vector<AnnotatedPicture> found_;
-  FilesAgain again_;
+  FilesAgain again_{options_};
   std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found
   int64_t unlisted_ = 0;                              // annotations that no list names
   std::set<std::string> lists_used_;                  // Main, Segmentation
@@ -281,7 +281,7 @@ Result<SourceListing> VocSource::list() {
   folders_.clear();
   found_.clear();
   classes_of_.clear();
-  again_ = {};
+  again_ = FilesAgain(options_);
   unlisted_ = 0;
   lists_used_.clear();
   lists_unused_.clear();

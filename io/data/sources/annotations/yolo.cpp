@@ -71,7 +71,7 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedPicture> found_;
   int64_t without_labels_ = 0;
   int64_t confidences_ = 0;  // lines that end with one
-  FilesAgain again_;
+  FilesAgain again_{options_};
   std::vector<std::string> lost_links_;  // warnings
   std::string note_;                     // a warning of its own
 };
@@ -253,7 +253,7 @@ Result<SourceListing> YoloSource::list() {
   found_.clear();
   without_labels_ = 0;
   confidences_ = 0;
-  again_ = {};
+  again_ = FilesAgain(options_);
   lost_links_.clear();
   DLPIPE_RETURN_IF_ERROR(find_config());
   DLPIPE_RETURN_IF_ERROR(add_splits());

@@ -176,7 +176,7 @@ Result<SourceListing> BetonSource::list() {
   DLPIPE_RETURN_IF_ERROR(choose_fields(listing));
   std::vector<std::string> class_of_entry;
   ArchiveBytes::Scan scan = file_->scan();
-  ReadBudget budget(options_.path, file_->size_bytes());
+  ReadBudget budget(options_, options_.path, file_->size_bytes());
   DLPIPE_RETURN_IF_ERROR(check_field_count(options_.path, listing.fields.size()));
   DLPIPE_RETURN_IF_ERROR(budget.take_entries(file_->samples(), listing.fields.size()));
   for (uint64_t i = 0; i < file_->samples(); ++i) {

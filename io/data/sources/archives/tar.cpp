@@ -109,9 +109,9 @@ Result<SourceListing> TarSource::list() {
   }
   ArchiveBytes::Scan scan = archive_->scan();
   const std::string shown = name();
-  ReadBudget budget(shown, archive_->input_bytes());
+  ReadBudget budget(options_, shown, archive_->input_bytes());
   DLPIPE_ASSIGN_OR_RETURN(TarIndex index, index_tar(scan, 0, archive_->size_bytes(), budget));
-  const TarContents tar{shown, *archive_, options_, std::move(index)};
+  const TarContents tar{shown, *archive_, options_, std::move(index), budget};
   if (tar.index.members.empty() && !tar.index.problem.empty())
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(shown), ": ", tar.index.problem));
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, list_files(tar));

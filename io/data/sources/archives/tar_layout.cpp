@@ -154,7 +154,6 @@ Result<SourceListing> list_class_archives(const TarContents& tar) {
   std::vector<std::string> class_of_entry;
   std::map<std::string, int64_t> left_aside;
   ArchiveBytes::Scan scan = tar.archive.scan();
-  ReadBudget budget(tar.name, tar.archive.input_bytes());
   for (const TarMember& one : tar.index.members) {
     if (!has_tar_name(one.name)) {
       ++left_aside[std::filesystem::path(one.name).extension().string()];
@@ -169,7 +168,7 @@ Result<SourceListing> list_class_archives(const TarContents& tar) {
     if (packing != Packing::kNone) {
       inner.problem = "a packed archive in an archive isn't read; unpack the outer one";
     } else {
-      DLPIPE_ASSIGN_OR_RETURN(inner, index_tar(scan, one.begin, one.size_bytes, budget));
+      DLPIPE_ASSIGN_OR_RETURN(inner, index_tar(scan, one.begin, one.size_bytes, tar.budget));
     }
     for (const TarMember& picture : inner.members) {
       if (!has_image_name(picture.name)) {

@@ -18,6 +18,7 @@ struct TarContents {
   const ArchiveBytes& archive;
   const SourceOptions& options;
   TarIndex index;
+  ReadBudget& budget;  // of what is listed
 };
 
 /// An entry that is read at the member's place.

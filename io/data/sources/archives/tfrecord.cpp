@@ -223,7 +223,7 @@ Result<SourceListing> TfrecordSource::list() {
   }
   SourceListing listing;
   ArchiveBytes::Scan scan = file_->scan();
-  ReadBudget budget(options_.path, file_->input_bytes());
+  ReadBudget budget(options_, options_.path, file_->input_bytes());
   for (uint64_t at = 0; at < file_->size_bytes();) {
     if (options_.stop_requested && options_.stop_requested())
       return Status(ErrorCode::kCancelled,

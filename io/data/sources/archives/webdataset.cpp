@@ -38,8 +38,7 @@ std::string endings_text(const ShardSample& sample, ShardPartKind kind) {
 
 class Lister {
  public:
-  explicit Lister(const TarContents& tar)
-      : tar_(tar), samples_(shard_samples(tar.index)), budget_(tar.name, tar.archive.input_bytes()) {}
+  explicit Lister(const TarContents& tar) : tar_(tar), samples_(shard_samples(tar.index)) {}
   Result<SourceListing> list();
 
  private:
@@ -60,7 +59,6 @@ class Lister {
 
   const TarContents& tar_;
   std::vector<ShardSample> samples_;
-  ReadBudget budget_;
   SourceListing listing_;
   std::vector<std::string> class_of_entry_;
   std::vector<std::string> texts_;  // endings that become fields of text: json, caption.txt
@@ -137,11 +135,11 @@ Result<std::string> Lister::class_of(const ShardSample& sample, const Result<con
 }
 
 Status Lister::add_fields(const ShardSample& sample, SourceEntry& entry) {
-  DLPIPE_RETURN_IF_ERROR(budget_.take_entries(1, texts_.size() + masks_.size()));
+  DLPIPE_RETURN_IF_ERROR(tar_.budget.take_entries(1, texts_.size() + masks_.size()));
   for (const std::string& ending : texts_) {
     std::string text;
     if (const ShardPart* const part = sample.part(ending); part != nullptr) {
-      DLPIPE_RETURN_IF_ERROR(budget_.take(part->member->size_bytes, 1, "the texts of its samples"));
+      DLPIPE_RETURN_IF_ERROR(tar_.budget.take(part->member->size_bytes, 1, "the texts of its samples"));
       auto read = text_of(*part->member);
       if (read.ok()) {
         text = std::move(*read);

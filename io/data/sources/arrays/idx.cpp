@@ -166,7 +166,7 @@ std::vector<std::string> images_files_in(const std::string& folder, std::error_c
 
 class IdxSource final : public Source {
  public:
-  explicit IdxSource(const SourceOptions& options) : path_(options.path), splits_(options.splits) {}
+  explicit IdxSource(SourceOptions options) : options_(std::move(options)) {}
 
   Result<SourceListing> list() override;
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
@@ -176,8 +176,7 @@ class IdxSource final : public Source {
   Status find_pairs();
   Status load(Pair& pair);
 
-  std::string path_;
-  bool splits_;
+  SourceOptions options_;
   std::vector<Pair> pairs_;
 };
 
@@ -185,11 +184,11 @@ Status IdxSource::find_pairs() {
   pairs_.clear();
   std::vector<std::string> files;
   std::error_code error;
-  if (is_folder(path_)) {
-    files = images_files_in(path_, error);
-    if (error) return status_from_errno("ingest", concat("cannot list ", path_), error.value());
+  if (is_folder(options_.path)) {
+    files = images_files_in(options_.path, error);
+    if (error) return status_from_errno("ingest", concat("cannot list ", options_.path), error.value());
   } else {
-    files.push_back(path_);
+    files.push_back(options_.path);
   }
   for (const std::string& file : files) {
     const std::string name = fs::path(file).filename().string();
@@ -229,7 +228,7 @@ Status IdxSource::load(Pair& pair) {
   if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "not labels of [N]");
   if (pair.labels.dims[0] != dims[0])
     return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
-  ReadBudget budget(pair.images_file, pair.images.stamp.size_bytes + pair.labels.stamp.size_bytes);
+  ReadBudget budget(options_, pair.images_file, pair.images.stamp.size_bytes + pair.labels.stamp.size_bytes);
   DLPIPE_RETURN_IF_ERROR(budget.take_entries(dims[0], 1));
   for (const IdxArray* array : {&pair.images, &pair.labels}) {
     if (array->is_gzip) DLPIPE_RETURN_IF_ERROR(budget.take(array->size, 1, "what it decompresses to"));
@@ -258,7 +257,7 @@ Result<SourceListing> IdxSource::list() {
   const bool halves = pairs_.size() == 2 && split_of(pairs_[0], 2) != split_of(pairs_[1], 2) &&
                       !split_of(pairs_[0], 2).empty() && !split_of(pairs_[1], 2).empty();
   if (pairs_.size() > 1 && !halves)
-    return misuse("ingest", path_, " holds ", pairs_.size(),
+    return misuse("ingest", options_.path, " holds ", pairs_.size(),
                   " IDX image files that are no train and test pair; name one, as ", pairs_[0].images_file);
   SourceListing listing;
   std::vector<std::string> class_of_entry;
@@ -271,7 +270,7 @@ Result<SourceListing> IdxSource::list() {
       entry.path = numbered_path(pair.prefix, i, 6);
       entry.size_bytes = kRawHeaderBytes + pair.images.items().size() / count;
       entry.modified_ns = pair.images.stamp.modified_ns;
-      if (splits_) entry.split = split_of(pair, pairs_.size());
+      if (options_.splits) entry.split = split_of(pair, pairs_.size());
       entry.place = (static_cast<uint64_t>(p) << kPairShift) | i;
       listing.entries.push_back(std::move(entry));
       class_of_entry.push_back(std::to_string(load_u8(pair.labels.items(), i)));

@@ -360,7 +360,7 @@ Result<SourceListing> NumpySource::list() {
   class_of_entry_.clear();
   input_bytes_ = 0;
   DLPIPE_RETURN_IF_ERROR(open_arrays());
-  budget_.emplace(options_.path, input_bytes_);
+  budget_.emplace(options_, options_.path, input_bytes_);
   DLPIPE_RETURN_IF_ERROR(pair_up());
   SourceListing listing;
   DLPIPE_RETURN_IF_ERROR(add_fields(listing));

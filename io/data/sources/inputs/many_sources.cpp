@@ -53,8 +53,12 @@ std::vector<std::string> names_of(const std::vector<SourceInput>& inputs) {
 
 class ManySources final : public Source {
  public:
-  ManySources(SourceInputs inputs, std::vector<std::unique_ptr<Source>> sources)
-      : inputs_(std::move(inputs)), names_(names_of(inputs_.inputs)), sources_(std::move(sources)) {
+  ManySources(SourceInputs inputs, std::vector<std::unique_ptr<Source>> sources,
+              std::shared_ptr<uint64_t> budget)
+      : inputs_(std::move(inputs)),
+        names_(names_of(inputs_.inputs)),
+        sources_(std::move(sources)),
+        budget_(std::move(budget)) {
     for (const SourceInput& input : inputs_.inputs) ++times_split_[input.split];
   }
 
@@ -104,6 +108,7 @@ class ManySources final : public Source {
   std::vector<std::string> names_;
   std::map<std::string, int64_t> times_split_;  // of how many inputs
   std::vector<std::unique_ptr<Source>> sources_;
+  std::shared_ptr<uint64_t> budget_;           // of all of them
   std::vector<std::vector<size_t>> place_of_;  // of each input's fields among those of all
   static constexpr int64_t kMostAlike = 3;
   std::unordered_set<std::string> said_;       // warnings
@@ -276,6 +281,7 @@ Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceL
 }
 
 Result<SourceListing> ManySources::list() {
+  *budget_ = ReadBudget::kBase;
   place_of_.assign(sources_.size(), {});
   times_said_.clear();
   said_.clear();
@@ -320,11 +326,13 @@ Result<SourceListing> ManySources::list() {
 Result<std::unique_ptr<Source>> open_many(SourceInputs inputs, const SourceOptions& options) {
   std::vector<std::unique_ptr<Source>> sources;
   std::vector<const SourceRecord*> records;
+  const auto budget = std::make_shared<uint64_t>(ReadBudget::kBase);
   for (const SourceInput& input : inputs.inputs) {
     SourceOptions one = options;
     one.path = input.path;
     one.address = input.address;
     one.alone = inputs.inputs.size() == 1;
+    one.shared_budget = budget;
     DLPIPE_ASSIGN_OR_RETURN(const SourceRecord* const record, find_source(one));
     DLPIPE_ASSIGN_OR_RETURN(auto source, record->open(one));
     records.push_back(record);
@@ -334,7 +342,8 @@ Result<std::unique_ptr<Source>> open_many(SourceInputs inputs, const SourceOptio
   all.path = inputs.inputs.size() == 1 ? inputs.inputs.front().path
                                        : concat("any of the ", inputs.inputs.size(), " inputs");
   DLPIPE_RETURN_IF_ERROR(check_taken(all, records));
-  return std::unique_ptr<Source>(std::make_unique<ManySources>(std::move(inputs), std::move(sources)));
+  return std::unique_ptr<Source>(
+      std::make_unique<ManySources>(std::move(inputs), std::move(sources), budget));
 }
 
 }  // namespace dlpipe::data

@@ -295,6 +295,7 @@ Result<SourceListing> CaffeListSource::list() {
   const bool is_label = column.field.empty();
   ReadList read;
   read.files = {{options_.path}};
+  read.text_bytes = text.size();
   read.table.columns = {"path", is_label ? "label" : column.field};
   if (is_label) read.label = 1;
   for (size_t i = 0; i < lines.pictures.size(); ++i) {

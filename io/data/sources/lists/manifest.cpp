@@ -11,6 +11,7 @@
 #include "dlpipe/io/data/sources/lists/csv.h"
 #include "dlpipe/io/data/sources/lists/json_lines.h"
 #include "dlpipe/io/data/sources/lists/manifest_source.h"
+#include "dlpipe/io/data/sources/read_budget.h"
 #include "dlpipe/io/data/sources/source_file.h"
 #include "dlpipe/io/data/sources/split_layout.h"
 
@@ -205,14 +206,19 @@ Result<SourceListing> ManifestSource::list_below_root() {
   line_of_entry_.clear();
   line_of_path_.clear();
   SourceListing listing;
+  uint64_t text_bytes = 0;
   if (read_) {
+    text_bytes = read_->text_bytes;
     DLPIPE_RETURN_IF_ERROR(take_read(listing));
   } else {
     DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_list_text(list_));
+    text_bytes = text.size();
     DLPIPE_RETURN_IF_ERROR(is_json_lines(list_) ? read_json(text, listing) : read_lines(text, listing));
   }
   if (listing.entries.empty())
     return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
+  DLPIPE_RETURN_IF_ERROR(
+      ReadBudget(options_, list_, text_bytes).take_entries(listing.entries.size(), listing.fields.size()));
   write_whole_labels();
   DLPIPE_RETURN_IF_ERROR(check_labels());
   DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));

@@ -435,6 +435,22 @@ std::vector<Hostile> hostile_files() {
                           {"y.npy", npy("|u1", "1,", std::string(1, '\0'))},
                           {"label_names.npy", npy("|S1", "8000000,", std::string(8000000, 'a'))}}));
        }},
+      {"many small .npz, of 100,000 images each",
+       [](const std::string& dir) {
+         for (int i = 0; i < 20; ++i)
+           file(dir + "/" + number(i) + ".npz",
+                npz({{"x.npy", npy("|u1", "100000, 1, 1", std::string(100'000, '\0'))}}));
+         return dir + "/*.npz";
+       }},
+      {"many small tables of JSON lines, each with a key of its own on every line",
+       [](const std::string& dir) {
+         for (int n = 0; n < 20; ++n)
+           file(dir + "/" + number(n) + ".jsonl", times(1000, [](int i) {
+                  return "{\"path\": \"" + std::to_string(i) + "\", \"label\": 1, \"c" + std::to_string(i) +
+                         "\": 1}\n";
+                }));
+         return dir + "/*.jsonl";
+       }},
       {"images that compress to nothing",
        [](const std::string& dir) {
          write_text(dir + "/x-images-idx3-ubyte.gz", gzipped(idx({40000, 50, 40}, 80'000'000)));
