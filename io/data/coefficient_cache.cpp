@@ -18,6 +18,7 @@
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/base/regular_file.h"
 #include "dlpipe/base/text.h"
+#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/data/file_bytes.h"
 
@@ -109,10 +110,15 @@ Status CoefficientCache::load() {
   std::vector<std::byte> index(size_of(index_fd_));
   DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", index_fd_, index, 0, index_path()));
   const RowBytes head = head_of(options_);
-  // Cut off, also to nothing, it is ours.
   const std::string_view begin(reinterpret_cast<const char*>(index.data()),
                                std::min(index.size(), kIndexMagic.size()));
   if (!kIndexMagic.starts_with(begin)) return others_file(index_path());
+  if (begin.size() <
+      kIndexMagic.size()) {  // cut off, also to nothing, it may be ours; the records say whether it is
+    std::vector<std::byte> record(std::min<uint64_t>(size_of(records_fd_), 4));
+    DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", records_fd_, record, 0, records_path()));
+    if (!begins_as_coefficients(record)) return others_file(records_path());
+  }
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())
       log(LogLevel::kWarning, concat("[cache] ", options_.directory,

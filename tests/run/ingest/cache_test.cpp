@@ -332,6 +332,11 @@ TEST(CoefficientCache, LeavesOthersFilesAlone) {
   write_text(filled.dir / "mine/records", text);
   refused(filled.dir / "mine");
   EXPECT_EQ(file_text(filled.dir / "mine/records"), text);
+  for (const char* index : {"", "dlp"}) {  // as a cache's that was cut off
+    write_text(filled.dir / "mine/index", index);
+    refused(filled.dir / "mine");
+    EXPECT_EQ(file_text(filled.dir / "mine/records"), text);
+  }
   for (const std::string& index : {text, std::string("dlp\n")}) {
     write_text(filled.dir / "git/index", index);
     refused(filled.dir / "git");

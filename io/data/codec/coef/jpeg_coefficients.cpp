@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/codec/coef/head.h"
@@ -152,6 +153,11 @@ Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLim
     return jpeg;
   }
   return coef::write_jpeg(record.frame, blocks, head, 0);
+}
+
+bool begins_as_coefficients(Bytes bytes) {
+  return coef::kMagic.starts_with(std::string_view(reinterpret_cast<const char*>(bytes.data()),
+                                                   std::min(bytes.size(), coef::kMagic.size())));
 }
 
 Result<bool> keeps_source_bytes(Bytes bytes) {

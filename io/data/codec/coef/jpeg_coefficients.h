@@ -12,6 +12,9 @@
 
 namespace dlpipe::data {
 
+/// Whether a file that begins with `bytes`, its first four or all that it has, may be of coefficient records.
+bool begins_as_coefficients(std::span<const std::byte> bytes);
+
 /// How a record's tiles are made. A crop passes over half a tile per row of blocks on average; a tile
 /// costs about three bytes, four if packed.
 struct TileKind {
