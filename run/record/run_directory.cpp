@@ -38,12 +38,14 @@ static Status cut_file(const std::string& path, int64_t bytes) {
   return {};
 }
 
-/// What is there of a run, though no config.toml is: a checkpoint, or steps in the log; "" where nothing is. A start
-/// that was stopped before its first step leaves neither.
+/// What is there of a run, though no config.toml is: a checkpoint, or lines in a file that a resumed run cuts; "" where nothing is. A
+/// start that was stopped before its first step leaves neither.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
-  std::error_code error;
-  const uintmax_t logged = fs::file_size(directory.metrics_file(), error);
-  if (!error && logged > 0) return directory.metrics_file();
+  for (const std::string& log : {directory.metrics_file(), directory.quarantine_file()}) {
+    std::error_code error;
+    const uintmax_t logged = fs::file_size(log, error);
+    if (!error && logged > 0) return log;
+  }
   return any_checkpoint_file(directory.checkpoints());
 }
 

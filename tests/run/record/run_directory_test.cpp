@@ -63,9 +63,12 @@ TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
   ScratchFolder folder;
   fs::create_directories(folder / "a/checkpoints/step-000000007");
   fs::create_directories(folder / "b");
+  fs::create_directories(folder / "c");
   std::ofstream(folder / "b/metrics.jsonl") << "{}\n";
+  std::ofstream(folder / "c/quarantine.txt") << "mine\n";
   for (const auto& [run, trace] : {std::pair(folder / "a", folder / "a/checkpoints/step-000000007"),
-                                   std::pair(folder / "b", folder / "b/metrics.jsonl")}) {
+                                   std::pair(folder / "b", folder / "b/metrics.jsonl"),
+                                   std::pair(folder / "c", folder / "c/quarantine.txt")}) {
     const Status status = RunDirectory::create(run).status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_NE(status.message().find(trace + " is of another run"), std::string::npos) << status.message();
