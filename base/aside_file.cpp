@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "dlpipe/base/text.h"
 
@@ -36,6 +38,17 @@ std::string make_unforeseen(const std::string& folder, const std::function<bool(
   return "";
 }
 
+std::optional<struct stat> file_at(const std::string& path) {
+  struct stat stat {};
+  if (::lstat(path.c_str(), &stat) != 0 || !S_ISREG(stat.st_mode)) return std::nullopt;
+  return stat;
+}
+
+/// Of a new file; one that takes the place of another gets that one's at the end.
+mode_t first_mode(const std::string& path) {
+  return file_at(path) ? S_IRUSR | S_IWUSR : 0666;
+}
+
 /// Why nothing can be made beside `path`.
 Status create_error(std::string_view area, const std::string& path, int error_number) {
   const std::string folder = folder_of(path);
@@ -50,7 +63,7 @@ Status create_error(std::string_view area, const std::string& path, int error_nu
 
 Result<AsideFile> AsideFile::create(std::string_view area, const std::string& path) {
   AsideFile file(area, path);
-  file.fd_ = ::open(folder_of(path).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  file.fd_ = ::open(folder_of(path).c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, first_mode(path));
   // Without /proc it could never be given a name.
   if (file.fd_ >= 0 && ::access(descriptor_path(file.fd_).c_str(), F_OK) == 0) return file;
   return create_named(area, path);
@@ -59,7 +72,7 @@ Result<AsideFile> AsideFile::create(std::string_view area, const std::string& pa
 Result<AsideFile> AsideFile::create_named(std::string_view area, const std::string& path) {
   AsideFile file(area, path);
   file.name_ = make_unforeseen(folder_of(path), [&](const char* name) {
-    file.fd_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file.fd_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, first_mode(path));
     return file.fd_ >= 0;
   });
   if (file.fd_ < 0) return create_error(area, path, errno);
@@ -75,7 +88,27 @@ Status AsideFile::append(std::span<const std::byte> bytes) {
   return write_all(area_, fd_, bytes, path_);
 }
 
+Status AsideFile::keep_permissions() {
+  const std::optional<struct stat> old = file_at(path_);
+  if (!old) return {};
+  constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
+  struct stat made {};
+  if (::fstat(fd_, &made) != 0) return status_from_errno(area_, concat("cannot look at ", path_), errno);
+  mode_t mode = old->st_mode & kPermissions;
+  const bool is_same_group = made.st_gid == old->st_gid;
+  const bool has_both =
+      (is_same_group && made.st_uid == old->st_uid) || ::fchown(fd_, old->st_uid, old->st_gid) == 0;
+  // What the old one's group may do, another group may not.
+  if (!has_both && !is_same_group && ::fchown(fd_, static_cast<uid_t>(-1), old->st_gid) != 0)
+    mode &= ~static_cast<mode_t>(S_IRWXG);
+  // Where a file system keeps no permissions, both have the same.
+  if ((made.st_mode & kPermissions) == mode || ::fchmod(fd_, mode) == 0) return {};
+  return status_from_errno(area_, concat("cannot give the new ", path_, " the permissions of the old one"),
+                           errno);
+}
+
 Status AsideFile::publish() {
+  DLPIPE_RETURN_IF_ERROR(keep_permissions());
   if (::fsync(fd_) != 0) return status_from_errno(area_, concat("cannot sync ", path_), errno);
   if (name_.empty()) {
     name_ = make_unforeseen(folder_of(path_), [&](const char* name) {

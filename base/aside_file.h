@@ -3,7 +3,8 @@
 // `.dlpipe-<16 random digits>.partial`; on file systems without files that have no name, it is called that from the start and made
 // by O_EXCL. A kill then leaves it behind: remove_aside_files() removes it from a folder that dlpipe owns, elsewhere the user may.
 // No link is followed and no other file is written, whatever else there is in the folder. What is at PATH is replaced, even a pipe
-// or a link.
+// or a link. The permissions of a file there stay, with its owner and group as far as the system lets them; until then nobody else
+// reads the new one.
 //
 // An AsideFile owns its descriptor and belongs to one thread; without publish() nothing is left of it.
 #pragma once
@@ -41,6 +42,7 @@ class AsideFile {
 
  private:
   AsideFile(std::string_view area, std::string path) : area_(area), path_(std::move(path)) {}
+  Status keep_permissions();
 
   std::string area_;
   std::string path_;

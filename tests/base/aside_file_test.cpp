@@ -97,6 +97,34 @@ TEST_F(AsideFileTest, ReplacesAPipeAndALinkAtItsPath) {
   EXPECT_EQ(text_of(path("victim")), "mine");
 }
 
+TEST_F(AsideFileTest, KeepsThePermissionsOfTheFileThatItReplaces) {
+  const mode_t mask = ::umask(022);
+  const auto mode_of = [](const std::string& file) {
+    struct stat stat {};
+    EXPECT_EQ(::lstat(file.c_str(), &stat), 0) << file;
+    return stat.st_mode & 07777;
+  };
+  for (const Create create : kBoth) {
+    for (const mode_t mode : {0600u, 0664u, 0444u}) {
+      std::ofstream(path("a")) << "old";
+      ASSERT_EQ(::chmod(path("a").c_str(), mode), 0);
+      AsideFile file = value_or_throw(create("test", path("a")));
+      throw_if_error(file.append(bytes_of("new")));
+      for (const std::string& name : names())
+        EXPECT_TRUE(name == "a" || (mode_of(path(name)) & 077) == 0) << name << " while it is written";
+      throw_if_error(file.publish());
+      EXPECT_EQ(text_of(path("a")), "new");
+      EXPECT_EQ(mode_of(path("a")), mode);
+      ASSERT_EQ(::unlink(path("a").c_str()), 0);
+    }
+    AsideFile file = value_or_throw(create("test", path("b")));
+    throw_if_error(file.publish());
+    EXPECT_EQ(mode_of(path("b")), 0644u) << "of a new one";
+    ASSERT_EQ(::unlink(path("b").c_str()), 0);
+  }
+  ::umask(mask);
+}
+
 TEST_F(AsideFileTest, TheLongestNameOfAFileDoes) {
   const std::string longest(255, 'n');
   for (const Create create : kBoth) {
