@@ -284,12 +284,43 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
   return misuse(area, path, " is ", row->name, " and no ", words_of(wanted), "; ", with_path(advice, path));
 }
 
+// What pictures begin with: ? is any byte, \1 the digit of a PNM, \2 a blank and \3 a blank, a comment or a digit behind it. Texts
+// begin with BM and P5, too, so more is asked of BMP and PNM. AVIF and HEIC are boxes of ISO's media files, the first of them small.
+static constexpr std::array kPictureBegins = {
+    "\xff\xd8"sv,    "\x89PNG"sv,        "DLPRAW1\n"sv,      "GIF8"sv,    "II*\0"sv,
+    "MM\0*"sv,       "RIFF????WEBP"sv,   "BM????\0\0\0\0"sv, "P\1\2\3"sv, "P\1#"sv,
+    "\0\0\0?ftyp"sv, "\0\0\0\x0cJXL "sv, "\0\0\0\x0cjP  "sv, "\xff\x0a"sv};
+
+static bool fits(char byte, char begin) {
+  const bool is_blank = byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+  switch (begin) {
+    case '?':
+      return true;
+    case '\1':
+      return byte >= '1' && byte <= '6';
+    case '\2':
+      return is_blank;
+    case '\3':
+      return is_blank || byte == '#' || (byte >= '0' && byte <= '9');
+    default:
+      return byte == begin;
+  }
+}
+
+static bool begins_as(std::string_view begin, std::string_view bytes) {
+  return bytes.size() >= begin.size() &&
+         std::equal(begin.begin(), begin.end(), bytes.begin(),
+                    [](char wanted, char byte) { return fits(byte, wanted); });
+}
+
 bool begins_as_picture(std::string_view bytes) {
-  static constexpr std::array kBegins = {"\xff\xd8"sv, "\x89PNG"sv, "DLPRAW1\n"sv,
-                                         "GIF8"sv,     "II*\0"sv,   "MM\0*"sv};
-  if (is_riff_of(bytes, "WEBP")) return true;
-  return std::any_of(kBegins.begin(), kBegins.end(),
-                     [&](std::string_view begin) { return bytes.starts_with(begin); });
+  return std::any_of(kPictureBegins.begin(), kPictureBegins.end(),
+                     [&](std::string_view begin) { return begins_as(begin, bytes); });
+}
+
+bool may_begin_as_picture(std::string_view bytes) {
+  return std::any_of(kPictureBegins.begin(), kPictureBegins.end(),
+                     [&](std::string_view begin) { return begins_as(begin.substr(0, bytes.size()), bytes); });
 }
 
 }  // namespace dlpipe::run

@@ -42,5 +42,7 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
 
 /// Whether the bytes begin as a picture's do, decodable here or not.
 bool begins_as_picture(std::string_view bytes);
+/// Whether they are the begin of such bytes, or with more behind them could be.
+bool may_begin_as_picture(std::string_view bytes);
 
 }  // namespace dlpipe::run

@@ -201,15 +201,14 @@ Status PictureStream::read_some() {
 
 std::optional<std::string> PictureStream::take_path() {
   if (!has_begun_) {
-    if (bytes_.find_first_of(std::string_view("\n\0", 2)) == std::string::npos && !is_at_end_) return {};
+    const size_t end = bytes_.find_first_of(std::string_view("\n\0", 2));
+    if ((end == std::string::npos || may_begin_as_picture(bytes_)) && !is_at_end_) return {};
     has_begun_ = true;
-    has_zeros_ = bytes_.find('\0') != std::string::npos;
+    has_zeros_ = end != std::string::npos && bytes_[end] == '\0';
     bytes_ = std::string(data::without_mark(bytes_));
   }
   while (begin_ < bytes_.size()) {
-    size_t end = bytes_.find('\0', begin_);
-    has_zeros_ = has_zeros_ || end != std::string::npos;
-    if (!has_zeros_) end = bytes_.find('\n', begin_);
+    const size_t end = bytes_.find(has_zeros_ ? '\0' : '\n', begin_);
     if (end == std::string::npos && !is_at_end_) return {};
     std::string path = bytes_.substr(begin_, end - begin_);
     begin_ = end == std::string::npos ? bytes_.size() : end + 1;

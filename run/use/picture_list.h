@@ -34,7 +34,7 @@ Result<PictureList> list_pictures(std::span<const std::string> paths);
 bool names_standard_input(std::span<const std::string> paths);
 
 /// The same pictures piece by piece, where a "-" among the paths is standard input. It is read once, as it comes, and holds paths,
-/// one per line or each ended by a zero byte (as `find -print0` writes them), or one picture.
+/// one per line or each ended by a zero byte (as `find -print0` writes them), whichever ends the first one, or one picture.
 class PictureStream {
  public:
   /// kMisuse where "-" is given twice. `input`: the descriptor of standard input, which it doesn't close.

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <filesystem>
+#include <iterator>
 #include <utility>
 
 #include "tests/io/data/temp_dir.h"
@@ -94,26 +96,67 @@ TEST(PictureStream, GivesWhatIsThereAndFillsBatches) {
   EXPECT_TRUE(value_or_throw(stream.next(8)).empty());
 }
 
-TEST(PictureStream, ZeroBytesEndPathsOnceThereIsOne) {
-  Pipe pipe;
-  auto stream = value_or_throw(PictureStream::open({"-"}, pipe.reader()));
-  pipe.say(std::string_view("a\nb.jpg\0c.jpg", 13));
-  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), Paths{"a\nb.jpg"});
-  pipe.end();
-  EXPECT_EQ(paths_of(value_or_throw(stream.next(8))), Paths{"c.jpg"});
+/// All that is found on standard input, of which each read gives `piece` bytes.
+std::vector<PictureFile> files_in(std::string_view input, size_t piece) {
+  std::array<int, 2> ends{-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  for (size_t at = 0; at < input.size(); at += piece) {
+    const std::string_view part = input.substr(at, piece);
+    EXPECT_EQ(::write(ends[1], part.data(), part.size()), static_cast<ssize_t>(part.size()));
+  }
+  ::close(ends[1]);
+  auto stream = value_or_throw(PictureStream::open({"-"}, ends[0]));
+  std::vector<PictureFile> all;
+  while (true) {
+    std::vector<PictureFile> some = value_or_throw(stream.next(8));
+    if (some.empty()) break;
+    std::move(some.begin(), some.end(), std::back_inserter(all));
+  }
+  ::close(ends[0]);
+  return all;
+}
+
+// By what the input holds, whatever comes at once.
+TEST(PictureStream, WhatEndsTheFirstPathEndsAll) {
+  for (const size_t piece : {1u, 3u, 100u}) {
+    SCOPED_TRACE(piece);
+    EXPECT_EQ(paths_of(files_in(std::string_view("c.jpg\0a\nb.jpg\0d.jpg", 20), piece)),
+              (Paths{"c.jpg", "a\nb.jpg", "d.jpg"}));
+    EXPECT_EQ(paths_of(files_in(std::string_view("a\nb.jpg\0c.jpg\nd", 15), piece)),
+              (Paths{"a", std::string("b.jpg\0c.jpg", 11), "d"}));
+  }
 }
 
 TEST(PictureStream, OnePictureIsReadWhole) {
-  Pipe pipe;
-  auto stream = value_or_throw(PictureStream::open({"-"}, pipe.reader()));
-  const std::string picture = "\x89PNG\r\n\x1a\n" + std::string(5000, '\n');
-  pipe.say(picture);
-  pipe.end();
-  const std::vector<PictureFile> files = value_or_throw(stream.next(8));
-  ASSERT_EQ(files.size(), 1u);
-  EXPECT_EQ(files[0].path, "-");
-  EXPECT_EQ(files[0].bytes, picture);
-  EXPECT_TRUE(value_or_throw(stream.next(8)).empty());
+  const std::string_view begins[] = {
+      "\xff\xd8\xff\xe0",
+      "\x89PNG\r\n\x1a\n",
+      {"RIFF\n\0\0\0WEBP", 12},
+      {"BM\n\0\0\0\0\0\0\0\x36\0\0\0", 14},
+      "P6\n2 2\n255\n",
+      "P5 # a\n2 2\n255\n",
+      "P4# a\n2 2\n",
+      {"\0\0\0 ftypavif\0\0\0\0", 16},
+      {"\0\0\0\x0cJXL \r\n\x87\n", 12},
+      "\xff\n",
+  };
+  for (const std::string_view begin : begins) {
+    const std::string picture = std::string(begin) + std::string(50, '\n');
+    for (const size_t piece : {1u, 7u, 5000u}) {
+      const std::vector<PictureFile> files = files_in(picture, piece);
+      ASSERT_EQ(files.size(), 1u) << begin;
+      EXPECT_EQ(files[0].path, "-");
+      EXPECT_EQ(files[0].bytes, picture);
+    }
+  }
+}
+
+TEST(PictureStream, PathsThatBeginAsPicturesDoArePaths) {
+  for (const char* path : {"BMW/1.jpg", "BM", "P6", "P6.jpg", "RIFF.jpg", "GIF"}) {
+    const std::string input = std::string(path) + "\nb.jpg\n";
+    EXPECT_EQ(paths_of(files_in(input, 1)), (Paths{path, "b.jpg"}));
+    EXPECT_EQ(paths_of(files_in(input, 100)), (Paths{path, "b.jpg"}));
+  }
 }
 
 TEST(PictureStream, RefusesWhatHoldsNoPaths) {
