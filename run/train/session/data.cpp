@@ -300,10 +300,40 @@ Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& va
   return true;
 }
 
+/// How many samples of `val` are in `train`, too, with the same image, label and name, by the checksums of their records. 0 where
+/// checksums are late, as those of rows are then of what files begin with, and for very large datasets.
+Result<int64_t> samples_in_training_set(const data::Dataset& train, const data::Dataset& val) {
+  constexpr int64_t kMost = int64_t{64} << 20;
+  if (train.has_late_checksums() || val.has_late_checksums() || std::max(train.size(), val.size()) > kMost)
+    return 0;
+  std::vector<uint64_t> checksums;
+  for (int64_t sample = 0; sample < val.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, val.header(sample));
+    checksums.push_back(header.checksum);
+  }
+  std::sort(checksums.begin(), checksums.end());
+  std::vector<bool> is_found(checksums.size());
+  for (int64_t sample = 0; sample < train.size(); ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, train.header(sample));
+    const auto first = std::lower_bound(checksums.begin(), checksums.end(), header.checksum);
+    for (auto same = static_cast<size_t>(first - checksums.begin());
+         same < checksums.size() && checksums[same] == header.checksum && !is_found[same]; ++same)
+      is_found[same] = true;
+  }
+  return std::count(is_found.begin(), is_found.end(), true);
+}
+
 void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, const Notes& notes) {
   const auto train = value_or_throw(
       data::Dataset::open(value_or_throw(training_data(config.data)), {}, data::Dataset::IdCheck::kLater));
-  if (!value_or_throw(is_training_set(*train, val))) return;
+  if (!value_or_throw(is_training_set(*train, val))) {
+    const int64_t seen = value_or_throw(samples_in_training_set(*train, val));
+    if (seen > 0)
+      warn(notes, concat(human_count(seen), " of the ", human_count(val.size()), " samples of ", val.directory(),
+                         " are also in the training set: their metrics say how well the model remembers, not how "
+                         "well it will do on new data; give other data to --val"));
+    return;
+  }
   const std::string pictures = pictures_of(config, kDataOption),
                     val_pictures = pictures_of(config, kValOption);
   warn(notes,

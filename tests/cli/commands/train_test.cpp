@@ -287,6 +287,42 @@ TEST(Train, SmallImagesOfSeveralSizesGetASmallCrop) {
       << "the model's own size is small";
 }
 
+TEST(Train, ValidationOnAPartOfTheTrainingSetIsWarnedOf) {
+  const ScratchDirectory folder;
+  const SampleData& data = trained_run().data;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(data.jpegs))
+    if (entry.is_regular_file()) files.push_back(fs::relative(entry.path(), data.jpegs));
+  std::ranges::sort(files);
+  size_t classes = 0;
+  for (const auto& entry : fs::directory_iterator(data.jpegs)) classes += entry.is_directory() ? 1 : 0;
+  const size_t of_class = files.size() / classes;
+  // Of each class the images from `begin` to `end`.
+  const auto copy = [&](const std::string& name, size_t begin, size_t end) {
+    for (size_t c = 0; c < classes; ++c) {
+      for (size_t i = begin; i < end; ++i) {
+        const fs::path& file = files[c * of_class + i];
+        fs::create_directories((folder / name) / file.parent_path());
+        fs::copy_file(data.jpegs / file, (folder / name) / file);
+      }
+    }
+    ASSERT_EQ(run_dlpipe({"ingest", folder / name, folder / (name + ".data")}).exit_code, 0);
+  };
+  copy("train", 0, 8);
+  copy("part", 6, 10);
+  copy("other", 8, 12);
+  const auto said = [&](const std::string& val) {
+    return run_dlpipe({"train", folder / "train.data", "--val", folder / val, "--model", "lenet", "--batch",
+                       "8", "--max-steps", "1", "--out", folder / (val + ".run")})
+        .err;
+  };
+  const std::string err = said("part.data");
+  EXPECT_NE(err.find(concat(2 * classes, " of the ", 4 * classes, " samples of ")), std::string::npos) << err;
+  EXPECT_NE(err.find("are also in the training set"), std::string::npos) << err;
+  const std::string none = said("other.data");
+  EXPECT_EQ(none.find("are also in the training set"), std::string::npos) << none;
+}
+
 // Published with a train and a test alone.
 TEST(Train, WithoutAValTheOtherSplitIsOfferedToValidateOn) {
   ScratchDirectory folder;
