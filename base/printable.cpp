@@ -1,7 +1,6 @@
 #include "dlpipe/base/printable.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "dlpipe/base/shortened.h"
 #include "dlpipe/base/text.h"
@@ -22,6 +21,16 @@ size_t utf8_bytes(std::string_view text, size_t at) {
   const bool surrogate = first == 0xed && second >= 0xa0;
   const bool too_large = first == 0xf4 && second >= 0x90;
   return overlong || surrogate || too_large ? 0 : count;
+}
+
+void append_utf8(uint32_t code, std::string& text) {
+  if (code < 0x80) {
+    text += static_cast<char>(code);
+    return;
+  }
+  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+  text += static_cast<char>((0xf0u << (3 - more) & 0xff) | code >> (6 * more));
+  for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (code >> (6 * i) & 0x3f));
 }
 
 bool is_utf8(std::string_view text) {

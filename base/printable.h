@@ -2,6 +2,7 @@
 // library only; all functions are pure.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@ namespace dlpipe {
 /// The bytes of the UTF-8 character (RFC 3629) that begins at `at`; 0 where none does.
 size_t utf8_bytes(std::string_view text, size_t at);
 bool is_utf8(std::string_view text);
+/// Appends a code point of at most 0x10ffff.
+void append_utf8(uint32_t code, std::string& text);
 /// A name or other text from data, as one line that is safe to print: control characters, characters that
 /// turn the direction of writing and bytes that are no UTF-8 stand as \n, \u001b, \u202e or \xff.
 std::string printable(std::string_view text);

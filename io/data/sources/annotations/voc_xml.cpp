@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <pugixml.hpp>
+#include <string_view>
+#include <utility>
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
@@ -17,11 +20,51 @@ Status wrong(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
+/// What "#65" or "#x41" stands for, which pugixml lets wrap around and be the zero byte that ends its texts; 0 for no character.
+uint32_t character_of(std::string_view reference) {
+  const bool is_hex = reference.starts_with("#x");
+  reference.remove_prefix(is_hex ? 2 : 1);
+  uint32_t code = 0;
+  const auto [end, error] =
+      std::from_chars(reference.data(), reference.data() + reference.size(), code, is_hex ? 16 : 10);
+  const bool is_character = error == std::errc() && end == reference.data() + reference.size() &&
+                            code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return is_character ? code : 0;
+}
+
+/// `text` with the characters that references in it stand for; what looks like none stays.
+Result<std::string> expanded(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, char>, 5> kNamed = {
+      {{"lt", '<'}, {"gt", '>'}, {"amp", '&'}, {"quot", '"'}, {"apos", '\''}}};
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text[at] == '&' ? text.find_first_of("&; ", at + 1) : std::string_view::npos;
+    const bool is_reference = end != std::string_view::npos && text[end] == ';';
+    const std::string_view name = is_reference ? text.substr(at + 1, end - at - 1) : std::string_view();
+    const auto named =
+        std::find_if(kNamed.begin(), kNamed.end(), [&](const auto& one) { return one.first == name; });
+    at = is_reference && (name.starts_with('#') || named != kNamed.end()) ? end + 1 : at;
+    if (named != kNamed.end()) {
+      out += named->second;
+    } else if (name.starts_with('#')) {
+      const uint32_t code = character_of(name);
+      if (code == 0) return wrong(concat("&", printable(name), "; is no character of XML"));
+      append_utf8(code, out);
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
 /// All text directly in it, without comments between.
-std::string text_in(const pugi::xml_node& node) {
+Result<std::string> text_in(const pugi::xml_node& node) {
   std::string text;
   for (const pugi::xml_node& piece : node) {
-    if (piece.type() == pugi::node_pcdata || piece.type() == pugi::node_cdata) text += piece.value();
+    if (piece.type() == pugi::node_cdata) text += piece.value();
+    if (piece.type() != pugi::node_pcdata) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const std::string one, expanded(piece.value()));
+    text += one;
   }
   return std::string(trim(text));
 }
@@ -31,7 +74,7 @@ Result<std::string> text_of(const pugi::xml_node& node, const char* name) {
   std::string text;
   bool is_first = true;
   for (const pugi::xml_node& child : node.children(name)) {
-    std::string one = text_in(child);
+    DLPIPE_ASSIGN_OR_RETURN(std::string one, text_in(child));
     if (!is_first && one != text)
       return wrong(concat("<", node.name(), "> has several <", name, ">, ", in_quotes(text), " and ",
                           in_quotes(one), "; leave one of them"));
@@ -87,10 +130,16 @@ Status add_objects(const pugi::xml_node& node, std::vector<Object>& objects) {
 Result<Annotation> parse(std::span<const std::byte> bytes) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, xml_as_utf8(bytes));
   pugi::xml_document document;
-  const pugi::xml_parse_result parsed =
-      document.load_buffer(text.data(), text.size(), pugi::parse_default,
-                           is_wide(bytes) ? pugi::encoding_auto : pugi::encoding_utf8);
+  const pugi::xml_parse_result parsed = document.load_buffer(
+      text.data(), text.size(), (pugi::parse_default & ~pugi::parse_escapes) | pugi::parse_doctype,
+      is_wide(bytes) ? pugi::encoding_auto : pugi::encoding_utf8);
   if (!parsed) return wrong(concat("no whole XML, at byte ", parsed.offset, ": ", parsed.description()));
+  for (const pugi::xml_node& node : document) {
+    if (node.type() == pugi::node_doctype &&
+        std::string_view(node.value()).find("<!ENTITY") != std::string_view::npos)
+      return wrong(
+          "its DOCTYPE defines entities, which are not read; write what they stand for in their place");
+  }
   const pugi::xml_node root = document.child("annotation");
   if (!root) return wrong("no XML of a VOC annotation: it has no <annotation>");
   if (root.next_sibling("annotation"))

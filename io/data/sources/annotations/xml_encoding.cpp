@@ -21,8 +21,8 @@ struct Encoding {
   std::string_view name;      // as iconv has it
 };
 
-// Not all that iconv knows: some of its tables have met hostile bytes badly. The Chinese, Japanese and Korean ones are read as
-// their supersets, as browsers do: programs of Windows declare the smaller one.
+// Not all that iconv knows: some of its tables have met hostile bytes badly. Latin-1 and the Chinese, Japanese and Korean ones are
+// read as their supersets, as browsers do: programs of Windows declare the smaller one.
 constexpr std::array kEncodings = {
     Encoding{"us-ascii", "ASCII"},        Encoding{"ascii", "ASCII"},
     Encoding{"gb2312", "GB18030"},        Encoding{"gb_2312-80", "GB18030"},
@@ -35,7 +35,8 @@ constexpr std::array kEncodings = {
     Encoding{"ms932", "CP932"},           Encoding{"euc-jp", "EUC-JP"},
     Encoding{"euc-kr", "CP949"},          Encoding{"ks_c_5601-1987", "CP949"},
     Encoding{"cp949", "CP949"},           Encoding{"windows-949", "CP949"},
-    Encoding{"latin1", "ISO-8859-1"},     Encoding{"latin-1", "ISO-8859-1"},
+    Encoding{"latin1", "CP1252"},         Encoding{"latin-1", "CP1252"},
+    Encoding{"iso-8859-1", "CP1252"},     Encoding{"iso8859-1", "CP1252"},
     Encoding{"koi8-r", "KOI8-R"},         Encoding{"koi8-u", "KOI8-U"},
     Encoding{"cp866", "CP866"},           Encoding{"cp437", "CP437"},
     Encoding{"cp850", "CP850"},           Encoding{"macintosh", "MACINTOSH"},
@@ -63,12 +64,15 @@ std::string iconv_name(const std::string& declared) {
   return {};
 }
 
-/// Those whose bytes an XML parser recognizes, whatever is declared. A file whose declaration could be read is of none that takes
-/// two bytes for a letter, as .NET writes it into UTF-8.
+/// Those whose bytes an XML parser recognizes, whatever is declared; UTF-7's are none. A file whose declaration could be read is of
+/// none that takes two bytes for a letter, as .NET writes it into UTF-8.
 bool is_unicode(const std::string& declared) {
   const std::string lower = lower_text(declared);
-  return lower.empty() || lower.starts_with("utf") || lower.starts_with("ucs") || lower == "unicode" ||
-         lower.starts_with("iso-10646") || lower == "unicode-1-1-utf-8";
+  constexpr std::array<std::string_view, 8> kBegins = {"utf-8",  "utf8",  "utf-16", "utf16",
+                                                       "utf-32", "utf32", "ucs",    "iso-10646"};
+  return lower.empty() || lower == "unicode" || lower == "unicode-1-1-utf-8" ||
+         std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return lower.starts_with(begin); });
 }
 
 class Converter {
@@ -105,11 +109,19 @@ bool is_wide(std::span<const std::byte> xml) {
   return (is(0, 0xff) && is(1, 0xfe)) || (is(0, 0xfe) && is(1, 0xff)) || is(0, 0) || is(1, 0);
 }
 
-/// What <?xml ... encoding="..."?> says; "" for nothing.
+/// What <?xml ... encoding="..."?> says, behind blanks and comments, with which some programs begin; "" for nothing.
 static std::string declared_encoding(std::span<const std::byte> xml) {
-  constexpr size_t kLooked = 256;
-  std::string_view head(reinterpret_cast<const char*>(xml.data()), std::min(xml.size(), kLooked));
-  head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));  // some programs begin so
+  std::string_view head(reinterpret_cast<const char*>(xml.data()), xml.size());
+  const auto skip_blanks = [&] {
+    head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
+  };
+  skip_blanks();
+  while (head.starts_with("<!--")) {
+    const size_t end = head.find("-->", 4);
+    if (end == std::string_view::npos) return {};
+    head.remove_prefix(end + 3);
+    skip_blanks();
+  }
   if (!head.starts_with("<?xml")) return {};
   head = head.substr(0, head.find("?>"));
   const size_t key = head.find("encoding");

@@ -54,16 +54,6 @@ double number_of(const std::byte* at, const NpyHeader& header) {
   return static_cast<double>(static_cast<int64_t>((bits ^ sign) - sign));
 }
 
-void append_utf8(uint32_t code, std::string& text) {
-  if (code < 0x80) {
-    text += static_cast<char>(code);
-    return;
-  }
-  const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-  text += static_cast<char>((0xf0u << (3 - more) & 0xff) | code >> (6 * more));
-  for (int i = more - 1; i >= 0; --i) text += static_cast<char>(0x80 | (code >> (6 * i) & 0x3f));
-}
-
 }  // namespace
 
 Result<NpyArray> NpyArray::open(const ArchiveBytes& file, const std::string& name,

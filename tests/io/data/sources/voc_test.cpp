@@ -131,6 +131,7 @@ TEST_F(VocSource, ClassesAreTextWhateverTheEncodingIs) {
                                    {"windows-1251", "\xea\xee\xf2", "кот"},
                                    {"windows-1252", "caf\xe9\x96x", "café–x"},
                                    {"ISO-8859-1", "caf\xe9", "café"},
+                                   {"ISO-8859-1", "caf\xe9\x96x", "café–x"},  // as browsers read it
                                    {"iso-8859-2", "\xb1", "ą"},
                                    {"latin1", "caf\xe9", "café"},
                                    {"KOI8-R", "\xcb\xcf\xd4", "кот"},
@@ -158,6 +159,9 @@ TEST_F(VocSource, UnknownEncodingsAndWrongBytesAreNamed) {
   EXPECT_NE(problem(text("x-klingon", "cat")).find("'x-klingon' isn't known"), std::string::npos);
   EXPECT_NE(problem(text("ISO-2022-JP-3", "cat")).find("'ISO-2022-JP-3' isn't known"), std::string::npos);
   EXPECT_NE(problem(text("UTF-8//IGNORE", "ca\xe8t")).find("isn't UTF-8"), std::string::npos);
+  EXPECT_NE(problem(text("UTF-7", "caf+AOk-")).find("'UTF-7' isn't known"), std::string::npos);
+  EXPECT_NE(problem("<!-- made by\na tool -->\n" + text("x-klingon", "cat")).find("'x-klingon' isn't known"),
+            std::string::npos);
   EXPECT_NE(problem(text("gbk", "cat\xff\xff")).find("isn't of its encoding 'gbk'"), std::string::npos);
   EXPECT_NE(problem(text("", "\xc3\xa8\xc3")).find("isn't UTF-8"), std::string::npos);
   EXPECT_NE(problem(text("utf-8", "\xc3\xa8\xc3")).find("isn't UTF-8"), std::string::npos);
@@ -165,6 +169,34 @@ TEST_F(VocSource, UnknownEncodingsAndWrongBytesAreNamed) {
   EXPECT_EQ(problem("<annotation><path>D:\\\xc3\xa8\xc3\\1.jpg</path>" +
                     object("cat", box("1", "2", "10", "20")) + "</annotation>"),
             "");
+}
+
+TEST_F(VocSource, ReferencesAreCharactersOrProblems) {
+  const auto text = [](const std::string& name, const std::string& doctype = "") {
+    return "<?xml version=\"1.0\"?>" + doctype + "<annotation>" + object(name, box("1", "2", "10", "20")) +
+           "</annotation>";
+  };
+  const std::pair<std::string, std::string> names[] = {{"caf&#233;&#xE9;&#x732b;&#128008;", "caféé猫🐈"},
+                                                       {"a&lt;b&gt;&amp;&quot;&apos;", "a<b>&\"'"},
+                                                       {"&amp;#0;", "&#0;"},
+                                                       {"Tom & Jerry;", "Tom & Jerry;"},
+                                                       {"a&nbsp;b", "a&nbsp;b"},
+                                                       {"<![CDATA[a&#0;b]]>", "a&#0;b"},
+                                                       {"a&", "a&"},
+                                                       {"&&lt;", "&<"}};
+  for (const auto& [written, name] : names) {
+    write_set("v");
+    write_text(dir / "v/Annotations/2007_2.xml", text(written));
+    const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+    EXPECT_EQ(listing.entries[1].problem, "");
+    EXPECT_EQ(std::count(listing.classes.begin(), listing.classes.end(), name), 1) << name;
+  }
+  for (const std::string none :
+       {"ca&#0;t", "ca&#x0000;t", "ca&#4294967296;t", "ca&#xd800;t", "ca&#x110000;t", "ca&#;t"})
+    EXPECT_NE(problem(text(none)).find("is no character"), std::string::npos) << none;
+  EXPECT_NE(problem(text("&a;", "<!DOCTYPE annotation [<!ENTITY a \"cat\">]>")).find("defines entities"),
+            std::string::npos);
+  EXPECT_EQ(problem(text("cat", "<!DOCTYPE annotation SYSTEM \"voc.dtd\">")), "");
 }
 
 TEST_F(VocSource, Utf16IsReadByItsMark) {
