@@ -106,9 +106,13 @@ std::string_view without_area(std::string_view message) {
   return end == std::string_view::npos ? message : message.substr(end + 2);
 }
 
-std::string in_quotes(std::string_view name) {
+std::string short_name(std::string_view name) {
   constexpr size_t kMost = 300;  // more than a file system has for a name
-  return concat("'", printable(shortened(name, kMost)), "'");
+  return printable(shortened(name, kMost));
+}
+
+std::string in_quotes(std::string_view name) {
+  return concat("'", short_name(name), "'");
 }
 
 std::string quoted_names(std::span<const std::string> names, size_t most) {

@@ -21,7 +21,9 @@ std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);
 /// An error's message without its "[area] ", to stand inside of another one.
 std::string_view without_area(std::string_view message);
-/// A name from data in quotes, printable: 'a'; of a very long one its begin and end.
+/// A name from data, printable; of a very long one its begin and end.
+std::string short_name(std::string_view name);
+/// The same in quotes: 'a'.
 std::string in_quotes(std::string_view name);
 /// Names from data in quotes, printable: "'a', 'b' and 3 more".
 std::string quoted_names(std::span<const std::string> names, size_t most = 10);

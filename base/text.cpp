@@ -10,6 +10,8 @@
 #include <numeric>
 #include <utility>
 
+#include "dlpipe/base/shortened.h"
+
 namespace dlpipe {
 
 template <class... Format>
@@ -134,20 +136,29 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   return best;
 }
 
+/// "a, b, c", the first ones of very many.
+static std::string listed(std::span<const std::string> names, std::string_view quote) {
+  constexpr size_t kMany = 100, kFirst = 10, kMostBytes = 300;
+  const size_t shown = names.size() > kMany ? kFirst : names.size();
+  std::string text;
+  for (size_t i = 0; i < shown; ++i)
+    text += concat(i > 0 ? ", " : "", quote, shortened(names[i], kMostBytes), quote);
+  if (names.size() > shown)
+    text += concat(" and ", human_count(static_cast<int64_t>(names.size() - shown)), " more");
+  return text;
+}
+
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
   constexpr size_t kBeginning = 3;  // letters that say enough
-  std::string longer;
+  std::vector<std::string> longer;
   for (const std::string& candidate : candidates) {
-    if (name.size() >= kBeginning && candidate.starts_with(name))
-      longer += concat(longer.empty() ? "'" : ", '", candidate, "'");
+    if (name.size() >= kBeginning && candidate.starts_with(name)) longer.push_back(candidate);
   }
-  if (!longer.empty()) return concat("; did you mean ", longer, "?");
+  if (!longer.empty()) return concat("; did you mean ", listed(longer, "'"), "?");
   if (const std::string near = nearest_name(name, candidates); !near.empty()) {
     return concat("; did you mean '", near, "'?");
   }
-  std::string known = "; known: ";
-  for (size_t i = 0; i < candidates.size(); ++i) known += (i ? ", " : "") + candidates[i];
-  return known;
+  return concat("; known: ", listed(candidates, ""));
 }
 
 bool parse_int(std::string_view text, int64_t* value) {

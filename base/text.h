@@ -66,7 +66,7 @@ bool matches_glob(const std::string& text, const std::string& glob);
 /// The candidate nearest to `name` by edit distance, in which two letters exchanged are one edit (at most a third of its letters, at
 /// least one edit), or "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
-/// "; did you mean 'hflip'?" of the candidates that begin so, else of the nearest; without one, "; known: a, b, c".
+/// "; did you mean 'hflip'?" of the candidates that begin so, else of the nearest; else "; known: a, b, c", of many the first.
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 
 /// Whole-text numbers: false unless all of `text` is one number in range.

@@ -215,7 +215,7 @@ Status print_profile(const Options& options) {
   for (const run::NodeRate& node : profile.nodes) {
     const auto ns = static_cast<double>(std::max<int64_t>(node.cost.ns, 1));
     stays_in_caches = stays_in_caches || run::roofline_share(node.cost, profile.roofline) > 1;
-    rows.push_back({printable(node.name), node.cost.op, fixed(ns * 1e-6, 3),
+    rows.push_back({short_name(node.name), node.cost.op, fixed(ns * 1e-6, 3),
                     concat(fixed(100 * ns / static_cast<double>(std::max<int64_t>(total, 1)), 1), " %"),
                     fixed(node.cost.flops / ns, 1), fixed(node.cost.bytes / ns, 1),
                     concat(fixed(100 * run::roofline_share(node.cost, profile.roofline), 0), " %"),

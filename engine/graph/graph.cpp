@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dlpipe/base/error.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 
 namespace dlpipe::engine::graph {
@@ -269,7 +270,7 @@ namespace {
 std::string operand(const Graph& graph, ValueId id) {
   if (id == kNone) return "-";
   const Value& value = graph.value(id);
-  return value.is_constant() ? concat("%", value.name) : value.name;
+  return concat(value.is_constant() ? "%" : "", short_name(value.name));
 }
 
 std::string attrs_of(const Node& node) {
@@ -292,17 +293,17 @@ std::string attrs_of(const Node& node) {
 }  // namespace
 
 std::string to_text(const Graph& graph) {
-  std::string text = concat(graph.name, "(");
+  std::string text = concat(short_name(graph.name), "(");
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const Value& value = graph.value(graph.inputs[i]);
-    text += concat(i > 0 ? ", " : "", value.name, ": ", value.type_text());
+    text += concat(i > 0 ? ", " : "", short_name(value.name), ": ", value.type_text());
   }
   text += ")\n";
   for (const Node& node : graph.nodes) {
     std::string left;
     std::string types;
     for (const ValueId id : node.outputs) {
-      left += concat(left.empty() ? "" : ", ", graph.value(id).name);
+      left += concat(left.empty() ? "" : ", ", short_name(graph.value(id).name));
       types += concat(types.empty() ? "" : ", ", graph.value(id).type_text());
     }
     std::string right;
@@ -324,17 +325,18 @@ std::string to_dot(const Graph& graph) {
     }
     return out + "\"";
   };
-  std::string text = concat("digraph ", quoted(graph.name), " {\n  node [shape=box];\n");
+  std::string text = concat("digraph ", quoted(short_name(graph.name)), " {\n  node [shape=box];\n");
   std::vector<std::string> maker(graph.values.size());
   for (const ValueId id : graph.inputs) {
     maker[static_cast<size_t>(id)] = concat("v", id);
-    text += concat("  v", id, " [shape=ellipse, label=",
-                   quoted(concat(graph.value(id).name, " ", graph.value(id).type_text())), "];\n");
+    text +=
+        concat("  v", id, " [shape=ellipse, label=",
+               quoted(concat(short_name(graph.value(id).name), " ", graph.value(id).type_text())), "];\n");
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     std::string label =
-        concat(graph.value(node.outputs[0]).name, ": ", node.op->record->name, attrs_of(node));
+        concat(short_name(graph.value(node.outputs[0]).name), ": ", node.op->record->name, attrs_of(node));
     for (const ValueId id : node.inputs) {
       if (id != kNone && graph.value(id).is_constant()) label += concat(" ", operand(graph, id));
     }
@@ -348,8 +350,9 @@ std::string to_dot(const Graph& graph) {
   }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const ValueId id = graph.outputs[i];
-    text += concat("  out", i, " [shape=ellipse, label=",
-                   quoted(concat(graph.value(id).name, " ", graph.value(id).type_text())), "];\n");
+    text +=
+        concat("  out", i, " [shape=ellipse, label=",
+               quoted(concat(short_name(graph.value(id).name), " ", graph.value(id).type_text())), "];\n");
     if (!graph.value(id).is_constant())
       text += concat("  ", maker[static_cast<size_t>(id)], " -> out", i, ";\n");
   }

@@ -98,7 +98,7 @@ void check_memory(const Graph& graph, const std::string& file);
 ///     fc1 = linear(flatten, %fc1.weight, %fc1.bias) activation=relu   f32 [N,100]
 ///   -> fc1
 ///
-/// A constant's name begins with %.
+/// A constant's name begins with %. Names are printable, of very long ones begin and end.
 std::string to_text(const Graph& graph);
 /// For Graphviz: `dot -Tsvg`.
 std::string to_dot(const Graph& graph);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
 #include "dlpipe/engine/graph/capture.h"
 #include "dlpipe/engine/graph/output_names.h"
@@ -46,7 +47,7 @@ DType input_dtype(const ValueInfo& info) {
       info.type == ElementType::kDouble || info.type == ElementType::kBFloat16)
     return DType::kF32;
   throw Error(Status(ErrorCode::kUnsupported,
-                     dlpipe::concat("[onnx] input '", info.name, "' has elements of type ",
+                     dlpipe::concat("[onnx] input ", in_quotes(info.name), " has elements of type ",
                                     element_type_name(info.type), "; dlpipe takes floats, int64 and int32")));
 }
 
@@ -68,7 +69,7 @@ std::string shape_example(const ValueInfo& info) {
     const int64_t size = info.dims[axis].size, usual = info.dims.size() == 4 ? 224 : 128;
     text += axis == 0 && size < 0 ? "N" : dlpipe::concat(axis == 0 ? "" : ",", size < 0 ? usual : size);
   }
-  return dlpipe::concat(info.name, "=", info.dims.empty() ? "N,3,224,224" : text);
+  return dlpipe::concat(short_name(info.name), "=", info.dims.empty() ? "N,3,224,224" : text);
 }
 
 void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
@@ -79,8 +80,10 @@ void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
         std::find_if(inputs.begin(), inputs.end(), [&](const ValueInfo& info) { return info.name == name; });
     if (input == inputs.end()) {
       std::string names;
-      for (const ValueInfo& info : inputs) names += dlpipe::concat(names.empty() ? "" : ", ", info.name);
-      dlpipe::refuse("onnx", "there is no input '", name, "' to give a shape; the model has ", names);
+      for (const ValueInfo& info : inputs)
+        names += dlpipe::concat(names.empty() ? "" : ", ", short_name(info.name));
+      dlpipe::refuse("onnx", "there is no input ", in_quotes(name), " to give a shape; the model has ",
+                     names);
     }
     ValueInfo given = *input;
     if (!given.has_shape) given.dims.resize(sizes.size());
@@ -93,7 +96,7 @@ void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
       dim.size = sizes[axis];
     }
     if (!fits)
-      dlpipe::refuse("onnx", "input '", name, "' has the shape ", shape_text(*input),
+      dlpipe::refuse("onnx", "input ", in_quotes(name), " has the shape ", shape_text(*input),
                      ", which the given sizes don't fit; give a size for each axis, those that it has as "
                      "they are (the first may be N)");
     *input = std::move(given);
@@ -110,12 +113,12 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
     if (!info.has_shape)
       throw Error(Status(
           ErrorCode::kUnsupported,
-          dlpipe::concat("[onnx] input '", info.name,
-                         "' has no shape; give it: dlpipe compile MODEL.onnx -o MODEL.dlg --input-shape ",
+          dlpipe::concat("[onnx] input ", in_quotes(info.name),
+                         " has no shape; give it: dlpipe compile MODEL.onnx -o MODEL.dlg --input-shape ",
                          shape_example(info))));
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
-                         dlpipe::concat("[onnx] input '", info.name, "' has ", info.dims.size(),
+                         dlpipe::concat("[onnx] input ", in_quotes(info.name), " has ", info.dims.size(),
                                         " axes; dlpipe takes ", Shape::kMaxRank)));
     int64_t elements = 1;
     for (size_t axis = 0; axis < info.dims.size(); ++axis) {
@@ -125,15 +128,15 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
         throw Error(Status(
             ErrorCode::kUnsupported,
             dlpipe::concat(
-                "[onnx] axis ", axis, " of input '", info.name, "' has no size ('", info.dims[axis].symbol,
-                "'); only the first may vary: give the others, as in `dlpipe compile MODEL.onnx -o MODEL.dlg "
+                "[onnx] axis ", axis, " of input ", in_quotes(info.name), " has no size (",
+                in_quotes(info.dims[axis].symbol), "); only the first may vary: give the others, as in `dlpipe compile MODEL.onnx -o MODEL.dlg "
                 "--input-shape ",
                 shape_example(info), "`, or export the model with them fixed")));
       }
       if (size > 0 && elements > kMostElements / size)
-        throw Error(Status(
-            ErrorCode::kCorrupt,
-            dlpipe::concat("[onnx] input '", info.name, "' has impossible sizes; export the model again")));
+        throw Error(
+            Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] input ", in_quotes(info.name),
+                                                       " has impossible sizes; export the model again")));
       elements *= std::max<int64_t>(size, 1);
       input.sample.shape.push_back(size);
       if (is_batch) input.batch_axes = bit(0);
@@ -150,9 +153,10 @@ void check_names(const Model& model) {
   const auto make = [&](const std::string& name, const std::string& maker) {
     const auto [at, is_new] = makers.emplace(name, maker);
     if (is_new) return;
-    throw Error(Status(ErrorCode::kCorrupt,
-                       dlpipe::concat("[onnx] '", name, "' is made twice, by ", at->second, " and by ", maker,
-                                      "; give each value a name of its own, or export the model again")));
+    throw Error(
+        Status(ErrorCode::kCorrupt,
+               dlpipe::concat("[onnx] ", in_quotes(name), " is made twice, by ", at->second, " and by ",
+                              maker, "; give each value a name of its own, or export the model again")));
   };
   for (const TensorValue& tensor : model.initializers) make(tensor.name, "an initializer");
   const auto initializers = makers;  // an input may have one, as its default
@@ -163,8 +167,8 @@ void check_names(const Model& model) {
     for (const std::string& name : node.inputs) {
       if (name.empty() || makers.contains(name)) continue;
       throw Error(Status(ErrorCode::kCorrupt,
-                         dlpipe::concat("[onnx] ", node_text(node), " reads '", name,
-                                        "', which no node before it makes; export the model again")));
+                         dlpipe::concat("[onnx] ", node_text(node), " reads ", in_quotes(name),
+                                        ", which no node before it makes; export the model again")));
     }
     for (const std::string& name : node.outputs) {
       if (!name.empty()) make(name, node_text(node));
@@ -186,12 +190,15 @@ void check_ops(const Model& model) {
   }
   if (missing.empty()) return;
   std::string ops;
+  constexpr size_t kMost = 50;
+  size_t count = 0;
   for (const auto& [name, where] : missing) {
-    const NodeEntry& first = *where.second;
-    ops += dlpipe::concat(ops.empty() ? "" : ", ", name, " (",
-                          where.first == 1 ? "" : dlpipe::concat(where.first, " nodes, the first is "), "'",
-                          name_of(first), "')");
+    if (++count > kMost) break;
+    ops += dlpipe::concat(ops.empty() ? "" : ", ", short_name(name), " (",
+                          where.first == 1 ? "" : dlpipe::concat(where.first, " nodes, the first is "),
+                          in_quotes(name_of(*where.second)), ")");
   }
+  if (missing.size() > kMost) ops += dlpipe::concat(" and ", missing.size() - kMost, " more");
   throw Error(Status(ErrorCode::kUnsupported,
                      dlpipe::concat("[onnx] dlpipe has no such op", missing.size() == 1 ? ": " : "s: ", ops,
                                     "; dlpipe compile --list-onnx-ops lists those that it has")));
@@ -200,7 +207,7 @@ void check_ops(const Model& model) {
 }  // namespace
 
 std::string node_text(const NodeEntry& node) {
-  return dlpipe::concat("node '", name_of(node), "' (", node.op, ")");
+  return dlpipe::concat("node ", in_quotes(name_of(node)), " (", short_name(node.op), ")");
 }
 
 graph::Graph import_model(const Model& model, const ImportOptions& options) {

@@ -54,9 +54,9 @@ float float_at(const TensorValue& tensor, size_t i) {
 // `name` is what errors call it: a tensor inside a node has none of its own.
 RunValue value_of(const std::string& name, const TensorValue& tensor) {
   if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
-    throw Error(
-        Status(ErrorCode::kUnsupported, dlpipe::concat("[onnx] tensor '", name, "' has ", tensor.dims.size(),
-                                                       " axes; dlpipe takes ", Shape::kMaxRank)));
+    throw Error(Status(ErrorCode::kUnsupported,
+                       dlpipe::concat("[onnx] tensor ", in_quotes(name), " has ", tensor.dims.size(),
+                                      " axes; dlpipe takes ", Shape::kMaxRank)));
   }
   throw_if_error(check_bytes(name, tensor));
   RunValue value;
@@ -148,8 +148,9 @@ std::vector<Tensor> Run::run() {
   for (const ValueInfo& info : model_.outputs) {
     const auto found = values_.find(info.name);
     if (found == values_.end())
-      throw Error(Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output '", info.name,
-                                                             "'; export the model again")));
+      throw Error(
+          Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output ", in_quotes(info.name),
+                                                     "; export the model again")));
     const RunValue& value = found->second;
     outputs.push_back(value.ints       ? tensor_of(*value.ints)
                       : value.is_image ? planes_of(value.tensor)
@@ -177,7 +178,7 @@ const RunValue& Run::value(const NodeEntry& node, size_t i) const {
                                       " inputs; it needs number ", i, "; export the model again")));
   const auto found = values_.find(node.inputs[i]);
   if (found == values_.end())  // of the names that check_names found, an output that dlpipe doesn't compute
-    refuse(node, "reads '", node.inputs[i], "', an output that dlpipe doesn't compute");
+    refuse(node, "reads ", in_quotes(node.inputs[i]), ", an output that dlpipe doesn't compute");
   return found->second;
 }
 

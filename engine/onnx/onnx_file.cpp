@@ -5,6 +5,7 @@
 
 #include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/machine.h"
+#include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/engine/onnx/tensor_message.h"
 #include "dlpipe/io/formats/atomic_file.h"
@@ -124,7 +125,7 @@ Status parse_shape(std::string_view message, Reading& reading, ValueInfo& info) 
     DLPIPE_ASSIGN_OR_RETURN(const ProtobufField field, reader.next());
     if (field.number != 1) continue;
     if (info.dims.size() == kMostAxes)
-      return corrupt(concat("'", info.name, "' has more than ", kMostAxes, " axes"));
+      return corrupt(concat(in_quotes(info.name), " has more than ", kMostAxes, " axes"));
     DLPIPE_ASSIGN_OR_RETURN(ValueInfo::Dim dim, parse_dim(field.bytes));
     DLPIPE_RETURN_IF_ERROR(reading.add(std::move(dim), info.dims));
   }

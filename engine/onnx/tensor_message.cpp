@@ -197,19 +197,19 @@ Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
 
 Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor) {
   if (tensor.dims.size() > kMostAxes)
-    return corrupt(concat("tensor '", name, "' has ", tensor.dims.size(), " axes"));
+    return corrupt(concat("tensor ", in_quotes(name), " has ", tensor.dims.size(), " axes"));
   int64_t most = 1;  // as if none of the sizes were 0
   for (const int64_t size : tensor.dims) {
     const int64_t factor = std::max<int64_t>(size, 1);
     if (size < 0 || most > kMostElements / factor)
-      return corrupt(concat("tensor '", name, "' has impossible sizes"));
+      return corrupt(concat("tensor ", in_quotes(name), " has impossible sizes"));
     most *= factor;
   }
   const size_t element = element_size(tensor.type);
   if (element == 0) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[onnx] tensor '", name, "' has elements of type ", element_type_name(tensor.type),
-                         ", which dlpipe lacks; export it as float"));
+                  concat("[onnx] tensor ", in_quotes(name), " has elements of type ",
+                         element_type_name(tensor.type), ", which dlpipe lacks; export it as float"));
   }
   return static_cast<uint64_t>(tensor.elements()) * element;
 }
@@ -233,7 +233,8 @@ Result<std::pair<std::string, std::string>> parse_entry(std::string_view message
 Status check_bytes(std::string_view name, const TensorValue& tensor) {
   DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(name, tensor));
   if (tensor.bytes.size() == expected) return {};
-  return corrupt(concat("tensor '", name, "' has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
+  return corrupt(
+      concat("tensor ", in_quotes(name), " has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
 }
 
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside) {

@@ -56,7 +56,7 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
   const std::set<std::string_view> known(classes.begin(), classes.end());
   for (const std::string& name : listing.classes) {
     if (!known.contains(name))
-      return misuse("ingest", "class '", printable(name), "' is not in --classes-from ", printable(from),
+      return misuse("ingest", "class ", in_quotes(name), " is not in --classes-from ", printable(from),
                     printable(suggestion(name, classes)));
   }
   DLPIPE_RETURN_IF_ERROR(data::ClassNumbers(classes).give_to(

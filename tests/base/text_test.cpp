@@ -60,6 +60,13 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
   const std::vector<std::string> models = {"lenet", "resnet18", "resnet50"};
   EXPECT_EQ(suggestion("resnet", models), "; did you mean 'resnet18', 'resnet50'?");
+  std::vector<std::string> many;
+  for (int i = 0; i < 2000; ++i) many.push_back(concat("n0", i, std::string(i == 0 ? 1'000'000 : 0, 'x')));
+  for (const char* name : {"quantum", "n01"}) {
+    const std::string text = suggestion(name, many);
+    EXPECT_LT(text.size(), 1000u) << name;
+    EXPECT_NE(text.find(" more"), std::string::npos) << text;
+  }
 }
 
 TEST(Text, TheNearestNameMayDifferByCaseAlone) {

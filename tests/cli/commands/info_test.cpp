@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "dlpipe/base/base64.h"
@@ -130,6 +131,34 @@ TEST(Info, SaysWhatAnOnnxFileHoldsThatItDoesNotTake) {
   for (const char* part : {"net, ONNX opset 17 of somebody", "x float16 [batch,4]", "3: 1 Relu, 2 Sine"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.err.find("dlpipe has no such op: Sine (2 nodes"), std::string::npos) << outcome.err;
+}
+
+TEST(Info, ShortensAndEscapesTheNamesOfAFile) {
+  const ScratchDirectory folder;
+  const std::string name = "a\nb\x1b[2J" + std::string(1'000'000, 'n');
+  engine::onnx::Model model;
+  model.opsets[""] = 17;
+  model.graph_name = name + "graph";
+  model.producer = name;
+  model.inputs = {{name, engine::onnx::ElementType::kFloat, {{-1, name}, {4}}}};
+  model.outputs = {{name + "y", engine::onnx::ElementType::kFloat, {{-1, name}, {4}}}};
+  const auto expect_short = [&](const std::vector<std::string>& arguments, int exit_code, size_t lines) {
+    SCOPED_TRACE(arguments.back());
+    const Outcome outcome = run_dlpipe(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err.substr(0, 1000);
+    EXPECT_LT(outcome.out.size() + outcome.err.size(), 5000u);
+    EXPECT_EQ(static_cast<size_t>(std::count(outcome.out.begin(), outcome.out.end(), '\n')), lines);
+    EXPECT_EQ((outcome.out + outcome.err).find('\x1b'), std::string::npos);
+  };
+  const std::string file = folder / "m.onnx";
+  model.nodes = {{"Relu", "", name + "node", {name}, {name + "y"}}};
+  throw_if_error(engine::onnx::write_model(file, model));
+  expect_short({"info", file}, 0, 7);
+  expect_short({"info", file, "--graph"}, 0, 3);
+  expect_short({"info", file, "--dot"}, 0, 8);
+  model.nodes[0].op = name + "op";
+  throw_if_error(engine::onnx::write_model(file, model));
+  expect_short({"info", file}, 1, 5);
 }
 
 TEST(Info, ShowsAModelsLayers) {
