@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
@@ -333,6 +334,9 @@ Status CurlStream::wait_for_another_try() {
   const bool is_asked = parse_int(answer_.retry_after, &seconds) && seconds >= 0;
   const int64_t wait_ms = is_asked ? std::min(seconds, kMostWait_s) * 1000
                                    : std::min<int64_t>(kMostWait_s * 1000, int64_t{250} << attempts_);
+  log(LogLevel::kWarning,
+      concat("[ingest] ", printable(request_.shown), ": ", failure_, "; attempt ", attempts_ + 1, " of ",
+             kMostAttempts, " in ", static_cast<double>(wait_ms) / 1000, " s"));
   constexpr int64_t kStep_ms = 50;
   for (int64_t waited = 0; waited < wait_ms; waited += kStep_ms) {
     DLPIPE_RETURN_IF_ERROR(stopped());

@@ -1,5 +1,5 @@
 // Bytes behind an address, https://, http:// or s3://, in order, by libcurl. A connection that is cut, a server that is busy
-// (429, 5xx) or silent is asked again, from where the bytes ended, after longer and longer waits; a file that changed
+// (429, 5xx) or silent is asked again, from where the bytes ended, after longer and longer waits, and a warning says so; a file that changed
 // meanwhile, or that the server doesn't say about whether it did, is an error: bytes of two files are never
 // joined. What a server leaves of a part that it was asked for is asked for at once.
 //

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "dlpipe/base/log.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/bytes/remote_address.h"
@@ -262,6 +263,25 @@ TEST_F(RemoteRedirection, APartIsAskedForInPlainDigitsWhateverTheProgramsLocaleI
   EXPECT_EQ(value_or_throw(stream->read(bytes)), 5u);
   EXPECT_NE(own.requests()[0].find("Range: bytes=1234567-1234571\r\n"), std::string::npos)
       << own.requests()[0];
+}
+
+std::vector<std::string> said;
+
+TEST_F(RemoteRedirection, EachRetryIsSaid) {
+  int requests = 0;
+  LoopbackServer own([&](const std::string&) {
+    return ++requests < 3
+               ? "HTTP/1.1 503 Slow Down\r\nRetry-After: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+               : std::string(kHello);
+  });
+  said.clear();
+  const LogFunction before =
+      set_log_function([](LogLevel, std::string_view message) { said.emplace_back(message); });
+  EXPECT_EQ(value_or_throw(fetched(own.url("me:secret@") + "/a.tar")), "hello");
+  set_log_function(before);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0], concat("[ingest] ", own.url(), "/a.tar: the server answers 503; attempt 2 of 8 in 0 s"));
+  EXPECT_EQ(said[1], concat("[ingest] ", own.url(), "/a.tar: the server answers 503; attempt 3 of 8 in 0 s"));
 }
 
 TEST_F(RemoteRedirection, ACircleIsSaidAfterElevenRequests) {
