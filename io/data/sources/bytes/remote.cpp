@@ -14,6 +14,7 @@
 
 #include "dlpipe/base/log.h"
 #include "dlpipe/base/printable.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/bytes/remote_address.h"
@@ -69,6 +70,7 @@ struct Answer {
   std::string tag;       // ETag
   std::string modified;  // Last-Modified
   std::string range;     // Content-Range
+  std::string region;    // of S3's bucket, which another one was asked for
   std::string retry_after;
 
   /// What tells one content of a file from another: a strong tag, or the time.
@@ -125,6 +127,16 @@ class CurlStream final : public RemoteStream {
       return "fetch it with what the server asks for, and pipe it: `curl ... | dlpipe ingest - DST`";
     return request_.key_id.empty() ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
                                    : "use a key that may read it";
+  }
+  /// What may help where the server's answer is no file and says no place of one.
+  std::string where_to_ask() const {
+    const bool is_elsewhere = answer_.code >= 300 && answer_.code < 400;
+    if (!request_.shown.starts_with("s3://"))
+      return is_elsewhere ? ", and not where the file is; does the address lead to a file?" : "";
+    if (!answer_.region.empty() && (is_elsewhere || answer_.code == 400))
+      return concat("; the bucket is in the region ", printable(answer_.region),
+                    ": set AWS_REGION=", shell_word(answer_.region));
+    return is_elsewhere ? "; set AWS_REGION to the bucket's region, or AWS_ENDPOINT_URL to its server" : "";
   }
   Status fail(ErrorCode code, std::string_view what) const {
     return Status(code, concat("[ingest] ", printable(request_.shown), ": ", what));
@@ -207,6 +219,7 @@ void CurlStream::take_header(std::string_view line) {
   if (name == "etag") answer_.tag = value;
   if (name == "last-modified") answer_.modified = value;
   if (name == "content-range") answer_.range = value;
+  if (name == "x-amz-bucket-region") answer_.region = value;
   if (name == "retry-after") answer_.retry_after = value;
 }
 
@@ -401,7 +414,7 @@ Status CurlStream::transfer() {
                            code == CURLE_UNSUPPORTED_PROTOCOL ||
                            (code == CURLE_COULDNT_RESOLVE_HOST && !is_bound()) ||
                            (code == CURLE_OK && !is_busy);
-  failure_ = code == CURLE_OK ? concat("the server answers ", answer)
+  failure_ = code == CURLE_OK ? concat("the server answers ", answer, where_to_ask())
                               : concat(error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
   return is_for_good ? fail(ErrorCode::kIo, failure_) : Status();
 }

@@ -284,6 +284,23 @@ TEST_F(RemoteRedirection, EachRetryIsSaid) {
   EXPECT_EQ(said[1], concat("[ingest] ", own.url(), "/a.tar: the server answers 503; attempt 3 of 8 in 0 s"));
 }
 
+// As S3 answers where a bucket is in another region: with a page, and no Location.
+TEST_F(RemoteRedirection, AWrongRegionIsSaidWithWhatToSet) {
+  std::string region = "x-amz-bucket-region: eu-west-1\r\n";
+  LoopbackServer own([&](const std::string&) {
+    return "HTTP/1.1 301 Moved Permanently\r\n" + region + "Content-Length: 0\r\nConnection: close\r\n\r\n";
+  });
+  set_keys(own.url());
+  const Status told = fetched("s3://bucket/a.tar").status();
+  EXPECT_EQ(told.code(), ErrorCode::kIo);
+  EXPECT_NE(told.message().find("set AWS_REGION=eu-west-1"), std::string::npos) << told.message();
+  region.clear();
+  const Status untold = fetched("s3://bucket/a.tar").status();
+  EXPECT_NE(untold.message().find("AWS_ENDPOINT_URL"), std::string::npos) << untold.message();
+  const Status plain = fetched(own.url() + "/a.tar").status();
+  EXPECT_EQ(plain.message().find("AWS"), std::string::npos) << plain.message();
+}
+
 TEST_F(RemoteRedirection, ACircleIsSaidAfterElevenRequests) {
   LoopbackServer own([](const std::string&) { return redirection("/a.tar"); });
   const Status status = fetched(own.url() + "/a.tar").status();
