@@ -250,12 +250,17 @@ std::string graph_json(const Graph& graph) {
 
 Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Tensor>& constants,
                           const std::string& file) {
-  DLPIPE_ASSIGN_OR_RETURN(const Json parsed, Json::parse(json));
+  const Result<Json> parsed = Json::parse(json);
+  Status wrong = parsed.status();
   try {
-    return Reader(constants, file).read(parsed);
+    if (wrong.ok()) return Reader(constants, file).read(*parsed);
   } catch (...) {
-    return status_from_current_exception("graph");
+    wrong = status_from_current_exception("graph");
   }
+  const std::string& text = wrong.message();  // an op's rule or check() knows no file
+  if (text.find(printable(file)) != std::string::npos) return wrong;
+  return Status(wrong.code(),
+                concat("[graph] ", file, ": ", text.starts_with("[graph] ") ? without_area(text) : text));
 }
 
 // Of all that a file says but this: FORMAT.md.

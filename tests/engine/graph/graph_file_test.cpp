@@ -34,6 +34,7 @@ void expect_refused(const std::string& json, ErrorCode code, const std::string& 
   ASSERT_FALSE(graph.ok()) << to_text(*graph);
   EXPECT_EQ(graph.status().code(), code);
   EXPECT_NE(graph.status().message().find(words), std::string::npos) << graph.status().message();
+  EXPECT_NE(graph.status().message().find("m.dlg"), std::string::npos) << graph.status().message();
 }
 
 TEST(GraphFile, ReadsWhatItWrote) {
