@@ -56,10 +56,47 @@ Status StoredImages::add_missing(size_t split, const Dataset& dataset) {
   return {};
 }
 
-Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr<const Dataset>> splits) {
+void StoredImages::sort() {
   std::sort(images_.begin(), images_.end(), [](const Image& a, const Image& b) {
     return std::tie(a.checksum, a.split, a.sample) < std::tie(b.checksum, b.split, b.sample);
   });
+}
+
+Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> splits) {
+  if (std::none_of(splits.begin(), splits.end(), [](const auto& one) { return one->has_late_checksums(); }))
+    return {};
+  sort();
+  std::vector<std::unique_ptr<Dataset::Reader>> readers(splits.size());
+  ptrdiff_t left = 1024;  // files, for which a training waits
+  for (auto begin = images_.begin(); begin != images_.end();) {
+    const auto end = std::find_if(begin, images_.end(),
+                                  [&](const Image& image) { return image.checksum != begin->checksum; });
+    bool may_count = false;
+    for (auto image = begin + 1; image != end && !may_count; ++image) {
+      DLPIPE_ASSIGN_OR_RETURN(const RecordHeader one, splits[begin->split]->header(begin->sample));
+      DLPIPE_ASSIGN_OR_RETURN(const RecordHeader other, splits[image->split]->header(image->sample));
+      may_count = image->split != begin->split || other.label != one.label;
+    }
+    if (may_count) left -= end - begin;
+    for (auto image = begin; image != end && may_count; ++image) {
+      if (readers[image->split] == nullptr) {
+        DLPIPE_ASSIGN_OR_RETURN(readers[image->split], splits[image->split]->reader());
+      }
+      image->checksum = 0;  // of what can't be read, too
+      if (left < 0) continue;
+      const auto record = readers[image->split]->record(image->sample);
+      if (record.ok()) {
+        DLPIPE_ASSIGN_OR_RETURN(image->checksum, image_checksum(*splits[image->split], *record));
+      }
+    }
+    begin = end;
+  }
+  std::erase_if(images_, [](const Image& image) { return image.checksum == 0; });
+  return {};
+}
+
+Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr<const Dataset>> splits) {
+  sort();
   // Those that are named are the first ones, whatever their checksums are.
   std::vector<DuplicateImages::Pair> of_splits, of_classes;
   for (auto begin = images_.begin(); begin != images_.end();) {

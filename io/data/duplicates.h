@@ -1,6 +1,7 @@
 // Images that stand in several splits, or under several classes, byte for byte: what is measured on such a split was seen in
 // training, and one of the classes is wrong. Copies within one split and class are left alone, as samples may be repeated on
-// purpose. Images are compared by a checksum of 64 bits of what is stored of them.
+// purpose. Images are compared by a checksum of 64 bits of what is stored of them. Where checksums are late, files of one size that
+// begin alike are read whole for that, the first 1,024 of them.
 //
 // One thread. Memory: 24 bytes per image, of at most 64 Mi images; what is more than that isn't looked at.
 #pragma once
@@ -40,6 +41,8 @@ class StoredImages {
   void add(size_t split, int64_t sample, uint64_t checksum);
   /// Those that were not added, as they came in an earlier call of an interrupted ingest, are read. Not of late checksums.
   Status add_missing(size_t split, const Dataset& dataset);
+  /// Of late checksums, which say what files begin with: those that may be in several splits or classes are read whole.
+  Status read_whole(std::span<const std::shared_ptr<const Dataset>> splits);
   Result<DuplicateImages> duplicates(std::span<const std::shared_ptr<const Dataset>> splits);
 
  private:
@@ -48,6 +51,8 @@ class StoredImages {
     size_t split = 0;
     int64_t sample = 0;
   };
+  void sort();
+
   std::vector<Image> images_;
   std::vector<int64_t> first_added_;  // of each split; -1: none
 };

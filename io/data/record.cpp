@@ -235,8 +235,12 @@ Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byt
   DLPIPE_RETURN_IF_ERROR(check_values(fields_, values, -1));
   packed.header.size_bytes = summary.size_bytes;
   packed.header.checksum = summary.checksum;
-  const int image = layout_.image_field();
-  if (image >= 0 && !late_checksums_) packed.image_checksum = checksum64(values[static_cast<size_t>(image)]);
+  if (const int image = layout_.image_field(); image >= 0) {
+    const std::span<const std::byte> bytes = values[static_cast<size_t>(image)];
+    packed.image_checksum = late_checksums_
+                                ? checksum64(bytes.first(std::min(bytes.size(), kLateBegin)), picture_bytes)
+                                : checksum64(bytes);
+  }
   if (label >= 0) packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);
   return packed;
 }

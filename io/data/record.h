@@ -36,7 +36,7 @@ struct PackedRecord {
   RecordHeader header;
   PixelSums pixel_sums;
   std::vector<std::byte> stored;  // compressed where the dataset is
-  uint64_t image_checksum = 0;    // duplicates.h; 0: not known
+  uint64_t image_checksum = 0;    // duplicates.h; 0: not known. Where checksums are late, of size and begin
 };
 
 /// So much of each picture has a checksum from the start where checksums are late (FORMAT.md).

@@ -104,6 +104,7 @@ Status find_duplicates(std::string_view area, const Paths& paths, const std::str
     DLPIPE_ASSIGN_OR_RETURN(datasets.emplace_back(), data::Dataset::open(paths.split(root, splits[i])));
     DLPIPE_RETURN_IF_ERROR(images.add_missing(i, *datasets.back()));
   }
+  DLPIPE_RETURN_IF_ERROR(images.read_whole(datasets));
   DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found, images.duplicates(datasets));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
                           data::warnings_of(found, area, splits, datasets));

@@ -1,6 +1,7 @@
 // Images that are in several splits or under several classes.
 #include "dlpipe/io/data/duplicates.h"
 
+#include "dlpipe/io/data/record.h"
 #include "dlpipe/io/data/verify.h"
 #include "dlpipe/run/ingest/join.h"
 #include "dlpipe/run/ingest/sample_writer.h"
@@ -44,6 +45,20 @@ TEST(Duplicates, IngestWarnsOfThem) {
     expect_warnings(warnings, "ingest");
     EXPECT_EQ(report.warnings, warnings);
   }
+}
+
+// Files of one size that begin alike are read, and only the same ones are copies.
+TEST(Duplicates, LinksWithLateChecksumsAreFound) {
+  TempDir dir;
+  write_copies(dir);
+  const std::string large = jpeg_text(9, 240, 180);
+  ASSERT_GT(large.size(), data::kLateBegin);
+  write_text(dir / "src/train/cat/7.jpg", large + "a");
+  write_text(dir / "src/val/cat/8.jpg", large + "b");
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.store = Store::kLink;
+  options.late_checksums = true;
+  expect_warnings(value_or_throw(ingest(options)).warnings, "ingest");
 }
 
 // What was stored by an earlier call counts, too: it is read.
