@@ -6,6 +6,7 @@ import collections.abc
 import contextlib
 import itertools
 import json
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _LABEL_NAMES = ("label", "labels", "cls", "class", "target", "fine_label")
 _IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "img", "image")
+_LOOKS = 8  # so many samples are read twice: a flip with p=0.5 shows in 255 of 256 datasets
 
 
 def _refuse(*words):
@@ -189,6 +191,14 @@ def _naming(split, number, item=None):
         raise Error(f"[from_dataset] {_place(split, number, item)} raised {said}") from error
 
 
+def _is_same(image, other):
+    if isinstance(image, (bytes, str)):
+        return image == other
+    import numpy as np
+
+    return np.array_equal(image, other)
+
+
 class _Converter:
     """From a source's item to the values of a sample; goes to the worker processes."""
 
@@ -206,6 +216,18 @@ class _Converter:
         with _naming(self.split, number):
             item = self.source[number]
         return self.one(item, number)
+
+    def twice(self, number):
+        """The sample, and whether it has another image when it is read again."""
+        values = self.at(number)
+        return values, self.is_drawn(values, lambda: self.at(number))
+
+    def is_drawn(self, values, read_again):
+        images = [name for name, kind in self.fields.items() if kind == "image"]
+        with contextlib.suppress(Exception):  # `sample` may have changed the item itself
+            again = read_again()
+            return not all(_is_same(values[name], again[name]) for name in images)
+        return False
 
     def items(self):
         """(number, item) of a stream."""
@@ -302,6 +324,7 @@ def from_dataset(
             splits. A split that is called "validation" or "valid" becomes "val". torch's Subset, as random_split makes it, of
             one of these is taken as that one is, and so is ConcatDataset, with the names of its classes where its parts have
             the same. Leave transforms out: they are applied once, and belong to training, where dlpipe.Loader's `augment` is.
+            A warning says so where some of the first samples, which are read twice, have other images then.
         dst: the dataset to make. Must not exist: whether it holds these samples can't be told.
         fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
             torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
@@ -360,20 +383,44 @@ def from_dataset(
     return writer.report
 
 
+def _warn_of_draws(split, number):
+    logging.getLogger("dlpipe").warning(
+        "[from_dataset] %s has another image each time it is read: the dataset, or sample=, draws at random, and one draw is stored for "
+        "all epochs; leave random transforms out and give them to dlpipe.Loader as augment=", _place(split, number))  # fmt: skip
+
+
 def _stream(writer, converter, number):
     """Yields the samples that the writer hasn't; a stream's length is known at its end."""
+    looks = 0 if converter.sample is None else _LOOKS  # the stream itself can't be read again
     for i, item in converter.items():
-        yield None if number + i < writer.position else converter.one(item, i)
+        if number + i < writer.position:
+            yield None
+            continue
+        values = converter.one(item, i)
+        if looks > 0:
+            looks -= 1
+            if converter.is_drawn(values, lambda item=item, i=i: converter.one(item, i)):
+                looks = 0
+                _warn_of_draws(converter.split, i)
+        yield values
 
 
 def _indexed(writer, converter, number, workers):
     length = len(converter.source)
     begin = min(length, max(0, writer.position - number))
+    looked_at = min(begin + _LOOKS, length)
+
+    def take(begin, end, read):
+        return map(getattr(converter, read), range(begin, end)) if workers is None else workers.samples(begin, end, read)
+
     yield from itertools.repeat(None, begin)
-    if workers is not None:
-        yield from workers.samples(begin, length)
-    else:
-        yield from map(converter.at, range(begin, length))
+    are_drawn = False
+    for i, (values, is_drawn) in enumerate(take(begin, looked_at, "twice"), begin):
+        if is_drawn and not are_drawn:
+            _warn_of_draws(converter.split, i)
+        are_drawn = are_drawn or is_drawn
+        yield values
+    yield from take(looked_at, length, "at")
 
 
 def _write(writer, converters, pools, call, total):

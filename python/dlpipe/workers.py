@@ -34,12 +34,13 @@ class WorkerTraceback(Exception):
     """Where an exception was raised in a worker: the cause of that exception, as pickle leaves tracebacks behind."""
 
 
-def _take_range(begin, end):
-    """Samples, and the exception that ended them with its cause and where that was raised; None where nothing did."""
+def _take_range(begin, end, read):
+    """What the converter's method `read` returns of each number, and the exception that ended them with its cause and where that
+    was raised; None where nothing did."""
     samples = []
     try:
         for number in range(begin, end):
-            samples.append(_converter.at(number))
+            samples.append(getattr(_converter, read)(number))
     except Exception as error:
         cause = error.__cause__
         where = "".join(traceback.format_exception(error if cause is None else cause))
@@ -90,15 +91,15 @@ class Workers:
                         "(the dataset can't be pickled, or the program lacks `if __name__ == '__main__':`); try workers=0"
                         ) from error  # fmt: skip
 
-    def samples(self, begin, end):
+    def samples(self, begin, end, read):
         ahead: collections.deque[Any] = collections.deque()
         ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
         for one in itertools.islice(ranges, 4 * self.count):
-            ahead.append(self.pool.submit(_take_range, *one))
+            ahead.append(self.pool.submit(_take_range, *one, read))
         while ahead:
             taken = self._run(ahead.popleft().result)
             for one in itertools.islice(ranges, 1):
-                ahead.append(self.pool.submit(_take_range, *one))
+                ahead.append(self.pool.submit(_take_range, *one, read))
             yield from taken[0]
             if taken[1] is not None:
                 error, cause, where = taken[1]

@@ -254,6 +254,50 @@ def test_a_transform_is_warned_of_and_a_changed_label_has_no_name(pictures, tmp_
     assert caplog.text == ""
 
 
+class Drawing(Pictures):
+    """Each time it is asked it has another image, as with a random transform under whatever name."""
+
+    def __init__(self, count):
+        super().__init__(count)
+        self.steps = {"train": [self.draw]}
+        self.draws = 0
+
+    def draw(self, image):
+        self.draws += 1
+        return image + np.uint8(self.draws)
+
+    def __getitem__(self, i):
+        image, label = super().__getitem__(i)
+        return self.steps["train"][0](image), label
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_draws_at_random_is_found_by_reading_samples_twice(tmp_path, caplog, workers):
+    report = dlpipe.from_dataset({"train": Pictures(20), "val": Drawing(20)}, tmp_path / "d", workers=workers)
+    assert [d["samples"] for d in report["datasets"]] == [20, 20]
+    assert "sample 0 of 'val' has another image each time" in caplog.text and "'train'" not in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_a_random_function_of_the_items_is_found_too(tmp_path, caplog):
+    draws = itertools.count()
+
+    def drawn(item):
+        return {"image": item[0] + np.uint8(next(draws)), "label": item[1]}
+
+    def emptied(item):  # it can be called but once with each item
+        return {"image": item.pop("x"), "label": 0}
+
+    for samples in (Pictures(9), map(Pictures(9).__getitem__, range(9))):
+        caplog.clear()
+        dlpipe.from_dataset(samples, tmp_path / type(samples).__name__, sample=drawn)
+        assert "sample 0 has another image each time" in caplog.text
+    caplog.clear()
+    fields = {"image": "image", "label": "label"}
+    dlpipe.from_dataset([{"x": PICTURE}, {"x": PICTURE}], tmp_path / "emptied", sample=emptied, fields=fields)
+    assert len(dlpipe.Dataset(tmp_path / "emptied")) == 2 and caplog.text == ""
+
+
 def test_torchvisions_imagenet_has_the_names_of_its_folders(pictures, tmp_path):
     class ImageNet(pytest.importorskip("torchvision.datasets").ImageFolder):
         def __init__(self, root):
