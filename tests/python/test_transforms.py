@@ -7,6 +7,7 @@ import inspect
 import json
 import logging
 import sys
+import types
 
 import dlpipe
 import numpy as np
@@ -122,11 +123,25 @@ def test_transforms_of_single_images_are_no_functions_of_batches(splits, transfo
     assert chain in str(error.value) and ("augment=" in str(error.value) or "a function of your own" in str(error.value))
 
 
+class Augment:
+    """A caller's own object, which has the transforms."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def __call__(self, batch):
+        return self.steps["train"](batch)
+
+    def flipped(self, batch):
+        return self.steps["val"](batch)
+
+
 def test_functions_that_refer_to_them_are_warned_about(splits, caplog):
     caplog.set_level(logging.WARNING, "dlpipe")
-    local = CROP
+    local, by_split = CROP, {"train": FLIP, "val": CROP}
     for transform in (lambda batch: FLIP(batch), lambda batch: local(batch), functools.partial(lambda one, batch: one(batch), FLIP),
-                      fake("my.code", "Module", modules=lambda: [FLIP])):  # fmt: skip
+                      fake("my.code", "Module", modules=lambda: [FLIP]), lambda batch: by_split["train"](batch),
+                      Augment({"train": FLIP}), Augment({"val": FLIP}).flipped, functools.partial(Augment({}).flipped, steps=by_split)):  # fmt: skip
         caplog.clear()
         Loader(splits / "val", augment="rrc(8)", transform=transform)
         assert "transform refers to torchvision's" in caplog.text
@@ -134,6 +149,23 @@ def test_functions_that_refer_to_them_are_warned_about(splits, caplog):
     Loader(splits / "val", augment="rrc(8)", transform=lambda batch: FLIP(batch), layout="NCHW")
     for harmless in (lambda batch: batch, len, compose(len, lambda batch: batch), v2("Lambda", lambd=len)):
         Loader(splits / "val", augment="rrc(8)", transform=harmless)
+    assert caplog.text == ""
+
+
+def test_functions_of_single_images_are_warned_about_too(splits, caplog):
+    functional = types.ModuleType("torchvision.transforms.functional")
+    functional.hflip = types.FunctionType((lambda image: image).__code__, {"__name__": functional.__name__}, "hflip")
+    torchvision = types.ModuleType("torchvision")
+    torchvision.transforms = types.ModuleType("torchvision.transforms")
+    torchvision.transforms.functional = functional
+    hflip = functional.hflip
+    for transform in (lambda batch: functional.hflip(batch), lambda batch: hflip(batch),
+                      lambda batch: torchvision.transforms.functional.hflip(batch)):  # fmt: skip
+        caplog.clear()
+        Loader(splits / "val", augment="rrc(8)", transform=transform)
+        assert "transform refers to torchvision.transforms" in caplog.text and "augment draws for each image" in caplog.text
+    caplog.clear()
+    Loader(splits / "val", augment="rrc(8)", transform=lambda batch: (torchvision, batch))
     assert caplog.text == ""
 
 

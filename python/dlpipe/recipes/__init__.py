@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import types
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import _dlpipe
@@ -97,23 +98,51 @@ def chain_of(option: str, value: Any) -> Any:
 
 
 def _name(transform):
+    if isinstance(transform, types.ModuleType):
+        return transform.__name__
+    if isinstance(transform, types.FunctionType):
+        return f"{transform.__module__}.{transform.__name__}"
     if isinstance(transform, (list, tuple)):
         return "a list of transforms"
     return f"{library_of(type(transform)) or type(transform).__module__}'s {type(transform).__name__}"
 
 
-def _within(function):
-    """The transforms that a function refers to."""
-    if isinstance(function, functools.partial):
-        given = [one for one in (*function.args, *function.keywords.values()) if is_transform(one)]
-        return given + _within(function.func)
-    if hasattr(function, "modules"):  # of torch.nn
-        return [one for one in function.modules() if is_transform(one)][:1]
+def _is_functional(value):
+    """Whether it is a function for images [C,H,W] of torchvision or Kornia, or a module of such."""
+    name = {types.ModuleType: "__name__", types.FunctionType: "__module__"}.get(type(value))
+    return name is not None and str(getattr(value, name)).startswith(("torchvision.transforms", "kornia"))
+
+
+def _found(values):
+    """The transforms and functions of these libraries among the values, and in dicts among them."""
+    parts = [part for one in values for part in (one.values() if isinstance(one, dict) and len(one) < 100 else [one])]
+    return [one for one in parts if is_transform(one) or _is_functional(one)]
+
+
+def _variables(function):
+    """What a function's code refers to."""
     try:
-        variables = inspect.getclosurevars(getattr(function, "__func__", function))
+        variables = inspect.getclosurevars(function)
     except (TypeError, ValueError):
         return []
-    return [one for one in (*variables.nonlocals.values(), *variables.globals.values()) if is_transform(one)]
+    names = function.__code__.co_names
+    values = [*variables.nonlocals.values(), *variables.globals.values()]
+    of_owner = getattr(getattr(function, "__self__", None), "__dict__", {})
+    values += [of_owner[name] for name in names if name in of_owner]
+    # torchvision.transforms.functional.hflip refers to torchvision
+    return [getattr(one, "transforms", one) if isinstance(one, types.ModuleType) and "transforms" in names else one for one in values]
+
+
+def _within(function):
+    """The transforms that a function, or an object that is called as one, refers to."""
+    if isinstance(function, functools.partial):
+        return _found([*function.args, *function.keywords.values()]) + _within(function.func)
+    if inspect.isroutine(function):
+        return _found(_variables(function))
+    kind = type(function)
+    own = [value for name, value in getattr(function, "__dict__", {}).items() if name != "_modules"]
+    inner = _found(function.modules())[:1] if hasattr(function, "modules") else []  # of torch.nn
+    return inner + _found([*own, *_variables(kind.__call__), *_variables(getattr(kind, "forward", None))])
 
 
 def refuse_as_batch_function(transform: Any, layout: str) -> None:
@@ -127,6 +156,7 @@ def refuse_as_batch_function(transform: Any, layout: str) -> None:
         raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], and would get whole batches: {advice}"
                           + (f". Other than there: {'; '.join(other)}" if other else ""))  # fmt: skip
     for one in _within(transform) if transform is not None and layout == "NHWC" else []:
+        chain = "" if _is_functional(one) else f"={_converted(one).augment!r}"
         logging.getLogger("dlpipe").warning(
             "[loader] transform refers to %s, for images as [C,H,W], with one draw for all that it gets; batches are [N,H,W,C] here. "
-            "augment=%r draws for each image; layout='NCHW' gives the other axes", _name(one), _converted(one).augment)  # fmt: skip
+            "augment%s draws for each image; layout='NCHW' gives the other axes", _name(one), chain)  # fmt: skip
