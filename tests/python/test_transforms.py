@@ -12,6 +12,7 @@ import types
 import dlpipe
 import numpy as np
 import pytest
+from dlpipe import recipes
 from loaders import Loader
 
 VALUES = {"RandomHorizontalFlip": {"p": 1.0}, "CenterCrop": {"size": (24, 24)}, "Resize": {
@@ -259,3 +260,70 @@ def test_kornias_objects():
     for other in (K.ColorJitter(), K.RandomHorizontalFlip(same_on_batch=True), K.AugmentationSequential(K.RandomHorizontalFlip(), random_apply=1)):
         with pytest.raises(dlpipe.UnsupportedError, match="no such op"):
             dlpipe.convert_augment(other)
+
+
+# What convert_augment says is equal is compared with the libraries' own images: those of PIL for "P", tensors for "T". Images are equal
+# where they are less than 1 of 255 apart on average.
+EQUAL = [
+    *(("A", call) for call in (
+        "Resize(40, 50, interpolation=6)", "ToGray(p=1)", "InvertImg(p=1)", "Posterize(3, p=1)",
+        "AutoContrast(method='pil', p=1)", "ColorJitter((1.3, 1.3), (1, 1), (1, 1), (0, 0), p=1)", "Solarize((0.4, 0.4), p=1)",
+        "ColorJitter((1, 1), (1, 1), (1.5, 1.5), (0, 0), p=1)", "RandomGamma((150, 150), p=1)", "CLAHE((2, 2), p=1)", "Blur((5, 5), p=1)",
+        "GaussianBlur(0, (1.5, 1.5), p=1)", "MedianBlur((5, 5), p=1)", "Emboss((0.3, 0.3), (0.5, 0.5), p=1)", "PadIfNeeded(90, 111)",
+        "UnsharpMask((3, 7), (1, 1), (0.4, 0.4), 0, p=1)", "Rotate((20, 20), p=1)", "Transpose(p=1)")),
+    *((kind, call) for kind in "PT" for call in (
+        "Resize((40, 50))", "Resize((33, 47), I.NEAREST_EXACT)", "Resize(30, I.BICUBIC)", "CenterCrop((40, 41))", "CenterCrop((90, 111))",
+        "Grayscale(3)", "RandomInvert(1)", "RandomAutocontrast(1)", "RandomEqualize(1)", "RandomPosterize(3, 1)", "RandomSolarize(100, 1)",
+        "RandomAdjustSharpness(2, 1)", "ColorJitter((1.3, 1.3), (1.4, 1.4))", "GaussianBlur(5, (1.5, 1.5))", "JPEG((50, 50))",
+        "Pad(7, 3, 'reflect')", "RandomRotation((20, 20), I.BILINEAR)", "RandomAffine((10, 10), scale=(1.2, 1.2))")),
+    ("P", "Resize((33, 47), I.NEAREST)"),
+    *(("P", f"Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale={scale}), {last}])") for scale in (True, False) for last in (
+        "v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])",
+        "v2.Normalize([0.4] * 3, [0.25] * 3), v2.CenterCrop((90, 111))")),
+    ("P", "Compose([v2.ToImage(), v2.ToDtype(torch.float32), v2.Normalize([123.675, 116.28, 103.53], [58.4, 57.1, 57.4])])"),
+]
+OTHER = [
+    *(("A", call) for call in (
+        *(f"Resize(33, 47, interpolation={i})" for i in range(5)), "RandomResizedCrop((40, 50), (1, 1), (1.25, 1.25))", "SmallestMaxSize(34)",
+        "LongestMaxSize(43)", "CenterCrop(41, 38)", "AutoContrast(p=1)", "Equalize(p=1)", "Equalize('pil', p=1)", "Downscale((0.5, 0.5), p=1)",
+        "ImageCompression('jpeg', (50, 50), p=1)")),
+    ("T", "Compose([v2.ToImage(), v2.Resize((33, 47), I.NEAREST)])"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Edges, a soft ground and noise, 80 x 101: an image, and a dataset of it."""
+    random = np.random.default_rng(5)
+    y, x = np.mgrid[:80, :101]
+    image = np.stack([40 + x, 60 + y, 80 + (x + y) // 2], -1) + np.kron(random.integers(-40, 60, (10, 13, 3)), np.ones((8, 8, 1)))[:, :101]
+    image = (image + random.normal(0, 12, image.shape)).clip(0, 255).astype(np.uint8)
+    folder = tmp_path_factory.mktemp("drawn") / "data"
+    with dlpipe.Writer(folder) as writer:
+        writer.write(image=image, label=0)
+    return image, folder
+
+
+@pytest.mark.parametrize("kind, call", EQUAL + OTHER)
+def test_images_are_the_librarys_or_a_note_says_what_is_not(drawn, kind, call, monkeypatch):
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")
+    image, folder = drawn
+    if kind == "A":
+        transform = eval(f"A.{call}", {"A": pytest.importorskip("albumentations")})
+        expected = transform(image=image)["image"]
+    else:
+        torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
+        transform = eval(f"v2.{call}", {"v2": v2, "torch": torch, "I": v2.InterpolationMode})
+        given = torch.from_numpy(image).permute(2, 0, 1) if kind == "T" else pytest.importorskip("PIL.Image").fromarray(image)
+        made = transform(given)
+        expected = made.permute(1, 2, 0).numpy() if isinstance(made, torch.Tensor) else np.asarray(made)
+    one = recipes._converted(transform)
+    assert one.no_equal == []
+    (ours,) = images_of(Loader(folder, augment=one.augment, train=False, batch=1))
+    apart = None if ours.shape != expected.shape else np.abs(ours.astype(float) - expected).mean()
+    if (kind, call) in EQUAL:
+        assert apart is not None and apart < (1 if ours.dtype == np.uint8 else 0.02 * np.abs(expected).max()), one.augment
+        assert one.notes == []
+    else:
+        assert apart is None or apart > 1
+        assert one.notes != []

@@ -45,6 +45,7 @@ class Conversion:
         self.no_equal, self.notes = [], []
         self.normalize, self.mean, self.std = "", [], []  # normalize comes last here, wherever it stands there
         self.unit, self.size = 255, (0, 0)
+        self.is_unscaled, self.is_tensor = False, False  # numbers of 0..255 in floats; torch's resizes instead of Pillow's
 
     def run(self, calls):
         parts = [self.convert(one) for one in calls]
@@ -119,8 +120,8 @@ class Conversion:
     def normalized(self, mean, std):
         if self.normalize:
             raise NoEqual("images are normalised once, at the end")
-        self.mean, self.std = mean.numbers(), std.numbers()
-        self.normalize = f"normalize({mean:list},{std:list})"
+        self.mean, self.std = ([one / 255 if self.is_unscaled else one for one in part.numbers()] for part in (mean, std))
+        self.normalize = f"normalize({','.join(':'.join(map(number_text, part)) for part in (self.mean, self.std))})"
         self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
         return ""
 

@@ -56,6 +56,12 @@ def _of_weights(t, *, crop_size, resize_size=256, mean=(0.485, 0.456, 0.406), st
     return f"resize({resize_size:list}{interpolation:filter}) center_crop({crop_size:list})"
 
 
+def _center_crop(t, size):
+    """Behind Normalize what frames a smaller image is 0, the mean's colour."""
+    colour = ":".join(map(number_text, t.conversion.pixels([0]))) if t.conversion.mean else ""
+    return f"pad_to({size:size},fill={colour}) center_crop({size:size})" if colour.strip("0:") else f"center_crop({size:size})"
+
+
 def _views(views):
     def crops(t, size, vertical_flip=False):
         t.note(f"eval --tta {views} takes the crops, from the middle square of the image")  # which is 7/8 of it
@@ -126,18 +132,27 @@ def _to_dtype(t, dtype="float32", scale=False):
     kind = dtype.raw
     if isinstance(kind, dict):
         kind = kind.get("Image", kind.get("others"))
+    is_float = "float" in last_word(kind) or last_word(kind) in ("half", "double")
     if scale.raw is True or t.name == "ConvertImageDtype":
-        t.conversion.unit = 1 if "float" in last_word(kind) or last_word(kind) in ("half", "double") else 255
+        t.conversion.unit = 1 if is_float else 255
+        t.conversion.is_unscaled = False
+    else:
+        t.conversion.is_unscaled = is_float and t.conversion.unit == 255
     return ""
 
 
 def _is_unit(t, *, dtype=...):
     t.conversion.unit = 1
+    return _is_tensor(t)
+
+
+def _is_tensor(t):
+    t.conversion.is_tensor = True
     return ""
 
 
 def _is_bytes(t, *, mode=None):
-    t.conversion.unit = 255
+    t.conversion.unit, t.conversion.is_tensor = 255, False
     mode.raw  # noqa: B018 (PIL's, which follows from the image)
     return ""
 
@@ -180,7 +195,7 @@ TORCHVISION = {
     "RandomResizedCrop": lambda size, scale=(0.08, 1), ratio=("3/4", "4/3"), interpolation="bilinear", antialias=True: (
         f"rrc({size:size},{scale},{ratio}{interpolation:filter})"),
     "Resize": lambda size, interpolation="bilinear", max_size=None, antialias=True: f"resize({size:size}{interpolation:filter})",
-    "CenterCrop": lambda size: f"center_crop({size:size})",
+    "CenterCrop": _center_crop,
     "RandomIoUCrop": _iou_crop,
     "ImageClassification": _of_weights,
     "FiveCrop": _views("five_crop"),
@@ -198,6 +213,8 @@ TORCHVISION = {
         _elastic(t, alpha, sigma, False, 0.5, f"{interpolation:warp}{fill:fill}")),
     "SanitizeBoundingBoxes": lambda min_size=1, min_area=1, labels_getter=...: f"drop_boxes(0,{min_size},{min_area})",
     "ToTensor": _is_unit,
+    "PILToTensor": _is_tensor,
+    "ToImage": _is_tensor,
     "ToPILImage": _is_bytes,
     "ToDtype": _to_dtype,
     "ConvertImageDtype": _to_dtype,
@@ -205,7 +222,7 @@ TORCHVISION = {
     "RandomApply": lambda t, transforms, p=0.5: t.conversion.perhaps(t.conversion.sequence(transforms), p.number()),
     "RandomChoice": lambda t, transforms, p=None: t.conversion.one_of(transforms, weights=p),
     "RandomOrder": lambda t, transforms: t.conversion.in_any_order(transforms),
-} | dict.fromkeys(("PILToTensor", "ToImage", "ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox", "ConvertBoundingBoxFormat",
+} | dict.fromkeys(("ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox", "ConvertBoundingBoxFormat",
                    "RGB", "Identity"), _nothing)  # fmt: skip
 
 # Albumentations
@@ -252,6 +269,27 @@ def _sigma(sigma_limit, blur_limit):
     return f"{sigma_limit}" if any(sigma_limit.numbers()) else _sigma_of_widths(blur_limit)
 
 
+_PILLOWS_EQUALIZE = "the table is Pillow's here, and another one there: 2 of 255 apart on average"
+
+
+def _autocontrast(t, cutoff=0, ignore=None, method="cdf", *, p=0.5):
+    if method.word() == "pil":
+        return f"autocontrast({p})"
+    t.note(f"method 'cdf' makes values about equally frequent, as equalize does; {_PILLOWS_EQUALIZE}")
+    return f"equalize({p})"
+
+
+def _equalize(t, mode="cv", by_channels=True, mask=None, mask_params=None, *, p=0.5):
+    mode.word()
+    t.note(_PILLOWS_EQUALIZE)
+    return f"equalize({p})"
+
+
+def _downscale(t, scale_range=0.25, interpolation_pair=0, *, scale_min=None, scale_max=None, interpolation=0, p=0.5):
+    t.note("OpenCV's nearest takes other pixels than Pillow's, which is taken here: 12 of 255 apart on average at scale 0.5")
+    return f"downscale({_older_range(scale_range, scale_min, scale_max)}{p:p})"
+
+
 def _unsharp(t, blur_limit=(3, 7), sigma_limit=0, alpha=(0.2, 0.5), threshold=10, *, p=0.5):
     if threshold.number() > 0:
         t.note("every pixel is sharpened here, there those that the blur changes by more than a threshold")
@@ -268,6 +306,8 @@ def _older_range(new, low, high, scale=1):
 def _compression(t, compression_type="jpeg", quality_range=(99, 100), *, quality_lower=None, quality_upper=None, p=0.5):
     if compression_type.word() in ("webp", "1"):  # 1.x saves its number
         t.note("what is lost is JPEG's, there WebP's")
+    else:
+        t.note("JPEG's red and blue change places there: 3 of 255 apart on average at quality 50")
     return f"jpeg({_older_range(quality_range, quality_lower, quality_upper)}{p:p})"
 
 
@@ -334,6 +374,22 @@ def _random_resized(t, size=None, scale=(0.08, 1), ratio=("3/4", "4/3"), interpo
                     area_for_downscale=None, p=1):  # fmt: skip
     sides = f"{size:size}" if size.given or not height.given else f"{height:size}x{width:size}"
     return f"rrc({sides},{scale},{ratio}{interpolation:filter})"
+
+
+def _of_one_side(side):
+    def resized(t, max_size, *, max_size_hw=None, interpolation=1, area_for_downscale=None, p=1):
+        t.note("the other side is cut off to whole pixels here, there rounded")
+        return f"resize({max_size:size}{interpolation:filter}{side})"
+
+    return resized
+
+
+def _middle(t, height, width, *, pad_if_needed=False, pad_position=..., border_mode=..., fill=..., p=1):
+    """Both round half of what is left over, there down, here to an even number."""
+    left = [side - crop.number() for side, crop in zip(t.conversion.size, (height, width))]
+    if not all(t.conversion.size) or any(one % 4 == 3 for one in left):
+        t.note("it begins a pixel later here where 3, 7, 11, ... pixels are left over")
+    return f"center_crop({height}x{width})"
 
 
 def _safe_resized(height, width, erosion_rate=0, interpolation=1, *, p=1):
@@ -492,8 +548,8 @@ ALBUMENTATIONS = {
     "SquareSymmetry": _SYMMETRY,
     "ToGray": lambda num_output_channels=3, method="weighted_average", *, p=0.5: f"grayscale({p})",
     "InvertImg": lambda *, p=0.5: f"invert({p})",
-    "AutoContrast": lambda cutoff=0, ignore=None, method="cdf", *, p=0.5: f"autocontrast({p})",
-    "Equalize": lambda mode="cv", by_channels=True, mask=None, mask_params=None, *, p=0.5: f"equalize({p})",
+    "AutoContrast": _autocontrast,
+    "Equalize": _equalize,
     "ChannelShuffle": lambda *, p=0.5: f"channel_shuffle({p})",
     "ChannelDropout": lambda channel_drop_range=1, fill=0, *, p=0.5: f"channel_drop({channel_drop_range}{fill:fill}{p:p})",
     "ColorJitter": _jitter,
@@ -511,8 +567,7 @@ ALBUMENTATIONS = {
         f"motion_blur({blur_limit:widths},{angle_range}{p:p})"),
     "UnsharpMask": _unsharp,
     "Emboss": lambda alpha=(0.2, 0.5), strength=(0.2, 0.7), *, p=0.5: f"emboss({alpha},{strength}{p:p})",
-    "Downscale": lambda scale_range=0.25, interpolation_pair=0, *, scale_min=None, scale_max=None, interpolation=0, p=0.5: (
-        f"downscale({_older_range(scale_range, scale_min, scale_max)}{p:p})"),
+    "Downscale": _downscale,
     "ImageCompression": _compression,
     "GaussNoise": _noise,
     "ISONoise": _iso_noise,
@@ -523,12 +578,9 @@ ALBUMENTATIONS = {
     "RandomResizedCrop": _random_resized,
     "Resize": lambda height, width, interpolation=1, *, area_for_downscale=None, p=1: (
         f"resize({height}x{width}{interpolation:filter})"),
-    "SmallestMaxSize": lambda max_size, *, max_size_hw=None, interpolation=1, area_for_downscale=None, p=1: (
-        f"resize({max_size:size}{interpolation:filter})"),
-    "LongestMaxSize": lambda max_size, *, max_size_hw=None, interpolation=1, area_for_downscale=None, p=1: (
-        f"resize({max_size:size}{interpolation:filter},side=longer)"),
-    "CenterCrop": lambda height, width, *, pad_if_needed=False, pad_position=..., border_mode=..., fill=..., p=1: (
-        f"center_crop({height}x{width})"),
+    "SmallestMaxSize": _of_one_side(""),
+    "LongestMaxSize": _of_one_side(",side=longer"),
+    "CenterCrop": _middle,
     "RandomCrop": lambda height, width, *, pad_if_needed=False, pad_position=..., border_mode=..., fill=..., p=1: (
         f"random_crop({height}x{width})"),
     "BBoxSafeRandomCrop": lambda erosion_rate=0, *, p=1: f"safe_crop({erosion_rate}{p:p})",
@@ -693,7 +745,7 @@ KORNIA = {
 RULES = dict(zip(LIBRARIES, (TORCHVISION, ALBUMENTATIONS, TIMM, TORCH, KORNIA)))
 #: Those that do nothing here, and those that only say what the values are from there on.
 NOTHING = {name for rules in RULES.values() for name, rule in rules.items() if rule is _nothing}
-NO_OPS = NOTHING | {"ToTensor", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "MaybeToTensor"}
+NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "MaybeToTensor"}
 
 
 def rule_of(call):
