@@ -117,9 +117,10 @@ class Loader:
             any number of rows stay on the CPU.
         pin_memory: page-locked batches of the CPU, for `image.to("cuda", non_blocking=True)` of your own on the stream that
             is current where a batch is taken. The memory is filled again only after that copy.
-        rank, world: this process' number and how many there are. Default: what torch.distributed, JAX or the
-            environment (RANK and WORLD_SIZE, as torchrun sets them) says at the first batch. Each rank gets its own part of
-            every global batch of `batch` x `world` samples, and as many batches as the others.
+        rank, world: this process' number and how many there are. Default: what torch.distributed or JAX says at the first
+            batch; without a group of processes what the environment says when the loader is opened (RANK and WORLD_SIZE, as
+            torchrun sets them). Each rank gets its own part of every global batch of `batch` x `world` samples, and as many
+            batches as the others.
         pad_last: an epoch's last, smaller batch has equally many samples on every rank: some ranks repeat samples of others,
             with a 0 in batch.weight. Weigh losses and metrics by that to count each sample once. False: parts may differ by
             one, and a rank's may be empty; the mean of that is NaN. Default: True for validation (train=False).

@@ -137,8 +137,11 @@ def test_a_global_batch_that_no_rank_can_take_a_part_of(train):
 def test_torchruns_environment_says_the_rank(train, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    assert len(Loader(train, augment=CROP, batch=32)) == 5
+    loader = Loader(train, augment=CROP, batch=32)
+    assert len(loader) == 5
     assert len(Loader(train, augment=CROP, batch=32, rank=0, world=1)) == 10
+    monkeypatch.setenv("RANK", "0")  # a later one is of other loaders
+    assert_same(batches_of(loader, 2), batches_of(Loader(train, augment=CROP, batch=32, rank=1, world=2), 2))
     monkeypatch.setenv("RANK", "2")
     with pytest.raises(dlpipe.MisuseError, match="rank 2"):
         Loader(train, augment=CROP, batch=32)
