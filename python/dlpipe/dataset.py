@@ -7,7 +7,7 @@ import functools
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, overload
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from PIL.Image import Image
+
+    #: Samples by their numbers or by a mask; what np.where returns of a mask, too.
+    Chosen: TypeAlias = Union[slice, Sequence[int], npt.NDArray[np.integer[Any] | np.bool_], tuple[npt.NDArray[np.integer[Any]], ...]]
 
 
 class Sample(Named):
@@ -46,6 +49,8 @@ def _open(directory, split, max_pixels, numbers):
 
 def _listed(index, length):
     """The numbers of an index that is a list, an array or a mask."""
+    if isinstance(index, tuple) and len(index) == 1 and getattr(index[0], "ndim", 0) == 1:
+        (index,) = index  # as np.where and torch.where return it
     if isinstance(index, (str, bytes)) or not hasattr(index, "__iter__"):
         field = f"; the field of a sample is dataset[number][{index!r}]" if isinstance(index, str) else ""
         raise MisuseError(f"[dataset] the index is {index!r}; give a number, a slice, a list of numbers or a mask{field}")
@@ -102,7 +107,7 @@ class Dataset:
     def __getitem__(self, index: int | np.integer[Any]) -> Sample: ...
 
     @overload
-    def __getitem__(self, index: slice | Sequence[int] | npt.NDArray[np.integer[Any] | np.bool_]) -> Dataset: ...
+    def __getitem__(self, index: Chosen) -> Dataset: ...
 
     def __getitem__(self, index: Any) -> Sample | Dataset:
         """One sample for a number (negative ones count from the end); for a slice, a list or an array of numbers, or a mask
@@ -113,10 +118,16 @@ class Dataset:
             return self._type._make(self._opened.values(self._number(index)))
         return self._of([self._number(i) for i in _listed(index, len(self))])
 
-    def choose(self, subset: slice | Sequence[int] | Sequence[str] | npt.NDArray[np.integer[Any] | np.bool_]) -> Dataset:
-        """The samples of a slice, of numbers or a mask, as dataset[...] takes them, or of the classes with these names."""
+    def choose(self, subset: Chosen | Sequence[str] | npt.NDArray[np.str_]) -> Dataset:
+        """The samples of a slice, of numbers or a mask, as dataset[...] takes them, or of the classes with these names (a list or an
+        array)."""
         if isinstance(subset, slice):
             return self[subset]
+        if isinstance(subset, str):
+            raise MisuseError(f"[dataset] the index is {subset!r}; give a list of names of classes, such as [{subset!r}], of numbers, a "
+                              "slice or a mask")  # fmt: skip
+        is_array = getattr(subset, "ndim", 0) == 1 and getattr(getattr(subset, "dtype", None), "kind", "") in ("U", "O")
+        subset = subset.tolist() if is_array else subset  # type: ignore[union-attr]
         names = list(subset) if isinstance(subset, (list, tuple, set, frozenset)) else []
         if not names or not all(isinstance(name, str) for name in names):
             return self._of([self._number(i) for i in _listed(subset, len(self))])

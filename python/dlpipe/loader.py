@@ -8,7 +8,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlpipe import _dlpipe
 from dlpipe.batch import Batch, batch_type, lend
@@ -35,7 +35,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dlpipe.dataset import Dataset
+    from dlpipe.dataset import Chosen, Dataset
+
+    class TorchsSubset(Protocol):
+        """torch.utils.data.Subset."""
+
+        dataset: Any
+        indices: Sequence[int]
 
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
@@ -71,9 +77,9 @@ class Loader:
 
     Args:
         data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike. Or a
-            dlpipe.Dataset, or a part of one: Loader(dataset[mask]).
-        subset: use these samples alone: a list or an array of numbers, a mask with a bool for each sample, a slice, or a list of
-            names of classes (dlpipe.Dataset.choose). Order, states and ranks are as of a dataset of these; sample_ids are those
+            dlpipe.Dataset, or a part of one: Loader(dataset[mask]), or a Subset of one as torch's random_split makes it.
+        subset: use these samples alone: a list or an array of numbers, a mask with a bool for each sample, a slice, or a list or
+            an array of names of classes (dlpipe.Dataset.choose). Order, states and ranks are as of a dataset of these; sample_ids are those
             of the whole dataset. A number that is there several times is used as often.
         augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
             where all pictures have one size. Transforms of torchvision, Albumentations or timm are converted where a chain means
@@ -152,9 +158,9 @@ class Loader:
     @kinds_checked("loader", data=None, transform=None, augment=', such as "rrc(224) hflip"')
     def __init__(
         self,
-        data: Path | Dataset,
+        data: Path | Dataset | TorchsSubset,
         *,
-        subset: slice | Sequence[int] | Sequence[str] | npt.NDArray[np.integer[Any] | np.bool_] | None = None,
+        subset: Chosen | Sequence[str] | npt.NDArray[np.str_] | None = None,
         augment: Augment = "",
         batch: int | None = None,
         global_batch: int | None = None,

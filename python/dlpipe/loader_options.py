@@ -151,11 +151,22 @@ def check_on_bad(on_bad):
         raise MisuseError("[loader] on_bad 'skip'; a batch keeps its size: use 'drop' (zeros, and weight 0), 'substitute' or 'stop'")
 
 
-def chosen_samples(data, subset, train):
-    """The dataset's directory, and the numbers of the samples that `data` (a path or a Dataset) and `subset` leave, as int64; None:
-    all."""
+def _of_torchs_subset(data):
+    """torch's Subset of a dlpipe.Dataset, as random_split makes it, as a part of that; anything else unchanged."""
     from dlpipe.dataset import Dataset
 
+    if (type(data).__module__, type(data).__name__) != ("torch.utils.data.dataset", "Subset"):
+        return data
+    whole = _of_torchs_subset(data.dataset)
+    return whole[[*map(int, data.indices)]] if isinstance(whole, Dataset) else data
+
+
+def chosen_samples(data, subset, train):
+    """The dataset's directory, and the numbers of the samples that `data` (a path, a Dataset or torch's Subset of one) and `subset`
+    leave, as int64; None: all."""
+    from dlpipe.dataset import Dataset
+
+    data = _of_torchs_subset(data)
     if subset is not None and not isinstance(data, Dataset):
         data = Dataset(_dlpipe.loader_data(directory_bytes(data), train))
     if not isinstance(data, Dataset):

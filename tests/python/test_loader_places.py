@@ -259,6 +259,7 @@ def test_samples_are_chosen_by_number_mask_and_class(train):
     wanted = np.flatnonzero(second).tolist()
     options = dict(augment=CROP, batch=8, drop_last=False)
     for chosen in ({"subset": second}, {"subset": wanted}, {"subset": np.array(wanted[::-1])}, {"subset": [dataset.classes[1]]},
+                   {"subset": np.array([dataset.classes[1]])}, {"subset": np.array([dataset.classes[1]], object)}, {"subset": np.where(second)},
                    {"data": dataset[second]}, {"data": dataset, "subset": second}, {"data": train.parent, "subset": second}):
         loader = Loader(**{"data": train, **options, **chosen})
         assert ids_of(loader) == wanted and loader.samples == len(wanted) == len(loader.dataset)
@@ -268,6 +269,18 @@ def test_samples_are_chosen_by_number_mask_and_class(train):
     assert ids_of(Loader(dataset, **options)) == list(range(320))
     orders = [[batch.sample_ids.tolist() for batch in loader] for loader in [Loader(train, subset=wanted, **options)] for _ in range(2)]
     assert orders[0] != orders[1]
+
+
+def test_torchs_subsets_are_parts(train):
+    data = pytest.importorskip("torch.utils.data")
+    dataset = dlpipe.Dataset(train)
+    options = dict(augment=CROP, batch=8, drop_last=False)
+    drawn, rest = data.random_split(dataset, [0.25, 0.75])
+    assert ids_of(Loader(drawn, **options)) == sorted(drawn.indices) and ids_of(Loader(rest, **options)) == sorted(rest.indices)
+    within = data.Subset(data.Subset(dataset[100:], np.arange(50)), [3, 4])
+    assert ids_of(Loader(within, **options)) == [103, 104] and ids_of(Loader(within, subset=[1], **options)) == [104]
+    with pytest.raises(dlpipe.MisuseError, match="data is Subset; .*from_dataset"):
+        Loader(data.Subset([1, 2], [0]), **options)
 
 
 def test_chosen_samples_go_on_and_are_shared_out(train):
@@ -287,6 +300,8 @@ def test_chosen_samples_go_on_and_are_shared_out(train):
 @pytest.mark.parametrize("subset, text", [
     ([320], "sample 320 of a dataset of 320"), ([], "no sample of .* is chosen"), ([True, False], "a mask has one for each"),
     (["rign"], "no class 'rign' among 10; did you mean 'ring'"), (3, "the index is 3; give"), ("ring", "the index is 'ring'; give"),
+    ("ring", r"such as \['ring'\]"), (np.array(["rign"]), "no class 'rign' among 10; did you mean 'ring'"),
+    (np.ones((2, 2)).nonzero(), "give a whole number"),
 ])  # fmt: skip
 def test_what_is_no_part_of_a_dataset(train, subset, text):
     with pytest.raises((dlpipe.MisuseError, IndexError), match=text):

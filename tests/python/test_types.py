@@ -38,7 +38,8 @@ sample: dlpipe.Sample = dataset[np.int64(3)]
 data: bytes = dataset.file(3)
 labels: npt.NDArray[np.int64] = dataset.labels
 
-chosen = [dlpipe.Loader(part), dlpipe.Loader("b", subset=labels == 3), dlpipe.Loader("b", subset=["cat"], on_bad="drop")]
+chosen = [dlpipe.Loader(part), dlpipe.Loader("b", subset=labels == 3), dlpipe.Loader("b", subset=["cat"], on_bad="drop"),
+          dlpipe.Loader("b", subset=np.where(labels == 3)), dlpipe.Loader("b", subset=np.array(["cat"]))]
 with dlpipe.Loader("b", augment="rrc(8)", batch=4, as_="numpy", mean=(0.5,), std=(0.5,)) as loader:
     place = loader.state_dict()
     batch: dlpipe.Batch
