@@ -44,16 +44,21 @@ def read_image(path, where="", advice=""):
 
 
 def _pixels(array, what):
-    """uint8 [height, width, 1 or 3]."""
+    """uint8 [height, width, 1 or 3]; of "a tensor" [channels, height, width]."""
     import numpy as np
 
+    given = array.shape
+    if what == "a tensor" and array.ndim == 3:
+        array = array.transpose(1, 2, 0)
     if array.dtype != np.uint8:
         _refuse(f"the image is {what} of {array.dtype}; give uint8, 0 to 255, as it was before it was normalised")
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3) or 0 in array.shape:
-        _refuse(f"the image is {what} of shape {array.shape}; give [height, width] or [height, width, 1 or 3]"
-                + (", of torch [channels, height, width]" if what == "a tensor" else ""))
+        forms = "[1 or 3, height, width]" if what == "a tensor" else "[height, width, 1 or 3]"
+        is_turned = what == "a tensor" and len(given) == 3 and given[2] in (1, 3)
+        advice = "; image.permute(2, 0, 1) has the channels first" if is_turned else ""
+        _refuse(f"the image is {what} of shape {tuple(given)}; give [height, width] or {forms}{advice}")
     return np.ascontiguousarray(array)
 
 
@@ -93,8 +98,7 @@ def picture(value):
         return _of_pillow(value)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        array = value.detach().cpu().numpy()
-        return _pixels(array.transpose(1, 2, 0) if array.ndim == 3 else array, "a tensor")
+        return _pixels(value.detach().cpu().numpy(), "a tensor")
     if hasattr(value, "__array__"):
         import numpy as np
 

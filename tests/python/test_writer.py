@@ -81,6 +81,8 @@ def test_torch_tensors_are_channels_first(tmp_path):
     torch = pytest.importorskip("torch")
     with dlpipe.Writer(tmp_path / "d") as writer:
         writer.write(image=torch.from_numpy(pixels_of(1).transpose(2, 0, 1).copy()), label=torch.tensor(2))
+        with pytest.raises(dlpipe.MisuseError, match=r"a tensor of shape \(20, 30, 3\); .*image.permute\(2, 0, 1\)"):
+            writer.write(image=torch.zeros(20, 30, 3, dtype=torch.uint8), label=2)
     sample = dlpipe.Dataset(tmp_path / "d")[0]
     assert np.array_equal(sample.image, pixels_of(1)) and sample.label == 2
 
