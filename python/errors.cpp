@@ -40,7 +40,7 @@ std::string with_keywords(std::string_view message) {
   for (size_t i = 0; i < message.size(); ++i) {
     const char c = message[i];
     if (c == '`') is_command = !is_command;
-    const bool begins = i == 0 || message[i - 1] == ' ' || message[i - 1] == '(' || message[i - 1] == '"';
+    const bool begins = i == 0 || std::string_view(" ('\"").find(message[i - 1]) != std::string_view::npos;
     const bool is_option = !is_command && begins && message.substr(i, 2) == "--" && i + 2 < message.size() &&
                            message[i + 2] >= 'a' && message[i + 2] <= 'z';
     if (!is_option) {

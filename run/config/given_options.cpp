@@ -14,7 +14,7 @@ namespace dlpipe::run {
 
 static const ConfigOption& option_called(const std::string& name, const std::string& text = "") {
   if (const ConfigOption* option = find_config_option(name)) return *option;
-  refuse("train", "there is no option --", name, config_suggestion(name, text == "false"));
+  refuse("train", "there is no option --", name, config_suggestion(name, text == "false", "--"));
 }
 
 /// A path of a config file is relative to the current folder, as one on the command line is and as most programs that train have

@@ -112,26 +112,27 @@ std::string plain_name(std::string_view name) {
   return plain;
 }
 
-std::string config_suggestion(std::string_view typed, bool is_off) {
+std::string config_suggestion(std::string_view typed, bool is_off, std::string_view before) {
   constexpr std::string_view kNo = "no-";
   const std::string word = plain_name(typed);
-  if (find_config_option(word) != nullptr) return concat("; it is called '", word, "'");  // weight_decay
+  if (find_config_option(word) != nullptr)
+    return concat("; it is called '", before, word, "'");  // weight_decay
   const std::string opposite = word.starts_with(kNo) ? word.substr(kNo.size()) : "";
   if (const ConfigOption* const option = find_config_option(opposite);
       option != nullptr && is_switch(*option))
-    return concat("; it is called '", opposite, "', with the opposite value");
+    return concat("; it is called '", before, opposite, "', with the opposite value");
   for (const OtherNames& one : other_names()) {
     const std::string option = plain_name(one.name);
     if (find_config_option(option) == nullptr) continue;
     const auto is_typed = [&](const char* other) { return plain_name(other) == word; };
-    if (std::ranges::any_of(one.aliases, is_typed)) return concat("; it is called '", option, "'");
+    if (std::ranges::any_of(one.aliases, is_typed)) return concat("; it is called '", before, option, "'");
     if (std::ranges::any_of(one.meanings, is_typed))
-      return concat("; did you mean '", option,
+      return concat("; did you mean '", before, option,
                     *one.value == '\0' || is_off ? "'?" : concat("' with '", one.value, "'?"));
   }
   std::vector<std::string> names;
-  for (const ConfigOption& option : config_options()) names.emplace_back(option.name);
-  return suggestion(typed, names);
+  for (const ConfigOption& option : config_options()) names.push_back(concat(before, option.name));
+  return suggestion(concat(before, typed), names);
 }
 
 }  // namespace dlpipe::run

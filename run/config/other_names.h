@@ -25,7 +25,8 @@ std::string plain_name(std::string_view name);
 
 /// "; it is called 'batch'" for "batch_size", "; did you mean 'batch'?" for what is near to an option of TrainConfig in meaning or
 /// spelling, or all options. A config file takes no other names: files are kept, and then compared. `is_off`: its value is false, so
-/// that "gpu" doesn't mean "cuda". "no_nesterov" is answered with the opposite of its value.
-std::string config_suggestion(std::string_view typed, bool is_off = false);
+/// that "gpu" doesn't mean "cuda". "no_nesterov" is answered with the opposite of its value. `before`: the "--" of options outside
+/// of files.
+std::string config_suggestion(std::string_view typed, bool is_off = false, std::string_view before = "");
 
 }  // namespace dlpipe::run

@@ -53,6 +53,8 @@ def test_train_with_a_bar(splits, tmp_path):
 def test_options_that_make_no_sense(splits, tmp_path):
     for options, words in [
         ({"modle": "x"}, "no option modle.*model"),
+        ({"max_step": 3}, "no option max_step; did you mean 'max_steps'"),
+        ({"frobnicate": 3}, "no option frobnicate; known: .*max_steps"),
         ({"model": "lenot"}, "lenot"),
         ({"batch": "many"}, "batch"),
         ({"nesterov": "perhaps"}, "nesterov"),

@@ -232,9 +232,9 @@ TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
     }
     return std::string("taken");
   };
-  EXPECT_EQ(message("batch-size"), "[train] there is no option --batch-size; it is called 'batch'");
-  EXPECT_EQ(message("num-workers"), "[train] there is no option --num-workers; did you mean 'threads'?");
-  EXPECT_EQ(message("modle"), "[train] there is no option --modle; did you mean 'model'?");
+  EXPECT_EQ(message("batch-size"), "[train] there is no option --batch-size; it is called '--batch'");
+  EXPECT_EQ(message("num-workers"), "[train] there is no option --num-workers; did you mean '--threads'?");
+  EXPECT_EQ(message("modle"), "[train] there is no option --modle; did you mean '--model'?");
   EXPECT_EQ(message("batch"), "taken");
 }
 
