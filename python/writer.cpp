@@ -17,6 +17,7 @@
 #include "dlpipe/io/data/schema.h"
 #include "dlpipe/io/data/sources/typed_columns.h"
 #include "dlpipe/python/errors.h"
+#include "dlpipe/python/paths.h"
 #include "dlpipe/python/pictures.h"
 #include "dlpipe/python/storing.h"
 #include "dlpipe/python/subjects.h"
@@ -156,7 +157,7 @@ void open_writer(OpenWriter* self, const nb::bytes& destination, const nb::list&
   options.source = source;
   options.interrupted = value_or_throw(ingest::parse_interrupted(interrupted));
   ingest::IngestOptions& ingest = options.ingest;
-  ingest.destination = {destination.c_str(), destination.size()};
+  ingest.destination = to_path(destination);
   ingest.on_error = ingest::OnError::kStop;
   ingest.on_warning = [](const std::string& warning) { log(LogLevel::kWarning, warning); };
   set_storing_options(storing, ingest);

@@ -16,6 +16,7 @@ from typing import Any
 
 from dlpipe import _dlpipe, picture_annotations
 from dlpipe.errors import Error, MisuseError, NotFoundError
+from dlpipe.paths import paths_as_bytes
 from dlpipe.pictures import Unreadable, read_image
 
 _ENDINGS = (".parquet", ".arrow")
@@ -64,7 +65,7 @@ def _found(path, alone=False):
 
 
 def _several(given):
-    return [os.fsdecode(path) for path in ([given] if isinstance(given, (str, bytes, os.PathLike)) else given)]
+    return [os.fsdecode(path) for path in paths_as_bytes("from_dataset", "dataset", given)]
 
 
 def source(given):

@@ -20,6 +20,8 @@ def paths_as_bytes(area, name, given):
     for path in given:
         if not isinstance(path, (str, bytes, os.PathLike)):
             raise MisuseError(f"[{area}] {name} holds {type(path).__name__}; give paths")
+        if b"\0" in os.fsencode(path):
+            raise MisuseError(f"[{area}] {name} holds {path!r}, which has a zero byte, and no file is called so")
     return [os.fsencode(path) for path in given]
 
 
@@ -28,11 +30,13 @@ _MOST_BYTES = 1 << 30
 
 
 class NotRegular(OSError):
-    """A pipe or a device, of which reading may never end, or more bytes than an image has."""
+    """A pipe or a device, of which reading may never end, more bytes than an image has, or a path that no file has."""
 
 
 def regular_bytes(path: Path) -> bytes:
     """The bytes of a regular file. Raises OSError, for a pipe or a device before it is opened."""
+    if b"\0" in os.fsencode(path):
+        raise NotRegular(errno.EINVAL, "has a zero byte, and no file is called so")
     kind = os.stat(path).st_mode
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

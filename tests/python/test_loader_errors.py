@@ -11,6 +11,7 @@ import pytest
 from loaders import CROP, Loader
 
 import dlpipe
+from dlpipe.paths import read_file
 
 
 # --- damaged samples
@@ -149,6 +150,19 @@ def test_options_of_other_functions_are_looked_at_likewise(train, tmp_path):
     ]:
         with pytest.raises(dlpipe.MisuseError, match=text):
             function(*given, **options)
+
+
+# The system would use the path that ends before it.
+def test_paths_have_no_zero_bytes(train, tmp_path):
+    odd = f"{tmp_path}/a\0b"
+    for call in (lambda: Loader(odd), lambda: Loader(train, augment=CROP, quarantine=odd), lambda: dlpipe.Dataset(odd),
+                 lambda: dlpipe.ingest(odd, tmp_path / "d"), lambda: dlpipe.ingest(train, odd), lambda: dlpipe.Writer(odd),
+                 lambda: dlpipe.from_dataset(odd + "/*.parquet", tmp_path / "d"), lambda: dlpipe.from_dataset([{"label": 0}], odd),
+                 lambda: dlpipe.train(train, model="lenet", augment=CROP, out=odd), lambda: dlpipe.train(resume=odd),
+                 lambda: dlpipe.Predictor(odd), lambda: dlpipe.predict("run", [odd]), lambda: read_file("predict", odd)):  # fmt: skip
+        with pytest.raises(dlpipe.Error, match="has a zero byte"):
+            call()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("function, option, near", [(dlpipe.Predictor, "bacth", "batch"), (dlpipe.evaluate, "splitt", "split")])
