@@ -12,6 +12,7 @@ def _ingest_arrow(arguments):
 
     from dlpipe.errors import CancelledError, Error, MisuseError
     from dlpipe.ingest import ingest
+    from dlpipe.recipes.command import answer
 
     parser = argparse.ArgumentParser(
         prog="dlpipe ingest", allow_abbrev=False,
@@ -35,14 +36,12 @@ def _ingest_arrow(arguments):
     as_json = options.pop("json", False)
     try:
         report = ingest(sources, destination, **options)
+        lines = [f"{one['directory']}: {one['samples']} samples" for one in report["datasets"]]
+        for line in [json.dumps(report)] if as_json else lines:
+            answer(line)
     except Error as error:
         print(f"dlpipe: {error}", file=sys.stderr)
         return 2 if isinstance(error, MisuseError) else 3 if isinstance(error, CancelledError) else 1
-    if as_json:
-        print(json.dumps(report))
-        return 0
-    for one in report["datasets"]:
-        print(f"{one['directory']}: {one['samples']} samples")
     return 0
 
 

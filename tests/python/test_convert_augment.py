@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -844,9 +845,28 @@ def test_the_command_ends_as_the_programs_do(tmp_path):
     done = run("-", text="T.CenterCrop(4)")
     assert (done.returncode, done.stdout, done.stderr) == (0, "center_crop(4)\n", "")
     assert run().returncode == 2
+    done = run("-", "--recipe", "nope", text="T.CenterCrop(4)")
+    assert (done.returncode, done.stdout) == (2, "") and "there is no recipe nope" in done.stderr
     for wrong in (tmp_path / "missing", tmp_path, "/dev/zero"):
         done = run(wrong)
         assert done.returncode == 1 and "[convert-augment]" in done.stderr and str(wrong) in done.stderr, done.stderr
     odd = tmp_path / "odd.py"
     odd.write_bytes(b"\xef\xbb\xbftf = T.Compose([T.CenterCrop(4)])  # \xff\n")
     assert run(odd).stdout == "center_crop(4)\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_answer_is_written_as_the_programs_is(tmp_path, options):
+    program = tmp_path / "train.py"
+    program.write_text("a = T.Compose([T.CenterCrop(4)])\n")
+    command = [sys.executable, "-m", "dlpipe", "convert-augment", program, *options]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "dlpipe: [convert-augment] cannot write to stdout: No space left on device\n")
+    read, write = os.pipe()
+    os.close(read)  # who reads has gone
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "cannot write to stdout: Bad file descriptor" in done.stderr

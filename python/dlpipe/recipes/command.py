@@ -1,6 +1,7 @@
 """`python -m dlpipe convert-augment`."""
 
 import argparse
+import errno
 import json
 import os
 import stat
@@ -34,18 +35,31 @@ def _printable(text):
     return "".join(one if one.isprintable() else "?" for one in str(text))
 
 
+def answer(text):
+    """Prints a line of the answer. As in the program, a reader of stdout that has gone is not a failure."""
+    try:
+        if sys.stdout is None:  # it was closed
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        print(text, flush=True)
+    except OSError as error:
+        if sys.stdout is not None:  # the interpreter tries the rest again when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise IoError(f"cannot write to stdout: {error.strerror}") from None
+
+
 def _convert(path, recipe, as_json):
     all_ = converted_text(_text(path), recipe)
     only = all_[0] if len(all_) == 1 else None
     if as_json:
         recipes = [{"recipe": one.name, "line": one.line, "augment": one.augment, "no_equal": one.no_equal, "notes": one.notes}
                    for one in all_]  # fmt: skip
-        print(json.dumps({"augment": only and only.augment, "no_equal": only.no_equal if only else [],
-                          "notes": only.notes if only else [], "recipes": recipes}))  # fmt: skip
+        answer(json.dumps({"augment": only and only.augment, "no_equal": only.no_equal if only else [],
+                           "notes": only.notes if only else [], "recipes": recipes}))  # fmt: skip
     for one in all_:
         of = "" if only else f"{one.name}: "
         if not as_json:
-            print(_printable(of + one.augment))
+            answer(_printable(of + one.augment))
             for line in one.notes:
                 print(_printable(f"[convert-augment] {of}{line}"), file=sys.stderr)
         for line in one.no_equal:

@@ -9,7 +9,7 @@ import re
 import textwrap
 from typing import Any
 
-from dlpipe.errors import CorruptError
+from dlpipe.errors import CorruptError, MisuseError
 from dlpipe.recipes.call import Call, Unread, fits, is_number
 from dlpipe.recipes.convert import holds_transform, is_class, is_transform
 from dlpipe.recipes.rules import NO_OPS, RULES
@@ -440,6 +440,6 @@ def script_recipes(text, recipe=""):
         if len(fitting) == 1:
             return fitting
     names = ", ".join(one.name for one in all_)
-    raise CorruptError(f"there is no recipe {recipe}" + (f"; there are {names}" if names.strip(", ") else "; none has a name"))
+    raise MisuseError(f"there is no recipe {recipe}" + (f"; there are {names}" if names.strip(", ") else "; none has a name"))
 
 
