@@ -55,9 +55,15 @@ def _may_fall_back(options: Optional[Dict[str, Any]]) -> bool:
 
 
 def backend(
-    module: GraphModule, example_inputs: Sequence[torch.Tensor], *, options: Optional[Dict[str, Any]] = None
+    module: GraphModule,
+    example_inputs: Sequence[torch.Tensor],
+    *,
+    mode: Optional[str] = None,
+    options: Optional[Dict[str, Any]] = None,
 ) -> Callable[..., Any]:
     """What torch.compile calls with a graph; `torch.compile(model, backend=dlpipe.torch_compile.backend)` works, too."""
+    if mode is not None:  # torch.compile keeps "default" to itself
+        raise MisuseError(f"[torch_compile] mode={mode!r} is inductor's, and the backend dlpipe has no modes; leave it out")
     may_fall_back = _may_fall_back(options)
     # Mutated inputs, such as batch norm's statistics, are written in the graph: a checkpointed block's are read again by the
     # backward graph, and AOTAutograd's own writes come behind the moment at which autograd notes their versions.

@@ -1,5 +1,6 @@
 """torch.compile(model, backend="dlpipe"): the losses, gradients and buffers of eager, whatever PyTorch has to do itself."""
 
+import contextlib
 import copy
 import importlib.metadata
 import os
@@ -471,6 +472,15 @@ def test_a_graph_stays_on_dlpipes_kernels_where_that_is_wanted(monkeypatch):
     for options in ({"fall_back": False}, {"fallback": "no"}):
         with pytest.raises(Exception, match="fallback"):
             torch.compile(nn.Conv2d(3, 7, 3), backend=torch_compile.backend, options=options)(images)
+
+
+def test_a_mode_of_inductors_is_refused_by_name():
+    model = nn.Conv2d(3, 5, 3)
+    images, _ = batch()
+    refused = pytest.raises(Exception, match="mode=.max-autotune. is inductor.s")
+    for mode, outcome in (("default", contextlib.nullcontext()), ("max-autotune", refused)):
+        with outcome:
+            torch.compile(model, backend=torch_compile.backend, mode=mode)(images)
 
 
 def test_trying_sees_inputs_that_are_changed_in_place_as_they_were(monkeypatch):
