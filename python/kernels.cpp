@@ -20,6 +20,7 @@
 #include "dlpipe/engine/core/parallel.h"
 #include "dlpipe/engine/ops/ops.h"
 #include "dlpipe/python/arrays.h"
+#include "dlpipe/python/errors.h"
 #include "dlpipe/python/subjects.h"
 #include "dlpipe/python/waiting.h"
 #include "dlpipe/run/record/kernel_measurements.h"
@@ -140,6 +141,7 @@ class KernelCall {
       const engine::UseKernelTable use(&choices());
       call = engine::call_forward(*row_, std::move(inputs), attrs_, engine::Backend::kCpu);
     }
+    pass_log_on();
     const Layout layout = call.outputs[0].layout();
     const Shape shape = call.outputs[0].shape();
     std::vector<KernelTensor> outputs;
@@ -171,6 +173,7 @@ class KernelCall {
       const engine::UseKernelTable use(&choices());
       gradients = engine::call_backward(*row_, std::move(saved), std::move(grad_outputs), wanted, attrs_);
     }
+    pass_log_on();
     nb::list answers;
     for (engine::Tensor& gradient : gradients) {
       if (!gradient.defined()) {

@@ -9,6 +9,8 @@ from torch.fx import GraphModule
 
 _ROUNDS = 5
 _SECONDS = 2.0  # no further round after so many
+_LONG_SECONDS = 1.0
+_is_said = False  # that choosing takes long
 
 
 class Faster:
@@ -30,11 +32,13 @@ class Faster:
             return self._compiled
         eager_way = self._module.forward
         ways = (self._compiled, eager_way)
+        begin = time.perf_counter()
         # What draws random numbers draws them as if nothing had been tried, and hooks of the user's (checkpoints outside of the graph
         # count what is saved) see nothing of it.
         with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(_as_it_is, _as_it_is):
             for way in ways:  # which compiles, and measures single ops
                 seconds(way, inputs)
+                _say_if_long(time.perf_counter() - begin)
             best = [float("inf"), float("inf")]
             begin = time.perf_counter()
             for _ in range(_ROUNDS):
@@ -47,6 +51,17 @@ class Faster:
             "[torch_compile] a graph of %d calls takes %.2f ms on dlpipe's kernels and %.2f ms in eager; it runs %s",
             nodes, ours * 1e3, eager * 1e3, "on dlpipe's" if ours <= eager else "in eager")  # fmt: skip
         return self._compiled if ours <= eager else eager_way
+
+
+def _say_if_long(so_far: float) -> None:
+    """Once in a process."""
+    global _is_said
+    if so_far < _LONG_SECONDS or _is_said:
+        return
+    _is_said = True
+    logging.getLogger("dlpipe").warning(
+        "[torch_compile] choosing dlpipe's kernels or eager, whichever is faster, at the first call of each compiled graph; "
+        "options={'fallback': False} does without")  # fmt: skip
 
 
 def _talks_to_ranks(module: GraphModule) -> bool:

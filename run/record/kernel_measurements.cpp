@@ -45,6 +45,23 @@ void resume_kernels(const std::string& file) {
              "that the run would have got"));
 }
 
+std::string search_note(std::string_view without) {
+  const std::string file = measured_kernels_file();
+  return concat("choosing the fastest kernels for this CPU, once for each shape; ",
+                file.empty() ? "" : concat(file, " keeps the choices, and "), without, " does without");
+}
+
+/// Says once that searches take long. `measured` calls it.
+static std::function<void(const std::string& key)> tell_if_long(
+    const engine::cpu::MeasuredKernels& measured) {
+  constexpr int64_t kLongNs = 1'000'000'000;
+  return [&measured, is_said = false](const std::string&) mutable {
+    if (is_said || measured.search_ns() < kLongNs) return;
+    is_said = true;
+    log(LogLevel::kWarning, search_note("DLPIPE_KERNELS=rules"));
+  };
+}
+
 void use_kernels(std::string_view option, bool several_machines,
                  std::function<void(const std::string& key)> tell) {
   KernelsBy by = value_or_throw(value_named(kKernelsByNames, option, "kernels", "--kernels"));
@@ -59,7 +76,7 @@ void use_kernels(std::string_view option, bool several_machines,
         "again");
   }
   const auto measured = std::make_shared<engine::cpu::MeasuredKernels>(file);
-  measured->tell_of_searches(std::move(tell));
+  measured->tell_of_searches(tell ? std::move(tell) : tell_if_long(*measured));
   engine::kernel_table().measure_with(measured);
 }
 

@@ -16,9 +16,13 @@ std::string measured_kernels_file();
 /// Has kernel_table() measure, unless `option` is "rules" or, being "auto", DLPIPE_KERNELS is. Throws Error
 /// kMisuse for a name that isn't in the table.
 /// For ranks on several machines "auto" is "rules" where DLPIPE_KERNELS isn't set: each machine would measure for itself, and
-/// other choices give other bits. `tell` is called with a kernel's key before it is searched for.
+/// other choices give other bits. `tell` is called with a kernel's key before it is searched for; without it search_note() is
+/// logged once searches have taken more than a second.
 void use_kernels(std::string_view option, bool several_machines = false,
                  std::function<void(const std::string& key)> tell = nullptr);
+
+/// What a user reads while kernels are searched for. `without`: the option that does without searches.
+std::string search_note(std::string_view without);
 
 /// Has kernel_table() take what a run's kernels.json holds. Choices of another version of oneDNN are left out
 /// with a warning, as the resumed run can't have the same bits. Throws Error for a damaged file.

@@ -206,12 +206,7 @@ Session::~Session() = default;
 void Session::tell_of_search(const std::string& key) const {
   if (observer_ == nullptr) return;
   const engine::cpu::MeasuredKernels& measured = *engine::kernel_table().measured();
-  if (measured.searches() == 0) {
-    const std::string file = measured_kernels_file();
-    observer_->on_note(concat("choosing the fastest kernels for this CPU, once for each shape; ",
-                              file.empty() ? "" : concat(file, " keeps the choices, and "),
-                              "--kernels rules does without"));
-  }
+  if (measured.searches() == 0) observer_->on_note(search_note("--kernels rules"));
   observer_->on_kernel_search({key, measured.searches(), static_cast<double>(measured.search_ns()) * 1e-9});
 }
 

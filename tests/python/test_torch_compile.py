@@ -456,10 +456,20 @@ def test_a_graph_runs_the_faster_way_and_trying_leaves_no_trace(monkeypatch, cap
     times = len(tried)
     for (name, a), b in zip([*eager.named_buffers(), *eager.named_parameters()], [*ours.buffers(), *ours.parameters()]):
         torch.testing.assert_close(b, a, **TOLERANCE, msg=lambda text: f"{name}: {text}")
-    said = [record.getMessage() for record in caplog.records if "torch_compile" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "INFO" and "torch_compile" in record.getMessage()]
     assert len(said) == 1 and ("on dlpipe's kernels and" in said[0]) and said[0].endswith("in eager") == (faster == "eager")
     compiled(images)
     assert len(tried) == times, "once per graph"
+
+
+def test_a_choice_that_takes_long_is_said_once(monkeypatch, caplog):
+    by_clock(monkeypatch, "eager")
+    monkeypatch.setattr(torch_choice, "_LONG_SECONDS", 0)
+    monkeypatch.setattr(torch_choice, "_is_said", False)
+    images, _ = batch()
+    for channels in (5, 6):
+        torch.compile(nn.Conv2d(3, channels, 3), backend=torch_compile.backend)(images)
+    assert len(caplog.records) == 1 and "choosing dlpipe's kernels or eager" in caplog.text
 
 
 def test_a_graph_stays_on_dlpipes_kernels_where_that_is_wanted(monkeypatch):

@@ -3,7 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
 #include "dlpipe/base/machine.h"
+#include "dlpipe/engine/core/measured_kernels.h"
+#include "dlpipe/run/record/kernel_measurements.h"
+#include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
 namespace {
@@ -63,6 +70,27 @@ TEST(BenchTrain, SaysWhyNothingWasReplayed) {
   ASSERT_TRUE(report.replayed.has_value());
   EXPECT_NE(report.replayed->reason.find("Linear (recomputed)"), std::string::npos)
       << report.replayed->reason;
+}
+
+TEST(BenchTrain, ASearchForKernelsThatTakesLongIsSaidOnce) {
+  const test::ScratchFolder cache;
+  ::setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+  use_kernels("measured");
+  const auto said_of = [measured = engine::kernel_table().measured()](const char* key, int milliseconds) {
+    testing::internal::CaptureStderr();
+    measured->find_or_measure(key, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      return engine::KernelChoice{"direct", 1, 1};
+    });
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_of("a", 1000), "");
+  const std::string said = said_of("b", 0);
+  EXPECT_NE(said.find("choosing the fastest kernels"), std::string::npos) << said;
+  EXPECT_NE(said.find("DLPIPE_KERNELS=rules"), std::string::npos) << said;
+  EXPECT_EQ(said_of("c", 0), "");
+  engine::kernel_table().clear();
+  ::unsetenv("XDG_CACHE_HOME");
 }
 
 }  // namespace
