@@ -291,6 +291,17 @@ OTHER = [
 ]  # fmt: skip
 
 
+# What each draw changes, on average.
+RANDOM = [
+    *(("A", call) for call in (
+        "MotionBlur(allow_shifted=False, direction_range=(0, 0), p=1)", "GaussNoise((0.1, 0.2), p=1)", "CoarseDropout(p=1)", "RandomGamma(p=1)",
+        "CLAHE(p=1)", "ChannelDropout(p=1)", "Blur(p=1)", "MedianBlur(p=1)", "GaussianBlur(p=1)", "ColorJitter(p=1)", "Rotate(p=1)",
+        "ElasticTransform(alpha=60, sigma=6, p=1)")),
+    *(("P", call) for call in ("RandAugment()", "ColorJitter(0.4, 0.4, 0.4, 0.1)", "RandomPerspective(p=1)", "RandomRotation(30)",
+                               "RandomAffine((-20, 20), (0.1, 0.1), (0.8, 1.2), (-5, 5))", "GaussianBlur(5)", "ElasticTransform()")),
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
     """Edges, a soft ground and noise, 80 x 101: an image, and a dataset of it."""
@@ -304,20 +315,28 @@ def drawn(tmp_path_factory):
     return image, folder
 
 
+def of_library(monkeypatch, kind, call, image):
+    """The transform, and a function that gives what it makes of the image."""
+    if kind == "A":
+        monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")
+        transform = eval(f"A.{call}", {"A": pytest.importorskip("albumentations")})
+        return transform, lambda: transform(image=image)["image"]
+    torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
+    transform = eval(f"v2.{call}", {"v2": v2, "torch": torch, "I": v2.InterpolationMode})
+    given = torch.from_numpy(image).permute(2, 0, 1) if kind == "T" else pytest.importorskip("PIL.Image").fromarray(image)
+
+    def make():
+        made = transform(given)
+        return made.permute(1, 2, 0).numpy() if isinstance(made, torch.Tensor) else np.asarray(made)
+
+    return transform, make
+
+
 @pytest.mark.parametrize("kind, call", EQUAL + OTHER)
 def test_images_are_the_librarys_or_a_note_says_what_is_not(drawn, kind, call, monkeypatch):
-    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")
     image, folder = drawn
-    if kind == "A":
-        transform = eval(f"A.{call}", {"A": pytest.importorskip("albumentations")})
-        expected = transform(image=image)["image"]
-    else:
-        torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
-        transform = eval(f"v2.{call}", {"v2": v2, "torch": torch, "I": v2.InterpolationMode})
-        given = torch.from_numpy(image).permute(2, 0, 1) if kind == "T" else pytest.importorskip("PIL.Image").fromarray(image)
-        made = transform(given)
-        expected = made.permute(1, 2, 0).numpy() if isinstance(made, torch.Tensor) else np.asarray(made)
-    one = recipes._converted(transform)
+    transform, make = of_library(monkeypatch, kind, call, image)
+    one, expected = recipes._converted(transform), make()
     assert one.no_equal == []
     (ours,) = images_of(Loader(folder, augment=one.augment, train=False, batch=1))
     apart = None if ours.shape != expected.shape else np.abs(ours.astype(float) - expected).mean()
@@ -327,3 +346,18 @@ def test_images_are_the_librarys_or_a_note_says_what_is_not(drawn, kind, call, m
     else:
         assert apart is None or apart > 1
         assert one.notes != []
+
+
+@pytest.mark.parametrize("kind, call", RANDOM)
+def test_draws_change_images_as_much_as_the_librarys(drawn, kind, call, monkeypatch):
+    image, folder = drawn
+    transform, make = of_library(monkeypatch, kind, call, image)
+    if kind == "A":
+        transform.set_random_seed(3)
+    else:
+        sys.modules["torch"].manual_seed(3)
+    options = {"augment": recipes._converted(transform).augment, "batch": 1, "seed": 3, "epochs": 300}
+    theirs, ours = (np.array([np.abs(one.astype(float) - image).mean() for one in all_]) for all_ in (
+        [make() for _ in range(300)], [batch.image[0] for batch in Loader(folder, **options)]))  # fmt: skip
+    deviation = np.sqrt((theirs.var() + ours.var()) / 300)
+    assert abs(theirs.mean() - ours.mean()) < 0.2 * theirs.mean() + 3 * deviation
