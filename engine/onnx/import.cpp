@@ -129,7 +129,8 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
             ErrorCode::kUnsupported,
             dlpipe::concat(
                 "[onnx] axis ", axis, " of input ", in_quotes(info.name), " has no size (",
-                in_quotes(info.dims[axis].symbol), "); only the first may vary: give the others, as in `dlpipe compile MODEL.onnx -o MODEL.dlg "
+                in_quotes(info.dims[axis].symbol),
+                "); only the first may vary: give the others, as in `dlpipe compile MODEL.onnx -o MODEL.dlg "
                 "--input-shape ",
                 shape_example(info), "`, or export the model with them fixed")));
       }

@@ -112,12 +112,13 @@ Status CoefficientCache::load() {
   const RowBytes head = head_of(options_);
   const std::string_view begin(reinterpret_cast<const char*>(index.data()),
                                std::min(index.size(), kIndexMagic.size()));
-  if (!kIndexMagic.starts_with(begin)) return others_file(index_path());
-  if (begin.size() <
-      kIndexMagic.size()) {  // cut off, also to nothing, it may be ours; the records say whether it is
+  // Cut off, also to nothing, or damaged, it is a cache's where the records are; damaged and without records it is anyone's.
+  const bool is_begin = kIndexMagic.starts_with(begin);
+  if (!is_begin || begin.size() < kIndexMagic.size()) {
     std::vector<std::byte> record(std::min<uint64_t>(size_of(records_fd_), 4));
     DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", records_fd_, record, 0, records_path()));
-    if (!begins_as_coefficients(record)) return others_file(records_path());
+    if (!is_begin && record.empty()) return others_file(index_path());
+    if (!begins_as_coefficients(record)) return others_file(is_begin ? records_path() : index_path());
   }
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())

@@ -326,8 +326,11 @@ Status TorchFile::add_tensor(const TorchPickle& pickle, std::string_view name, c
         __builtin_mul_overflow(axis == 0 ? 0 : axis - 1, static_cast<uint64_t>((*strides)[i]), &reach) ||
         __builtin_add_overflow(last, reach, &last);
   }
-  if (overflows || elements > stored || (elements > 0 && last >= stored))
-    return wrong("is larger than its storage");
+  if (overflows || (elements > 0 && last >= stored)) return wrong("is larger than its storage");
+  if (elements > stored)
+    return Status(ErrorCode::kUnsupported, concat("[weights] tensor ", in_quotes(name),
+                                                  " repeats elements of a smaller storage, as expand() does, "
+                                                  "and is not read; save its contiguous()"));
   constexpr uint64_t kShares = 4, kSmall = 1 << 20;
   const uint64_t bytes = elements * type->bytes;
   if (total_ + bytes > kShares * file_.stamp().size_bytes + kSmall)

@@ -253,7 +253,8 @@ TEST_F(FeedTest, TheLastCopyMayGoInAnAugmentationOfItsOwn) {
   const std::weak_ptr<const data::Dataset> dataset = feed->setup().dataset;
   is_open = true;
   // expired() alone orders nothing before what is read and destroyed here
-  for (int i = 0; i < 60'000 && !(is_dropped && dataset.expired()); ++i) std::this_thread::sleep_for(milliseconds(1));
+  for (int i = 0; i < 60'000 && !(is_dropped && dataset.expired()); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
   ASSERT_TRUE(is_dropped && dataset.expired()) << "it was never closed";
   EXPECT_EQ(begun_in_the_op.code(), ErrorCode::kMisuse);
 }

@@ -329,9 +329,10 @@ void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, c
   if (!value_or_throw(is_training_set(*train, val))) {
     const int64_t seen = value_or_throw(samples_in_training_set(*train, val));
     if (seen > 0)
-      warn(notes, concat(human_count(seen), " of the ", human_count(val.size()), " samples of ", val.directory(),
-                         " are also in the training set: their metrics say how well the model remembers, not how "
-                         "well it will do on new data; give other data to --val"));
+      warn(notes,
+           concat(human_count(seen), " of the ", human_count(val.size()), " samples of ", val.directory(),
+                  " are also in the training set: their metrics say how well the model remembers, not how "
+                  "well it will do on new data; give other data to --val"));
     return;
   }
   const std::string pictures = pictures_of(config, kDataOption),

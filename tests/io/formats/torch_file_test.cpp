@@ -151,16 +151,25 @@ TEST(TorchFile, RefusesTensorsThatAreNotInTheirStorage) {
   const std::string huge = "\x8a\x08" + std::string(7, '\xff') + "\x7f";  // 2^63 - 1
   const struct {
     std::string offset, shape, strides;
-  } cases[] = {{"K\1", "K\4\x85", "K\1\x85"},       {"K\0"s, "K\5\x85", "K\1\x85"},
-               {"K\0"s, "K\4\x85", "K\2\x85"},      {"K\0"s, "K\x08\x85", "K\0\x85"s},  // an expanded one
-               {"K\0"s, huge + "\x85", "K\0\x85"s}, {"K\0"s, huge + huge + "\x86", "K\1K\1\x86"},
-               {"K\0"s, "K\2\x85", huge + "\x85"},  {huge, "K\1\x85", "K\1\x85"},
-               {"K\0"s, "K\2K\2\x86", "K\1\x85"},   {"K\0"s, "J\xff\xff\xff\xff\x85", "K\1\x85"},
-               {"N", "K\4\x85", "K\1\x85"},         {"K\0"s, "N", "K\1\x85"}};
+  } cases[] = {{"K\1", "K\4\x85", "K\1\x85"},      {"K\0"s, "K\5\x85", "K\1\x85"},
+               {"K\0"s, "K\4\x85", "K\2\x85"},     {"K\0"s, huge + huge + "\x86", "K\1K\1\x86"},
+               {"K\0"s, "K\2\x85", huge + "\x85"}, {huge, "K\1\x85", "K\1\x85"},
+               {"K\0"s, "K\2K\2\x86", "K\1\x85"},  {"K\0"s, "J\xff\xff\xff\xff\x85", "K\1\x85"},
+               {"N", "K\4\x85", "K\1\x85"},        {"K\0"s, "N", "K\1\x85"}};
   for (size_t i = 0; i < std::size(cases); ++i)
     EXPECT_EQ(open_pickle(folder, pickle_of(cases[i].offset, cases[i].shape, cases[i].strides)).code(),
               ErrorCode::kCorrupt)
         << i;
+}
+
+TEST(TorchFile, RefusesExpandedTensors) {
+  const ScratchFolder folder;
+  const std::string huge = "\x8a\x08" + std::string(7, '\xff') + "\x7f";  // 2^63 - 1
+  for (const std::string& shape : {std::string("K\x08\x85"), huge + "\x85"}) {
+    const Status status = open_pickle(folder, pickle_of("K\0"s, shape, "K\0\x85"s));
+    EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(status.message().find("contiguous()"), std::string::npos) << status.message();
+  }
 }
 
 TEST(TorchFile, ComparesTheChecksumsOfTheArchive) {

@@ -321,6 +321,19 @@ TEST(CoefficientCache, OfAnotherDatasetBeginsAnew) {
   expect_part(Said::said(), "holds records of another dataset");
 }
 
+// As a power cut leaves it: the file's size is there, its bytes aren't.
+TEST(CoefficientCache, BeginsAnewWhereItsIndexIsDamaged) {
+  for (const char byte : {'\0', 'x'}) {
+    const Filled filled;
+    write_text(filled.dir / "cache/index", std::string(filled.index().size(), byte));
+    const Said said;
+    const auto loader = filled.open();
+    EXPECT_EQ(loader->stats().cache.records, 0);
+    EXPECT_EQ(read_hashes(*loader), filled.expected);
+    expect_part(Said::said(), "its index is damaged");
+  }
+}
+
 TEST(CoefficientCache, LeavesOthersFilesAlone) {
   const Filled filled;
   const std::string text(100, 'x');

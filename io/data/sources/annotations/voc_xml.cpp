@@ -32,6 +32,10 @@ uint32_t character_of(std::string_view reference) {
   return is_character ? code : 0;
 }
 
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 /// `text` with the characters that references in it stand for; what looks like none stays.
 Result<std::string> expanded(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kNamed = {
@@ -50,6 +54,8 @@ Result<std::string> expanded(std::string_view text) {
       const uint32_t code = character_of(name);
       if (code == 0) return wrong(concat("&", printable(name), "; is no character of XML"));
       append_utf8(code, out);
+    } else if (!name.empty() && std::all_of(name.begin(), name.end(), is_letter_or_digit)) {
+      return wrong(concat("&", printable(name), "; is no entity of XML; write the character itself"));
     } else {
       out += text[at++];
     }
