@@ -45,7 +45,7 @@ size_t begin_of(const Bytes& jpeg, uint32_t marker) {
   return 0;
 }
 
-Result<Pixels> decoded(std::span<const std::byte> bytes, const Region& region) {
+Result<Pixels> decoded_rgb(std::span<const std::byte> bytes, const Region& region) {
   Pixels pixels(region.width, region.height, 3);
   const Status status = ImageDecoder().decode(bytes, region, pixels.view());
   if (!status.ok()) return status;
@@ -53,7 +53,7 @@ Result<Pixels> decoded(std::span<const std::byte> bytes, const Region& region) {
 }
 
 void expect_part(const Pixels& whole, std::span<const std::byte> bytes, const Region& part) {
-  const auto pixels = decoded(bytes, part);
+  const auto pixels = decoded_rgb(bytes, part);
   ASSERT_TRUE(pixels.ok()) << pixels.status().message();
   for (int y = 0; y < part.height; ++y)
     ASSERT_EQ(std::memcmp(pixels->bytes.data() + ptrdiff_t{y} * part.width * 3,
@@ -67,7 +67,7 @@ void expect_part(const Pixels& whole, std::span<const std::byte> bytes, const Re
 void expect_everywhere(const Bytes& jpeg, const Pixels& pixels) {
   const Region all{0, 0, pixels.width, pixels.height};
   const Region part{3, 5, pixels.width / 2, pixels.height / 3};
-  const auto whole = decoded(jpeg, all);
+  const auto whole = decoded_rgb(jpeg, all);
   ASSERT_TRUE(whole.ok()) << whole.status().message();
   EXPECT_EQ(whole->bytes, pixels.bytes);
   expect_part(pixels, jpeg, part);
@@ -87,7 +87,7 @@ void expect_everywhere(const Bytes& jpeg, const Pixels& pixels) {
 }
 
 void expect_damaged(const Bytes& jpeg, const Region& all) {
-  EXPECT_EQ(decoded(jpeg, all).status().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decoded_rgb(jpeg, all).status().code(), ErrorCode::kCorrupt);
   EXPECT_FALSE(encode_coefficients(jpeg, {}, kFastTiles).ok());
   EXPECT_FALSE(encode_coefficients(jpeg, {}, kDenseTiles).ok());
   EXPECT_FALSE(encode_restart(jpeg).ok());
@@ -96,7 +96,7 @@ void expect_damaged(const Bytes& jpeg, const Region& all) {
 TEST(JpegWarnings, OddHeadersLeaveEveryPixelAsItIs) {
   const Bytes jpeg = read_picture("rgb_420.jpg");
   constexpr size_t kMajor = 11;  // of the revision, in the first segment
-  const Pixels pixels = value_or_throw(decoded(jpeg, {0, 0, 53, 37}));
+  const Pixels pixels = value_or_throw(decoded_rgb(jpeg, {0, 0, 53, 37}));
   for (const int major : {0, 2, 255}) expect_everywhere(with_byte(jpeg, kMajor, major), pixels);
   const Bytes bare = without_segments(jpeg, kJfif);
   expect_everywhere(bare, pixels);
@@ -112,8 +112,8 @@ TEST(JpegWarnings, AnUnknownTransformOfFourComponentsIsYcck) {
   ASSERT_EQ(jpeg[kTransform - 1 - 10], std::byte{'A'});
   const ImageInfo info = value_or_throw(probe_image(jpeg));
   const Region all{0, 0, info.width, info.height};
-  const Pixels ycck = value_or_throw(decoded(with_byte(jpeg, kTransform, 2), all));
-  EXPECT_NE(ycck.bytes, value_or_throw(decoded(jpeg, all)).bytes);
+  const Pixels ycck = value_or_throw(decoded_rgb(with_byte(jpeg, kTransform, 2), all));
+  EXPECT_NE(ycck.bytes, value_or_throw(decoded_rgb(jpeg, all)).bytes);
   for (const int transform : {1, 68}) expect_everywhere(with_byte(jpeg, kTransform, transform), ycck);
 }
 
@@ -122,7 +122,7 @@ TEST(JpegWarnings, BytesThatBelongToNothingAreNoDamage) {
     SCOPED_TRACE(name);
     const Bytes jpeg = read_picture(name);
     const ImageInfo info = value_or_throw(probe_image(jpeg));
-    const Pixels pixels = value_or_throw(decoded(jpeg, {0, 0, info.width, info.height}));
+    const Pixels pixels = value_or_throw(decoded_rgb(jpeg, {0, 0, info.width, info.height}));
     for (const size_t count : {1, 2, 40, 245}) {
       expect_everywhere(with(jpeg, scan_end(jpeg), Bytes(count, std::byte{0x12})), pixels);
       expect_everywhere(with(jpeg, scan_end(jpeg), Bytes(count, std::byte{0})), pixels);
