@@ -158,6 +158,8 @@ TEST(OnnxBatch, TakesWhatIsTheSameForEveryBatch) {
   EXPECT_EQ(given(times_four("Mod", 4)), std::vector<double>{0});
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // which touches notes on all memory
+
 // `doublings` nodes Concat(d, d), each of what the one before it made: a file of a KB. The first reads the input of 2 numbers, or
 // an initializer.
 Model doubling(int doublings, bool of_input) {
@@ -187,8 +189,6 @@ int64_t most_resident_bytes() {
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} << 10;
 }
-
-#if !defined(__SANITIZE_ADDRESS__)  // which touches notes on all memory
 
 TEST(OnnxMemory, WhatDependsOnTheInputIsNotComputedByAnImport) {
   const int64_t before = most_resident_bytes();
