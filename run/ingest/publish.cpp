@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <numeric>
 
 #include "dlpipe/base/aside_file.h"
 #include "dlpipe/base/machine.h"
@@ -123,6 +124,9 @@ Status warn_of_no_validation(std::string_view area, const Paths& paths, const st
   DLPIPE_ASSIGN_OR_RETURN(const auto train, data::Dataset::open(paths.split(root, "train")));
   const bool has_images = std::ranges::any_of(
       train->fields(), [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
+  const auto counts = train->class_counts();
+  if (has_images && std::accumulate(counts.begin(), counts.end(), int64_t{0}) != train->size())
+    return {};  // boxes and the like: no command trains on them
   add_warning(
       concat("[", area, "] the splits are ", quoted_names(splits), " and no 'val': `dlpipe train --data ",
              shell_word(paths.destination), " --val ", shell_word(paths.split(paths.destination, "test")),

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -147,18 +149,16 @@ const std::vector<Row>& rows() {
       {"a dataset",
        {kDataset, kRawData},  // Caffe's LMDBs look the same from outside; ingest tells
        [](const Given& given) { return given.holds("data.mdb"); },
-       "`dlpipe inspect %` shows it, and `dlpipe train --data % --model resnet18 --out runs/a` trains on it",
-       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each of its samples"}}},
+       "`dlpipe inspect %` shows it",
+       {}},
       {"a folder of datasets",
        {kDataset, kRawData},  // as one; pictures may lie beside it
        [](const Given& given) {
          const auto splits = data::split_names(given.path);
          return given.is_folder && splits.ok() && !splits->empty();
        },
-       "`dlpipe inspect %` shows them, and `dlpipe train --data % --model resnet18 --out runs/a` trains on "
-       "its "
-       "train",
-       {{kPicture, "`dlpipe eval --ckpt RUN % --predictions -` answers for each sample of its val"}}},
+       "`dlpipe inspect %` shows them",
+       {}},
       {"a compiled model",
        {kModel, kCompiledModel},
        [](const Given& given) { return is_safetensors(given) && engine::graph::is_graph_file(given.path); },
@@ -228,6 +228,45 @@ const std::vector<Row>& rows() {
   return kRows;
 }
 
+/// Of a dataset with images of one class each, or with tokens: what trains on it; else "".
+std::string training_offer(const Given& given, const std::vector<std::string>& splits) {
+  if (!splits.empty() && std::find(splits.begin(), splits.end(), "train") == splits.end()) return "";
+  const auto dataset =
+      data::Dataset::open(given.path, splits.empty() ? "" : "train", data::Dataset::IdCheck::kLater);
+  if (!dataset.ok() || (*dataset)->size() == 0) return "";
+  const auto fields = (*dataset)->fields();
+  const auto has = [&](data::FieldKind kind) {
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](const data::Field& field) { return field.kind == kind; });
+  };
+  const bool has_images = has(data::FieldKind::kImage);
+  const auto counts = (*dataset)->class_counts();
+  const bool has_classes = std::accumulate(counts.begin(), counts.end(), int64_t{0}) == (*dataset)->size();
+  if (has_images ? !has_classes : !has(data::FieldKind::kTensor)) return "";
+  constexpr int64_t kUsualBatch = 128;
+  const auto samples = static_cast<uint64_t>((*dataset)->size());
+  return concat(
+      ", and `dlpipe train --data % --model ", has_images ? "resnet18" : "gpt_char",
+      (*dataset)->size() < kUsualBatch ? concat(" --batch ", std::bit_floor(samples)) : std::string(),
+      " --out runs/a` trains on ", splits.empty() ? "it" : "its train");
+}
+
+/// What a dataset or a folder of them is good for, % for its path.
+std::string dataset_advice(const Given& given, const Row& row, std::optional<Wanted> wanted) {
+  const auto listed = data::split_names(given.path);
+  const std::vector<std::string> splits = listed.ok() ? *listed : std::vector<std::string>();
+  if (wanted != Wanted::kPicture) return concat(row.advice, training_offer(given, splits));
+  const auto has = [&](const char* name) {
+    return std::find(splits.begin(), splits.end(), name) != splits.end();
+  };
+  const std::string split = splits.empty() || has("val") ? "" : has("test") ? "test" : splits.front();
+  return concat("`dlpipe eval --ckpt RUN %", split.empty() ? "" : concat(" --split ", shell_word(split)),
+                " --predictions -` answers for each ", splits.empty() ? "of its samples" : "sample of its ",
+                splits.empty()  ? ""
+                : split.empty() ? "val"
+                                : split);
+}
+
 std::string with_path(std::string_view advice, const std::string& path) {
   std::string text;
   for (const char c : advice) c == '%' ? text += shell_word(path) : text += c;
@@ -251,6 +290,14 @@ bool contains(const std::vector<Wanted>& uses, Wanted wanted) {
   return std::find(uses.begin(), uses.end(), wanted) != uses.end();
 }
 
+std::string advice_of(const Given& given, const Row& row, std::optional<Wanted> wanted) {
+  if (contains(row.uses, Wanted::kDataset)) return with_path(dataset_advice(given, row, wanted), given.path);
+  for (const auto& [of, other] : row.advice_for) {
+    if (of == wanted) return with_path(other, given.path);
+  }
+  return with_path(row.advice, given.path);
+}
+
 }  // namespace
 
 bool PathKind::is(Wanted wanted) const {
@@ -259,14 +306,25 @@ bool PathKind::is(Wanted wanted) const {
 
 std::optional<PathKind> kind_of(const std::string& path) {
   if (path.empty()) return std::nullopt;
-  const Row* const row = row_of(look_at(path));
+  const Given given = look_at(path);
+  const Row* const row = row_of(given);
   if (row == nullptr) return std::nullopt;
-  return PathKind{std::string(row->name), row->uses, with_path(row->advice, path)};
+  return PathKind{std::string(row->name), row->uses, advice_of(given, *row, std::nullopt)};
 }
 
 bool is_kind(const std::string& path, Wanted wanted) {
-  const std::optional<PathKind> kind = kind_of(path);
-  return kind && kind->is(wanted);
+  if (path.empty()) return false;
+  const Row* const row = row_of(look_at(path));
+  return row != nullptr && contains(row->uses, wanted);
+}
+
+bool has_dataset(const std::string& path) {
+  if (look_at(path).holds("data.mdb")) return true;
+  const auto splits = data::split_names(path);
+  return splits.ok() && std::any_of(splits->begin(), splits->end(), [](const std::string& name) {
+           // As record/run_directory.h calls them.
+           return name != "linked" && name != "linked-val";
+         });
 }
 
 Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted) {
@@ -277,11 +335,9 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
                                          shell_word(path), "` makes a compiled model of a run")};
   const Row* const row = row_of(given);
   if (row == nullptr || contains(row->uses, wanted)) return {};
-  std::string_view advice = row->advice;
-  for (const auto& [of, other] : row->advice_for) {
-    if (of == wanted) advice = other;
-  }
-  return misuse(area, path, " is ", row->name, " and no ", words_of(wanted), "; ", with_path(advice, path));
+  if (wanted == Wanted::kDataset && has_dataset(path)) return {};
+  return misuse(area, path, " is ", row->name, " and no ", words_of(wanted), "; ",
+                advice_of(given, *row, wanted));
 }
 
 // What pictures begin with: ? is any byte, \1 the digit of a PNM, \2 a blank and \3 a blank, a comment or a digit behind it. Texts

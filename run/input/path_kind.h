@@ -36,6 +36,8 @@ struct PathKind {
 std::optional<PathKind> kind_of(const std::string& path);
 /// Whether what is there is known to be such a thing.
 bool is_kind(const std::string& path, Wanted wanted);
+/// Whether `path` is a dataset or a folder of them, be it beside a run's files. The links to pictures that a run keeps are none.
+bool has_dataset(const std::string& path);
 /// kMisuse, "[area] PATH is a run and no dataset; ...", where `path` is known as something else than what is wanted. What isn't
 /// known is left to who opens it.
 Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted);

@@ -38,6 +38,13 @@ static Status cut_file(const std::string& path, int64_t bytes) {
   return {};
 }
 
+std::string free_run_name(const std::string& name) {
+  std::error_code ignored;
+  std::string free = name;
+  for (int number = 2; fs::exists(free, ignored); ++number) free = concat(name, "-", number);
+  return free;
+}
+
 /// What is there of a run, though no config.toml is: a checkpoint, or lines in a file that a resumed run cuts; "" where nothing is. A
 /// start that was stopped before its first step leaves neither.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
@@ -55,6 +62,9 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
     return misuse("run", path, " already holds a run; go on with `dlpipe train --resume ", shell_word(path),
                   "` or give another --out");
   }
+  if (has_dataset(path))
+    return misuse("run", "--out ", path, " is a dataset; give another folder, such as --out ",
+                  shell_word(free_run_name("runs/a")));
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(*directory));
   if (!trace.empty()) return misuse("run", trace, " is of another run; give another --out, or move it away");

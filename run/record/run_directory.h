@@ -27,10 +27,13 @@
 
 namespace dlpipe::run {
 
+/// `name`, or where that is there "name-2", "name-3", ...: for an --out that is offered.
+std::string free_run_name(const std::string& name);
+
 class RunDirectory {
  public:
   /// Makes `path` for a new run; removed again unless start_logs is called. kMisuse when it holds one
-  /// already, or what is left of one.
+  /// already, or what is left of one, or a dataset.
   static Result<std::unique_ptr<RunDirectory>> create(const std::string& path);
   /// An existing run. kNotFound when there is none, kMisuse when another process trains there.
   static Result<std::unique_ptr<RunDirectory>> reopen(const std::string& path);

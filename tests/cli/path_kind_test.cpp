@@ -202,4 +202,27 @@ TEST(PathKinds, AModelsNameIsEnoughForInfo) {
   EXPECT_EQ(named.out, run_dlpipe({"info", "--model", "lenet", "--size", "28"}).out);
 }
 
+// No command trains on boxes alone, so none is offered: not by what the dataset is, not at the end of the ingest that makes it.
+TEST(PathKinds, NoTrainingIsOfferedOnBoxesAlone) {
+  const ScratchDirectory folder;
+  fs::create_directories(folder / "pictures");
+  std::string list = R"({"fields": ["boxes:boxes", "kinds:labels:boxes"], "classes": ["cat"]})";
+  for (const std::string name : {"1", "2", "3", "4"}) {
+    std::ofstream(folder / ("pictures/" + name + ".pgm")) << "P5\n32 32\n255\n" << std::string(1024, name[0]);
+    list += "\n{\"path\": \"" + name +
+            ".pgm\", \"boxes\": [[1, 2, 10, 12]], \"kinds\": [\"cat\"], \"split\": \"" +
+            (name < "3" ? "train" : "test") + "\"}";
+  }
+  std::ofstream(folder / "pictures/list.jsonl") << list << "\n";
+  const Outcome ingested = run_dlpipe({"ingest", folder / "pictures/list.jsonl", folder / "data"});
+  ASSERT_EQ(ingested.exit_code, 0) << ingested.err;
+  ASSERT_TRUE(fs::exists(folder / "data/test")) << ingested.err;
+  EXPECT_EQ(ingested.err.find("dlpipe train"), std::string::npos) << ingested.err;
+  for (const char* data : {"data", "data/train"}) {
+    const std::string said = run_dlpipe({folder / data}).err;
+    EXPECT_NE(said.find("`dlpipe inspect "), std::string::npos) << said;
+    EXPECT_EQ(said.find("dlpipe train"), std::string::npos) << said;
+  }
+}
+
 }  // namespace dlpipe::test

@@ -8,6 +8,7 @@
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
+#include "dlpipe/run/record/run_directory.h"
 #include "dlpipe/run/train/session/linked_data.h"
 
 namespace dlpipe::run {
@@ -140,7 +141,8 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
                   " would have had another rate (", is, ", it had ", was,
                   "). Begin another run from its weights: `dlpipe train --config ",
                   shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), head, " --epochs ",
-                  option_text(epochs, config), steps, " --out ", shell_word(concat(run, "-longer")), "`");
+                  option_text(epochs, config), steps, " --out ",
+                  shell_word(free_run_name(concat(run, "-longer"))), "`");
   }
   return {};
 }

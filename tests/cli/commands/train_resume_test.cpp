@@ -227,6 +227,8 @@ TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   const Outcome from_weights = run_dlpipe(command);
   EXPECT_EQ(from_weights.exit_code, 0) << from_weights.err;
   EXPECT_TRUE(fs::exists(folder / "cosine-longer/checkpoints/last"));
+  const Outcome again = run_dlpipe({"train", "--resume", folder / "cosine", "--epochs", "3"});
+  EXPECT_EQ(suggested_command(again.err).back(), folder / "cosine-longer-2");
 }
 
 // Its own classifier is trained by then: --reset-head, which its config.toml holds, is for the weights that it began with.

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 
+#include "dlpipe/io/data/dataset.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
 
@@ -93,6 +95,45 @@ TEST_F(PathKindTest, AnotherKindIsAnsweredWithTheCommandThatTakesIt) {
   EXPECT_TRUE(refuse_other_kind("area", run, Wanted::kModel).ok());
   EXPECT_TRUE(refuse_other_kind("area", run, Wanted::kRun).ok());
   EXPECT_TRUE(refuse_other_kind("area", folder_ / "not there", Wanted::kRun).ok()) << "who opens it says it";
+}
+
+TEST_F(PathKindTest, ARunsFilesDoNotHideADataset) {
+  for (const std::string run : {"set", "splits", "run"}) {
+    file(run + "/config.toml", "");
+    fs::create_directories(folder_ / (run + "/checkpoints"));
+  }
+  file("set/data.mdb", "");
+  file("splits/val/data.mdb", "");
+  file("run/linked/data.mdb", "");
+  for (const char* both : {"set", "splits"}) {
+    EXPECT_TRUE(refuse_other_kind("area", folder_ / both, Wanted::kDataset).ok()) << both;
+    EXPECT_TRUE(refuse_other_kind("area", folder_ / both, Wanted::kRun).ok()) << both;
+  }
+  EXPECT_NE(refused(folder_ / "run", Wanted::kDataset).find(" is a run and no dataset"), std::string::npos)
+      << "its links are the run's own";
+}
+
+// Each of them does what it says as it stands.
+TEST_F(PathKindTest, WhatIsOfferedForADatasetSuitsIt) {
+  const test::SampleData data = test::make_sample_data(folder_.path(), 10);
+  const auto dataset = value_or_throw(data::Dataset::open(data.train));
+  ASSERT_LT(dataset->size(), 128);
+  const std::string batch =
+      " --batch " + std::to_string(std::bit_floor(static_cast<uint64_t>(dataset->size())));
+  EXPECT_NE(
+      refused(data.train, Wanted::kModel).find(" --model resnet18" + batch + " --out runs/a` trains on it"),
+      std::string::npos)
+      << refused(data.train, Wanted::kModel);
+  EXPECT_NE(refused(data.split, Wanted::kPicture).find("eval --ckpt RUN " + data.split + " --predictions -"),
+            std::string::npos);
+  const std::string other = folder_ / "other";
+  fs::create_directories(other);
+  fs::copy(data.val, other + "/test", fs::copy_options::recursive);
+  const std::string said = refused(other, Wanted::kPicture);
+  EXPECT_NE(said.find(" --split test --predictions -` answers for each sample of its test"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(refused(other, Wanted::kModel).find("dlpipe train"), std::string::npos) << "it has no train";
 }
 
 TEST_F(PathKindTest, WhatAnIngestMakesIsADatasetAndItsPicturesAreNot) {

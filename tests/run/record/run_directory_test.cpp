@@ -59,6 +59,31 @@ TEST(RunDirectory, RefusesToOverwriteARun) {
   EXPECT_NE(again.status().message().find("--resume"), std::string::npos);
 }
 
+TEST(RunDirectory, RefusesADatasetAndKeepsTheLinksOfAStartBefore) {
+  ScratchFolder folder;
+  for (const char* set : {"set", "splits/test", "begun/linked", "begun/linked-val"}) {
+    fs::create_directories(folder / set);
+    std::ofstream(folder / (std::string(set) + "/data.mdb")) << "";
+  }
+  for (const std::string& path : {folder / "set", folder / "set/", folder / "splits"}) {
+    const Status status = RunDirectory::create(path).status();
+    EXPECT_EQ(status.code(), ErrorCode::kMisuse) << path;
+    EXPECT_NE(status.message().find(path + " is a dataset; give another folder, such as --out "),
+              std::string::npos)
+        << status.message();
+    EXPECT_FALSE(fs::exists(path + "/checkpoints"));
+  }
+  EXPECT_TRUE(RunDirectory::create(folder / "begun").ok());
+}
+
+TEST(RunDirectory, AnOfferedNameIsFree) {
+  ScratchFolder folder;
+  EXPECT_EQ(free_run_name(folder / "run"), folder / "run");
+  fs::create_directories(folder / "run");
+  fs::create_directories(folder / "run-2");
+  EXPECT_EQ(free_run_name(folder / "run"), folder / "run-3");
+}
+
 TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
   ScratchFolder folder;
   fs::create_directories(folder / "a/checkpoints/step-000000007");
