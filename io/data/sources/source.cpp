@@ -11,6 +11,7 @@
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/file_name.h"
 #include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
@@ -162,20 +163,28 @@ void warn_of_classes(SourceListing& listing, const std::string& hint) {
                    [](const SourceEntry& entry) { return entry.problem.empty(); }))
     return;
   std::vector<int64_t> counts(listing.classes.size());
+  std::vector<bool> is_used(counts.size());  // by boxes or other labels of a picture
   for (const SourceEntry& entry : listing.entries) {
-    if (entry.problem.empty() && entry.label >= 0) ++counts[static_cast<size_t>(entry.label)];
+    if (!entry.problem.empty()) continue;
+    if (entry.label >= 0) ++counts[static_cast<size_t>(entry.label)];
+    for (size_t i = 0; i < listing.fields.size() && i < entry.extra.size(); ++i) {
+      if (listing.fields[i].kind != FieldKind::kLabels) continue;
+      for (const int64_t label : decode_labels(entry.extra[i])) {
+        if (label >= 0) is_used[static_cast<size_t>(label)] = true;
+      }
+    }
   }
   constexpr size_t kShown = 10;
   size_t empty = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] > 0) continue;
+    if (counts[i] > 0 || is_used[i]) continue;
     if (++empty <= kShown)
       listing.warnings.push_back(concat("[ingest] class '", printable(listing.classes[i]),
                                         "' has no picture; it keeps its label ", i));
   }
   if (empty > kShown)
     listing.warnings.push_back(concat("[ingest] ", empty - kShown, " more classes have no picture"));
-  if (counts.size() - empty != 1) return;
+  if (std::count_if(counts.begin(), counts.end(), [](int64_t count) { return count > 0; }) != 1) return;
   const auto only = static_cast<size_t>(
       std::find_if(counts.begin(), counts.end(), [](int64_t count) { return count > 0; }) - counts.begin());
   listing.warnings.push_back(concat("[ingest] only one class, '", printable(listing.classes[only]),

@@ -51,6 +51,12 @@ std::vector<std::string> names_of(const std::vector<SourceInput>& inputs) {
   return names;
 }
 
+/// Whether any picture has a class of its own. A list of boxes or masks alone is not judged, in one input neither.
+bool has_labels(const SourceListing& listing) {
+  return std::any_of(listing.entries.begin(), listing.entries.end(),
+                     [](const SourceEntry& entry) { return entry.label >= 0; });
+}
+
 class ManySources final : public Source {
  public:
   ManySources(SourceInputs inputs, std::vector<std::unique_ptr<Source>> sources,
@@ -317,7 +323,7 @@ Result<SourceListing> ManySources::list() {
       all.warnings.push_back(
           concat("[ingest] so it is with ", times - kMostAlike, " more inputs: ... ", trim(what)));
   }
-  if (sources_.size() > 1) warn_of_classes(all);
+  if (sources_.size() > 1 && has_labels(all)) warn_of_classes(all);
   return all;
 }
 

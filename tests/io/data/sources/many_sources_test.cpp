@@ -45,6 +45,25 @@ class ManySources : public testing::Test {
   TempDir dir;
 };
 
+TEST_F(ManySources, ClassesOfBoxesAreNotCalledEmpty) {
+  for (const std::string name : {"a", "b"}) {
+    write_text(dir / (name + "/1.jpg"), "x");
+    write_text(dir / (name + "/boxes.csv"),
+               "path,xmin,ymin,xmax,ymax,class\n1.jpg,1,2,3,4,cat_" + name + "\n1.jpg,1,2,3,4,dog\n");
+  }
+  const SourceListing boxes = value_or_throw(list({"a/boxes.csv", "b/boxes.csv"}));
+  EXPECT_EQ(boxes.classes.size(), 3u);
+  EXPECT_EQ(warnings_of(boxes).find("has no picture"), std::string::npos) << warnings_of(boxes);
+
+  // Nor beside a class for each picture; one that nothing has is said.
+  const std::string fields = R"("kinds:labels")";
+  write_list("c", R"("cat", "dog", "owl")", "cat", fields, R"(, "kinds": ["dog"])");
+  write_list("d", R"("cat", "dog", "owl")", "cat", fields, R"(, "kinds": ["dog", "cat"])");
+  const std::string both = warnings_of(value_or_throw(list({"c/fields.jsonl", "d/fields.jsonl"})));
+  EXPECT_EQ(both.find("'dog' has no picture"), std::string::npos) << both;
+  EXPECT_NE(both.find("'owl' has no picture"), std::string::npos) << both;
+}
+
 TEST_F(ManySources, AnOrderOfClassesStaysAndOthersFollowByName) {
   write_coco("a", R"({"id": 1, "name": "zebra"}, {"id": 2, "name": "ant"})", 2);
   write_coco("b", R"({"id": 1, "name": "ant"}, {"id": 7, "name": "moth"})", 7);
