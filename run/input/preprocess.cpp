@@ -8,6 +8,7 @@
 
 #include "dlpipe/base/printable.h"
 #include "dlpipe/base/refuse.h"
+#include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/shortest_decimal.h"
 #include "dlpipe/base/text.h"
 
@@ -93,15 +94,18 @@ Result<std::string> normalization_in(const std::string& chain, int64_t channels,
 }
 
 Status check_classes(std::string_view first_name, std::span<const std::string> first,
-                     std::string_view second_name, std::span<const std::string> second) {
+                     std::string_view second_name, std::span<const std::string> second,
+                     std::string_view dataset) {
   if (std::ranges::equal(first, second)) return {};
   const auto same =
       std::mismatch(first.begin(), first.end(), second.begin(), second.end()).first - first.begin();
   const auto difference = static_cast<size_t>(same);
   return misuse("classes", first_name, " and ", second_name, " have different classes, from number ",
-                difference, " on; ingest with --classes-from\n  ", first_name, " (",
-                describe_table(first, difference), "\n  ", second_name, " (",
-                describe_table(second, difference));
+                difference, " on; ingest with --classes-from ",
+                dataset.empty() ? std::string("DATASET, or a file with the first one's names, one per line")
+                                : shell_word(std::string(dataset)),
+                ": the classes are\n  ", first_name, " (", describe_table(first, difference), "\n  ",
+                second_name, " (", describe_table(second, difference));
 }
 
 }  // namespace dlpipe::run

@@ -28,8 +28,9 @@ Result<std::string> normalization_in(const std::string& chain, int64_t channels,
                                      const augment::OpRegistry& registry,
                                      const augment::ChannelStats& dataset = {});
 
-/// kMisuse that prints both tables when they differ.
+/// kMisuse that prints both tables when they differ. `dataset`: one with the first of them, where known.
 Status check_classes(std::string_view first_name, std::span<const std::string> first,
-                     std::string_view second_name, std::span<const std::string> second);
+                     std::string_view second_name, std::span<const std::string> second,
+                     std::string_view dataset = {});
 
 }  // namespace dlpipe::run

@@ -1,11 +1,13 @@
 #include "dlpipe/run/record/saved_config.h"
 
+#include <filesystem>
 #include <map>
 
 #include "dlpipe/base/shell_word.h"
 #include "dlpipe/base/text.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -86,6 +88,17 @@ Result<TrainConfig> load_config(const std::string& run) {
                 concat("[run] ", file, " was changed since dlpipe wrote it: ", changes, how_to_go_on,
                        "; what may change on --resume is given as an option: ", free_option_names(),
                        ", --data (the same dataset elsewhere), --epochs (a longer run)"));
+}
+
+std::string dataset_of_run(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path run = path;
+  if (!run.has_filename()) run = run.parent_path();
+  for (int above = 0; above < 2 && !std::filesystem::exists(run / "config.toml", ignored); ++above)
+    run = run.parent_path();
+  TrainConfig config;
+  if (!read_config(run / "config.toml", config).ok() || !has_dataset(config.data)) return "";
+  return config.data;
 }
 
 }  // namespace dlpipe::run

@@ -18,4 +18,7 @@ Status save_config(const std::string& run, const TrainConfig& config);
 /// and are believed.
 Result<TrainConfig> load_config(const std::string& run);
 
+/// The dataset that a run was trained on, of the run or one of its checkpoints; "" where nobody knows, or it is there no more.
+std::string dataset_of_run(const std::string& path);
+
 }  // namespace dlpipe::run

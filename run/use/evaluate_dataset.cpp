@@ -12,6 +12,7 @@
 #include "dlpipe/run/config/precision.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/record/saved_config.h"
 
 namespace dlpipe::run {
 
@@ -138,7 +139,8 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (!takes_tokens)
     throw_if_error(check_samples_have_classes(
         "eval", *dataset, value_or_throw(model_fields(data.directory, takes_tokens)).unused));
-  throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes()));
+  throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes(),
+                               dataset_of_run(evaluation.model.path)));
   if (options.report) evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
   const auto source = open_loader(options, registries, state, *dataset, threads, device);

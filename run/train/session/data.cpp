@@ -109,6 +109,12 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
   if (channels == 0 || value_or_throw(augment::Chain::parse(augment, registry)).contains("normalize"))
     return augment;
   const WeightsNormalization known = normalization_of(init, *session.model, channels, registry);
+  if (init.state && init.state->arguments.channels != channels) {
+    tell(notes,
+         concat("normalisation: the dataset's own mean and std; ", config.init, " was trained on images of ",
+                init.state->arguments.channels, " channels, and these have ", channels));
+    return augment;
+  }
   if (known.op.empty()) {
     warn(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
                        " doesn't say what its weights were trained with. If you know, add "
@@ -371,7 +377,8 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
   data.val_id = data.val->dataset().id();
   warn_of_training_set(config, data.val->dataset(), notes);
-  throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes()));
+  throw_if_error(
+      check_classes(config.data, data.model.classes, directory, data.val->dataset().classes(), config.data));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "dlpipe/base/text.h"
 #include "dlpipe/run/input/preprocess.h"
+#include "dlpipe/run/record/saved_config.h"
 
 namespace dlpipe::run {
 
@@ -12,7 +13,8 @@ std::vector<std::string> load_initial_weights(const WeightsSource& source, const
                                               engine::Module& model, const Registries& registries) {
   const bool says_classes = source.state && !source.state->classes.empty();
   if (says_classes && !reset_head) {
-    const Status same = check_classes(source.path, source.state->classes, "the training data", data.classes);
+    const Status same = check_classes(source.path, source.state->classes, "the training data", data.classes,
+                                      dataset_of_run(source.path));
     if (!same.ok()) throw Error(Status(same.code(), concat(same.message(), "\n  ", kOtherClasses)));
   }
   copy_weights(source, record, reset_head, model, data.arguments, registries, concat("; ", kOtherClasses));

@@ -343,6 +343,36 @@ TEST(Train, WithoutAValTheOtherSplitIsOfferedToValidateOn) {
   EXPECT_NE(with.err.find("validation after"), std::string::npos) << with.err;
 }
 
+TEST(Train, ADatasetIsNoRunDirectory) {
+  ScratchDirectory folder;
+  fs::copy(trained_run().data.split, folder / "data", fs::copy_options::recursive);
+  for (const char* out : {"data", "data/train"}) {
+    const Outcome outcome =
+        run_dlpipe(train_arguments(folder / out, {"--data", folder / "data", "--max-steps", "1"}));
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find(" is a dataset; give another folder"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder / out + "/checkpoints"));
+  }
+}
+
+TEST(Train, WeightsOfImagesWithOtherChannelsAreSaidToBe) {
+  ScratchDirectory folder;
+  for (const char* name : {"a", "b"}) {
+    fs::create_directories(folder / "grey/" + name);
+    for (int i = 0; i < 2; ++i)
+      std::ofstream(folder / "grey/" + name + "/" + std::to_string(i) + ".pgm")
+          << "P5\n32 32\n255\n"
+          << std::string(1024, static_cast<char>('a' + i));
+  }
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "grey", folder / "data"}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"train", "--data", folder / "data", "--init", trained_run().run,
+                                      "--reset-head", "--batch", "2", "--out", folder / "run"});
+  EXPECT_NE(outcome.err.find("was trained on images of 3 channels, and these have 1"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("doesn't say what its weights were trained with"), std::string::npos)
+      << outcome.err;
+}
+
 TEST(Train, ALimitedRunTakesASubsetOfTheWholeDataset) {
   ScratchDirectory folder;
   const Outcome outcome = run_dlpipe(train_arguments(folder / "run", {"--limit", "64", "--epochs", "1"}));

@@ -76,6 +76,9 @@ TEST(Classes, DifferentTablesArePrintedBoth) {
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
   EXPECT_NE(status.message().find("runs/a (2): cat, dog"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("data/val (2): dog, cat"), std::string::npos) << status.message();
+  const std::string known = check_classes("runs/a", a, "data/val", b, "my data").message();
+  EXPECT_NE(known.find("ingest with --classes-from 'my data': the classes are\n"), std::string::npos)
+      << known;
 }
 
 TEST(Preprocess, LongClassTablesAreShownWhereTheyDiffer) {
