@@ -278,6 +278,13 @@ std::string hash_pipeline(const Setup& setup) {
   return hex64(data::checksum64(std::as_bytes(std::span(text))));
 }
 
+/// What to do where a batch is more than all samples: the largest power of two that works.
+std::string smaller_batch(int64_t samples, const LoaderOptions& o) {
+  const auto largest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(samples)));
+  if (largest < std::max<int64_t>(o.grains, o.world)) return "give more samples";
+  return concat("use --batch ", o.grains > 1 ? largest : largest / o.world * o.world, " or less");
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
@@ -324,7 +331,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
   if (setup->sampler.batches_per_epoch() == 0) {
     return misuse("loader", o.data, " gives ", subset.count(), subset.count() == 1 ? " sample" : " samples",
                   ", fewer than one batch of ", options.batch * o.world,
-                  ", and an incomplete batch is dropped; use a smaller --batch");
+                  ", and an incomplete batch is dropped; ", smaller_batch(subset.count(), o));
   }
   setup->pipeline_id = hash_pipeline(*setup);
   return setup;

@@ -200,6 +200,7 @@ TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
   LoaderOptions o = options("square");
   o.batch = 64;
   EXPECT_NE(error_of(o).find("fewer than one batch of 64"), std::string::npos);
+  EXPECT_NE(error_of(o).find("use --batch "), std::string::npos);
   o.last = LastBatch::kKeep;
   const auto loader = open_loader(o);
   const auto batch = value_or_throw(loader->next());
