@@ -70,7 +70,13 @@ Result<EvaluationData> evaluation_data(const std::string& data, const std::strin
     return misuse("data", data, " is no folder of splits; leave --split ", split, " out");
   }
   const std::string chosen = split.empty() ? "val" : split;
-  if (!contains(names, chosen)) return no_such_part(data, names, chosen, "--data");
+  if (!contains(names, chosen)) {
+    const std::string near = split.empty() ? "" : nearest_name(split, names);
+    std::string given = near.empty() ? "; give" : "; did you mean --split " + shell_word(near) + "?";
+    for (const std::string& name : near.empty() ? names : std::vector<std::string>())
+      given += concat(given.ends_with(" give") ? "" : " or", " --split ", shell_word(name));
+    return misuse("data", data, " holds ", list(names), " and no '", chosen, "'", given);
+  }
   std::string note;
   if (split.empty()) note = concat(data, " holds ", list(names), ": val is taken; --split takes another");
   return EvaluationData{concat(data, "/", chosen), note};

@@ -54,6 +54,18 @@ TEST_F(DataPathsTest, AFolderOfOtherDatasetsNamesThem) {
       << train.status().message();
 }
 
+TEST_F(DataPathsTest, AnEvaluationNamesTheSplitsThatAreThere) {
+  const std::string parts = *folder_ / "judged";
+  fs::create_directories(parts);
+  fs::copy(data_.val, parts + "/test", fs::copy_options::recursive);
+  const auto said = [&](const std::string& split) {
+    return evaluation_data(parts, split).status().message();
+  };
+  EXPECT_NE(said("").find("holds test and no 'val'; give --split test"), std::string::npos) << said("");
+  EXPECT_NE(said("tset").find("no 'tset'; did you mean --split test?"), std::string::npos) << said("tset");
+  EXPECT_NE(said("holdout").find("; give --split test"), std::string::npos) << said("holdout");
+}
+
 TEST_F(DataPathsTest, ARunIsNoDataset) {
   const std::string run = fs::path(data_.train).parent_path() / "a_run";
   fs::create_directories(run + "/checkpoints");
