@@ -11,11 +11,14 @@
 #include "dlpipe/cli/command.h"
 #include "dlpipe/cli/flags.h"
 #include "dlpipe/cli/output.h"
+#include "dlpipe/engine/models/model.h"
 #include "dlpipe/io/data/dataset.h"
 #include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/run/bench/bench_train.h"
 #include "dlpipe/run/config/config.h"
 #include "dlpipe/run/input/data_paths.h"
 #include "dlpipe/run/input/path_kind.h"
+#include "dlpipe/run/record/checkpoint.h"
 #include "dlpipe/run/record/run_directory.h"
 
 namespace dlpipe::cli {
@@ -35,6 +38,7 @@ std::string layout_of(const data::Dataset& dataset) {
 
 run::MachineFacts facts_of(const std::string& folder, const run::TrainConfig& config) {
   run::MachineFacts facts;
+  facts.run = folder;
   facts.has_bf16 = cpu_isa().find("bf16") != std::string::npos;
   if (const auto data = run::training_data(config.data); data.ok()) {
     if (const auto dataset = data::Dataset::open(*data); dataset.ok())
@@ -58,6 +62,26 @@ std::string diagnosis_json(const run::Diagnosis& diagnosis) {
   return Json::object({{"verdict", diagnosis.verdict}, {"findings", std::move(findings)}}).dump();
 }
 
+/// The run's own step, measured apart; "" where `bench train` can't build its model or its input.
+std::string bench_offer(const std::string& folder, const run::TrainConfig& config) {
+  const std::string file = folder + "/checkpoints/last/state.json";
+  const auto json = formats::read_json(file);
+  if (!json.ok()) return "";
+  const auto state = run::checkpoint_state_from_json(*json, file);
+  if (!state.ok() || !state->model.graph.empty() || !engine::ModelRegistry::builtin().find(config.model).ok())
+    return "";
+  const engine::ModelArguments& model = state->model.arguments;
+  const run::BenchTrainOptions kUsual;
+  const bool takes_tokens = model.length > 0;
+  if (!takes_tokens && model.height != model.width) return "";
+  return concat(
+      "; `dlpipe bench train --model ", shell_word(config.model), " --size ",
+      takes_tokens ? model.length : model.height,
+      takes_tokens || model.channels == kUsual.channels ? "" : concat(" --channels ", model.channels),
+      " --classes ", model.classes, " --batch ", config.batch,
+      config.dtype == kUsual.dtype ? "" : concat(" --dtype ", config.dtype), " --explain` looks at each op");
+}
+
 Status examine(const Options& options) {
   const auto ledger = formats::read_json(options.run + "/ledger.json");
   if (!ledger.ok()) {
@@ -78,9 +102,7 @@ Status examine(const Options& options) {
   for (const run::Finding& finding : diagnosis.findings)
     print_answer(prose(concat("- ", finding.what, "\n  ", finding.advice), 2));
   if (diagnosis.findings.empty())
-    print_answer(
-        prose(concat("nothing else stands out; `dlpipe bench train --model ", shell_word(config.model),
-                     " --batch ", config.batch, " --dtype ", config.dtype, " --explain` looks at each op")));
+    print_answer(prose(concat("nothing else stands out", bench_offer(options.run, config))));
   return {};
 }
 

@@ -53,6 +53,10 @@ class Doctor {
     look_at_the_rest();
     Diagnosis diagnosis;
     diagnosis.verdict = condition() + verdict();
+    if (ledger_["stopped"].as_bool(false) && !facts_.is_training)
+      diagnosis.verdict +=
+          concat(". The run was stopped by a signal at step ", human_count(ledger_["steps"].as_int()),
+                 "; `dlpipe train --resume ", shell_word(facts_.run), "` goes on with it");
     if (const std::string text = cache(); !text.empty())
       diagnosis.verdict += concat(diagnosis.verdict.ends_with('.') ? " " : ". ", text);
     std::stable_sort(findings_.begin(), findings_.end(),

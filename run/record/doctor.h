@@ -26,6 +26,7 @@ struct MachineFacts {
   std::string dataset_layout = {};  // of its first image, as image_layout_name says; empty: unknown
   int64_t quarantined_samples = 0;
   bool is_training = false;  // a process trains in the run directory
+  std::string run = "RUN";   // its directory, for commands
 };
 
 /// kCorrupt where the file isn't a ledger.

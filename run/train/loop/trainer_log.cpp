@@ -50,6 +50,7 @@ StageReport TrainOutcome::stages() const {
 Status write_ledger(const RunDirectory& directory, const TrainOutcome& outcome, bool is_over) {
   Json json = to_json(report_ledger(outcome.ledger), outcome.stages(), outcome.device, outcome.steps);
   json.set("finished", is_over);
+  if (outcome.stopped) json.set("stopped", true);
   return formats::write_json(directory.ledger_file(), json);
 }
 

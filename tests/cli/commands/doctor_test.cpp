@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -199,6 +200,10 @@ TEST(Doctor, LooksAtARunThatIsStillGoing) {
   EXPECT_NE(outcome.out.find("as the run is still going"), std::string::npos) << outcome.out;
   const Outcome over = run_dlpipe({"doctor", folder / "run"});
   EXPECT_EQ(over.out.find("up to step "), std::string::npos) << over.out;
+  std::string line = over.out;  // it is wrapped
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  EXPECT_NE(line.find("stopped by a signal at step "), std::string::npos) << line;
+  EXPECT_NE(line.find("train --resume "), std::string::npos) << line;
 }
 
 TEST(Doctor, ARunThatWasKilledIsNotStillGoing) {
@@ -236,6 +241,26 @@ TEST(Doctor, LooksAtARealRun) {
   const Outcome json = run_dlpipe({"doctor", trained_run().run, "--json"});
   ASSERT_TRUE(Json::parse(json.out).ok()) << json.out;
   EXPECT_NE((*Json::parse(json.out))["verdict"].as_string(), "");
+}
+
+TEST(Doctor, OffersToMeasureTheRunsOwnStep) {
+  const ScratchDirectory folder;
+  std::filesystem::copy(trained_run().run, folder / "run", std::filesystem::copy_options::recursive);
+  Json quiet = *Json::parse(file_text(folder / "run/ledger.json"));
+  quiet.set("limit", "");
+  quiet.set("unaccounted_share", 0.0);
+  std::ofstream(folder / "run/ledger.json") << quiet.dump();
+  const auto said = [&] {
+    std::string out = run_dlpipe({"doctor", folder / "run"}).out;
+    std::replace(out.begin(), out.end(), '\n', ' ');
+    return out;
+  };
+  EXPECT_NE(said().find("`dlpipe bench train --model lenet --size 32 --classes 10 --batch "),
+            std::string::npos)
+      << said();
+  std::filesystem::remove_all(folder / "run/checkpoints/last");
+  EXPECT_EQ(said().find("bench train"), std::string::npos) << "of what size isn't known";
+  EXPECT_NE(said().find("nothing else stands out"), std::string::npos) << said();
 }
 
 TEST(Doctor, CountsQuarantinedSamplesWithoutTheHeadOfTheirList) {
