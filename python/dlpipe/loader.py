@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import logging
 import os
 import sys
 import weakref
@@ -11,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlpipe import _dlpipe
-from dlpipe.batch import Batch, batch_type, lend
-from dlpipe.errors import MisuseError
+from dlpipe.batch import Batch, Ragged, batch_type, lend
+from dlpipe.errors import Error, MisuseError
 from dlpipe.kinds import Augment, kinds_checked
 from dlpipe.loader_options import (
     advise_on_options,
@@ -378,6 +380,23 @@ def _lend_pinned(lend_one, kind, lent):
     return lend_one(kind, lent)
 
 
+def _warn_of_narrowed(loader, batch):
+    """JAX makes i64 and f64 i32 and f32 without a word. Fields of labels fit."""
+    if sys.modules["jax"].config.jax_enable_x64:
+        return
+    narrowed = []
+    with contextlib.suppress(Error):  # the first sample may be damaged
+        sample = loader.dataset[0]
+        for name in (one for one in loader.fields if one in sample._names):
+            dtype = str(getattr(sample[name], "dtype", ""))
+            if dtype == "float64" or (dtype == "int64" and not isinstance(batch[name], Ragged)):
+                narrowed.append(f"{name} ({dtype})")
+    if narrowed:
+        logging.getLogger("dlpipe").warning(
+            "[loader] JAX gives 32 bits of %s, and whole numbers beyond 2**31 wrap: call jax.config.update('jax_enable_x64', True) first, "
+            "store another dtype, or take as_='numpy'", ", ".join(narrowed))  # fmt: skip
+
+
 class _Pass:
     """The iterator of one `for`."""
 
@@ -400,8 +419,11 @@ class _Pass:
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration
+        is_first = not loader._has_given
         loader._has_given = True
         batch = loader._lend(loader._batch_type, lent)
+        if is_first and loader._options["framework"] == "jax":
+            _warn_of_narrowed(loader, batch)
         if loader._transform is None:
             return batch
         try:

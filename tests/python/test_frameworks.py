@@ -225,6 +225,29 @@ def test_what_jax_computes_later_reads_the_right_batch(train):
     assert [int(one) for one in sums] == expected
 
 
+def test_what_jax_narrows_is_said_once(tmp_path, caplog):
+    jax = pytest.importorskip("jax")
+    fields = {"image": "image", "label": "label", "tags": "labels", "class": "i64", "place": ("f64", (2,))}
+    with dlpipe.Writer(tmp_path / "data", fields=fields) as writer:
+        for i in range(4):
+            writer.write(image=np.zeros((8, 8, 3), np.uint8), label=0, tags=[1], place=[0, i], **{"class": 2**40 + i})
+
+    def warnings(**options):
+        caplog.clear()
+        for _ in dlpipe.Loader(tmp_path / "data", train=False, batch=2, augment="", **options):
+            pass
+        return [one.message for one in caplog.records if "JAX gives 32 bits" in one.message]
+
+    (said,) = warnings(as_="jax")
+    assert "of class (int64), place (float64), and" in said and "jax_enable_x64" in said
+    assert warnings(as_="jax", fields=["image", "label", "tags"]) == warnings(as_="numpy") == []
+    jax.config.update("jax_enable_x64", True)
+    try:
+        assert warnings(as_="jax") == []
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
 def test_a_kept_jax_array_keeps_its_slot(train):
     pytest.importorskip("jax")
     loader = dlpipe.Loader(train, augment=CROP, batch=32, as_="jax")
