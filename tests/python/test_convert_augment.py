@@ -680,6 +680,18 @@ def test_takes_what_happens_to_boxes():
                         "min_width": 4, "min_height": 4, "clip": False}}})) == "resize(320x320) drop_boxes(0.3,4,16)"  # fmt: skip
 
 
+@pytest.mark.parametrize("transforms, options, said", [
+    ("A.Affine(scale=(2, 2))", "max_accept_ratio=3", "max_accept_ratio=3 of its bbox_params is left out"),
+    ("A.HorizontalFlip(), A.Affine(scale=(2, 2))", "min_area=9", "there after each transform"),
+    ("A.RandomGamma(), A.Affine(scale=(2, 2))", "min_width=3, min_height=3", "there after each transform"),
+    ("A.RandomCrop(9, 9), A.Affine(scale=(2, 2))", "min_visibility=0.3", "there after each transform"),
+    ("A.RandomCrop(9, 9), A.Affine(scale=(2, 2))", "min_visibility=0.3, check_each_transform=False", ""),
+    ("A.HorizontalFlip(), A.Affine(scale=(2, 2))", "min_visibility=0.3", ""), ("A.RandomCrop(9, 9), A.HorizontalFlip()", "min_area=9", "")])
+def test_boxes_that_are_dropped_on_the_way_there_are_noted(transforms, options, said):
+    notes = one(f"A.Compose([{transforms}], bbox_params=A.BboxParams('coco', {options}))").notes
+    assert any(said in note for note in notes) if said else notes == []
+
+
 RESIZE = '{"__class_fullname__": "Resize", "always_apply": false, "p": 1, "height": 200, "width": 400, "interpolation": 1}'
 
 

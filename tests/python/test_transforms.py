@@ -262,6 +262,15 @@ def test_kornias_objects():
             dlpipe.convert_augment(other)
 
 
+def test_what_drops_boxes_of_albumentations_objects(monkeypatch):
+    monkeypatch.setenv("NO_ALBUMENTATIONS_UPDATE", "1")
+    A = pytest.importorskip("albumentations")
+    for options, said in (({"max_accept_ratio": 3}, ["Compose: max_accept_ratio=3 of its bbox_params is left out"]),
+                          ({"min_area": 9, "check_each_transform": False}, [])):  # fmt: skip
+        boxes = A.BboxParams("coco", label_fields=["l"], **options)
+        assert recipes._converted(A.Compose([A.HorizontalFlip(), A.RandomCrop(9, 9)], bbox_params=boxes)).notes == said
+
+
 # What convert_augment says is equal is compared with the libraries' own images: those of PIL for "P", tensors for "T". Images are equal
 # where they are less than 1 of 255 apart on average.
 EQUAL = [

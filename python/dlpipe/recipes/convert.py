@@ -14,6 +14,12 @@ _MOVES = set("hflip vflip transpose rot90 resize rrc center_crop random_crop pad
              "grid_distortion safe_crop ssd_crop drop_boxes one_of some_of any_order random_erasing".split())  # fmt: skip
 
 
+#: Those after which boxes have another size, and the names of a chain's ops.
+_RESIZES = set("resize rrc center_crop random_crop pad_crop rotate affine perspective elastic grid_distortion safe_crop ssd_crop "
+               "mosaic".split())  # fmt: skip
+_OPS = re.compile(r"\b[a-z][a-z_0-9]+(?=[( ]|$)")
+
+
 class Alternative:
     """A transform that is held by another, and how often it is chosen in proportion."""
 
@@ -90,7 +96,7 @@ class Conversion:
             if not was_normalized and self.normalize and not self._always_runs(bound):
                 self.no_equal.append(f"Normalize: it stands in {call.name}, and images are always normalised here")
             return expression
-        if was_normalized and expression and set(re.findall(r"\b[a-z][a-z_0-9]+(?=[( ]|$)", expression)) - _MOVES:
+        if was_normalized and expression and set(_OPS.findall(expression)) - _MOVES:
             self.notes.append(f"{call.name}: it stands behind Normalize, and goes before it here; its numbers are those of pixels")
         try:
             self._chain_size(expression, (0, 0))
@@ -194,14 +200,20 @@ class Conversion:
         inner = " | ".join(one.expression for one in all_ if one.expression)
         return f"{begin}{inner}{end})" if inner else ""
 
-    def dropped(self, t, bbox_params):
-        """What Albumentations' bbox_params drop, behind all else."""
+    def dropped(self, t, bbox_params, chain):
+        """What Albumentations' bbox_params drop, behind all else, the chain."""
         given = bbox_params.raw
         given = given.kwargs if isinstance(given, Call) else given if isinstance(given, dict) else {}
         numbers = [given.get(key) or 0 for key in ("min_visibility", "min_width", "min_height", "min_area")]
+        if given.get("max_accept_ratio"):
+            t.note(f"max_accept_ratio={shown(given['max_accept_ratio'])} of its bbox_params is left out")
         share, width, height, area = (one if is_number(one) else bbox_params.cannot(value=one) for one in numbers)
         if not any(numbers):
             return ""
+        ops = _OPS.findall(chain)
+        later = _RESIZES.intersection(ops[1:]) if width or height or area else sum(one in _RESIZES for one in ops) > 1
+        if later and given.get("check_each_transform") is not False:
+            t.note("boxes are dropped by their size at the end here, there after each transform")
         if width != height:
             t.note("min_width and min_height of its boxes are one number here, the larger of the two")
         return f"drop_boxes({number_text(share)},{number_text(max(width, height))},{number_text(area)})"

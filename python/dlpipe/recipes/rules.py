@@ -543,8 +543,8 @@ def _one_or_other(t, first=None, second=None, transforms=None, *, p=0.5):
 
 
 def _composed(t, transforms, bbox_params=None, *, p=1):
-    return t.conversion.perhaps(" ".join(filter(None, (t.conversion.sequence(transforms), t.conversion.dropped(t, bbox_params)))),
-                                p.number())  # fmt: skip
+    chain = t.conversion.sequence(transforms)
+    return t.conversion.perhaps(" ".join(filter(None, (chain, t.conversion.dropped(t, bbox_params, chain)))), p.number())
 
 
 _SYMMETRY = lambda p=1: f"one_of(rot90(0..3) hflip(0.5){p:p})"  # noqa: E731

@@ -41,7 +41,8 @@ def _of_albumentations(one):
         boxes = one.processors.get("bboxes") if name.endswith("Compose") and one.main_compose else None  # the outermost's
         kwargs = _attributes(one, ("p", "n", "replace"))
         if boxes is not None:
-            kwargs["bbox_params"] = _attributes(boxes.params, ("min_visibility", "min_width", "min_height", "min_area"))
+            kwargs["bbox_params"] = _attributes(boxes.params, ("min_visibility", "min_width", "min_height", "min_area",
+                                                              "max_accept_ratio", "check_each_transform"))  # fmt: skip
         return Call("albumentations", name, kwargs={**kwargs, "transforms": records(one.transforms)})
     try:
         return saved(one.to_dict()["transform"])
