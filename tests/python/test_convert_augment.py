@@ -378,7 +378,7 @@ def test_a_filter_that_warps_lack_is_noted(given, said):
 @pytest.mark.parametrize("given, said", [
     ("T.RandomRotation(9, center=(0, 0))", "center is (0, 0)"), ("T.RandomRotation(9, 0, False, (0, 0))", "center is (0, 0)"),
     ("T.RandomAffine(9, center=(0, 0))", "center is (0, 0)"), ("T.Resize(8, interpolation=5)", "interpolation is 5, and not a filter"),
-    ("T.GaussianBlur((3, 5))", "a kernel that isn't square")])  # fmt: skip
+    ("T.GaussianBlur((3, 5))", "a kernel that isn't square"), ("A.Erasing(ratio=(0, 1))", "and not above 0")])  # fmt: skip
 def test_what_changes_all_is_refused(given, said):
     assert said in one(given).no_equal[0]
 
@@ -389,7 +389,11 @@ def test_what_changes_all_is_refused(given, said):
     ("T.RandomRotation(15, expand=True)", "expand=True is left out"), ("T.CenterCrop(9, 7)", "its argument 2, 7, is left out"),
     ("T.TenCrop(9, vertical_flip=True)", "vertical_flip=True is left out"), ("v2.GaussianNoise(clip=False)", "clip=False is left out"),
     ("A.Normalize(max_pixel_value=1.0)", "max_pixel_value=1.0 is left out"), ("A.Resize(9, 9, p=0.5)", "p=0.5 is left out"),
-    ("A.MotionBlur(allow_shifted=False)", "is stronger to one side"), ("A.GaussNoise(per_channel=False)", "per_channel=False"),
+    ("A.MotionBlur(allow_shifted=False)", "is stronger to one side"), ("A.MotionBlur(9, False, (45, 45), (0, 0))", "counts twice here"),
+    ("T.RandomErasing(value='random')", "of a normal distribution"), ("A.Erasing()", "the ratio's logarithm is drawn evenly here"),
+    ("A.GridDistortion()", "up to a pixel further away"), ("A.GridDistortion(distort_limit=(0.3, 0.3))", "up to a pixel further away"),
+    ("A.Affine(translate_percent=0.11)", "there cut off to such"), ("A.ShiftScaleRotate((0.1, 0.1))", "there cut off to such"),
+    ("A.GaussNoise(per_channel=False)", "per_channel=False"),
     ("A.Equalize(by_channels=False)", "by_channels=False"), ("A.Affine(fit_output=True)", "fit_output=True")])  # fmt: skip
 def test_what_it_leaves_out_of_a_transform_is_noted(given, said):
     assert any(said in note for note in one(given).notes)
@@ -637,7 +641,11 @@ def test_normalize_comes_last():
     ("A.Mosaic(target_size=(64, 64))", "resize(512) mosaic(32,center=0.3..0.7,fill=0,p=0.5) pad_to(64) center_crop(64)"),
     ("A.Compose([A.Resize(320, 320)], bbox_params=A.BboxParams(format='coco', min_visibility=0.3, min_area=16, min_width=4, min_height=4, "
      "label_fields=['l']))", "resize(320x320) drop_boxes(0.3,4,16)"),
-    ("A.Compose([A.Resize(32, 32)], bbox_params=A.BboxParams('coco'))", "resize(32x32)")])  # fmt: skip
+    ("A.Compose([A.Resize(32, 32)], bbox_params=A.BboxParams('coco'))", "resize(32x32)"),
+    # Width over height there, and clockwise.
+    ("A.Erasing((0.2, 0.2), (2, 4), p=1)", "random_erasing(0.2..0.2,0.25..0.5,p=1)"),
+    ("A.MotionBlur((9, 9), False, (20, 30), (0, 0), p=1)", "motion_blur(9..9,-30..-20)"),
+    ("A.FancyPCA(0.5)", "fancy_pca(0.055,p=0.5)"), ("A.ISONoise(intensity=(0.4, 0.4), p=1)", "iso_noise(0..0,0.034..0.034)")])  # fmt: skip
 def test_every_argument_has_its_place_and_its_default(recipe, made):
     assert expression(recipe) == made
 

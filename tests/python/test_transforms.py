@@ -279,7 +279,8 @@ EQUAL = [
         "AutoContrast(method='pil', p=1)", "ColorJitter((1.3, 1.3), (1, 1), (1, 1), (0, 0), p=1)", "Solarize((0.4, 0.4), p=1)",
         "ColorJitter((1, 1), (1, 1), (1.5, 1.5), (0, 0), p=1)", "RandomGamma((150, 150), p=1)", "CLAHE((2, 2), p=1)", "Blur((5, 5), p=1)",
         "GaussianBlur(0, (1.5, 1.5), p=1)", "MedianBlur((5, 5), p=1)", "Emboss((0.3, 0.3), (0.5, 0.5), p=1)", "PadIfNeeded(90, 111)",
-        "UnsharpMask((3, 7), (1, 1), (0.4, 0.4), 0, p=1)", "Rotate((20, 20), p=1)", "Transpose(p=1)")),
+        "UnsharpMask((3, 7), (1, 1), (0.4, 0.4), 0, p=1)", "Rotate((20, 20), p=1)", "Transpose(p=1)",
+        *(f"MotionBlur((15, 15), False, ({angle}, {angle}), (0, 0), p=1)" for angle in (0, 20, 90, 150)))),
     *((kind, call) for kind in "PT" for call in (
         "Resize((40, 50))", "Resize((33, 47), I.NEAREST_EXACT)", "Resize(30, I.BICUBIC)", "CenterCrop((40, 41))", "CenterCrop((90, 111))",
         "Grayscale(3)", "RandomInvert(1)", "RandomAutocontrast(1)", "RandomEqualize(1)", "RandomPosterize(3, 1)", "RandomSolarize(100, 1)",
@@ -295,7 +296,9 @@ OTHER = [
     *(("A", call) for call in (
         *(f"Resize(33, 47, interpolation={i})" for i in range(5)), "RandomResizedCrop((40, 50), (1, 1), (1.25, 1.25))", "SmallestMaxSize(34)",
         "LongestMaxSize(43)", "CenterCrop(41, 38)", "AutoContrast(p=1)", "Equalize(p=1)", "Equalize('pil', p=1)", "Downscale((0.5, 0.5), p=1)",
-        "ImageCompression('jpeg', (50, 50), p=1)")),
+        "ImageCompression('jpeg', (50, 50), p=1)", "MotionBlur((9, 9), False, (45, 45), (0, 0), p=1)",
+        "GridDistortion(distort_limit=(0.3, 0.3), p=1)", "Affine(translate_percent=(0.187, 0.187), p=1)",
+        "ShiftScaleRotate((0.187, 0.187), (0, 0), (0, 0), p=1)")),
     ("T", "Compose([v2.ToImage(), v2.Resize((33, 47), I.NEAREST)])"),
 ]  # fmt: skip
 
@@ -305,7 +308,7 @@ RANDOM = [
     *(("A", call) for call in (
         "MotionBlur(allow_shifted=False, direction_range=(0, 0), p=1)", "GaussNoise((0.1, 0.2), p=1)", "CoarseDropout(p=1)", "RandomGamma(p=1)",
         "CLAHE(p=1)", "ChannelDropout(p=1)", "Blur(p=1)", "MedianBlur(p=1)", "GaussianBlur(p=1)", "ColorJitter(p=1)", "Rotate(p=1)",
-        "ElasticTransform(alpha=60, sigma=6, p=1)")),
+        "ElasticTransform(alpha=60, sigma=6, p=1)", "Erasing((0.2, 0.2), (0.5, 0.5), p=1)")),
     *(("P", call) for call in ("RandAugment()", "ColorJitter(0.4, 0.4, 0.4, 0.1)", "RandomPerspective(p=1)", "RandomRotation(30)",
                                "RandomAffine((-20, 20), (0.1, 0.1), (0.8, 1.2), (-5, 5))", "GaussianBlur(5)", "ElasticTransform()")),
 ]  # fmt: skip
@@ -370,3 +373,28 @@ def test_draws_change_images_as_much_as_the_librarys(drawn, kind, call, monkeypa
         [make() for _ in range(300)], [batch.image[0] for batch in Loader(folder, **options)]))  # fmt: skip
     deviation = np.sqrt((theirs.var() + ours.var()) / 300)
     assert abs(theirs.mean() - ours.mean()) < 0.2 * theirs.mean() + 3 * deviation
+
+
+# Their noise is of another kind; how much it changes depends on the image's contrast, which is a photo's here.
+@pytest.mark.parametrize("call", ["ISONoise(p=1)", "ISONoise(intensity=(0.5, 0.5), p=1)", "FancyPCA(p=1)", "FancyPCA(0.5, p=1)"])
+def test_scaled_draws_change_images_about_as_much(tmp_path, call, monkeypatch):
+    random, folder = np.random.default_rng(5), tmp_path / "data"
+    blocks = random.normal(115, 60, (10, 13, 1)) + random.normal(0, 15, (10, 13, 3))
+    image = np.kron(blocks, np.ones((8, 8, 1))).clip(0, 255).astype(np.uint8)
+    with dlpipe.Writer(folder) as writer:
+        writer.write(image=image, label=0)
+    transform, make = of_library(monkeypatch, "A", call, image)
+    transform.set_random_seed(3)
+    one = recipes._converted(transform)
+    loader = Loader(folder, augment=one.augment, batch=1, seed=3, epochs=300)
+    theirs, ours = (np.mean([np.abs(each.astype(float) - image).mean() for each in all_]) for all_ in (
+        [make() for _ in range(300)], [batch.image[0] for batch in loader]))  # fmt: skip
+    assert one.notes != [] and 0.4 < ours / theirs < 2.5
+
+
+def test_erased_rectangles_are_as_wide_as_the_librarys(drawn, monkeypatch):
+    image, folder = drawn
+    transform, make = of_library(monkeypatch, "A", "Erasing((0.2, 0.2), (3, 3), p=1)", image)
+    (ours,) = images_of(Loader(folder, augment=recipes._converted(transform).augment, train=False, batch=1))
+    heights, widths = zip(*(np.ptp(np.nonzero((one == 0).all(-1)), axis=1) + 1 for one in (ours, make())))
+    assert heights[0] == heights[1] and widths[0] == widths[1] > 2 * heights[1]
