@@ -246,9 +246,11 @@ TEST(TorchFile, ReadsElementsThatLieFarApartWithoutWhatIsBetween) {
     put(3);
     put(4);
   }
-  const uint64_t before = peak_resident_bytes();
+  [[maybe_unused]] const uint64_t before = peak_resident_bytes();
   EXPECT_EQ(numbers_of<float>(value_or_throw(WeightsFile::open(folder / "w.pth")), "w"), from(1, 4));
+#if !defined(__SANITIZE_ADDRESS__)  // which touches notes on all memory
   EXPECT_LT(peak_resident_bytes() - before, uint64_t{64} << 20);
+#endif
 }
 
 TEST(TorchFile, RunsNothingAndNamesWhatItWasAskedToRun) {
