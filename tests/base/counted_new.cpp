@@ -22,6 +22,12 @@ void* operator new(std::size_t bytes) {
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
+// The standard library's temporary buffers take memory by this one, and give it back by the delete below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++t_count.calls;
+  t_count.bytes += static_cast<int64_t>(bytes);
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
