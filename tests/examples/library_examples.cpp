@@ -152,7 +152,7 @@ void registry_example() {
   auto chain = dlpipe::augment::Chain::parse("rrc(224) negative hflip", registry);
 }
 
-// README.md, dlpipe::runtime
+// docs/guide/deployment.md, dlpipe::runtime
 float runtime_example(const std::vector<float>& pixels) {
   dlpipe::engine::set_engine_threads(2);
   const dlpipe::engine::graph::Runner model(

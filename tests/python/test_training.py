@@ -215,9 +215,9 @@ def test_a_predictor_reads_a_batch_at_a_time(pictures, run, monkeypatch):
     assert predictor([]).shape == (0, 10)
 
 
-def test_the_guides_example_trains_and_judges(splits, pictures, tmp_path):
+def test_the_guides_example_trains_and_evaluates(splits, pictures, tmp_path):
     guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
-    part = guide.read_text().split("## Training and judging without a loop")[1]
+    part = guide.read_text().split("## Training and evaluating without a loop")[1]
     script = tmp_path / "example.py"
     script.write_text(part.split("```python\n")[1].split("```")[0])
     picture = sorted((pictures / "ring").iterdir())[0]
