@@ -73,7 +73,7 @@ def formatted(docstring):
 
 def signature(name, value):
     try:
-        text = str(inspect.signature(value))
+        text = re.sub(r"""(: |-> )(["'])(.*?)\2(?=[,) ]|$)""", r"\1\3", str(inspect.signature(value)))
     except (TypeError, ValueError):
         return name
     parts = text if len(text) < 100 else re.sub(r"(?<=[,(]) ?(?=\*|\w+(?::|=|,))", "\n    ", text)
@@ -84,7 +84,7 @@ def described(name, value, level):
     own = inspect.getdoc(value)
     heading = f"{'#' * level} {name}\n"
     code = "" if isinstance(value, property) else f"```python\n{signature(name.rpartition('.')[2], value)}\n```\n"
-    return [heading, code, formatted(own)] if own else []
+    return [part for part in (heading, code, formatted(own)) if part] if own else []
 
 
 def members(kind):
