@@ -1,10 +1,7 @@
-#include "dlpipe/augment/copy.h"
+#include "augment/copy.h"
 
 #include <algorithm>
 #include <cstring>
-
-#include "dlpipe/augment/copy_kernels.h"
-#include "dlpipe/augment/turn_kernels.h"
 
 namespace dlpipe::augment {
 
@@ -18,7 +15,7 @@ void mirror_pixels(const uint8_t* from, uint8_t* to, int width, int channels) {
   }
 }
 
-// A small picture's rows are tens of bytes: calling memcpy takes longer than copying them.
+// A small image's rows are tens of bytes, so calling memcpy takes longer than copying them.
 void copy_bytes(const uint8_t* from, uint8_t* to, size_t size) {
   constexpr size_t kPiece = 16;
   constexpr size_t kShort = 256;
@@ -65,8 +62,8 @@ void fill_rows(const ImageView& out, int first, int last, const Pixel& value) {
   for (int y = first; y < last; ++y) fill_row(out.row(y), out.width, out.channels, value);
 }
 
-/// The columns before `first` and from `end` on of rows [top, bottom). What lies between is written afterwards: a frame of few
-/// bytes may reach into it, which saves calls that take longer than their stores.
+/// The columns before `first` and from `end` on of rows [top, bottom). The columns between are written afterwards, so a frame
+/// of few bytes may extend into them, which saves calls that take longer than their stores.
 void frame_rows(const ImageView& out, int top, int bottom, int first, int end, const Pixel& value) {
   constexpr int kPiece = 16;
   const int row_bytes = out.width * out.channels;
@@ -133,7 +130,7 @@ void place_image(const ConstImageView& in, int x, int y, const Pixel& value, con
   const int top = std::clamp(y, 0, out.height);
   const int bottom = std::clamp(y + in.height, top, out.height);
   if (left == right) return fill_rows(out, 0, out.height, value);
-  // A mirrored frame has the covered columns on the other side.
+  // In a mirrored frame, the covered columns are on the other side.
   const int first = mirror ? out.width - right : left;
   const int end = first + right - left;
   fill_rows(out, 0, top, value);

@@ -7,20 +7,20 @@
 //   alternatives := expression { '|' expression }
 //   name       := letter { letter | digit | '_' }
 //
-// Positions count from 1, as people do, and stand in every message.
+// Positions count from 1 and are in every message.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/augment/op.h"
-#include "dlpipe/base/error.h"
+#include "dlpipe/augment_op.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::augment {
 
 struct ExpressionArgument {
-  std::string name;  // empty: given by place
+  std::string name;  // empty: positional
   std::string value;
   size_t position = 0;
 };
@@ -33,8 +33,7 @@ struct ExpressionCall {
 
 Result<std::vector<ExpressionCall>> parse_expression(std::string_view text);
 
-/// Gives every parameter of `record` its value: as written in `call`, or the default. `text` is the whole
-/// expression, for messages.
+/// Assigns every parameter of `record` its value: from `call`, or the default. `text` is the whole expression, for messages.
 Result<OpArguments> bind_arguments(const ExpressionCall& call, const OpRecord& record, std::string_view text);
 
 /// ` at position 10 of "rrc(224) hflp"`

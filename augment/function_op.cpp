@@ -1,14 +1,14 @@
-#include "dlpipe/augment/function_op.h"
+#include "augment/function_op.h"
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
 
-#include "dlpipe/augment/copy.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shortest_decimal.h"
+#include "augment/copy.h"
+#include "base/mutex.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::augment {
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kCode = "code";  // the parameter that names the function
 
-// A record has no room for the function: it is found by the code that the expression's text names.
+// A record can't store the function, so it is looked up by the code in the expression's text.
 struct Functions {
   Mutex mutex;
   std::map<std::string, FunctionOp> by_code DLPIPE_GUARDED_BY(mutex);
@@ -57,17 +57,17 @@ class FunctionCall final : public Op {
     }
     std::vector<uint8_t> dense(static_cast<size_t>(out.width) * static_cast<size_t>(out.height) *
                                static_cast<size_t>(out.channels));
-    const ImageView picture = {dense.data(), out.width, out.height, out.channels,
-                               static_cast<ptrdiff_t>(out.width) * out.channels};
-    copy_image(in, picture, false);
-    call(draw, picture);
-    copy_image(picture, out, false);
+    const ImageView image = {dense.data(), out.width, out.height, out.channels,
+                             static_cast<ptrdiff_t>(out.width) * out.channels};
+    copy_image(in, image, false);
+    call(draw, image);
+    copy_image(image, out, false);
     return {};
   }
 
  private:
-  void call(const OpDraw& draw, const ImageView& picture) const {
-    function_(picture.data, picture.height, picture.width, picture.channels, draw.key, values_.data());
+  void call(const OpDraw& draw, const ImageView& image) const {
+    function_(image.data, image.height, image.width, image.channels, draw.key, values_.data());
   }
 
   PixelFunction function_ = nullptr;
@@ -83,18 +83,18 @@ bool is_name(const std::string& name) {
 
 Status add_function_op(const FunctionOp& op, OpRegistry& registry) {
   if (!is_name(op.name))
-    return misuse("augment", "'", op.name, "' is no name for an op; use small letters, digits and _");
+    return misuse("augment", "'", op.name, "' is not a valid op name; use lowercase letters, digits and _");
   if (OpRegistry::builtin().get(op.name) != nullptr)
-    return misuse("augment", "'", op.name, "' is one of dlpipe's own ops; take another name");
+    return misuse("augment", "'", op.name, "' is one of dlpipe's own ops; use another name");
   if (op.function == nullptr) return misuse("augment", "op '", op.name, "' has no function");
   if (!is_name(op.code))
-    return misuse("augment", "'", op.code, "' is no code; use small letters, digits and _");
+    return misuse("augment", "'", op.code, "' is not a valid code; use lowercase letters, digits and _");
   std::vector<OpParam> parameters;
   for (const auto& [name, value] : op.parameters) {
     const auto is_same = [&name = name](const OpParam& one) { return one.name == name; };
     if (!is_name(name) || name == kCode || name == "p" || std::ranges::any_of(parameters, is_same)) {
       return misuse("augment", "op '", op.name, "' can't have a parameter '", name,
-                    "'; use small letters, digits and _, each name once, but not code and p");
+                    "'; use lowercase letters, digits and _, each name once, but not code or p");
     }
     parameters.push_back(
         {.name = name, .kind = "float", .default_value = shortest_decimal(value), .help = "a number"});

@@ -1,4 +1,4 @@
-// Arrays of one call, cut out of memory that stays with the thread. Internal to augment.
+// Arrays of one call, allocated from memory that stays with the thread. Internal to augment.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace dlpipe::augment {
 
-/// Cuts one block of memory into arrays. With a null block it only adds up what is needed.
+/// Divides one block of memory into arrays. With a null block it only adds up the required size.
 class Layout {
  public:
   static constexpr size_t kAlignment = 64;

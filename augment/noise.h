@@ -1,5 +1,5 @@
-// Random numbers for every value of a picture: pure functions of (key, row, place in the row), so that threads and
-// instruction sets don't matter. Philox as everywhere (base/rng.h); the loops are compiled once per instruction set.
+// Random numbers for every value of an image: pure functions of (key, row, place in the row), so that threads and instruction
+// sets do not matter. Uses Philox (dlpipe/random.h); the loops are compiled once per instruction set.
 #pragma once
 
 #include <array>
@@ -8,11 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/image.h"
+#include "dlpipe/image.h"
 
 namespace dlpipe::augment {
 
-/// What OpDraw::key is drawn as.
+/// How OpDraw::key is drawn.
 template <class Stream>
 uint64_t draw_key(Stream& rng) {
   const uint64_t high = rng.next_u32();
@@ -29,7 +29,7 @@ std::span<const int16_t> normal_quantiles();
 inline constexpr int kNormalBits = 13;
 
 /// out = in plus normal noise of a standard deviation per value (8 bits after the point), plus `offset` (8 bits after the
-/// point), rounded and clipped. `work` is the thread's.
+/// point), rounded and clipped. `work` belongs to the thread.
 void add_normal_noise(uint64_t key, const std::array<int, 256>& deviation, int offset,
                       const ConstImageView& in, const ImageView& out, std::vector<std::byte>& work);
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/augment/noise.h"
-#include "dlpipe/base/portable_math.h"
+#include "augment/noise.h"
+#include "base/portable_math.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/augment/noise_kernels.cpp"
+#define HWY_TARGET_INCLUDE "augment/noise_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
 namespace HWY_NAMESPACE {
 
-// 16 blocks of Philox4x32-10 (base/rng.h) side by side: 128 numbers of 16 bits.
+// 16 blocks of Philox4x32-10 (dlpipe/random.h) side by side: 128 numbers of 16 bits.
 void PhiloxBlocks(uint64_t key, uint32_t row, uint32_t first, uint16_t* HWY_RESTRICT out) {
   constexpr int kSide = 16;
   alignas(64) uint32_t c0[kSide], c1[kSide], c2[kSide], c3[kSide];

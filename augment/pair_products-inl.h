@@ -1,5 +1,5 @@
 // Sums of products of pairs of 16-bit lanes, two taps of a filter in one instruction. Included once for each instruction set
-// (Highway's foreach_target), so with a guard of its own kind.
+// (Highway's foreach_target), so with a special include guard.
 #include <cstdint>
 
 #include <hwy/highway.h>

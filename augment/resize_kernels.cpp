@@ -1,21 +1,19 @@
-#include "dlpipe/augment/resize_kernels.h"
+#include "augment/resize_kernels.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "dlpipe/augment/resize_axis.h"
-
-// Vectors here are made of 16-byte blocks whose number is known when compiling: not so for SVE and RVV; such
-// machines run the NEON or the plain code.
+// Vectors here consist of 16-byte blocks, and their number is known at compile time; this is not the case for SVE and RVV,
+// whose machines run the NEON or the plain code.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/augment/resize_kernels.cpp"
+#define HWY_TARGET_INCLUDE "augment/resize_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
 
-#include "dlpipe/augment/pair_products-inl.h"
+#include "augment/pair_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::augment {
@@ -30,7 +28,7 @@ HWY_INLINE uint32_t PairProducts(uint32_t weights, uint32_t first, uint32_t seco
   return first * weight(weights & 0xffff) + second * weight(weights >> 16);
 }
 
-/// Without vectors: all rows of what has none, else those that are shorter than a vector.
+/// Without vectors: all rows if the machine has none, else those that are shorter than a vector.
 void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int pairs, size_t size,
                       uint8_t* out) {
   for (size_t i = 0; i < size; ++i) {
@@ -45,7 +43,7 @@ void VerticalFewBytes(const uint8_t* const* rows, const WeightPair* weights, int
 
 #if HWY_TARGET == HWY_SCALAR
 
-// The same without vectors: what a CPU below SSSE3 runs, and what the tests compare the vectors with.
+// The same without vectors: CPUs without SSSE3 run this, and the tests compare the vectors with it.
 
 void VerticalRow(const uint8_t* const* rows, const WeightPair* weights, int pairs, bool, size_t size,
                  uint8_t* out) {
@@ -267,7 +265,7 @@ HWY_INLINE void ResizeFour(const uint8_t* const* rows, const int32_t* offsets, c
 template <int kChannels, int kPairs, bool kLow>
 void HorizontalRows(const uint8_t* const* rows, const HorizontalTable& table, int first, int last,
                     uint8_t* const* out) {
-  // Copies: a byte written through `out` might else change what these point to, for all the compiler knows.
+  // Copies: otherwise the compiler must assume that a byte written through `out` changes the memory that these point to.
   const uint8_t* const from[kRowGroup] = {rows[0], rows[1], rows[2], rows[3]};
   uint8_t* const to[kRowGroup] = {out[0], out[1], out[2], out[3]};
   const int pairs = kPairs == 0 ? table.pairs : kPairs;

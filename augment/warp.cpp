@@ -1,10 +1,10 @@
-#include "dlpipe/augment/warp.h"
+#include "augment/warp.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/base/portable_math.h"
+#include "base/portable_math.h"
 
 namespace dlpipe::augment {
 
@@ -15,7 +15,7 @@ constexpr double kRadians = 3.14159265358979323846 / 180;
 struct SourcePoint {
   double x;
   double y;
-  double w;  // 1 of an affine map; what lies behind the picture's horizon has none above 0
+  double w;  // 1 of an affine map; not above 0 behind the image's horizon
 };
 SourcePoint source_of(const ProjectiveMap& m, double x, double y) {
   const double w = m[6] * x + m[7] * y + 1;
@@ -34,7 +34,7 @@ int32_t saturated(int64_t value) {
 
 void fill_steps(int64_t at, int64_t step, int count, int32_t* out) {
   const int64_t last = at + (count - 1) * step;
-  if (saturated(at) == at && saturated(last) == last) {  // then all between are, too
+  if (saturated(at) == at && saturated(last) == last) {  // then so are all between
     const auto begin = static_cast<uint32_t>(at),
                by = static_cast<uint32_t>(step);  // modulo 2^32, as the result is
     for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) out[i] = static_cast<int32_t>(begin + i * by);

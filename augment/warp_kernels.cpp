@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dlpipe/augment/warp.h"
+#include "augment/warp.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/augment/warp_kernels.cpp"
+#define HWY_TARGET_INCLUDE "augment/warp_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
@@ -31,7 +31,7 @@ inline void sample_nearest_pixel(const SampledImage& image, int32_t x, int32_t y
   std::memcpy(out, from, size_t(image.part.channels));
 }
 
-/// One pixel, wherever it lies.
+/// One pixel, inside or outside of the image.
 inline void sample_bilinear_pixel(const SampledImage& image, int32_t x, int32_t y, const Pixel& fill,
                                   uint8_t* out) {
   constexpr int32_t kOne = 1 << kBilinearBits;
@@ -69,7 +69,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Ints = hn::CappedTag<int32_t, 16>;
 
 #if HWY_TARGET != HWY_SCALAR
-/// The lowest three bytes of each lane to 3 * lanes bytes. `has_room`: four bytes behind them may be overwritten.
+/// The lowest three bytes of each lane to 3 * lanes bytes. `has_room`: four bytes after them may be overwritten.
 HWY_INLINE void StorePixels(hn::Vec<Ints> pixels, bool has_room, uint8_t* out) {
   const hn::Repartition<uint8_t, Ints> bytes;
   alignas(16) static constexpr uint8_t kFirstThree[16] = {0,  1,  2,  4,  5,    6,    8,    9,
@@ -83,8 +83,8 @@ HWY_INLINE void StorePixels(hn::Vec<Ints> pixels, bool has_room, uint8_t* out) {
 }
 #endif
 
-// Three channels: four bytes are read where a pixel has three, so the last pixel of all is left to plain code, as are those
-// at the border.
+// Three channels: four bytes are read for a pixel of three, so the image's last pixel is left to plain code, like those at the
+// border.
 void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, int count, const Pixel& fill,
                  uint8_t* out) {
   int i = 0;
@@ -126,7 +126,7 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
       const auto at_y = hn::Sub(from_y, half);
       const auto column = hn::Sub(hn::ShiftRight<kBilinearBits>(at_x), hn::Set(d, there.x));
       const auto row = hn::Sub(hn::ShiftRight<kBilinearBits>(at_y), hn::Set(d, there.y));
-      // Not the last row's and column's pair: its four bytes may end behind the image.
+      // Without the pair of the last row and column: its four bytes may end beyond the image.
       const auto is_inner = hn::And(hn::And(hn::Gt(column, before), hn::Lt(column, end_x)),
                                     hn::And(hn::And(hn::Gt(row, before), hn::Lt(row, end_y)),
                                             hn::Or(hn::Lt(column, last_x), hn::Lt(row, last_y))));
@@ -165,7 +165,7 @@ void BilinearRgb(const SampledImage& image, const int32_t* x, const int32_t* y, 
   for (; i < count; ++i) sample_bilinear_pixel(image, x[i], y[i], fill, out + 3 * i);
 }
 
-// x becomes the pixel's place in the image's memory, in bytes; -1 of what is outside.
+// x becomes the pixel's place in the image's memory, in bytes; -1 for places outside.
 void NearestOffsets(const SampledImage& image, int32_t* x, const int32_t* y, int count) {
   const Region& there = image.region;
   const auto some = [&](auto d, int i) HWY_ATTR {
@@ -198,7 +198,7 @@ void ProjectiveRow(const double* map, int first, int y, int count, int bits, int
   const bool is_affine = map[6] == 0 && map[7] == 0;
   const auto some = [&](auto d, int i) HWY_ATTR {
     const hn::Rebind<int32_t, decltype(d)> ints;
-    // Rounded down; what is far from 0 is cut to what an int32_t can hold.
+    // Rounded down; large numbers are clamped to the range of int32_t.
     const auto store = [&](auto value, int32_t* out) HWY_ATTR {
       const auto near =
           hn::Min(hn::Max(value, hn::Set(d, double{kLowestFixed})), hn::Set(d, double{kHighestFixed}));

@@ -1,16 +1,20 @@
-// Integers out of and into byte strings of a stated order, whatever the machine and the alignment: values
-// inside LMDB pages are only 2-byte aligned. Callers check the length first.
+// Byte strings of files: the integers in them, in a stated byte order, their checksums, and base64. Pure functions, any thread.
 #pragma once
 
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace dlpipe {
+
+// ---- integers. Any alignment (values inside LMDB pages are only 2-byte aligned). Callers check the length first.
 
 // Files are little-endian and the pages of LMDB native: one order for both keeps a dataset portable.
 static_assert(std::endian::native == std::endian::little, "datasets are read on little-endian machines");
@@ -44,5 +48,26 @@ inline uint32_t load_be16(std::span<const std::byte> bytes, size_t offset) {
 inline uint32_t load_be32(std::span<const std::byte> bytes, size_t offset) {
   return (load_be16(bytes, offset) << 16) | load_be16(bytes, offset + 2);
 }
+
+// ---- checksums
+
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum of tfevents, TFRecord and .dlg files. Uses SSE4.2's instruction, or
+/// tables for eight bytes at a time.
+uint32_t crc32c(std::span<const std::byte> bytes);
+/// CRC-32 (PKWARE, APPNOTE 4.4.7), the checksum of zip archives. `before` is the zip_crc32 of what precedes the bytes.
+uint32_t zip_crc32(std::span<const std::byte> bytes, uint32_t before = 0);
+
+/// The form that TFRecord stores: rotated right by 15 bits plus a constant, so that a checksum of data that
+/// holds checksums stays useful (TensorFlow, core/lib/hash/crc32c.h).
+inline uint32_t masked_crc32c(std::span<const std::byte> bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+// ---- base64 (RFC 4648, section 4): bytes as text, for JSON
+
+std::string to_base64(std::string_view bytes);
+/// nullopt where `text` isn't what to_base64 writes.
+std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace dlpipe

@@ -1,4 +1,4 @@
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 #include <cerrno>
 #include <cstring>
@@ -6,9 +6,8 @@
 #include <new>
 #include <system_error>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shortened.h"
-#include "dlpipe/base/text.h"
+#include "base/messages.h"
+#include "base/text.h"
 
 namespace dlpipe {
 
@@ -44,7 +43,7 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
-// Whoever prints it: messages name files, columns and classes of any content and length.
+// Made safe to print: messages name files, columns and classes with any content and length.
 Status::Status(ErrorCode code, std::string message) {
   constexpr size_t kMost = 8192;
   if (code != ErrorCode::kOk)
@@ -62,7 +61,7 @@ Status Status::with_context(std::string_view context) const {
   return Status(code(), concat(context, context.starts_with('[') ? without_area(message()) : message()));
 }
 
-// Made before it is wanted: then there may be no memory for a message.
+// Created in advance: when it is needed, there may be no memory for a message.
 static const Status kNoMemory(ErrorCode::kOutOfMemory,
                               "[memory] out of memory; use smaller batches, fewer slots or threads");
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/image.h"
+#include "dlpipe/image.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "dlpipe/base/machine.h"
+#include "base/machine.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -13,8 +13,8 @@
 #include <limits>
 #include <optional>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/text.h"
+#include "base/counters.h"
+#include "base/text.h"
 
 namespace dlpipe {
 
@@ -127,8 +127,8 @@ uint64_t peak_resident_bytes() {
 
 constexpr int64_t kSecond = 1'000'000'000;  // in ns
 
-// now_ns() when the system's clock since boot stood at nought. The two can only be read one after the other, and another
-// process may run in between: of a few pairs the closest.
+// now_ns() when the system's clock since boot was zero. The clocks can only be read one after the other, and another process
+// may run in between: uses the closest of a few pairs.
 static std::optional<int64_t> boot_ns() {
   constexpr int kPairs = 8;
   int64_t boot = 0, closest = INT64_MAX;

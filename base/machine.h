@@ -13,12 +13,12 @@ uint64_t available_memory_bytes();
 /// Resident set of this process now and at its peak, in bytes (/proc/self/status).
 uint64_t resident_bytes();
 uint64_t peak_resident_bytes();
-/// When this process began, on now_ns()'s clock, to a hundredth of a second (/proc/self/stat); what came
-/// before main() is thus counted. Now, where the system doesn't say.
+/// When this process began, on now_ns()'s clock, to a hundredth of a second (/proc/self/stat); which includes the time
+/// before main(). The current time if the system doesn't report it.
 int64_t process_begin_ns();
 /// CPU seconds (user + system) of this process so far.
 double process_cpu_seconds();
-/// "AMD EPYC ..." from /proc/cpuinfo; "unknown CPU" where that has no model name.
+/// "AMD EPYC ..." from /proc/cpuinfo; "unknown CPU" if it has no model name.
 std::string cpu_model();
 /// Instruction sets found, of "sse4.2 avx2 avx512 avx512_bf16 avx512_vbmi2 amx_tile amx_bf16"; "neon" on Arm.
 std::string cpu_isa();

@@ -1,10 +1,8 @@
-#include "dlpipe/base/portable_math.h"
+#include "base/portable_math.h"
 
 #include <cmath>
 #include <limits>
 #include <numbers>
-
-#include "dlpipe/base/portable_formulas.h"
 
 namespace dlpipe {
 

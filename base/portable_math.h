@@ -1,11 +1,13 @@
 // Logarithm, exponential, sine, cosine and whole powers from additions, products, divisions and floor alone, which IEEE 754
 // rounds alike everywhere. A C library's last bits differ between versions and instruction sets; numbers that are made from a
 // seed or a schedule and decide a run (initial weights, crops, learning rates) are computed with these. Pure functions, any
-// thread. Tens of nanoseconds. Errors stand at each, in units of the last place (tests/base/portable_math_test.cpp holds them
-// to it).
+// thread. Tens of nanoseconds. Each function states its error in units of the last place (tested by
+// tests/base/portable_math_test.cpp).
 #pragma once
 
+#include <bit>
 #include <cstdint>
+#include <numbers>
 
 namespace dlpipe {
 
@@ -29,6 +31,53 @@ constexpr double portable_power(double base, int64_t exponent) {
     base *= base;
   }
   return power;
+}
+
+// ---- the formulas without branches, for loops over arrays: a loop that is compiled for wider registers computes several at
+// once, to the same bits. Other callers use the functions above.
+
+/// portable_log.
+inline __attribute__((always_inline)) double log_formula(double x) {
+  constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
+  constexpr int64_t kRootOfTwo = std::bit_cast<int64_t>(std::numbers::sqrt2) & kFraction;
+  // x = m 2^e with m in [sqrt(1/2), sqrt(2)), by its bits: m's exponent is that of 1/2, or of 1 where the fraction is small
+  const auto bits = std::bit_cast<int64_t>(x);
+  const int64_t fraction = bits & kFraction;
+  const int64_t small = fraction < kRootOfTwo ? 1 : 0;
+  // as whole numbers behind 2^52, which no instruction set has to convert
+  const double exponent =
+      std::bit_cast<double>(((bits >> 52) - small) | 0x4330000000000000) - (0x1p52 + 1022);
+  const auto mantissa = std::bit_cast<double>((fraction | 0x3fe0000000000000) + (small << 52));
+  const double t = (mantissa - 1) / (mantissa + 1);  // log m = 2 (t + t^3/3 + t^5/5 + ...), |t| < 0.172
+  double sum = 0;
+#pragma GCC unroll 11
+  for (int k = 21; k >= 1; k -= 2) sum = sum * t * t + 1.0 / k;
+  return exponent * std::numbers::ln2 + 2 * t * sum;
+}
+
+/// portable_sine_and_cosine.
+inline __attribute__((always_inline)) SineAndCosine sine_and_cosine_formula(double x) {
+  // pi / 2 in three parts (Cody and Waite): products of the first two with a quarter's number are exact.
+  constexpr double kFirst = 0x1.921fb544p0, kSecond = 0x1.0b4611a6p-34, kThird = 0x1.3198a2e037073p-69;
+  constexpr double kWhole = 0x1.8p52;  // adding it rounds a number to an integer
+  const double turned = x * (2 * std::numbers::inv_pi) + 0.5;
+  const double nearest = turned + kWhole - kWhole;
+  const double quarter = nearest - (nearest > turned ? 1.0 : 0.0);                  // floor(turned)
+  const double rest = x - quarter * kFirst - quarter * kSecond - quarter * kThird;  // at most pi / 4
+  const double square = rest * rest;
+  double sine = 0, cosine = 0;  // Taylor: sin r = r (1 - r^2/(2*3) (1 - r^2/(4*5) (...)))
+#pragma GCC unroll 10
+  for (int k = 20; k >= 2; k -= 2) {
+    sine = square / (k * (k + 1)) * (1 - sine);
+    cosine = square / ((k - 1) * k) * (1 - cosine);
+  }
+  sine = rest - rest * sine;
+  cosine = 1 - cosine;
+  const int64_t number = std::bit_cast<int64_t>(quarter + kWhole) & 3;
+  const bool swapped = (number & 1) != 0;
+  const double along = swapped ? cosine : sine;
+  const double across = swapped ? sine : cosine;
+  return {number >= 2 ? -along : along, number == 1 || number == 2 ? -across : across};
 }
 
 }  // namespace dlpipe

@@ -1,9 +1,9 @@
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 
 #include <cmath>
 #include <numbers>
 
-#include "dlpipe/base/portable_math.h"
+#include "base/portable_math.h"
 
 namespace dlpipe {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 #include <fnmatch.h>
 
@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "dlpipe/base/shortened.h"
+#include "base/messages.h"
 
 namespace dlpipe {
 
@@ -32,11 +32,17 @@ void append_text(std::string& out, double value) {
 }
 
 std::string fixed(double value, int digits) {
-  if (std::isnan(value)) return "nan";  // its sign says nothing
+  if (std::isnan(value)) return "nan";  // without a sign
   std::array<char, 400> buffer;         // the largest double has 309 digits before its point
   const auto [end, error] =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
   return error == std::errc() ? std::string(buffer.data(), end) : std::string("?");
+}
+
+std::string shortest_decimal(double value) {
+  std::string text;
+  append_chars(text, value);
+  return text;
 }
 
 std::string human_bytes(uint64_t bytes) {
@@ -149,7 +155,7 @@ static std::string listed(std::span<const std::string> names, std::string_view q
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
-  constexpr size_t kBeginning = 3;  // letters that say enough
+  constexpr size_t kBeginning = 3;  // letters that are specific enough
   std::vector<std::string> longer;
   for (const std::string& candidate : candidates) {
     if (name.size() >= kBeginning && candidate.starts_with(name)) longer.push_back(candidate);
@@ -158,6 +164,17 @@ std::string suggestion(std::string_view name, std::span<const std::string> candi
   if (const std::string near = nearest_name(name, candidates); !near.empty()) {
     return concat("; did you mean '", near, "'?");
   }
+  // A name that begins like a candidate and ends otherwise: "classification" for classify.
+  size_t most = 4;  // letters
+  std::string_view like;
+  for (const std::string& candidate : candidates) {
+    const size_t same = static_cast<size_t>(
+        std::mismatch(name.begin(), name.end(), candidate.begin(), candidate.end()).first - name.begin());
+    if (same <= most || same + 2 < candidate.size()) continue;
+    most = same;
+    like = candidate;
+  }
+  if (!like.empty()) return concat("; did you mean '", like, "'?");
   return concat("; known: ", listed(candidates, ""));
 }
 
@@ -177,7 +194,7 @@ bool parse_bytes(std::string_view text, uint64_t* bytes) {
   double value = 0;
   if (!parse_double(text.substr(0, digits), &value)) return false;
   std::string_view unit = digits == std::string_view::npos ? std::string_view() : trim(text.substr(digits));
-  if (unit.empty()) {  // 8 may be meant as GiB: only nothing needs no unit
+  if (unit.empty()) {  // 8 could mean GiB: only 0 needs no unit
     *bytes = 0;
     return value == 0;
   }

@@ -1,52 +1,21 @@
-// Small text helpers that every folder's messages and tables need. Standard library only; all functions are
-// pure.
+// Text of messages, tables and stored files: numbers to text and back without a locale, pieces of text, the nearest name.
+// All functions are pure. concat(), which error messages are made with, is in dlpipe/error.h.
 #pragma once
 
 #include <cstdint>
-#include <locale>
 #include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
+
+#include "dlpipe/error.h"  // concat
 
 namespace dlpipe {
 
-/// Appends a value as concat() has it.
-void append_text(std::string& out, int64_t value);
-void append_text(std::string& out, uint64_t value);
-void append_text(std::string& out, double value);  // six digits
-template <class T>
-void append_text(std::string& out, const T& value) {
-  if constexpr (std::is_convertible_v<const T&, std::string_view>) {
-    out += std::string_view(value);
-  } else if constexpr (std::is_same_v<T, char>) {
-    out += value;
-  } else if constexpr (std::is_floating_point_v<T>) {
-    append_text(out, static_cast<double>(value));
-  } else if constexpr (std::is_integral_v<T> && sizeof(T) > 1) {
-    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-    append_text(out, static_cast<Wide>(value));
-  } else {  // what has an operator of its own
-    std::ostringstream stream;
-    stream.imbue(std::locale::classic());
-    stream << value;
-    out += stream.view();
-  }
-}
-
-/// Everything one after another, as streams write it in the classic locale: concat("crop ", w, "x", h). What a program's global
-/// locale says of digits doesn't matter: such texts are stored, hashed and sent.
-template <class... Args>
-std::string concat(const Args&... args) {
-  std::string out;
-  (append_text(out, args), ...);
-  return out;
-}
-
 /// `value` with `digits` after the point ("1180.40").
 std::string fixed(double value, int digits);
+/// The shortest decimal that reads back as the same double.
+std::string shortest_decimal(double value);
 /// 1536 -> "1.5 KiB" (powers of 1024); below 1024 "17 B".
 std::string human_bytes(uint64_t bytes);
 /// 95.4 -> "1m35s"; under a minute "35s"; over an hour "2h05m"; too little to round to a second "<1s".
@@ -66,7 +35,8 @@ bool matches_glob(const std::string& text, const std::string& glob);
 /// The candidate nearest to `name` by edit distance, in which two letters exchanged are one edit (at most a third of its letters, at
 /// least one edit), or "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
-/// "; did you mean 'hflip'?" of the candidates that begin so, else of the nearest; else "; known: a, b, c", of many the first.
+/// "; did you mean 'hflip'?" with the candidates that begin with `name`, else with the nearest, else with one that `name` begins like;
+/// else "; known: a, b, c", of many only the first.
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 
 /// Whole-text numbers: false unless all of `text` is one number in range.

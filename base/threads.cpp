@@ -1,21 +1,23 @@
-#include "dlpipe/base/threads.h"
+#include "base/threads.h"
 
 #include <malloc.h>
+#include <tbb/global_control.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
-#include <thread>
+#include <memory>
 #include <utility>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/log.h"
 
 namespace dlpipe {
 
 namespace {
 
-/// Adds threads that run body(0), body(1), ... until there are `wanted`. Answers what the system says where it
-/// gives no more, and what to do; empty: all are there.
+/// Adds threads that run body(0), body(1), ... until there are `wanted`. Returns the system's error and what to do if it
+/// allows no more, else an empty string.
 std::string start_threads(int wanted, const std::function<void(int)>& body,
                           std::vector<std::thread>& threads) {
   threads.reserve(static_cast<size_t>(wanted));
@@ -56,12 +58,12 @@ Threads::Threads(std::string_view area, int wanted, std::function<void(int)> bod
     fail({ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)});
     return;
   }
-  // The last one took the last of some limit. Their work needs of it, too.
+  // The last one used up some limit that the work also needs.
   const int kept = std::max(1, count() / 2);
   log(LogLevel::kWarning, concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ",
                                  limits, "; ", kept, kept == 1 ? " does" : " do", " all the work"));
 #ifdef M_ARENA_MAX
-  // An arena of malloc's reserves 64 MiB of addresses, and each thread wants one of its own.
+  // An arena of malloc's reserves 64 MiB of addresses, and each thread uses its own.
   mallopt(M_ARENA_MAX, 1);
 #endif
   start(kept);
@@ -72,20 +74,20 @@ void Threads::start(int kept) {
   {
     const MutexLock lock(mutex_);
     kept_ = kept;
-    told_.notify_all();
+    changed_.notify_all();
   }
   for (; count() > kept; threads_.pop_back()) threads_.back().join();
   const MutexLock lock(mutex_);
   has_begun_ = true;
-  told_.notify_all();
+  changed_.notify_all();
 }
 
 void Threads::work(int index) {
   {
     MutexLock lock(mutex_);
-    while (kept_ < 0) lock.wait(told_);
+    while (kept_ < 0) lock.wait(changed_);
     if (index >= kept_) return;
-    while (!has_begun_) lock.wait(told_);
+    while (!has_begun_) lock.wait(changed_);
   }
   try {
     body_(index);
@@ -99,6 +101,15 @@ Threads::~Threads() {
   (void)join();
 }
 
+Status Threads::join(const std::function<void()>& look) {
+  constexpr std::chrono::milliseconds kBetween(20);
+  while (running() > 0) {
+    std::this_thread::sleep_for(kBetween);
+    look();
+  }
+  return join();
+}
+
 Status Threads::join() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
@@ -110,6 +121,49 @@ Status Threads::join() {
 void Threads::fail(const Status& status) {
   const MutexLock lock(mutex_);
   if (first_error_.ok()) first_error_ = status;
+}
+
+namespace {
+
+struct Wanted {
+  Mutex mutex;
+  std::multiset<int> threads DLPIPE_GUARDED_BY(mutex);
+  int limit DLPIPE_GUARDED_BY(mutex) = 0;
+  std::unique_ptr<tbb::global_control> control DLPIPE_GUARDED_BY(mutex);
+
+  // The new limit begins before the old one ends: there always is one.
+  void apply() DLPIPE_REQUIRES(mutex) {
+    const int most = threads.empty() ? 0 : *threads.rbegin();
+    if (most == limit) return;
+    limit = most;
+    std::unique_ptr<tbb::global_control> next;
+    if (most > 0) {
+      next = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
+                                                   static_cast<size_t>(most));
+    }
+    control = std::move(next);
+  }
+};
+
+Wanted& wanted() {
+  static auto* const all = new Wanted;  // never destroyed: at exit oneTBB may already be gone
+  return *all;
+}
+
+}  // namespace
+
+WorkerLimit::WorkerLimit(int threads) {
+  Wanted& all = wanted();
+  const MutexLock lock(all.mutex);
+  self_ = all.threads.insert(threads);
+  all.apply();
+}
+
+WorkerLimit::~WorkerLimit() {
+  Wanted& all = wanted();
+  const MutexLock lock(all.mutex);
+  all.threads.erase(self_);
+  all.apply();
 }
 
 }  // namespace dlpipe

@@ -55,7 +55,7 @@ def main():
         folder = pathlib.Path(folder)
         program("synth", folder / "jpegs", "--per-class", 100, "--size", "32", "--seed", 1)
         program("ingest", folder / "jpegs", folder / "data")
-        print(f"dlpipe {dlpipe.__version__}, Python {sys.version.split()[0]}; batches of {args.batch} pictures 32 x 32, "
+        print(f"dlpipe {dlpipe.__version__}, Python {sys.version.split()[0]}; batches of {args.batch} images 32 x 32, "
               f"{args.batches} of them\n")  # fmt: skip
         print("| as | taken | median, us | 90 % below, us | CPU of the consumer, us |\n|---|---|---|---|---|")
         for name in args.frameworks:

@@ -4,8 +4,8 @@
 //   takes     every batch at once: the loader limits, and its threads never wait
 //   sleeps    after each one four times as long as the loader takes to make one, as for an accelerator: the loader is ahead
 //   trains    resnet18 in bf16 on crops of 96 pixels, on the same cores
-//   resumes   as takes, with a cache that has all pictures already, as a run that goes on finds it
-// and each line has pictures per second, CPU time of the process per picture, and the share that came from the cache: medians of
+//   resumes   as takes, with a cache that has all images already, as a run that goes on finds it
+// and each line has images per second, CPU time of the process per image, and the share that came from the cache: medians of
 // the rounds.
 //
 //   cached_epochs FOLDER [ROUNDS]     FOLDER of JPEGs by class; `dlpipe synth FOLDER --per-class 100 --size 400..640` draws some
@@ -18,15 +18,15 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/train/step/train_step.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/ingest.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/models.h"
+#include "dlpipe/optim.h"
+#include "engine/core/parallel.h"
+#include "run/train/step/train_step.h"
 
 namespace {
 
@@ -159,15 +159,15 @@ Consumer trainer() {
   };
 }
 
-void compare(const std::string& pictures, const std::string& folder, int rounds) {
+void compare(const std::string& images, const std::string& folder, int rounds) {
   ingest::IngestOptions link;
-  link.sources = {pictures};
+  link.sources = {images};
   link.destination = folder + "/linked";
   link.store = ingest::Store::kLink;
   link.late_checksums = true;
   value_or_throw(ingest::ingest(link));
   std::printf(
-      "| consumer | cache | epoch | pictures/s | CPU ms per picture | from the cache "
+      "| consumer | cache | epoch | images/s | CPU ms per image | from the cache "
       "|\n|---|---|---|---|---|---|\n");
   constexpr const char* kCrops = "rrc(224) hflip";
   const double sleep_s = batch_seconds(link.destination, kCrops);

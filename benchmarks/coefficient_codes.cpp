@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/io/data/codec/coef/block_code.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/coef/tile_code.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -59,7 +60,7 @@ void count_file(const std::string& path, Histograms& all) {
   }
   jpeg_decompress_struct jpeg;
   jpeg_error_mgr errors;
-  jpeg.err = jpeg_std_error(&errors);  // a damaged file ends the program
+  jpeg.err = jpeg_std_error(&errors);  // a corrupt file ends the program
   jpeg_create_decompress(&jpeg);
   jpeg_stdio_src(&jpeg, file);
   jpeg_read_header(&jpeg, TRUE);

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/window.h"
+#include "base/text.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/core/parallel.h"
+#include "engine/ops/window.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-// How fast are whole pictures decoded to RGB, one thread, from memory? Each line that comes in names a file, and goes back as
+// How fast are whole images decoded to RGB, one thread, from memory? Each line that comes in names a file, and goes back as
 // seconds per decode: the best of some. `benchmarks/decode_pillow.py` asks this and Pillow, in turn.
 //
 //   decode_benchmark [OUT]     OUT: the pixels of the last file, for whoever compares them
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/counters.h"
+#include "dlpipe/codec.h"
+#include "io/formats/atomic_file.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""decode_pillow.py PROGRAM FOLDER [--pictures N] [--rounds N]: how fast are whole pictures decoded to RGB, one thread, from
+"""decode_pillow.py PROGRAM FOLDER [--images N] [--rounds N]: how fast are whole images decoded to RGB, one thread, from
 memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
 Pillow. Both decode each file five times in turn, the best counts; the ratio is Pillow's time / dlpipe's, summed over the
-pictures, the median of the rounds. The last column is the largest difference of a byte.
+images, the median of the rounds. The last column is the largest difference of a byte.
 Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these, unfiltered."""
 import argparse
 import io
@@ -34,7 +34,7 @@ def interlaced(pixels):
 
 REPEATS = 5
 JPEG = {"quality": 90, "subsampling": "4:2:0"}
-# name, how the picture is changed first, suffix, Pillow's options or what writes it instead
+# name, how the image is changed first, suffix, Pillow's options or what writes it instead
 FORMATS = [
     ("JPEG 4:2:0", "RGB", ".jpg", JPEG),
     ("JPEG 4:4:4", "RGB", ".jpg", {"quality": 90, "subsampling": "4:4:4"}),
@@ -58,12 +58,12 @@ def pillow(content):
     best = float("inf")
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        picture = Image.open(io.BytesIO(content))
-        if picture.mode != "RGB":
-            picture = picture.convert("RGB")
-        picture.load()
+        image = Image.open(io.BytesIO(content))
+        if image.mode != "RGB":
+            image = image.convert("RGB")
+        image.load()
         best = min(best, time.perf_counter() - begin)
-    return best, np.asarray(picture)
+    return best, np.asarray(image)
 
 
 class Dlpipe:
@@ -103,11 +103,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--pictures", type=int, default=20)
+    parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     photos = sorted(file for file in options.folder.rglob("*") if file.suffix.lower() in (".jpg", ".jpeg"))
-    photos = photos[:: max(1, len(photos) // options.pictures)][: options.pictures]
+    photos = photos[:: max(1, len(photos) // options.images)][: options.images]
     versions = ", ".join(f"{name} {features.version(name)}" for name in ("libjpeg_turbo", "zlib", "webp"))
     print(f"{len(photos)} photos; Pillow {PIL.__version__} with {versions}; {options.rounds} rounds\n")
     print("| format | dlpipe, megapixels/s | Pillow | ratio | largest difference |\n|---|---|---|---|---|")
@@ -118,12 +118,12 @@ def main():
             files = []
             for i, photo in enumerate(photos):
                 files.append(folder / f"{number}-{i}{suffix}")
-                picture = Image.open(photo).convert("RGB")
-                picture = picture.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {}))
+                image = Image.open(photo).convert("RGB")
+                image = image.convert(mode, **({"palette": Image.Palette.ADAPTIVE} if mode == "P" else {}))
                 if callable(how):
-                    files[-1].write_bytes(how(np.asarray(picture)))
+                    files[-1].write_bytes(how(np.asarray(image)))
                 else:
-                    picture.save(files[-1], **how)
+                    image.save(files[-1], **how)
             measure(name, files, dlpipe, options.rounds)
         dlpipe.end()
 

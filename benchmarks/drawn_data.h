@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/synth.h"
+#include "dlpipe/ingest.h"
+#include "run/ingest/synth.h"
 
 namespace dlpipe {
 
-/// Writes `per_class` pictures of `side` x `side` pixels for each class and the dataset that is made of them, at `destination`.
+/// Writes `per_class` images of `side` x `side` pixels for each class and the dataset that is made of them, at `destination`.
 inline void make_drawn_data(const std::string& destination, int64_t per_class, int side) {
   ingest::SynthOptions synth;
   synth.directory = destination + "-jpegs";

@@ -3,7 +3,7 @@
 //   jpeg_crops DIR [--seconds S] [--avx2]      DIR: any folder of JPEG files; --avx2: as on a machine without
 //                                              AVX-512 (our code; libjpeg-turbo has none of it)
 // The last row is what a host does where the GPU decodes (tile_selection.h): it copies the crop's tiles.
-// Every picture's regions are first compared with libjpeg-turbo's whole decode, sample by sample.
+// Every image's regions are first compared with libjpeg-turbo's whole decode, sample by sample.
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/coef/tile_selection.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/restart.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/coef/tile_selection.h"
+#include "io/data/codec/restart.h"
 
 namespace dlpipe::data {
 namespace {
@@ -53,25 +53,25 @@ constexpr std::array<Layout, 7> kLayouts = {{
 }};
 constexpr size_t kCoefficients = 4;  // what `dlpipe ingest --jpeg coefficients` writes
 
-struct Picture {
+struct Image {
   std::array<Bytes, kLayouts.size()> stored;
   int width = 0;
   int height = 0;
 };
 
 /// torchvision's RandomResizedCrop: area in [0.08, 1], aspect in [3/4, 4/3], ten attempts.
-Region draw_region(const Picture& picture, RandomStream& random) {
+Region draw_region(const Image& image, RandomStream& random) {
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double area = (0.08 + 0.92 * random.uniform()) * picture.width * picture.height;
+    const double area = (0.08 + 0.92 * random.uniform()) * image.width * image.height;
     const double ratio = std::exp(std::log(0.75) + random.uniform() * (std::log(4.0 / 3) - std::log(0.75)));
     const int width = static_cast<int>(std::lround(std::sqrt(area * ratio)));
     const int height = static_cast<int>(std::lround(std::sqrt(area / ratio)));
-    if (width < 1 || height < 1 || width > picture.width || height > picture.height) continue;
-    const int x = static_cast<int>(random.below(static_cast<uint32_t>(picture.width - width + 1)));
-    const int y = static_cast<int>(random.below(static_cast<uint32_t>(picture.height - height + 1)));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    const int x = static_cast<int>(random.below(static_cast<uint32_t>(image.width - width + 1)));
+    const int y = static_cast<int>(random.below(static_cast<uint32_t>(image.height - height + 1)));
     return {x, y, width, height};
   }
-  return {0, 0, picture.width, picture.height};
+  return {0, 0, image.width, image.height};
 }
 
 struct Totals {
@@ -80,24 +80,24 @@ struct Totals {
 };
 
 /// False when a layout can't hold it.
-bool encode(const Bytes& jpeg, const std::string& name, Picture& picture) {
+bool encode(const Bytes& jpeg, const std::string& name, Image& image) {
   for (size_t i = 0; i < kLayouts.size(); ++i) {
     auto stored = kLayouts[i].encode(jpeg);
     if (!stored.ok()) {
       std::printf("%s stays a JPEG: %s\n", name.c_str(), stored.status().message().c_str());
       return false;
     }
-    picture.stored[i] = *std::move(stored);
+    image.stored[i] = *std::move(stored);
   }
   return true;
 }
 
-std::vector<Picture> load(const std::string& directory, Totals& totals) {
+std::vector<Image> load(const std::string& directory, Totals& totals) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     if (entry.is_regular_file()) paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
-  std::vector<Picture> pictures;
+  std::vector<Image> images;
   for (const auto& path : paths) {
     std::ifstream file(path, std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -106,15 +106,15 @@ std::vector<Picture> load(const std::string& directory, Totals& totals) {
     const auto info = probe_image(jpeg);
     if (!info.ok() || info->layout != ImageLayout::kJpeg) continue;
     ++totals.files;
-    Picture picture;
-    if (!encode(jpeg, path.filename().string(), picture)) continue;
-    picture.width = info->width;
-    picture.height = info->height;
-    for (size_t i = 0; i < kLayouts.size(); ++i) totals.bytes[i] += picture.stored[i].size();
-    totals.source_bytes += *keeps_source_bytes(picture.stored[kCoefficients]) ? 1 : 0;
-    pictures.push_back(std::move(picture));
+    Image image;
+    if (!encode(jpeg, path.filename().string(), image)) continue;
+    image.width = info->width;
+    image.height = info->height;
+    for (size_t i = 0; i < kLayouts.size(); ++i) totals.bytes[i] += image.stored[i].size();
+    totals.source_bytes += *keeps_source_bytes(image.stored[kCoefficients]) ? 1 : 0;
+    images.push_back(std::move(image));
   }
-  return pictures;
+  return images;
 }
 
 ImageView view_of(std::vector<uint8_t>& pixels, const Region& region) {
@@ -122,20 +122,20 @@ ImageView view_of(std::vector<uint8_t>& pixels, const Region& region) {
   return {pixels.data(), region.width, region.height, 3, ptrdiff_t{3} * region.width};
 }
 
-size_t count_differences(const std::vector<Picture>& pictures, size_t* samples) {
+size_t count_differences(const std::vector<Image>& images, size_t* samples) {
   ImageDecoder decoder;
   RandomStream random(1, 0);
   std::vector<uint8_t> whole, part;
   size_t differing = 0;
-  for (const Picture& picture : pictures) {
-    const Region all{0, 0, picture.width, picture.height};
+  for (const Image& image : images) {
+    const Region all{0, 0, image.width, image.height};
     const ImageView full = view_of(whole, all);
-    throw_if_error(decoder.decode(picture.stored[0], all, full));
+    throw_if_error(decoder.decode(image.stored[0], all, full));
     for (int i = 0; i < 3; ++i) {
-      const Region region = i == 0 ? all : draw_region(picture, random);
+      const Region region = i == 0 ? all : draw_region(image, random);
       const ImageView out = view_of(part, region);
       for (size_t layout = 1; layout < kLayouts.size(); ++layout) {
-        throw_if_error(decoder.decode(picture.stored[layout], region, out));
+        throw_if_error(decoder.decode(image.stored[layout], region, out));
         *samples += part.size();
         for (int y = 0; y < region.height; ++y) {
           const uint8_t* const expected = full.row(region.y + y) + ptrdiff_t{3} * region.x;
@@ -164,8 +164,7 @@ size_t select_tiles(TileSelector& selector, const Bytes& record, const Region& r
   return bytes;
 }
 
-double measure(const Contender& contender, const std::vector<Picture>& pictures, uint64_t round,
-               double seconds) {
+double measure(const Contender& contender, const std::vector<Image>& from, uint64_t round, double seconds) {
   using Clock = std::chrono::steady_clock;
   ImageDecoder decoder;
   TileSelector selector;
@@ -176,10 +175,10 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
   const Clock::time_point start = Clock::now();
   double spent = 0;
   while (spent < seconds) {
-    for (const Picture& picture : pictures) {
-      const Bytes& stored = picture.stored[contender.layout];
-      const Region region = contender.work == Work::kWhole ? Region{0, 0, picture.width, picture.height}
-                                                           : draw_region(picture, random);
+    for (const Image& image : from) {
+      const Bytes& stored = image.stored[contender.layout];
+      const Region region = contender.work == Work::kWhole ? Region{0, 0, image.width, image.height}
+                                                           : draw_region(image, random);
       if (contender.work == Work::kSelect) {
         select_tiles(selector, stored, region, tiles);
       } else {
@@ -192,16 +191,16 @@ double measure(const Contender& contender, const std::vector<Picture>& pictures,
   return static_cast<double>(images) / spent;
 }
 
-void print_selection(const std::vector<Picture>& pictures, double crop_rate, double selection_rate) {
+void print_selection(const std::vector<Image>& images, double crop_rate, double selection_rate) {
   TileSelector selector;
   RandomStream random(2, 0);
   Bytes tiles;
   size_t bytes = 0;
-  for (const Picture& picture : pictures)
-    bytes += select_tiles(selector, picture.stored[kCoefficients], draw_region(picture, random), tiles);
+  for (const Image& image : images)
+    bytes += select_tiles(selector, image.stored[kCoefficients], draw_region(image, random), tiles);
   std::printf("selecting a crop's tiles takes %.1f %% of the time of decoding it; they are %.0f bytes\n",
               100 * crop_rate / selection_rate,
-              static_cast<double>(bytes) / static_cast<double>(pictures.size()));
+              static_cast<double>(bytes) / static_cast<double>(images.size()));
 }
 
 double median(std::vector<double> values) {
@@ -211,16 +210,16 @@ double median(std::vector<double> values) {
 
 int run(const std::string& directory, double seconds) {
   Totals totals;
-  const std::vector<Picture> pictures = load(directory, totals);
-  if (pictures.empty()) {
+  const std::vector<Image> images = load(directory, totals);
+  if (images.empty()) {
     std::fprintf(stderr, "no JPEG files in %s\n", directory.c_str());
     return 1;
   }
   std::printf("%s, %s\n", cpu_model().c_str(), directory.c_str());
   std::printf("%zu JPEGs, %zu as coefficients, of which %zu give back the file's own bytes\n", totals.files,
-              pictures.size(), totals.source_bytes);
+              images.size(), totals.source_bytes);
   size_t samples = 0;
-  const size_t differing = count_differences(pictures, &samples);
+  const size_t differing = count_differences(images, &samples);
   std::printf("%zu of %zu samples differ from libjpeg-turbo's\n", differing, samples);
   std::vector<Contender> contenders;
   for (size_t layout = 0; layout < kLayouts.size(); ++layout) {
@@ -230,7 +229,7 @@ int run(const std::string& directory, double seconds) {
   constexpr uint64_t kRounds = 5;
   for (uint64_t round = 0; round < kRounds; ++round) {
     for (Contender& contender : contenders)
-      contender.rates.push_back(measure(contender, pictures, round, seconds));
+      contender.rates.push_back(measure(contender, images, round, seconds));
   }
   const double whole = median(contenders[0].rates);
   const double crop = median(contenders[1].rates);
@@ -243,7 +242,7 @@ int run(const std::string& directory, double seconds) {
     std::printf("%-26s %-7s %9.4f %9.0f %9.2f %9.2f\n", kLayouts[contender.layout].name,
                 kNames[static_cast<size_t>(contender.work)], bytes, rate, rate / whole, rate / crop);
   }
-  print_selection(pictures, median(contenders[2 * kCoefficients + 1].rates), median(contenders.back().rates));
+  print_selection(images, median(contenders[2 * kCoefficients + 1].rates), median(contenders.back().rates));
   return differing == 0 ? 0 : 1;
 }
 

@@ -4,9 +4,9 @@
     onnx_zoo.py DLPIPE [--models NAME ...] [--folder FOLDER] [--bench SECONDS]
 
 Needs torch, torchvision, onnx, onnxscript and onnxruntime, in no particular version. Weights, running statistics and
-pictures are drawn (seeded). Each file goes through `dlpipe compile`, `run` at batch 1 and 32 with 1 and 2 threads.
+images are drawn (seeded). Each file goes through `dlpipe compile`, `run` at batch 1 and 32 with 1 and 2 threads.
 Prints a row per file: the largest difference from ONNX Runtime's logits, over the largest logit; with --bench also
-pictures per second of `dlpipe bench run` at batch 1. Exits with 1 if a difference is above the tolerance or a file is refused.
+images per second of `dlpipe bench run` at batch 1. Exits with 1 if a difference is above the tolerance or a file is refused.
 """
 
 import argparse

@@ -6,8 +6,8 @@
 OTHER is the name of a Debian release, whose program is that of the chroot that scripts/test_release left (as root), or the
 path of a dlpipe program, of an older commit for example. It and build/release run in turn; one thread. Training steps
 (`dlpipe bench train`) are told in CPU milliseconds, because other programs on the machine move these less than they move
-rates. With --data, a dataset of pictures that both can read, batches of crops (`dlpipe bench pipeline`) are told in
-microseconds per picture. Medians over rounds, and the median of the rounds' ratios.
+rates. With --data, a dataset of images that both can read, batches of crops (`dlpipe bench pipeline`) are told in
+microseconds per image. Medians over rounds, and the median of the rounds' ratios.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def main():
             here.append(measure(None, case, args))
             there.append(measure(args.other, case, args))
         ratios = sorted(b / a for a, b in zip(here, there))
-        unit = "CPU ms per step" if case in STEPS else "us per picture"
+        unit = "CPU ms per step" if case in STEPS else "us per image"
         print(f"| {case}, {unit} | {statistics.median(here):.1f} | {statistics.median(there):.1f} | "
               f"{statistics.median(ratios):.2f} | {ratios[0]:.2f}, {ratios[-1]:.2f} |", flush=True)
 

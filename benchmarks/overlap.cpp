@@ -16,15 +16,15 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/train/step/train_step.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/models.h"
+#include "dlpipe/optim.h"
 #include "drawn_data.h"
+#include "engine/core/parallel.h"
+#include "run/input/batch_input.h"
+#include "run/train/step/train_step.h"
 
 namespace {
 

@@ -5,17 +5,16 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/pipeline/graph/flow_meter.h"
-#include "dlpipe/pipeline/plan/stage_counters.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "pipeline/plan/stage_counters.h"
 
 namespace {
 
 using namespace dlpipe;
 using namespace dlpipe::pipeline;
 
-// The calls of BatchStream, Graph and SampleWorker for one portion, in their order.
+// The calls of Loader::Flow and SampleWorker for one portion, in their order.
 void one_run(PipelineCounters& counters, FlowMeter& meter, StageClock& clock, int64_t samples,
              double sample_ns) {
   meter.batch_begun(1);

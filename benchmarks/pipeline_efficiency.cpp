@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/pipeline/bench.h"
+#include "base/machine.h"
+#include "pipeline/bench.h"
 
 namespace dlpipe::pipeline {
 namespace {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""predictor.py [--model NAME] [--batches 1 64] [--threads 1 2] [--rounds N] [--seconds S]: pictures per second of
+"""predictor.py [--model NAME] [--batches 1 64] [--threads 1 2] [--rounds N] [--seconds S]: images per second of
 dlpipe.Predictor and of PyTorch with the same weights (drawn once, by torchvision's names), from uint8 pixels 224 x 224 to
 probabilities. Each round runs both, in turn; the table has medians of rates and of the rounds' ratios, and the largest
 difference of a probability. PyTorch: channels_last, inference_mode, eager. Needs dlpipe, torch, torchvision."""
@@ -32,11 +32,11 @@ def save_weights(model, file):
     file.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def rate(work, pictures, seconds):
+def rate(work, images, seconds):
     begin, count = time.perf_counter(), 0
     while time.perf_counter() - begin < seconds:
         work()
-        count += pictures
+        count += images
     return count / (time.perf_counter() - begin)
 
 
@@ -65,17 +65,17 @@ def main():
                 val_augment="center_crop(224)", batch=max(args.batches),
             )  # fmt: skip
             for batch in args.batches:
-                pictures = np.random.default_rng(batch).integers(0, 256, (batch, 224, 224, 3), np.uint8)
+                images = np.random.default_rng(batch).integers(0, 256, (batch, 224, 224, 3), np.uint8)
 
                 @torch.inference_mode()
                 def by_torch():
-                    x = torch.from_numpy(pictures).permute(0, 3, 1, 2)  # channels_last already
+                    x = torch.from_numpy(images).permute(0, 3, 1, 2)  # channels_last already
                     return model((x.float() / 255 - MEAN) / STD).softmax(1).numpy()
 
-                difference = np.abs(predictor(pictures) - by_torch()).max()
+                difference = np.abs(predictor(images) - by_torch()).max()
                 ours, theirs = [], []
                 for _ in range(args.rounds):
-                    ours.append(rate(lambda: predictor(pictures), batch, args.seconds))
+                    ours.append(rate(lambda: predictor(images), batch, args.seconds))
                     theirs.append(rate(by_torch, batch, args.seconds))
                 ratios = sorted(a / b for a, b in zip(ours, theirs))
                 print(f"| {threads} | {batch} | {statistics.median(ours):.1f} | {statistics.median(theirs):.1f} | "

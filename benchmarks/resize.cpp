@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "dlpipe/augment/resize.h"
-#include "dlpipe/base/rng.h"
+#include "augment/resize.h"
+#include "dlpipe/random.h"
 
 namespace {
 

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/bench_storage.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/dataset_writer.h"
+#include "base/counters.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/random.h"
+#include "io/data/dataset_writer.h"
+#include "io/data/inspect.h"
 
 namespace dlpipe::data {
 namespace {

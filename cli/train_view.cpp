@@ -1,14 +1,14 @@
-#include "dlpipe/cli/train_view.h"
+#include "cli/train_view.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <utility>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/cli/output.h"
-#include "dlpipe/cli/report_view.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "cli/output.h"
+#include "dlpipe/metrics.h"
 
 namespace dlpipe::cli {
 
@@ -23,12 +23,18 @@ std::string count(double value) {
 
 }  // namespace
 
+std::string metric_text(const std::string& name, double value) {
+  if (std::isnan(value)) return "-";
+  const auto record = engine::find_metric(name);
+  return record.ok() && (*record)->is_share ? fixed(100 * value, 2) + " %" : fixed(value, 4);
+}
+
 void TrainView::print(const std::string& line) {
   end_line();
   print_note(line);
 }
 
-// Small rates keep their digits: 3e-05 is no 0.0000.
+// Small rates keep their digits: 3e-05 is not 0.0000.
 static std::string rate_text(double lr) {
   constexpr double kFourDecimals = 1e-3;
   if (lr == 0 || lr >= kFourDecimals) return fixed(lr, 4);
@@ -38,7 +44,7 @@ static std::string rate_text(double lr) {
   return {text.data(), end};
 }
 
-/// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 mean"; of one step "loss 0.8123".
+/// "loss 0.8123 (mean of 37 steps; epoch's 0.9014)", shorter "loss 0.8123 mean"; for one step "loss 0.8123".
 static std::string loss_text(const run::ProgressReport& r, bool with_counts) {
   const bool is_mean = r.loss_steps > 1;
   std::string text = concat("loss ", fixed(r.loss, 4));
@@ -49,6 +55,21 @@ static std::string loss_text(const run::ProgressReport& r, bool with_counts) {
   else if (r.epoch_ended)
     text += concat(" (", epoch, ")");
   return text;
+}
+
+/// "epoch 1.50/10  step 1,170/7,800  loss 0.8123 (mean of 37 steps)  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"
+/// `left_out`, 0 to 5, makes it shorter. In this order it leaves out the number of steps of the mean, the learning rate, the step, the
+/// word "samples", and the wait for data. The limit is left out until it is known.
+static std::string progress_line(const run::ProgressReport& r, int left_out) {
+  const auto part = [&](int place, const std::string& text) {
+    return left_out < place ? text : std::string();
+  };
+  return concat(
+      "epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
+      part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  ",
+      loss_text(r, left_out < 1), part(2, concat("  lr ", rate_text(r.lr))), "  ", count(r.samples_per_s),
+      part(4, " samples"), "/s", part(5, concat("  data ", percent(r.data_wait_share))), "  eta ",
+      human_seconds(r.eta_seconds), r.limiting_stage.empty() ? "" : concat("  limit ", r.limiting_stage));
 }
 
 static std::string memory_table(const run::MemoryPlan& plan) {
@@ -72,18 +93,18 @@ void TrainView::on_start(const run::StartReport& report) {
   std::string line =
       concat(human_count(report.train_samples + report.left_out), " training samples",
              report.left_out > 0 ? concat(" (each epoch leaves out ", human_count(report.left_out),
-                                          " of them, others each time: they fill no batch)")
+                                          " different ones, which don't fill a batch)")
                                  : "",
              ", ", report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation samples, ",
              human_count(report.parameters), " parameters, ", human_count(report.total_steps), " steps, ",
              report.threads, report.threads == 1 ? " thread" : " threads");
-  if (report.first_step > 0) line += concat("; going on at step ", human_count(report.first_step));
+  if (report.first_step > 0) line += concat("; resuming at step ", human_count(report.first_step));
   print(line);
   if (report.memory.total() == 0) return;
   print(memory_table(report.memory));
   if (report.memory.beside > 0)
-    print(concat("beside this plan the process held ", human_bytes(report.memory.beside),
-                 " when it was made: the program, its libraries and tables of the data"));
+    print(concat("in addition to this plan, the process already used ", human_bytes(report.memory.beside),
+                 ": the program, its libraries and tables of the data"));
 }
 
 int64_t TrainView::progress_interval_ns() const {
@@ -95,13 +116,13 @@ int64_t TrainView::progress_interval_ns() const {
 void TrainView::on_kernel_search(const run::KernelSearch& search) {
   const int64_t now = now_ns();
   if (now - search_shown_ns_ < progress_interval_ns()) return;
-  if (std::exchange(search_shown_ns_, now) == 0) return;  // a note says that it begins
+  if (std::exchange(search_shown_ns_, now) == 0) return;  // a note reports the beginning
   line_.show(concat("kernels: ", human_count(search.before), " chosen in ", human_seconds(search.seconds),
                     ", next ", search.key));
 }
 
 void TrainView::on_progress(const run::ProgressReport& report) {
-  // On a narrow terminal what a glance looks for stays: how fast, how long, and what limits.
+  // A narrow terminal still shows the most important parts: the rate, the remaining time, and the limit.
   constexpr int kMostLeftOut = 5;
   std::string line;
   for (int left_out = 0; left_out <= kMostLeftOut; ++left_out) {
@@ -134,18 +155,6 @@ void TrainView::on_warning(std::string_view text) {
   print_warning(concat(kWarningHead, text));
 }
 
-std::string progress_line(const run::ProgressReport& r, int left_out) {
-  const auto part = [&](int place, const std::string& text) {
-    return left_out < place ? text : std::string();
-  };
-  return concat(
-      "epoch ", fixed(r.epoch, 2), "/", fixed(r.epochs, r.epochs == std::floor(r.epochs) ? 0 : 2),
-      part(3, concat("  step ", human_count(r.step), "/", human_count(r.total_steps))), "  ",
-      loss_text(r, left_out < 1), part(2, concat("  lr ", rate_text(r.lr))), "  ", count(r.samples_per_s),
-      part(4, " samples"), "/s", part(5, concat("  data ", percent(r.data_wait_share))), "  eta ",
-      human_seconds(r.eta_seconds), r.limiting_stage.empty() ? "" : concat("  limit ", r.limiting_stage));
-}
-
 std::string stage_table(const run::StageReport& report) {
   std::vector<std::vector<std::string>> rows = {{"stage", "items", "samples/s alone", "busy", "waiting"}};
   for (const run::StageRow& row : report.rows) {
@@ -158,7 +167,7 @@ std::string stage_table(const run::StageReport& report) {
   if (const std::string cache = run::cache_text(report.cache); !cache.empty()) text += prose(cache) + "\n";
   if (report.communication) {
     const run::StageReport::Communication& c = *report.communication;
-    text += prose(concat("The communication thread was at work or waited for other processes ",
+    text += prose(concat("The communication thread worked or waited for other processes for ",
                          fixed(c.busy_seconds, 2), " s, ", percent(c.hidden_share()),
                          " of it hidden behind training, and sent ",
                          human_bytes(static_cast<uint64_t>(c.bytes_sent)), ".\n"));

@@ -1,14 +1,13 @@
-// Shows how a training run goes, on stderr: a line that is overwritten on a terminal, plain lines now and
-// then elsewhere. Makes the text of the tables at the end. Main thread.
+// Shows the progress of a training run on stderr, and formats the tables at its end. Main thread.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "dlpipe/cli/progress_line.h"
-#include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/train/loop/observer.h"
-#include "dlpipe/run/train/loop/trainer.h"
+#include "cli/output.h"
+#include "dlpipe/session.h"
+#include "run/record/report.h"
+#include "run/train/trainer.h"
 
 namespace dlpipe::cli {
 
@@ -21,7 +20,7 @@ class TrainView : public run::TrainObserver {
   void on_validation(const run::ValidationReport& report) override;
   void on_note(std::string_view text) override;
   void on_warning(std::string_view text) override;
-  /// Takes the progress line away, so that other output can take its place.
+  /// Erases the progress line, so that other output can take its place.
   void end_line() { line_.clear(); }
 
  private:
@@ -30,15 +29,13 @@ class TrainView : public run::TrainObserver {
   int64_t search_shown_ns_ = 0;
 };
 
-/// "epoch 1.50/10  step 1,170/7,800  loss 0.8123 (mean of 37 steps)  lr 0.0921  1,204 samples/s  data 2.1 %  eta 1m20s  limit model"
-/// `left_out`, 0 to 5, makes it shorter: without what the loss is the mean of, the rate of learning, the step, the word "samples",
-/// the wait for data. What limits is left out until it is known.
-std::string progress_line(const run::ProgressReport& report, int left_out = 0);
+/// The value of a metric: "91.20 %" for a share of samples, "0.2911" for others.
+std::string metric_text(const std::string& name, double value);
 /// The stage table and its sentence.
 std::string stage_table(const run::StageReport& report);
-/// The ledger table, headed by what it is of; what no span covers stands by itself.
-std::string ledger_table(const run::LedgerReport& report, const std::string& head = "the whole run");
-/// The same of a device; "" where it has no times.
+/// The ledger table under the heading `head`, with a line for the time that no span covers.
+std::string ledger_table(const run::LedgerReport& report, const std::string& head);
+/// The ledger table of a device; "" if it has no times.
 std::string device_table(const run::DeviceTimes& device);
 
 }  // namespace dlpipe::cli

@@ -2,14 +2,9 @@
 
 include(GNUInstallDirs)
 
-# The rooms stand at the root of the repository and are included as "dlpipe/ROOM/...", as from where dlpipe is installed:
-# include/dlpipe of the build folder holds a link to each room (docs/decisions/037-rooms-at-the-root.md).
-set(DLPIPE_ROOMS base io augment pipeline engine run cli python)
-set(DLPIPE_INCLUDE ${PROJECT_BINARY_DIR}/include)
-file(MAKE_DIRECTORY ${DLPIPE_INCLUDE}/dlpipe)
-foreach(room ${DLPIPE_ROOMS})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${DLPIPE_INCLUDE}/dlpipe/${room} SYMBOLIC)
-endforeach()
+# The modules are directories at the root of the repository: "engine/core/apply.h" is included from there, and the headers that
+# are installed from include/: "dlpipe/tensor.h" (docs/decisions/068-public-headers.md).
+set(DLPIPE_INCLUDE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 
 find_program(DLPIPE_CCACHE ccache)
 if(DLPIPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -120,7 +115,8 @@ function(dlpipe_library name)
   add_library(dlpipe::${name} ALIAS dlpipe_${name})
   set_target_properties(dlpipe_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(
-    dlpipe_${name} PUBLIC $<BUILD_INTERFACE:${DLPIPE_INCLUDE}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    dlpipe_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(dlpipe_${name} PUBLIC dlpipe_flags ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE}
                                               $<BUILD_INTERFACE:dlpipe_warnings>)
   if(name STREQUAL "base" OR "OpenMP::OpenMP_CXX" IN_LIST ARG_PRIVATE) # whose flag needs a header of its own

@@ -50,7 +50,7 @@ if(DLPIPE_BENCHMARKS)
   find_package(benchmark REQUIRED)
 endif()
 
-# CUDA: base/device/cuda.cpp is host code for the runtime API; engine/cuda needs nvcc and cuBLAS' headers.
+# CUDA: base/cuda_device.cpp is host code for the runtime API; engine/cuda needs nvcc and cuBLAS' headers.
 set(DLPIPE_HAVE_CUDA OFF)
 if(NOT DLPIPE_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit QUIET)
@@ -87,7 +87,7 @@ if(NOT DLPIPE_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# MPI, for engine/collective/mpi.cpp alone: its header is compiled with, its library is loaded by name (mpi_library.cpp).
+# MPI, for engine/collective/mpi.cpp alone: its header is compiled with, its library is loaded by name.
 set(DLPIPE_HAVE_MPI OFF)
 if(NOT DLPIPE_MPI STREQUAL "OFF")
   pkg_check_modules(MPI QUIET ompi-c)

@@ -22,10 +22,8 @@ if(TARGET dlpipe)
     install(FILES ${share}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME dlpipe.fish COMPONENT program)
   endif()
 endif()
-set(public_rooms ${DLPIPE_ROOMS})
-list(REMOVE_ITEM public_rooms cli python)
-list(TRANSFORM public_rooms PREPEND ${PROJECT_SOURCE_DIR}/)
-install(DIRECTORY ${public_rooms} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/dlpipe FILES_MATCHING PATTERN "*.h")
+# What a program may rely on, and nothing else (ARCHITECTURE.md lists them).
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/dlpipe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dlpipe)
 install(EXPORT dlpipeTargets NAMESPACE dlpipe:: DESTINATION ${config_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/dlpipeConfig.cmake.in

@@ -1,16 +1,15 @@
-// How fast a pipeline is, and each of its stages alone: what `dlpipe bench pipeline` and `bench decode`
-// print.
+// Measures a pipeline and each of its stages separately, for `dlpipe bench pipeline` and `bench decode`.
 //
-// Runs in the calling thread, which acts as a trainer that takes no time. Nothing is printed.
+// Runs in the calling thread, which acts as a trainer that needs no time. Nothing is printed.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
-#include "dlpipe/base/error.h"
-#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/batch.h"
+#include "dlpipe/error.h"
+#include "dlpipe/loader.h"
 
 namespace dlpipe::pipeline {
 
@@ -18,7 +17,7 @@ namespace dlpipe::pipeline {
 struct StageRate {
   std::string name;
   double samples_per_s = 0;
-  double bytes_per_s = 0;  // of what the stage gives on: stored bytes (prefault, reader), pixels (the others)
+  double bytes_per_s = 0;  // of the stage's output: stored bytes (prefault, reader), pixels (the others)
 };
 
 struct PipelineBench {
@@ -32,21 +31,21 @@ struct PipelineBench {
   std::vector<double> windows;   // samples/s of each window, in order
   double cpu_ns_per_sample = 0;  // user + system time of the whole process
   uint64_t peak_resident_bytes = 0;
-  SourceStats stats;  // counters of the measured seconds alone
+  SourceStats stats;  // counters of only the measured seconds
 };
 
 /// Warms up for a fifth of `seconds` (at least until every slot was used), then measures ten windows.
 /// `options.epochs` is ignored: the stream has no end.
 Result<PipelineBench> bench_pipeline(const LoaderOptions& options, double seconds);
 
-/// Each stage by itself on the calling thread: plan, prefault, reader, decoder, augmenter, one after another
-/// on the same planned samples, for about `seconds` in all. Empty where the dataset has no pictures.
+/// Each stage separately on the calling thread: plan, prefault, reader, decoder, augmenter, one after another on the same
+/// planned samples, for about `seconds` in all. Empty if the dataset has no images.
 Result<std::vector<StageRate>> bench_stages(const LoaderOptions& options, double seconds);
 
 struct DecodeBench {
-  StageRate full;                 // whole pictures
+  StageRate full;                 // whole images
   StageRate region;               // what the augmentation's crop needs
-  double mean_pixels = 0;         // of a picture
+  double mean_pixels = 0;         // of an image
   double mean_region_pixels = 0;  // of what was decoded for a crop
   double mean_bytes = 0;          // at rest
 };

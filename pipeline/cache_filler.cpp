@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/cache_filler.h"
+#include "pipeline/cache_filler.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -8,26 +8,26 @@
 #include <chrono>
 #include <utility>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::pipeline {
 
 namespace {
 
-// How often a thread looks whether there is time and something to do; later ones look less often.
+// How often a thread checks for idle time and work; later threads check less often.
 constexpr int kLookMs = 1;
 constexpr int kLookMostMs = 10;
 constexpr int kNothingMs = 20;
 
-/// The calling thread runs when nobody else wants the core.
+/// Lets the calling thread run only if the core is otherwise idle.
 void take_lowest_priority() {
   const sched_param none{};
   constexpr int kNicest = 19;
   if (sched_setscheduler(0, SCHED_IDLE, &none) != 0) (void)setpriority(PRIO_PROCESS, 0, kNicest);
 }
 
-/// Whether any picture could have a coefficient record. One pass over the header table, up to the first one.
+/// Whether any image could have a coefficient record. One pass over the header table, up to the first one.
 Result<bool> has_jpeg(const data::Dataset& dataset) {
   for (int64_t i = 0; i < dataset.size(); ++i) {
     DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader header, dataset.header(i));
@@ -43,14 +43,14 @@ Result<std::unique_ptr<data::CoefficientCache>> CacheFiller::open_cache(const Se
   const data::Dataset& dataset = *setup.dataset;
   if (options.cache.empty()) {
     if (options.cache_bytes == 0) return std::unique_ptr<data::CoefficientCache>();
-    return misuse("loader", "--cache-size is of a cache, and there is none; give --cache, too");
+    return misuse("loader", "--cache-size has no effect without a cache; also give --cache");
   }
   if (!dataset.links())
-    return misuse("loader", "--cache is for linked pictures, and ", options.data,
+    return misuse("loader", "--cache is only for linked images, but ", options.data,
                   " stores its records; leave it out");
   DLPIPE_ASSIGN_OR_RETURN(const bool has_one, has_jpeg(dataset));
   if (!has_one || setup.image_field < 0)
-    return misuse("loader", "--cache keeps JPEGs as coefficient records, and no picture of ", options.data,
+    return misuse("loader", "--cache stores JPEGs as coefficient records, but no image of ", options.data,
                   " is read as a JPEG; leave it out");
   data::CacheOptions cache{options.cache, dataset.id(), dataset.size(), options.cache_bytes};
   return data::CoefficientCache::open(std::move(cache));
@@ -78,7 +78,7 @@ CacheFiller::CacheFiller(const Setup& setup, data::CoefficientCache& cache, cons
                                        [this](int index) { run(index); });
 }
 
-// Who waits for a thread that waits for a core has it wait no longer.
+// Restore normal priority before joining.
 CacheFiller::~CacheFiller() {
   {
     const MutexLock lock(mutex_);
@@ -106,7 +106,7 @@ bool CacheFiller::pause(int milliseconds) {
   return !ends_;
 }
 
-// What can't be made is no error: the picture is read from its file, and whoever reads it says what is wrong with it.
+// Failing to create a record is not an error: the image is read from its file, and its reader reports what is wrong with it.
 void CacheFiller::run(int index) {
   begin_work();
   data::CacheCoder& coder = *coders_[static_cast<size_t>(index)];

@@ -1,9 +1,9 @@
-// Threads that make coefficient records for a linked dataset's cache (io/data/coefficient_cache.h) in time that the loader's
-// own threads don't use: while every slot is full, or while portions wait for storage. They have the system's lowest priority
-// (SCHED_IDLE), so that whoever trains on the same cores comes first, and share no lock with other threads.
+// Threads that create coefficient records for a linked dataset's cache (io/data/coefficient_cache.h) while the loader's own
+// threads are idle: while every slot is full, or while portions wait for storage. They have the system's lowest priority
+// (SCHED_IDLE), so that training on the same cores comes first, and share no lock with other threads.
 //
-// Owns its threads: as many as the loader's, of which as many work as the loader's have nothing to do. Made and destroyed by
-// one thread; the rest may be called from any.
+// Owns as many threads as the loader; as many of them work as the loader's are idle. Created and destroyed by one thread; other
+// functions may be called from any.
 #pragma once
 
 #include <pthread.h>
@@ -14,30 +14,30 @@
 #include <memory>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/threads.h"
-#include "dlpipe/io/data/cache_coder.h"
-#include "dlpipe/pipeline/graph/flow_meter.h"
-#include "dlpipe/pipeline/plan/setup.h"
+#include "base/counters.h"
+#include "base/mutex.h"
+#include "base/threads.h"
+#include "dlpipe/stats.h"
+#include "io/data/coefficient_cache.h"
+#include "pipeline/plan/setup.h"
+#include "pipeline/plan/stage_counters.h"
 
 namespace dlpipe::pipeline {
 
 class CacheFiller {
  public:
-  /// The cache that setup.options asks for; null where it asks for none.
+  /// The cache requested by setup.options; null if there is none.
   static Result<std::unique_ptr<data::CoefficientCache>> open_cache(const Setup& setup);
 
-  /// All must outlive this object.
+  /// All arguments must outlive this object.
   static Result<std::unique_ptr<CacheFiller>> start(const Setup& setup, data::CoefficientCache& cache,
                                                     const FlowMeter& meter);
-  /// Waits for records that are being made: some milliseconds of work.
+  /// Waits for records in progress: some milliseconds of work.
   ~CacheFiller();
   CacheFiller(const CacheFiller&) = delete;
   CacheFiller& operator=(const CacheFiller&) = delete;
 
-  /// All of stats but what readers know.
+  /// All of stats except what readers count.
   CacheStats stats() const;
   int64_t scratch_bytes() const { return scratch_bytes_.load(std::memory_order_relaxed); }
 
@@ -46,7 +46,7 @@ class CacheFiller {
               std::vector<std::unique_ptr<data::CacheCoder>> coders);
   void run(int index);
   void begin_work();
-  /// False where the thread has to end.
+  /// False if the thread must end.
   bool pause(int milliseconds);
 
   const Setup& setup_;

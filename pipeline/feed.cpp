@@ -1,27 +1,138 @@
-#include "dlpipe/pipeline/feed.h"
+// A loader with its own thread (feed.h): what the feed and its batches share, the consumer's functions, the thread that calls
+// the loader ahead of it, and batches on their way back.
+//
+// A thread that takes both locks takes `control` first. The ring's lock is held only for bookkeeping, never while waiting:
+// every batch takes it in its destructor, on threads that may hold what a worker waits for.
+#include "dlpipe/loader.h"
+
+#include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/pipeline/device_decode.h"
-#include "dlpipe/pipeline/feed_impl.h"
+#include "base/mutex.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/log.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/stages/device_decode.h"
 
 namespace dlpipe::pipeline {
 
+struct Feed::Ring {
+  /// A batch that the consumer has dropped while its queued work still reads it.
+  struct Returning {
+    Batch batch;
+    std::vector<std::unique_ptr<Event>> read;
+  };
+
+  const pid_t process = ::getpid();
+  Device* device = nullptr;       // of the batches, or the one that the consumer copies them to
+  bool is_on_host = true;         // batches are
+  std::condition_variable moved;  // the feed's thread may go on
+  Mutex mutex;
+  Loader* loader DLPIPE_GUARDED_BY(mutex) = nullptr;  // null once closed
+  int64_t held DLPIPE_GUARDED_BY(mutex) = 0;          // those that return included
+  std::vector<Returning> returning DLPIPE_GUARDED_BY(mutex);
+
+  int64_t held_by_consumer() const DLPIPE_REQUIRES(mutex) {
+    return held - static_cast<int64_t>(returning.size());
+  }
+  /// Valid while the loader exists.
+  void give_back(const Batch& batch, Stream* stream) DLPIPE_REQUIRES(mutex);
+  /// Releases the batches that are no longer read.
+  void take_returned() DLPIPE_REQUIRES(mutex);
+};
+
+struct Feed::Impl {
+  struct Ready {
+    Batch batch;
+    SourceState state;  // after it
+  };
+
+  // Set by open().
+  std::shared_ptr<const Setup> setup;
+  int64_t epochs_per_pass = 1;
+  const std::shared_ptr<Ring> ring = std::make_shared<Ring>();
+  std::unique_ptr<Loader> loader;  // the feed's thread calls it, or who has parked the thread
+  std::unique_ptr<std::thread> thread;
+
+  Mutex control;                              // one begin_pass, seek or close at a time
+  std::condition_variable ready_or_over;      // for consumers
+  std::condition_variable thread_has_parked;  // for who holds `control`
+
+  std::deque<Ready> ready DLPIPE_GUARDED_BY(ring->mutex);
+  Status ended DLPIPE_GUARDED_BY(ring->mutex);  // why no more batches come
+  bool is_closed DLPIPE_GUARDED_BY(ring->mutex) = false;
+  bool is_parking DLPIPE_GUARDED_BY(ring->mutex) = false;  // the thread is asked to leave the loader alone
+  bool has_parked DLPIPE_GUARDED_BY(ring->mutex) = false;
+  int waiting DLPIPE_GUARDED_BY(ring->mutex) = 0;  // consumers in next()
+
+  int64_t lendable DLPIPE_GUARDED_BY(ring->mutex) = 0;  // batches that may be held or ready
+  int64_t lendable_max DLPIPE_GUARDED_BY(ring->mutex) = 0;
+  int64_t wanted DLPIPE_GUARDED_BY(ring->mutex) = 0;  // lendable ones
+  Status grow_status DLPIPE_GUARDED_BY(ring->mutex);
+
+  SourceState state DLPIPE_GUARDED_BY(ring->mutex);  // after the batches that were given
+  int64_t pass DLPIPE_GUARDED_BY(ring->mutex) = 0;
+  SourceState pass_begin DLPIPE_GUARDED_BY(ring->mutex);
+  int64_t pass_end DLPIPE_GUARDED_BY(ring->mutex) = 0;  // epoch
+  /// The next pass begins where the state is.
+  bool is_pass_given DLPIPE_GUARDED_BY(ring->mutex) = true;
+  int64_t given_batches DLPIPE_GUARDED_BY(ring->mutex) = 0;
+  int64_t given_samples DLPIPE_GUARDED_BY(ring->mutex) = 0;
+  SourceStats last_stats DLPIPE_GUARDED_BY(ring->mutex);  // once closed
+
+  // The feed's thread.
+  enum class Task : uint8_t { kMakeBatch, kGrow, kLookAgain, kEnd };
+  void run();
+  /// Waits until there may be work, parking if requested.
+  Task next_task();
+  void make_batch();
+  void grow();
+
+  // Methods for the thread that holds `control`.
+  /// Afterwards the thread has left the loader, and no batch is ready. Returns the state.
+  SourceState park() DLPIPE_REQUIRES(control);
+  /// Parks the thread and calls `to` to move the loader, which was at `from`: this ends the pass. If it fails, the loader is
+  /// moved back and nothing is lost; if that fails too, there are no more batches. Returns why the loader is not at its target.
+  Status move(const std::function<Status(const SourceState& from)>& to) DLPIPE_REQUIRES(control);
+  /// To the first batch of `epoch`. Chain and bad samples stay those of the state: batches that were ready are discarded.
+  Status move_to_epoch(int64_t epoch) DLPIPE_REQUIRES(control);
+  bool is_left_early() const DLPIPE_REQUIRES(ring->mutex);
+  int64_t new_pass() DLPIPE_REQUIRES(ring->mutex);
+
+  // The consumer.
+  Status check(int64_t of_pass) const DLPIPE_REQUIRES(ring->mutex);
+  Status want_slots() DLPIPE_REQUIRES(ring->mutex);
+  std::shared_ptr<Lent> take() DLPIPE_REQUIRES(ring->mutex);
+  SourceStats stats() const DLPIPE_REQUIRES(ring->mutex);
+  void close();
+};
+
+// --- the consumer
+
 namespace {
 
-// The process whose threads decode: oneTBB's don't survive a fork, and it doesn't notice.
+// The process whose threads decode: oneTBB's do not survive a fork, which it does not detect.
 std::atomic<pid_t> first_process{0};
 
 Status forked_status(pid_t process) {
-  return misuse("loader", "this process was forked from process ", process,
-                ", which has opened a loader: threads don't survive a fork, and they stay until it ends; "
-                "start processes with "
-                "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork");
+  return misuse(
+      "loader", "this process was forked from process ", process,
+      ", which has opened a loader: threads do not survive a fork, and they run until that process ends; "
+      "start processes with "
+      "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork");
 }
 
 Status check_first_process() {
@@ -42,17 +153,17 @@ Status Feed::Impl::check(int64_t of_pass) const {
   if (is_closed) return misuse("loader", "the loader was closed; open another one");
   if (of_pass != pass) {
     return misuse("loader",
-                  "this iterator ended when another one was begun, or when the loader was sent to another "
-                  "place; go on with a new one");
+                  "this iterator ended when another one was started, or when the loader moved to another "
+                  "position; continue with a new one");
   }
   return {};
 }
 
-// As many batches in flight as there are while one is held.
+// As many batches in flight as while one is held.
 Status Feed::Impl::want_slots() {
   if (ring->held_by_consumer() >= lendable_max) {
     return misuse("loader", "all ", lendable_max,
-                  " batches that there may be (slots_max) are kept; drop those that "
+                  " allowed batches (slots_max) are held; drop those that "
                   "are no longer needed, keep a copy instead of the batch, or set a larger slots_max; for a "
                   "loop without "
                   "end, open the loader with epochs=-1 (itertools.cycle keeps every batch)");
@@ -89,7 +200,7 @@ std::shared_ptr<Feed::Lent> Feed::Impl::take() {
   return lent;
 }
 
-// What the loader lent may still be ready here.
+// Batches from the loader may still be ready here.
 SourceStats Feed::Impl::stats() const {
   if (ring->loader == nullptr) return last_stats;
   SourceStats stats = loader->stats();
@@ -114,7 +225,7 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
     loader_options.epochs = -1;
     DLPIPE_ASSIGN_OR_RETURN(impl->setup, open_setup(loader_options));
     DLPIPE_RETURN_IF_ERROR(become_first_process());
-    DLPIPE_ASSIGN_OR_RETURN(impl->loader, BatchStream::create(impl->setup));
+    DLPIPE_ASSIGN_OR_RETURN(impl->loader, Loader::start(impl->setup));
     impl->epochs_per_pass = options.epochs_per_pass;
     impl->loader->note_consumer(ConsumerNews::kWaitsNoMore);
     const LoaderOptions& made = impl->setup->options;
@@ -139,7 +250,7 @@ Feed::~Feed() {
   if (::getpid() != feed->ring->process) {
     (void)impl_.release();  // what its threads used stays as it was
   } else if (is_decoding_for(feed->setup.get())) {
-    // Python's garbage collector may run in an augmentation, and find the loader that waits for it.
+    // Python's garbage collector may run in an augmentation and destroy the loader that waits for it.
     (void)impl_.release();
     try {
       std::thread([feed] {
@@ -161,10 +272,9 @@ Status Feed::check_process() const {
 Status Feed::check_caller() const {
   DLPIPE_RETURN_IF_ERROR(check_process());
   if (!is_decoding_for(impl_->setup.get())) return {};
-  return misuse(
-      "loader",
-      "an augmentation calls the loader that runs it, and each would wait for the other; call it from the "
-      "loop");
+  return misuse("loader",
+                "an augmentation calls the loader that runs it, which would deadlock; call it from the "
+                "loop");
 }
 
 Result<int64_t> Feed::begin_pass() {
@@ -298,6 +408,203 @@ void Feed::Impl::close() {
 bool Feed::is_closed() const {
   const MutexLock lock(impl_->ring->mutex);
   return impl_->is_closed;
+}
+
+// --- the thread that calls the loader ahead of the consumer
+
+namespace {
+
+/// How long until a consumer's copies are polled for completion, while there is nothing else to do.
+constexpr std::chrono::microseconds kReturning(200);
+
+}  // namespace
+
+void Feed::Impl::run() {
+  pthread_setname_np(pthread_self(), "dlpipe-feed");
+  while (true) {
+    try {
+      switch (next_task()) {
+        case Task::kMakeBatch:
+          make_batch();
+          break;
+        case Task::kGrow:
+          grow();
+          break;
+        case Task::kLookAgain:
+          break;
+        case Task::kEnd:
+          return;
+      }
+    } catch (...) {
+      const MutexLock lock(ring->mutex);
+      ended = status_from_current_exception("loader");
+      ready_or_over.notify_all();
+    }
+  }
+}
+
+Feed::Impl::Task Feed::Impl::next_task() {
+  MutexLock lock(ring->mutex);
+  if (is_closed) return Task::kEnd;
+  if (is_parking) {
+    has_parked = true;
+    thread_has_parked.notify_all();
+    while (is_parking && !is_closed) lock.wait(ring->moved);
+    has_parked = false;
+    return Task::kLookAgain;
+  }
+  if (wanted > lendable && grow_status.ok()) return Task::kGrow;
+  ring->take_returned();
+  if (ended.ok() && ring->held + static_cast<int64_t>(ready.size()) < lendable) return Task::kMakeBatch;
+  if (ring->returning.empty())
+    lock.wait(ring->moved);
+  else
+    lock.wait_until(ring->moved, std::chrono::steady_clock::now() + kReturning);
+  return Task::kLookAgain;
+}
+
+void Feed::Impl::grow() {
+  Status grown = loader->grow();
+  const int64_t now = loader->lendable();
+  const MutexLock lock(ring->mutex);
+  lendable = now;
+  grow_status = std::move(grown);
+  if (!grow_status.ok()) ready_or_over.notify_all();
+}
+
+void Feed::Impl::make_batch() {
+  Result<std::optional<Batch>> next = loader->next();
+  SourceState after = next.ok() ? loader->state() : SourceState();
+  const MutexLock lock(ring->mutex);
+  if (next.ok() && next->has_value()) {
+    ready.push_back({**std::move(next), std::move(after)});
+  } else if (next.status().code() != ErrorCode::kCancelled) {
+    ended = next.ok() ? misuse("loader", "the stream of batches has ended") : next.status();
+  } else {
+    return;  // by park() or close()
+  }
+  ready_or_over.notify_all();
+}
+
+SourceState Feed::Impl::park() {
+  MutexLock lock(ring->mutex);
+  is_parking = true;
+  loader->interrupt();
+  ring->moved.notify_all();
+  while (!has_parked) lock.wait(thread_has_parked);
+  for (const Ready& one : ready) (void)loader->release(one.batch, nullptr);
+  ready.clear();
+  return state;
+}
+
+Status Feed::Impl::move(const std::function<Status(const SourceState& from)>& to) {
+  const SourceState before = park();
+  Status moved = to(before);
+  const Status lost = moved.ok() ? Status() : loader->seek(before);  // what was ready is made again
+  const SourceState now = moved.ok() ? loader->state() : before;
+  const MutexLock lock(ring->mutex);
+  state = now;
+  ended = lost;
+  if (moved.ok()) {
+    is_pass_given = true;
+    ++pass;
+  }
+  is_parking = false;
+  ring->moved.notify_all();
+  ready_or_over.notify_all();
+  return lost.ok() ? moved : lost;
+}
+
+Status Feed::Impl::move_to_epoch(int64_t epoch) {
+  return move([this, epoch](const SourceState& from) {
+    if (epoch < 0 || epoch > setup->sampler.last_epoch())
+      return loader->seek_epoch(epoch);  // which refuses it
+    SourceState begin = from;
+    begin.epoch = epoch;
+    begin.batch_index = 0;
+    begin.samples_consumed = setup->sampler.consumed(epoch, 0);
+    return loader->seek(begin);
+  });
+}
+
+// --- borrowed batches, and their return to the loader
+
+void Feed::Ring::give_back(const Batch& batch, Stream* stream) {
+  --held;
+  const Status released = loader->release(batch, stream);
+  if (!released.ok()) log(LogLevel::kError, released.message());
+  moved.notify_all();
+}
+
+void Feed::Ring::take_returned() {
+  const auto is_under_way = [this](const std::unique_ptr<Event>& read) {
+    const Result<bool> is_over = device->is_complete(*read);
+    return is_over.ok() && !*is_over;
+  };
+  const auto is_still_read = [&](const Returning& one) {
+    return std::ranges::any_of(one.read, is_under_way);
+  };
+  const auto over = std::stable_partition(returning.begin(), returning.end(), is_still_read);
+  for (auto one = over; one != returning.end(); ++one) give_back(one->batch, nullptr);
+  returning.erase(over, returning.end());
+}
+
+Status Feed::Lent::read_on(std::shared_ptr<Stream> stream, Device* reader) {
+  if (ring_->device == nullptr || (batch_.ready_event == nullptr && !ring_->is_on_host))
+    return misuse("loader", "batches of this loader are read by the CPU, not by a stream");
+  if (batch_.ready_event != nullptr)
+    DLPIPE_RETURN_IF_ERROR(ring_->device->wait(*stream, *batch_.ready_event));
+  if (reader == nullptr) reader = ring_->device;
+  const auto is_it = [&](const Reader& one) {
+    return one.device == reader && one.stream->native() == stream->native();
+  };
+  if (std::ranges::none_of(readers_, is_it)) readers_.push_back({std::move(stream), reader});
+  return {};
+}
+
+bool Feed::Lent::give_back() {
+  // A loader on a device waits for one stream itself.
+  const bool is_waited_for = readers_.empty() || (readers_.size() == 1 && !ring_->is_on_host);
+  Result<std::vector<std::unique_ptr<Event>>> read = std::vector<std::unique_ptr<Event>>();
+  if (!is_waited_for) read = read_until_now();  // before the lock: a device whose queue is full has it wait
+  const MutexLock lock(ring_->mutex);
+  if (ring_->loader == nullptr) {
+    --ring_->held;
+    return false;
+  }
+  if (is_waited_for) {
+    ring_->give_back(batch_, readers_.empty() ? nullptr : readers_.front().stream.get());
+    return true;
+  }
+  if (!read.ok()) {
+    log(LogLevel::kError, read.status().message());
+    return false;
+  }
+  ring_->returning.push_back({std::move(batch_), *std::move(read)});
+  ring_->moved.notify_all();
+  return true;
+}
+
+Result<std::vector<std::unique_ptr<Event>>> Feed::Lent::read_until_now() {
+  std::vector<std::unique_ptr<Event>> all;
+  for (const Reader& reader : readers_) {
+    DLPIPE_ASSIGN_OR_RETURN(auto read, reader.device->create_event());
+    DLPIPE_RETURN_IF_ERROR(reader.device->record(*read, *reader.stream));
+    all.push_back(std::move(read));
+  }
+  return all;
+}
+
+void Feed::Lent::give_back_after_waiting() {
+  for (const Reader& reader : readers_) (void)reader.device->synchronize(*reader.stream);
+  const MutexLock lock(ring_->mutex);
+  if (ring_->loader != nullptr) ring_->give_back(batch_, nullptr);
+}
+
+Feed::Lent::~Lent() {
+  if (::getpid() != ring_->process) return;  // its locks may be held by threads that stayed behind
+  // Its memory is freed with it, or its slot can't be tracked.
+  if (!give_back()) give_back_after_waiting();
 }
 
 }  // namespace dlpipe::pipeline

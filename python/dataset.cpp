@@ -1,6 +1,6 @@
-// A dataset as Python sees it: samples by their number.
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/base/mutex.h"
+// Datasets for Python, with random access to samples.
+#include "dlpipe/dataset.h"
+#include "base/mutex.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -11,18 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/mask.h"
-#include "dlpipe/io/data/export.h"
-#include "dlpipe/io/data/sample.h"
-#include "dlpipe/io/data/schema.h"
-#include "dlpipe/python/arrays.h"
-#include "dlpipe/python/errors.h"
-#include "dlpipe/python/paths.h"
-#include "dlpipe/python/subjects.h"
-#include "dlpipe/python/task.h"
-#include "dlpipe/python/waiting.h"
+#include "base/text.h"
+#include "dlpipe/log.h"
+#include "io/data/codec/mask.h"
+#include "io/data/export.h"
+#include "io/data/sample.h"
+#include "io/data/schema.h"
+#include "python/calls.h"
+#include "python/module.h"
+#include "python/values.h"
 
 namespace nb = nanobind;
 
@@ -61,8 +58,8 @@ class OpenDataset {
       const std::span<const data::Field> fields = dataset_->fields();
       for (size_t i = 0; i < fields.size(); ++i) {
         const auto bytes = sample.view.fields[i];
-        const bool is_picture = fields[i].kind == data::FieldKind::kImage;
-        taken.fields.emplace_back(is_picture ? Bytes() : Bytes(bytes.begin(), bytes.end()));
+        const bool is_image = fields[i].kind == data::FieldKind::kImage;
+        taken.fields.emplace_back(is_image ? Bytes() : Bytes(bytes.begin(), bytes.end()));
       }
       if (taken.header.layout == data::ImageLayout::kNone) return taken;
       const data::RecordHeader& header = taken.header;
@@ -84,7 +81,7 @@ class OpenDataset {
   }
 
  private:
-  /// A reader that nobody else uses; it goes back to the others at the end.
+  /// A reader for this thread alone; it is returned to the pool at the end.
   struct GiveBack {
     const OpenDataset* from;
     void operator()(SampleReader* reader) const {
@@ -222,7 +219,7 @@ nb::dict export_files(const OpenDataset& self, const nb::bytes& directory, int64
     log(LogLevel::kWarning, renamed);
     pass_log_on();
   }
-  throw_if_error(data::unwritten_error(report));  // the others are there
+  throw_if_error(data::unwritten_error(report));  // the other files were written
   nb::dict dict;
   dict["files"] = report.files;
   dict["rewritten"] = report.rewritten;
@@ -232,8 +229,8 @@ nb::dict export_files(const OpenDataset& self, const nb::bytes& directory, int64
   return dict;
 }
 
-/// "": there is none.
-std::string picture_field(const data::Dataset& dataset) {
+/// "" if there is none.
+std::string image_field(const data::Dataset& dataset) {
   for (const data::Field& field : dataset.fields()) {
     if (field.kind == data::FieldKind::kImage) return field.name;
   }
@@ -283,7 +280,7 @@ void bind_dataset(nb::module_& module) {
                      for (const size_t i : data::loop_order(fields)) names.append(to_text(fields[i].name));
                      return nb::tuple(names);
                    })
-      .def_prop_ro("picture", [](const OpenDataset& self) { return to_text(picture_field(self.dataset())); })
+      .def_prop_ro("image", [](const OpenDataset& self) { return to_text(image_field(self.dataset())); })
       .def_prop_ro("classes", [](const OpenDataset& self) { return to_texts(self.dataset().classes()); })
       .def_prop_ro("class_counts",
                    [](const OpenDataset& self) {

@@ -1,8 +1,8 @@
-// Kernels of single ops, forward and backward, on memory that Python lends or owns: what torch_compile.py builds on.
+// Kernels of single ops, forward and backward, on memory that Python owns or borrows, for torch_compile.py.
 //
-// A Tensor here is an image batch [N,H,W,C] in any layout, or any plain tensor. It keeps the Python object whose
-// memory it borrows. Kernels run without the interpreter lock; different tensors may be used from different threads.
-#include "dlpipe/engine/core/kernel_call.h"
+// A Tensor here is an image batch [N,H,W,C] in any layout, or any plain tensor. It keeps alive the Python object whose
+// memory it borrows. Kernels run without the interpreter lock; different threads may use different tensors.
+#include "engine/core/kernel_call.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -13,17 +13,16 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/core/attr_form.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/python/arrays.h"
-#include "dlpipe/python/errors.h"
-#include "dlpipe/python/subjects.h"
-#include "dlpipe/python/waiting.h"
-#include "dlpipe/run/record/kernel_measurements.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/attr_form.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/parallel.h"
+#include "python/calls.h"
+#include "python/module.h"
+#include "python/values.h"
+#include "run/record/kernels.h"
 
 namespace nb = nanobind;
 
@@ -35,9 +34,9 @@ using engine::Layout;
 
 struct KernelTensor {
   engine::Tensor tensor;
-  nb::object owner;  // of borrowed memory; null: the tensor's own
-  /// How it lies in memory. The tensor's layout, but for hidden outputs, which lie as their call's images do and
-  /// say nothing of it.
+  nb::object owner;  // of borrowed memory; null: the tensor owns it
+  /// The layout in memory. It is the tensor's layout except for hidden outputs, which have the layout of their call's
+  /// images without recording it.
   Layout layout = Layout::kPlain;
 };
 using Sizes = std::vector<int64_t>;
@@ -55,23 +54,23 @@ Shape shape_of(const Sizes& sizes) {
   return Shape(sizes);
 }
 
-/// Memory of `owner` at `address`; no strides: row-major. `block` above 1: channel-blocked, of the logical `sizes`.
+/// Memory of `owner` at `address`. Empty strides: row-major. `block` above 1: channel-blocked; `sizes` are the logical ones.
 KernelTensor borrow(nb::object owner, uintptr_t address, const Sizes& sizes, const Sizes& strides,
                     const std::string& dtype, int block) {
   const Layout layout = layout_of_block(block);
   engine::TensorSpec spec{shape_of(sizes), value_or_throw(parse_dtype(dtype)), Layout::kPlain};
   if (spec.dtype == DType::kF32) spec.layout = layout;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is what PyTorch answers
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): PyTorch returns an address
   engine::Tensor tensor = engine::borrow_laid_out(reinterpret_cast<void*>(address), spec);
   if (!strides.empty()) tensor = tensor.view_as(spec.shape, strides, 0);
   return {std::move(tensor), std::move(owner), layout};
 }
 
-/// Its memory as a tensor of PyTorch, without a copy: [N,H,W,C] as it is, blocks as [N,C/block,H,W,block].
+/// The memory as a PyTorch tensor, without a copy: [N,H,W,C] unchanged, blocks as [N,C/block,H,W,block].
 nb::any to_torch(const nb::handle& self) {
   const auto& value = nb::cast<const KernelTensor&>(self);
   if (value.layout == Layout::kPlain && !value.tensor.is_contiguous())
-    refuse("kernels", "expected contiguous memory; give away results of kernels only");
+    refuse("kernels", "expected contiguous memory; only results of kernels can become PyTorch tensors");
   ArrayForm form;
   form.dtype = value.tensor.dtype();
   const Shape& shape = value.tensor.shape();
@@ -90,7 +89,7 @@ KernelTensor to_plain(const KernelTensor& value) {
   return {tensor.is_contiguous() ? std::move(tensor) : tensor.contiguous_copy(), value.owner, Layout::kPlain};
 }
 
-/// The choices of these kernels, apart from those of runs in the same process.
+/// The choices of these kernels, separate from those of runs in the same process.
 engine::KernelTable& choices() {
   static auto* const table = [] {
     auto* const made = new engine::KernelTable;  // never destroyed: threads may end after main
@@ -137,7 +136,7 @@ class KernelCall {
     engine::ForwardCall call;
     {
       const Unlocked no_lock;
-      const engine::InferenceMode mode;  // with a gradient and without: PyTorch has the history
+      const engine::InferenceMode mode;  // with and without gradients: PyTorch keeps the history
       const engine::UseKernelTable use(&choices());
       call = engine::call_forward(*row_, std::move(inputs), attrs_, engine::Backend::kCpu);
     }
@@ -152,7 +151,7 @@ class KernelCall {
     return outputs;
   }
 
-  /// Gradients of the inputs whose bit is in `wanted`. `shapes`: of all inputs.
+  /// Gradients of the inputs with a bit in `wanted`. `shapes`: those of all inputs.
   nb::list backward(const nb::list& inputs, const std::vector<Sizes>& shapes, const nb::list& outputs,
                     const nb::list& grads, uint32_t wanted) const {
     engine::SavedCall saved;

@@ -1,4 +1,4 @@
-// Training, evaluation and prediction: what the commands of these names run.
+// Training, evaluation and prediction, as the commands of these names do them.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -12,27 +12,19 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/python/answers.h"
-#include "dlpipe/python/arrays.h"
-#include "dlpipe/python/errors.h"
-#include "dlpipe/python/loader.h"
-#include "dlpipe/python/paths.h"
-#include "dlpipe/python/pictures.h"
-#include "dlpipe/python/subjects.h"
-#include "dlpipe/python/task.h"
-#include "dlpipe/python/waiting.h"
-#include "dlpipe/run/config/given_options.h"
-#include "dlpipe/run/config/registries.h"
-#include "dlpipe/run/train/outcome_json.h"
-#include "dlpipe/run/train/session.h"
-#include "dlpipe/run/use/answers_json.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
-#include "dlpipe/run/use/picture_list.h"
-#include "dlpipe/run/use/predictor.h"
+#include "base/mutex.h"
+#include "dlpipe/config.h"
+#include "dlpipe/error.h"
+#include "dlpipe/log.h"
+#include "dlpipe/predictor.h"
+#include "dlpipe/session.h"
+#include "io/data/codec/bitmaps.h"
+#include "python/calls.h"
+#include "python/module.h"
+#include "python/values.h"
+#include "run/config/choices.h"
+#include "run/train/outcome.h"
+#include "run/use/predict.h"
 
 namespace nb = nanobind;
 
@@ -43,6 +35,10 @@ namespace {
 void tell(std::string_view note) {
   log(LogLevel::kWarning, note);
 }
+/// What a command prints about its choices, such as the split: a caller that wants it sets the logger's level.
+void mention(std::string_view note) {
+  log(LogLevel::kInfo, note);
+}
 
 nb::dict metrics_dict(const run::EvalReport& report) {
   nb::dict metrics;
@@ -50,7 +46,7 @@ nb::dict metrics_dict(const run::EvalReport& report) {
   return metrics;
 }
 
-/// Hands on what a run tells to the functions that were given; None: to nobody.
+/// Forwards a run's reports to the caller's functions. None: no function.
 class Observer : public run::TrainObserver {
  public:
   Observer(Task& task, nb::object on_step, nb::object on_progress, nb::object on_validation)
@@ -106,7 +102,7 @@ class Observer : public run::TrainObserver {
   std::vector<std::string> warnings_;
 };
 
-/// With the functions that Python made augmentations.
+/// Includes the functions that Python registered as augmentations.
 run::Registries registries() {
   run::Registries registries;
   registries.augmentations = known_ops();
@@ -142,7 +138,7 @@ nb::any train(const nb::bytes& resume, const nb::bytes& config_file,
     if (outcome.stopped)
       throw Error(Status(ErrorCode::kCancelled,
                          concat("[train] stopped after step ", outcome.steps,
-                                "; saved; go on with dlpipe.train(resume='", session->config().out, "')")));
+                                "; saved; resume with dlpipe.train(resume='", session->config().out, "')")));
     answer = run::outcome_json(outcome, session->config(), observer.warnings()).dump();
   });
   return from_json(answer);
@@ -161,9 +157,10 @@ run::ModelOptions model_options(const nb::dict& given) {
 }
 
 /// (what `eval --json` prints, the lines of --predictions)
-nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::string& split, int64_t batch,
-                   int threads, int64_t limit, const std::string& device, bool tf32, bool report,
-                   bool predictions, int64_t top, const nb::object& progress) {
+nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::string& split,
+                   const std::string& fold, int64_t batch, int threads, int64_t limit,
+                   const std::string& device, bool tf32, bool report, bool predictions, int64_t top,
+                   const nb::object& progress) {
   if (batch < 1) refuse("eval", "batch ", batch, "; give at least 1");
   if (top < 1) refuse("eval", "top ", top, "; give at least 1");
   Task task;
@@ -171,6 +168,7 @@ nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::stri
   options.model = model_options(model);
   options.data = to_path(data);
   options.split = split;
+  options.fold = fold;
   options.batch = batch;
   options.threads = threads;
   options.limit = limit;
@@ -179,7 +177,7 @@ nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::stri
   options.report = report;
   options.top = top;
   options.stop = &task.stop_requested();
-  options.on_note = [](const std::string& note) { tell(note); };
+  options.on_note = mention;
   if (!progress.is_none()) {
     options.on_progress = [&](int64_t done, int64_t total) { task.call([&] { progress(done, total); }); };
   }
@@ -195,7 +193,7 @@ nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::stri
 }
 
 run::PredictOptions predict_options(const nb::dict& model, int64_t batch, int threads,
-                                    const std::string& device, int64_t max_pixels) {
+                                    const std::string& device, int64_t max_pixels, bool whole_masks) {
   if (batch < 1) refuse("predict", "batch ", batch, "; give at least 1");
   if (threads < 0) refuse("predict", "threads ", threads, "; give at least 0");
   run::PredictOptions options;
@@ -204,60 +202,71 @@ run::PredictOptions predict_options(const nb::dict& model, int64_t batch, int th
   options.threads = threads;
   options.device = device;
   options.max_pixels = max_pixels;
+  options.whole_masks = whole_masks;
   return options;
 }
 
-/// The model's own place for one thread at a time, which the calling thread is.
+/// A predictor with its model, for one calling thread at a time.
 class OpenPredictor {
  public:
   explicit OpenPredictor(const run::PredictOptions& options) {
     Task task;
     task.run([&] { predictor_ = std::make_unique<run::Predictor>(options, registries()); });
     known_ = predictor_.get();
-    for (const std::string& note : model().notes) tell(note);
+    for (const std::string& note : model().notes) mention(note);
     pass_log_on();
   }
 
-  /// `pictures`: a sequence; `load` makes each the bytes or pixels of a picture, when its batch's turn comes.
-  nb::any probabilities(const nb::object& pictures, const nb::callable& load) {
-    const size_t count = nb::len(pictures), at_once = known_->rows_at_once(count);
+  /// Probabilities or values, [images, outputs]. `images`: a sequence. `load` converts each item to the bytes or pixels of an image,
+  /// when its batch is processed.
+  nb::any probabilities(const nb::object& images, const nb::callable& load) {
     std::vector<float> rows;
-    for (size_t begin = 0; begin < count; begin += at_once) {
-      std::vector<run::PictureFile> files;
-      for (size_t i = begin; i < std::min(begin + at_once, count); ++i) {
-        const PythonCall call;
-        const std::vector<std::byte> bytes = picture_bytes(load(pictures[i]));
-        files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
-      }
-      unlocked([&]() -> Status {
-        const MutexLock lock(mutex_);
-        try {
-          predictor_->append_probabilities(files, at_once, begin, rows);
-          return {};
-        } catch (...) {
-          return status_from_current_exception("predict");
-        }
-      });
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
-    const auto memory = std::make_shared<std::vector<float>>(std::move(rows));
-    const size_t classes = model().state.classes.size();
-    return make_array(Framework::kNumpy, memory->data(), {DType::kF32, {count, classes}, {}}, memory);
+    each_batch(images, load, [&](run::Predictor& model, const Files& files, size_t at_once, size_t begin) {
+      model.append_probabilities(files, at_once, begin, rows);
+    });
+    const size_t count = nb::len(images), classes = model().state.classes.size();
+    return to_array(std::move(rows), DType::kF32, {count, classes});
   }
 
-  nb::any predict(const std::vector<std::string>& paths, const nb::object& progress) {
+  /// Of a model of masks (mask, shares by class name), of boxes (boxes, scores, labels), for each image.
+  nb::list predictions(const nb::object& images, const nb::callable& load) {
+    std::vector<run::Prediction> made;
+    each_batch(images, load, [&](run::Predictor& model, const Files& files, size_t at_once, size_t) {
+      model.predict_batch(files, static_cast<int64_t>(at_once), [&](const run::Prediction& one) {
+        if (!one.error.empty())
+          throw Error(Status(one.error_code, concat("[predict] image ", made.size(), ": ", one.error)));
+        made.push_back(one);
+        made.back().pixels = {};
+        made.back().mask = {};
+        return true;
+      });
+    });
+    nb::list list;
+    for (run::Prediction& one : made) list.append(one.task == "segment" ? mask_of(one) : boxes_of(one));
+    return list;
+  }
+
+  /// `draw`: the directory for drawings of masks and boxes, or "".
+  nb::any predict(const std::vector<std::string>& paths, const std::string& draw,
+                  const nb::object& progress) {
+    const std::string& of = model().state.task.name;
+    if (!draw.empty() && of != "segment" && of != "detect")
+      refuse("predict", "draw= draws masks and boxes, and this model's task is ", of, "; leave it out");
     Task task;
+    run::PredictionDrawer drawer(draw);
     std::vector<std::string> lines;
     task.run([&] {
-      const run::PictureList list = value_or_throw(run::list_pictures(paths));
-      if (!list.left_aside.empty()) tell(concat("[predict] left aside, no pictures: ", list.left_aside));
-      const std::span<const run::PictureFile> files(list.files);
+      const run::ImageList list = value_or_throw(run::list_images(paths));
+      if (!list.left_aside.empty())
+        tell(concat("[predict] ignored because they are not images: ", list.left_aside));
+      const std::span<const run::ImageFile> files(list.files);
       const size_t at_once = known_->rows_at_once(files.size());
       for (size_t begin = 0; begin < files.size() && !task.stop_requested(); begin += at_once) {
         {
           const MutexLock lock(mutex_);  // not while `progress` runs, which may call this predictor
           predictor_->predict_batch(files.subspan(begin, std::min(at_once, files.size() - begin)),
                                     static_cast<int64_t>(at_once), [&](const run::Prediction& prediction) {
+                                      if (!draw.empty()) throw_if_error(drawer.draw(prediction));
                                       lines.push_back(run::to_json(prediction).dump());
                                       return true;
                                     });
@@ -273,10 +282,65 @@ class OpenPredictor {
   const run::LoadedModel& model() const { return known_->model(); }
 
  private:
+  using Files = std::vector<run::ImageFile>;
+
+  /// Reads the images of one batch at a time, and calls `work` for each batch without Python's lock. Ctrl-C ends it in between.
+  void each_batch(
+      const nb::object& images, const nb::callable& load,
+      const std::function<void(run::Predictor&, const Files&, size_t at_once, size_t begin)>& work) {
+    const size_t count = nb::len(images), at_once = known_->rows_at_once(count);
+    for (size_t begin = 0; begin < count; begin += at_once) {
+      Files files;
+      for (size_t i = begin; i < std::min(begin + at_once, count); ++i) {
+        const PythonCall call;
+        const std::vector<std::byte> bytes = image_bytes(load(images[i]));
+        files.push_back({"", std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), {}});
+      }
+      unlocked([&]() -> Status {
+        const MutexLock lock(mutex_);
+        try {
+          work(*predictor_, files, at_once, begin);
+          return {};
+        } catch (...) {
+          return status_from_current_exception("predict");
+        }
+      });
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+
+  template <class T>
+  static nb::any to_array(std::vector<T> values, DType dtype, std::vector<size_t> shape) {
+    const auto memory = std::make_shared<std::vector<T>>(std::move(values));
+    return make_array(Framework::kNumpy, memory->data(), {dtype, std::move(shape), {}}, memory);
+  }
+
+  static nb::tuple mask_of(run::Prediction& one) {
+    nb::dict shares;
+    for (const auto& [name, share] : one.values) shares[to_text(name)] = share;
+    return nb::make_tuple(to_array(std::move(one.whole_mask), DType::kU8,
+                                   {static_cast<size_t>(one.height), static_cast<size_t>(one.width)}),
+                          shares);
+  }
+
+  static nb::tuple boxes_of(const run::Prediction& one) {
+    std::vector<float> sides, scores;
+    std::vector<int64_t> labels;
+    for (const run::PredictedBox& box : one.boxes) {
+      for (const double side : box.box) sides.push_back(static_cast<float>(side));
+      scores.push_back(static_cast<float>(box.score));
+      labels.push_back(static_cast<int64_t>(box.number));
+    }
+    const size_t count = labels.size();
+    return nb::make_tuple(to_array(std::move(sides), DType::kF32, {count, 4}),
+                          to_array(std::move(scores), DType::kF32, {count}),
+                          to_array(std::move(labels), DType::kI64, {count}));
+  }
+
   Mutex mutex_;
   std::unique_ptr<run::Predictor> predictor_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
-  // The same one, of which only what no work changes is read: model(), rows_at_once(). Those who ask hold Python's lock,
-  // which whoever works may wait for.
+  // The same predictor, for reading what calls don't change without mutex_: model(), rows_at_once(). The readers hold Python's
+  // lock, and a call that holds mutex_ may be waiting for that.
   const run::Predictor* known_ = nullptr;
 };
 
@@ -286,31 +350,39 @@ void bind_train(nb::module_& module) {
   module.def("train", train, nb::arg("resume"), nb::arg("config"), nb::arg("given"),
              nb::arg("on_step").none(), nb::arg("on_progress").none(), nb::arg("on_validation").none());
   module.def("evaluate", evaluate, nb::kw_only(), nb::arg("model"), nb::arg("data"), nb::arg("split"),
-             nb::arg("batch"), nb::arg("threads"), nb::arg("limit"), nb::arg("device"), nb::arg("tf32"),
-             nb::arg("report"), nb::arg("predictions"), nb::arg("top"), nb::arg("progress").none());
+             nb::arg("fold"), nb::arg("batch"), nb::arg("threads"), nb::arg("limit"), nb::arg("device"),
+             nb::arg("tf32"), nb::arg("report"), nb::arg("predictions"), nb::arg("top"),
+             nb::arg("progress").none());
   nb::class_<OpenPredictor>(module, "Predictor")
       .def(
           "__init__",
           [](OpenPredictor* self, const nb::dict& model, int64_t batch, int threads,
-             const std::string& device, int64_t max_pixels, int64_t top) {
-            run::PredictOptions options = predict_options(model, batch, threads, device, max_pixels);
+             const std::string& device, int64_t max_pixels, bool whole_masks, int64_t top, double threshold) {
+            run::PredictOptions options =
+                predict_options(model, batch, threads, device, max_pixels, whole_masks);
             if (top < 1) refuse("predict", "top ", top, "; give at least 1");
             options.top = top;
+            if (!(threshold >= 0 && threshold <= 1))
+              refuse("predict", "threshold ", threshold, "; give 0 to 1");
+            options.threshold = threshold;
             new (self) OpenPredictor(options);
           },
           nb::kw_only(), nb::arg("model"), nb::arg("batch"), nb::arg("threads"), nb::arg("device"),
-          nb::arg("max_pixels"), nb::arg("top"))
-      .def("probabilities", &OpenPredictor::probabilities, nb::arg("pictures"), nb::arg("load"))
+          nb::arg("max_pixels"), nb::arg("whole_masks"), nb::arg("top"), nb::arg("threshold"))
+      .def("probabilities", &OpenPredictor::probabilities, nb::arg("images"), nb::arg("load"))
+      .def("predictions", &OpenPredictor::predictions, nb::arg("images"), nb::arg("load"))
       .def(
           "predict",
-          [](OpenPredictor& self, const std::vector<nb::bytes>& paths, const nb::object& progress) {
+          [](OpenPredictor& self, const std::vector<nb::bytes>& paths, const nb::bytes& draw,
+             const nb::object& progress) {
             std::vector<std::string> list;
             list.reserve(paths.size());
             for (const nb::bytes& path : paths) list.push_back(to_path(path));
-            return self.predict(list, progress);
+            return self.predict(list, to_path(draw), progress);
           },
-          nb::arg("paths"), nb::arg("progress").none())
+          nb::arg("paths"), nb::arg("draw"), nb::arg("progress").none())
       .def_prop_ro("classes", [](const OpenPredictor& self) { return to_texts(self.model().state.classes); })
+      .def_prop_ro("task", [](const OpenPredictor& self) { return self.model().state.task.name; })
       .def_prop_ro("model", [](const OpenPredictor& self) { return self.model().state.model; })
       .def_prop_ro("val_augment", [](const OpenPredictor& self) { return self.model().state.val_augment; });
 }

@@ -1,5 +1,5 @@
 // How fast is an augmentation, on one thread? For each line WIDTH HEIGHT EXPRESSION of standard input prints the processor
-// time of one picture in microseconds: the least of five rounds. `run` asks it and other people's libraries by turns.
+// time of one image in microseconds: the least of five rounds. `run` asks it and other people's libraries by turns.
 #include <time.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment.h"
 
 namespace {
 
@@ -20,7 +20,7 @@ double processor_us() {
 }
 
 /// Slopes with noise, as photographs have.
-std::vector<uint8_t> make_picture(int width, int height) {
+std::vector<uint8_t> make_image(int width, int height) {
   std::vector<uint8_t> pixels(size_t{3} * static_cast<size_t>(width) * static_cast<size_t>(height));
   dlpipe::RandomStream random(1, 1);
   for (size_t i = 0; i < pixels.size(); ++i) {
@@ -43,7 +43,7 @@ int main() {
     words >> width >> height;
     std::getline(words, expression);
     const Chain chain = value_or_throw(Chain::parse(expression));
-    const std::vector<uint8_t> source = make_picture(width, height);
+    const std::vector<uint8_t> source = make_image(width, height);
     ChainPlan plan;
     ChainScratch scratch;
     std::vector<uint8_t> out;

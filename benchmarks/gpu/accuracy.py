@@ -1,16 +1,16 @@
-"""Training to an accuracy: drawn pictures learnt on the device as well as on the host."""
+"""Training to an accuracy: drawn images learnt on the device as well as on the host."""
 
 import outputs
 import programs
 
 # Three epochs give about 98 % on the host, so that there is room to be worse; the standard deviation of 98 % on 900
-# pictures is half a point.
+# images is half a point.
 EPOCHS, AT_LEAST, POINTS_APART = 3, 0.9, 0.03
 RECIPE = "recipes/quickstart.toml"
 
 
 def run(context, part):
-    data = context.pictures(part)
+    data = context.images(part)
     if data is None:
         return
     dtypes = ["f32", "bf16"] if context.device == "cpu" else ["f32", "bf16", "f16"]

@@ -58,17 +58,17 @@ class Context:
     torch_python: str
     drawn: dict = dataclasses.field(default_factory=dict)
 
-    def pictures(self, part):
-        """Ten classes of drawn pictures of 32 x 32, a split; None where that failed, which `part` then says."""
+    def images(self, part):
+        """Ten classes of drawn images of 32 x 32, a split; None where that failed, which `part` then says."""
         return self.draw(part, "small", "32", 60 if self.quick else 300, "--split", "0.7,0.3")
 
     def draw(self, part, name, size, per_class, *ingest_options):
         """Draws and ingests a data set once."""
         if name not in self.drawn:
-            pictures, data = self.out / f"pictures-{name}", self.out / f"data-{name}"
+            images, data = self.out / f"images-{name}", self.out / f"data-{name}"
             for command in (
-                ("synth", pictures, "--size", size, "--per-class", per_class),
-                ("ingest", pictures, data, *ingest_options),
+                ("synth", images, "--size", size, "--per-class", per_class),
+                ("ingest", images, data, *ingest_options),
             ):
                 log = self.out / f"{command[0]}-{name}.log"
                 outcome = programs.run(self.programs.dlpipe(*command), part.left(), log)
@@ -176,7 +176,7 @@ def run_part(context, part, work):
 
 def clear(out):
     """Data and runs of this script: hundreds of MB that nobody asks for afterwards."""
-    for folder in [out / "runs", *out.glob("pictures-*"), *out.glob("data-*")]:
+    for folder in [out / "runs", *out.glob("images-*"), *out.glob("data-*")]:
         shutil.rmtree(folder, ignore_errors=True)
 
 

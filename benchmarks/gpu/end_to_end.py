@@ -14,8 +14,8 @@ WAITING_TARGET = 0.01
 
 def run(context, part):
     quick = context.quick
-    pictures = ("48..64", 40) if quick else same_run.LARGE_PICTURES
-    data = context.draw(part, "large", *pictures)
+    images = ("48..64", 40) if quick else same_run.LARGE_IMAGES
+    data = context.draw(part, "large", *images)
     if data is None:
         return
     for model, dtype, size, batch, steps in QUICK_CASES if quick else CASES:

@@ -18,11 +18,11 @@ CASES = [
 ]
 HOST_DTYPES = {"f16": "f32"}  # what the host takes for a dtype that it has not
 QUICK_CASES = CASES[:2]
-LARGE_PICTURES = ("350..500", 90)  # sizes, and how many per class, as end_to_end.py draws them
+LARGE_IMAGES = ("350..500", 90)  # sizes, and how many per class, as end_to_end.py draws them
 
 
 def run(context, part):
-    data = context.pictures(part)
+    data = context.images(part)
     if data is None:
         return
     for case in QUICK_CASES if context.quick else CASES:
@@ -50,12 +50,12 @@ def check_processes(context, part, data):
 
 def check_decoding(context, part):
     """JPEGs decoded by the device and by the host: the same pixels, hence the same bits of a run."""
-    name = "pictures decoded there and on the host"
+    name = "images decoded there and on the host"
     if context.device == "cpu":
         return part.not_checked(name, "is for a GPU")
     if part.left() < 10:
         return part.not_checked(name, "no time left")
-    data = context.draw(part, "large", *LARGE_PICTURES)
+    data = context.draw(part, "large", *LARGE_IMAGES)
     if data is None:
         return None
     runs = Runs(context, part, data, "cifarnet", "f32", "rrc(32) hflip")

@@ -58,9 +58,9 @@ class WrittenOnce(unittest.TestCase):
     def test_writes_aside_and_only_at_the_first_start(self):
         with tempfile.TemporaryDirectory() as folder:
             cache = pathlib.Path(folder) / "cache"
-            picture = pathlib.Path(folder) / "a.jpg"
-            picture.write_bytes(b"12345")
-            args = types.SimpleNamespace(files=[str(picture)], cache=cache)
+            image = pathlib.Path(folder) / "a.jpg"
+            image.write_bytes(b"12345")
+            args = types.SimpleNamespace(files=[str(image)], cache=cache)
             written = []
 
             def write(files, path):
@@ -72,7 +72,7 @@ class WrittenOnce(unittest.TestCase):
                 path = loading.written_once(args, "peer", write)
                 self.assertEqual(path, cache / "peer_1_5")
                 self.assertEqual(path.read_text(), "whole")
-            self.assertEqual(written, [[str(picture)]])
+            self.assertEqual(written, [[str(image)]])
             self.assertEqual(list(cache.iterdir()), [path])
 
 
@@ -205,14 +205,14 @@ class Recipe(unittest.TestCase):
 class Recipes(unittest.TestCase):
     """benchmarks/peers/recipes: what its loaders share."""
 
-    def picture(self, width, height, boxes):
-        return work.Picture("a.jpg", 0, width, height, boxes, list(range(len(boxes))), "a.png")
+    def make_image(self, width, height, boxes):
+        return work.Image("a.jpg", 0, width, height, boxes, list(range(len(boxes))), "a.png")
 
     def test_puts_the_parts_of_a_mosaic_side_by_side(self):
         rng = random.Random(3)
-        pictures = [self.picture(rng.randint(50, 900), rng.randint(50, 900), []) for _ in range(4)]
+        images = [self.make_image(rng.randint(50, 900), rng.randint(50, 900), []) for _ in range(4)]
         for _ in range(100):
-            plan = work.draw_mosaic(pictures, 64, rng)
+            plan = work.draw_mosaic(images, 64, rng)
             corners = set()
             for i, part in enumerate(plan.parts):
                 self.assertEqual(max(part.width, part.height), 64)
@@ -223,7 +223,7 @@ class Recipes(unittest.TestCase):
             self.assertEqual(len(corners), 1)  # they meet in one point
 
     def test_moves_boxes_as_the_matrix_says_and_cuts_them_off(self):
-        whole = self.picture(100, 50, [[0, 0, 100, 50], [0, 0, 0.001, 0.001]])
+        whole = self.make_image(100, 50, [[0, 0, 100, 50], [0, 0, 0.001, 0.001]])
         part = work.Part(whole, 64, 32, (0, 0), (64, 64), (64, 32))
         plan = work.Mosaic(64, [part], 1.0, (-32.0, -32.0))
         self.assertEqual(plan.on_canvas()[0][0], (64, 64, 128, 96))
@@ -231,11 +231,11 @@ class Recipes(unittest.TestCase):
         enlarged = work.Mosaic(64, [part], 1.5, (-80.0, -80.0))
         self.assertEqual(enlarged.seen()[0], [[16.0, 16.0, 64.0, 64.0]])
 
-    def test_keeps_boxes_inside_of_the_picture(self):
+    def test_keeps_boxes_inside_of_the_image(self):
         rng = random.Random(4)
-        pictures = [self.picture(500, 375, [[0, 0, 500, 375], [10, 20, 60, 300]])] * 4
+        images = [self.make_image(500, 375, [[0, 0, 500, 375], [10, 20, 60, 300]])] * 4
         for _ in range(100):
-            for box in work.draw_mosaic(pictures, 64, rng).seen()[0]:
+            for box in work.draw_mosaic(images, 64, rng).seen()[0]:
                 self.assertTrue(0 <= box[0] <= box[2] - 1 and box[2] <= 64 and 0 <= box[1] <= box[3] - 1 and box[3] <= 64)
 
     def test_says_what_differs_and_by_how_much(self):
@@ -266,7 +266,7 @@ class Inside(unittest.TestCase):
         self.assertEqual(result["samples"], 40)
         self.assertGreater(len(calls), 5)
 
-    def test_draws_crops_inside_the_picture(self):
+    def test_draws_crops_inside_the_image(self):
         for height, width in ((1, 1), (375, 500), (3, 4000)):
             for _ in range(200):
                 top, left, h, w = loading.random_crop(height, width)

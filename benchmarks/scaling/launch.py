@@ -28,9 +28,9 @@ def run(words):
 
 
 def make_data(dlpipe, folder, size, per_class=16):
-    """A dataset of drawn pictures, a little larger than what the model sees."""
-    run([dlpipe, "--quiet", "synth", folder / "pictures", "--per-class", per_class, "--size", size + size // 4])
-    run([dlpipe, "--quiet", "ingest", folder / "pictures", folder / "data"])
+    """A dataset of drawn images, a little larger than what the model sees."""
+    run([dlpipe, "--quiet", "synth", folder / "images", "--per-class", per_class, "--size", size + size // 4])
+    run([dlpipe, "--quiet", "ingest", folder / "images", folder / "data"])
     return folder / "data"
 
 

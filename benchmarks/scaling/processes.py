@@ -136,7 +136,7 @@ def main():
         "",
         f"Machine: {machine.line(about)}",
         f"{args.rounds} interleaved round(s) of {args.steps} steps; samples/s as median (min-max) over rounds; ratios are medians "
-        "over rounds. dlpipe's steps are all of a run's, the first included, from pictures; PyTorch's come after two untimed "
+        "over rounds. dlpipe's steps are all of a run's, the first included, from images; PyTorch's come after two untimed "
         "ones, on one cached batch.",
         f"Other programs kept {median_load:.2f} cores busy (median; at most {most_load:.2f}).",
         *[f"{name} {version}" for name, version in versions.items()],

@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "../drawn_data.h"
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/engine/collective/simulated.h"
-#include "dlpipe/run/train/session.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "dlpipe/session.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/simulated.h"
 
 namespace {
 

@@ -1,24 +1,22 @@
-// `dlpipe bench pipeline | decode | storage | train | ops | h2d | run`: how fast each part is on this machine.
+// `dlpipe bench pipeline | decode | storage | train | ops | h2d | run` measures how fast each part is on this machine.
+#include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/cli/bench_view.h"
-#include "dlpipe/cli/command.h"
-#include "dlpipe/cli/flags.h"
-#include "dlpipe/cli/output.h"
-#include "dlpipe/cli/stop_signal.h"
-#include "dlpipe/cli/train_view.h"
-#include "dlpipe/io/data/bench_storage.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/pipeline/bench.h"
-#include "dlpipe/run/bench/bench_copies.h"
-#include "dlpipe/run/bench/bench_ops.h"
-#include "dlpipe/run/bench/bench_run.h"
-#include "dlpipe/run/bench/bench_train.h"
-#include "dlpipe/run/config/enumerated.h"
-#include "dlpipe/run/input/data_paths.h"
-#include "dlpipe/run/record/stage_report.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "cli/train_view.h"
+#include "dlpipe/error.h"
+#include "io/data/inspect.h"
+#include "io/formats/json.h"
+#include "pipeline/bench.h"
+#include "run/bench/bench.h"
+#include "run/config/values.h"
+#include "run/input/dataset.h"
+#include "run/record/report.h"
 
 namespace dlpipe::cli {
 
@@ -26,7 +24,178 @@ namespace {
 
 using formats::Json;
 
-struct Options {
+// The tables and JSON of `bench train` and `bench ops`.
+
+// Compares each op with the roofline: the time that its arithmetic or its bytes need at the machine's measured rates.
+void print_costs(const run::BenchTrainReport& bench) {
+  const auto steps = static_cast<double>(bench.explained_steps);
+  const engine::Roofline& roof = bench.roofline;
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "inputs", "kernel", "calls", "ms per step", "share", "GFLOP/s", "GB/s", "roofline"}};
+  double total_ms = 0, rest_ms = 0;
+  for (const engine::OpCost& cost : bench.costs) {
+    const double seconds = static_cast<double>(cost.ns) * 1e-9;
+    const double ms = seconds * 1e3 / steps;
+    total_ms += ms;
+    constexpr double kSmallShare = 0.005;
+    if (ms < kSmallShare * bench.explained_ms) {
+      rest_ms += ms;
+      continue;
+    }
+    rows.push_back({cost.op + (cost.backward ? " backward" : ""), cost.inputs, cost.kernel,
+                    fixed(static_cast<double>(cost.calls) / steps, 0), fixed(ms, 2),
+                    fixed(100 * ms / bench.explained_ms, 1) + " %",
+                    cost.flops > 0 ? fixed(cost.flops * 1e-9 / seconds, 0) : "",
+                    fixed(cost.bytes * 1e-9 / seconds, 1),
+                    fixed(100 * run::roofline_share(cost, roof), 0) + " %"});
+  }
+  rows.push_back(
+      {"smaller ops", "", "", "", fixed(rest_ms, 2), fixed(100 * rest_ms / bench.explained_ms, 1) + " %"});
+  rows.push_back({"between ops, optimizer", "", "", "", fixed(bench.explained_ms - total_ms, 2),
+                  fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
+  for (auto& row : rows) row.resize(rows[0].size());
+  print_answer(format_table(rows));
+  print_answer(
+      prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of ",
+                   run::roofline_dtype(bench.options.device, bench.options.dtype), " multiply-adds and ",
+                   fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ", bench.options.threads,
+                   bench.options.threads == 1 ? " thread" : " threads",
+                   "; GFLOP/s count the plain algorithm, so Winograd may exceed it")));
+}
+
+std::string rate_line(const run::BenchTrainReport& bench) {
+  const run::BenchTrainOptions& o = bench.options;
+  std::string line = concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.low_samples_per_s, 1),
+                            " to ", fixed(bench.high_samples_per_s, 1), "), ");
+  if (bench.tokens > 0)
+    line += concat(human_count(std::llround(bench.samples_per_s * static_cast<double>(bench.tokens))),
+                   " tokens/s, ");
+  line += concat(o.model, " ", o.dtype, ", batch ", o.batch, " of ", o.size);
+  line += bench.tokens > 0 ? std::string(" tokens") : concat("x", o.size);
+  return line + concat(", ", o.threads, o.threads == 1 ? " thread; " : " threads; ",
+                       fixed(bench.forward_gflop, 2), " GFLOP forward; peak memory ",
+                       human_bytes(bench.peak_memory_bytes));
+}
+
+Json to_json(const run::BenchTrainReport& bench) {
+  const run::BenchTrainOptions& o = bench.options;
+  Json json = Json::object({{"samples_per_s", bench.samples_per_s},
+                            {"low_samples_per_s", bench.low_samples_per_s},
+                            {"high_samples_per_s", bench.high_samples_per_s},
+                            {"threads", o.threads},
+                            {"device", o.device},
+                            {"graph", bench.graph_reason.empty() && o.device != "cpu"},
+                            {"graph_reason", bench.graph_reason},
+                            {"model", o.model},
+                            {"dtype", o.dtype},
+                            {"batch", o.batch},
+                            {"size", o.size},
+                            {"steps", bench.steps},
+                            {"samples", bench.steps * o.batch * o.accumulate},
+                            {"seconds", bench.seconds},
+                            {"step_ms", bench.step_ms},
+                            {"forward_ms", bench.forward_ms},
+                            {"backward_ms", bench.backward_ms},
+                            {"optimizer_ms", bench.optimizer_ms},
+                            {"forward_gflop", bench.forward_gflop},
+                            {"cpu_seconds_per_step", bench.cpu_seconds_per_step},
+                            {"peak_memory_bytes", static_cast<int64_t>(bench.peak_memory_bytes)},
+                            {"device_times", Json()}});
+  if (bench.device.steps > 0) json.set("device_times", run::to_json(bench.device));
+  return json;
+}
+
+std::string parts_table(const run::BenchTrainReport& bench) {
+  std::vector<std::vector<std::string>> rows = {{"one step", "ms"}, {"forward"}, {"backward"},
+                                                {"optimizer"},      {"between"}, {"median step"}};
+  const double other_ms = bench.step_ms - bench.forward_ms - bench.backward_ms - bench.optimizer_ms;
+  const double column[] = {bench.forward_ms, bench.backward_ms, bench.optimizer_ms, std::max(other_ms, 0.0),
+                           bench.step_ms};
+  for (size_t i = 0; i < std::size(column); ++i) rows[i + 1].push_back(fixed(column[i], 2));
+  return format_table(rows);
+}
+
+double ns_of(const engine::OpCost& cost) {
+  return static_cast<double>(std::max<int64_t>(cost.ns, 1));
+}
+
+Json to_json(const run::OpRate& rate, const engine::Roofline& roof) {
+  const engine::OpCost& cost = rate.cost;
+  Json json = Json::object({{"op", cost.op},
+                            {"backward", cost.backward},
+                            {"sample", rate.name},
+                            {"note", rate.note},
+                            {"inputs", cost.inputs},
+                            {"kernel", cost.kernel},
+                            {"ns", Json()},
+                            {"flops_per_s", Json()},
+                            {"bytes_per_s", Json()},
+                            {"roofline_share", Json()}});
+  if (!rate.note.empty()) return json;  // the note says why the op was left out
+  return json.set("ns", cost.ns)
+      .set("flops_per_s", cost.flops / ns_of(cost) * 1e9)
+      .set("bytes_per_s", cost.bytes / ns_of(cost) * 1e9)
+      .set("roofline_share", run::roofline_share(cost, roof));
+}
+
+Json to_json(const run::BenchOpsReport& bench) {
+  Json ops = Json::array();
+  for (const run::OpRate& rate : bench.rates) ops.push_back(to_json(rate, bench.roofline));
+  return Json::object({{"device", bench.device},
+                       {"dtype", bench.options.dtype},
+                       {"threads", bench.options.threads},
+                       {"roofline_flops_per_s", bench.roofline.flops_per_s},
+                       {"roofline_bytes_per_s", bench.roofline.bytes_per_s},
+                       {"ops", std::move(ops)}});
+}
+
+std::vector<std::string> table_row(const run::OpRate& rate, const engine::Roofline& roof) {
+  const engine::OpCost& cost = rate.cost;
+  if (!rate.note.empty()) return {cost.op, rate.name, "", rate.note, "", "", "", ""};
+  const double ns = ns_of(cost);
+  return {cost.op + (cost.backward ? " backward" : ""),
+          rate.name,
+          cost.inputs,
+          cost.kernel,
+          fixed(ns * 1e-3, 1),
+          cost.flops > 0 ? fixed(cost.flops / ns, 0) : "",
+          fixed(cost.bytes / ns, 1),
+          fixed(100 * run::roofline_share(cost, roof), 0) + " %"};
+}
+
+void print_bench(const run::BenchTrainReport& bench, bool json) {
+  if (json) {
+    print_answer(to_json(bench).dump());
+    return;
+  }
+  print_answer(parts_table(bench));
+  if (bench.device.steps > 0) print_answer(device_table(bench.device));
+  print_answer(prose(rate_line(bench)));
+  if (bench.options.device != "cpu")
+    print_answer(bench.graph_reason.empty() ? std::string("each step was one graph")
+                                            : "launched kernel by kernel: " + bench.graph_reason);
+  if (bench.options.explain) print_costs(bench);
+}
+
+void print_bench(const run::BenchOpsReport& bench, bool json) {
+  if (json) {
+    print_answer(to_json(bench).dump());
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
+  for (const run::OpRate& rate : bench.rates) rows.push_back(table_row(rate, bench.roofline));
+  print_answer(format_table(rows));
+  print_answer(
+      prose(concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0),
+                   " GFLOP/s of ", run::roofline_dtype(bench.options.device, bench.options.dtype), " and ",
+                   fixed(bench.roofline.bytes_per_s * 1e-9, 1),
+                   " GB/s of memory; GFLOP/s count the plain algorithm, and data in a cache may exceed it")));
+}
+
+// The parts of the command.
+
+struct BenchOptions {
   bool json = false;
   double seconds = 10;
   std::string memory = "0";
@@ -42,7 +211,7 @@ std::string count(double value) {
   return human_count(std::llround(value));
 }
 
-// The training part of a split, and as many channels as its pictures have.
+// Sets the training dataset of a folder of splits, and the channels of its images.
 Status find_data(pipeline::LoaderOptions& loader) {
   DLPIPE_ASSIGN_OR_RETURN(loader.data, run::training_data(loader.data));
   DLPIPE_ASSIGN_OR_RETURN(loader.channels, run::image_channels(loader.data));
@@ -66,10 +235,10 @@ Json stages_json(const run::StageReport& report, const std::vector<pipeline::Sta
   return stages;
 }
 
-Status bench_pipeline(Options options) {
+Status bench_pipeline(BenchOptions options) {
   uint64_t memory = 0;
   if (!parse_bytes(options.memory, &memory))
-    return misuse("bench", "--memory ", options.memory, "; give a size with its unit, as 1GiB, or 0");
+    return misuse("bench", "--memory ", options.memory, "; give a size with a unit, such as 1GiB, or 0");
   options.loader.memory_bytes = static_cast<int64_t>(memory);
   options.loader.shuffle = !options.sequential;
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
@@ -108,7 +277,7 @@ Json rate_json(const pipeline::StageRate& rate) {
   return Json::object({{"samples_per_s", rate.samples_per_s}, {"bytes_per_s", rate.bytes_per_s}});
 }
 
-Status bench_decode(Options options) {
+Status bench_decode(BenchOptions options) {
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
   DLPIPE_ASSIGN_OR_RETURN(const pipeline::DecodeBench bench,
                           pipeline::bench_decode(options.loader, options.seconds));
@@ -125,12 +294,12 @@ Status bench_decode(Options options) {
   }
   print_answer(format_table(
       {{"decoding, one thread", "img/s", "pixels per image"},
-       {"whole pictures", count(bench.full.samples_per_s), count(bench.mean_pixels)},
+       {"whole images", count(bench.full.samples_per_s), count(bench.mean_pixels)},
        {"the crop's part", count(bench.region.samples_per_s), count(bench.mean_region_pixels)}}));
   return {};
 }
 
-Status bench_storage(Options options) {
+Status bench_storage(BenchOptions options) {
   DLPIPE_RETURN_IF_ERROR(find_data(options.loader));
   DLPIPE_ASSIGN_OR_RETURN(const auto dataset, data::Dataset::open(options.loader.data));
   DLPIPE_ASSIGN_OR_RETURN(const data::StorageBench bench,
@@ -158,19 +327,19 @@ Status bench_storage(Options options) {
   return {};
 }
 
-Status bench_train(Options options) {
+Status bench_train(BenchOptions options) {
   options.train.seconds = options.seconds;
   print_bench(run::bench_train(options.train), options.json);
   return {};
 }
 
-Status bench_ops(Options options) {
+Status bench_ops(BenchOptions options) {
   options.ops.seconds = options.seconds;
   print_bench(run::bench_ops(options.ops), options.json);
   return {};
 }
 
-Status bench_run(Options options) {
+Status bench_run(BenchOptions options) {
   options.run.seconds = options.seconds;
   const run::BenchRunReport bench = run::bench_run(options.run);
   if (options.json) {
@@ -197,7 +366,7 @@ Status bench_run(Options options) {
   return {};
 }
 
-Status bench_copies(const Options& options) {
+Status bench_copies(const BenchOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(Device* const device, find_device(options.device));
   const std::vector<run::CopyRate> rates = run::bench_copies(*device, options.seconds);
   if (options.json) {
@@ -226,7 +395,7 @@ Status bench_copies(const Options& options) {
   return {};
 }
 
-Flags add_part(Flags& flags, const std::string& name, const std::string& help, Options& options) {
+Flags add_part(Flags& flags, const std::string& name, const std::string& help, BenchOptions& options) {
   Flags part = flags.add_part(name, help);
   part.add_option("--seconds", options.seconds, "Seconds to measure").range(0.1, 1e5);
   part.add_flag("--json", options.json, "Print one JSON line");
@@ -234,7 +403,7 @@ Flags add_part(Flags& flags, const std::string& name, const std::string& help, O
 }
 
 void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
-  part.add_option("DATA", loader.data, "Dataset, or a folder of splits (its train)").required();
+  part.add_option("DATA", loader.data, "Dataset, or a folder of splits (uses train)").required();
   part.add_option("--augment", loader.augment, "Augmentations, e.g. \"rrc(224) hflip\"");
   part.add_option("--batch", loader.batch, "Images per batch");
   part.add_option("--slots", loader.slots, "Batches in flight");
@@ -243,8 +412,8 @@ void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
 
 void add_train_options(Flags& part, run::BenchTrainOptions& train) {
   part.add_option("--model", train.model, "Model by name");
-  part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU f16, too");
-  part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU also f16");
+  part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may use TF32");
   part.add_flag("--no-cudnn", train.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
   part.add_option("--optimizer", train.optimizer, "Optimizer by name");
   part.add_option("--batch", train.batch, "Images per batch").range(1, 1'000'000);
@@ -252,28 +421,28 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
       .range(1, 1'000'000);
   part.add_option("--size", train.size, "Height and width, or tokens; 0: the model's own").range(0, 65536);
   part.add_option("--channels", train.channels, "Channels").range(1, 4);
-  part.add_option("--classes", train.classes,
-                  "Classes, or the vocabulary; 0: the model's own, else 1000 from 96 pixels on and 10 below");
+  part.add_option(
+      "--classes", train.classes,
+      "Classes, or the vocabulary; 0: the model's own, else 1000 for at least 96 pixels, 10 below");
   part.add_option("--threads", train.threads, "Threads; 0: as many as the process may use")
       .range(0, kMostThreads);
   part.add_option("--checkpoint-activations", train.checkpoint_activations,
-                  "Modules (a glob) that run again in backward instead of keeping what they made");
-  part.add_flag("--explain", train.explain, "Each op's kernel, rates and share of the machine's roofline");
+                  "Modules (a glob) that run again in backward instead of keeping their activations");
+  part.add_flag("--explain", train.explain,
+                "Print each op's kernel, rates and share of the machine's roofline");
   part.add_option("--kernels", train.kernels,
-                  "How kernels are chosen; auto: as the environment's DLPIPE_KERNELS says, else measured")
+                  "How kernels are chosen; auto: as DLPIPE_KERNELS in the environment says, else measured")
       .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", train.device, "cpu, cuda");
-  part.add_option("--graph", train.graph, "On a device, each step as one graph")
+  part.add_option("--graph", train.graph, "On a device, launch each step as one graph")
       .completes(names_of(run::kGraphNames));
-  part.add_flag("--compile", train.compile,
-                "On the CPU: measure replayed steps, too, in turns with the others; --seconds each");
   part.add_option("--warmup", train.warmup, "Steps before measuring").range(0, 1'000'000);
 }
 
 void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
-  part.add_option("--ops", ops.ops, "Ops whose names match, e.g. \"*norm\"");
+  part.add_option("--ops", ops.ops, "Only ops with a matching name, e.g. \"*norm\"");
   part.add_option("--dtype", ops.dtype, "f32 or bf16");
-  part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may take TF32");
+  part.add_flag("--tf32", ops.tf32, "On CUDA: f32 products and convolutions may use TF32");
   part.add_flag("--no-cudnn", ops.no_cudnn, "On CUDA: convolutions and attention without cuDNN");
   part.add_option("--threads", ops.threads, "Threads; 0: as many as the process may use")
       .range(0, kMostThreads);
@@ -283,22 +452,21 @@ void add_ops_options(Flags& part, run::BenchOpsOptions& ops) {
   part.add_flag("--quick", ops.quick, "Small test samples, to see that every op runs");
 }
 
-std::function<Status()> setup(Flags& flags) {
-  auto options = std::make_shared<Options>();
+std::function<Status()> setup_bench(Flags& flags) {
+  auto options = std::make_shared<BenchOptions>();
   Flags pipeline_part = add_part(
       flags, "pipeline", "The input pipeline: reading, decoding and augmenting, without training", *options);
   add_loader_options(pipeline_part, options->loader);
   pipeline_part.add_option("--threads", options->loader.threads,
                            "Threads; 0: as many as the process may use");
-  pipeline_part.add_option(
-      "--views", options->loader.views,
-      "Views of each picture in a batch, each augmented by draws of its own; rates are of views");
-  pipeline_part.add_option(
-      "--memory", options->memory,
-      "Most memory of the process, with batches and the dataset pages being read, as 1GiB; 0: no "
-      "limit");
+  pipeline_part.add_option("--views", options->loader.views,
+                           "Views of each image in a batch, augmented independently; rates count views");
+  pipeline_part.add_option("--memory", options->memory,
+                           "Maximum memory of the process, including batches and the dataset pages being "
+                           "read, such as 1GiB; 0: no "
+                           "limit");
   pipeline_part.add_option("--limit", options->loader.limit,
-                           "Only N samples, a subset from the whole dataset by --seed; -1: all");
+                           "Only N samples, drawn with --seed from the whole dataset; -1: all");
   pipeline_part.add_flag("--sequential", options->sequential,
                          "In the dataset's order instead of a shuffled one");
 
@@ -307,13 +475,14 @@ std::function<Status()> setup(Flags& flags) {
 
   Flags storage_part =
       add_part(flags, "storage", "Reading records of a dataset, in order and at random", *options);
-  storage_part.add_option("DATA", options->loader.data, "Dataset, or a folder of splits (its train)")
+  storage_part.add_option("DATA", options->loader.data, "Dataset, or a folder of splits (uses train)")
       .required();
 
   Flags train_part = add_part(flags, "train", "The training step on one cached batch", *options);
   add_train_options(train_part, options->train);
 
-  Flags ops_part = add_part(flags, "ops", "Every op by itself, against the machine's roofline", *options);
+  Flags ops_part =
+      add_part(flags, "ops", "Every op separately, compared with the machine's roofline", *options);
   add_ops_options(ops_part, options->ops);
 
   Flags copies_part = add_part(flags, "h2d", "Copies between host and device, by size", *options);
@@ -324,7 +493,7 @@ std::function<Status()> setup(Flags& flags) {
       .required();
   run_part
       .add_option("--batch", options->run.batch,
-                  "Samples per batch; 0: one, or as many as the model was made for")
+                  "Samples per batch; 0: one, or as many as the model was compiled for")
       .range(0, 1'000'000);
   run_part.add_option("--threads", options->run.threads, "Threads; 0: as many as the process may use")
       .range(0, kMostThreads);
@@ -334,7 +503,7 @@ std::function<Status()> setup(Flags& flags) {
   flags.require_part();
 
   return [=]() -> Status {
-    const StopText kept("; nothing was measured to its end");
+    const StopText kept("; no measurement was completed");
     if (pipeline_part.parsed()) return bench_pipeline(*options);
     if (decode_part.parsed()) return bench_decode(*options);
     if (storage_part.parsed()) return bench_storage(*options);
@@ -351,6 +520,6 @@ extern const CommandRecord bench_command;
 const CommandRecord bench_command = {"bench",
                                      "Measure the input pipeline, decoding, storage, training steps, ops, "
                                      "copies to a device, or a compiled model",
-                                     setup};
+                                     setup_bench};
 
 }  // namespace dlpipe::cli

@@ -1,38 +1,289 @@
-// `dlpipe info`: the build and what this process may use of the machine.
+// `dlpipe info` shows the build and the machine; the layers of a model; the contents of a run, a checkpoint or a weights file; the nodes
+// of a compiled model or an ONNX file.
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
 
-#include "dlpipe/base/device/device.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/cli/command.h"
-#include "dlpipe/cli/flags.h"
-#include "dlpipe/cli/graph_view.h"
-#include "dlpipe/cli/output.h"
-#include "dlpipe/cli/weights_view.h"
-#include "dlpipe/engine/collective/launched.h"
-#include "dlpipe/engine/core/kernel_table.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "dlpipe/device.h"
+#include "dlpipe/error.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/models.h"
+#include "dlpipe/onnx.h"
+#include "engine/collective/launched.h"
+#include "engine/core/kernel_table.h"
+#include "engine/graph/graph_file.h"
+#include "io/formats/json.h"
+#include "io/formats/weights_file.h"
+#include "run/bench/bench.h"
+#include "run/input/path_kind.h"
+#include "run/record/receipt.h"
+#include "run/use/graph_model.h"
+#include "run/use/loaded_model.h"
 #if DLPIPE_HAVE_CUDA
-#include "dlpipe/engine/cuda/cudnn/cudnn.h"
+#include "engine/cuda/cudnn/cudnn.h"
 #endif
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/bench/bench_ops.h"
-#include "dlpipe/run/bench/bench_run.h"
-#include "dlpipe/run/input/path_kind.h"
-#include "dlpipe/run/record/build_info.h"
-#include "dlpipe/run/use/graph_weights.h"
 
 namespace dlpipe::cli {
 
 namespace {
 
-// What convolutions and attention run on; nothing where there is no GPU for them.
+using engine::graph::Graph;
+using engine::graph::ValueId;
+using formats::Json;
+
+constexpr size_t kMostList =
+    8192;  // maximum bytes of a list of names, since a file may have any number of them
+
+// Compiled models and ONNX files.
+
+/// The number of values in the weights that nodes use, without running statistics and integers (shapes, positions) from folding.
+int64_t parameters_of(const Graph& graph) {
+  constexpr size_t kMean = 3, kVariance = 4;  // of batch_norm's inputs
+  std::set<ValueId> weights;
+  for (const engine::graph::Node& node : graph.nodes) {
+    const bool is_norm = std::string_view(node.op->name()) == "batch_norm";
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      if (id == engine::graph::kNone || (is_norm && (i == kMean || i == kVariance))) continue;
+      if (graph.value(id).is_constant() && is_floating(graph.value(id).dtype)) weights.insert(id);
+    }
+  }
+  int64_t parameters = 0;
+  for (const ValueId id : weights) parameters += graph.value(id).shape.elements();
+  return parameters;
+}
+
+/// `state` as lines, beginning with its classes.
+std::string state_text(const run::ModelState& state) {
+  std::string text = concat("\nclasses     ", human_count(state.arguments.classes));
+  if (!state.classes.empty()) text += ": " + quoted_names(state.classes);
+  if (state.arguments.length == 0)
+    text += concat("\ninput       ", state.arguments.height, "x", state.arguments.width, "x",
+                   state.arguments.channels);
+  if (!state.val_augment.empty()) text += concat("\nchain       ", state.val_augment);
+  return text + concat("\ntta         ", state.tta, "\ndtype       ", state.dtype, " in training");
+}
+
+/// Names of classes; [] if there is no state.
+Json classes_json(const std::optional<run::ModelState>& state) {
+  Json classes = Json::array();
+  if (state)
+    for (const std::string& name : state->classes) classes.push_back(name);
+  return classes;
+}
+
+/// The facts of state_text() as keys; null if there is no state.
+void add_state(const std::optional<run::ModelState>& state, Json& json) {
+  json.set("class_count", state ? Json(state->arguments.classes) : Json())
+      .set("classes", classes_json(state))
+      .set("val_augment", state ? Json(state->val_augment) : Json())
+      .set("tta", state ? Json(state->tta) : Json())
+      .set("dtype", state ? Json(state->dtype) : Json());
+}
+
+std::map<std::string, int64_t> nodes_by_op(const Graph& graph) {
+  std::map<std::string, int64_t> counts;
+  for (const engine::graph::Node& node : graph.nodes) ++counts[node.op->name()];
+  return counts;
+}
+
+std::string values_text(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::string text;
+  for (const ValueId id : ids) {
+    const engine::graph::Value& value = graph.value(id);
+    text += concat(text.empty() ? "" : ", ", short_name(value.name), " ", value.type_text());
+  }
+  return shortened(text, kMostList);
+}
+
+Json values_json(const Graph& graph, const std::vector<ValueId>& ids) {
+  Json values = Json::array();
+  for (const ValueId id : ids) {
+    const engine::graph::Value& value = graph.value(id);
+    values.push_back(Json::object({{"name", value.name}, {"type", value.type_text()}}));
+  }
+  return values;
+}
+
+std::string graph_summary(const std::string& path, const Graph& graph, bool is_compiled) {
+  std::string ops;
+  for (const auto& [name, count] : nodes_by_op(graph))
+    ops += concat(ops.empty() ? "" : ", ", count, " ", name);
+  constexpr size_t kColumn = 12;
+  const std::optional<run::ModelState> state = run::state_in(graph, path);
+  return prose(concat("path        ", printable(path), "\nmodel       ", short_name(graph.name),
+                      is_compiled ? ", compiled" : ", ONNX", "\ninputs      ",
+                      values_text(graph, graph.inputs), "\noutputs     ", values_text(graph, graph.outputs),
+                      state ? state_text(*state) : "", "\nparameters  ", human_count(parameters_of(graph)),
+                      "\nnodes       ", human_count(static_cast<int64_t>(graph.nodes.size())), ": ", ops,
+                      "\n            --graph prints them, ",
+                      is_compiled ? std::string("--profile times them")
+                                  : concat("`dlpipe compile ", shell_word(path),
+                                           " -o model.dlg` compiles them to a file that runs")),
+               kColumn);
+}
+
+std::string onnx_summary(const std::string& path, const engine::onnx::Model& model) {
+  const auto values = [](const std::vector<engine::onnx::ValueInfo>& infos) {
+    std::string text;
+    for (const engine::onnx::ValueInfo& info : infos)
+      text +=
+          concat(text.empty() ? "" : ", ", short_name(info.name), " ",
+                 engine::onnx::element_type_name(info.type), " ", short_name(engine::onnx::shape_text(info)));
+    return shortened(text, kMostList);
+  };
+  std::map<std::string, int64_t> counts;
+  for (const engine::onnx::NodeEntry& node : model.nodes) ++counts[node.op];
+  std::string ops;
+  for (const auto& [name, count] : counts)
+    ops += concat(ops.empty() ? "" : ", ", count, " ", short_name(name));
+  const auto opset = model.opsets.find("");
+  constexpr size_t kColumn = 12;
+  return prose(
+      concat("path        ", printable(path), "\nmodel       ", short_name(model.graph_name), ", ONNX opset ",
+             opset == model.opsets.end() ? 1 : opset->second, " of ", short_name(model.producer), " ",
+             short_name(model.producer_version), "\ninputs      ", values(engine::onnx::open_inputs(model)),
+             "\noutputs     ", values(model.outputs), "\nnodes       ",
+             human_count(static_cast<int64_t>(model.nodes.size())), ": ", shortened(ops, kMostList)),
+      kColumn);
+}
+
+Json graph_summary_json(const std::string& path, const Graph& graph, bool is_compiled) {
+  Json ops = Json::object();
+  for (const auto& [name, count] : nodes_by_op(graph)) ops.set(name, count);
+  Json json = Json::object();
+  json.set_path("path", path)
+      .set("kind", is_compiled ? "graph" : "onnx")
+      .set("model", graph.name)
+      .set("inputs", values_json(graph, graph.inputs))
+      .set("outputs", values_json(graph, graph.outputs))
+      .set("parameters", parameters_of(graph))
+      .set("nodes", static_cast<int64_t>(graph.nodes.size()))
+      .set("ops", std::move(ops));
+  add_state(run::state_in(graph, path), json);
+  return json;
+}
+
+using formats::Json;
+
+// The facts that text and JSON show.
+struct Facts {
+  std::string kind = "checkpoint";        // or that of the file
+  std::map<std::string, int64_t> dtypes;  // number of tensors of each
+  int64_t parameters = 0;                 // elements, without counters and running statistics
+  std::string model;                      // the checkpoint's, or the one that the tensors fit
+  int64_t classes = 0;                    // 0: unknown
+  std::string chain;                      // the checkpoint's, or for a bare file eval's default
+  std::string normalization;              // for a bare file: its origin
+};
+
+bool is_statistic(const std::string& name) {
+  return name.ends_with("running_mean") || name.ends_with("running_var") ||
+         name.ends_with("num_batches_tracked");
+}
+
+Facts facts_of(const run::WeightsSource& source) {
+  Facts facts;
+  if (source.checkpoint_tensors.empty()) {
+    const auto file = value_or_throw(formats::WeightsFile::open(source.path));
+    for (const auto& entry : file.entries()) ++facts.dtypes[entry.dtype_text];
+    if (!source.state || source.step < 0) facts.kind = file.kind();
+  } else {
+    for (const auto& tensor : source.checkpoint_tensors) {
+      std::string dtype(dtype_name(tensor.tensor.dtype()));
+      std::transform(dtype.begin(), dtype.end(), dtype.begin(),
+                     [](unsigned char c) { return std::toupper(c); });
+      ++facts.dtypes[dtype];
+    }
+  }
+  for (const engine::NamedShape& tensor : source.shapes) {
+    if (!is_statistic(tensor.name)) facts.parameters += tensor.shape.elements();
+  }
+  if (source.state) {
+    facts.model = source.state->model;
+    facts.classes = source.state->arguments.classes;
+    facts.chain = source.state->val_augment;
+    return facts;
+  }
+  facts.model = run::fitting_model(source.shapes, {});
+  if (facts.model.empty()) return facts;
+  const auto& record = *value_or_throw(engine::ModelRegistry::builtin().find(facts.model));
+  const auto arguments = run::arguments_from(source.shapes, record);
+  facts.classes = arguments->classes;
+  const auto found =
+      run::normalization_of(source, record, arguments->channels, augment::OpRegistry::builtin());
+  if (found.op.empty()) return facts;
+  facts.chain = concat(run::default_cut(record, nullptr), " ", found.op);
+  facts.normalization = found.origin;
+  return facts;
+}
+
+std::string weights_text(const run::WeightsSource& source) {
+  const Facts facts = facts_of(source);
+  std::string dtypes;
+  for (const auto& [name, count] : facts.dtypes)
+    dtypes += concat(dtypes.empty() ? "" : ", ", human_count(count), " ", name);
+  std::string text = concat("path        ", printable(source.path), "\ntensors     ",
+                            human_count(static_cast<int64_t>(source.shapes.size())), ": ", dtypes,
+                            "\nparameters  ", human_count(facts.parameters), "\n");
+  for (const std::string& note : source.notes) text += concat("note        ", printable(note), "\n");
+  if (facts.model.empty())
+    return text + "model       unknown: no model of dlpipe's has these names and shapes\n";
+  text += concat("model       ", facts.model,
+                 !source.state      ? ", by names and shapes"
+                 : source.step >= 0 ? concat(", step ", source.step)
+                                    : ", as the file says");
+  if (source.state) {
+    text += state_text(*source.state);
+  } else {
+    text += concat("\nclasses     ", human_count(facts.classes));
+    if (!facts.chain.empty()) text += concat("\nchain       ", facts.chain);
+    if (!facts.normalization.empty())
+      text += concat("\n            the normalisation is ", facts.normalization);
+  }
+  constexpr size_t kColumn = 12;
+  return prose(text, kColumn) + "\n";
+}
+
+Json weights_json(const run::WeightsSource& source) {
+  const Facts facts = facts_of(source);
+  Json dtypes = Json::object();
+  for (const auto& [name, count] : facts.dtypes) dtypes.set(name, count);
+  Json json = Json::object();
+  json.set_path("path", source.path)
+      .set("kind", facts.kind)
+      .set("tensors", static_cast<int64_t>(source.shapes.size()))
+      .set("dtypes", std::move(dtypes))
+      .set("parameters", facts.parameters)
+      .set("model", facts.model)
+      .set("class_count", facts.classes)
+      .set("val_augment", facts.chain)
+      .set("step", Json())
+      .set("tta", Json())
+      .set("dtype", Json());
+  if (source.state) {
+    if (source.step >= 0) json.set("step", source.step);
+    json.set("tta", source.state->tta);
+    json.set("dtype", source.state->dtype);
+  }
+  json.set("classes", classes_json(source.state));
+  return json;
+}
+
+// The build and the machine.
+
+// The library for convolutions and attention; "" if there is no GPU.
 std::string convolution_library() {
 #if DLPIPE_HAVE_CUDA
   if (cuda_device(0).ok()) return engine::cuda::cudnn_summary();
@@ -72,7 +323,7 @@ void print_info_json() {
                    .dump());
 }
 
-struct Options {
+struct InfoOptions {
   std::string path;
   bool json = false;
   std::string model;
@@ -118,8 +369,8 @@ std::string layers_table(const engine::ModelSummary& totals) {
   return format_table(rows);
 }
 
-// Layers, shapes, parameters, FLOPs and memory of a model.
-Status print_model(const Options& options, const std::string& name) {
+// Prints layers, shapes, parameters, FLOPs and memory of a model.
+Status print_model(const InfoOptions& options, const std::string& name) {
   DLPIPE_ASSIGN_OR_RETURN(const engine::ModelRecord* record, engine::ModelRegistry::builtin().find(name));
   engine::ModelArguments arguments = options.arguments;
   if (arguments.height == 0) arguments.height = record->default_size > 0 ? record->default_size : 32;
@@ -134,22 +385,21 @@ Status print_model(const Options& options, const std::string& name) {
   const engine::ModelSummary totals = engine::summarize(*model, arguments, batch);
   print_answer(layers_table(totals));
   print_answer(prose(concat("batch ", batch, ", forward pass; ", human_count(totals.trainable_parameters),
-                            " parameters are trained; weights and buffers ",
+                            " trainable parameters; weights and buffers ",
                             human_bytes(static_cast<uint64_t>(totals.state_bytes)), ", gradients ",
                             human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
   return {};
 }
 
-// A compiled model or an ONNX file: its nodes as text, or for Graphviz.
-Status print_graph(const Options& options) {
+// Prints the nodes of a compiled model or an ONNX file as text, or for Graphviz.
+Status print_graph(const InfoOptions& options) {
   if (options.path.empty())
     return misuse("info", "--graph and --dot show a compiled model or an ONNX file; give its path");
   if (options.dot && options.json)
-    return misuse(
-        "info", "--dot prints text for Graphviz and --json JSON; give --graph --json for the nodes as JSON");
+    return misuse("info", "--dot prints text for Graphviz; for the nodes as JSON give --graph --json");
   const std::optional<run::OpenedGraph> opened = run::open_graph(options.path);
   if (!opened) throw_if_error(run::refuse_other_kind("info", options.path, run::Wanted::kCompiledModel));
-  if (!opened) return engine::graph::read_graph(options.path).status();  // says what it is instead
+  if (!opened) return engine::graph::read_graph(options.path).status();  // the error says what it is instead
   if (options.json) {
     print_answer(engine::graph::graph_json(opened->graph));
     return {};
@@ -191,9 +441,9 @@ std::string profile_json(const run::RunProfile& profile, int64_t total_ns,
       .dump();
 }
 
-// Each node of a compiled model: its time, and the share of what the machine could do in that time.
-Status print_profile(const Options& options) {
-  if (options.path.empty()) return misuse("info", "--profile shows a compiled model; give its file");
+// Prints the time of each node of a compiled model, and its share of what the machine could do in that time.
+Status print_profile(const InfoOptions& options) {
+  if (options.path.empty()) return misuse("info", "--profile times a compiled model; give its file");
   run::BenchRunOptions bench = options.run;
   bench.seconds = 2;
   bench.model = options.path;
@@ -222,16 +472,16 @@ Status print_profile(const Options& options) {
                     node.copies.count() == 0 ? "" : human_bytes(static_cast<uint64_t>(node.copies.bytes))});
   }
   print_answer(format_table(rows));
-  print_answer(prose(
-      concat(fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch,
-             " with ", profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
-             "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ",
-             copies.reorders, copies.reorders == 1 ? " reorder" : " reorders",
-             " into or out of blocks of channels and ", copies.of_views,
-             copies.of_views == 1 ? " copy of a view, " : " copies of views, ",
-             human_bytes(static_cast<uint64_t>(copies.bytes)),
-             stays_in_caches ? "; above 100 % of the roofline, which is memory's, values stayed in the caches"
-                             : "")));
+  print_answer(prose(concat(
+      fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch, " with ",
+      profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
+      "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ",
+      copies.reorders, copies.reorders == 1 ? " reorder" : " reorders",
+      " into or out of blocks of channels and ", copies.of_views,
+      copies.of_views == 1 ? " copy of a view, " : " copies of views, ",
+      human_bytes(static_cast<uint64_t>(copies.bytes)),
+      stays_in_caches ? "; nodes above 100 % of the roofline, which is for memory, had their values in caches"
+                      : "")));
   return {};
 }
 
@@ -240,18 +490,18 @@ Status check_is_no_misspelt_model(const std::string& path) {
   if (path.find('/') != std::string::npos || std::filesystem::exists(path, ignored)) return {};
   const std::string near = nearest_name(path, engine::ModelRegistry::builtin().names());
   if (near.empty()) return {};
-  return misuse("info", "there is neither a file nor a model '", path, "'; did you mean '", near, "'?");
+  return misuse("info", "'", path, "' is neither a file nor a model; did you mean '", near, "'?");
 }
 
-Status info(const Options& options) {
+Status info(const InfoOptions& options) {
   if (options.profile && (options.graph || options.dot))
-    return misuse("info", "--profile shows the nodes in a table of its own; leave --graph and --dot out");
+    return misuse("info", "--profile prints the nodes in its own table; leave --graph and --dot out");
   if (options.profile) return print_profile(options);
   if (options.run.dtype != run::BenchRunOptions().dtype || options.run.threads != 0)
-    return misuse("info", "--dtype and --threads are of --profile; give it, too, or leave them out");
+    return misuse("info", "--dtype and --threads need --profile; give it, too, or leave them out");
   if (options.graph || options.dot) return print_graph(options);
   if (!options.path.empty() && !options.model.empty())
-    return misuse("info", "--model shows a model by its name alone; leave it out with a path");
+    return misuse("info", "--model shows a model by its name, without a file; leave out --model or the path");
   if (run::is_kind(options.path, run::Wanted::kModelName)) return print_model(options, options.path);
   DLPIPE_RETURN_IF_ERROR(check_is_no_misspelt_model(options.path));
   std::optional<run::OpenedGraph> opened;
@@ -259,7 +509,7 @@ Status info(const Options& options) {
     opened = run::open_graph(options.path);
   } catch (const Error& error) {
     if (options.json || !run::is_onnx_file(options.path)) throw;
-    // What it holds is worth knowing all the more.
+    // Print what the file holds, although it can't be imported.
     print_answer(onnx_summary(options.path, value_or_throw(engine::onnx::read_model(options.path))));
     return error.status();
   }
@@ -282,19 +532,19 @@ Status info(const Options& options) {
   return {};
 }
 
-std::function<Status()> setup(Flags& flags) {
-  auto options = std::make_shared<Options>();
+std::function<Status()> setup_info(Flags& flags) {
+  auto options = std::make_shared<InfoOptions>();
   flags
-      .add_option(
-          "PATH", options->path,
-          "Run, checkpoint, compiled model, ONNX or safetensors file: show what it holds; or a model's name: "
-          "show its layers. Without it: the build and the machine")
+      .add_option("PATH", options->path,
+                  "A run, checkpoint, compiled model, ONNX or safetensors file: show its contents; or a "
+                  "model's name: "
+                  "show its layers. Without PATH: show the build and the machine")
       .optional();
   flags.add_flag("--json", options->json, "Print one JSON line");
   flags.add_flag("--graph", options->graph, "Print the nodes of a compiled model or an ONNX file");
   flags.add_flag("--profile", options->profile, "Run a compiled model (--batch) and print each node's time");
   flags.add_flag("--dot", options->dot, "Print the same nodes for Graphviz (dot -Tsvg)");
-  flags.add_option("--model", options->model, "Show the layers of the model of this name, as PATH does");
+  flags.add_option("--model", options->model, "Show the layers of this model; the same as its name as PATH");
   flags
       .add_option("--size", options->arguments.height,
                   "Height and width of the model's images, or its tokens; 0: the model's own")
@@ -304,7 +554,7 @@ std::function<Status()> setup(Flags& flags) {
   flags
       .add_option(
           "--batch", options->batch,
-          "Images per batch, for FLOPs and memory; 0: one, or as many as a compiled model was made for")
+          "Images per batch, for FLOPs and memory; 0: one, or as many as a compiled model was compiled for")
       .range(0, 1 << 24);
   flags.add_option("--dtype", options->run.dtype, "With --profile: f32 or bf16");
   flags.add_option("--threads", options->run.threads, "With --profile; 0: as many as the process may use")
@@ -316,6 +566,6 @@ std::function<Status()> setup(Flags& flags) {
 
 extern const CommandRecord info_command;
 const CommandRecord info_command = {
-    "info", "Show the build and the machine, a model's layers, or what a weights file holds", setup};
+    "info", "Show the build and the machine, a model's layers, or a weights file's contents", setup_info};
 
 }  // namespace dlpipe::cli

@@ -1,21 +1,20 @@
-// The walk of the graph: Tensor::backward, and where gradients go.
+// Walks the graph: Tensor::backward, and where gradients are accumulated.
 #include <queue>
 #include <unordered_map>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_observer.h"
-#include "dlpipe/engine/core/node.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/tensor_impl.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/core/node.h"
+#include "engine/core/tensor_impl.h"
 
 namespace dlpipe::engine {
 
 namespace {
 
 struct Walk {
-  int dependencies = 0;  // edges into the node whose gradient has not arrived
+  int dependencies = 0;  // edges into the node with a gradient that has not arrived
   std::vector<Tensor> grads;
 };
 
@@ -55,7 +54,7 @@ class BackwardWalk {
     }
   }
 
-  // Adds a gradient that arrived for one output of `node`, in the form that the output has.
+  // Adds an incoming gradient for one output of `node`, in the output's form.
   void deliver(const std::shared_ptr<Node>& node, int output, Tensor grad) {
     if (!grad.defined()) return;
     std::vector<Tensor>& grads = walks_[node.get()].grads;
@@ -88,7 +87,6 @@ class BackwardWalk {
   static void run_hooks(Node& node, std::vector<Tensor>& grads) {
     for (size_t output = 0; output < node.hooks.size(); ++output) {
       if (node.hooks[output].empty() || !grads[output].defined()) continue;
-      refuse_recording(concat("a hook watches the gradient of what ", node.name(), " made"));
       TensorSpec spec = node.output_specs[output];
       spec.layout = Layout::kPlain;
       Tensor grad = conform_gradient(grads[output], spec, "hook");
@@ -101,7 +99,7 @@ class BackwardWalk {
 
   bool retain_graph_;
   std::unordered_map<Node*, Walk> walks_;
-  // The latest node first: its gradients are freed soonest.
+  // The latest node first, so that its gradients are freed as soon as possible.
   std::priority_queue<Node*, std::vector<Node*>, EarlierFirst> ready_;
 };
 
@@ -110,7 +108,7 @@ class BackwardWalk {
 void Tensor::backward(const Tensor& seed, bool retain_graph) const {
   const Edge edge = gradient_edge(*this);
   if (edge.node == nullptr) {
-    refuse("backward", "this tensor has no history: nothing that made it requires gradients");
+    refuse("backward", "this tensor has no history: none of its inputs requires a gradient");
   }
   if (!seed.defined() && elements() != 1) {
     refuse("backward", "of a tensor of shape ", shape().to_string(),

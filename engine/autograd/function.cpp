@@ -1,11 +1,11 @@
-#include "dlpipe/engine/autograd/function.h"
+#include "dlpipe/op.h"
 
 #include <algorithm>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_observer.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "engine/core/node.h"
 
 namespace dlpipe::engine {
 
@@ -16,7 +16,7 @@ class FunctionNode final : public Node {
   std::string name() const override { return function_->name(); }
   std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
     const auto given =
-        std::ranges::find_if(grad_outputs, &Tensor::defined);  // one is: else nobody calls this
+        std::ranges::find_if(grad_outputs, &Tensor::defined);  // at least one is, else this isn't called
     Device& device = given != grad_outputs.end() ? given->device() : cpu_device();
     for (size_t i = 0; i < grad_outputs.size(); ++i) {
       // A user's backward sees plain gradients, and zeros instead of "none".
@@ -27,7 +27,7 @@ class FunctionNode final : public Node {
     std::vector<Tensor> grads = function_->backward(grad_outputs);
     if (grads.size() > edges.size()) {
       refuse(name(), "backward answered ", grads.size(), " gradients for ", edges.size(),
-             " inputs; answer one per input, undefined where there is none");
+             " inputs; return one per input, undefined if there is none");
     }
     return grads;
   }
@@ -43,7 +43,6 @@ class FunctionNode final : public Node {
 };
 
 std::vector<Tensor> run_function(std::shared_ptr<Function> function, std::vector<Tensor> inputs) {
-  refuse_recording(concat(function->name(), " has code of its own between its kernels"));
   std::vector<Tensor> outputs;
   {
     const NoGrad no_grad;
@@ -52,7 +51,7 @@ std::vector<Tensor> run_function(std::shared_ptr<Function> function, std::vector
   bool wanted = false;
   for (const Tensor& input : inputs) wanted |= input.defined() && input.requires_grad();
   if (!wanted || !grad_enabled()) return outputs;
-  // An input handed through unchanged keeps its own history; the output gets a handle of its own.
+  // An input that is returned unchanged keeps its own history; the output gets a new handle.
   for (Tensor& output : outputs) output = output.detach();
   auto node = std::make_shared<FunctionNode>(std::move(function));
   for (const Tensor& input : inputs) node->edges.push_back(gradient_edge(input));

@@ -1,14 +1,15 @@
-#include "dlpipe/engine/collective/collective.h"
+#include "engine/collective/collective.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <numeric>
+#include <vector>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/collective/rounds.h"
-#include "dlpipe/engine/collective/worker.h"
+#include "base/counters.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/error.h"
+#include "engine/collective/rounds.h"
 
 namespace dlpipe::engine {
 
@@ -52,7 +53,7 @@ std::unique_ptr<Collective> Collective::group(std::span<const int> members) cons
     some.members.push_back(group_.members.at(static_cast<size_t>(member)));
   }
   if (!std::has_single_bit(members.size()) || std::ranges::find(members, rank()) == members.end())
-    refuse("ranks", "a group of ", members.size(), " ranks; give a power of two, this one among them");
+    refuse("ranks", "a group of ", members.size(), " ranks; use a power of two that includes this rank");
   return std::unique_ptr<Collective>(new Collective(worker_, std::move(some)));
 }
 CollectiveStats Collective::stats() const {
@@ -146,6 +147,26 @@ Result<std::vector<std::string>> Collective::gather(std::string_view mine, std::
   });
   DLPIPE_RETURN_IF_ERROR(handle.wait());
   return all;
+}
+
+/// The group of `all` with ranks `first`, `first` + `stride`, ...; null for a single rank.
+static std::shared_ptr<Collective> group_of(const Collective& all, int first, int stride, int count) {
+  if (count == 1) return nullptr;
+  std::vector<int> members(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) members[static_cast<size_t>(i)] = first + i * stride;
+  return all.group(members);
+}
+
+RankGrid make_rank_grid(Collective* all, int stages, int tensor) {
+  RankGrid grid{.all = all};
+  if (all == nullptr) return grid;
+  const int replica = stages * tensor;
+  const int place = all->rank() % replica, part = all->rank() % tensor;
+  grid.data = group_of(*all, place, replica, all->world() / replica);
+  grid.replica = group_of(*all, all->rank() - place, 1, replica);
+  grid.stages = group_of(*all, all->rank() - place + part, tensor, stages);
+  grid.tensor = group_of(*all, all->rank() - part, 1, tensor);
+  return grid;
 }
 
 }  // namespace dlpipe::engine

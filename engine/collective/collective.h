@@ -1,18 +1,18 @@
-// Ranks of one run that work together: sums over all of them, exchanges, a word to the others when one stops.
+// Communication between the ranks of a run: sums over all ranks, exchanges, and notification of the others when one stops.
 //
 //   auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
 //   Collective::Handle sum = ranks->all_reduce(gradients, "gradients of step 17");
 //   // goes on while the communication thread works
 //   throw_if_error(sum.wait());
 //
-// A Collective owns one communication thread, the only one that touches its Transport. Operations run there in the
-// order in which they were asked for; all ranks ask for the same ones in the same order, with the same sizes. Memory
-// that an operation got belongs to it until its handle was waited for. All else is for one thread, but abort(),
-// which may be called from any. With one rank the thread has nothing to do: operations are over when they return.
+// A Collective owns one communication thread, the only one that touches its Transport. It runs operations in the order
+// of the calls; all ranks must call the same operations in the same order, with the same sizes. The memory passed to an
+// operation must not be touched until its handle has been waited for. All functions are for one thread, except abort(),
+// which may be called from any thread. With one rank the thread does nothing: operations are complete when they return.
 //
-// Sums are exact in this sense: with a power of two of ranks, every element is the sum along the one binary tree whose
-// leaves are the ranks, neighbours first: ((0 + 1) + (2 + 3)) + ... . Each rank that holds the sum of a subtree of
-// its own therefore gets the same bits as one rank that sums the whole tree by itself (tests/engine/collective).
+// Sums are reproducible: the number of ranks is a power of two, and every element is summed along the same binary tree
+// with the ranks as leaves, neighbours first: ((0 + 1) + (2 + 3)) + ... . So if each rank contributes the sum of a
+// subtree, the bits are the same as when one rank sums the whole tree (tests/engine/collective).
 // Recursive halving, then doubling: each rank sends 2 (n-1)/n of the bytes (Rabenseifner, "Optimization of Collective
 // Reduction Operations", ICCS 2004).
 #pragma once
@@ -26,44 +26,46 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/collective/rank_group.h"
-#include "dlpipe/engine/collective/transport.h"
-#include "dlpipe/engine/collective/wire.h"
+#include "dlpipe/error.h"
+#include "dlpipe/stats.h"
+#include "engine/collective/transport.h"
 
 namespace dlpipe::engine {
 
-/// What the communication thread did so far.
-struct CollectiveStats {
-  int64_t operations = 0;
-  int64_t bytes_sent = 0;  // payload
-  int64_t busy_ns = 0;     // from an operation's begin to its end, waiting for peers included
+/// How values are sent: unchanged, or rounded to bf16, with half the bytes.
+enum class Wire : uint8_t { kF32, kBf16 };
+
+struct RankGroup {
+  std::vector<int> members;  // rank numbers on the transport
+  int rank = 0;              // this rank's number in the group
+
+  int world() const { return static_cast<int>(members.size()); }
 };
 
 class Collective {
  public:
   using Open = std::function<Result<std::unique_ptr<Transport>>()>;
-  /// Opens the transport on the communication thread and keeps both. kMisuse where the number of ranks is no
+  /// Opens the transport on the communication thread and keeps both. kMisuse if the number of ranks is not a
   /// power of two.
   static Result<std::unique_ptr<Collective>> create(const Open& open);
-  /// Leaves in good order if close() was called, else at once.
+  /// Shuts down cleanly if close() was called, else immediately.
   ~Collective();
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
   int rank() const;
   int world() const;
-  /// Some of these ranks among themselves, numbered in the order of `members`, a power of two of which this rank is one.
-  /// They share the communication thread and its transport: operations of all groups run in the order in which this rank
-  /// asked for them, so ranks that are in several groups ask in an order that all of these can follow. abort(), was_told(),
-  /// close() and stats() are those of all ranks, whichever group they are called on.
+  /// A group of these ranks, numbered in the order of `members`, which has a power of two of ranks including this one.
+  /// Groups share the communication thread and its transport: the operations of all groups run in the order of this rank's
+  /// calls, so ranks in several groups must call in an order that cannot deadlock. abort(), was_told(), close() and stats()
+  /// apply to all ranks, regardless of the group that they are called on.
   std::unique_ptr<Collective> group(std::span<const int> members) const;
 
   class Handle {
    public:
     Handle() = default;
-    /// Until the operation is over: its error, which names this rank, `what` it waited for and why it can't go on.
-    /// Time spent here is Span::kCollective of the thread's ledger.
+    /// Waits for the operation. The error names this rank, the operation's `what` and why it failed.
+    /// Time spent here is charged to Span::kCollective of the thread's ledger.
     Status wait();
 
    private:
@@ -73,40 +75,40 @@ class Collective {
     std::shared_ptr<State> state_;
   };
 
-  /// `values` become their sum over all ranks. `what` is for messages: "gradients of step 17". With Wire::kBf16 every
-  /// value is rounded to bf16, and so is every sum of two along the tree, wherever its two are: the bits still don't
-  /// depend on the number of ranks that hold subtrees whose sums are rounded likewise.
+  /// Replaces `values` by their sum over all ranks. `what` is for messages: "gradients of step 17". With Wire::kBf16 every
+  /// value and every sum of two along the tree is rounded to bf16, on whichever ranks the two are. So the bits still don't
+  /// depend on the number of ranks, if the sums of subtrees within a rank are rounded in the same way.
   Handle all_reduce(std::span<float> values, std::string what, Wire wire = Wire::kF32);
-  /// Where the parts of some values begin, world() + 1 offsets that don't fall, the last one their number.
+  /// The beginnings of the parts of some values: world() + 1 ascending offsets; the last one is the number of values.
   using Cuts = std::vector<size_t>;
-  /// Parts of as equal sizes as they can be.
+  /// Cuts into parts of sizes as equal as possible.
   Cuts even_cuts(size_t count) const;
   struct Part {
     size_t begin = 0;
     size_t end = 0;
   };
-  /// The part that is this rank's. Ranks don't have theirs in the order of their numbers.
+  /// This rank's part. Parts are not in the order of rank numbers.
   Part part_of(const Cuts& cuts) const;
   Part part_of(size_t count) const;
-  /// The first half of all_reduce: only part_of(cuts) is the sum, the rest is undefined.
+  /// The first half of all_reduce: only part_of(cuts) becomes the sum, the rest is undefined.
   Handle reduce_scatter(std::span<float> values, const Cuts& cuts, std::string what, Wire wire = Wire::kF32);
-  /// The second half: each rank's part_of(cuts) reaches all others.
+  /// The second half: sends each rank's part_of(cuts) to all others.
   Handle all_gather(std::span<float> values, const Cuts& cuts, std::string what);
   Handle broadcast(std::span<std::byte> bytes, int root, std::string what);
   Handle send(int peer, std::span<const std::byte> bytes, std::string what);
   Handle receive(int peer, std::span<std::byte> bytes, std::string what);
-  /// Both at once; either may be empty. The peer asks for the same with the sizes the other way round, or for the one of
-  /// send and receive that is left.
+  /// Sends and receives at the same time; either may be empty. The peer must call it with the sizes swapped, or call the
+  /// matching send or receive.
   Handle exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in, std::string what);
   Handle barrier(std::string what);
-  /// Every rank's bytes, by rank, whatever their sizes. Waits.
+  /// Every rank's bytes, by rank; sizes may differ. Waits.
   Result<std::vector<std::string>> gather(std::string_view mine, std::string what);
 
-  /// Tells the others that this rank stops, and why. Their operations end with an error that says so.
+  /// Notifies the other ranks that this rank stops, and why. Their operations fail with this reason.
   void abort(std::string_view reason) noexcept;
-  /// Whether operations fail because another rank said that it stops.
+  /// Whether operations fail because another rank has reported that it stops.
   bool was_told() const;
-  /// After the last operation, on all ranks. Waits.
+  /// Call it on all ranks after the last operation. Waits.
   Status close();
 
   CollectiveStats stats() const;
@@ -117,5 +119,36 @@ class Collective {
   std::shared_ptr<Worker> worker_;
   RankGroup group_;
 };
+
+// The ranks of a run as a grid of replicas, stages and parts. The ranks of a replica compute the same samples: each has one
+// stage of the model (pipeline parallelism), and a part of that stage's weights (tensor parallelism). Ranks at the same place
+// in different replicas have the same weights and compute different samples (data parallelism).
+//
+// A value. Consecutive rank numbers are parts of one stage, then stages of one replica: they exchange the most data, and a
+// launcher puts them on one machine.
+
+struct RankGrid {
+  Collective* all = nullptr;  // null: there is only this process
+  // This rank with the ranks that differ from it in one coordinate; null: there are no others.
+  std::shared_ptr<Collective> data = nullptr;     // other replicas
+  std::shared_ptr<Collective> stages = nullptr;   // other stages of the replica, in their order
+  std::shared_ptr<Collective> tensor = nullptr;   // other parts of the stage
+  std::shared_ptr<Collective> replica = nullptr;  // all ranks of the replica; null: only this rank
+
+  int rank() const { return all != nullptr ? all->rank() : 0; }
+  int world() const { return all != nullptr ? all->world() : 1; }
+  int data_world() const { return data != nullptr ? data->world() : 1; }
+  int data_rank() const { return data != nullptr ? data->rank() : 0; }
+  int stage_world() const { return stages != nullptr ? stages->world() : 1; }
+  int tensor_world() const { return tensor != nullptr ? tensor->world() : 1; }
+  int replica_world() const { return stage_world() * tensor_world(); }
+  /// The replica of a rank, and the rank's number in it.
+  int data_rank_of(int rank) const { return rank / replica_world(); }
+  int replica_rank_of(int rank) const { return rank % replica_world(); }
+};
+
+/// `stages` and `tensor` are powers of two, and their product divides the number of all ranks. `all` must outlive the grid;
+/// null: there is only this process.
+RankGrid make_rank_grid(Collective* all, int stages, int tensor);
 
 }  // namespace dlpipe::engine

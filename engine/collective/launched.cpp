@@ -1,18 +1,19 @@
-#include "dlpipe/engine/collective/launched.h"
+#include "engine/collective/launched.h"
 
 #include <sched.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/collective/transport.h"
+
 #ifdef DLPIPE_HAVE_MPI
-#include "dlpipe/engine/collective/mpi.h"
+#include "engine/collective/mpi.h"
 #endif
 
 namespace dlpipe::engine {
@@ -28,11 +29,11 @@ Result<int> number(const char* name, const std::string& text, int64_t low) {
   int64_t value = 0;
   if (!parse_int(text, &value) || value < low || value > (1 << 20))
     return misuse("ranks", name, "=", text,
-                  " in the environment is no number of a rank or of ranks; unset it");
+                  " in the environment is not a valid rank or number of ranks; unset it");
   return static_cast<int>(value);
 }
 
-/// Slurm's list of how many tasks each machine has, "4(x2),3": what this one has; nothing where it doesn't say.
+/// The number of tasks on this machine from Slurm's list for all machines, "4(x2),3"; nullopt if it is missing.
 std::optional<int> slurm_tasks() {
   int64_t number = 0;
   parse_int(variable("SLURM_NODEID").value_or("0"), &number);
@@ -57,8 +58,8 @@ bool slurm_binds(int /*local_world*/) {
   return masks.size() > 1 && std::set(masks.begin(), masks.end()).size() == masks.size();
 }
 
-/// Whether mpirun has bound each rank to cores of its own: up to Open MPI 4 it says that it has bound them, from 5 on this
-/// process has fewer cores than mpirun. Ranks that are bound to one socket or NUMA node share it.
+/// Whether mpirun has bound each rank to its own cores: up to Open MPI 4 it reports the binding, from 5 on this process has
+/// fewer cores than mpirun. Ranks that are bound to one socket or NUMA node share it.
 bool mpirun_binds(int local_world) {
   cpu_set_t own, launcher;
   if (sched_getaffinity(0, sizeof(own), &own) != 0) return false;
@@ -71,15 +72,15 @@ bool mpirun_binds(int local_world) {
   return int64_t{CPU_COUNT(&own)} * local_world <= all;
 }
 
-/// What one launcher tells its processes.
+/// The environment of one launcher.
 struct Launcher {
   const char* name;
   const char* rank;  // names of variables
   const char* world;
   const char* local_world;
   const char* local_rank;
-  std::optional<int> (*counted_local_world)();  // asked before that variable; null: nothing else says it
-  bool (*binds)(int local_world);               // to cores that no other has; null: it doesn't
+  std::optional<int> (*counted_local_world)();  // used before that variable; null: there is no other source
+  bool (*binds)(int local_world);               // to their own cores; null: it doesn't
 };
 constexpr Launcher kLaunchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -89,8 +90,8 @@ constexpr Launcher kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", nullptr, nullptr},
 };
 
-/// The variable alone may say too much: SLURM_NTASKS_PER_NODE is what the allocation has room for at most, and a step of
-/// it that is smaller inherits it.
+/// The variable may be too large: SLURM_NTASKS_PER_NODE is the maximum of the allocation, and a smaller step
+/// inherits it.
 Result<int> local_world_of(const Launcher& launcher, int world) {
   int found = 1;
   if (launcher.counted_local_world != nullptr) {
@@ -142,9 +143,9 @@ const char* ranks_library() {
 Result<std::unique_ptr<Transport>> open_transport(const LaunchedRank& launched, double peer_timeout_s) {
   if (launched.world == 1) return make_single_transport();
   if (launched.launcher == "torchrun") {
-    return misuse("ranks", "RANK and WORLD_SIZE say that torchrun started ", launched.world,
-                  " processes; dlpipe's talk over MPI: start them with mpirun -np ", launched.world,
-                  ", or unset both variables to train in one process");
+    return misuse("ranks", "RANK and WORLD_SIZE show that torchrun started ", launched.world,
+                  " processes; dlpipe's processes communicate over MPI: start them with mpirun -np ",
+                  launched.world, ", or unset both variables to train in one process");
   }
 #ifdef DLPIPE_HAVE_MPI
   return open_mpi_transport({.peer_timeout_s = peer_timeout_s});
@@ -153,8 +154,29 @@ Result<std::unique_ptr<Transport>> open_transport(const LaunchedRank& launched, 
   return Status(
       ErrorCode::kUnsupported,
       concat("[ranks] ", launched.launcher, " started ", launched.world,
-             " processes, and this dlpipe was built without MPI; install libopenmpi-dev and build it again"));
+             " processes, but this dlpipe was built without MPI; install libopenmpi-dev and build it again"));
 #endif
+}
+
+// One rank: there are no peers.
+
+namespace {
+
+class SingleTransport final : public Transport {
+ public:
+  int rank() const override { return 0; }
+  int world() const override { return 1; }
+  Status exchange(int, std::span<const std::byte>, std::span<std::byte>) override {
+    return {ErrorCode::kInternal, "[ranks] a single rank has no peer"};
+  }
+  void abort(std::string_view) noexcept override {}
+  Status close() override { return {}; }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_single_transport() {
+  return std::make_unique<SingleTransport>();
 }
 
 }  // namespace dlpipe::engine

@@ -1,5 +1,6 @@
-#include "dlpipe/engine/collective/mpi.h"
+#include "engine/collective/mpi.h"
 
+#include <mpi.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -9,10 +10,84 @@
 #include <optional>
 #include <string>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/collective/late_ranks.h"
-#include "dlpipe/engine/collective/mpi_library.h"
-#include "dlpipe/engine/collective/pause.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/collective/transport.h"
+
+namespace dlpipe::engine::mpi {
+
+/// MPI's functions by their names, and the objects that its header refers to by address.
+struct Library {
+  decltype(&MPI_Init_thread) init_thread;
+  decltype(&MPI_Finalize) finalize;
+  decltype(&MPI_Error_string) error_string;
+  decltype(&MPI_Comm_set_errhandler) comm_set_errhandler;
+  decltype(&MPI_Comm_rank) comm_rank;
+  decltype(&MPI_Comm_size) comm_size;
+  decltype(&MPI_Ibarrier) ibarrier;
+  decltype(&MPI_Test) test;
+  decltype(&MPI_Testall) testall;
+  decltype(&MPI_Cancel) cancel;
+  decltype(&MPI_Request_free) request_free;
+  decltype(&MPI_Isend) isend;
+  decltype(&MPI_Recv) recv;
+  decltype(&MPI_Improbe) improbe;
+  decltype(&MPI_Imrecv) imrecv;
+  decltype(&MPI_Iprobe) iprobe;
+  decltype(&MPI_Get_count) get_count;
+  MPI_Comm world;                // MPI_COMM_WORLD
+  MPI_Datatype byte;             // MPI_BYTE
+  MPI_Errhandler errors_return;  // MPI_ERRORS_RETURN
+  MPI_Request no_request;        // MPI_REQUEST_NULL
+  MPI_Message no_message;        // MPI_MESSAGE_NULL
+};
+
+/// Loads the library, once per process. kUnsupported if it is missing, or is another MPI.
+Result<const Library*> load();
+
+namespace {
+
+/// First by name, as the loader finds it (LD_LIBRARY_PATH, which cluster modules set), else at its path when dlpipe was
+/// configured.
+Result<Library> find_all() {
+  LoadedLibrary library("Open MPI", {DLPIPE_MPI_NAME, DLPIPE_MPI_FILE}, RTLD_GLOBAL,
+                        "; install it (openmpi-bin), or add its folder to LD_LIBRARY_PATH");
+  Library found{};
+  library.find("MPI_Init_thread", found.init_thread);
+  library.find("MPI_Finalize", found.finalize);
+  library.find("MPI_Error_string", found.error_string);
+  library.find("MPI_Comm_set_errhandler", found.comm_set_errhandler);
+  library.find("MPI_Comm_rank", found.comm_rank);
+  library.find("MPI_Comm_size", found.comm_size);
+  library.find("MPI_Ibarrier", found.ibarrier);
+  library.find("MPI_Test", found.test);
+  library.find("MPI_Testall", found.testall);
+  library.find("MPI_Cancel", found.cancel);
+  library.find("MPI_Request_free", found.request_free);
+  library.find("MPI_Isend", found.isend);
+  library.find("MPI_Recv", found.recv);
+  library.find("MPI_Improbe", found.improbe);
+  library.find("MPI_Imrecv", found.imrecv);
+  library.find("MPI_Iprobe", found.iprobe);
+  library.find("MPI_Get_count", found.get_count);
+  library.find("ompi_mpi_comm_world", found.world);
+  library.find("ompi_mpi_byte", found.byte);
+  library.find("ompi_mpi_errors_return", found.errors_return);
+  library.find("ompi_request_null", found.no_request);
+  library.find("ompi_message_null", found.no_message);
+  DLPIPE_RETURN_IF_ERROR(library.status());
+  return found;
+}
+
+}  // namespace
+
+Result<const Library*> load() {
+  static const Result<Library> library = find_all();
+  if (!library.ok()) return library.status();
+  return &*library;
+}
+
+}  // namespace dlpipe::engine::mpi
 
 namespace dlpipe::engine {
 namespace {
@@ -20,7 +95,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kData = 1;
-constexpr int kLate = 3;                 // whom a rank waited for that gives up
+constexpr int kLate = 3;                 // which rank a rank that gives up waited for
 constexpr int kGoodbye = 2;              // a rank stops, and why
 constexpr size_t kMostAtOnce = 1 << 30;  // MPI counts in int
 
@@ -56,7 +131,7 @@ class MpiTransport final : public Transport {
   void abort(std::string_view reason) noexcept override {
     try {
       tell_all(kGoodbye, std::string(reason));
-    } catch (...) {  // no memory: the others notice by their timeout
+    } catch (...) {  // out of memory: the others notice by their timeout
     }
   }
 
@@ -79,9 +154,9 @@ class MpiTransport final : public Transport {
     std::array<MPI_Request, 2> requests = {mpi_.no_request, mpi_.no_request};
     Status status = send_and_receive(peer, out, in, requests);
     if (status.ok() && !in.empty()) status = listen();
-    // Of what failed. MPI takes back no send that has begun: the peer may yet be sent what lies in `out` by then, in a process
-    // that ends. It is told before, and listens before it takes what it got for data; between machines, over two connections, the
-    // word may come too late.
+    // After a failure MPI can't cancel a send that has begun: the peer may still be sent the later contents of `out`, by a
+    // process that is exiting. The peer is notified first, and checks for that before it uses received data; between machines,
+    // over two connections, the notification may arrive too late.
     for (MPI_Request& request : requests) {
       if (request == mpi_.no_request) continue;
       mpi_.cancel(&request);
@@ -97,8 +172,8 @@ class MpiTransport final : public Transport {
                                    mpi_.world, &requests[1]);
       if (error != MPI_SUCCESS) return mpi_error(mpi_, error);
     }
-    // A message is taken only once its size is known to be the one expected: ranks that ask for different operations
-    // get an error, not each other's bytes.
+    // A message is only received if its size is the expected one: ranks that call different operations get an error
+    // instead of each other's bytes.
     bool is_taken = in.empty();
     return wait_until(peer, [&](bool& is_over) -> Status {
       if (!is_taken) {
@@ -112,7 +187,7 @@ class MpiTransport final : public Transport {
     });
   }
 
-  /// Whether the peer's message is there; it is then on its way into `in`.
+  /// Whether the peer's message has arrived; then begins to receive it into `in`.
   Result<bool> take_message(int peer, std::span<std::byte> in, MPI_Request& request) {
     int is_there = 0;
     MPI_Message message = mpi_.no_message;
@@ -123,7 +198,7 @@ class MpiTransport final : public Transport {
     int size = 0;
     mpi_.get_count(&status, mpi_.byte, &size);
     if (static_cast<size_t>(size) != in.size()) {
-      return Status(ErrorCode::kInternal, concat("rank ", peer, " sent ", size, " bytes where rank ", rank_,
+      return Status(ErrorCode::kInternal, concat("rank ", peer, " sent ", size, " bytes, but rank ", rank_,
                                                  " expected ", in.size()));
     }
     error = mpi_.imrecv(in.data(), size, mpi_.byte, &message, &request);
@@ -131,7 +206,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Calls `look` until it says that what was waited for is over. `peer` -1: all ranks.
+  /// Calls `look` until it reports that the wait is over. `peer` -1: all ranks.
   template <class Look>
   Status wait_until(int peer, const Look& look) {
     const auto begin = Clock::now();
@@ -148,7 +223,7 @@ class MpiTransport final : public Transport {
   }
 
   Status give_up_on(int peer) {
-    if (peer < 0) return {ErrorCode::kIo, "another rank has not ended (--peer-timeout)"};
+    if (peer < 0) return {ErrorCode::kIo, "another rank has not exited (--peer-timeout)"};
     tell_all(kLate, std::string(reinterpret_cast<const char*>(&peer), sizeof peer));
     LateRanks late(world_);
     const auto begin = Clock::now();
@@ -162,7 +237,7 @@ class MpiTransport final : public Transport {
     return late.gone(peer, options_.peer_timeout_s);
   }
 
-  /// An error where a rank has said goodbye.
+  /// An error if a rank has reported that it stops.
   Status listen() {
     const auto note = take_note(kGoodbye);
     return note ? told(note->from, note->text) : Status();
@@ -172,7 +247,7 @@ class MpiTransport final : public Transport {
     int from = 0;
     std::string text;
   };
-  /// A note that has arrived from anybody, if one has.
+  /// A note that has arrived from any rank, if there is one.
   std::optional<Note> take_note(int tag) {
     int is_there = 0;
     MPI_Status status;
@@ -185,9 +260,9 @@ class MpiTransport final : public Transport {
     return note;
   }
 
-  /// To whoever can still be reached within a moment.
+  /// Sends to all ranks that can be reached within a short time.
   void tell_all(int tag, std::string text) {
-    constexpr size_t kMost = 4000;  // sent at once, without the receiver
+    constexpr size_t kMost = 4000;  // small enough to be sent without waiting for the receiver
     constexpr std::chrono::milliseconds kMoment{200};
     text.resize(std::min(text.size(), kMost));
     const std::string& note = notes_.emplace_back(std::move(text));
@@ -209,12 +284,12 @@ class MpiTransport final : public Transport {
   const MpiOptions options_;
   int rank_ = 0;
   int world_ = 1;
-  std::list<std::string> notes_;  // may still be on their way
+  std::list<std::string> notes_;  // may still be in transit
 };
 
-// Between machines Open MPI's TCP asks for each piece of a large message by a word that waits, on a connection's one socket,
-// behind the pieces going the other way: an exchange takes as long as one way and then the other. On two sockets both go at
-// once (benchmarks/scaling/network.py). What mpirun's user has chosen stays.
+// Between machines, Open MPI's TCP requests each piece of a large message with a control message. On a connection with one
+// socket it waits behind the pieces in the other direction, so that an exchange takes as long as both directions in sequence.
+// With two sockets both run concurrently (benchmarks/scaling/network.py). The user's settings for mpirun are kept.
 void let_both_ways_go_at_once() {
   ::setenv("OMPI_MCA_btl_tcp_links", "2", 0);  // NOLINT(concurrency-mt-unsafe): before MPI's threads
 }

@@ -1,9 +1,9 @@
-// Ranks that mpirun started, over Open MPI: a Transport (transport.h). Only in builds with MPI (DLPIPE_MPI).
+// A Transport (transport.h) over Open MPI, for ranks started by mpirun. Only in builds with MPI (DLPIPE_MPI).
 #pragma once
 
 #include <memory>
 
-#include "dlpipe/engine/collective/transport.h"
+#include "engine/collective/transport.h"
 
 namespace dlpipe::engine {
 
@@ -11,8 +11,8 @@ struct MpiOptions {
   double peer_timeout_s = 60;
 };
 
-/// Joins the other ranks. Once per process, on the thread that will use and close it: MPI is told that no other thread
-/// calls it (MPI_THREAD_FUNNELED). While it waits it lets others have the core.
+/// Connects to the other ranks. Call it once per process, on the thread that will use and close the transport: MPI is
+/// initialised with MPI_THREAD_FUNNELED, so that no other thread may call it. Yields the core while it waits.
 Result<std::unique_ptr<Transport>> open_mpi_transport(const MpiOptions& options);
 
 }  // namespace dlpipe::engine

@@ -1,5 +1,5 @@
-// The C functions of NCCL (2.7 or newer) and of the CUDA driver that nccl_library.h finds. Internal
-// to engine/collective and its tests: nccl_abi_test.cpp holds it against nccl.h and cuda.h where they are there.
+// The C functions of NCCL (2.7 or newer) and of the CUDA driver that nccl.cpp loads. Internal to
+// engine/collective and its tests: nccl_abi_test.cpp compares it with nccl.h and cuda.h if they are installed.
 #pragma once
 
 #include <array>

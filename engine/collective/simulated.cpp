@@ -1,4 +1,4 @@
-#include "dlpipe/engine/collective/simulated.h"
+#include "engine/collective/simulated.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,9 +9,9 @@
 #include <random>
 #include <thread>
 
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/collective/late_ranks.h"
+#include "base/mutex.h"
+#include "base/text.h"
+#include "engine/collective/transport.h"
 
 namespace dlpipe::engine {
 
@@ -114,8 +114,8 @@ class SimulatedNetwork::Shared {
     Message message = std::move(mail.front());
     mail.pop_front();
     if (message.bytes.size() != in.size()) {
-      return {ErrorCode::kInternal, concat("rank ", peer, " sent ", message.bytes.size(),
-                                           " bytes where rank ", rank, " expected ", in.size())};
+      return {ErrorCode::kInternal, concat("rank ", peer, " sent ", message.bytes.size(), " bytes, but rank ",
+                                           rank, " expected ", in.size())};
     }
     std::ranges::copy(message.bytes, in.begin());
     return {};

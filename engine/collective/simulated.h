@@ -1,5 +1,5 @@
-// Ranks as threads of one process, for tests: messages pass through memory, after seeded random delays, and a rank can
-// be made to die or to hang at a given message.
+// Simulates ranks as threads of one process, for tests. Messages pass through memory after seeded random delays, and a
+// rank can be made to hang at a given message.
 //
 //   SimulatedNetwork network(4, {.seed = 1, .most_delay_us = 200});
 //   // on each of four threads:
@@ -10,17 +10,17 @@
 #include <memory>
 #include <vector>
 
-#include "dlpipe/engine/collective/transport.h"
+#include "engine/collective/transport.h"
 
 namespace dlpipe::engine {
 
 struct SimulatedOptions {
   uint64_t seed = 0;
-  int64_t most_delay_us = 0;  // each message is held back for 0 to so long
+  int64_t most_delay_us = 0;  // each message is delayed by 0 to this many microseconds
   double peer_timeout_s = 60;
 };
 
-/// Outlives its transports. Thread-safe.
+/// Must outlive its transports. Thread-safe.
 class SimulatedNetwork {
  public:
   SimulatedNetwork(int world, const SimulatedOptions& options);
@@ -29,9 +29,9 @@ class SimulatedNetwork {
   SimulatedNetwork& operator=(const SimulatedNetwork&) = delete;
 
   Result<std::unique_ptr<Transport>> transport(int rank);
-  /// From its exchange number `exchange` (from 0) on the rank answers nobody, until the network ends.
+  /// From exchange number `exchange` (from 0) on, the rank does not respond until end().
   void hang(int rank, int64_t exchange);
-  /// Wakes up ranks that hang: their exchange answers an error.
+  /// Wakes up ranks that hang: their exchange returns an error.
   void end();
 
  private:

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/allocator.h"
+#include "engine/core/allocator.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/engine/core/arena.h"
-#include "dlpipe/engine/core/device_memory.h"
+#include "base/mutex.h"
+#include "dlpipe/device.h"
+#include "dlpipe/error.h"
+#include "engine/core/device_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -36,7 +36,7 @@ static size_t rounded_size(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// From here on blocks of the host are an arena's, whose free blocks serve any size.
+// From this size on, host blocks are in an arena, where free blocks can be used for any size.
 static constexpr size_t kLarge = size_t{256} << 10;
 
 static size_t large_size(size_t bytes) {
@@ -49,7 +49,7 @@ class FreeBlocks {
   using Blocks = std::multimap<size_t, void*>;
   using Node = Blocks::node_type;
 
-  /// The last that was put of `smallest` to `largest` bytes; empty: there is none.
+  /// The last added block of `smallest` to `largest` bytes; empty: there is none.
   Node take(size_t smallest, size_t largest) {
     const auto first = by_size_.lower_bound(smallest);
     if (first == by_size_.end() || first->first > largest) return {};
@@ -65,7 +65,7 @@ class FreeBlocks {
     bytes_ += std::exchange(others.bytes_, 0);
   }
   size_t bytes() const { return bytes_; }
-  /// Back to the device; answers how many bytes.
+  /// Returns them to the device; returns the number of bytes.
   size_t release(Device& device) {
     for (const auto& [size, block] : by_size_) {
       if (device.is_host()) DLPIPE_UNPOISON(block, size);
@@ -80,7 +80,7 @@ class FreeBlocks {
   size_t bytes_ = 0;
 };
 
-// Those that are used again in the order of one thread's stream.
+// Blocks that are reused in the order of one thread's stream.
 struct BlocksOfStream {
   Stream* stream = nullptr;
   bool captures = false;
@@ -90,14 +90,14 @@ struct BlocksOfStream {
 // Holds the lock and the free lists of one device; the only class that touches them.
 class BlockCache {
  public:
-  /// `owner` counts what this one takes from the device as used; null for a device's own cache.
+  /// `owner` counts this cache's device memory as used; null for a device's own cache.
   explicit BlockCache(Device& device, BlockCache* owner = nullptr)
       : device_(device), owner_(owner), arena_(device) {}
   ~BlockCache() {
     const MutexLock lock(mutex_);
     try {
       release_locked();
-    } catch (const Error&) {  // the device has failed, which its next caller is told; nobody uses the blocks
+    } catch (const Error&) {  // the device has failed, which the next call reports; the blocks are not in use
       release(free_);
     }
   }
@@ -128,7 +128,7 @@ class BlockCache {
     return block;
   }
 
-  // Takes no memory: each block that was handed out has left its node.
+  // Never allocates: each block in use has left its map node here.
   void deallocate(const Block& block) noexcept {
     const StreamOrder own = has_orders() ? own_order(device_, IfNone::kLeave) : StreamOrder{};
     const uint64_t order = order_after(own, block);
@@ -174,10 +174,10 @@ class BlockCache {
   }
 
  private:
-  // What is asked of the host is done at once, and a pool is one thread's.
+  // Work on the host is complete at once, and a pool belongs to one thread.
   bool has_orders() const { return !device_.is_host() && owner_ == nullptr; }
-  // In which order a block that the calling thread frees is used again. Its own kernels may still use one that another thread
-  // made, whose stream doesn't wait for them: so they are waited for, but in a capture, which can't.
+  // The stream order in which a block freed by the calling thread is reused. This thread's kernels may still use a block of
+  // another thread, whose stream doesn't wait for them. So wait for them, except in a capture, which can't.
   uint64_t order_after(const StreamOrder& own, const Block& block) {
     if (own.number == 0 || own.number == block.order) return block.order;
     {
@@ -185,7 +185,7 @@ class BlockCache {
       if (!of_stream_.contains(block.order)) return own.number;
     }
     if (is_capturing()) return own.number;
-    (void)device_.synchronize(*own.stream);  // one that has failed runs nothing any more
+    (void)device_.synchronize(*own.stream);  // a failed stream no longer runs anything
     return block.order;
   }
   FreeBlocks& blocks_of(const StreamOrder& own) DLPIPE_REQUIRES(mutex_) {
@@ -194,18 +194,18 @@ class BlockCache {
     blocks.stream = own.stream;
     return blocks.free;
   }
-  // The same for a thread that may have made none yet: without memory for a list of its own its kernels are waited for.
+  // The same for a thread that may not have a stream yet. Without memory for its list, wait for its kernels.
   FreeBlocks& blocks_after(const StreamOrder& own) noexcept DLPIPE_REQUIRES(mutex_) {
     try {
       return blocks_of(own);
     } catch (const std::bad_alloc&) {
-      (void)device_.synchronize(*own.stream);  // one that has failed runs nothing any more
+      (void)device_.synchronize(*own.stream);  // a failed stream no longer runs anything
       return free_;
     }
   }
   FreeBlocks::Node take(const StreamOrder& own, size_t wanted) DLPIPE_REQUIRES(mutex_) {
-    // A block up to a quarter larger serves too: the last, smaller batch of an epoch brings no new memory.
-    // Not in a pool, where the same step again must find all it needs.
+    // A block up to a quarter larger also fits, so that the last, smaller batch of an epoch needs no new memory.
+    // Not in a pool, where the same step must find the same blocks again.
     const size_t largest = owner_ == nullptr ? wanted + wanted / 4 : wanted;
     FreeBlocks::Node node = blocks_of(own).take(wanted, largest);
     if (node.empty() && own.number != 0) node = free_.take(wanted, largest);
@@ -247,10 +247,10 @@ class BlockCache {
   }
   size_t release_locked() DLPIPE_REQUIRES(mutex_) {
     size_t released = arena_.release();
-    if (statistics_.cached_bytes > 0 && !device_.is_host()) refuse_capture("something waits for the device");
+    if (statistics_.cached_bytes > 0 && !device_.is_host()) refuse_capture("a call waits for the device");
     for (auto& [number, blocks] : of_stream_) {
       if (blocks.captures || blocks.free.bytes() == 0) continue;
-      throw_if_error(device_.synchronize(*blocks.stream));  // kernels that were asked for may still use them
+      throw_if_error(device_.synchronize(*blocks.stream));  // queued kernels may still use them
       released += release(blocks.free);
     }
     if (owner_ != nullptr && free_.bytes() > 0) synchronize(device_);
@@ -267,15 +267,15 @@ class BlockCache {
   Device& device_;
   BlockCache* const owner_;
   Mutex mutex_;
-  // By number. Of threads that run.
+  // By number, for running threads.
   std::map<uint64_t, BlocksOfStream> of_stream_ DLPIPE_GUARDED_BY(mutex_);
-  FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);           // that no kernel uses, or the pool's
+  FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);           // not used by kernels, or the pool's
   FreeBlocks::Blocks spare_ DLPIPE_GUARDED_BY(mutex_);  // nodes of the small blocks that are in use
   Arena arena_ DLPIPE_GUARDED_BY(mutex_);               // empty but on the host
   AllocatorStatistics statistics_ DLPIPE_GUARDED_BY(mutex_);
 };
 
-// Of all devices but the CPU.
+// The caches of all devices except the CPU.
 struct BlockCaches {
   Mutex mutex;
   std::map<Device*, std::unique_ptr<BlockCache>> of_device DLPIPE_GUARDED_BY(mutex);
@@ -333,6 +333,112 @@ KeepOrder::KeepOrder(Device& device) : device_(device) {
 }
 KeepOrder::~KeepOrder() {
   cache_of(device_).set_captures(own_order(device_, IfNone::kMake), false);
+}
+
+// Blocks of the host from this size on begin on a page (allocate_host).
+static constexpr size_t kChunkStep = size_t{2} << 20;
+
+Arena::Arena(Device& device, size_t chunk_bytes) : device_(device), chunk_bytes_(chunk_bytes) {}
+
+Arena::~Arena() {
+  for (const Chunk& chunk : chunks_) device_.deallocate(chunk.memory, chunk.bytes);
+}
+
+// First fit by address keeps long-lived blocks together at the bottom and the top small.
+Result<void*> Arena::allocate(size_t bytes) {
+  for (Chunk& chunk : chunks_) {
+    for (auto range = chunk.free.begin(); range != chunk.free.end(); ++range) {
+      if (range->second.bytes >= bytes) return take(chunk, range, bytes);
+    }
+  }
+  const Result<Chunk*> chunk = add_chunk(bytes);
+  if (!chunk.ok()) return chunk.status();
+  return take(**chunk, (*chunk)->free.begin(), bytes);
+}
+
+void* Arena::take(Chunk& chunk, std::map<size_t, Range>::iterator range, size_t bytes) {
+  if (range->second.bytes > bytes) spare_.emplace();  // before any change, because it may run out of memory
+  auto node = chunk.free.extract(range);
+  const size_t offset = node.key();
+  Range& rest = node.mapped();
+  const size_t resident = std::min(rest.resident, bytes);
+  resident_bytes_ -= resident;
+  rest.bytes -= bytes;
+  rest.resident -= resident;
+  if (rest.bytes > 0) {
+    node.key() = offset + bytes;
+    chunk.free.insert(std::move(node));
+  } else {
+    spare_.insert(std::move(node));
+  }
+  return chunk.memory + offset;
+}
+
+// A chunk's pages are only allocated when they are touched, so that a large one costs no more than its blocks. If the
+// system refuses that much, allocate the requested size.
+Result<Arena::Chunk*> Arena::add_chunk(size_t bytes) {
+  chunks_.reserve(chunks_.size() + 1);
+  const size_t least = (bytes + kChunkStep - 1) / kChunkStep * kChunkStep;
+  size_t chunk_bytes = std::max(least, chunk_bytes_);
+  Chunk chunk = {nullptr, 0, {}};
+  const auto all = chunk.free.emplace(0, Range{}).first;
+  Result<void*> memory = device_.allocate(chunk_bytes);
+  if (!memory.ok() && chunk_bytes > least) {
+    chunk_bytes = least;
+    memory = device_.allocate(chunk_bytes);
+  }
+  if (!memory.ok()) return memory.status();
+  chunk.memory = static_cast<std::byte*>(*memory);
+  chunk.bytes = chunk_bytes;
+  all->second.bytes = chunk_bytes;
+  chunks_.push_back(std::move(chunk));
+  return &chunks_.back();
+}
+
+void Arena::deallocate(void* block, size_t bytes) noexcept {
+  auto* const address = static_cast<std::byte*>(block);
+  const auto chunk = std::find_if(chunks_.begin(), chunks_.end(), [&](const Chunk& each) {
+    return address >= each.memory && address < each.memory + each.bytes;
+  });
+  size_t offset = static_cast<size_t>(address - chunk->memory);
+  Range range = {bytes, bytes};
+  resident_bytes_ += bytes;
+  auto next = chunk->free.lower_bound(offset);
+  if (next != chunk->free.end() && next->first == offset + bytes) {
+    range.bytes += next->second.bytes;
+    range.resident += next->second.resident;
+    next = chunk->free.erase(next);
+  }
+  if (next != chunk->free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.bytes == offset) {
+      offset = before->first;
+      range.bytes += before->second.bytes;
+      range.resident += before->second.resident;
+      chunk->free.erase(before);
+    }
+  }
+  auto node = spare_.extract(spare_.begin());
+  node.key() = offset;
+  node.mapped() = range;
+  chunk->free.insert(std::move(node));
+}
+
+size_t Arena::release() {
+  const size_t released = resident_bytes_;
+  std::erase_if(chunks_, [&](const Chunk& chunk) {
+    const bool whole = chunk.free.size() == 1 && chunk.free.begin()->second.bytes == chunk.bytes;
+    if (whole) device_.deallocate(chunk.memory, chunk.bytes);
+    return whole;
+  });
+  for (Chunk& chunk : chunks_) {
+    for (auto& [offset, range] : chunk.free) {
+      if (range.resident > 0) discard_host(chunk.memory + offset, range.bytes);
+      range.resident = 0;
+    }
+  }
+  resident_bytes_ = 0;
+  return released;
 }
 
 }  // namespace dlpipe::engine

@@ -1,23 +1,23 @@
-// How an op runs: the only way. In stages, each of which gets what the one before it answered:
+// How an op runs, in stages; each gets the results of the one before it:
 //
-//   dtypes     what the record and autocast say; a low dtype that only the reference could take goes through f32
-//   view       ops that look at the same memory otherwise run no kernel
-//   layouts    image inputs come into the layout that the kernels like, all others are made plain and contiguous
-//   kernels    the backend's, or the reference's where it has none that takes these inputs
-//   history    a node in the graph where a gradient is wanted
+//   dtypes     by the record and autocast; a low dtype that only the reference could compute goes through f32
+//   view       ops that reinterpret the same memory run no kernel
+//   layouts    image inputs are converted to the kernels' layout, all others to plain and contiguous
+//   kernels    the backend's, or the reference's if the backend doesn't support these inputs
+//   history    a node in the graph if a gradient is needed
 //
-// Conversions of inputs are no nodes of the graph: its edges go to the tensors as the caller gave them, and
-// backward gives every gradient the form of the tensor it belongs to.
+// Conversions of inputs are not nodes of the graph: its edges refer to the caller's tensors, and backward
+// converts every gradient to the form of its tensor.
 #include <algorithm>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/call_observer.h"
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/core/kernel_call.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/op_node.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/constant_cache.h"
+#include "engine/core/kernel_call.h"
+#include "engine/core/node.h"
+#include "engine/core/observers.h"
 
 namespace dlpipe::engine {
 
@@ -29,14 +29,14 @@ Backend backend_of(std::span<const Tensor> inputs) {
 
 void check_inputs(const OpRow& row, std::span<const Tensor> inputs) {
   if (inputs.size() >
-      size_t{OpRecord::kMostInputs})  // which arrays are for; shape rules say how many an op takes
+      size_t{OpRecord::kMostInputs})  // the size of arrays; shape rules check the number for each op
     refuse(row.record->name, "expected at most ", OpRecord::kMostInputs, " inputs, got ", inputs.size());
   const Device* device = nullptr;
   for (const Tensor& input : inputs) {
     if (!input.defined()) continue;
     if (device != nullptr && device != &input.device()) {
       refuse(row.record->name, "inputs on ", device->name(), " and ", input.device().name(),
-             "; bring them to one device");
+             "; move them to one device");
     }
     device = &input.device();
   }
@@ -69,7 +69,7 @@ DType low_dtype(std::span<const Tensor> inputs) {
   return DType::kF32;
 }
 
-// What the record and the thread's autocast say of dtypes; mixed ones become the wider one.
+// Converts dtypes by the record and the thread's autocast; mixed ones become the wider one.
 void apply_dtype_rule(const OpRecord& record, std::vector<Tensor>& inputs) {
   if (record.autocast == Autocast::kAsIs) return;
   if (record.autocast == Autocast::kF32) cast_inputs(inputs, DType::kF32, is_low);
@@ -106,7 +106,7 @@ bool wants_gradient(const OpRecord& record, std::span<const Tensor> inputs) {
   return false;
 }
 
-// The node of a call that ran on `inputs`, which the caller gave as `given`.
+// The node of a call that ran on `inputs`, converted from the caller's `given`.
 std::shared_ptr<OpNode> node_of(const OpRecord& record, const Kernels& kernels, Backend backend, Attrs attrs,
                                 std::span<const Tensor> given, std::span<const Tensor> inputs,
                                 std::span<const Tensor> outputs) {
@@ -123,8 +123,8 @@ std::shared_ptr<OpNode> node_of(const OpRecord& record, const Kernels& kernels, 
   return node;
 }
 
-// Records `node`, and behind it that of the op that its kernels did as well. Where that one's backward
-// doesn't want its input, nothing holds it: a handle of the same form stands for it in the graph.
+// Records `node`, and after it the node of the fused second op. If that op's backward doesn't need its input,
+// nothing keeps it: a handle of the same form represents it in the graph.
 void record_both(const std::shared_ptr<OpNode>& node, const OpRecord& second, const Kernels& kernels,
                  Backend backend, std::span<Tensor> outputs) {
   std::vector<Tensor> between = {outputs.size() > 1 ? outputs[1] : outputs[0].detach()};
@@ -133,7 +133,7 @@ void record_both(const std::shared_ptr<OpNode>& node, const OpRecord& second, co
   record_history(node_of(second, kernels, backend, NoAttrs{}, between, between, visible), visible);
 }
 
-// Gives the visible outputs of a call their place in the graph, where one of the inputs wants a gradient.
+// Adds the visible outputs of a call to the graph, if one of the inputs needs a gradient.
 void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span<const Tensor> given,
                  ForwardCall& ran, std::span<Tensor> visible) {
   if (!wants_gradient(record, given)) return;
@@ -147,12 +147,12 @@ void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span
   }
 }
 
-// Whether the reference's kernels take low dtypes: those that copy bytes, and those that mix dtypes on purpose.
+// Whether the reference's kernels support low dtypes: those that copy bytes, and those that mix dtypes on purpose.
 bool reference_takes_low(Autocast rule) {
   return rule == Autocast::kAsIs || rule == Autocast::kWidest;
 }
 
-// Only the reference can do this, and low dtypes are not for it: in f32, and the outputs back to `low`.
+// Only the reference supports this, but not in low dtypes: computes in f32 and converts the outputs to `low`.
 bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low, const Attrs& attrs,
                     Backend backend) {
   if (reference_takes_low(row.record->autocast) || !is_low(low)) return false;
@@ -176,7 +176,7 @@ std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& i
 
 }  // namespace
 
-/// `observer`: who says whether the values matter; may be null.
+/// `observer`: decides whether the values are needed; may be null.
 static std::vector<Tensor> run_op(const OpRow& row, std::vector<Tensor> inputs, Attrs attrs,
                                   CallObserver* observer) {
   const OpRecord& record = *row.record;

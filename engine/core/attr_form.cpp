@@ -1,11 +1,10 @@
-#include "dlpipe/engine/core/attr_form.h"
+#include "engine/core/attr_form.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/shortest_decimal.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 
@@ -52,7 +51,7 @@ void refuse_unknown(std::string_view op, std::span<const NamedAttr> list,
   for (const NamedAttr& attr : list) {
     if (std::find(known.begin(), known.end(), attr.name) != known.end()) continue;
     throw Error(Status(ErrorCode::kCorrupt, concat("[", op, "] has no attribute '", attr.name,
-                                                   "'; a newer dlpipe may know it: update this one")));
+                                                   "'; it may be from a newer dlpipe: update this one")));
   }
 }
 
@@ -139,7 +138,7 @@ void read_into(DType& field, const AttrValue& value, const Place& place) {
 size_t value_named(const AttrValue& value, std::span<const std::string_view> names, const Place& place) {
   const auto& name = of_kind<std::string>(value, place, "a name");
   const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) refuse_value(place, "a name that this dlpipe knows");
+  if (found == names.end()) refuse_value(place, "a name that this dlpipe supports");
   return static_cast<size_t>(found - names.begin());
 }
 
@@ -148,9 +147,10 @@ size_t value_named(const AttrValue& value, std::span<const std::string_view> nam
 std::vector<NamedAttr> list_attrs(const OpRecord& record, const Attrs& attrs) {
   if (record.attr_form != nullptr) return record.attr_form->list(attrs);
   if (attrs.is<NoAttrs>()) return {};
-  throw Error(Status(ErrorCode::kUnsupported, concat("[graph] the attributes of ", record.name,
-                                                     " can't be written down, so no graph holds this op; "
-                                                     "call it before what is captured")));
+  throw Error(Status(
+      ErrorCode::kUnsupported,
+      concat("[graph] the attributes of ", record.name,
+             " can't be stored, so a graph can't contain this op; call it outside of the captured code")));
 }
 
 Attrs make_attrs(const OpRecord& record, std::span<const NamedAttr> list) {

@@ -1,8 +1,8 @@
-// An op's attributes as a list of names and values, and back: what graphs print, compare and write to files.
+// Converts an op's attributes to a list of names and values, which graphs print, compare and write to files, and back.
 //
-// A struct of attributes takes part by naming its fields once, in a static member `each` (ops/softmax.h is a short one),
-// and its op's record by `.attr_form = &attr_form<SoftmaxAttrs>`. tests/engine/graph/attr_form_test.cpp takes the
-// samples of every op there and back.
+// A struct of attributes supports this by naming its fields once, in a static member `each` (ops/losses.h is a short
+// example), and its op's record by `.attr_form = &attr_form<SoftmaxAttrs>`. tests/engine/graph/attr_form_test.cpp tests
+// the round trip for the samples of every op.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 #include <variant>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 
-/// Enumerations are texts, sizes and axes are lists of integers.
+/// Enumerations are strings; sizes and axes are lists of integers.
 using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
 struct NamedAttr {
@@ -30,9 +30,9 @@ struct NamedAttr {
 
 struct AttrForm {
   std::vector<NamedAttr> (*list)(const Attrs& attrs);
-  /// kCorrupt, "[op] ...", where one is missing, unknown, of another kind or out of its type's range.
+  /// Throws kCorrupt, "[op] ...", if an attribute is missing, unknown, of another kind or out of its type's range.
   Attrs (*make)(std::string_view op, std::span<const NamedAttr> list);
-  /// Of the struct. A list that goes there and back has no place for what isn't in it: a test compares their numbers.
+  /// The number of fields of the struct. A test compares it with the length of the list, to find fields that `each` omits.
   size_t fields;
 };
 
@@ -50,14 +50,14 @@ AttrValue value_from(const std::array<int, 2>& field);
 AttrValue value_from(const std::vector<int>& field);
 AttrValue value_from(const Shape& field);
 AttrValue value_from(DType field);
-/// Of other enumerations, whose header defines `attr_names(Enum)`: what each value, from 0 on, is called.
+/// For other enumerations, with a function `attr_names(Enum)` in their header that returns the names of the values from 0 on.
 std::string name_of(size_t value, std::span<const std::string_view> names);
 template <class Enum>
 requires std::is_enum_v<Enum> AttrValue value_from(Enum field) {
   return name_of(static_cast<size_t>(field), attr_names(field));
 }
 
-/// Which attribute of which op is read: for errors.
+/// The op and the attribute that is being read, for errors.
 struct Place {
   std::string_view op, name;
 };
@@ -81,10 +81,10 @@ void read_into(Enum& field, const AttrValue& value, const Place& place) {
 void refuse_unknown(std::string_view op, std::span<const NamedAttr> list,
                     std::span<const std::string_view> known);
 
-/// What any field can be initialised with.
+/// Converts to the type of any field.
 struct Anything {
   template <class T>
-  operator T() const;  // NOLINT: as an initialiser it has to convert by itself
+  operator T() const;  // NOLINT: an initialiser has to convert implicitly
 };
 template <class T, class... Initialisers>
 constexpr size_t count_fields() {
@@ -131,10 +131,10 @@ inline constexpr AttrForm attr_form = {
     .fields = attr_form_parts::count_fields<T>(),
 };
 
-/// The attributes of a call of `record` as a list; none for an op without. kUnsupported where they can't be
-/// written down.
+/// The attributes of a call of `record` as a list; empty for an op without attributes. Throws kUnsupported if they
+/// can't be stored.
 std::vector<NamedAttr> list_attrs(const OpRecord& record, const Attrs& attrs);
-/// And back. kCorrupt where the list isn't one of this op's.
+/// The attributes from a list. Throws kCorrupt if the list doesn't fit the op.
 Attrs make_attrs(const OpRecord& record, std::span<const NamedAttr> list);
 /// "stride=[2,2] relu=true"; values as JSON writes them.
 std::string attrs_text(std::span<const NamedAttr> list);

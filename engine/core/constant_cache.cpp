@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/constant_cache.h"
+#include "engine/core/constant_cache.h"
 
 #include <atomic>
 

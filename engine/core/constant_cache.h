@@ -1,8 +1,9 @@
-// What kernels and conversions make of constants, made once: packed and transformed weights, weights in a low dtype.
+// A cache of what kernels and conversions compute from constants: packed and transformed weights, weights in a low dtype.
 //
-// Who runs the same constants many times (engine/graph; the parts of a training step) owns a cache and has it stand while
-// ops run. A kernel asks cached_or(); for tensors that are no constants, and where no cache stands, that makes the thing
-// anew. Asked by the thread that calls ops, outside slices, and inside them while the cache is frozen. Bits are those without.
+// Code that uses the same constants many times (engine/graph; the parts of a training step) owns a cache and sets it with
+// UseConstantCache while ops run. Kernels call cached_or(), which computes the value again for tensors that aren't constants
+// and if no cache is set. It is called by the thread that calls ops, outside of slices; inside them only while the cache is
+// frozen. Results have the same bits with and without a cache.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +13,18 @@
 #include <tuple>
 #include <unordered_set>
 
-#include "dlpipe/base/scoped_value.h"
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 
 class ConstantCache {
  public:
-  /// Constants are held by who owns the cache, and not written to meanwhile.
+  /// The cache's owner keeps constants alive and doesn't write to them meanwhile.
   void add_constant(const Tensor& constant) { constants_.insert(constant.impl()); }
   bool is_constant(const Tensor& tensor) const { return constants_.contains(tensor.impl()); }
 
-  /// What make() answers for this constant in this form, kept from the first time on. `form`: a number that no other
-  /// form of the same memory has.
+  /// The result of make() for this constant in this form, computed once. `form`: a unique number among the forms of the
+  /// same memory.
   template <class Make>
   Tensor find_or_make(const Tensor& constant, uint64_t form, const Make& make) {
     const Key key(constant.impl(), constant.raw(), form);
@@ -46,7 +46,7 @@ class ConstantCache {
   bool is_frozen_ = false;
 };
 
-/// While one lives, several threads may ask the cache; what isn't there is made anew for each.
+/// While an object lives, several threads may use the cache, and nothing is added: missing entries are computed for each call.
 class FrozenCache {
  public:
   explicit FrozenCache(ConstantCache& cache) : cache_(cache) { cache_.is_frozen_ = true; }
@@ -62,17 +62,17 @@ namespace thread_state {
 ConstantCache*& constant_cache();
 }
 
-/// While one lives, ops of this thread take what they make of constants from the cache given (null: none).
+/// While an object lives, this thread's ops use the given cache (null: none).
 using UseConstantCache = ScopedValue<thread_state::constant_cache>;
 
-/// make(), or what the cache that stands has kept of it.
+/// The cached result of make(), or a new one if `tensor` isn't a constant of the current cache.
 template <class Make>
 Tensor cached_or(const Tensor& tensor, uint64_t form, const Make& make) {
   ConstantCache* const cache = thread_state::constant_cache();
   return cache != nullptr && cache->is_constant(tensor) ? cache->find_or_make(tensor, form, make) : make();
 }
 
-/// Numbers of forms: a plan's or a kernel's own, from next_constant_form() where it is made; below, those of ops.
+/// Numbers of forms. Plans and kernels get theirs from next_constant_form() when they are created; those below are for ops.
 enum class ConstantForm : uint64_t {
   kCast = 1,
   kWinograd = 64,

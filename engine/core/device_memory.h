@@ -1,9 +1,9 @@
-// Tensors' memory on devices other than the host: streams, copies. On the host everything here is plain
+// Tensors' memory on devices other than the host: streams and copies. On the host everything here is plain
 // memory access.
 //
-// Each thread has one stream per device, made when it is first asked for and waited for at the thread's end; tensor copies and
-// kernels of that thread are in its order, and blocks that it made are used again in that order (allocator.h). So a tensor
-// that another thread goes on with has to be waited for: synchronize().
+// Each thread has one stream per device, created at first use and synchronized when the thread ends. The thread's copies and
+// kernels run in the stream's order, and its blocks are reused in that order (allocator.h). Call synchronize() before
+// another thread uses a tensor.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 #include <memory>
 #include <span>
 
-#include "dlpipe/base/device/device.h"
-#include "dlpipe/base/shape.h"
-#include "dlpipe/engine/core/allocator.h"
+#include "dlpipe/device.h"
+#include "dlpipe/dtype.h"
+#include "engine/core/allocator.h"
 
 namespace dlpipe::engine {
 
 /// The calling thread's stream on `device`.
 Stream& engine_stream(Device& device);
-/// While one lives, the calling thread's stream is `stream`, of the device that it works for: kernels that
-/// belong to a copy stream. No tensor is made, freed or waited for meanwhile.
+/// While an object lives, the calling thread uses `stream` of its device, for kernels in a copy stream. The
+/// thread must not create, free or wait for tensors meanwhile.
 class UseStream {
  public:
   explicit UseStream(Stream& stream);
@@ -28,13 +28,13 @@ class UseStream {
   UseStream(const UseStream&) = delete;
   UseStream& operator=(const UseStream&) = delete;
 };
-/// That stream; null outside of such scopes.
+/// The stream of the innermost UseStream; null if there is none.
 Stream* used_stream();
 /// Waits until everything in the thread's stream is done.
 void synchronize(Device& device);
 
-/// What the calling thread has asked of a device is done in one order, its own stream's, which has a number that no other one
-/// gets. 0: it has none.
+/// Identifies the order of the calling thread's work on a device, which is the order of its stream. Each stream has a unique
+/// number. 0: the thread has no stream.
 struct StreamOrder {
   uint64_t number = 0;
   Stream* stream = nullptr;
@@ -42,9 +42,9 @@ struct StreamOrder {
 enum class IfNone : uint8_t { kMake, kLeave };
 StreamOrder own_order(Device& device, IfNone if_none);
 
-/// Work of the calling thread's stream, kept to be run again as it is (base/device/device.h). What can't be
-/// so kept says why: refuse_capture() throws Error (kUnsupported, "REASON") while this thread captures, and
-/// does nothing otherwise. Copies with the host and waits refuse.
+/// Captures work of the calling thread's stream as a graph that can run again (dlpipe/device.h). Code that
+/// can't be captured calls refuse_capture(), which throws Error (kUnsupported, "REASON") while this thread
+/// captures and does nothing otherwise. Copies from and to the host and waits can't be captured.
 class Capture {
  public:
   explicit Capture(Device& device);
@@ -62,12 +62,20 @@ void refuse_capture(const char* reason);
 /// Whether this thread captures.
 bool is_capturing();
 
-/// `bytes` from memory of one device to memory of another, or the same. Copies with the host wait, through
-/// page-locked memory; others are in the stream. Throws Error.
+/// Copies `bytes` between memory of two devices, or of one. Copies from and to the host wait and use
+/// page-locked memory; others are queued in the stream. Throws Error.
 void copy_memory(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes);
 
-/// copy_strided (strided_copy.h) within `device`.
+/// copy_strided within `device`.
 void copy_strided_on(Device& device, void* to, const void* from, const Shape& shape,
                      std::span<const int64_t> strides, size_t element_bytes);
+
+// Strided copies, which make views contiguous. Host memory. One thread per call, or parallel slices for large
+// copies.
+
+/// to[row-major index over shape] = from[sum of index * stride]. `strides` in elements (0 repeats), elements
+/// of 1, 2, 4 or 8 bytes. The two must not overlap.
+void copy_strided(void* to, const void* from, const Shape& shape, std::span<const int64_t> strides,
+                  size_t element_bytes);
 
 }  // namespace dlpipe::engine

@@ -1,38 +1,38 @@
-// Optimizer steps on CUDA over flat groups: the parameters of a group lie one after another in one allocation, and
-// so do their gradients and their state. A step of sgd is one kernel over all of them, lamb's three; before
-// adam's one and lamb's a single thread computes what all elements share.
+// Optimizer steps on CUDA over flat groups: the parameters of a group are contiguous in one allocation, and so are
+// their gradients and their state. A step of sgd is one kernel over all of them, a step of lamb three. Before the
+// kernels of adam and lamb, a single thread computes the values that all elements share.
 //
-// Formulas and the order of operations are those of engine/optim (sgd.cpp, adam_optimizer.cpp, clip.cpp,
+// Formulas and the order of operations are those of engine/optim (sgd.cpp, adam.cpp, gradients.cpp,
 // ema.cpp), in f32; nvcc may contract a product and a sum into one operation. What changes from step to step
 // is read from device memory, so that a step can be captured in a graph once and replayed:
 //
 // 1. set: the learning rate.
-// 2. sum_squares: once for each group, into parts of its own.
+// 2. sum_squares: once for each group, into its own partial sums.
 // 3. finish_norm: of all parts, the norm, the factor for gradients and whether all is finite.
 // 4. step_sgd, step_adam or step_lamb: once for each group.
 // 5. update_ema: averages of the weights.
-// 6. end_step: last; counts the step, or doesn't.
+// 6. end_step: last; counts the step unless found_inf is set.
 //
-// Where found_inf is set, weights, state, averages and the number of steps keep their bits. Tensors
-// that have a learning rate or a weight decay of their own are a flat group of their own. Gaps between tensors
-// are elements like others: zeros in weights and gradients stay zeros and count for nothing in a norm. All
-// work goes to the calling thread's stream, and sums have an order that only counts and offsets decide.
+// If found_inf is set, weights, state, averages and the number of steps keep their bits. Tensors with a different
+// learning rate or weight decay are in a separate flat group. Gaps between tensors are processed like other
+// elements: zeros in weights and gradients stay zeros and don't change a norm. All work is queued in the calling
+// thread's stream. The order of sums depends only on counts and offsets.
 #pragma once
 
 #include <cstdint>
 
 namespace dlpipe::engine::cuda {
 
-/// Device memory. Sixteen bytes at a time are read where all pointers are aligned to that.
+/// Device memory. Read sixteen bytes at a time if all pointers are aligned to sixteen.
 struct FlatGroup {
   float* weights = nullptr;
   const float* gradients = nullptr;
-  /// sgd: momentum (none where it is 0); adam and lamb: mean, square. Zeros before step 1.
+  /// sgd: momentum (none if it is 0); adam and lamb: mean, square. Zeros before step 1.
   float* states[2] = {};
   int64_t count = 0;  // of elements in each
 };
 
-/// What all elements of an adam or lamb step share; see AdamStep of engine/optim/adam_optimizer.h.
+/// The values that all elements of an adam or lamb step share; see AdamStep in engine/optim/adam.h.
 struct AdamCoefficients {
   float take1;
   float keep2;
@@ -48,12 +48,12 @@ struct AdamCoefficients {
 struct StepScalars {
   const int64_t* steps = nullptr;  // taken before this one
   const float* lr = nullptr;
-  const float* grad_scale = nullptr;  // gradients are multiplied by it; null: they are taken as they are
-  const int* found_inf = nullptr;     // not 0: the step changes nothing; null: it always counts
+  const float* grad_scale = nullptr;  // factor for gradients; null: 1
+  const int* found_inf = nullptr;     // nonzero: the step changes nothing; null: it always counts
   AdamCoefficients* adam = nullptr;   // scratch of adam and lamb, which any number of flat groups may share
 };
 
-/// As OptimizerArguments.
+/// See OptimizerArguments.
 struct SgdOptions {
   double momentum = 0.9;
   bool nesterov = false;
@@ -63,7 +63,7 @@ struct SgdOptions {
   float decay_scale = 1.0f;
 };
 
-/// Adam; AdamW where `decoupled`.
+/// Adam, or AdamW if `decoupled`.
 struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -75,14 +75,15 @@ struct AdamOptions {
 };
 
 /// LAMB (You et al., "Large batch optimization for deep learning", 2020): adam's step plus weight_decay *
-/// weights, times |weights| / |that| of each tensor (1 where either norm is 0).
+/// weights, times |weights| / |that| for each tensor (1 if either norm is 0).
 struct LambOptions {
-  AdamOptions adam = {.epsilon = 1e-6};  // `decoupled` means nothing
-  bool always_adapt = false;  // else tensors without weight decay take adam's step, as in apex and timm
+  AdamOptions adam = {.epsilon = 1e-6};  // `decoupled` is ignored
+  bool always_adapt = false;  // false: tensors without weight decay use adam's step, as in apex and timm
 };
 /// The tensors of a flat group, and scratch: all in device memory.
 struct Segments {
-  const int64_t* offsets = nullptr;  // count + 1: where each begins, from 0; the last is the group's count
+  const int64_t* offsets =
+      nullptr;  // [count + 1]: the beginning of each, from 0; the last is the group's count
   int64_t count = 0;
   double* parts = nullptr;  // lamb_parts()
   float* ratios = nullptr;  // count
@@ -91,33 +92,33 @@ struct Segments {
 struct NormInputs {
   double max_norm = 0;                   // to clip to; may be infinity
   const float* inverse_scale = nullptr;  // of the gradients: 1 / the loss scale; null: 1
-  const float* loss = nullptr;           // looked at too; null: it isn't
+  const float* loss = nullptr;           // also checked; null: not checked
 };
-/// What a norm finds. A step changes nothing unless all is finite.
+/// The result of finish_norm. A step changes nothing unless everything is finite.
 enum FoundInf : int {
   kAllFinite = 0,
-  kOverflow = 1,  // a gradient isn't finite, which a loss scale above 1 may have done: a smaller one mends it
+  kOverflow = 1,   // a gradient isn't finite, perhaps because of a loss scale above 1: a smaller one may help
   kNonfinite = 2,  // the loss isn't finite, or a gradient at a scale of 1 or less; or `halted` is set
 };
-/// In device memory, each null where it isn't wanted.
+/// In device memory; null: not needed.
 struct NormScalars {
   float* norm = nullptr;
-  float* grad_scale = nullptr;  // for the steps: inverse loss scale and clipping in one
+  float* grad_scale = nullptr;  // for the steps: inverse loss scale times clipping factor
   int* found_inf = nullptr;     // a FoundInf
-  int* halted = nullptr;        // set to 1 by kNonfinite, and left alone otherwise
+  int* halted = nullptr;        // set to 1 by kNonfinite, otherwise unchanged
 };
 
-/// PyTorch's GradScaler. Pointers are to device memory.
+/// The state of PyTorch's GradScaler. Pointers are to device memory.
 struct LossScale {
   float* scale = nullptr;     // null: the loss isn't scaled
-  float* inverse = nullptr;   // 1 / scale, also before the first step
+  float* inverse = nullptr;   // 1 / scale, valid before the first step, too
   int* good_steps = nullptr;  // since the scale last changed
-  float growth = 2.0f;        // after `interval` good steps, where the result is finite
+  float growth = 2.0f;        // factor after `interval` good steps, if the result is finite
   float backoff = 0.5f;       // after a step with found_inf
   int interval = 2000;
 };
 
-/// The functions below as nvcc compiled them, for callers that it doesn't compile; and as g++ did.
+/// The functions as compiled by nvcc, for callers compiled by other compilers, and as compiled by g++.
 struct FlatSteps {
   void (*sgd)(const FlatGroup&, const StepScalars&, const SgdOptions&);
   void (*adam)(const FlatGroup&, const StepScalars&, const AdamOptions&);
@@ -126,11 +127,11 @@ struct FlatSteps {
   void (*sum_squares)(const float* gradients, int64_t count, double* parts);
   void (*finish_norm)(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to);
   void (*end_step)(int64_t* steps, const int* found_inf, const LossScale& loss_scale);
-  /// to = value, which travels with the kernel.
+  /// to = value; the value is an argument of the kernel.
   void (*set)(float* to, float value);
-  /// to = from where found_inf is set: what a step that didn't count has changed goes back.
+  /// to = from if found_inf is set: restores what a step that doesn't count has changed.
   void (*restore)(float* to, const float* from, int64_t count, const int* found_inf);
-  /// engine/core/flat_sum.h: to = left + right; null operands are zeros. `rounds`: values and sums are rounded to bf16.
+  /// engine/core/device_code.h: to = left + right; null operands are zeros. `rounds`: values and sums are rounded to bf16.
   void (*add)(float* to, const float* left, const float* right, int64_t count, bool rounds);
 };
 extern const FlatSteps flat_steps_cuda;

@@ -1,9 +1,9 @@
-#include "dlpipe/engine/core/isa.h"
+#include "engine/core/isa.h"
 
 #include <algorithm>
 #include <atomic>
 
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/kernel_table.h"
 
 namespace dlpipe::engine::cpu {
 

@@ -1,7 +1,7 @@
-// One loop, compiled for several instruction sets, the best one chosen when the program runs. The loop is
-// plain C++ that the compiler turns into vectors; without fused multiply-add (-ffp-contract=off) and with
-// sums in fixed lanes it gives the same bits on every instruction set. tests/engine/check_op.cpp holds the cpu's
-// kernels to that, other than those that say they don't (Kernels::same_bits_on_every_isa).
+// Compiles one loop for several instruction sets and chooses the best at run time. The loop is plain C++
+// that the compiler vectorises. Without fused multiply-add (-ffp-contract=off) and with sums in fixed lanes,
+// it computes the same bits on every instruction set. tests/engine/check_op.cpp tests this for the cpu's
+// kernels, except those without Kernels::same_bits_on_every_isa.
 //
 // Thread-safe; the choice is one relaxed load.
 #pragma once
@@ -15,11 +15,11 @@ namespace dlpipe::engine::cpu {
 
 enum class Isa : uint8_t { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 
-/// The best that this machine has and kernel_isa() includes: what limits oneDNN limits us, too. The first call has oneDNN look
-/// at the CPU.
+/// The best instruction set that this machine has and kernel_isa() includes: a limit for oneDNN also applies here. The first
+/// call lets oneDNN detect the CPU.
 Isa isa();
 
-/// While one lives, isa() is at most `limit`, in all threads: for tests that compare instruction sets.
+/// While an object lives, isa() is at most `limit` in all threads. For tests that compare instruction sets.
 class LimitIsa {
  public:
   explicit LimitIsa(Isa limit);
@@ -31,7 +31,7 @@ class LimitIsa {
   Isa former_;
 };
 
-// One version is enough for a sanitizer: the same C++ three times over is two thirds of its compilation.
+// Sanitizers need only one version: compiling the same C++ three times would triple the compile time.
 #if defined(__x86_64__) && !defined(DLPIPE_ONE_ISA)
 #define DLPIPE_MANY_ISAS 1
 #else

@@ -1,23 +1,22 @@
-#include "dlpipe/engine/core/kernel_call.h"
+#include "engine/core/kernel_call.h"
 
 #include <array>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/kernel_observer.h"
-#include "dlpipe/engine/core/op_profile.h"
-#include "dlpipe/engine/core/tensor_impl.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/observers.h"
+#include "engine/core/tensor_impl.h"
 
 namespace dlpipe::engine {
 
 namespace {
 
-// The choice of the cpu's kernels, or the record's; without one the layout that all images have, if the op
-// knows it. `defined`: the inputs that are there.
+// The choice of the cpu's kernels, or the record's; without either, the layout that all images have, if the op
+// supports it. `defined`: which inputs are defined.
 LayoutChoice choose_layout(const OpRow& row, std::span<const TensorSpec> inputs,
                            const std::vector<bool>& defined, const Attrs& attrs) {
   const OpRecord& record = *row.record;
@@ -43,7 +42,7 @@ std::vector<bool> defined_of(std::span<const Tensor> tensors) {
   return defined;
 }
 
-// Plain ones; blocked layouts have no strides.
+// Strides of plain tensors; blocked layouts have none.
 void make_contiguous(std::vector<Tensor>& tensors) {
   for (Tensor& tensor : tensors) {
     if (tensor.defined() && tensor.layout() == Layout::kPlain && !tensor.is_contiguous()) {
@@ -59,7 +58,7 @@ std::vector<Tensor> allocate(const std::vector<TensorSpec>& specs, Device& devic
   return outputs;
 }
 
-// Those of `images` come into `layout`, all others become plain.
+// Converts those of `images` to `layout` and all others to plain.
 void lay_out(std::vector<Tensor>& tensors, uint32_t images, Layout layout) {
   const NoGrad no_grad;
   const UseBackend fast(Backend::kCpu);
@@ -132,7 +131,7 @@ std::vector<TensorSpec> infer_outputs(const OpRecord& record, std::span<const Te
 
 namespace {
 
-// Calls `kernel`, which is a part of an op: nobody is told of what it does by itself.
+// Calls `kernel` as a part of an op: observers don't see what it does internally.
 template <class Args, class Add>
 void run_kernel(void (*kernel)(const Args&), const Args& args, Device& device, const Add& add_to_profile) {
   const UseKernelObserver nobody(nullptr);
@@ -159,16 +158,14 @@ void run_forward(const OpRecord& record, const Kernels& kernels, const ForwardAr
 void run_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args) {
   run_kernel(kernels.backward, args, device_of(args.grad_outputs),
              [&](OpProfile& profile, int64_t ns) { profile.add_backward(record, kernels, args, ns); });
-  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
-    observer->on_backward(record, kernels, args);
 }
 
 ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend) {
   const OpRecord& record = *row.record;
   infer_outputs(record, inputs, attrs,
-                Layout::kPlain);  // for its errors: what follows relies on sound inputs
+                Layout::kPlain);  // for its errors: the code below relies on valid inputs
   LayoutChoice layout;
-  if (backend == Backend::kCpu)  // others have plain kernels alone
+  if (backend == Backend::kCpu)  // other backends only have plain kernels
     layout = choose_layout(row, specs_of(inputs), defined_of(inputs), attrs);
   lay_out_inputs(record, inputs, layout.inputs);
   const ChosenKernels chosen = choose_kernels(row, backend, inputs, attrs);
@@ -189,7 +186,7 @@ ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Att
 
 namespace {
 
-// Where the reference has to compute, the specs of all inputs as it would see them.
+// If the reference has to compute: the specs of all inputs as it would see them.
 const Kernels& backward_kernels(const OpRow& row, const SavedCall& saved, const Attrs& attrs) {
   const Kernels* kernels = row.kernels[static_cast<int>(Backend::kCpu)];
   const bool takes =
@@ -208,7 +205,7 @@ std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector
   if (saved.input_specs.size() < saved.inputs.size() ||
       saved.input_specs.size() > size_t{OpRecord::kMostInputs} ||
       grad_outputs.size() != static_cast<size_t>(record.visible_outputs)) {
-    refuse(record.name, "a gradient takes a spec of every input and one gradient of each visible output");
+    refuse(record.name, "backward needs a spec of every input and one gradient per visible output");
   }
   for (size_t i = 0; i < saved.inputs.size(); ++i) {
     if (saved.inputs[i].defined()) saved.input_specs[i] = saved.inputs[i].spec();
@@ -223,7 +220,9 @@ std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector
   const Kernels& kernels = backward_kernels(row, saved, attrs);
   if (&kernels == row.kernels[static_cast<int>(Backend::kReference)]) {
     if (saved.layouts.has_value() && saved.layouts->outputs != Layout::kPlain)
-      refuse(record.name, "what forward hid lies in blocks, and the reference takes plain memory only");
+      refuse(record.name,
+             "forward's hidden outputs are in a blocked layout, and the reference kernels only support plain "
+             "memory");
     layout = {};
     for (TensorSpec& spec : saved.input_specs) spec.layout = Layout::kPlain;
   }

@@ -1,9 +1,9 @@
-// One call of an op's kernels: layouts, contiguity, memory, the choice between the backend's kernels and the
-// reference's. `apply` calls them here and adds dtypes, views and history. Who keeps a history of its own (another
-// framework's graph) calls forward and backward kernels directly: call_forward answers hidden outputs too, and
-// call_backward takes what the record saves from the caller.
+// One call of an op's kernels: layouts, contiguity, memory, and the choice between the backend's kernels and the
+// reference's. `apply` calls them here and adds dtypes, views and history. Code with its own history (another
+// framework's graph) calls forward and backward kernels directly: call_forward also returns hidden outputs, and
+// call_backward takes saved tensors from the caller.
 //
-// One thread at a time for the same tensors; kernels parallelise inside.
+// One thread at a time for the same tensors; kernels are parallel internally.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 
-/// Of the first input that is defined; the CPU where none is.
+/// The device of the first defined input; the CPU if there is none.
 Device& device_of(std::span<const Tensor> inputs);
 /// "reference", "cpu", "cuda".
 const char* backend_name(Backend backend);
@@ -27,19 +27,19 @@ struct ChosenKernels {
   const Kernels* kernels;
   bool is_reference;
 };
-/// Those of the wanted backend, or the reference's where they don't take these inputs. kUnsupported where a
+/// The kernels of `backend`, or the reference's if they don't support these inputs. Throws kUnsupported if a
 /// device has none.
 ChosenKernels choose_kernels(const OpRow& row, Backend backend, std::span<const Tensor> inputs,
                              const Attrs& attrs);
 
-/// Image inputs come into `layout`, all others become plain.
+/// Converts image inputs to `layout` and all others to plain.
 void lay_out_inputs(const OpRecord& record, std::vector<Tensor>& inputs, Layout layout);
 
-/// The shape rule's specs of all outputs, visible images of them in `image_layout`.
+/// The specs of all outputs by the shape rule, with visible images in `image_layout`.
 std::vector<TensorSpec> infer_outputs(const OpRecord& record, std::span<const Tensor> inputs,
                                       const Attrs& attrs, Layout image_layout);
 
-/// The kernels alone, on memory that is there. A profile that lives times them, who observes is told.
+/// Runs only the kernels, on allocated memory. Reports to the thread's profile and observer.
 void run_forward(const OpRecord& record, const Kernels& kernels, const ForwardArgs& args);
 void run_backward(const OpRecord& record, const Kernels& kernels, const BackwardArgs& args);
 
@@ -47,20 +47,20 @@ void run_backward(const OpRecord& record, const Kernels& kernels, const Backward
 struct ForwardCall {
   const Kernels* kernels = nullptr;
   std::vector<Tensor> inputs;   // as the kernel saw them
-  std::vector<Tensor> outputs;  // hidden ones, too, which lie in memory as the first output does
+  std::vector<Tensor> outputs;  // including hidden ones, which have the layout of the first output
 };
-/// Runs the kernels for inputs whose dtypes are as the op takes them.
+/// Runs the kernels for inputs that already have the dtypes that the op needs.
 ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Attrs& attrs, Backend backend);
 
-/// What a gradient is computed from.
+/// The inputs of backward.
 struct SavedCall {
   std::vector<Tensor> inputs;           // those that the record saves; others may be undefined
-  std::vector<TensorSpec> input_specs;  // of all inputs; the layouts of those that aren't defined don't count
+  std::vector<TensorSpec> input_specs;  // of all inputs; layouts of undefined ones are ignored
   std::vector<Tensor> outputs;          // those that the record saves; others may be undefined
-  /// The layouts that forward ran in, where a hidden output lies in memory as that did; else the op's choice.
+  /// The layouts that forward ran in, if there are hidden outputs, which have them, too; else the op's choice.
   std::optional<LayoutChoice> layouts = {};
 };
-/// The gradients of those inputs whose bit is in `wanted`, on the CPU. `grad_outputs`: one per visible output.
+/// The gradients of the inputs with a bit in `wanted`, on the CPU. `grad_outputs`: one per visible output.
 std::vector<Tensor> call_backward(const OpRow& row, SavedCall saved, std::vector<Tensor> grad_outputs,
                                   uint32_t wanted, const Attrs& attrs);
 

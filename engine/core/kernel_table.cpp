@@ -1,9 +1,9 @@
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/kernel_table.h"
 
 #include <atomic>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/text.h"
+#include "io/formats/json.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/measured_kernels.h"
+#include "engine/core/measured_kernels.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,28 +13,26 @@
 #include <thread>
 #include <utility>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/lock_holder.h"
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/counters.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/log.h"
+#include "engine/core/parallel.h"
+#include "io/formats/atomic_file.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int kFewestRounds = 3;
 constexpr int kMostRounds = 30;
-constexpr int64_t kEnoughNs = 3'000'000;  // for a candidate
-constexpr double kHopeless = 1.5;         // times the best's time, at the first look
-constexpr double kClearly = 0.97;         // of the rule's time
+constexpr int64_t kEnoughNs = 3'000'000;  // measuring time per candidate
+constexpr double kHopeless = 1.5;         // times the best time, at the first measurement
+constexpr double kClearly = 0.97;         // of the rule's kernel's time, to replace it
 
-/// An exclusive lock that processes share through a file. Where there can be none, it locks nothing.
+/// An exclusive lock between processes, on a file. If the file can't be created, it locks nothing.
 class FileLock {
  public:
-  /// A wait of more than `quiet_wait_ns` is said in the log: who is waited for, and how to do without.
+  /// Logs a wait of more than `quiet_wait_ns`, with the process that is waited for and what to do.
   FileLock(const std::string& path, int64_t most_wait_ns, int64_t quiet_wait_ns) : process_(::getpid()) {
     if (auto file = RegularFile::open_to_write("kernels", path, O_RDWR); file.ok()) fd_ = file->release();
     const int64_t begin_ns = now_ns();
@@ -47,9 +45,10 @@ class FileLock {
       if (is_held_by_another_) return;
       if (!std::exchange(is_said, is_said || waited_ns >= quiet_wait_ns) && is_said) {
         log(LogLevel::kWarning,
-            concat(lock_holder(fd_), " holds ", path, ", as it measures kernels: waiting for it, at most ",
+            concat(lock_holder(fd_), " holds ", path,
+                   ", because it is measuring kernels: waiting for it, at most ",
                    human_seconds(1e-9 * static_cast<double>(most_wait_ns)),
-                   "; if it is stopped, end it, or do without what is measured: --kernels rules"));
+                   "; if it is stopped, end it, or use --kernels rules, which measures nothing"));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -65,7 +64,7 @@ class FileLock {
 
  private:
   int fd_ = -1;
-  pid_t process_;  // that took it
+  pid_t process_;  // the process that locked it
   bool is_held_by_another_ = false;
 };
 
@@ -87,7 +86,7 @@ void time_once(const std::string& key, const std::function<void()>& run, Candida
 void time_all(const std::string& key, const std::function<void()>& run, std::vector<Candidate>& all) {
   int64_t best = std::numeric_limits<int64_t>::max();
   for (Candidate& candidate : all) {
-    time_once(key, run, candidate);  // makes primitives and buffers
+    time_once(key, run, candidate);  // creates primitives and buffers
     candidate.ns = std::numeric_limits<int64_t>::max();
     time_once(key, run, candidate);
     best = std::min(best, candidate.ns);
@@ -127,28 +126,28 @@ std::string reasons(const std::vector<Candidate>& all, const Candidate& chosen) 
 }  // namespace
 
 void MeasuredKernels::read() {
-  std::error_code ignored;  // write() says what is wrong
+  std::error_code ignored;  // write() reports the error
   if (path_.empty() || !std::filesystem::exists(path_, ignored)) return;
   const Result<std::string> text = formats::read_file(path_);
   const Status status = text.ok() ? known_.load(*text) : text.status();
-  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", path_, " is measured anew"));
+  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", path_, " is measured again"));
 }
 
 void MeasuredKernels::write() {
   if (path_.empty()) return;
   const Status status = formats::write_file(path_, known_.save());
   if (status.ok() || has_said_) return;
-  log(LogLevel::kWarning, concat(status.message(), "; measured kernels are not kept"));
+  log(LogLevel::kWarning, concat(status.message(), "; measured kernels are not saved"));
   has_said_ = true;
 }
 
 std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
   auto choice = known_.find(key);
   if (!choice || is_possible(*choice)) return choice;
-  // Once: a new version that cuts work in another way finds many of these.
+  // Only once: a new version with other slices finds many of these.
   if (!std::exchange(has_said_of_choice_, true)) {
-    log(LogLevel::kWarning, concat("'", choice->kernel, "' is no choice for '", key, "' in ", path_,
-                                   ": entries that are damaged or another version's are measured anew"));
+    log(LogLevel::kWarning, concat("'", choice->kernel, "' is not a choice for '", key, "' in ", path_,
+                                   ": entries that are corrupt or from another version are measured again"));
   }
   return std::nullopt;
 }
@@ -157,7 +156,7 @@ std::optional<KernelChoice> MeasuredKernels::find_known(const std::string& key,
                                                         const KernelTest& is_possible) {
   const MutexLock lock(mutex_);
   if (auto choice = known_.find(key); choice && is_possible(*choice)) return choice;
-  read();  // files appear whole: what is known needs no lock
+  read();  // files are replaced atomically: reading needs no lock
   if (auto choice = known_.find(key); choice && is_possible(*choice)) return choice;
   return std::nullopt;
 }
@@ -179,14 +178,14 @@ KernelChoice MeasuredKernels::search(const std::string& key, const std::function
                                      const KernelTest& is_possible) {
   const MutexLock lock(mutex_);
   if (!path_.empty()) {
-    std::error_code ignored;  // write() says what is wrong
+    std::error_code ignored;  // write() reports the error
     std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   }
   const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_, quiet_wait_ns_);
   if (file_lock.is_held_by_another()) {
     log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",
                                    human_seconds(1e-9 * static_cast<double>(most_wait_ns_)),
-                                   " (is it stopped?); kernels measured by this one are not kept"));
+                                   " (is it stopped?); kernels measured by this one are not saved"));
     path_.clear();
   }
   read();
@@ -201,7 +200,7 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
                      const std::function<void()>& run) {
   const std::shared_ptr<MeasuredKernels> measured = kernel_table().measured();
   if (measured == nullptr || kernel_table().find(key)) return;
-  static std::atomic_flag is_measuring;  // also an op that runs inside another's run() is not measured
+  static std::atomic_flag is_measuring;  // an op inside another op's run() isn't measured either
   if (is_measuring.test_and_set()) return;
   const std::unique_ptr<std::atomic_flag, void (*)(std::atomic_flag*)> at_end(
       &is_measuring, [](std::atomic_flag* flag) { flag->clear(); });
@@ -218,10 +217,10 @@ void measure_choices(const std::string& key, const std::function<std::vector<Ker
     try {
       time_all(key, run, all);
     } catch (...) {
-      kernel_table().forget(key);  // what was tried last is nobody's choice
+      kernel_table().forget(key);  // the last candidate is not a choice
       throw;
     }
-    renew_worker_scratch();  // those that lost may have taken the most
+    renew_worker_scratch();  // the slower candidates may have used the most scratch
     const Candidate& best = fastest(all);
     KernelChoice found = best.choice;
     found.why = reasons(all, best);

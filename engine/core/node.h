@@ -1,6 +1,6 @@
-// The history of tensors: nodes that ops make in forward (op_node.h) and autograd/ walks in backward.
+// The history of tensors: ops create nodes in forward (OpNode), and autograd/ walks them in backward.
 //
-// A Node is owned by the tensors that it made (shared) and by the nodes after it. One thread builds and walks
+// A Node is owned by its output tensors (shared) and by the nodes after it. One thread builds and walks
 // a graph.
 #pragma once
 
@@ -10,34 +10,35 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/op.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 
-/// Where a gradient goes: input `input` of `node` is the gradient of that node's output number `input`.
+/// Where a gradient goes: to `node`, as the gradient of that node's output number `input`.
 struct Edge {
-  std::shared_ptr<Node> node;  // null: nobody wants it
+  std::shared_ptr<Node> node;  // null: the gradient isn't needed
   int output = 0;
 };
 
 namespace thread_state {
-/// The number of the calling thread's next node. Graphs that share leaves and are built on threads of their own take the
-/// same numbers where each begins with the same one.
+/// The number of the calling thread's next node. Threads that build graphs with shared leaves use the same numbers if each
+/// begins with the same one.
 uint64_t& next_node();
 }  // namespace thread_state
 
 class Node {
  public:
   Node();
-  /// Lets go of the nodes behind it without recursion.
+  /// Releases the nodes behind it without recursion.
   virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   virtual std::string name() const = 0;
-  /// Gradients of the outputs in (undefined = zero), gradients of the inputs out, one an edge (undefined =
-  /// none).
+  /// Computes the gradients of the inputs, one per edge (undefined = none), from those of the outputs (undefined =
+  /// zero).
   virtual std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) = 0;
-  /// Frees what backward needs; a later backward is an error naming this node.
+  /// Frees what backward needs; a later backward is an error that names this node.
   virtual void release() = 0;
   /// True after release().
   virtual bool released() const = 0;
@@ -45,41 +46,51 @@ class Node {
   const uint64_t sequence;  // order of creation within the thread: backward walks from the latest
   std::vector<Edge> edges;  // one per input of the op
   int outputs = 1;
-  /// Specs of the outputs, so that a gradient takes its tensor's layout before it is accumulated.
+  /// Specs of the outputs, to convert a gradient to its tensor's layout before it is accumulated.
   std::vector<TensorSpec> output_specs;
   std::vector<std::vector<Tensor::Hook>> hooks;  // an output
 };
 
-/// A tensor kept for backward, with the version it had: damage in place between is an error naming the op.
-class SavedTensor {
- public:
-  SavedTensor() = default;
-  explicit SavedTensor(const Tensor& tensor);
-  /// The tensor, or Error "[op] a tensor saved for backward was changed in place (version 3, saved at 2);
-  /// clone it".
-  Tensor unpack(const std::string& op) const;
-  bool defined() const { return tensor_.defined(); }
-  void reset() { tensor_ = Tensor(); }
-
- private:
-  Tensor tensor_;
-  uint32_t version_ = 0;
-};
-
-/// Makes `node` the history of `outputs`, whose specs it notes.
+/// Makes `node` the history of `outputs` and stores their specs in it.
 void record_history(const std::shared_ptr<Node>& node, std::span<Tensor> outputs);
 
-/// Where the gradient of `tensor` goes: the node that made it, the accumulator of a leaf that requires
-/// gradients, or nowhere. Tensor::backward, which walks there, is autograd/backward.cpp's.
+/// Where the gradient of `tensor` goes: to the node that made it, to the accumulator of a leaf that requires
+/// gradients, or nowhere. Tensor::backward is in autograd/backward.cpp.
 Edge gradient_edge(const Tensor& tensor);
-/// `grad` in the shape, dtype and layout of `spec`, contiguous. Error names `where` when the shape differs.
+/// Converts `grad` to the dtype and layout of `spec`, contiguous. If the shape differs, throws Error that names `where`.
 Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where);
 
-/// Adds `grad`, of the leaf's form, to the gradient of `leaf`, after its hooks. `is_own`: nobody else will use the memory
-/// of `grad`, whatever handles there are.
+/// Adds `grad`, which has the leaf's spec, to the gradient of `leaf`, after calling its hooks. `is_own`: the memory of `grad`
+/// is used by no one else, even if there are other handles.
 void accumulate_gradient(const Tensor& leaf, Tensor grad, bool is_own);
 
-/// Lets go of a node without recursion, however long the chain behind it.
+/// Releases a node without recursion, for any length of the chain behind it.
 void bury(std::shared_ptr<Node> node) noexcept;
+
+// An op's node in the graph: its record, saved tensors, and the specs of its inputs as the kernel saw
+// them. Internal to engine; op.cpp creates them.
+
+class OpNode final : public Node {
+ public:
+  OpNode(const OpRecord& record, const Kernels& kernels, Attrs attrs)
+      : record_(record), kernels_(kernels), attrs_(std::move(attrs)) {}
+
+  std::string name() const override { return record_.name; }
+  /// Saves those tensors of the call, as its kernel saw them, that the record declares.
+  void save(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override;
+  void release() override;
+  bool released() const override { return released_; }
+
+ private:
+  const OpRecord& record_;
+  const Kernels& kernels_;
+  const Attrs attrs_;
+  Device* device_ = nullptr;
+  std::vector<TensorSpec> input_specs_;
+  std::vector<SavedTensor> inputs_;
+  std::vector<SavedTensor> outputs_;
+  bool released_ = false;
+};
 
 }  // namespace dlpipe::engine

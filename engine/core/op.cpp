@@ -1,12 +1,12 @@
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 #include <cxxabi.h>
 
 #include <cstdlib>
 #include <memory>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 
@@ -19,7 +19,7 @@ const OpRow& builtin_row(const OpRecord& record) {
   throw Error(Status(ErrorCode::kInternal, concat("[", record.name, "] is not in the op table")));
 }
 
-// As the source writes it, without the engine's namespace.
+// The type's name as in the source, without the engine's namespace.
 std::string type_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
@@ -33,7 +33,7 @@ std::string type_name(const std::type_info& type) {
 
 void Attrs::refuse_type(const std::type_info& expected) const {
   refuse("op", "expected attributes of type ", type_name(expected), ", got ", type_name(value_.type()),
-         "; give the op the attributes of its own header");
+         "; use the attributes from the op's header");
 }
 
 std::vector<TensorSpec> specs_of(std::span<const Tensor> tensors) {

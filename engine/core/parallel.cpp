@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/parallel.h"
+#include "engine/core/parallel.h"
 
 #include <omp.h>
 #include <tbb/parallel_for.h>
@@ -13,24 +13,23 @@
 #include <new>
 #include <utility>
 
-#include "dlpipe/base/host_memory.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/threads.h"
-#include "dlpipe/base/worker_limit.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/kernel_table.h"
+#include "base/machine.h"
+#include "base/mutex.h"
+#include "base/threads.h"
+#include "dlpipe/device.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
 namespace {
 
-thread_local int omp_threads_outside = 0;  // of a caller's thread inside the pool: what it had before
+thread_local int omp_threads_outside = 0;  // OpenMP threads of a caller's thread before it entered the pool
 thread_local int pool_depth = 0;           // entries of a caller's thread into pools
 thread_local bool single_worker = false;   // a worker whose OpenMP has one thread
 thread_local int body_depth = 0;           // bodies on this thread's stack
 
-// A TBB worker stays single-threaded: it may still leave the pool while the process ends, when clang's OpenMP is gone and a
-// call of it aborts.
+// A TBB worker stays single-threaded: it may leave the pool while the process exits, when clang's OpenMP is already destroyed
+// and calling it would abort.
 class SingleThreadedOpenMp : public tbb::task_scheduler_observer {
  public:
   explicit SingleThreadedOpenMp(tbb::task_arena& pool) : tbb::task_scheduler_observer(pool) { observe(true); }
@@ -52,8 +51,8 @@ class TrainingPool {
  public:
   TrainingPool(int threads, bool limit_workers)
       : threads_(threads),
-        // Without it TBB makes as many workers as the machine has cores, whatever the cgroup's quota, and no
-        // more than that when a test asks for eight threads on two cores.
+        // Without it TBB creates as many workers as the machine has cores, ignoring the cgroup's quota, and no
+        // more than that when a test requests eight threads on two cores.
         limit_(limit_workers ? std::make_unique<WorkerLimit>(threads) : nullptr),
         arena_(threads, 1, tbb::task_arena::priority::high),
         observer_(arena_) {}
@@ -85,7 +84,7 @@ std::shared_ptr<TrainingPool> training_pool() {
 }
 
 std::atomic<size_t> scratch_total{0}, scratch_largest{0};
-// Scratch of another age goes at its thread's next use of it, or next body.
+// Outdated scratch is freed at its thread's next use of it, or next body.
 std::atomic<uint64_t> scratch_age{0};
 
 struct Scratch {
@@ -115,7 +114,7 @@ std::array<Scratch, kScratchSlots>& thread_scratch() {
   return scratch;
 }
 
-/// Where no scratch of the thread is in use.
+/// Called when no scratch of the thread is in use.
 void release_old_scratch() {
   thread_local uint64_t checked = 0;
   const uint64_t now = scratch_age.load(std::memory_order_relaxed);
@@ -125,13 +124,13 @@ void release_old_scratch() {
   }
 }
 
-/// What chooses kernels, of the thread whose op a body is part of.
+/// The kernel selection of the thread that runs the op of a body.
 struct KernelState {
   KernelTable* table = &kernel_table();
   bool inference = is_inference();
 };
 
-/// A body on a thread chooses kernels as the op's thread does. No scratch is in use where the first one on a thread begins.
+/// Makes a body choose kernels like the op's thread. No scratch is in use when the first body on a thread begins.
 struct BodyScope {
   explicit BodyScope(const KernelState& caller) : table(caller.table), inference(caller.inference) {
     if (body_depth++ == 0) release_old_scratch();
@@ -148,7 +147,7 @@ void set_engine_threads(int threads) {
   const MutexLock lock(now.mutex);
   threads = std::max(threads, 1);
   throw_if_error(
-      check_threads("engine", threads));  // oneTBB would end the process, and not always by an exception
+      check_threads("engine", threads));  // oneTBB would terminate the process, not always with an exception
   now.pool = std::make_shared<TrainingPool>(threads, true);
 }
 

@@ -1,18 +1,16 @@
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/call_observer.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/kernel_observer.h"
-#include "dlpipe/engine/core/node.h"
-#include "dlpipe/engine/core/strided_copy.h"
-#include "dlpipe/engine/core/tensor_impl.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/allocator.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/node.h"
+#include "engine/core/observers.h"
+#include "engine/core/tensor_impl.h"
 
 namespace dlpipe::engine {
 
@@ -22,20 +20,13 @@ namespace {
   refuse("tensor", message);
 }
 
-// A recording (engine/replay) may not miss that the host looked at values or wrote them.
-void tell_of_values(const Tensor& tensor) {
-  if (KernelObserver* const observer = thread_state::kernel_observer(); observer != nullptr)
-    observer->on_values(tensor);
-}
-
-// Nor may a capture (engine/graph) miss that somebody looked at them.
+// Reports reads of values to a capture (engine/graph).
 void tell_of_read(const Tensor& tensor) {
   if (CallObserver* const observer = thread_state::call_observer(); observer != nullptr)
     observer->on_read(tensor);
-  tell_of_values(tensor);
 }
 
-// To a capture a copy is a look at values; a recording takes it as what it is.
+// For a capture, a copy is a read of values.
 void tell_of_copy(const Tensor& to, const Tensor& from) {
   if (CallObserver* const observer = thread_state::call_observer(); observer != nullptr)
     observer->on_read(from);
@@ -55,7 +46,7 @@ std::array<int64_t, Shape::kMaxRank> row_major_strides(const Shape& shape) {
 
 // Axes of size 1 may have any stride: no step is ever taken along them.
 bool strides_are_row_major(const Shape& shape, std::span<const int64_t> strides) {
-  uint64_t expected = 1;  // it wraps where the shape of a view without elements says more than can be counted
+  uint64_t expected = 1;  // wraps if the sizes of an empty view are too large
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] != 1 && static_cast<uint64_t>(strides[axis]) != expected) return false;
     expected *= static_cast<uint64_t>(shape[axis]);
@@ -67,11 +58,11 @@ void check_spec(const TensorSpec& spec) {
   for (int64_t size : spec.shape) {
     if (size < 0) fail(concat("negative size in shape ", spec.shape.to_string()));
   }
-  // Sizes beside one of 0 count, too: strides and views are computed of them.
+  // Other sizes count even if one is 0, because strides and views are computed from them.
   int64_t bytes = static_cast<int64_t>(dtype_size(spec.dtype));
   for (int64_t size : spec.shape) {
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes))
-      fail(concat("more elements in shape ", spec.shape.to_string(), " than can be counted"));
+      fail(concat("too many elements in shape ", spec.shape.to_string(), " to count"));
   }
   if (spec.layout == Layout::kPlain) return;
   const int block = layout_block(spec.layout);
@@ -81,7 +72,7 @@ void check_spec(const TensorSpec& spec) {
   }
 }
 
-/// What an element is computed with: float for those of sixteen bits.
+/// The type for computing with an element: float for 16-bit types.
 template <class T>
 using Widened = std::conditional_t<is_low(DTypeOf<T>::value), float, T>;
 
@@ -165,7 +156,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   return tensor;
 }
 
-/// Without a wait: the value travels with the kernel.
+/// Without a wait: the value is an argument of the kernel.
 static Tensor full_on(Device& device, const Shape& shape, double value, DType dtype) {
   const Tensor one = Tensor::full({1}, value, dtype);
   uint64_t bits = 0;
@@ -277,9 +268,8 @@ std::vector<double> Tensor::to_doubles() const {
 void Tensor::copy_from_host(const void* source, size_t bytes) {
   if (!is_contiguous() || bytes != size_bytes()) {
     fail(concat("copy_from_host of ", bytes, " bytes into ", is_contiguous() ? "" : "strided or blocked ",
-                dtype_name(dtype()), " ", shape().to_string(), ", which takes ", size_bytes()));
+                dtype_name(dtype()), " ", shape().to_string(), ", which needs ", size_bytes()));
   }
-  tell_of_values(*this);
   copy_memory(device(), raw(), cpu_device(), source, bytes);
   bump_version();
 }
@@ -414,12 +404,29 @@ void Tensor::bump_version() {
   ++impl_->storage->version;
 }
 
+std::span<std::byte> bytes_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  if (!tensor.is_contiguous())
+    refuse("tensor", "expected a contiguous tensor, got a view or a blocked one of ",
+           tensor.shape().to_string(), "; copy it with contiguous_copy()");
+  return {static_cast<std::byte*>(tensor.raw()), tensor.size_bytes()};
+}
+
 bool& thread_state::grad() {
   thread_local bool t_enabled = true;
   return t_enabled;
 }
 bool grad_enabled() {
   return thread_state::grad();
+}
+
+bool& thread_state::inference() {
+  thread_local bool t_inference = false;
+  return t_inference;
+}
+
+bool is_inference() {
+  return thread_state::inference();
 }
 
 }  // namespace dlpipe::engine

@@ -1,5 +1,5 @@
 // What a Tensor points to. Internal to engine: kernels and layers use Tensor; tensor.cpp, op.cpp and
-// autograd/ use this. Threads as tensor.h says; Storage may be freed from any thread.
+// autograd/ use this. Threads: as for Tensor; Storage may be freed from any thread.
 #pragma once
 
 #include <array>
@@ -7,16 +7,16 @@
 #include <memory>
 #include <vector>
 
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/allocator.h"
 
 namespace dlpipe::engine {
 
-/// A block of device memory and its count of in-place writes. Owned blocks go back to the allocator.
+/// A block of device memory and its count of in-place writes. Owned blocks are returned to the allocator.
 struct Storage {
   Device* device = nullptr;
   void* data = nullptr;
-  Block block;  // what `data` is of, where it is owned
+  Block block;  // the block that `data` is in, if owned
   bool owned = false;
   uint32_t version = 0;
 
@@ -47,11 +47,12 @@ struct TensorImpl {
   TensorImpl& operator=(const TensorImpl&) = delete;
 
   static Tensor wrap(std::shared_ptr<TensorImpl> impl) { return Tensor(std::move(impl)); }
-  /// True when nobody else can see the memory of `tensor`: its only handle, the only view of its storage.
+  /// True if `tensor` is the only handle, and the only view of its storage.
   static bool is_exclusive(const Tensor& tensor);
 };
 
-/// The values of `from`, whatever its strides and layout, into `to`: plain, contiguous, of its shape and dtype.
+/// Copies the values of `from`, with any strides and layout, to `to`, which is plain and contiguous with the same shape and
+/// dtype.
 void copy_values(const Tensor& to, const Tensor& from);
 
 }  // namespace dlpipe::engine

@@ -1,34 +1,21 @@
 # What several of the cpu's kernels share; the kernels themselves are registered in ops/ops.cmake.
 set(cpu_sources
-    cpu/attention/attention_pairs.cpp
-    cpu/elementwise/activation.cpp
-    cpu/gemm/block_gemm.cpp
-    cpu/gemm/block_product.cpp
-    cpu/loops/broadcast.cpp
     cpu/conv/conv2d_choice.cpp
     cpu/conv/conv2d_plan.cpp
     cpu/conv/conv2d_product.cpp
-    cpu/conv/conv2d_primitive.cpp
     cpu/conv/conv2d_winograd.cpp
-    cpu/gemm/few_rows.cpp
-    cpu/gemm/gemm.cpp
-    cpu/gemm/onednn_gemm.cpp
-    cpu/gemm/pair_product.cpp
-    cpu/images/image_copy.cpp
-    cpu/onednn/onednn.cpp
-    cpu/loops/reduce.cpp
-    cpu/gemm/roofline.cpp
-    cpu/conv/pixel_product.cpp
-    cpu/conv/unit_bands.cpp
     cpu/conv/unit_bf16.cpp
     cpu/conv/unit_kernels.cpp
     cpu/conv/unit_parts.cpp
-    cpu/conv/winograd_kernels.cpp)
-set(cpu_sources_without_traps
-    cpu/elementwise/activation.cpp
-    cpu/rows/cross_entropy.cpp
-    cpu/rows/layer_norm.cpp
-    cpu/rows/log_softmax.cpp
-    cpu/attention/attention_pairs.cpp
-    cpu/attention/self_attention.cpp
-    cpu/rows/softmax.cpp)
+    cpu/conv/winograd_kernels.cpp
+    cpu/gemm/block_gemm.cpp
+    cpu/gemm/block_product.cpp
+    cpu/gemm/gemm.cpp
+    cpu/gemm/onednn_gemm.cpp
+    cpu/gemm/pair_product.cpp
+    cpu/gemm/roofline.cpp
+    cpu/loops/activation.cpp
+    cpu/loops/formula.cpp
+    cpu/loops/image_copy.cpp
+    cpu/onednn/onednn.cpp)
+set(cpu_sources_without_traps cpu/kernels/layer_norm.cpp cpu/kernels/losses.cpp cpu/kernels/sequences.cpp cpu/loops/activation.cpp)

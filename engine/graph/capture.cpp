@@ -1,4 +1,4 @@
-#include "dlpipe/engine/graph/capture.h"
+#include "engine/graph/capture.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/call_observer.h"
-#include "dlpipe/engine/core/tensor_impl.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/attr_form.h"
+#include "engine/core/observers.h"
+#include "engine/core/tensor_impl.h"
 
 namespace dlpipe::engine::graph {
 
@@ -29,13 +30,16 @@ class Recorder final : public CallObserver {
   Recorder(std::span<const std::pair<std::string, Tensor>> weights, int64_t batch,
            const CaptureLimits& limits)
       : batch_(batch), limits_(limits) {
-    for (const auto& [name, tensor] : weights) names_.emplace(tensor.impl(), name);
+    for (const auto& [name, tensor] : weights) {
+      names_.emplace(tensor.impl(), name);
+      taken_.insert(name);
+    }
   }
 
   Graph graph;
 
   void check_size(const TensorSpec& spec, bool varies, const std::string& what) {
-    // In floating point: sizes that no memory has don't overflow there.
+    // In floating point, where impossible sizes don't overflow.
     double bytes = static_cast<double>(dtype_size(spec.dtype));
     for (const int64_t size : spec.shape) bytes *= static_cast<double>(size);
     if (!varies) bytes = constant_bytes_ += bytes;
@@ -43,7 +47,7 @@ class Recorder final : public CallObserver {
     if (bytes <= static_cast<double>(most) * static_cast<double>(varies ? batch_ : 1)) return;
     refuse_capture(graph.name, ": ", what, " is ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
                    ", and ", varies ? "no value of a sample" : "what doesn't depend on the input",
-                   " may take more than ", human_bytes(most));
+                   " may be larger than ", human_bytes(most));
   }
 
   ValueId add_input(const std::string& name, const Tensor& tensor) {
@@ -61,7 +65,7 @@ class Recorder final : public CallObserver {
 
   bool wants_values(const OpRow& row, std::span<const Tensor> inputs,
                     std::span<const TensorSpec> outputs) override {
-    if (&row == &reorder_row()) return true;  // its answer is in a layout
+    if (&row == &reorder_row()) return true;  // its result has a layout
     const bool varies = std::ranges::any_of(inputs, [&](const Tensor& input) { return this->varies(input); });
     for (const TensorSpec& spec : outputs)
       check_size(spec, varies, concat("the output of ", row.record->name));
@@ -76,7 +80,7 @@ class Recorder final : public CallObserver {
       remember(outputs[0], id_of(inputs[0]));
       return;
     }
-    list_attrs(record, attrs);  // refuses what can't be written down
+    list_attrs(record, attrs);  // throws if they can't be stored
     Node node{&row, attrs, {}, {}, 0};
     for (const Tensor& input : inputs) node.inputs.push_back(input.defined() ? id_of(input) : kNone);
     const std::string base = base_name(node);
@@ -97,12 +101,12 @@ class Recorder final : public CallObserver {
     const auto maker = made_by_.find(known->second);
     refuse_capture("the program reads the values of '", graph.value(known->second).name, "' (",
                    maker == made_by_.end() ? "an input" : concat("the output of ", maker->second),
-                   ") between its ops; what it does then would be the same for every input of the graph: "
-                   "compute it with ops");
+                   ") outside of its ops; the graph would use the same values for every input: compute with "
+                   "ops instead");
   }
 
  private:
-  // Where a tensor's elements lie and how: two handles of one value agree.
+  // A tensor's address and format: equal for two handles of the same value.
   using Place = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, DType, Layout>;
 
   static Place place_of(const Tensor& tensor) {
@@ -119,7 +123,7 @@ class Recorder final : public CallObserver {
     return row;
   }
 
-  // Whether it depends on an input of the graph.
+  // Whether the tensor depends on an input of the graph.
   bool varies(const Tensor& tensor) const {
     if (!tensor.defined()) return false;
     if (const auto known = by_impl_.find(tensor.impl()); known != by_impl_.end())
@@ -136,7 +140,7 @@ class Recorder final : public CallObserver {
     by_impl_[tensor.impl()] = id;
     if (tensor.elements() > 0) by_place_[place_of(tensor)] = id;
     if (!graph.value(id).is_constant()) storages_.emplace(tensor.impl()->storage.get(), id);
-    kept_.push_back(tensor);  // so that no other tensor gets its address
+    kept_.push_back(tensor);  // so that no other tensor can have its address
   }
 
   ValueId id_of(const Tensor& tensor) {
@@ -146,11 +150,11 @@ class Recorder final : public CallObserver {
     }
     if (const auto owner = storages_.find(tensor.impl()->storage.get()); owner != storages_.end()) {
       refuse_capture("an op reads a view of '", graph.value(owner->second).name,
-                     "' that no op made; make it with reshape, transpose or slice");
+                     "' that no op made; create it with reshape, transpose or slice");
     }
     const auto named = names_.find(tensor.impl());
     const std::string name =
-        unused_name(named == names_.end() ? concat("constant_", graph.values.size()) : named->second);
+        named != names_.end() ? named->second : unused_name(concat("constant_", graph.values.size()));
     const UseCallObserver mine(nullptr);
     const Tensor plain_copy = tensor.is_contiguous() ? tensor.detach() : tensor.contiguous_copy();
     const ValueId id = graph.add_constant(name, plain_copy);
@@ -158,7 +162,7 @@ class Recorder final : public CallObserver {
     return id;
   }
 
-  // After the module that the weights belong to ("layer1.0.conv1.weight"), else after the op.
+  // Named after the module of its weights ("layer1.0.conv1.weight"), else after the op.
   std::string base_name(const Node& node) const {
     for (const ValueId id : node.inputs) {
       if (id == kNone || !graph.value(id).is_constant()) continue;
@@ -182,12 +186,12 @@ class Recorder final : public CallObserver {
   std::unordered_map<const TensorImpl*, std::string> names_;
   std::unordered_map<const TensorImpl*, ValueId> by_impl_;
   std::map<Place, ValueId> by_place_;
-  std::unordered_map<const Storage*, ValueId> storages_;  // of what depends on inputs
+  std::unordered_map<const Storage*, ValueId> storages_;  // of values that depend on inputs
   std::map<ValueId, std::string> made_by_;
-  std::unordered_set<ValueId> varying_;  // what depends on inputs
+  std::unordered_set<ValueId> varying_;  // values that depend on inputs
   const int64_t batch_;
   const CaptureLimits limits_;
-  double constant_bytes_ = 0;  // of what ops made of constants alone
+  double constant_bytes_ = 0;  // of values computed from constants only
   std::vector<Tensor> kept_;
   std::set<std::string> taken_;
   std::map<std::string, int> next_number_;
@@ -209,7 +213,7 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
     recorder.add_input(input.name, tensors.back());
   }
   const NoGrad no_grad;
-  const UseAutocast as_written(DType::kF32);  // a graph takes the dtype of whoever runs it
+  const UseAutocast as_written(DType::kF32);  // the program that runs a graph chooses its autocast dtype
   const UseCallObserver observing(&recorder);
   const std::vector<Tensor> outputs = function(tensors);
   recorder.add_outputs(outputs);
@@ -218,7 +222,7 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
 
 constexpr int64_t kFirstBatch = kCapturedBatches[0], kSecondBatch = kCapturedBatches[1];
 
-// The sizes that are a multiple of the batch: those of the first run, and of the second.
+// The sizes that are a multiple of the batch, given those of the first and of the second run.
 uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second, const std::string& what) {
   uint32_t axes = 0;
   bool fits = first.size() == second.size();
@@ -229,16 +233,16 @@ uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second
   }
   if (!fits)
     refuse_capture("the sizes of ", what,
-                   " are neither fixed nor a multiple of the batch; a graph has no others");
+                   " are neither fixed nor a multiple of the batch; a graph supports no others");
   return axes;
 }
 
 bool same_elements(const Tensor& a, const Tensor& b) {
-  if (a.raw() == b.raw() || !(a.shape() == b.shape())) return true;  // shapes are looked at elsewhere
+  if (a.raw() == b.raw() || !(a.shape() == b.shape())) return true;  // shapes are compared elsewhere
   return a.dtype() == b.dtype() && a.device().is_host() && std::memcmp(a.raw(), b.raw(), a.size_bytes()) == 0;
 }
 
-// What two runs say together: `one` with the batch's sizes marked.
+// Merges two runs: marks the batch's sizes in `one`.
 void merge(Graph& one, const Graph& two) {
   bool same = one.nodes.size() == two.nodes.size() && one.values.size() == two.values.size() &&
               one.outputs == two.outputs;
@@ -247,8 +251,9 @@ void merge(Graph& one, const Graph& two) {
            one.nodes[i].outputs == two.nodes[i].outputs;
   }
   if (!same)
-    refuse_capture(one.name,
-                   " calls other ops for a batch of 3 than for one of 2; a graph is the same for all");
+    refuse_capture(
+        one.name,
+        " calls different ops for batches of 2 and 3; a graph must have the same ops for all batches");
   for (size_t i = 0; i < one.values.size(); ++i) {
     Value& value = one.values[i];
     value.batch_axes = growing(value.shape.dims(), two.values[i].shape.dims(), concat("'", value.name, "'"));
@@ -257,9 +262,10 @@ void merge(Graph& one, const Graph& two) {
     }
     if (value.is_constant() && !same_elements(value.constant, two.values[i].constant))
       refuse_capture("the constant '", value.name,
-                     "' has other values for a batch of 3; make it with ops of the input");
+                     "' has different values for a batch of 3; compute it from the input with ops");
     if (value.is_constant() && value.batch_axes != 0)
-      refuse_capture("the constant '", value.name, "' grows with the batch; make it with ops of the input");
+      refuse_capture("the constant '", value.name,
+                     "' grows with the batch; compute it from the input with ops");
   }
   for (size_t i = 0; i < one.nodes.size(); ++i) {
     Node& node = one.nodes[i];

@@ -1,11 +1,14 @@
-#include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/graph.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "engine/core/attr_form.h"
 
 namespace dlpipe::engine::graph {
 
@@ -34,7 +37,7 @@ void check_ids(const Graph& graph) {
   for (size_t i = 0; i < graph.values.size(); ++i) made[i] = graph.values[i].is_constant();
   for (const ValueId id : graph.inputs) {
     if (!in_range(id) || made[static_cast<size_t>(id)])
-      corrupt(graph, "has an input that is no value of its own, or a constant");
+      corrupt(graph, "has an input that is a constant or another input's value");
     made[static_cast<size_t>(id)] = true;
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -42,23 +45,24 @@ void check_ids(const Graph& graph) {
     for (const ValueId id : node.inputs) {
       if (id == kNone) continue;
       if (!in_range(id) || !made[static_cast<size_t>(id)])
-        corrupt(graph, "has a ", node_text(graph, i), " that reads a value before it is made");
+        corrupt(graph, "has a ", node_text(graph, i), " that reads a value before it is computed");
     }
     if (node.outputs.size() != static_cast<size_t>(node.op->record->visible_outputs))
       corrupt(graph, "has a ", node_text(graph, i), " with ", node.outputs.size(), " outputs");
     for (const ValueId id : node.outputs) {
       if (!in_range(id) || made[static_cast<size_t>(id)])
-        corrupt(graph, "has a ", node_text(graph, i), " that makes a value which is there already");
+        corrupt(graph, "has a ", node_text(graph, i), " that computes a value that already exists");
       made[static_cast<size_t>(id)] = true;
     }
   }
   if (graph.outputs.empty()) corrupt(graph, "has no output");
   for (const ValueId id : graph.outputs) {
-    if (!in_range(id) || !made[static_cast<size_t>(id)]) corrupt(graph, "has an output that nothing makes");
+    if (!in_range(id) || !made[static_cast<size_t>(id)])
+      corrupt(graph, "has an output that no node computes");
   }
 }
 
-// What the record's shape rule says that node `index` answers for a batch of `batch`.
+// The outputs of node `index` by its record's shape rule, for a batch of `batch`.
 std::vector<TensorSpec> inferred(const Graph& graph, size_t index, int64_t batch) {
   const Node& node = graph.nodes[index];
   std::vector<TensorSpec> inputs;
@@ -77,8 +81,14 @@ std::vector<TensorSpec> inferred(const Graph& graph, size_t index, int64_t batch
     corrupt(graph, "has a ", node_text(graph, index), " with ", node.inputs.size(), " inputs; it takes ",
             int{count.least}, " to ", int{count.most});
   std::copy(defined.begin(), defined.end(), flags.begin());
-  return node.op->record->infer(inputs, std::span<const bool>(flags.data(), inputs.size()),
-                                node.attrs_at(batch));
+  Attrs attrs = node.attrs_at(batch);
+  if (attrs.is<
+          BatchNormAttrs>()) {  // of one value per channel there is no variance; shapes are those of inference form
+    BatchNormAttrs norm = attrs.as<BatchNormAttrs>();
+    norm.training = false;
+    attrs = norm;
+  }
+  return node.op->record->infer(inputs, std::span<const bool>(flags.data(), inputs.size()), attrs);
 }
 
 void check_shapes(const Graph& graph, size_t index, int64_t batch) {
@@ -88,7 +98,7 @@ void check_shapes(const Graph& graph, size_t index, int64_t batch) {
     const Value& value = graph.value(node.outputs[i]);
     if (outputs[i].shape == value.shape_at(batch) && outputs[i].dtype == value.dtype) continue;
     corrupt(graph, "says that ", node_text(graph, index), " gives ", value.type_text(),
-            ", and its shape rule says ", dtype_name(outputs[i].dtype), " ", outputs[i].shape.to_string(),
+            ", but its shape rule says ", dtype_name(outputs[i].dtype), " ", outputs[i].shape.to_string(),
             " for a batch of ", batch);
   }
 }
@@ -165,6 +175,9 @@ void Graph::drop_unused_values() {
   }
   for (const ValueId id : inputs) keep[static_cast<size_t>(id)] = true;
   for (const ValueId id : outputs) keep[static_cast<size_t>(id)] = true;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].is_constant() && values[i].trained == false) keep[i] = true;
+  }
   std::vector<ValueId> renamed(values.size(), kNone);
   std::vector<Value> kept;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -201,7 +214,7 @@ void check(const Graph& graph) {
 }
 
 uint64_t bytes_of(const Value& value) {
-  // In floating point: sizes that no memory has don't overflow there.
+  // In floating point, where impossible sizes don't overflow.
   double bytes = static_cast<double>(dtype_size(value.dtype));
   for (const int64_t size : value.shape) bytes *= static_cast<double>(size);
   constexpr double kMost = static_cast<double>(uint64_t{1} << 60);
@@ -220,7 +233,8 @@ uint64_t peak_bytes(const Graph& graph) {
   for (const ValueId id : graph.outputs) last_reader[static_cast<size_t>(id)] = kAlways;
   double now = 0, peak = 0;
   for (const ValueId id : graph.inputs) now += static_cast<double>(bytes_of(graph.value(id)));
-  for (const ValueId id : graph.inputs) last_reader[static_cast<size_t>(id)] = kAlways;  // the caller's
+  for (const ValueId id : graph.inputs)
+    last_reader[static_cast<size_t>(id)] = kAlways;  // owned by the caller
   peak = now;
   std::vector<bool> gone(graph.values.size(), false);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -258,11 +272,11 @@ void check_memory(const Graph& graph, const std::string& file) {
   const uint64_t most = most_peak_bytes(constant_bytes(graph));
   const uint64_t peak = peak_bytes(graph);
   if (peak <= most) return;
-  throw Error(Status(ErrorCode::kUnsupported,
-                     concat("[graph] ", file, " takes ", human_bytes(peak), " for one sample, more than the ",
-                            human_bytes(most),
-                            " that a model of its weights may (4 GiB and 64 times their bytes); "
-                            "make its inputs smaller")));
+  throw Error(Status(
+      ErrorCode::kUnsupported,
+      concat("[graph] ", file, " takes ", human_bytes(peak), " for one sample, more than the ",
+             human_bytes(most),
+             " allowed for a model with its weights (4 GiB plus 64 times their size); use smaller inputs")));
 }
 
 namespace {
@@ -357,6 +371,36 @@ std::string to_dot(const Graph& graph) {
       text += concat("  ", maker[static_cast<size_t>(id)], " -> out", i, ";\n");
   }
   return text + "}\n";
+}
+
+std::vector<std::string> output_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const ValueId id : graph.outputs) names.push_back(graph.value(id).name);
+  return names;
+}
+
+void name_outputs(Graph& graph, std::span<const std::string> names) {
+  std::vector<bool> is_named(graph.values.size(), false);
+  std::set<std::string> given;
+  const auto name = [&](ValueId id, const std::string& own) {
+    if (is_named[static_cast<size_t>(id)] || !given.insert(own).second) return;
+    graph.value(id).name = own;
+    is_named[static_cast<size_t>(id)] = true;
+  };
+  for (const ValueId id : graph.inputs) name(id, graph.value(id).name);
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    if (!graph.value(graph.outputs[i]).is_constant()) name(graph.outputs[i], names[i]);
+  }
+  std::set<std::string> taken;
+  std::map<std::string, int> next;  // counter of values with the same name
+  for (const Value& value : graph.values) taken.insert(value.name);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    std::string& own = graph.values[i].name;
+    if (is_named[i] || !given.contains(own)) continue;
+    const std::string base = own;
+    for (int& number = next.try_emplace(base, 2).first->second; !taken.insert(own).second; ++number)
+      own = concat(base, "_", number);
+  }
 }
 
 }  // namespace dlpipe::engine::graph

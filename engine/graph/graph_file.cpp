@@ -1,14 +1,16 @@
-#include "dlpipe/engine/graph/graph_file.h"
+#include "engine/graph/graph_file.h"
+#include "dlpipe/graph.h"
 
 #include <cmath>
 #include <set>
 
-#include "dlpipe/base/crc32c.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/tensor_bytes.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/io/formats/safetensors.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/attr_form.h"
+#include "io/formats/json.h"
+#include "io/formats/safetensors.h"
 
 namespace dlpipe::engine::graph {
 
@@ -39,7 +41,7 @@ Json axes_json(uint32_t axes) {
   return array;
 }
 
-// JSON has no infinities: those are texts.
+// JSON has no infinities: they are strings.
 Json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -67,11 +69,11 @@ class Reader {
       : constants_(constants), file_(file) {}
 
   Graph read(const Json& json) {
-    if (!json.is_object()) corrupt("holds no object");
+    if (!json.is_object()) corrupt("is not a JSON object");
     if (json["version"] != Json(kVersion)) {
       throw Error(
           Status(ErrorCode::kUnsupported,
-                 concat("[graph] ", file_, " is of version ", json["version"].dump(), ", this dlpipe reads ",
+                 concat("[graph] ", file_, " has version ", json["version"].dump(), ", this dlpipe reads ",
                         kVersion, "; compile the model again or update dlpipe")));
     }
     graph_.name = text(json["name"], "name");
@@ -79,6 +81,7 @@ class Reader {
     for (const Json& node : list(json["nodes"], "nodes")) read_node(node);
     graph_.inputs = ids(json["inputs"], false);
     graph_.outputs = ids(json["outputs"], false);
+    if (json.contains("aliases")) read_aliases(json["aliases"]);
     check(graph_);
     check_memory(graph_, file_);
     return std::move(graph_);
@@ -92,12 +95,12 @@ class Reader {
   }
 
   const Json::Array& list(const Json& json, std::string_view what) const {
-    if (!json.is_array()) corrupt("has no list '", what, "'");
+    if (!json.is_array()) corrupt("lacks the list '", what, "'");
     if (json.items().size() > kMostValues) corrupt("has more than ", kMostValues, " ", what);
     return json.items();
   }
   const std::string& text(const Json& json, std::string_view what) const {
-    if (!json.is_string()) corrupt("has no text '", what, "'");
+    if (!json.is_string()) corrupt("lacks the text '", what, "'");
     return json.as_string();
   }
   int64_t whole(const Json& json, int64_t least, int64_t most, std::string_view what) const {
@@ -133,8 +136,12 @@ class Reader {
     if (json.contains("constant")) {
       const std::string& name = text(json["constant"], "constant");
       const auto found = constants_.find(name);
-      if (found == constants_.end()) corrupt("needs the tensor '", name, "', which the file doesn't have");
+      if (found == constants_.end()) corrupt("needs the tensor '", name, "', which is not in the file");
       value.constant = found->second;
+      if (json.contains("trained")) {
+        if (!json["trained"].is_bool()) corrupt("has a constant whose 'trained' is neither true nor false");
+        value.trained = json["trained"].as_bool();
+      }
       value.shape = found->second.shape();
       value.dtype = found->second.dtype();
     } else {
@@ -153,14 +160,19 @@ class Reader {
     graph_.values.push_back(std::move(value));
   }
 
+  void read_aliases(const Json& json) {
+    if (!json.is_object()) corrupt("has aliases that are not an object");
+    for (const auto& [alias, name] : json.members()) graph_.aliases[alias] = text(name, "alias");
+  }
+
   void read_node(const Json& json) {
     Node node;
     const std::string& name = text(json["op"], "op");
     Result<const OpRow*> row = OpRegistry::builtin().find(name);
     if (!row.ok()) {
-      throw Error(Status(ErrorCode::kUnsupported, concat("[graph] ", file_, " uses the op '", name,
-                                                         "', which this dlpipe doesn't have; "
-                                                         "update it")));
+      throw Error(
+          Status(ErrorCode::kUnsupported, concat("[graph] ", file_, " uses the op '", name,
+                                                 "', which this dlpipe doesn't have; update dlpipe")));
     }
     node.op = *row;
     std::vector<NamedAttr> attrs;
@@ -188,7 +200,7 @@ class Reader {
       if (number == Json("nan")) return std::nan("");
       if (number == Json("inf")) return HUGE_VAL;
       if (number == Json("-inf")) return -HUGE_VAL;
-      corrupt("has an attribute that is no number");
+      corrupt("has an attribute that is not a number");
     }
     std::vector<int64_t> values;
     for (const Json& one : list(json, "attribute"))
@@ -206,7 +218,7 @@ class Reader {
 std::vector<std::string> constant_names(const Graph& graph) {
   std::vector<std::string> names(graph.values.size());
   std::set<std::string> taken;
-  std::map<std::string, int> next;  // number of those of one name
+  std::map<std::string, int> next;  // counter of values with the same name
   for (size_t i = 0; i < graph.values.size(); ++i) {
     if (!graph.values[i].is_constant()) continue;
     names[i] = graph.values[i].name;
@@ -222,7 +234,9 @@ std::string graph_json(const Graph& graph) {
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     if (value.is_constant()) {
-      values.push_back(Json::object({{"name", value.name}, {"constant", names[i]}}));
+      Json constant = Json::object({{"name", value.name}, {"constant", names[i]}});
+      if (value.trained) constant.set("trained", *value.trained);
+      values.push_back(std::move(constant));
     } else {
       values.push_back(Json::object({{"name", value.name},
                                      {"dtype", dtype_name(value.dtype)},
@@ -239,13 +253,18 @@ std::string graph_json(const Graph& graph) {
     if (node.batch_sizes != 0) json.set("batch", axes_json(node.batch_sizes));
     nodes.push_back(std::move(json));
   }
-  return Json::object({{"version", kVersion},
-                       {"name", graph.name},
-                       {"inputs", ids_json(graph.inputs)},
-                       {"outputs", ids_json(graph.outputs)},
-                       {"values", std::move(values)},
-                       {"nodes", std::move(nodes)}})
-      .dump();
+  Json json = Json::object({{"version", kVersion},
+                            {"name", graph.name},
+                            {"inputs", ids_json(graph.inputs)},
+                            {"outputs", ids_json(graph.outputs)},
+                            {"values", std::move(values)},
+                            {"nodes", std::move(nodes)}});
+  if (!graph.aliases.empty()) {
+    Json aliases = Json::object({});
+    for (const auto& [alias, name] : graph.aliases) aliases.set(alias, name);
+    json.set("aliases", std::move(aliases));
+  }
+  return json.dump();
 }
 
 Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Tensor>& constants,
@@ -257,13 +276,13 @@ Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Ten
   } catch (...) {
     wrong = status_from_current_exception("graph");
   }
-  const std::string& text = wrong.message();  // an op's rule or check() knows no file
+  const std::string& text = wrong.message();  // errors of an op's rule or check() don't name the file
   if (text.find(printable(file)) != std::string::npos) return wrong;
   return Status(wrong.code(),
                 concat("[graph] ", file, ": ", text.starts_with("[graph] ") ? without_area(text) : text));
 }
 
-// Of all that a file says but this: FORMAT.md.
+// Over everything in the file except the checksum itself: FORMAT.md.
 static std::string checksum_of(const std::map<std::string, std::string>& metadata,
                                const std::map<std::string, Tensor>& tensors) {
   std::string text;
@@ -278,7 +297,7 @@ static std::string checksum_of(const std::map<std::string, std::string>& metadat
 }
 
 Status write_graph(const std::string& path, const Graph& graph) {
-  check_memory(graph, path);  // nothing would read it
+  check_memory(graph, path);  // else the file could not be read again
   const std::vector<std::string> names = constant_names(graph);
   std::map<std::string, Tensor> kept;
   std::vector<formats::SafetensorsTensor> tensors;
@@ -302,25 +321,25 @@ Result<Graph> read_graph(const std::string& path) {
   const auto text = file.metadata().find(std::string(kKey));
   if (text == file.metadata().end()) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[graph] ", path, " holds tensors and no graph; make one with dlpipe compile"));
+                  concat("[graph] ", path, " contains tensors but no graph; make one with dlpipe compile"));
   }
   std::map<std::string, Tensor> constants;
   for (const formats::SafetensorsEntry& entry : file.entries()) {
     if (!entry.dtype || entry.shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
       return Status(ErrorCode::kUnsupported,
                     concat("[graph] tensor '", entry.name, "' of ", path, " is ", entry.dtype_text, " of ",
-                           entry.shape.size(), " axes, which no op takes; compile the model again"));
+                           entry.shape.size(), " axes, which no op supports; compile the model again"));
     }
     Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(entry.shape)), *entry.dtype);
     DLPIPE_RETURN_IF_ERROR(file.read(entry, bytes_of(tensor)));
     constants.emplace(entry.name, std::move(tensor));
   }
-  // Files of before it had one have none.
+  // Older files have no checksum.
   const auto checksum = file.metadata().find(std::string(kChecksumKey));
   if (checksum != file.metadata().end() && checksum->second != checksum_of(file.metadata(), constants)) {
     return Status(
         ErrorCode::kCorrupt,
-        concat("[graph] ", path, " was changed or damaged since it was written; compile the model again"));
+        concat("[graph] ", path, " was changed or corrupted after it was written; compile the model again"));
   }
   DLPIPE_ASSIGN_OR_RETURN(Graph graph, parse_graph(text->second, constants, path));
   for (const auto& [key, value] : file.metadata()) {

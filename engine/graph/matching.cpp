@@ -1,10 +1,11 @@
-#include "dlpipe/engine/graph/matching.h"
+#include "engine/graph/matching.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine::graph {
 
@@ -108,6 +109,79 @@ void Walk::finish() {
 std::string beside(std::string_view weight, std::string_view name) {
   const size_t dot = weight.rfind('.');
   return dot == std::string_view::npos ? concat(weight, ".", name) : concat(weight.substr(0, dot), ".", name);
+}
+
+namespace {
+
+// Row o of [O, ...] times factor[o].
+Tensor scaled_rows(const Tensor& weight, const std::vector<double>& factor) {
+  Tensor scaled = weight.contiguous_copy();
+  auto* const values = scaled.data<float>();
+  const int64_t row = weight.elements() / std::max<int64_t>(1, weight.size(0));  // there may be no rows
+  for (int64_t i = 0; i < weight.elements(); ++i)
+    values[i] = static_cast<float>(values[i] * factor[static_cast<size_t>(i / row)]);
+  return scaled;
+}
+
+Tensor changed_bias(const Graph& graph, const Node& product, const Affine& affine) {
+  std::vector<float> bias;
+  std::vector<double> old(affine.factor.size(), 0.0);
+  if (const ValueId given = input_or_none(product, 2); given != kNone)
+    old = graph.value(given).constant.to_doubles();
+  for (size_t i = 0; i < old.size(); ++i)
+    bias.push_back(static_cast<float>(old[i] * affine.factor[i] + affine.offset[i]));
+  return Tensor::from<float>(bias, {static_cast<int64_t>(bias.size())});
+}
+
+bool has_no_activation(const Node& node) {
+  return attribute(node, "activation") == AttrValue(std::string("none"));
+}
+
+}  // namespace
+
+int product_behind(const Graph& graph, ValueId id, const Walk& walk) {
+  const int index = walk.producer(id);
+  if (index < 0 || walk.uses(id) != 1) return -1;
+  const Node& product = graph.nodes[static_cast<size_t>(index)];
+  if ((!is_op(product, "conv2d") && !is_op(product, "linear")) || !has_no_activation(product)) return -1;
+  for (size_t i = 1; i < product.inputs.size(); ++i) {
+    if (product.inputs[i] == kNone) continue;
+    const Value& weight = graph.value(product.inputs[i]);
+    if (!weight.is_constant() || weight.dtype != DType::kF32) return -1;
+  }
+  // Products that share weights get separate ones.
+  if (bytes_of(graph.value(product.inputs[1])) > graph.constant_bytes_left) return -1;
+  return index;
+}
+
+void put_into_weights(Graph& graph, size_t product, const Affine& affine) {
+  const Value weight = graph.value(graph.nodes[product].inputs[1]);
+  graph.constant_bytes_left -= bytes_of(weight);
+  const ValueId scaled = graph.add_constant(weight.name, scaled_rows(weight.constant, affine.factor));
+  const ValueId bias =
+      graph.add_constant(beside(weight.name, "bias"), changed_bias(graph, graph.nodes[product], affine));
+  Node& node = graph.nodes[product];
+  node.inputs.resize(3);
+  node.inputs[1] = scaled;
+  node.inputs[2] = bias;
+}
+
+Tensor counted(const Shape& shape) {
+  std::vector<double> numbers(static_cast<size_t>(shape.elements()));
+  std::iota(numbers.begin(), numbers.end(), 0.0);
+  return Tensor::from<double>(numbers, shape);
+}
+
+Tensor through_views(const Graph& graph, const std::vector<int>& producers, ValueId source, ValueId id,
+                     const Tensor& numbers, int64_t batch) {
+  const NoGrad no_grad;
+  std::vector<const Node*> views;  // the last first
+  for (ValueId at = id; at != source; at = views.back()->inputs[0])
+    views.push_back(&graph.nodes[static_cast<size_t>(producers[static_cast<size_t>(at)])]);
+  Tensor moved = numbers;
+  for (auto view = views.rbegin(); view != views.rend(); ++view)
+    moved = apply(*(*view)->op, {moved}, (*view)->attrs_at(batch))[0];
+  return moved;
 }
 
 }  // namespace dlpipe::engine::graph

@@ -1,26 +1,26 @@
-#include "dlpipe/engine/graph/passes.h"
+#include "engine/graph/passes.h"
 
 #include <array>
 #include <string>
 
-#include "dlpipe/engine/graph/output_names.h"
+#include "dlpipe/graph.h"
 
 namespace dlpipe::engine::graph {
 
 std::span<const Pass* const> passes() {
   static constexpr std::array kPasses = {
-      &fold_constants,     // first: a constant's maker may be what a later pass would match
+      &fold_constants,     // first: the node that computes a constant may match a later pass
       &share_equal_nodes,  // before the pairs are fused, which could hide that they are equal
-      &fold_batch_norm,    // before fuse_activation: the relu that it frees goes into the convolution
+      &fold_batch_norm,    // before fuse_activation: a relu after it is then fused into the convolution
       &fold_scale_and_shift, &fuse_attention,
-      &leave_rows_in_place,  // behind fuse_attention, which stands between such turns
-      &fuse_written_out,     // before fuse_activation: a gelu written out may belong to a linear
+      &leave_rows_in_place,  // after fuse_attention, which is between such transposes
+      &fuse_written_out,     // before fuse_activation: a gelu written as a formula may belong to a linear
       &fuse_activation,
-      &remove_dead_nodes,  // what the others leave behind reads values, too, and only one reader's goes with a convolution
-      &fuse_conv_units,  // after what changes weights or an activation's op; before fuse_add_relu, which takes sums
+      &remove_dead_nodes,  // nodes left over by the others count as readers, and only a sole reader is fused into a convolution
+      &fuse_conv_units,  // after passes that change weights or activations; before fuse_add_relu, which uses sums
       &remove_dead_nodes,  // for the same reason
       &fuse_conv_pairs,
-      &fuse_add_relu,      // after fuse_activation: a relu that a product can take is better there
+      &fuse_add_relu,      // after fuse_activation: fusing a relu into a product is better
       &remove_dead_nodes,  // last
   };
   return kPasses;
@@ -28,10 +28,23 @@ std::span<const Pass* const> passes() {
 
 std::span<const Pass* const> last_passes() {
   static constexpr std::array kPasses = {
-      &fuse_elementwise_chains,  // behind all rounds: no other pass looks into a chain
+      &fuse_elementwise_chains,  // after all rounds: no other pass looks into a chain
       &remove_dead_nodes,
   };
   return kPasses;
+}
+
+void fuse_for_training(Graph& graph) {
+  static constexpr std::array kPasses = {
+      &fuse_attention,     &leave_rows_in_place,
+      &fuse_activation,     // before the sums: a relu that a norm or a product can take alone is better there
+      &remove_dead_nodes,   // what the others leave behind reads values, too
+      &fuse_norm_residual,  // before fuse_add_relu, which takes the same sums
+      &remove_dead_nodes,  &fuse_add_relu,       &remove_dead_nodes,
+  };
+  for (const Pass* const pass : kPasses) pass->run(graph);
+  graph.drop_unused_values();
+  check(graph);
 }
 
 // How many changes it made.
@@ -58,7 +71,7 @@ std::vector<PassReport> optimize(Graph& graph, bool same_bits_only) {
   }
   run_all(last_passes(), graph, same_bits_only, reports);
   graph.drop_unused_values();
-  name_outputs(graph, names);  // a pass may have put another value in an output's place
+  name_outputs(graph, names);  // a pass may have replaced an output's value
   check(graph);
   return reports;
 }

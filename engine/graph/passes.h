@@ -1,15 +1,15 @@
-// Passes: changes to a graph that keep what it computes. One file each in passes/; the order in which optimize()
-// runs them is its list (passes.cpp).
+// Passes: optimizations of a graph. Related ones share a file, passes_*.cpp; optimize() runs them in the order of its list
+// (passes.cpp).
 //
-// A pass keeps inputs and outputs of the graph, and what check() holds. It says whether answers stay the same bits. Where it puts
-// another value in an output's place, optimize() gives that one the output's name (output_names.h).
+// A pass keeps the graph's inputs and outputs, and the graph still passes check(). It declares whether results keep their bits.
+// If it replaces an output's value, optimize() gives the new one the output's name (name_outputs()).
 #pragma once
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/graph.h"
 
 namespace dlpipe::engine::graph {
 
@@ -17,7 +17,7 @@ struct Pass {
   const char* name;
   const char* help;
   bool same_bits;  // else within the f32 tolerance of the ops it changes
-  /// Answers how many nodes it took away, joined or made constant.
+  /// Returns how many nodes it removed, merged or made constant.
   int (*run)(Graph& graph);
 };
 
@@ -29,15 +29,16 @@ extern const Pass fuse_activation;          // relu and gelu run in the pass of 
 extern const Pass fuse_attention;           // attention that exporters write out becomes that op
 extern const Pass leave_rows_in_place;      // linears between two turns of their rows take them as they lie
 extern const Pass fuse_written_out;         // gelu and silu that exporters write out become those ops
+extern const Pass fuse_norm_residual;       // a batch norm takes the sum and the relu behind it, in training
 extern const Pass fuse_add_relu;            // an add and the relu behind it are one pass
 extern const Pass fuse_conv_units;          // convolutions with what follows, in networks with depthwise ones
 extern const Pass fuse_conv_pairs;          // of these, a 1x1 one and the depthwise one behind it
 extern const Pass fuse_elementwise_chains;  // elementwise ops one behind another are one pass over memory
 extern const Pass remove_dead_nodes;        // what no output depends on
 
-/// Those that optimize() runs until none changes anything, in that order.
+/// The passes that optimize() runs, in this order, until none changes anything.
 std::span<const Pass* const> passes();
-/// And those that it runs once behind them.
+/// The passes that it then runs once.
 std::span<const Pass* const> last_passes();
 
 struct PassReport {
@@ -45,9 +46,13 @@ struct PassReport {
   int changes;
   size_t nodes;  // afterwards
 };
-/// Runs all passes, or with `same_bits_only` those that keep the bits. New constants take at most 64 MiB and 4 times the bytes of
-/// those that are there; what would take more stays as it is. Cost: a look at each node per pass and round.
+/// Runs all passes, or with `same_bits_only` only those that keep the bits. New constants use at most 64 MiB plus 4 times the
+/// bytes of the existing ones; changes that would need more are skipped. Cost: one visit of each node per pass and round.
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only = false);
+
+/// Of a graph in training form: the passes that change no constant, and whose ops have gradients. Answers stay within the f32
+/// tolerance of the ops that are changed.
+void fuse_for_training(Graph& graph);
 
 /// What fuse_elementwise_chains joined as the ops that it was: for who has no such op (ONNX) or wants gradients.
 Graph without_chains(Graph graph);

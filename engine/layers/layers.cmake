@@ -1,19 +1,7 @@
 set(layer_sources
-    layers/activation.cpp
-    layers/conv2d.cpp
-    layers/draws.cpp
-    layers/embedding.cpp
     layers/init.cpp
-    layers/layer_chain.cpp
-    layers/linear.cpp
+    layers/layers.cpp
     layers/module.cpp
-    layers/norm.cpp
-    layers/pool.cpp
     layers/recompute.cpp
-    layers/sequential.cpp
     layers/split.cpp
-    layers/stage_line.cpp
-    layers/staged_module.cpp
-    layers/transformer.cpp
-    layers/upsample.cpp
-    layers/whiten.cpp)
+    layers/staged.cpp)

@@ -1,13 +1,15 @@
-#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/module.h"
 
 #include <unordered_map>
 #include <unordered_set>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/layers/recompute.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "engine/collective/collective.h"
+#include "engine/core/device_memory.h"
+#include "engine/layers/recompute.h"
+#include "engine/layers/split.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -37,7 +39,7 @@ void copy_values(const Tensor& from, Tensor& to) {
   to.bump_version();
 }
 
-// A lone number is stored as [] or as [1], depending on who wrote the file.
+// A single number is stored as [] or as [1], depending on the program that wrote the file.
 bool same_shape(const Shape& a, const Shape& b) {
   return a == b || (a.elements() == 1 && b.elements() == 1 && a.rank() <= 1 && b.rank() <= 1);
 }
@@ -146,7 +148,7 @@ namespace {
 /// How a state's names and shapes differ from a module's, in the module's order.
 struct StateDifferences {
   std::vector<std::string> missing, unexpected, misshapen;
-  std::vector<std::string> not_loaded;  // all of them, by name alone
+  std::vector<std::string> not_loaded;  // all of them, only names
   std::string text() const {
     const std::string all = list_names("missing", missing) + list_names("unexpected", unexpected) +
                             list_names("of another shape", misshapen);
@@ -196,8 +198,8 @@ std::vector<std::string> Module::load_state_dict(const std::vector<NamedTensor>&
   const std::vector<NamedTensor> own = state_dict();
   StateDifferences differences = compare(own, shapes);
   if (const std::string text = differences.text(); strict && !text.empty()) {
-    refuse("load_state_dict", "the weights are another model's; ", text,
-           "; name the right model, or load without strict");
+    refuse("load_state_dict", "the weights are for another model; ", text,
+           "; choose the right model, or load with strict = false");
   }
   for (NamedTensor entry : own) {
     const auto found = given.find(entry.name);
@@ -246,8 +248,8 @@ void Module::split_over(Collective& ranks) {
 }
 
 void Module::keep_stage(Collective& stages, const LayerCost& /*cost*/) {
-  refuse("stage", kind(), " is no chain of sections that ", stages.world(),
-         " stages could share; take a transformer or a Sequential, or leave it out");
+  refuse("stage", kind(), " is not a sequence of sections that ", stages.world(),
+         " stages could share; use a transformer or a Sequential, or no stages");
 }
 
 void Module::keep_only(const std::unordered_set<std::string>& names) {

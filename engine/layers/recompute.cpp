@@ -1,10 +1,9 @@
-#include "dlpipe/engine/layers/recompute.h"
+#include "engine/layers/recompute.h"
 
-#include "dlpipe/base/scoped_value.h"
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/module.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -14,7 +13,7 @@ bool& recomputing() {
   return value;
 }
 
-/// A second forward as the first was: recorded, with the random numbers and precision of then.
+/// A second forward with the recording, random numbers and precision of the first.
 struct RecomputeScope {
   RecomputeScope(const RandomState& random, DType low) : autocast(low), state(random) {}
 
@@ -24,7 +23,7 @@ struct RecomputeScope {
   ScopedValue<recomputing> flag{true};
 };
 
-/// Inputs: x, then the module's parameters, so that the graph knows where their gradients go.
+/// Inputs: x, then the module's parameters, so that the graph has the edges for their gradients.
 class Recomputed final : public Function {
  public:
   explicit Recomputed(Module& module) : module_(module), state_(random_state()), low_(autocast_dtype()) {}
@@ -40,7 +39,7 @@ class Recomputed final : public Function {
   std::vector<Tensor> backward(std::span<const Tensor> grad_outputs) override {
     Tensor x = saved(0).detach();
     if (wants_x_) x.set_requires_grad(true);
-    // Gradients of this pass alone; what was there is put back, and the outer walk adds.
+    // Computes only the gradients of this pass; restores the previous ones, and the outer walk adds.
     std::vector<Tensor> before;
     for (Tensor& parameter : parameters_) {
       before.push_back(parameter.grad());

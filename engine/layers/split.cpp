@@ -1,4 +1,4 @@
-#include "dlpipe/engine/layers/split.h"
+#include "engine/layers/split.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 
 namespace {
 
-/// The memory of a whole tensor as a split sees it: `outer` times an axis of `size` elements of `inner` numbers.
+/// The memory of a whole tensor for a split: `outer` times an axis of `size` elements of `inner` numbers.
 struct SplitView {
   int64_t outer = 1;  // blocks included
   int64_t size = 1;   // of a block of the axis
@@ -35,7 +35,7 @@ struct SplitView {
   }
 };
 
-/// Between elements [begin, end) of each block of a whole tensor and the same without gaps.
+/// Copies between elements [begin, end) of each block of a whole tensor and a contiguous part.
 void copy_part(const SplitView& view, Collective::Part part, const float* whole, float* to) {
   const int64_t begin = static_cast<int64_t>(part.begin) * view.inner;
   const int64_t count = static_cast<int64_t>(part.end - part.begin) * view.inner;
@@ -59,7 +59,7 @@ Collective::Cuts cuts_of(const SplitView& view, const Collective& ranks) {
   return ranks.even_cuts(static_cast<size_t>(view.size));
 }
 
-/// Ranks sum f32 numbers; what bf16 holds may be rounded on the way, as the sum is in the end.
+/// Ranks sum f32 numbers; for bf16 they may be rounded on the way, since the final sum is rounded, too.
 Tensor summed(const Tensor& x, Collective& ranks, const char* what) {
   Tensor sum = cast(plain(x), DType::kF32).contiguous_copy();
   const Wire wire = x.dtype() == DType::kBF16 ? Wire::kBf16 : Wire::kF32;
@@ -127,7 +127,7 @@ Tensor own_part(const Tensor& whole, const Split& split, const Collective& ranks
   return own;
 }
 
-// Parts travel one after another; only then do they go between each other's.
+// Parts arrive one after another, and are interleaved afterwards.
 Tensor whole_of(const Tensor& part, const Split& split, int64_t size, Collective& ranks,
                 const std::string& what) {
   const Tensor source = part.is_contiguous() ? part : part.contiguous_copy();

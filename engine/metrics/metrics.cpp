@@ -1,11 +1,11 @@
-#include "dlpipe/engine/metrics/metrics.h"
+#include "dlpipe/metrics.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -14,21 +14,82 @@ namespace {
   refuse("metrics", message);
 }
 
-constexpr std::array<MetricRecord, 3> kMetrics = {{
+constexpr std::array<MetricRecord, 18> kMetrics = {{
     {.name = kLossMetric,
-     .help = "the loss: what --loss and its options name, else cross-entropy",
+     .help = "the loss selected by --loss and its options, else cross-entropy",
      .value = cross_entropy_of,
      .lower_is_better = true},
     {.name = "top1",
-     .help = "share of samples whose class has the largest logit",
+     .help = "fraction of samples whose class has the largest logit",
      .value = [](std::span<const float> logits,
                  int64_t target) { return in_top_k(logits, target, 1) ? 1.0 : 0.0; },
      .is_share = true},
     {.name = "top5",
-     .help = "share of samples whose class is among the five largest logits",
+     .help = "fraction of samples whose class is among the five largest logits",
      .value = [](std::span<const float> logits,
                  int64_t target) { return in_top_k(logits, target, 5) ? 1.0 : 0.0; },
      .is_share = true},
+    {.name = "map",
+     .help = "of labels: average precision of each, as scikit-learn's, the mean over labels that occur; of "
+             "boxes: COCO's AP, the mean over "
+             "classes that occur and over overlaps of 0.5 to 0.95",
+     .is_share = true,
+     .task = "multilabel, detect"},
+    {.name = "auroc",
+     .help = "area under the ROC curve of each label; the mean over labels that some samples have and some "
+             "do not",
+     .is_share = true,
+     .task = "multilabel"},
+    {.name = "macro_f1",
+     .help = "F1 of each label at a probability of 0.5; the mean over labels",
+     .is_share = true,
+     .task = "multilabel"},
+    {.name = "micro_f1",
+     .help = "F1 over all labels of all samples at a probability of 0.5",
+     .is_share = true,
+     .task = "multilabel"},
+    {.name = "mae",
+     .help = "mean absolute error in the data's units; the mean over targets",
+     .lower_is_better = true,
+     .task = "regress"},
+    {.name = "rmse",
+     .help = "root of the mean squared error in the data's units; the mean over targets",
+     .lower_is_better = true,
+     .task = "regress"},
+    {.name = "r2",
+     .help =
+         "coefficient of determination: 1 less the squared error over the variance; the mean over targets",
+     .task = "regress"},
+    {.name = "miou",
+     .help = "intersection over union of each class, over all pixels; the mean over classes that occur",
+     .is_share = true,
+     .task = "segment"},
+    {.name = "pixel_accuracy",
+     .help = "share of the pixels whose class is right",
+     .is_share = true,
+     .task = "segment"},
+    {.name = "dice",
+     .help = "2 |p t| / (|p| + |t|) of each class, over all pixels; the mean over classes that occur",
+     .is_share = true,
+     .task = "segment"},
+    {.name = "map50",
+     .help = "COCO's AP at an overlap of 0.5: intersection over union",
+     .is_share = true,
+     .task = "detect"},
+    {.name = "map75", .help = "COCO's AP at an overlap of 0.75", .is_share = true, .task = "detect"},
+    {.name = "map_small",
+     .help = "COCO's AP of objects of up to 32 x 32 pixels of the image as the model saw it; 0 where there "
+             "are none",
+     .is_share = true,
+     .task = "detect"},
+    {.name = "map_medium",
+     .help = "COCO's AP of objects of 32 x 32 to 96 x 96 pixels",
+     .is_share = true,
+     .task = "detect"},
+    {.name = "map_large",
+     .help = "COCO's AP of objects of 96 x 96 pixels and more",
+     .is_share = true,
+     .task = "detect"},
 }};
 
 template <class T>
@@ -36,7 +97,7 @@ void widen_row(const T* row, size_t classes, std::vector<float>* to) {
   for (size_t i = 0; i < classes; ++i) to->push_back(static_cast<float>(row[i]));
 }
 
-/// Row `n` of [N,K] logits as f32, in `scratch` where it has to be converted.
+/// Row `n` of [N,K] logits as f32, in `scratch` if it has to be converted.
 std::span<const float> logits_row(const Tensor& logits, int64_t n, std::vector<float>* scratch) {
   const auto classes = static_cast<size_t>(logits.size(1));
   if (logits.dtype() == DType::kF32) return {logits.data<float>() + n * logits.size(1), classes};
@@ -61,7 +122,7 @@ void check(const Tensor& logits, const Tensor& target, const Tensor& weight) {
       dtype_name(logits.dtype()), " ", logits.shape().to_string(), ", ", dtype_name(target.dtype()), " ",
       target.shape().to_string(),
       weight.defined() ? concat(", ", dtype_name(weight.dtype()), " ", weight.shape().to_string()) : "",
-      "; give what the loss takes"));
+      "; use the inputs of the loss"));
 }
 
 Tensor without_gaps(const Tensor& x) {
@@ -90,7 +151,7 @@ bool in_top_k(std::span<const float> logits, int64_t target, int k) {
   if (std::isnan(logits[own])) return false;
   int before = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    // NaN stands before all numbers, as in PyTorch's topk.
+    // NaN ranks before all numbers, as in PyTorch's topk.
     if (std::isnan(logits[i]) || logits[i] > logits[own] || (logits[i] == logits[own] && i < own)) ++before;
   }
   return before < k;

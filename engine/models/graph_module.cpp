@@ -1,23 +1,73 @@
-#include "dlpipe/engine/models/graph_module.h"
+#include "engine/models/graph_module.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/models/picture_graph.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/module.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
+#include "engine/graph/capture.h"
+#include "engine/graph/graph_file.h"
+#include "engine/graph/matching.h"
+#include "engine/graph/passes.h"
+#include "engine/layers/recompute.h"
+#include "engine/ops/batch_norm.h"
 
 namespace dlpipe::engine {
+
+static constexpr int64_t kMostChannels = 4;
+
+ImageGraph image_graph(const graph::Graph& graph) {
+  if (graph.inputs.size() != 1 || graph.outputs.size() != 1)
+    refuse("model", graph.name, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
+           " outputs; an image model has one of each");
+  const graph::Value& x = graph.value(graph.inputs[0]);
+  const Shape& in = x.shape;
+  if (x.batch_axes == 0 && in.rank() == 4)
+    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
+           "', which are images in batches of ", in[0],
+           " only; export it with a variable batch size (torch.onnx.export: dynamic_axes={'", x.name,
+           "': {0: 'N'}}, or dynamic_shapes with dynamo)");
+  const bool is_batch = x.dtype == DType::kF32 && in.rank() == 4 && x.batch_axes == bit(0) && in[0] == 1;
+  const bool channels_first = is_batch && in[1] <= kMostChannels && in[3] > kMostChannels;
+  if (!is_batch || (!channels_first && in[3] > kMostChannels))
+    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
+           "'; an image model takes f32 [N,C,H,W] or [N,H,W,C]");
+  const graph::Value& y = graph.value(graph.outputs[0]);
+  // Rows of numbers for pixels or cells: [N,classes,H,W], or, as dlpipe's own models have them, [N,H,W,classes].
+  const bool of_places =
+      channels_first ? y.shape.rank() == 4 && y.shape[2] == in[2] && y.shape[3] == in[3] : y.shape.rank() > 2;
+  if (y.dtype != DType::kF32 || (y.shape.rank() != 2 && !of_places) || y.batch_axes != bit(0) ||
+      y.shape[0] != 1)
+    refuse("model", graph.name, " returns ", y.type_text(), "; an image model returns f32 [N,classes]",
+           channels_first ? ", or [N,classes,H,W] with the size of its images" : "");
+  if (channels_first) return {in[1], in[2], in[3], y.shape[1], true, of_places};
+  return {in[3], in[1], in[2], y.shape[-1], false, of_places};
+}
+
+Tensor channels_last(const Tensor& outputs, const ImageGraph& images) {
+  return images.channels_first && images.of_places ? transpose(outputs, {0, 2, 3, 1}) : outputs;
+}
+
+graph::Graph capture_model(Module& model, const ModelArguments& arguments, const std::string& name) {
+  std::vector<std::pair<std::string, Tensor>> weights;
+  for (const NamedTensor& tensor : model.state_dict()) weights.emplace_back(tensor.name, tensor.tensor);
+  const graph::CaptureInput input = {"x", blank_input(arguments, 1).spec(), bit(0)};
+  const EvalScope mode(model);
+  return graph::capture(name, {&input, 1}, weights, [&](const std::vector<Tensor>& inputs) {
+    return std::vector<Tensor>{model(inputs[0])};
+  });
+}
 
 namespace {
 
 using graph::Graph;
 using graph::kNone;
-using graph::Node;
 using graph::Value;
 using graph::ValueId;
 
@@ -27,32 +77,34 @@ bool has_gradient(const OpRow& op) {
 }
 
 void check_trainable(const Graph& graph) {
-  picture_graph(graph);
-  for (const Node& node : graph.nodes) {
+  image_graph(graph);
+  for (const graph::Node& node : graph.nodes) {
     if (node.op->record->differentiable == 0 || has_gradient(*node.op)) continue;
     refuse("model", graph.name, " has a ", node.op->record->name,
            ", which has no gradient; compile it with --passes none, or leave that op out");
   }
 }
 
-/// Whether a constant of one element is a number there (the 0.5 of a formula): where ops take a batch as well, or take
-/// nothing else. Beside the batch it is a weight (the bias of a convolution that has one channel).
-bool takes_numbers(const Node& node, size_t input) {
+/// Whether a constant with one element is a number of a formula (such as 0.5) at this input: if the input may also be a batch,
+/// or is the op's only one. Otherwise it is a weight next to the batch (the bias of a convolution with one channel).
+bool takes_numbers(const graph::Node& node, size_t input) {
   return node.inputs.size() == 1 || (node.op->record->batch_inputs & bit(static_cast<int>(input))) != 0;
 }
 
 /// The floating constants that training changes: those whose every reader passes a gradient on to them. Numbers alone
-/// are no weights.
+/// are no weights, where the graph doesn't say so itself (Value::trained).
 std::vector<bool> trained_constants(const Graph& graph) {
   std::vector<bool> trained(graph.values.size(), false);
   for (size_t i = 0; i < trained.size(); ++i) {
     const Value& value = graph.values[i];
-    trained[i] = value.is_constant() && value.dtype == DType::kF32 && value.shape.elements() > 0;
+    trained[i] = value.is_constant() && value.dtype == DType::kF32 && value.shape.elements() > 0 &&
+                 value.trained.value_or(true);
   }
-  for (const Node& node : graph.nodes) {
+  for (const graph::Node& node : graph.nodes) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNone) continue;
-      const bool is_number = graph.value(node.inputs[i]).shape.elements() == 1 && takes_numbers(node, i);
+      const Value& value = graph.value(node.inputs[i]);
+      const bool is_number = !value.trained && value.shape.elements() == 1 && takes_numbers(node, i);
       if (is_number || (node.op->record->differentiable & bit(static_cast<int>(i))) == 0)
         trained[static_cast<size_t>(node.inputs[i])] = false;
     }
@@ -65,10 +117,10 @@ struct Head {
   ValueId bias = kNone;
 };
 
-/// The last product, where it is a linear one of constants.
+/// The last product, if it is linear with constant weights.
 std::optional<Head> head_of(const Graph& graph) {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const Node& node = graph.nodes[i];
+    const graph::Node& node = graph.nodes[i];
     const bool has_matrix = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
       return id != kNone && graph.value(id).is_constant() && graph.value(id).shape.rank() >= 2;
     });
@@ -82,7 +134,8 @@ std::optional<Head> head_of(const Graph& graph) {
   return std::nullopt;
 }
 
-/// The head's constants begin with one prefix, which no other one has: theirs, or "head.", "head2." and so on.
+/// The head's constants begin with one prefix, which no other one has: theirs, or "head.", "head2." and so on. Constants of a
+/// captured model keep PyTorch's names: "" where these have no such prefix.
 std::string name_head(Graph& graph, const Head& head) {
   std::string& weight = graph.value(head.weight).name;
   std::string none;
@@ -96,6 +149,7 @@ std::string name_head(Graph& graph, const Head& head) {
     return count;
   };
   if (head.bias != kNone && bias != prefix + "bias") prefix.clear();
+  if (graph.value(head.weight).trained) return prefix.empty() || others() > 0 ? "" : prefix;
   for (int number = 1; prefix.empty() || others() > 0; ++number)
     prefix = number == 1 ? "head." : dlpipe::concat("head", number, ".");
   weight = prefix + "weight";
@@ -116,26 +170,28 @@ void draw_head(Graph& graph, const Head& head, const std::string& prefix, int64_
   graph::infer_shapes(graph);
 }
 
-/// A graph, and the texts that its record points to.
+/// A graph, and the strings that its record points to.
 class GraphRecord {
  public:
   explicit GraphRecord(Graph graph) : graph_(std::move(graph)) {
     check_trainable(graph_);
     head_ = head_of(graph_);
     if (head_) prefix_ = name_head(graph_, *head_);
-    pictures_ = picture_graph(graph_);
+    if (prefix_.empty()) head_.reset();
+    images_ = image_graph(graph_);
     record_.name = "graph";
     record_.help = "a captured graph";
-    record_.default_size = pictures_.height == pictures_.width ? pictures_.height : 0;
+    record_.default_size = images_.height == images_.width ? images_.height : 0;
     record_.build = [this](const ModelArguments& arguments) { return build(arguments); };
     record_.head = prefix_.c_str();
-    record_.default_classes = pictures_.classes;
+    record_.default_classes = images_.classes;
+    if (images_.of_places) record_.output = ModelOutput::kPixels;
   }
   GraphRecord(const GraphRecord&) = delete;
   GraphRecord& operator=(const GraphRecord&) = delete;
 
   const ModelRecord& record() const { return record_; }
-  /// The constants, by name. Afterwards this holds no memory of those that are trained, which build() makes zeros.
+  /// The constants, by name. Afterwards this object has no memory for trained ones, which build() fills with zeros.
   std::vector<NamedTensor> take_weights() {
     std::vector<NamedTensor> weights;
     const std::vector<bool> trained = trained_constants(graph_);
@@ -151,42 +207,289 @@ class GraphRecord {
 
  private:
   std::shared_ptr<Module> build(const ModelArguments& arguments) const {
-    if (arguments.channels != pictures_.channels || arguments.height != pictures_.height ||
-        arguments.width != pictures_.width)
-      refuse("model", graph_.name, " takes pictures of ", pictures_.height, "x", pictures_.width, "x",
-             pictures_.channels, ", got ", arguments.height, "x", arguments.width, "x", arguments.channels,
-             "; let --augment and --val-augment end with that size");
+    if (arguments.channels != images_.channels || arguments.height != images_.height ||
+        arguments.width != images_.width)
+      refuse("model", graph_.name, " takes images of ", images_.height, "x", images_.width, "x",
+             images_.channels, ", got ", arguments.height, "x", arguments.width, "x", arguments.channels,
+             "; make --augment and --val-augment end with that size");
     Graph own = graph_;
     for (Value& value : own.values) {
       if (value.is_constant()) value.constant = value.constant.contiguous_copy();
     }
     if (head_) {
       draw_head(own, *head_, prefix_, arguments.classes, arguments.seed);
-    } else if (arguments.classes != pictures_.classes) {
-      refuse("model", graph_.name, " tells ", pictures_.classes, " classes apart, the data has ",
-             arguments.classes,
-             ", and it doesn't end with a linear product that could be drawn anew; export it with ",
+    } else if (arguments.classes != images_.classes) {
+      refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,
+             ", and it doesn't end with a linear layer that could be reinitialised; export it with ",
              arguments.classes, " classes");
     }
-    return std::make_shared<GraphModule>(std::move(own));
+    return std::make_shared<GraphModule>(own);
   }
 
   Graph graph_;
   std::optional<Head> head_;
   std::string prefix_;
-  PictureGraph pictures_;
+  ImageGraph images_;
   ModelRecord record_{};
 };
 
+Graph fused_for_training(Graph graph) {
+  if (graph::is_captured(graph)) graph::fuse_for_training(graph);
+  return graph;
+}
+
+/// Joined by dots, as many first words as both have: "layer1.0" of "layer1.0.conv1" and "layer1.0.bn1".
+std::string common_module(const std::string& a, const std::string& b) {
+  const std::vector<std::string> x = split(a, '.'), y = split(b, '.');
+  std::string common;
+  for (size_t i = 0; i < std::min(x.size(), y.size()) && x[i] == y[i]; ++i)
+    common += dlpipe::concat(common.empty() ? "" : ".", x[i]);
+  return common;
+}
+
+/// Nodes [begin, end), into which one value leads, and one out of it.
+struct Range {
+  size_t begin = 0, end = 0;
+  std::string name;  // of the module whose constants they read; "" where that is the whole model
+};
+
+/// A model's nodes as parts one behind the other, each the nodes of one module of PyTorch's. What lies in front of the first one, and
+/// what has no module, is in parts without a name.
+class Ranges {
+ public:
+  explicit Ranges(const Graph& graph) : graph_(graph) {
+    std::vector<size_t> last_use(graph.values.size(), 0);
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId id : graph.nodes[i].inputs)
+        if (id != kNone) last_use[static_cast<size_t>(id)] = i;
+    }
+    for (const ValueId id : graph.outputs) last_use[static_cast<size_t>(id)] = graph.nodes.size();
+    // How many values that nodes or the input made are read behind each node.
+    std::set<ValueId> alive(graph.inputs.begin(), graph.inputs.end());
+    size_t begin = 0;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const ValueId id : graph.nodes[i].outputs)
+        if (last_use[static_cast<size_t>(id)] > i) alive.insert(id);
+      for (const ValueId id : graph.nodes[i].inputs)
+        if (id != kNone && last_use[static_cast<size_t>(id)] <= i) alive.erase(id);
+      if (alive.size() == 1 || i + 1 == graph.nodes.size()) {
+        add({begin, i + 1, {}});
+        begin = i + 1;
+      }
+    }
+  }
+  const std::vector<Range>& all() const { return ranges_; }
+
+ private:
+  void add(Range range) {
+    std::set<std::string> names;
+    for (size_t i = range.begin; i < range.end; ++i) {
+      for (const ValueId id : graph_.nodes[i].inputs) {
+        if (id == kNone || !graph_.value(id).is_constant()) continue;
+        const std::string& name = graph_.value(id).name;
+        if (!name.starts_with(graph::kLiteralPrefix)) names.insert(name);
+      }
+    }
+    bool is_first = true;
+    for (const std::string& name : names) {
+      const std::string module = name.substr(0, name.find('.') == std::string::npos ? 0 : name.rfind('.'));
+      range.name = is_first ? module : common_module(range.name, module);
+      is_first = false;
+    }
+    // Ops without constants belong to what is before them.
+    if (is_first && !ranges_.empty()) {
+      ranges_.back().end = range.end;
+      return;
+    }
+    // Of one module, or of one that was there before: one range with all between. So are users of one constant.
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const bool shares = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+        const auto user = users_.find(name);
+        return user != users_.end() && user->second >= ranges_[i].begin && user->second < ranges_[i].end;
+      });
+      if (!shares && (range.name.empty() || ranges_[i].name != range.name)) continue;
+      for (size_t k = i; k < ranges_.size(); ++k) range.name = common_module(range.name, ranges_[k].name);
+      range.begin = ranges_[i].begin;
+      ranges_.resize(i);
+      break;
+    }
+    for (const std::string& name : names) users_[name] = range.begin;
+    ranges_.push_back(std::move(range));
+  }
+
+  const Graph& graph_;
+  std::vector<Range> ranges_;
+  std::map<std::string, size_t> users_;  // of constants: a node of their range
+};
+
+/// The nodes of `range` as a graph of their own, which shares the constants.
+Graph part_of(const Graph& graph, const Range& range) {
+  Graph part = graph;
+  part.nodes.assign(graph.nodes.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                    graph.nodes.begin() + static_cast<std::ptrdiff_t>(range.end));
+  std::set<ValueId> made;
+  for (const graph::Node& node : part.nodes) made.insert(node.outputs.begin(), node.outputs.end());
+  part.inputs.clear();
+  for (const graph::Node& node : part.nodes) {
+    for (const ValueId id : node.inputs) {
+      if (id != kNone && !graph.value(id).is_constant() && !made.contains(id) &&
+          std::ranges::find(part.inputs, id) == part.inputs.end())
+        part.inputs.push_back(id);
+    }
+  }
+  if (range.end < graph.nodes.size()) {
+    std::set<ValueId> read(graph.outputs.begin(), graph.outputs.end());
+    for (size_t i = range.end; i < graph.nodes.size(); ++i)
+      read.insert(graph.nodes[i].inputs.begin(), graph.nodes[i].inputs.end());
+    part.outputs.clear();
+    for (const ValueId id : made) {
+      if (read.contains(id)) part.outputs.push_back(id);
+    }
+  }
+  // Buffers are kept by the whole.
+  std::set<ValueId> used;
+  for (const graph::Node& node : part.nodes) used.insert(node.inputs.begin(), node.inputs.end());
+  for (size_t i = 0; i < part.values.size(); ++i) {
+    const bool is_used = used.contains(static_cast<ValueId>(i));
+    if (part.values[i].is_constant() && !is_used) part.values[i].trained.reset();
+  }
+  part.drop_unused_values();
+  return part;
+}
+
 }  // namespace
 
-GraphModule::GraphModule(Graph graph) : runner_(std::move(graph)) {
-  check_trainable(runner_.graph());
-  const std::vector<bool> trained = trained_constants(runner_.graph());
-  const std::vector<std::string> names = graph::constant_names(runner_.graph());
+/// A graph in the forms that training and evaluation want.
+class GraphModule::Forms {
+ public:
+  /// `counts`: num_batches_tracked of the model, by name.
+  Forms(const Graph& graph, const std::map<std::string, Tensor>& counts) : live_(fused_for_training(graph)) {
+    if (graph::is_training_form(graph)) inference_.emplace(graph::inference_form(graph));
+    for (size_t i = 0; i < live_.graph().nodes.size(); ++i) {
+      const graph::Node& node = live_.graph().nodes[i];
+      if (!graph::is_op(node, "batch_norm") || !node.attrs.as<BatchNormAttrs>().training) continue;
+      const Value& gamma = live_.graph().value(node.inputs[1]);
+      std::string name = live_.graph().value(node.inputs[3]).name;  // "layer1.0.bn1.running_mean"
+      name = dlpipe::concat(name.substr(0, name.rfind('.') + 1), "num_batches_tracked");
+      const auto count = counts.find(name);
+      norms_.push_back({i, gamma.trained == true ? gamma.constant : Tensor(),
+                        count == counts.end() ? Tensor() : count->second});
+    }
+    frozen_.assign(norms_.size(), false);
+  }
+
+  Tensor forward(const Tensor& x, bool training) {
+    if (!training) return (inference_ ? *inference_ : live_).forward({&x, 1})[0];
+    note_frozen();
+    if (is_recomputing() && !norms_.empty()) {
+      if (!recomputed_) recomputed_.emplace(with_norms(true));
+      return recomputed_->forward({&x, 1})[0];
+    }
+    count_batches();
+    return (partly_live_ ? *partly_live_ : live_).forward({&x, 1})[0];
+  }
+
+ private:
+  struct Norm {
+    size_t node;
+    Tensor gamma, batches;  // `batches` is undefined where the model keeps no count
+  };
+
+  // Live batch norms whose parameters are frozen keep their statistics.
+  void note_frozen() {
+    std::vector<bool> frozen;
+    for (const Norm& norm : norms_) frozen.push_back(norm.gamma.defined() && !norm.gamma.requires_grad());
+    if (frozen == frozen_) return;
+    frozen_ = frozen;
+    partly_live_.emplace(with_norms(false));
+    recomputed_.reset();
+  }
+
+  // `own_statistics`: live norms move statistics that nobody reads, as the batch has moved the model's already.
+  Graph with_norms(bool own_statistics) const {
+    Graph graph = live_.graph();
+    for (size_t i = 0; i < norms_.size(); ++i) {
+      graph::Node& node = graph.nodes[norms_[i].node];
+      graph::set_attribute(node, "training", !frozen_[i]);
+      for (const size_t input : {3, 4}) {
+        if (!own_statistics || frozen_[i]) continue;
+        Value& statistics = graph.value(node.inputs[input]);
+        statistics.constant = statistics.constant.clone();
+      }
+    }
+    return graph;
+  }
+
+  void count_batches() {
+    if (statistics_peers() != nullptr && !statistics_peers()->leads()) return;
+    for (size_t i = 0; i < norms_.size(); ++i) {
+      Tensor& batches = norms_[i].batches;
+      if (frozen_[i] || !batches.defined()) continue;
+      ++*batches.data<int64_t>();
+      batches.bump_version();
+    }
+  }
+
+  graph::Runner live_;  // as the graph is; of a captured model, its ops fused
+  std::optional<graph::Runner> inference_, partly_live_, recomputed_;
+  std::vector<Norm> norms_;
+  std::vector<bool> frozen_;  // of norms_, as partly_live_ has them
+};
+
+/// The part of a captured model that computes one module of PyTorch's; it has that module's parameters.
+class GraphModule::Section final : public Module {
+ public:
+  Section(Forms forms, const std::vector<std::pair<std::string, Value>>& constants,
+          const std::vector<bool>& trained)
+      : forms_(std::move(forms)) {
+    for (size_t i = 0; i < constants.size(); ++i)
+      trained[i] ? add_parameter(constants[i].first, constants[i].second.constant)
+                 : add_buffer(constants[i].first, constants[i].second.constant);
+  }
+  Tensor forward(const Tensor& x) override { return forms_.forward(x, is_training()); }
+  std::string kind() const override { return "Graph"; }
+  bool wants_a_call() const { return is_watched(); }
+
+ private:
+  Forms forms_;
+};
+
+GraphModule::~GraphModule() = default;
+
+GraphModule::GraphModule(const Graph& graph)
+    : graph_json_(graph::graph_json(graph)), images_(image_graph(graph)) {
+  check_trainable(graph);
+  const std::vector<bool> trained = trained_constants(graph);
+  const std::vector<std::string> names = graph::constant_names(graph);
+  std::map<std::string, Tensor> counts;
+  for (const Value& value : graph.values) {
+    if (value.is_constant() && value.dtype == DType::kI64) counts.emplace(value.name, value.constant);
+  }
+  whole_ = std::make_unique<Forms>(graph, counts);
+  std::vector<bool> is_placed(names.size(), false);
+  // Without a record of what is a parameter, names say nothing of modules.
+  const std::vector<Range> ranges = graph::is_captured(graph) ? Ranges(graph).all() : std::vector<Range>{};
+  for (const Range& range : ranges) {
+    Part part{std::make_unique<Forms>(part_of(graph, range), counts), nullptr};
+    if (!range.name.empty() && ranges.size() > 1) {
+      std::vector<std::pair<std::string, Value>> constants;
+      std::vector<bool> are_trained;
+      const std::string prefix = range.name + ".";
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (is_placed[i] || !graph.values[i].is_constant() || !names[i].starts_with(prefix)) continue;
+        constants.emplace_back(names[i].substr(prefix.size()), graph.values[i]);
+        are_trained.push_back(trained[i]);
+        is_placed[i] = true;
+      }
+      part.module =
+          add_module(range.name, std::make_shared<Section>(std::move(*part.forms), constants, are_trained));
+      part.forms.reset();
+    }
+    parts_.push_back(std::move(part));
+  }
   for (size_t i = 0; i < names.size(); ++i) {
-    const Value& value = runner_.graph().values[i];
-    if (!value.is_constant()) continue;
+    const Value& value = graph.values[i];
+    if (!value.is_constant() || is_placed[i]) continue;
     // They share memory with the graph's.
     if (trained[i])
       add_parameter(names[i], value.constant);
@@ -196,13 +499,20 @@ GraphModule::GraphModule(Graph graph) : runner_(std::move(graph)) {
 }
 
 Tensor GraphModule::forward(const Tensor& x) {
-  Tensor pictures = cast(plain(x), DType::kF32);
-  if (picture_graph(runner_.graph()).channels_first) pictures = transpose(pictures, {0, 3, 1, 2});
-  return runner_.forward({&pictures, 1})[0];
+  Tensor images = cast(plain(x), DType::kF32);
+  if (images_.channels_first) images = transpose(images, {0, 3, 1, 2});
+  const bool by_parts = std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
+    return part.module != nullptr && part.module->wants_a_call();
+  });
+  // As a whole it keeps the layouts that kernels like from part to part.
+  if (!by_parts) return channels_last(whole_->forward(images, is_training()), images_);
+  for (const Part& part : parts_)
+    images = part.module != nullptr ? (*part.module)(images) : part.forms->forward(images, is_training());
+  return channels_last(images, images_);
 }
 
 std::string GraphModule::graph_json() const {
-  return graph::graph_json(runner_.graph());
+  return graph_json_;
 }
 
 TrainableGraph trainable_graph(Graph graph) {

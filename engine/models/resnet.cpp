@@ -1,6 +1,13 @@
-#include "dlpipe/engine/models/resnet.h"
+// Residual networks (He et al., "Deep residual learning for image recognition", 2015) with the parameter
+// names, shapes and initial distribution of torchvision's, so that its weights load by name. One thread at a
+// time.
+#include <array>
+#include <memory>
+#include <string>
 
-#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -12,7 +19,7 @@ std::shared_ptr<Conv2d> make_conv1x1(int64_t in, int64_t out, int stride) {
   return std::make_shared<Conv2d>(in, out, 1, Conv2dArguments{.stride = stride, .bias = false});
 }
 
-/// The projection of a block whose input and output differ in shape; null where they agree.
+/// The projection of a block with different input and output shapes; null if they are equal.
 std::shared_ptr<Sequential> make_downsample(int64_t in, int64_t out, int stride) {
   if (in == out && stride == 1) return nullptr;
   auto downsample = std::make_shared<Sequential>();
@@ -75,7 +82,34 @@ class Bottleneck final : public Module {
   std::shared_ptr<Sequential> downsample_;
 };
 
-}  // namespace
+enum class ResNetBlock : uint8_t {
+  kBasic,       // two 3x3 convolutions
+  kBottleneck,  // 1x1, 3x3 (which has the stride), 1x1 with four times the channels
+};
+
+struct ResNetShape {
+  ResNetBlock block = ResNetBlock::kBasic;
+  std::array<int, 4> blocks = {2, 2, 2, 2};  // in layer1 .. layer4
+  /// False: the ImageNet stem, a 7x7 convolution of stride 2 and a 3x3 max pool of stride 2. True: a 3x3
+  /// convolution of stride 1 and no pool, as usual at 32x32.
+  bool small_images = false;
+};
+
+/// [N,H,W,channels] -> logits [N,classes].
+class ResNet final : public Module {
+ public:
+  ResNet(const ResNetShape& shape, const ModelArguments& arguments);
+  Tensor forward(const Tensor& x) override;
+  std::string kind() const override { return "ResNet"; }
+
+ private:
+  std::shared_ptr<Conv2d> conv1_;
+  std::shared_ptr<BatchNorm2d> bn1_;
+  std::shared_ptr<MaxPool2d> max_pool_;  // null for small images
+  std::array<std::shared_ptr<Sequential>, 4> layers_;
+  std::shared_ptr<GlobalAvgPool> avg_pool_;
+  std::shared_ptr<Linear> fc_;
+};
 
 ResNet::ResNet(const ResNetShape& shape, const ModelArguments& arguments) {
   constexpr int64_t kStem = 64;
@@ -114,12 +148,43 @@ Tensor ResNet::forward(const Tensor& x) {
   return (*fc_)((*avg_pool_)(y));
 }
 
-std::shared_ptr<Module> build_resnet(const char* name, const ResNetShape& shape,
-                                     const ModelArguments& arguments) {
-  check_model_arguments(name, arguments, 1);
-  auto model = std::make_shared<ResNet>(shape, arguments);
-  initialize_fan_out(*model, arguments.seed);
-  return model;
+/// A row of the table: a ResNet with initial weights drawn from the arguments' seed.
+ModelRecord resnet(const char* name, const char* help, int64_t size, const ResNetShape& shape,
+                   const PublishedWeights* published) {
+  return {.name = name,
+          .help = help,
+          .default_size = size,
+          .build = [=](const ModelArguments& arguments) -> std::shared_ptr<Module> {
+            check_model_arguments(name, arguments, 1);
+            auto model = std::make_shared<ResNet>(shape, arguments);
+            initialize_fan_out(*model, arguments.seed);
+            return model;
+          },
+          .head = "fc.",
+          .published = published};
 }
+
+}  // namespace
+
+extern const ModelRecord resnet18_model, resnet34_model, resnet50_model, resnet200_model,
+    resnet18_cifar_model;
+const ModelRecord resnet18_model =
+    resnet("resnet18", "ResNet-18, torchvision's names; 11.7 M parameters, 3.6 GFLOP forward at 224x224", 224,
+           {ResNetBlock::kBasic, {2, 2, 2, 2}, false}, &torchvision_weights);
+const ModelRecord resnet34_model =
+    resnet("resnet34", "ResNet-34, torchvision's names; 21.8 M parameters, 7.3 GFLOP forward at 224x224", 224,
+           {ResNetBlock::kBasic, {3, 4, 6, 3}, false}, &torchvision_weights);
+const ModelRecord resnet50_model = resnet(
+    "resnet50",
+    "ResNet-50 (stride in the 3x3), torchvision's names; 25.6 M parameters, 8.2 GFLOP forward at 224x224",
+    224, {ResNetBlock::kBottleneck, {3, 4, 6, 3}, false}, &torchvision_weights);
+const ModelRecord resnet200_model = resnet(
+    "resnet200",
+    "ResNet-200 (stride in the 3x3), names as resnet50; 64.7 M parameters, 30.1 GFLOP forward at 224x224",
+    224, {ResNetBlock::kBottleneck, {3, 24, 36, 3}, false}, nullptr);
+const ModelRecord resnet18_cifar_model =
+    resnet("resnet18_cifar",
+           "ResNet-18 for small images: 3x3 stem, no max pool; 11.2 M parameters, 1.1 GFLOP forward at 32x32",
+           32, {ResNetBlock::kBasic, {2, 2, 2, 2}, true}, nullptr);
 
 }  // namespace dlpipe::engine

@@ -1,10 +1,17 @@
-#include "dlpipe/engine/models/vgg.h"
+// VGG networks (Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition",
+// 2014) with torchvision's names and initial distribution.
+#include <array>
+#include <memory>
 
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::engine {
 namespace {
+
+/// 3x3 convolutions of each of the five groups, 64, 128, 256, 512 and 512 channels wide; a pool ends a group.
+using VggGroups = std::array<int, 5>;
 
 constexpr int64_t kHidden = 4096;
 
@@ -17,8 +24,9 @@ void initialize_vgg(Module& model, uint64_t seed) {
   }
 }
 
-}  // namespace
-
+/// [N,H,W,channels] -> logits [N,classes], with initial weights drawn from arguments.seed. The classifier
+/// sees every pixel of the last pool: at 224x224 its weights have torchvision's shapes (which at other sizes
+/// averages to 7x7 pixels). Error (kMisuse) for images under 32x32.
 std::shared_ptr<Module> build_vgg(const char* name, const VggGroups& groups,
                                   const ModelArguments& arguments) {
   const int64_t shrinks = int64_t{1} << groups.size();
@@ -48,5 +56,25 @@ std::shared_ptr<Module> build_vgg(const char* name, const VggGroups& groups,
   initialize_vgg(*model, arguments.seed);
   return model;
 }
+
+/// A row of the table.
+ModelRecord vgg(const char* name, const char* help, const VggGroups& groups) {
+  return {.name = name,
+          .help = help,
+          .default_size = 224,
+          .build = [=](const ModelArguments& arguments) { return build_vgg(name, groups, arguments); },
+          .head = "classifier.6.",
+          .published = &torchvision_weights};
+}
+
+}  // namespace
+
+extern const ModelRecord vgg16_model, vgg19_model;
+const ModelRecord vgg16_model =
+    vgg("vgg16", "VGG-16, torchvision's names; 138.4 M parameters, 31.0 GFLOP forward at 224x224",
+        {2, 2, 3, 3, 3});
+const ModelRecord vgg19_model =
+    vgg("vgg19", "VGG-19, torchvision's names; 143.7 M parameters, 39.3 GFLOP forward at 224x224",
+        {2, 2, 4, 4, 4});
 
 }  // namespace dlpipe::engine

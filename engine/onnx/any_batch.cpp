@@ -1,12 +1,12 @@
-#include "dlpipe/engine/onnx/any_batch.h"
+#include "engine/onnx/any_batch.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNone = 0;
 
-// The one batch that all inputs have as their first axis.
+// The batch size that all inputs have as their first axis.
 int64_t fixed_batch(const graph::Graph& graph) {
   int64_t batch = kNone;
   for (const graph::ValueId id : graph.inputs) {
@@ -40,7 +40,7 @@ Tensor drawn(const Shape& shape, uint64_t stream) {
   return tensor;
 }
 
-// Samples [first, first + count) of each.
+// Samples [first, first + count) of each tensor.
 std::vector<Tensor> rows(const std::vector<Tensor>& tensors, int64_t first, int64_t count) {
   std::vector<Tensor> parts;
   parts.reserve(tensors.size());
@@ -49,7 +49,7 @@ std::vector<Tensor> rows(const std::vector<Tensor>& tensors, int64_t first, int6
   return parts;
 }
 
-// To the rounding of sums in another order. Zeros and what isn't finite say nothing.
+// Equal up to the rounding of sums in another order. Zeros and non-finite values prove nothing.
 bool are_alike(const std::vector<Tensor>& some, const std::vector<Tensor>& others) {
   constexpr double kOfLargest = 1e-4;
   for (size_t i = 0; i < some.size(); ++i) {
@@ -67,7 +67,7 @@ bool are_alike(const std::vector<Tensor>& some, const std::vector<Tensor>& other
 
 }  // namespace
 
-// A batch of the one, with another sample behind it for the other; and two samples of it alone.
+// Compares a fixed batch with a batch of one more sample, and with two of its samples alone.
 bool answer_alike(const graph::Graph& fixed, const graph::Graph& any) {
   const int64_t batch = fixed_batch(fixed);
   const graph::Runner of_batch(fixed), of_any(any);
@@ -84,6 +84,7 @@ bool answer_alike(const graph::Graph& fixed, const graph::Graph& any) {
 }
 
 std::optional<graph::Graph> with_any_batch(const Model& model, const graph::Graph& fixed) {
+  if (graph::is_training_form(fixed)) return std::nullopt;  // answers depend on the batch
   const int64_t batch = fixed_batch(fixed);
   if (batch == kNone) return std::nullopt;
   ImportOptions options;
@@ -97,7 +98,7 @@ std::optional<graph::Graph> with_any_batch(const Model& model, const graph::Grap
     const bool grows = std::all_of(any.outputs.begin(), any.outputs.end(),
                                    [&](graph::ValueId id) { return grows_by_samples(any.value(id)); });
     return grows ? std::optional(std::move(any)) : std::nullopt;
-  } catch (const Error&) {  // sizes that stand in its nodes don't fit another batch
+  } catch (const Error&) {  // sizes in its nodes don't fit another batch
     return std::nullopt;
   }
 }

@@ -1,21 +1,21 @@
-// A model that was exported for batches of one size, for batches of any. torch.onnx.export fixes the batch at that of its sample
-// input unless it is told otherwise.
+// Converts a model that was exported for one batch size to any batch size. By default torch.onnx.export fixes the batch to that
+// of its sample input.
 #pragma once
 
 #include <optional>
 
-#include "dlpipe/engine/graph/graph.h"
-#include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/onnx.h"
 
 namespace dlpipe::engine::onnx {
 
-/// The model with a batch that may vary, where `fixed` (what import_model makes of it) has one size for all inputs, floats, and
-/// its outputs grow with it. Nothing where that is not so, or sizes stand in its nodes. answer_alike says whether it will do.
+/// The model with a variable batch, if all inputs of `fixed` (the result of import_model) are floats with the same batch size
+/// and its outputs grow with it. nullopt if not, or if its nodes contain sizes. Check the result with answer_alike().
 std::optional<graph::Graph> with_any_batch(const Model& model, const graph::Graph& fixed);
 
-/// Whether `any` answers each sample as `fixed` does: both are run, on numbers drawn for it, in batches and one by one. False where
-/// samples of a batch change each other's answers, and where the answers are zeros or not finite, which says nothing. Takes as
-/// long as twice the fixed batch.
+/// Whether `any` returns the same for each sample as `fixed`. Runs both on random numbers, in batches and sample by sample.
+/// False if samples of a batch affect each other's results, or if results are zeros or not finite, which proves nothing. Costs
+/// two runs of the fixed batch.
 bool answer_alike(const graph::Graph& fixed, const graph::Graph& any);
 
 }  // namespace dlpipe::engine::onnx

@@ -1,12 +1,12 @@
-#include "dlpipe/engine/onnx/export.h"
+#include "dlpipe/onnx.h"
 
 #include <algorithm>
 #include <map>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/onnx/export_run.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/graph/passes.h"
+#include "engine/onnx/export_run.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -127,7 +127,7 @@ void Exporter::export_node(const Node& node) {
   };
   const auto method = kMethods.find(node.op->record->name);
   if (method == kMethods.end())
-    refuse(node, "ONNX has no such op for inference; leave it out of what is captured");
+    refuse(node, "ONNX has no such op for inference; leave it out of the captured code");
   (this->*method->second)(node);
 }
 

@@ -1,12 +1,12 @@
-// Convolutions, pooling and batch normalisation: images are planes there.
+// Convolutions, pooling and batch normalisation: images are planes in ONNX.
 #include <cmath>
 
-#include "dlpipe/engine/graph/matching.h"
-#include "dlpipe/engine/onnx/export_run.h"
-#include "dlpipe/engine/ops/conv_pair.h"
-#include "dlpipe/engine/ops/conv_transpose2d.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/resize.h"
+#include "dlpipe/ops.h"
+#include "engine/graph/matching.h"
+#include "engine/onnx/export_run.h"
+#include "engine/ops/conv2d.h"
+#include "engine/ops/conv_unit.h"
+#include "engine/ops/resize.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -106,13 +106,13 @@ void Exporter::global_pool(const Node& node) {
   emit("Flatten", {pooled}, out, {integer("axis", 1)});
 }
 
-// By sizes, or where places aren't those of output over input, by scales.
+// By sizes, or by scales if they differ from output / input.
 void Exporter::resize(const Node& node) {
   const auto& attrs = node.attrs.as<ResizeAttrs>();
   const bool is_scaled = attrs.scale_height > 0 || attrs.scale_width > 0;
   ResizeCoordinates coordinates = attrs.coordinates;
   if (coordinates == ResizeCoordinates::kHalfPixelSymmetric) {
-    if (is_scaled) refuse(node, "half_pixel_symmetric is of opset 19");
+    if (is_scaled) refuse(node, "half_pixel_symmetric needs opset 19");
     coordinates = ResizeCoordinates::kHalfPixel;
   }
   const Shape& from = value(node.inputs[0]).shape;
@@ -153,8 +153,7 @@ void Exporter::batch_norm(const Node& node) {
   const auto& attrs = node.attrs.as<BatchNormAttrs>();
   if (attrs.training) refuse(node, "it normalises by the batch's statistics; capture the model in eval mode");
   const int rank = value(node.inputs[0]).shape.rank();
-  if (rank != 4 && rank != 2)
-    refuse(node, "channels stand last and ONNX wants them second; reshape to [N,C]");
+  if (rank != 4 && rank != 2) refuse(node, "channels are last and ONNX needs them second; reshape to [N,C]");
   const bool images = rank == 4;
   const auto name = [&](ValueId id) { return images ? planes(id) : plain(id); };
   const std::string x = name(node.inputs[0]);

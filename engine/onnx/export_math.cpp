@@ -4,17 +4,15 @@
 #include <numbers>
 #include <numeric>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/graph/matching.h"
-#include "dlpipe/engine/onnx/export_run.h"
-#include "dlpipe/engine/ops/attention.h"
-#include "dlpipe/engine/ops/clip.h"
-#include "dlpipe/engine/ops/layer_norm.h"
-#include "dlpipe/engine/ops/matmul.h"
-#include "dlpipe/engine/ops/max.h"
-#include "dlpipe/engine/ops/reduction.h"
-#include "dlpipe/engine/ops/scale.h"
-#include "dlpipe/engine/ops/softmax.h"
+#include "base/text.h"
+#include "engine/graph/matching.h"
+#include "engine/onnx/export_run.h"
+#include "engine/ops/layer_norm.h"
+#include "engine/ops/losses.h"
+#include "engine/ops/products.h"
+#include "engine/ops/reductions.h"
+#include "engine/ops/sequences.h"
+#include "engine/ops/unary.h"
 
 namespace dlpipe::engine::onnx {
 

@@ -1,9 +1,9 @@
 // One run through a graph's nodes: the names of its values in the model, and what an op's code needs of both. Internal to
-// engine/onnx; the ops' code stands in export_images.cpp, export_math.cpp and export_shapes.cpp, a method for each op of the
+// engine/onnx; the ops' code is in export_images.cpp, export_math.cpp and export_shapes.cpp, a method for each op of the
 // table in export.cpp.
 //
-// A value has up to two names in the model: as dlpipe orders its axes ("plain"), and, of images, as ONNX does ("planes",
-// [N,C,H,W]); a transpose makes one of the other where it is first asked for.
+// A value has up to two names in the model: with dlpipe's order of axes ("plain"), and, for images, with ONNX's ("planes",
+// [N,C,H,W]). A transpose converts one into the other when it is first needed.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/graph/graph.h"
-#include "dlpipe/engine/onnx/onnx_file.h"
-#include "dlpipe/engine/ops/conv_unit.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/onnx.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/conv_unit.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -43,7 +43,7 @@ class Exporter {
   ValueInfo info_of(ValueId id, const std::string& name) const;
   [[noreturn]] void refuse(const Node& node, std::string_view why) const;
 
-  // Nodes and constants of the model; each answers the name of what it made.
+  // Add nodes and constants to the model; each returns the name of its output.
   /// A node with one output.
   std::string emit(const std::string& op, std::vector<std::string> inputs, const std::string& output,
                    std::vector<Attribute> attributes = {});
@@ -52,7 +52,7 @@ class Exporter {
   std::string scalar(double number, DType dtype);
   std::string integers(const std::vector<int64_t>& values);
   std::string add_constant(const std::string& name, const Tensor& tensor);
-  /// Causal attention's: minus infinity above the diagonal.
+  /// For causal attention: minus infinity above the diagonal.
   std::string causal_mask(int64_t length);
 
   // Names.
@@ -90,12 +90,12 @@ class Exporter {
   void avg_pool(const Node& node);
   void global_pool(const Node& node);
   void resize(const Node& node);
-  // Channels first: what flatten's own order means.
+  // Flattens with channels first, the order of flatten().
   void flatten(const Node& node);
   void batch_norm(const Node& node);
 
   // Elements, products, rows and reductions.
-  // From `in` to `out`, in whichever order of axes. Null: an op without attributes.
+  // From `in` to `out`, in either order of axes. any_attrs is null for an op without attributes.
   void apply_unary(std::string_view op, const Attrs* any_attrs, DType dtype, const std::string& in,
                    const std::string& out);
   void unary(const Node& node);

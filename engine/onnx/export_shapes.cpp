@@ -1,11 +1,7 @@
 // Types, shapes and places.
-#include "dlpipe/engine/onnx/export_run.h"
-#include "dlpipe/engine/ops/cast.h"
-#include "dlpipe/engine/ops/concat.h"
-#include "dlpipe/engine/ops/expand.h"
-#include "dlpipe/engine/ops/reshape.h"
-#include "dlpipe/engine/ops/slice.h"
-#include "dlpipe/engine/ops/transpose.h"
+#include "engine/onnx/export_run.h"
+#include "engine/ops/conversions.h"
+#include "engine/ops/shape_ops.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -35,7 +31,7 @@ void Exporter::expand(const Node& node) {
     emit("Expand", {x, integers({shape.begin(), shape.end()})}, new_plain(node.outputs[0]));
     return;
   }
-  // The batch is what Shape says of an input's.
+  // The batch comes from the Shape of an input.
   std::vector<std::string> sizes;
   sizes.reserve(static_cast<size_t>(shape.rank()));
   const std::string out = new_plain(node.outputs[0]);

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/onnx.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,11 @@
 #include <optional>
 #include <set>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/output_names.h"
-#include "dlpipe/engine/onnx/import_run.h"
+#include "base/messages.h"
+#include "dlpipe/error.h"
+#include "dlpipe/graph.h"
+#include "engine/graph/capture.h"
+#include "engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -24,12 +24,16 @@ std::array<std::span<const ImportedOp>, 9> all_ops() {
 }  // namespace
 
 const ImportedOp* find_op(const NodeEntry& node) {
-  if (!node.domain.empty() && node.domain != "ai.onnx") return nullptr;
   const std::string& name = node.op;
-  for (const std::span<const ImportedOp> ops : all_ops()) {
+  const auto found_in = [&](std::span<const ImportedOp> ops) {
     const auto found =
         std::find_if(ops.begin(), ops.end(), [&](const ImportedOp& op) { return op.name == name; });
-    if (found != ops.end()) return &*found;
+    return found != ops.end() ? &*found : nullptr;
+  };
+  if (node.domain == "dlpipe") return found_in(training_ops());
+  if (!node.domain.empty() && node.domain != "ai.onnx") return nullptr;
+  for (const std::span<const ImportedOp> ops : all_ops()) {
+    if (const ImportedOp* const found = found_in(ops)) return found;
   }
   return nullptr;
 }
@@ -46,23 +50,24 @@ DType input_dtype(const ValueInfo& info) {
   if (info.type == ElementType::kFloat || info.type == ElementType::kFloat16 ||
       info.type == ElementType::kDouble || info.type == ElementType::kBFloat16)
     return DType::kF32;
-  throw Error(Status(ErrorCode::kUnsupported,
-                     dlpipe::concat("[onnx] input ", in_quotes(info.name), " has elements of type ",
-                                    element_type_name(info.type), "; dlpipe takes floats, int64 and int32")));
+  throw Error(
+      Status(ErrorCode::kUnsupported,
+             dlpipe::concat("[onnx] input ", in_quotes(info.name), " has elements of type ",
+                            element_type_name(info.type), "; dlpipe supports floats, int64 and int32")));
 }
 
-// Before opset 7 operands were stretched by attributes; what ops mean after the newest of these isn't known.
+// Before opset 7 broadcasting was defined by attributes; the meaning of ops after the newest of these isn't known.
 Status check_opset(const Model& model) {
   constexpr int64_t kOldest = 7, kNewest = 28;
   const int64_t opset = opset_of(model);
   if (opset >= kOldest && opset <= kNewest) return Status();
   return Status(
       ErrorCode::kUnsupported,
-      dlpipe::concat("[onnx] the model is of opset ", opset, "; dlpipe takes ", kOldest, " to ", kNewest,
+      dlpipe::concat("[onnx] the model has opset ", opset, "; dlpipe supports ", kOldest, " to ", kNewest,
                      "; export it with one of them, or convert it (onnx.version_converter)"));
 }
 
-// What --input-shape may be given for it.
+// An example for --input-shape.
 std::string shape_example(const ValueInfo& info) {
   std::string text;
   for (size_t axis = 0; axis < info.dims.size(); ++axis) {
@@ -97,8 +102,8 @@ void set_shapes(std::vector<ValueInfo>& inputs, const ImportOptions& options) {
     }
     if (!fits)
       dlpipe::refuse("onnx", "input ", in_quotes(name), " has the shape ", shape_text(*input),
-                     ", which the given sizes don't fit; give a size for each axis, those that it has as "
-                     "they are (the first may be N)");
+                     ", which the given sizes don't match; give a size for each axis and keep fixed sizes "
+                     "unchanged (the first may be N)");
     *input = std::move(given);
   }
 }
@@ -119,7 +124,7 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
     if (info.dims.size() > static_cast<size_t>(Shape::kMaxRank))
       throw Error(Status(ErrorCode::kUnsupported,
                          dlpipe::concat("[onnx] input ", in_quotes(info.name), " has ", info.dims.size(),
-                                        " axes; dlpipe takes ", Shape::kMaxRank)));
+                                        " axes; dlpipe supports ", Shape::kMaxRank)));
     int64_t elements = 1;
     for (size_t axis = 0; axis < info.dims.size(); ++axis) {
       const bool is_batch = axis == 0 && info.dims[0].size < 0;
@@ -147,8 +152,8 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
   return inputs;
 }
 
-// Each name is given by one alone, and before a node reads it: of a file that breaks this rule of ONNX's, what a node reads
-// would depend on the order of nodes.
+// Each name is computed once, and before a node reads it. If a file breaks this rule of ONNX, results would depend on the order
+// of nodes.
 void check_names(const Model& model) {
   std::map<std::string, std::string> makers;
   const auto make = [&](const std::string& name, const std::string& maker) {
@@ -156,8 +161,8 @@ void check_names(const Model& model) {
     if (is_new) return;
     throw Error(
         Status(ErrorCode::kCorrupt,
-               dlpipe::concat("[onnx] ", in_quotes(name), " is made twice, by ", at->second, " and by ",
-                              maker, "; give each value a name of its own, or export the model again")));
+               dlpipe::concat("[onnx] ", in_quotes(name), " is computed twice, by ", at->second, " and by ",
+                              maker, "; give each value its own name, or export the model again")));
   };
   for (const TensorValue& tensor : model.initializers) make(tensor.name, "an initializer");
   const auto initializers = makers;  // an input may have one, as its default
@@ -169,7 +174,7 @@ void check_names(const Model& model) {
       if (name.empty() || makers.contains(name)) continue;
       throw Error(Status(ErrorCode::kCorrupt,
                          dlpipe::concat("[onnx] ", node_text(node), " reads ", in_quotes(name),
-                                        ", which no node before it makes; export the model again")));
+                                        ", which no node before it computes; export the model again")));
     }
     for (const std::string& name : node.outputs) {
       if (!name.empty()) make(name, node_text(node));
@@ -181,7 +186,7 @@ const std::string& name_of(const NodeEntry& node) {
   return node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name;
 }
 
-// All that are missing, so that who exports the model again learns of them at once.
+// Reports all missing ops at once, so that the user can fix the export in one go.
 void check_ops(const Model& model) {
   std::map<std::string, std::pair<int, const NodeEntry*>> missing;
   for (const NodeEntry& node : model.nodes) {
@@ -202,7 +207,40 @@ void check_ops(const Model& model) {
   if (missing.size() > kMost) ops += dlpipe::concat(" and ", missing.size() - kMost, " more");
   throw Error(Status(ErrorCode::kUnsupported,
                      dlpipe::concat("[onnx] dlpipe has no such op", missing.size() == 1 ? ": " : "s: ", ops,
-                                    "; dlpipe compile --list-onnx-ops lists those that it has")));
+                                    "; dlpipe compile --list-onnx-ops lists the supported ones")));
+}
+
+// What options.state says of the graph's constants. What no node reads is added, so that the state is whole.
+void mark_state(graph::Graph& graph, const Constants& constants, const std::map<std::string, bool>& state) {
+  std::map<std::string, graph::ValueId> read;
+  int literals = 0;
+  for (graph::ValueId id = 0; id < static_cast<graph::ValueId>(graph.values.size()); ++id) {
+    graph::Value& value = graph.value(id);
+    if (!value.is_constant()) continue;
+    const auto own = state.find(value.name);
+    value.trained = own != state.end() && own->second;
+    if (own != state.end())
+      read.emplace(value.name, id);
+    else
+      value.name = dlpipe::concat(graph::kLiteralPrefix, literals++);
+  }
+  for (const auto& [name, trained] : state) {
+    if (read.contains(name)) continue;
+    const auto given = constants.values().find(name);
+    if (given == constants.values().end()) refuse("onnx", "the model has no initializer ", in_quotes(name));
+    const RunValue& value = given->second;
+    graph.value(graph.add_constant(name, value.ints ? tensor_of(*value.ints) : value.tensor)).trained = false;
+  }
+}
+
+void check_live(const Model& model) {
+  const auto is_norm = [](const NodeEntry& node) { return node.op == "BatchNormalization"; };
+  if (std::none_of(model.nodes.begin(), model.nodes.end(), is_norm))
+    throw Error(
+        Status(ErrorCode::kUnsupported,
+               "[onnx] the model has no BatchNormalization that could be made live: the exporter folded "
+               "them into convolutions, or there were none; leave --live-batch-norm out, or export with "
+               "training=torch.onnx.TrainingMode.PRESERVE and do_constant_folding=False"));
 }
 
 }  // namespace
@@ -215,6 +253,7 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   throw_if_error(check_opset(model));
   check_names(model);
   check_ops(model);
+  if (options.live_batch_norm) check_live(model);
   Constants constants(model);
   const std::vector<graph::CaptureInput> inputs = inputs_of(model, options);
   if (model.outputs.empty())
@@ -222,7 +261,7 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   std::vector<std::pair<std::string, Tensor>> weights = constants.named_tensors();
   uint64_t weight_bytes = 0;
   for (const auto& [name, weight] : weights) weight_bytes += weight.size_bytes();
-  // A small file must not make all memory its own: what ops make of weights alone is computed here and now.
+  // A small file must not use all memory: values computed from weights only are computed during the import.
   constexpr uint64_t kPlainBytes = uint64_t{256} << 20, kTimes = 16;
   const graph::CaptureLimits limits = {.constant_bytes = kPlainBytes + kTimes * weight_bytes,
                                        .value_bytes = graph::most_peak_bytes(weight_bytes)};
@@ -230,12 +269,13 @@ graph::Graph import_model(const Model& model, const ImportOptions& options) {
   graph::Graph graph = graph::capture(
       model.graph_name, inputs, weights,
       [&](const std::vector<Tensor>& given) {
-        Run run(model, constants, given, smaller ? &*smaller : nullptr);
+        Run run(model, constants, given, options, smaller ? &*smaller : nullptr);
         std::vector<Tensor> outputs = run.run();
         if (!smaller) smaller = run.made();
         return outputs;
       },
       limits);
+  if (!options.state.empty()) mark_state(graph, constants, options.state);
   graph::check_memory(graph, model.graph_name);
   std::vector<std::string> names;
   for (const ValueInfo& info : model.outputs) names.push_back(info.name);

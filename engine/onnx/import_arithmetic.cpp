@@ -1,18 +1,18 @@
-// Arithmetic and comparisons of two operands that broadcast: of tensors, and of integers that are known.
+// Arithmetic and comparisons of two operands with broadcasting, for tensors and for known integers.
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/onnx/known_elements.h"
-#include "dlpipe/engine/ops/elementwise.h"
+#include "engine/onnx/import_run.h"
+#include "engine/onnx/known_elements.h"
+#include "engine/ops/elementwise.h"
 
 namespace dlpipe::engine::onnx {
 
 namespace {
 
-// A tensor broadcast as numpy does, seen as images: [C,1,1] of the model's is [1,1,1,C] here.
+// A tensor broadcast by NumPy's rules, as images: [C,1,1] of the model's is [1,1,1,C] here.
 Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
   const RunValue& value = run.value(node, i);
   if (value.is_image) return value.tensor;
@@ -43,7 +43,7 @@ Operands operands_of(Run& run, const NodeEntry& node) {
   return operands;
 }
 
-// Joined from left to right, times `factor`.
+// Combined from left to right, times `factor`.
 template <class Function>
 void joined(Run& run, const NodeEntry& node, const Function& op, double factor = 1.0) {
   const Operands operands = operands_of(run, node);
@@ -55,7 +55,7 @@ void joined(Run& run, const NodeEntry& node, const Function& op, double factor =
 
 using BinaryOp = Tensor (*)(const Tensor&, const Tensor&);
 
-// `op` of floats, or of integers that depend on the input: f64 has those below 2^53. A quotient is cut, as C's is.
+// `op` of floats, or of integers that depend on the input, which are exact in f64 below 2^53. A quotient is truncated, as in C.
 Tensor of_both(BinaryOp op, const Tensor& a, const Tensor& b) {
   const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
   return are_integers ? cast(op(as_floats(a, DType::kF64), as_floats(b, DType::kF64)), DType::kI64)
@@ -96,7 +96,7 @@ void arithmetic(Run& run, const NodeEntry& node) {
 template <int64_t (*kKnown)(int64_t, int64_t)>
 void known_only(Run& run, const NodeEntry& node) {
   if (!both_known(run, node))
-    run.refuse(node, "dlpipe computes it of sizes alone, not of what depends on the input");
+    run.refuse(node, "dlpipe supports it for sizes only, not for values that depend on the input");
   run.set_ints(node, known_elements(run, node, kKnown, run.ints(node, 0), run.ints(node, 1)));
 }
 
@@ -107,7 +107,7 @@ void comparison(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
   const Tensor& a = operands.all[0];
   const Tensor& b = operands.all[1];
-  // Integers beside floats are truths.
+  // Integers combined with floats are booleans.
   const DType dtype = is_floating(a.dtype()) || is_floating(b.dtype()) ? DType::kF32 : DType::kF64;
   run.set_truth(node, kOp(as_floats(a, dtype), as_floats(b, dtype)), operands.are_images);
 }
@@ -115,7 +115,7 @@ void comparison(Run& run, const NodeEntry& node) {
 Tensor less(const Tensor& a, const Tensor& b) {
   return greater(b, a);
 }
-Tensor greater_or_equal(const Tensor& a, const Tensor& b) {  // of NaN neither is true
+Tensor greater_or_equal(const Tensor& a, const Tensor& b) {  // false for NaN
   return greater(a, b) + equal(a, b);
 }
 Tensor less_or_equal(const Tensor& a, const Tensor& b) {
@@ -127,7 +127,7 @@ void mod(Run& run, const NodeEntry& node) {
                                                       : known_only<known_mod>(run, node);
 }
 
-// The tensor of the two that `which`, one truth, says, in the shape of all three.
+// One of two tensors, chosen by `which`, a single boolean, in the broadcast shape of all three.
 void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   const size_t chosen = which.values[0] != 0 ? 1 : 2;
   const Shape yes = run.shape(node, 1), no = run.shape(node, 2);
@@ -137,7 +137,7 @@ void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   run.set(node, expand(run.tensor(node, chosen), shape));
 }
 
-// One of the two element by element. Each is masked by itself, so that infinity and NaN stay where they aren't chosen.
+// One of the two element by element. Each is masked separately, so that infinity and NaN of the other one have no effect.
 void choose_elements(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
   const bool are_integers = !is_floating(operands.all[1].dtype()) && !is_floating(operands.all[2].dtype());
@@ -153,7 +153,7 @@ void choose_elements(Run& run, const NodeEntry& node) {
   if (!y.defined()) y = mask(yes, which);
   const Shape shape =
       broadcast_shape("where", broadcast_shape("where", yes.shape(), no.shape()), which.shape());
-  if (y.shape() != shape) y = expand(y, shape);  // a 0 may have more axes
+  if (y.shape() != shape) y = expand(y, shape);  // a constant 0 may have more axes
   run.set_value(node, {are_integers ? cast(y, DType::kI64) : y, operands.are_images});
 }
 
@@ -192,7 +192,7 @@ void logical_not(Run& run, const NodeEntry& node) {
 
 void is_nan(Run& run, const NodeEntry& node) {
   const RunValue& x = run.value(node, 0);
-  if (x.ints || !is_floating(x.tensor.dtype())) run.refuse(node, "dlpipe asks floats alone");
+  if (x.ints || !is_floating(x.tensor.dtype())) run.refuse(node, "dlpipe supports floats only");
   run.set_truth(node, negated(equal(x.tensor, x.tensor)), x.is_image);
 }
 
@@ -216,7 +216,7 @@ void triangle(Run& run, const NodeEntry& node) {
   if (given.size() != 1) run.refuse(node, "its k is ", given.size(), " numbers");
   if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "its diagonal");
   const Shape shape = run.shape(node, 0);
-  if (shape.rank() < 2) run.refuse(node, "expected two axes at least, got ", shape.to_string());
+  if (shape.rank() < 2) run.refuse(node, "expected at least two axes, got ", shape.to_string());
   const int64_t rows = shape[-2], columns = shape[-1], k = std::clamp(given[0], -rows - 1, columns + 1);
   if (shape.elements() == 0) return run.set_value(node, run.value(node, 0));
   constexpr int64_t kMost = int64_t{1} << 28;

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/onnx/known_elements.h"
+#include "dlpipe/op.h"
+#include "engine/onnx/import_run.h"
+#include "engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -34,17 +34,17 @@ Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode,
     if (behind > 0) pieces.push_back(expand(row(size - 1), with_size(x, axis, behind)));
   } else if (mode == "reflect") {
     if (before >= size || behind >= size || before + behind > kMostPieces)
-      run.refuse(node, "dlpipe reflects less than the axis, at most ", kMostPieces, " places");
+      run.refuse(node, "dlpipe reflects fewer elements than the axis has, at most ", kMostPieces, " places");
     for (int64_t i = before; i > 0; --i) pieces.push_back(row(i));
     pieces.push_back(x);
     for (int64_t i = 1; i <= behind; ++i) pieces.push_back(row(size - 1 - i));
   } else if (mode == "wrap") {
-    if (before > size || behind > size) run.refuse(node, "dlpipe wraps an axis once");
+    if (before > size || behind > size) run.refuse(node, "dlpipe wraps around an axis only once");
     if (before > 0) pieces.push_back(slice(x, axis, size - before, size));
     pieces.push_back(x);
     if (behind > 0) pieces.push_back(slice(x, axis, 0, behind));
   } else {
-    run.refuse(node, "its mode is '", mode, "'; dlpipe takes constant, edge, reflect and wrap");
+    run.refuse(node, "its mode is '", mode, "'; dlpipe supports constant, edge, reflect and wrap");
   }
   return concat_all(pieces, axis);
 }
@@ -54,7 +54,7 @@ void pad_op(Run& run, const NodeEntry& node) {
   if (std::all_of(pads.begin(), pads.end(), [](int64_t one) { return one == 0; }))
     return run.set_value(node, run.value(node, 0));
   const RunValue value = run.value(node, 0);
-  if (value.ints) run.refuse(node, "dlpipe pads floats alone");
+  if (value.ints) run.refuse(node, "dlpipe pads floats only");
   const int rank = run.shape(node, 0).rank();
   std::vector<int64_t> all(static_cast<size_t>(rank));
   std::iota(all.begin(), all.end(), 0);
@@ -81,7 +81,7 @@ void pad_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, y);
 }
 
-// `count` copies of integers that are known, one behind the other along an axis.
+// `count` copies of known integers, concatenated along an axis.
 KnownInts known_repeated(const Run& run, const NodeEntry& node, const KnownInts& ints, int axis,
                          int64_t count) {
   const int64_t size = ints.dims[static_cast<size_t>(axis)];
@@ -209,7 +209,8 @@ std::vector<int64_t> scattered_rows(const Run& run, const NodeEntry& node, const
 // PyTorch's x[..., a:b] = y, of places that are known.
 void scatter_nd(Run& run, const NodeEntry& node) {
   if (run.attribute(node, "reduction", "none") != std::string("none"))
-    run.refuse(node, "dlpipe replaces, its reduction is '", run.attribute(node, "reduction", "none"), "'");
+    run.refuse(node, "its reduction is '", run.attribute(node, "reduction", "none"),
+               "'; dlpipe supports none");
   const KnownInts& indices = run.ints(node, 1);
   const Tensor data = run.tensor(node, 0), updates = run.tensor(node, 2);
   const Shape& shape = data.shape();
@@ -226,7 +227,7 @@ void scatter_nd(Run& run, const NodeEntry& node) {
                updates.shape().to_string());
   const std::vector<int64_t> from = scattered_rows(run, node, shape, indices, depth, rows);
   if (!is_floating(data.dtype()) || !is_floating(updates.dtype()))
-    run.refuse(node, "dlpipe replaces floats alone");
+    run.refuse(node, "dlpipe replaces floats only");
   const Tensor both = engine::concat({reshape(data, {rows, width}), reshape(updates, {count, width})}, 0);
   run.set(node, reshape(embedding(both, Tensor::from<int64_t>(from, {rows})), shape));
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/onnx/import_run.h"
+#include "engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -30,16 +30,17 @@ Equation equation_of(const Run& run, const NodeEntry& node) {
     if (letter == ',') {
       equation.inputs.emplace_back();
     } else if (std::isalpha(static_cast<unsigned char>(letter)) == 0) {
-      run.refuse(node, "dlpipe takes equations of letters, got '", text, "'");
+      run.refuse(node, "dlpipe supports equations of letters, got '", text, "'");
     } else {
       if (equation.inputs.back().find(letter) != std::string::npos)
-        run.refuse(node, "dlpipe takes no diagonals ('", letter, "' twice in one input of '", text, "')");
+        run.refuse(node, "dlpipe doesn't support diagonals ('", letter, "' twice in one input of '", text,
+                   "')");
       equation.inputs.back() += letter;
       ++counts[letter];
     }
   }
   if (equation.inputs.size() != node.inputs.size())
-    run.refuse(node, "its equation '", text, "' is of ", equation.inputs.size(), " inputs, and it has ",
+    run.refuse(node, "its equation '", text, "' is for ", equation.inputs.size(), " inputs, but it has ",
                node.inputs.size());
   if (arrow == std::string::npos) {  // the letters that stand once, in order
     for (const auto& [letter, count] : counts) {

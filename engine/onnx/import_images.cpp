@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/ops/conv_transpose2d.h"
+#include "engine/onnx/import_run.h"
+#include "engine/ops/conv2d.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -18,7 +18,7 @@ std::array<int, 2> two(const Run& run, const NodeEntry& node, const std::vector<
     return value >= 0 && value <= std::numeric_limits<int16_t>::max();
   };
   if (values.size() != 2 || !is_small(values[0]) || !is_small(values[1]))
-    run.refuse(node, "dlpipe takes images, with two ", what, " of at most 32767");
+    run.refuse(node, "dlpipe supports images, with two ", what, " of at most 32767");
   return {static_cast<int>(values[0]), static_cast<int>(values[1])};
 }
 
@@ -58,7 +58,7 @@ std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& n
   if (automatic == "NOTSET") {
     std::vector<int64_t> pads = run.attribute(node, "pads", std::vector<int64_t>(frame.is_line ? 2 : 4, 0));
     if (frame.is_line && pads.size() == 2) pads = {0, pads[0], 0, pads[1]};
-    if (pads.size() != 4) run.refuse(node, "dlpipe takes images, with four pads");
+    if (pads.size() != 4) run.refuse(node, "dlpipe supports images, with four pads");
     const std::array<int, 2> before = two(run, node, {pads[0], pads[1]}, "pads"),
                              behind = two(run, node, {pads[2], pads[3]}, "pads");
     return {{{before[0], behind[0]}, {before[1], behind[1]}}};
@@ -134,7 +134,7 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
     return {{{pads[0][0], pads[0][1] - more[0]}, {pads[1][0], pads[1][1] - more[1]}}};
   }
   if (!sizes.empty() && sizes.size() != 2)
-    run.refuse(node, "dlpipe takes images, with two sizes in output_shape");
+    run.refuse(node, "dlpipe supports images, with two sizes in output_shape");
   std::array<std::array<int64_t, 2>, 2> edges{};
   for (size_t i = 0; i < 2; ++i) {
     const int axis = static_cast<int>(i);
@@ -208,13 +208,13 @@ Pool pool_of(Run& run, const NodeEntry& node) {
     attrs.padding = {pads[0][0], pads[1][0]};
     return pool;
   }
-  if (attrs.ceil_mode) run.refuse(node, "dlpipe doesn't take ceil_mode with such pads");
+  if (attrs.ceil_mode) run.refuse(node, "dlpipe doesn't support ceil_mode with such pads");
   pool.outside = pads;
   return pool;
 }
 
 void max_pool(Run& run, const NodeEntry& node) {
-  if (node.outputs.size() > 1) run.refuse(node, "dlpipe gives no indices of the largest values");
+  if (node.outputs.size() > 1) run.refuse(node, "dlpipe doesn't return the indices of the largest values");
   const Pool pool = pool_of(run, node);
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   const Tensor x =

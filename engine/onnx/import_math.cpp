@@ -5,10 +5,9 @@
 #include <limits>
 #include <numbers>
 
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/onnx/known_elements.h"
-#include "dlpipe/engine/ops/cos.h"
-#include "dlpipe/engine/ops/sin.h"
+#include "engine/onnx/import_run.h"
+#include "engine/onnx/known_elements.h"
+#include "engine/ops/unary.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -18,19 +17,19 @@ Tensor float_input(Run& run, const NodeEntry& node) {
   return run.value(node, 0).ints ? run.tensor(node, 0) : run.value(node, 0).tensor;
 }
 
-// Ops of one input, whose order of axes doesn't matter.
+// Ops with one input that don't depend on the order of axes.
 template <Tensor (*kOp)(const Tensor&)>
 void unary(Run& run, const NodeEntry& node) {
   run.set_like_input(node, kOp(float_input(run, node)));
 }
 
-// `op` of floats, or of integers that depend on the input: f64 has those below 2^53.
+// `op` of floats, or of integers that depend on the input, which are exact in f64 below 2^53.
 template <class Function>
 Tensor of_numbers(const Tensor& x, const Function& op) {
   return is_floating(x.dtype()) ? op(x) : cast(op(cast(x, DType::kF64)), DType::kI64);
 }
 
-// What is put together of other ops ends in _of: the engine may get an op of ONNX's name, and a call would then mean both.
+// Functions composed of other ops end in _of: the engine may get an op with ONNX's name, and a call would be ambiguous.
 Tensor reciprocal_of(const Tensor& x) {
   return div(Tensor::full({}, 1.0), x);
 }
@@ -120,7 +119,7 @@ void pow_op(Run& run, const NodeEntry& node) {
   const double exponent = run.number(node, 1), halves = std::fabs(exponent) * 2;
   constexpr double kMostHalves = 16;
   if (halves != std::floor(halves) || halves < 1 || halves > kMostHalves)
-    run.refuse(node, "dlpipe takes exponents that are multiples of 0.5, from 0.5 to 8 or below 0, got ",
+    run.refuse(node, "dlpipe supports exponents that are multiples of 0.5, from 0.5 to 8 or below 0, got ",
                exponent);
   const Tensor x = float_input(run, node);
   const int whole = static_cast<int>(halves) / 2;
@@ -128,7 +127,7 @@ void pow_op(Run& run, const NodeEntry& node) {
   for (int i = 1; i < whole; ++i) y = y * x;
   if (whole > 0 && static_cast<int>(halves) % 2 == 1) y = y * sqrt(x);
   if (exponent < 0) y = reciprocal_of(y);
-  // An exponent of more axes than x gives them to the answer.
+  // If the exponent has more axes than x, the result has them, too.
   const Shape from = run.shape(node, 0), to = broadcast(run, node, from.dims(), run.shape(node, 1).dims());
   if (to == from) return run.set_like_input(node, y);
   run.set(node, reshape(run.value(node, 0).is_image ? planes_of(y) : y, to));
@@ -141,7 +140,7 @@ void matmul_op(Run& run, const NodeEntry& node) {
   if (a.rank() < 1 || b.rank() < 1)
     run.refuse(node, "expected matrices or vectors, got ", a.shape().to_string(), " and ",
                b.shape().to_string());
-  // A vector is a row on the left, a column on the right; its axis goes away again.
+  // A vector is a row on the left and a column on the right; its axis is removed afterwards.
   const bool is_row = a.rank() == 1, is_column = b.rank() == 1;
   if (is_row) a = reshape(a, {1, a.size(0)});
   if (is_column) b = reshape(b, {b.size(0), 1});
@@ -175,7 +174,7 @@ void gemm(Run& run, const NodeEntry& node) {
 
 // Reductions, softmax, norms.
 
-// Integers that are known, joined along axes; none: all.
+// Known integers, reduced along axes; none: all.
 KnownInts reduced(const Run& run, const NodeEntry& node, std::vector<int> axes, bool keep,
                   int64_t (*join)(int64_t, int64_t)) {
   KnownInts ints = run.ints(node, 0);
@@ -208,7 +207,7 @@ void reduce(Run& run, const NodeEntry& node) {
   const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
   std::vector<int> axes = run.axes(node, given, shape.rank());
   if (axes.empty() && run.attribute(node, "noop_with_empty_axes", int64_t{0}) != 0) {
-    if (!kLeavesSingle) run.refuse(node, "dlpipe doesn't take noop_with_empty_axes of it");
+    if (!kLeavesSingle) run.refuse(node, "dlpipe doesn't support noop_with_empty_axes for it");
     return run.set_value(node, run.value(node, 0));
   }
   if (kKnown != nullptr && run.is_known(node, 0))
@@ -253,7 +252,7 @@ Tensor norm_2(const Tensor& x, const std::vector<int>& axes, bool keep) {
 Tensor log_sum(const Tensor& x, const std::vector<int>& axes, bool keep) {
   return log(sum(x, axes, keep));
 }
-// Less the largest element, so that nothing overflows; a finite one, since infinity less itself is no number.
+// Subtracts the largest finite element, so that nothing overflows; infinity minus itself would be NaN.
 Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes, bool keep) {
   constexpr double kMost = std::numeric_limits<float>::max();
   const auto shift = [&](bool keep_axes) { return clip(largest(x, axes, keep_axes), -kMost, kMost); };
@@ -266,7 +265,7 @@ template <bool kIsLargest>
 void place_of_extreme(Run& run, const NodeEntry& node) {
   const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
   const int model_axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), run.shape(node, 0).rank());
-  // Without channels, rows and columns stand as they did.
+  // Without channels, rows and columns keep their order.
   const bool is_image = run.value(node, 0).is_image && (keep || model_axis == 1);
   const Tensor given = as_floats(is_image ? run.image(node, 0) : run.tensor(node, 0), DType::kF64);
   const Tensor x = kIsLargest ? given : scale(given, -1.0);
@@ -288,7 +287,7 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
   run.set_value(node, {place, is_image && keep});
 }
 
-// Before opset 13 all axes from `axis` on are one. Those of one element behind it change nothing.
+// Before opset 13 all axes from `axis` on are treated as one. Later axes of size 1 don't matter.
 template <Tensor (*kOp)(const Tensor&, int)>
 void softmax_op(Run& run, const NodeEntry& node) {
   const Shape shape = run.shape(node, 0);

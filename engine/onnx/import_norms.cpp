@@ -6,20 +6,25 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/onnx/import_run.h"
+#include "engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
 namespace {
 
 void batch_normalization(Run& run, const NodeEntry& node) {
-  // Before opset 14 who asks for what training makes trains.
+  // Before opset 14 training mode is indicated by the use of its outputs.
   const bool makes_more =
       std::any_of(node.outputs.begin() + std::min<std::ptrdiff_t>(1, std::ssize(node.outputs)),
                   node.outputs.end(), [](const std::string& name) { return !name.empty(); });
-  if (run.attribute(node, "training_mode", int64_t{0}) != 0 || (run.opset() < 14 && makes_more))
+  const bool was_live =
+      run.attribute(node, "training_mode", int64_t{0}) != 0 || (run.opset() < 14 && makes_more);
+  if (was_live && !run.options().training && !run.options().live_batch_norm)
     run.refuse(node, "it is in training mode; export the model in eval mode");
-  const BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5), .training = false};
+  BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5),
+                          .training = was_live || run.options().live_batch_norm};
+  // ONNX's momentum is the share of the old statistics. Of a model in inference form it says nothing.
+  if (was_live) attrs.momentum = 1.0 - run.attribute(node, "momentum", 0.9);
   const Shape shape = run.shape(node, 0);
   if (shape.rank() < 2 || shape.rank() > 4)
     run.refuse(node, "expected [N,C], [N,C,W] or [N,C,H,W], got ", shape.to_string());
@@ -37,7 +42,7 @@ Tensor inverse_deviation(const Tensor& x, const std::vector<int>& axes, double e
   return div(Tensor::full({}, 1.0), sqrt(scale(mean(x * x, axes, true), 1.0, epsilon)));
 }
 
-// Over all axes from `axis` on, which dlpipe's op sees as one.
+// Over all axes from `axis` on, which dlpipe's op treats as one.
 void layer_normalization(Run& run, const NodeEntry& node) {
   const Tensor x = run.tensor(node, 0);
   const int axis = run.axis(node, run.attribute(node, "axis", int64_t{-1}), x.rank());
@@ -129,7 +134,7 @@ void local_response_normalization(Run& run, const NodeEntry& node) {
   for (int64_t i = 1; i < size; ++i) sums = sums + slice(squares, 3, i, i + channels);
   const double share = run.attribute(node, "alpha", 1e-4) / static_cast<double>(size);
   const Tensor spread = scale(sums, share, run.attribute(node, "bias", 1.0));
-  // The power of what is above 0.
+  // The power of a positive number.
   set_frame(run, node, frame, x * exp(scale(log(spread), -run.attribute(node, "beta", 0.75))));
 }
 

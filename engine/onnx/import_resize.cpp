@@ -1,5 +1,5 @@
 // Resize, and Upsample, which came before it: images of another height and width.
-#include "dlpipe/engine/ops/resize.h"
+#include "engine/ops/resize.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/onnx/import_run.h"
+#include "engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -17,10 +17,10 @@ namespace {
 
 constexpr size_t kAxes = 4;  // N, C, H, W
 
-// What a node says of each axis.
+// A node's sizes and scales for each axis.
 struct Resized {
   std::array<int64_t, kAxes> size;
-  std::array<double, kAxes> scale;  // 0: output over input
+  std::array<double, kAxes> scale;  // 0: output / input
 };
 
 template <class Enum>
@@ -32,11 +32,11 @@ Enum chosen(const Run& run, const NodeEntry& node, const char* name, const char*
     if (names[i] == value) return static_cast<Enum>(i);
     known += dlpipe::concat(known.empty() ? "" : ", ", names[i]);
   }
-  run.refuse(node, "its ", name, " is '", value, "'; dlpipe takes ", known);
+  run.refuse(node, "its ", name, " is '", value, "'; dlpipe supports ", known);
 }
 
-// The sizes that scales give, as ONNX's shape inference and ONNX Runtime compute them. A scale that is output over input,
-// rounded to f32, is taken for that: places that are a pixel's would lie beside it otherwise.
+// Sizes from scales, as ONNX's shape inference and ONNX Runtime compute them. A scale that is output / input rounded to f32 is
+// treated as exactly that: otherwise positions at a pixel would be slightly off.
 void scale_axis(const Run& run, const NodeEntry& node, size_t axis, double given, Resized& resized) {
   constexpr int32_t kMostPixels = std::numeric_limits<int32_t>::max() / 2;
   const auto scale = static_cast<float>(given);
@@ -48,13 +48,13 @@ void scale_axis(const Run& run, const NodeEntry& node, size_t axis, double given
   resized.scale[axis] = static_cast<float>(out / static_cast<double>(in)) == scale ? 0 : scale;
 }
 
-// One scale for all axes that are named, so that pictures keep their form.
+// One scale for all given axes, so that images keep their aspect ratio.
 void keep_form(const NodeEntry& node, const Run& run, const std::string& policy, const std::vector<int>& axes,
                const Shape& from, Resized& resized) {
   if (policy == "stretch") return;
   if (policy != "not_larger" && policy != "not_smaller")
     run.refuse(node, "its keep_aspect_ratio_policy is '", policy,
-               "'; dlpipe takes stretch, not_larger, not_smaller");
+               "'; dlpipe supports stretch, not_larger, not_smaller");
   double scale = 0;
   for (const int axis : axes) {
     const double own = static_cast<double>(resized.size[static_cast<size_t>(axis)]) /
@@ -76,7 +76,7 @@ Shape checked_shape(const Run& run, const NodeEntry& node) {
   if (shape.rank() != static_cast<int>(kAxes))
     run.refuse(node, "expected images [N,C,H,W] as input 0, got ", shape.to_string());
   if (run.is_known(node, 0) || !is_floating(run.value(node, 0).tensor.dtype()))
-    run.refuse(node, "dlpipe resizes floats alone");
+    run.refuse(node, "dlpipe resizes floats only");
   return shape;
 }
 
@@ -99,7 +99,7 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
     run.refuse(node, "impossible sizes: ", from.to_string(), " to ", height, "x", width);
   attrs.size = {static_cast<int>(height), static_cast<int>(width)};
   attrs.scale_height = resized.scale[2], attrs.scale_width = resized.scale[3];
-  // Whether an output between two pixels long ends there or at a pixel: the text can be read both ways.
+  // Whether an output with a fractional length ends there or at a pixel: the specification is ambiguous.
   for (size_t axis : {2, 3}) {
     const bool is_open =
         attrs.coordinates == ResizeCoordinates::kAlignCorners ||
@@ -108,7 +108,7 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
       run.refuse(node, "its scale ", static_cast<float>(resized.scale[axis]), " makes no whole pixels of ",
                  from[static_cast<int>(axis)], ", where ",
                  attr_names(attrs.coordinates)[static_cast<size_t>(attrs.coordinates)],
-                 " means one thing in ONNX's tests and another in ONNX Runtime; give sizes instead");
+                 " differs between ONNX's tests and ONNX Runtime; give sizes instead");
   }
   const bool is_exact = attrs.scale_height == 0 && attrs.scale_width == 0;
   if (is_exact && height == from[2] && width == from[3]) return run.set_value(node, run.value(node, 0));
@@ -117,8 +117,8 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
   run.set_image(node, resize(run.image(node, 0), attrs));
 }
 
-// Upsample, and Resize of opset 10: their text names no places. ONNX Runtime's: i / scale, and where that lies between two
-// pixels the one before, of a smaller output the one behind.
+// Upsample, and Resize of opset 10: their specification doesn't define positions. ONNX Runtime uses i / scale, and between two
+// pixels the one before, or for a smaller output the one after.
 void upsample_op(Run& run, const NodeEntry& node) {
   const Shape shape = checked_shape(run, node);
   std::vector<double> scales;
@@ -134,7 +134,8 @@ void upsample_op(Run& run, const NodeEntry& node) {
   attrs.mode = chosen<ResizeMode>(run, node, "mode", "nearest");
   if (attrs.mode == ResizeMode::kNearest) {
     const auto [least, most] = std::minmax(scales[2], scales[3]);
-    if (least < 1 && most > 1) run.refuse(node, "it makes one side longer and the other shorter");
+    if (least < 1 && most > 1)
+      run.refuse(node, "it makes one side longer and the other shorter, which dlpipe doesn't support");
     if (least < 1) attrs.rounding = ResizeRounding::kCeil;
   }
   set_resized(run, node, resized, attrs);
@@ -149,7 +150,8 @@ void resize_op(Run& run, const NodeEntry& node) {
   const auto rounding = chosen<ResizeRounding>(run, node, "nearest_mode", "round_prefer_floor");
   if (attrs.mode == ResizeMode::kNearest) attrs.rounding = rounding;
   for (const char* const name : {"antialias", "exclude_outside"}) {
-    if (run.attribute(node, name, int64_t{0}) != 0) run.refuse(node, "dlpipe's resize has no ", name);
+    if (run.attribute(node, name, int64_t{0}) != 0)
+      run.refuse(node, "dlpipe's resize doesn't support ", name);
   }
   std::vector<int64_t> all(kAxes);
   std::iota(all.begin(), all.end(), 0);

@@ -1,13 +1,14 @@
-#include "dlpipe/engine/onnx/import_run.h"
+#include "engine/onnx/import_run.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/engine/core/call_observer.h"
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/onnx/tensor_message.h"
+#include "base/messages.h"
+#include "engine/core/attr_form.h"
+#include "engine/core/observers.h"
+#include "engine/graph/capture.h"
+#include "engine/onnx/tensor_message.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -51,12 +52,12 @@ float float_at(const TensorValue& tensor, size_t i) {
   }
 }
 
-// `name` is what errors call it: a tensor inside a node has none of its own.
+// `name` is the tensor's name in errors: a tensor inside a node has no name.
 RunValue value_of(const std::string& name, const TensorValue& tensor) {
   if (tensor.dims.size() > static_cast<size_t>(Shape::kMaxRank)) {
     throw Error(Status(ErrorCode::kUnsupported,
                        dlpipe::concat("[onnx] tensor ", in_quotes(name), " has ", tensor.dims.size(),
-                                      " axes; dlpipe takes ", Shape::kMaxRank)));
+                                      " axes; dlpipe supports ", Shape::kMaxRank)));
   }
   throw_if_error(check_bytes(name, tensor));
   RunValue value;
@@ -74,12 +75,6 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
   return value;
 }
 
-Tensor tensor_of(const KnownInts& ints) {
-  Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)), DType::kI64);
-  tensor.copy_from_host(ints.values.data(), ints.values.size() * sizeof(int64_t));
-  return tensor;
-}
-
 // As the model orders axes.
 Shape shape_of(const RunValue& value) {
   if (value.ints) return Shape(std::span<const int64_t>(value.ints->dims));
@@ -88,6 +83,12 @@ Shape shape_of(const RunValue& value) {
 }
 
 }  // namespace
+
+Tensor tensor_of(const KnownInts& ints) {
+  Tensor tensor = Tensor::empty(Shape(std::span<const int64_t>(ints.dims)), DType::kI64);
+  tensor.copy_from_host(ints.values.data(), ints.values.size() * sizeof(int64_t));
+  return tensor;
+}
 
 Tensor planes_of(const Tensor& image) {
   return transpose(image, {0, 3, 1, 2});
@@ -116,14 +117,16 @@ const RunValue& Constants::of(const std::string& name, const TensorValue& tensor
 
 int64_t KnownInts::at(size_t i, int64_t samples) const {
   if (growth.empty()) return values[i];
-  // Wrapping, as the model's integers do.
+  // Wraps like the model's integers.
   const auto more = static_cast<uint64_t>(samples) - static_cast<uint64_t>(graph::kCapturedBatches.back());
   return static_cast<int64_t>(static_cast<uint64_t>(values[i]) + more * static_cast<uint64_t>(growth[i]));
 }
 
-Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const SmallerRun* smaller)
+Run::Run(const Model& model, Constants& constants, std::span<const Tensor> inputs,
+         const ImportOptions& options, const SmallerRun* smaller)
     : model_(model),
       constants_(constants),
+      options_(options),
       smaller_(smaller),
       opset_(opset_of(model)),
       values_(constants.values()) {
@@ -139,7 +142,7 @@ std::vector<Tensor> Run::run() {
     try {
       find_op(node)->call(*this, node);
       mark_constants(node);
-    } catch (const Error& error) {  // what an op refuses is no misuse of who brought the file
+    } catch (const Error& error) {  // an op's error is not misuse by the user who provides the file
       if (error.code() != ErrorCode::kMisuse) throw;
       refuse(node, without_area(error.status().message()));
     }
@@ -177,7 +180,7 @@ const RunValue& Run::value(const NodeEntry& node, size_t i) const {
                        dlpipe::concat("[onnx] ", node_text(node), " has ", node.inputs.size(),
                                       " inputs; it needs number ", i, "; export the model again")));
   const auto found = values_.find(node.inputs[i]);
-  if (found == values_.end())  // of the names that check_names found, an output that dlpipe doesn't compute
+  if (found == values_.end())  // it passed check_names, so it is an output that dlpipe doesn't compute
     refuse(node, "reads ", in_quotes(node.inputs[i]), ", an output that dlpipe doesn't compute");
   return found->second;
 }
@@ -232,7 +235,7 @@ std::optional<double> Run::known_number(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
   if (given.ints || !given.is_constant || given.tensor.elements() != 1) return std::nullopt;
-  const UseCallObserver unseen(nullptr);  // ops may have made it, of constants alone
+  const UseCallObserver unseen(nullptr);  // ops may have computed it from constants only
   return given.tensor.item();
 }
 
@@ -263,7 +266,7 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor 
   made_ints_ += ints.values.size();
   if (made_ints_ > 2 * kMost) refuse(node, "the nodes up to it make more than ", 2 * kMost, " integers");
   if (ints.dims.size() > static_cast<size_t>(Shape::kMaxRank))
-    refuse(node, "it makes integers of ", ints.dims.size(), " axes; dlpipe takes ", Shape::kMaxRank);
+    refuse(node, "it makes integers of ", ints.dims.size(), " axes; dlpipe supports ", Shape::kMaxRank);
   size_t elements = 1;
   for (const int64_t size : ints.dims) {
     if (size < 0 || (size > 0 && elements > kMost / static_cast<size_t>(size)))
@@ -271,7 +274,7 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor 
     elements *= static_cast<size_t>(size);
   }
   if (elements != ints.values.size())
-    refuse(node, "it makes ", ints.values.size(), " integers where its sizes say ", elements);
+    refuse(node, "it makes ", ints.values.size(), " integers, but its sizes say ", elements);
   if (output >= node.outputs.size()) return;
   const bool is_constant = find_growth(node.outputs[output], ints);
   set_value(node, {.ints = std::move(ints), .is_constant = is_constant, .source = std::move(source)}, output);

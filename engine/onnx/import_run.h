@@ -1,5 +1,5 @@
 // One run through an ONNX model's nodes: what each value is, and what a node's code needs of it. Internal to
-// engine/onnx; the ops' code stands in the other files import_*.cpp.
+// engine/onnx; the ops' code is in the other files import_*.cpp.
 #pragma once
 
 #include <array>
@@ -12,44 +12,45 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/onnx/onnx_file.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/onnx.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine::onnx {
 
-/// Where axis i of a model's image, [N,C,H,W], lies in its tensor, [N,H,W,C].
+/// The axis in the tensor, [N,H,W,C], of axis i of a model's image, [N,C,H,W].
 inline constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
 
-/// Integers (or truths) that are known before any input is: shapes, axes, indices.
+/// Integers (or booleans) that don't depend on input values: shapes, axes, indices.
 struct KnownInts {
   std::vector<int64_t> dims;
   std::vector<int64_t> values;
-  /// By how much each grows with one sample more; empty where none does. Found by the second run of a capture, whose batch
-  /// has one sample more than the first's; the first doesn't know.
+  /// How much each grows with one more sample; empty if none does. Determined by the second run of a capture, which has one
+  /// more sample than the first; not known in the first run.
   std::vector<int64_t> growth = {};
 
-  /// What values[i] is for a batch of `samples`.
+  /// The value of values[i] for a batch of `samples`.
   int64_t at(size_t i, int64_t samples) const;
 };
 
-/// What a run leaves for the run for one sample more.
+/// The results of a run that the run with one more sample needs.
 struct SmallerRun {
   std::map<std::string, KnownInts> ints;  // that nodes made
-  std::map<std::string, Shape> shapes;    // of all values, as the model orders axes
+  std::map<std::string, Shape> shapes;    // of all values, in the model's order of axes
 };
 
-/// A value of the model: a tensor, or integers that are known, from which a tensor can be made.
+/// A value of the model: a tensor, or known integers, from which a tensor can be made.
 struct RunValue {
   Tensor tensor = {};
   bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
   std::optional<KnownInts> ints = {};
-  bool is_truth = false;  // a bool of the model, which depends on its input: 1 and 0 of f32 here
-  /// The same for every input and every batch. The first run of a capture takes what sizes make for that, the second knows.
+  bool is_truth = false;  // a bool that depends on the model's input: here f32 1 and 0
+  /// The same for every input and every batch. The first run of a capture assumes it for values computed from sizes; the second
+  /// run knows.
   bool is_constant = false;
-  Tensor source = {};  // of `ints`: made by ops, and broadcasts to them
+  Tensor source = {};  // for `ints`: made by ops, and broadcasts to them
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -58,12 +59,15 @@ class Constants {
   explicit Constants(const Model& model);
   const std::map<std::string, RunValue>& values() const { return values_; }
   std::vector<std::pair<std::string, Tensor>> named_tensors() const;
-  /// Of a tensor inside a node; made once.
+  /// The value of a tensor inside a node; created once.
   const RunValue& of(const std::string& name, const TensorValue& tensor);
 
  private:
   std::map<std::string, RunValue> values_;
 };
+
+/// Integers as a tensor of i64.
+Tensor tensor_of(const KnownInts& ints);
 
 /// "node 'conv1' (Conv)"; of one without a name its first output.
 std::string node_text(const NodeEntry& node);
@@ -71,51 +75,52 @@ std::string node_text(const NodeEntry& node);
 class Run {
  public:
   /// `smaller`: made() of the run for a batch of one sample less; nullptr: there was none.
-  Run(const Model& model, Constants& constants, std::span<const Tensor> inputs,
+  Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const ImportOptions& options,
       const SmallerRun* smaller = nullptr);
-  /// Answers the model's outputs.
+  /// Returns the model's outputs.
   std::vector<Tensor> run();
   SmallerRun made() const;
 
   int64_t opset() const { return opset_; }
+  const ImportOptions& options() const { return options_; }
 
   // Inputs of a node.
   bool has(const NodeEntry& node, size_t i) const {
     return i < node.inputs.size() && !node.inputs[i].empty();
   }
   const RunValue& value(const NodeEntry& node, size_t i) const;
-  /// As the model orders axes.
+  /// In the model's order of axes.
   Tensor tensor(const NodeEntry& node, size_t i);
   /// [N,H,W,C] of a value [N,C,H,W].
   Tensor image(const NodeEntry& node, size_t i);
-  /// Undefined where absent.
+  /// Undefined if absent.
   Tensor optional_tensor(const NodeEntry& node, size_t i) {
     return has(node, i) ? tensor(node, i) : Tensor();
   }
   bool is_known(const NodeEntry& node, size_t i) const {
     return has(node, i) && value(node, i).ints.has_value();
   }
-  /// kUnsupported where they depend on the input.
+  /// kUnsupported if they depend on the input.
   const KnownInts& ints(const NodeEntry& node, size_t i) const;
-  /// The model's shape of a value, whatever its order here.
+  /// The shape of a value in the model's order of axes.
   Shape shape(const NodeEntry& node, size_t i) const;
-  /// The same as integers, which know how they grow.
+  /// The same as integers that grow with the batch.
   KnownInts sizes(const NodeEntry& node, size_t i) const;
-  /// The only element of a constant, or of what nodes make of constants and sizes.
+  /// The only element of a constant, or of a value computed from constants and sizes.
   double number(const NodeEntry& node, size_t i) const;
-  /// Nothing where it is none.
+  /// nullopt if there is none.
   std::optional<double> known_number(const NodeEntry& node, size_t i) const;
-  /// All elements of one.
+  /// All elements of such a value.
   std::vector<double> numbers(const NodeEntry& node, size_t i) const;
 
   // Outputs of a node.
   void set(const NodeEntry& node, Tensor tensor, size_t output = 0);
   void set_image(const NodeEntry& node, Tensor tensor);
-  /// In the form that the node's first input has.
+  /// In the order of axes of the node's first input.
   void set_like_input(const NodeEntry& node, Tensor tensor);
-  /// `source`: what ops make, which broadcasts to them; else what reads them as a tensor reads a constant.
+  /// `source`: a tensor made by ops that broadcasts to them. Without it, a node that needs a tensor gets a constant.
   void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0, Tensor source = {});
-  /// What a bool of the model is here: `truth` is 1 and 0.
+  /// Sets a bool of the model; `truth` is 1 and 0.
   void set_truth(const NodeEntry& node, const Tensor& truth, bool is_image);
   void set_value(const NodeEntry& node, RunValue value, size_t output = 0);
 
@@ -126,13 +131,13 @@ class Run {
   std::string attribute(const NodeEntry& node, std::string_view name, const char* otherwise) const;
   std::vector<int64_t> attribute(const NodeEntry& node, std::string_view name,
                                  std::vector<int64_t> otherwise) const;
-  /// Of input `i` where it is there, else of the attribute (what they were before a later opset).
+  /// From input `i` if it exists, else from the attribute (as in earlier opsets).
   std::vector<int64_t> ints_or_attribute(const NodeEntry& node, size_t i, std::string_view name,
                                          std::vector<int64_t> otherwise) const;
-  /// From the front, checked.
+  /// Counted from the front, checked.
   int axis(const NodeEntry& node, int64_t axis, int rank) const;
   std::vector<int> axes(const NodeEntry& node, std::span<const int64_t> axes, int rank) const;
-  /// The value that a Constant's tensor is.
+  /// The value of a Constant's tensor.
   const RunValue& constant(const NodeEntry& node, const TensorValue& tensor);
 
   template <class... Parts>
@@ -141,13 +146,14 @@ class Run {
   }
 
  private:
-  /// Answers whether the smaller batch's were the same.
+  /// Returns whether the smaller batch had the same integers.
   bool find_growth(const std::string& name, KnownInts& ints) const;
-  /// What a node makes of constants alone is one.
+  /// The outputs of a node with only constant inputs are constants.
   void mark_constants(const NodeEntry& node);
 
   const Model& model_;
   Constants& constants_;
+  const ImportOptions& options_;
   const SmallerRun* smaller_;
   int64_t opset_;
   size_t made_ints_ = 0;  // of all nodes so far
@@ -159,22 +165,22 @@ Tensor negated(const Tensor& truth);
 /// Integers as floats of `dtype`; f64 has those below 2^53 whole.
 Tensor as_floats(const Tensor& x, DType dtype);
 
-/// The first input of what takes images. A line [N,C,W] is an image of one row.
+/// The first input of a node for images. A line [N,C,W] is an image with one row.
 struct Frame {
   Tensor image;  // [N,H,W,C]
   bool is_line = false;
 };
 Frame frame_of(Run& run, const NodeEntry& node);
-/// The node's output, in the form of `frame`.
+/// Sets the node's output, in the form of `frame`.
 void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor& y);
 
 struct ImportedOp {
   const char* name;
   void (*call)(Run& run, const NodeEntry& node);
 };
-/// The row of a node's op; null where there is none.
+/// The row of a node's op; null if there is none.
 const ImportedOp* find_op(const NodeEntry& node);
-/// Of ONNX's own ops.
+/// The opset of the ONNX domain.
 int64_t opset_of(const Model& model);
 
 std::span<const ImportedOp> arithmetic_ops();
@@ -186,15 +192,20 @@ std::span<const ImportedOp> norm_ops();
 std::span<const ImportedOp> resize_ops();
 std::span<const ImportedOp> shape_ops();
 std::span<const ImportedOp> size_ops();
+/// Of the domain "dlpipe": what ONNX lacks for models that dlpipe.capture wrote.
+std::span<const ImportedOp> training_ops();
+
+/// Dropout in training form.
+Tensor live_dropout(const Tensor& x, double ratio);
 
 /// The plain tensor [N,C,H,W] of images.
 Tensor planes_of(const Tensor& image);
 Tensor image_of(const Tensor& planes);
-/// Into how many pieces a node may cut or copy its input: a graph of more is no longer read by anyone.
+/// The maximum number of pieces that a node may cut its input into or copies it may make; a larger graph would be unreadable.
 inline constexpr int64_t kMostPieces = 1 << 10;
-/// One after another along an axis, any number of them: more than concat takes are joined in groups first.
+/// Concatenates any number of tensors along an axis; more than concat() supports are joined in groups first.
 Tensor concat_all(std::vector<Tensor> parts, int axis);
-/// `x` between `before` and `behind` places of `value` along an axis.
+/// `x` padded along an axis with `before` and `behind` elements of `value`.
 Tensor padded(const Tensor& x, int axis, int64_t before, int64_t behind, double value);
 
 }  // namespace dlpipe::engine::onnx

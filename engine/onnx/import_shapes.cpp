@@ -1,16 +1,16 @@
-// Ops that move elements, or leave them as they are; of sizes that are known alike.
+// Ops that move elements or leave them unchanged, also for known integers.
 #include <algorithm>
 #include <array>
 #include <numeric>
 
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/onnx/known_elements.h"
+#include "engine/onnx/import_run.h"
+#include "engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
 namespace {
 
-// Where the model's axis lies in the tensor that is there.
+// The index of the model's axis in dlpipe's tensor.
 int own_axis(const Run& run, const NodeEntry& node, int axis) {
   return run.value(node, 0).is_image ? kImageAxis[static_cast<size_t>(axis)] : axis;
 }
@@ -21,12 +21,14 @@ void identity(Run& run, const NodeEntry& node) {
 
 void dropout_op(Run& run, const NodeEntry& node) {
   if (node.outputs.size() > 1 && !node.outputs[1].empty()) run.refuse(node, "dlpipe gives no mask");
-  if (run.has(node, 2) && run.number(node, 2) != 0)
-    run.refuse(node, "it is in training mode; export the model in eval mode");
-  identity(run, node);
+  const bool is_live = run.has(node, 2) && run.number(node, 2) != 0;
+  if (!is_live) return identity(run, node);
+  if (!run.options().training) run.refuse(node, "it is in training mode; export the model in eval mode");
+  const double ratio = run.has(node, 1) ? run.number(node, 1) : 0.5;
+  run.set_like_input(node, live_dropout(run.value(node, 0).tensor, ratio));
 }
 
-// Sizes as Reshape means them: 0 is the input's, -1 what is left. They have as many elements as the input.
+// Sizes as defined by Reshape: 0 is the input's size, -1 the remaining one. They have as many elements as the input.
 std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector<int64_t> sizes,
                               const Shape& from) {
   const bool zero_is_zero = run.attribute(node, "allowzero", int64_t{0}) != 0;
@@ -36,7 +38,7 @@ std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0 && !zero_is_zero) {
       if (i >= static_cast<size_t>(from.rank()))
-        run.refuse(node, "a size of 0 stands for an axis that isn't there");
+        run.refuse(node, "a size of 0 refers to an axis that doesn't exist");
       sizes[i] = from[static_cast<int>(i)];
     }
     if (sizes[i] == -1 && open < 0) {
@@ -99,7 +101,7 @@ void transpose_op(Run& run, const NodeEntry& node) {
   std::iota(all.begin(), all.end(), 0);
   if (sorted != all) run.refuse(node, "its perm isn't each of the ", rank, " axes once");
   if (run.is_known(node, 0)) return run.set_ints(node, known_transposed(run.ints(node, 0), axes));
-  // The model's [N,H,W,C] of its [N,C,H,W] and back: what is there already.
+  // The model's [N,H,W,C] from its [N,C,H,W] and back: no copy is needed.
   const RunValue& value = run.value(node, 0);
   if (value.is_image && axes == std::vector<int>{0, 2, 3, 1}) return run.set(node, value.tensor);
   if (!value.is_image && axes == std::vector<int>{0, 3, 1, 2}) return run.set_image(node, value.tensor);
@@ -137,7 +139,8 @@ void split_op(Run& run, const NodeEntry& node) {
     const int64_t each = (from[axis] + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) sizes.push_back(std::min(each, from[axis] - i * each));
   }
-  if (static_cast<int64_t>(sizes.size()) != count) run.refuse(node, "dlpipe doesn't split so");
+  if (static_cast<int64_t>(sizes.size()) != count)
+    run.refuse(node, "its split sizes don't match its outputs");
   const RunValue value = run.value(node, 0);
   if (value.ints) {
     if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "where it cuts a list");
@@ -166,7 +169,7 @@ void split_op(Run& run, const NodeEntry& node) {
 // `places` along an axis, in the shape `dims`, where that axis was: x as a table whose rows are the axis.
 Tensor looked_up(const Run& run, const NodeEntry& node, const Tensor& x, int axis,
                  const std::vector<int64_t>& dims, const std::vector<int64_t>& places) {
-  if (!is_floating(x.dtype())) run.refuse(node, "dlpipe looks up floats alone");
+  if (!is_floating(x.dtype())) run.refuse(node, "dlpipe looks up floats only");
   if (dims.size() + static_cast<size_t>(x.rank()) - 1 > static_cast<size_t>(Shape::kMaxRank))
     run.refuse(node, "it makes more than ", Shape::kMaxRank, " axes");
   std::vector<int> to_front = {axis}, back;
@@ -205,7 +208,7 @@ Range range_of(int axis, int64_t size, int64_t start, int64_t end, int64_t step)
   return {axis, begin, way <= 0 || size == 0 ? 0 : (way + stride - 1) / stride, step};
 }
 
-// A bound is cut off at the axis' ends, so that of a bound or an axis that grows the places may grow in another way.
+// A bound is clamped to the axis, so that with a growing bound or axis the range may grow differently.
 std::vector<Range> ranges_of(const Run& run, const NodeEntry& node) {
   const KnownInts sizes = run.sizes(node, 0);
   const auto given = [&](size_t i, const char* name, std::vector<int64_t> otherwise) {
@@ -317,12 +320,12 @@ void gather(Run& run, const NodeEntry& node) {
   const int axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), from.rank());
   if (!run.is_known(node, 1)) {
     if (axis != 0 || from.rank() != 2 || run.is_known(node, 0))
-      run.refuse(node, "dlpipe gathers rows of a table by indices that depend on the input, nothing else");
+      run.refuse(node, "with indices that depend on the input, dlpipe only gathers rows of a table");
     return run.set(node, embedding(run.tensor(node, 0), run.tensor(node, 1)));
   }
   const KnownInts& which = run.ints(node, 1);
   refuse_growing(run, node, which, "an index");
-  // Ids that ops broadcast to the batch, such as a sentence's types of words, all alike.
+  // Ids that are broadcast to the batch, such as token types, all equal.
   const bool from_front =
       std::all_of(which.values.begin(), which.values.end(), [](int64_t id) { return id >= 0; });
   if (run.value(node, 1).source.defined() && axis == 0 && from.rank() == 2 && !run.is_known(node, 0) &&
@@ -336,7 +339,7 @@ void gather(Run& run, const NodeEntry& node) {
     places.push_back(one < 0 ? one + from[axis] : one);
   }
   if (run.is_known(node, 0)) {
-    if (from.rank() != 1) run.refuse(node, "dlpipe gathers from lists of known integers alone");
+    if (from.rank() != 1) run.refuse(node, "dlpipe only gathers from lists of known integers");
     KnownInts chosen{which.dims, {}};
     for (const int64_t place : places)
       chosen.values.push_back(run.ints(node, 0).values[static_cast<size_t>(place)]);
@@ -344,10 +347,10 @@ void gather(Run& run, const NodeEntry& node) {
   }
   if (is_counting(places) && from.rank() == 1 && static_cast<int64_t>(places.size()) == from[0] &&
       which.dims.size() <=
-          static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: how PyTorch writes a reshape
+          static_cast<size_t>(Shape::kMaxRank))  // all of it, in order: PyTorch exports a reshape like this
     return run.set(node, reshape(run.tensor(node, 0), Shape(std::span<const int64_t>(which.dims))));
   const Tensor x = run.tensor(node, 0);
-  constexpr size_t kMostSlices = 16;  // more are looked up in a table
+  constexpr size_t kMostSlices = 16;  // more use a look-up in a table
   if (places.empty() || places.size() > kMostSlices || which.dims.size() > 1)
     return run.set(node, looked_up(run, node, x, axis, which.dims, places));
   std::vector<Tensor> pieces;

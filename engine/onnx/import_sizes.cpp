@@ -1,12 +1,12 @@
-// Where values that are known come from: constants, sizes, ranges; and their casts.
+// The sources of known values: constants, sizes, ranges; and their casts.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
 
-#include "dlpipe/engine/onnx/import_run.h"
-#include "dlpipe/engine/onnx/known_elements.h"
+#include "engine/onnx/import_run.h"
+#include "engine/onnx/known_elements.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -28,7 +28,7 @@ void constant(Run& run, const NodeEntry& node) {
     floats = list->floats;
     tensor.dims = {static_cast<int64_t>(floats.size())};
   } else {
-    run.refuse(node, "its value is of a kind that dlpipe doesn't know");
+    run.refuse(node, "its value has a kind that dlpipe doesn't support");
   }
   tensor.bytes.assign(reinterpret_cast<const char*>(floats.data()), floats.size() * sizeof(float));
   run.set_value(node, run.constant(node, tensor));
@@ -73,13 +73,14 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
   run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
 }
 
-// What a cast to an integer of fewer bits leaves of `value`.
+// `value` cast to an integer with fewer bits.
 int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t value) {
   if (to == ElementType::kInt64) return value;
   if (to == ElementType::kInt32) return static_cast<int32_t>(value);
   if (to == ElementType::kInt8) return static_cast<int8_t>(value);
   if (to == ElementType::kUint8) return static_cast<uint8_t>(value);
-  constexpr int64_t kUint16 = 4, kInt16 = 5, kUint32 = 12, kUint64 = 13;  // no tensors of dlpipe's have these
+  constexpr int64_t kUint16 = 4, kInt16 = 5, kUint32 = 12,
+                    kUint64 = 13;  // dlpipe has no tensors of these types
   const auto number = static_cast<int64_t>(to);
   const bool is_integer = number == kUint16 || number == kInt16 || number == kUint32 || number == kUint64;
   constexpr int64_t kLeast = 1 << 15;  // all of them have integers below it
@@ -104,7 +105,7 @@ void cast_known(Run& run, const NodeEntry& node, ElementType to) {
                          run, node, [&](int64_t one) { return as_type(run, node, to, one); }, ints));
 }
 
-// The integers that a node makes of its floats, where these are known: sizes that were scaled as floats. Nothing where one is none.
+// The integers from a node's known floats, such as scaled sizes. nullopt if one isn't representable.
 std::optional<KnownInts> known_of(const Run& run, const NodeEntry& node) {
   constexpr int64_t kMost = 1 << 24;
   if (!run.value(node, 0).is_constant || run.shape(node, 0).elements() > kMost) return std::nullopt;
@@ -144,10 +145,10 @@ void cast_op(Run& run, const NodeEntry& node) {
     return run.set_like_input(node, cut);
   }
   if (are_floats && !is_float && to != ElementType::kBool)
-    run.refuse(node, "dlpipe casts floats to floats, truths, int64 and int32");
-  // Ids of int32 are as good as int64's; fewer bits would make other numbers of them.
+    run.refuse(node, "dlpipe casts floats to floats, bool, int64 and int32");
+  // int32 ids can be treated as int64; fewer bits would change them.
   if (!are_floats && to != ElementType::kInt64 && to != ElementType::kInt32)
-    run.refuse(node, "dlpipe casts integers that depend on the input to int64, int32, floats and truths");
+    run.refuse(node, "dlpipe casts integers that depend on the input to int64, int32, floats and bool");
   run.set_value(node, value);
 }
 
@@ -158,7 +159,7 @@ void range_of_floats(Run& run, const NodeEntry& node) {
              step = static_cast<float>(run.number(node, 2));
   const double count = std::max(0.0, std::ceil(static_cast<double>(end - begin) / static_cast<double>(step)));
   if (!(step > 0) || !(count <= static_cast<double>(kMostCounted)))
-    run.refuse(node, "dlpipe counts upwards, up to 2^24 numbers");
+    run.refuse(node, "dlpipe only counts upwards, up to 2^24 numbers");
   std::vector<float> numbers;
   for (int64_t i = 0; i < static_cast<int64_t>(count); ++i)
     numbers.push_back(begin + static_cast<float>(i) * step);
@@ -173,12 +174,12 @@ void range_op(Run& run, const NodeEntry& node) {
     return known_one(given, 0);
   };
   const KnownInts first = one(0), behind = one(1), each = one(2);
-  // A step past the end of any range is as good as a longer one, which could go past what 64 bits hold.
+  // Limits the step to one past the end of any range, because a longer one could overflow 64 bits.
   const int64_t begin = first.values[0], end = behind.values[0],
                 step = std::min(each.values[0], 2 * kMostCounted);
   if (step < 1 || begin < -kMostCounted || end > kMostCounted)
-    run.refuse(node, "dlpipe counts upwards, to 2^24");
-  // How many they are grows along a line, or the list would be another for other batches.
+    run.refuse(node, "dlpipe only counts upwards, up to 2^24");
+  // Their number must grow linearly with the batch, or the list would differ for other batches.
   const auto count = [](int64_t from, int64_t to, int64_t by) {
     return by < 1 || to <= from ? 0 : (known_sub(to, from) - 1) / by + 1;
   };

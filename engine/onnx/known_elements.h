@@ -1,4 +1,4 @@
-// What ops make of integers that are known before a model runs, element by element. Internal to engine/onnx.
+// Elementwise ops on integers that are known before a model runs. Internal to engine/onnx.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/onnx/import_run.h"
+#include "engine/graph/capture.h"
+#include "engine/onnx/import_run.h"
 
 namespace dlpipe::engine::onnx {
 
-/// What `a` and `b` broadcast to, as numpy has it; kUnsupported where they don't.
+/// The shape that `a` and `b` broadcast to by NumPy's rules; kUnsupported if they don't.
 inline Shape broadcast(const Run& run, const NodeEntry& node, std::span<const int64_t> a,
                        std::span<const int64_t> b) {
   const size_t rank = std::max(a.size(), b.size());
@@ -45,7 +45,7 @@ inline size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<i
   return static_cast<size_t>(place);
 }
 
-// Wrapping, as the model's integers do; C++ has no word for an overflow of signed ones.
+// Wraps like the model's integers; signed overflow is undefined in C++.
 inline int64_t wrapping(uint64_t value) {
   return static_cast<int64_t>(value);
 }
@@ -61,8 +61,8 @@ inline int64_t known_mul(int64_t a, int64_t b) {
 }
 
 /// Whether `op` of integers that grow with the batch grows along a line, too, as the two runs that are made tell of it: of no
-/// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small batches,
-/// one of each size up to 2^30, and those where one integer passes another.
+/// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small
+/// batches, one of each size up to 2^30, and those where one integer passes another.
 template <class Function>
 bool stays_a_line(const Function& op, const auto&... at) {
   constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
@@ -91,7 +91,7 @@ bool stays_a_line(const Function& op, const auto&... at) {
   return true;
 }
 
-/// Of `lists`, which broadcast to each other, what `op` says of each element, and by how much that grows.
+/// The result of `op` for each element of `lists`, which broadcast to each other, and how much it grows.
 template <class Function, class... Lists>
 KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& op, const Lists&... lists) {
   Shape shape;
@@ -115,15 +115,14 @@ KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& 
       result.growth.push_back(known_sub(op(of_batch(lists)(kSecond)...), op(of_batch(lists)(kFirst)...)));
     if (grows && !stays_a_line(op, of_batch(lists)...))
       run.refuse(node,
-                 "what it makes of sizes is no multiple of the batch, or depends on how large the batch is, "
-                 "and a graph is "
-                 "the same for all: give the batch a size (--input-shape)");
+                 "a size that it computes is not a multiple of the batch, or depends on how large the batch "
+                 "is, but a graph must be the same for all batches: give the batch a size (--input-shape)");
     result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
   }
   return result;
 }
 
-/// One of a list by itself.
+/// One element of a list.
 inline KnownInts known_one(const KnownInts& list, size_t i) {
   KnownInts one{{}, {list.values[i]}};
   if (!list.growth.empty()) one.growth = {list.growth[i]};
@@ -138,11 +137,11 @@ inline bool grows(const KnownInts& ints) {
 inline void refuse_growing(const Run& run, const NodeEntry& node, const KnownInts& ints, const char* what) {
   if (grows(ints))
     run.refuse(node, what,
-               " depends on how large the batch is, and a graph is the same for all: "
-               "give the batch a size (--input-shape)");
+               " depends on how large the batch is, but a graph must be the same for all batches: give the "
+               "batch a size (--input-shape)");
 }
 
-/// `places` of an axis, in their order.
+/// The elements at `places` of an axis, in this order.
 inline KnownInts known_at(const KnownInts& ints, int axis, const std::vector<int64_t>& places) {
   const auto size = static_cast<size_t>(ints.dims[static_cast<size_t>(axis)]);
   size_t inner = 1;
@@ -164,7 +163,7 @@ inline KnownInts known_at(const KnownInts& ints, int axis, const std::vector<int
   return chosen;
 }
 
-/// One behind the other along an axis; kUnsupported where other axes differ.
+/// Concatenates along an axis; kUnsupported if other axes differ.
 inline KnownInts known_joined(const Run& run, const NodeEntry& node, const KnownInts& a, const KnownInts& b,
                               int axis) {
   const auto at = static_cast<size_t>(axis);
@@ -186,7 +185,7 @@ inline KnownInts known_joined(const Run& run, const NodeEntry& node, const Known
   return joined;
 }
 
-/// With axis `order[i]` of `ints` as axis i.
+/// Transposes: axis i of the result is axis `order[i]` of `ints`.
 inline KnownInts known_transposed(const KnownInts& ints, const std::vector<int>& order) {
   std::vector<size_t> stride(ints.dims.size(), 1);
   for (size_t i = ints.dims.size(); i-- > 1;) stride[i - 1] = stride[i] * static_cast<size_t>(ints.dims[i]);
@@ -224,10 +223,10 @@ inline int64_t known_less_or_equal(int64_t a, int64_t b) {
 inline int64_t known_greater_or_equal(int64_t a, int64_t b) {
   return a >= b ? 1 : 0;
 }
-inline int64_t known_rest(int64_t a, int64_t b) {  // as C's: of the dividend's sign
+inline int64_t known_rest(int64_t a, int64_t b) {  // as in C: with the dividend's sign
   return b == 0 || b == -1 ? 0 : a % b;
 }
-inline int64_t known_mod(int64_t a, int64_t b) {  // as Python's: of the divisor's
+inline int64_t known_mod(int64_t a, int64_t b) {  // as in Python: with the divisor's sign
   const int64_t rest = known_rest(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }

@@ -1,15 +1,15 @@
-// Reading: one function for each message, but those of tensors (tensor_message.cpp); fields that aren't named here are skipped.
-#include "dlpipe/engine/onnx/onnx_file.h"
+// Reading: one function for each message, except for tensors (tensor_message.cpp); unknown fields are skipped.
+#include "dlpipe/onnx.h"
 
 #include <filesystem>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/onnx/tensor_message.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/protobuf.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "engine/onnx/tensor_message.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/protobuf.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -18,8 +18,8 @@ namespace {
 using formats::ProtobufField;
 using formats::ProtobufReader;
 
-// What is made of a file. A part takes many times the memory of its bytes there: an empty node two bytes and 168. Of large
-// language models the parts take some megabytes.
+// The state while reading a file. A part uses many times its size in the file: an empty node has two bytes there and uses 168.
+// For large language models the parts use some megabytes.
 struct Reading {
   BesideModel beside;
   uint64_t bytes_of_parts = 0;
@@ -29,7 +29,7 @@ struct Reading {
     bytes_of_parts += bytes;
     if (bytes_of_parts <= kMostBytes) return {};
     return corrupt(
-        concat("its nodes, attributes and names, weights apart, take more than ", human_bytes(kMostBytes)));
+        concat("its nodes, attributes and names, without weights, need more than ", human_bytes(kMostBytes)));
   }
   template <class Part>
   Status add(Part part, std::vector<Part>& to) {
@@ -258,11 +258,11 @@ static Result<Model> parse_whole(std::string_view bytes, Reading& reading) {
         break;
     }
   }
-  if (!has_graph || model.ir_version < 1) return corrupt("there is no ONNX model in it");
+  if (!has_graph || model.ir_version < 1) return corrupt("it contains no ONNX model");
   return model;
 }
 
-// Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that name the same bytes.
+// Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that refer to the same bytes.
 Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside,
                           const std::string& linked_folder) {
   Reading counting = {.beside = {.folder = folder, .linked_folder = linked_folder, .is_counting = true}};
@@ -272,10 +272,10 @@ Result<Model> parse_model(std::string_view bytes, const std::string& folder, uin
   if (beside.bytes > most_bytes_beside) {
     return Status(
         ErrorCode::kUnsupported,
-        concat("[onnx] the weights beside the model take ", human_bytes(beside.bytes), ", more than the ",
-               human_bytes(most_bytes_beside), " that there are for them; use a machine with more memory"));
+        concat("[onnx] the model's external weights need ", human_bytes(beside.bytes), ", more than the ",
+               human_bytes(most_bytes_beside), " available for them; use a machine with more memory"));
   }
-  *model = {};  // its memory is wanted for the next one
+  *model = {};  // frees its memory for the next one
   Reading reading = {.beside = {.folder = folder, .linked_folder = linked_folder}};
   return parse_whole(bytes, reading);
 }
@@ -285,7 +285,7 @@ Result<Model> read_model(const std::string& path) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string bytes, formats::read_file(path, kMostBytes));
   std::error_code ignored;
   const std::string linked_to = std::filesystem::canonical(path, ignored).string();
-  // Half the memory: once as they are read, once as tensors.
+  // Half the memory, because weights are held twice: as read, and as tensors.
   Result<Model> model =
       parse_model(bytes, folder_of(path), available_memory_bytes() / 2, folder_of(linked_to));
   if (model.ok()) return model;

@@ -1,8 +1,8 @@
 // Writing: one function for each message. Field numbers are those of onnx_file.cpp.
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/onnx/onnx_file.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/protobuf.h"
+#include "base/text.h"
+#include "dlpipe/onnx.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/protobuf.h"
 
 namespace dlpipe::engine::onnx {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/onnx/tensor_message.h"
+#include "engine/onnx/tensor_message.h"
 
 #include <unistd.h>
 
@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <map>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/protobuf.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/formats/protobuf.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -33,7 +33,7 @@ std::string packed(const std::vector<From>& values) {
   return bytes;
 }
 
-// Numbers that stand in fields of their own instead of raw bytes.
+// Numbers in separate fields instead of raw bytes.
 std::string bytes_of_numbers(ElementType type, const std::vector<float>& floats,
                              const std::vector<int64_t>& ints, const std::vector<double>& doubles) {
   switch (type) {
@@ -58,7 +58,7 @@ std::string bytes_of_numbers(ElementType type, const std::vector<float>& floats,
   }
 }
 
-// A part of a file beside the model, as its entries say it.
+// A part of a file next to the model, as described by its entries.
 struct Outside {
   std::map<std::string, std::string, std::less<>> entries;
 
@@ -68,7 +68,7 @@ struct Outside {
   }
 };
 
-// ONNX writes them in decimal. An offset that is anything else must not become 0: other weights would be read.
+// ONNX writes them in decimal. An invalid offset must not become 0, or other weights would be read.
 Result<uint64_t> whole_number(const Outside& part, std::string_view key, uint64_t otherwise,
                               const std::string& name) {
   if (!part.entries.contains(key)) return otherwise;
@@ -76,32 +76,32 @@ Result<uint64_t> whole_number(const Outside& part, std::string_view key, uint64_
   int64_t number = 0;
   if (parse_int(text, &number) && number >= 0) return static_cast<uint64_t>(number);
   return corrupt(concat("tensor ", in_quotes(name), " has the ", key, " ", in_quotes(text),
-                        " of its data, which is no whole number from 0 on"));
+                        " of its data, which is not a whole number of at least 0"));
 }
 
 std::string lies_in_it(const std::string& name) {
-  return concat("; tensor ", in_quotes(name), " lies in it: move it beside the model");
+  return concat("; tensor ", in_quotes(name), " is in it: move it next to the model");
 }
 
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-/// The file itself, with all links followed, which must lie where the model does. A model that is a link may have its weights beside
-/// what it links to, as in the cache of Hugging Face.
+/// The file with all links followed, which must be in the model's folder. If the model is a link, its weights may be next to
+/// the target, as in the cache of Hugging Face.
 Result<std::string> file_beside(const Outside& part, const BesideModel& beside, const std::string& name) {
   namespace fs = std::filesystem;
   const std::string_view location = part.of("location");
   const auto refused = [&](std::string_view why) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[onnx] tensor ", in_quotes(name), " lies in ", in_quotes(location), ", which ", why,
+                  concat("[onnx] tensor ", in_quotes(name), " is in ", in_quotes(location), ", which ", why,
                          "; export it as one file"));
   };
   const fs::path relative = location;
   bool is_inside =
       !location.empty() && location.find('\0') == std::string_view::npos && relative.is_relative();
   for (const fs::path& piece : relative) is_inside = is_inside && piece != "..";
-  if (beside.folder.empty() || !is_inside) return refused("is no file beside the model");
+  if (beside.folder.empty() || !is_inside) return refused("is not a file next to the model");
   std::error_code error;
   const fs::path found = fs::canonical(fs::path(beside.folder) / relative, error);
   if (error) {
@@ -112,7 +112,7 @@ Result<std::string> file_beside(const Outside& part, const BesideModel& beside, 
   for (const std::string* const folder : {&beside.folder, &beside.linked_folder}) {
     if (!folder->empty() && is_below(found, fs::canonical(*folder, error)) && !error) return found.string();
   }
-  return refused("is a link that leads out of the model's folder");
+  return refused("is a link to a file outside of the model's folder");
 }
 
 Result<std::string> read_outside(const Outside& part, BesideModel& beside, uint64_t expected,
@@ -127,9 +127,9 @@ Result<std::string> read_outside(const Outside& part, BesideModel& beside, uint6
   const uint64_t size = file->stamp().size_bytes;
   if (length != expected)
     return corrupt(concat("tensor ", in_quotes(name), " has ", length, " bytes in ", printable(path),
-                          ", its sizes say ", expected));
+                          ", but its sizes say ", expected));
   if (offset > size || size - offset < expected)
-    return corrupt(concat("tensor ", in_quotes(name), " goes past the end of ", printable(path)));
+    return corrupt(concat("tensor ", in_quotes(name), " extends past the end of ", printable(path)));
   if (beside.is_counting) {
     beside.bytes = beside.bytes > UINT64_MAX - expected ? UINT64_MAX : beside.bytes + expected;
     return std::string();
@@ -145,7 +145,7 @@ Result<std::string> read_outside(const Outside& part, BesideModel& beside, uint6
   return bytes;
 }
 
-// A tensor as its message has it: the elements as raw bytes, as numbers, or in a file beside the model.
+// A tensor as in its message: with elements as raw bytes, as numbers, or in a file next to the model.
 struct TensorMessage {
   TensorValue tensor;
   bool is_raw = false;
@@ -160,7 +160,7 @@ Status parse_outside(std::string_view message, Outside& outside) {
   DLPIPE_ASSIGN_OR_RETURN(auto entry, parse_entry(message));
   const std::string key = entry.first;
   if (outside.entries.insert(std::move(entry)).second) return {};
-  return corrupt(concat("a tensor says twice which ", in_quotes(key), " its data has"));
+  return corrupt(concat("a tensor gives the ", in_quotes(key), " of its data twice"));
 }
 
 Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
@@ -207,9 +207,9 @@ Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor
   }
   const size_t element = element_size(tensor.type);
   if (element == 0) {
-    return Status(ErrorCode::kUnsupported,
-                  concat("[onnx] tensor ", in_quotes(name), " has elements of type ",
-                         element_type_name(tensor.type), ", which dlpipe lacks; export it as float"));
+    return Status(ErrorCode::kUnsupported, concat("[onnx] tensor ", in_quotes(name), " has elements of type ",
+                                                  element_type_name(tensor.type),
+                                                  ", which dlpipe doesn't support; export it as float"));
   }
   return static_cast<uint64_t>(tensor.elements()) * element;
 }
@@ -233,8 +233,8 @@ Result<std::pair<std::string, std::string>> parse_entry(std::string_view message
 Status check_bytes(std::string_view name, const TensorValue& tensor) {
   DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(name, tensor));
   if (tensor.bytes.size() == expected) return {};
-  return corrupt(
-      concat("tensor ", in_quotes(name), " has ", tensor.bytes.size(), " bytes, its sizes say ", expected));
+  return corrupt(concat("tensor ", in_quotes(name), " has ", tensor.bytes.size(),
+                        " bytes, but its sizes say ", expected));
 }
 
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside) {

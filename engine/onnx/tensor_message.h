@@ -1,4 +1,4 @@
-// Reading the messages that hold tensors, whose elements may lie in the model or in a file beside it. Internal to
+// Reads the messages that contain tensors, with elements in the model or in a file next to it. Internal to
 // engine/onnx.
 #pragma once
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/onnx/onnx_file.h"
+#include "dlpipe/error.h"
+#include "dlpipe/onnx.h"
 
 namespace dlpipe::engine::onnx {
 
@@ -21,16 +21,16 @@ Status corrupt(std::string_view what);
 /// StringStringEntryProto: a key and its value.
 Result<std::pair<std::string, std::string>> parse_entry(std::string_view message);
 
-/// Files beside a model, in which elements of its tensors lie.
+/// Files next to a model that contain elements of its tensors.
 struct BesideModel {
   std::string folder;         // "" refuses such tensors
-  std::string linked_folder;  // of what the model's file links to; "": no link
-  bool is_counting = false;   // then their bytes are counted, not read
-  uint64_t bytes = 0;         // of all such tensors; several of them may name the same ones
+  std::string linked_folder;  // the folder of the file that the model's file links to; "": no link
+  bool is_counting = false;   // count their bytes instead of reading them
+  uint64_t bytes = 0;         // of all such tensors; several may refer to the same bytes
 };
 
-/// Unless a tensor has as many bytes as its sizes and type say: kCorrupt, or kUnsupported for a type that dlpipe lacks.
-/// `name` is what errors call it.
+/// Checks that a tensor has the number of bytes for its sizes and type: else kCorrupt, or kUnsupported for a type that dlpipe
+/// doesn't support. `name` is its name in errors.
 Status check_bytes(std::string_view name, const TensorValue& tensor);
 
 /// TensorProto.

@@ -1,16 +1,17 @@
 // batch_norm: normalises each channel by the batch's statistics (training) or the running ones, then scales,
-// shifts, and when asked adds a residual and applies relu in the same pass.
+// shifts, and optionally adds a residual and applies relu in the same pass.
 //
-// Inputs: x [...,C], gamma [C], beta [C], running_mean [C], running_var [C], residual like x (optional). The
+// Inputs: x [...,C], gamma [C], beta [C], running_mean [C], running_var [C], residual with the shape of x (optional). The
 // parameters and statistics are f32 for f32, bf16 and f16 images, f64 for f64. Hidden outputs, kept for
-// backward: mean [C] and 1/sqrt(var + epsilon) [C], those that were used. Ioffe and Szegedy, "Batch
+// backward: mean [C] and 1/sqrt(var + epsilon) [C], as used. Ioffe and Szegedy, "Batch
 // Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
-#include "dlpipe/engine/core/attr_form.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/batch_statistics.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/window.h"
+#include "engine/ops/batch_norm.h"
+
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/core/attr_form.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -39,7 +40,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
   }
   if (attrs.training && x.shape.elements() == channels) {
     refuse("batch_norm", "expected more than one value per channel in training, got ", x.shape.to_string(),
-           "; take a larger batch or eval mode");
+           "; use a larger batch or eval mode");
   }
   return {{x.shape, x.dtype, Layout::kPlain}, {{channels}, parameters}, {{channels}, parameters}};
 }
@@ -85,7 +86,7 @@ const OpRecord batch_norm_op{
     .save_outputs = bit(0) | bit(1) | bit(2),
     .reads_outputs =
         [](const Attrs& attrs) {
-          // relu's gradient asks where y is positive.
+          // relu's gradient needs the sign of y.
           return (attrs.as<BatchNormAttrs>().relu ? bit(0) : 0) | bit(1) | bit(2);
         },
     .differentiable = bit(0) | bit(1) | bit(2) | bit(5),

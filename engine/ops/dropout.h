@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 
@@ -16,8 +16,7 @@ struct DropoutAttrs {
   uint64_t seed = 0;
   int64_t step = 0;
   uint32_t call = 0;
-  Tensor device_key =
-      {};  // i64 [1] on x's device: holds mixed_key(seed, step); undefined: those are to be used
+  Tensor device_key = {};  // i64 [1] on x's device: holds mixed_key(seed, step); undefined: use seed and step
 
   static constexpr uint64_t mixed_key(uint64_t seed, int64_t step) {
     return philox_mix(seed, static_cast<uint64_t>(step));
@@ -26,7 +25,7 @@ struct DropoutAttrs {
     return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
   }
   std::array<uint32_t, 2> key() const { return split(mixed_key(seed, step)); }
-  /// Names this use of the generator beside the pipeline's.
+  /// Distinguishes this use of the generator from the pipeline's.
   static constexpr uint32_t kStream = 0x64726f70;  // "drop"
   static constexpr PhiloxBlock counter(uint64_t block, uint32_t call) {
     return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), call, kStream};
@@ -34,6 +33,9 @@ struct DropoutAttrs {
   /// Words below it drop their element. p < 1.
   uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
   double scale() const { return 1.0 / (1.0 - p); }
+
+  /// The next call of this thread's step, of an x on its device.
+  DropoutAttrs redrawn(const Tensor& x) const;
 
   static void each(auto& self, auto&& visit) {  // core/attr_form.h
     visit("p", self.p);

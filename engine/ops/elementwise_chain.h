@@ -1,18 +1,20 @@
-// elementwise_chain: elementwise ops one after another in one pass over memory, to the bits that each gives by itself. Only
-// a pass of engine/graph makes it (passes/fuse_elementwise_chains.cpp). What the record, that pass and the kernels of every
+// elementwise_chain: consecutive elementwise ops in one pass over memory, with the bits of the separate ops. Only a pass of
+// engine/graph creates it (passes_elementwise.cpp). What the record, that pass and the kernels of every
 // backend share.
 //
-// An operand of a step is as large as the chain's answer, or one number for each channel (the last axis), or one number.
-// Every step answers in the chain's shape.
+// An operand of a step has the shape of the chain's result, or one number per channel (the last axis), or one number.
+// Every step's result has the chain's shape.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
+#include "engine/core/attr_form.h"
 
 namespace dlpipe::engine {
 
@@ -24,56 +26,57 @@ bool is_elementwise(const OpRecord& record);
 struct ChainStep {
   const OpRow* op = nullptr;
   Attrs attrs;
-  /// 0 and above: inputs of the chain; below: what steps answered, -1 the first one.
+  /// 0 and above: inputs of the chain; below 0: results of steps, -1 is the first step's.
   std::vector<int> operands;
 };
 constexpr int answer_of_step(size_t step) {
   return -1 - static_cast<int>(step);
 }
 
-/// In graphs a text, "scale(x0) factor=2 offset=0; mul(x0,y0)": xN are inputs, yN what step N answered.
+/// In graphs a string, "scale(x0) factor=2 offset=0; mul(x0,y0)": xN are inputs, yN is the result of step N.
 struct ChainAttrs {
   std::vector<ChainStep> steps;
 };
 
-/// How much of the chain's shape an operand has.
+/// Whether an operand has the chain's shape, one number per channel, or one number.
 enum class Extent : uint8_t { kAll, kChannels, kOne };
-/// Nothing where it is stretched in another way.
+/// nullopt if the operand is broadcast in another way.
 std::optional<Extent> extent_of(const Shape& operand, const Shape& answer);
 
-/// What a backend has for the steps.
+/// A backend's kernels for the steps.
 struct ChainBackend {
-  /// Dtypes that its kernels compute in. Others are computed in f32 and rounded after each step, as `apply` does.
+  /// Whether its kernels compute in a dtype. Others are computed in f32 and rounded after each step, as by `apply`.
   bool (*takes)(DType dtype);
-  /// Its kernels of an op, or of the cast, whose operands are of one dtype.
+  /// Its kernels for an op, or for cast, with operands of one dtype.
   const Kernels* (*kernels)(const OpRow& op, DType operands, const Attrs& attrs);
 };
 
-/// What a backend runs: the steps, and casts where the dtypes of operands differ or its kernels don't take them.
+/// What a backend runs: the steps, and casts if the dtypes of operands differ or its kernels don't support them.
 struct ChainPlan {
   struct Step {
     const Kernels* kernels = nullptr;
     Attrs attrs;
-    std::vector<int> operands;  // as a ChainStep's; places of `steps` here
-    DType dtype = DType::kF32;  // of what it answers
+    std::vector<int> operands;  // as in ChainStep, but indices of `steps` here
+    DType dtype = DType::kF32;  // of its result
     Extent extent = Extent::kAll;
-    int buffer = 0;  // where the answer lies until its last reader has run; those that never meet share one
+    int buffer =
+        0;  // holds the result until its last reader has run; results with disjoint lifetimes share one
   };
-  std::vector<Step> steps;     // the last one answers into the chain's output
+  std::vector<Step> steps;     // the last one writes the chain's output
   std::vector<Extent> inputs;  // of each
   int buffers = 0;
-  int64_t channels = 1;  // elements that belong together: those of the last axis where an operand has them
+  int64_t channels = 1;  // the row length: the size of the last axis if an operand is per channel, else 1
 };
 ChainPlan plan_chain(std::span<const TensorSpec> inputs, const Shape& answer, const ChainAttrs& attrs,
                      const ChainBackend& backend);
 
-/// Memory for what a step but the last answers.
+/// Allocates the result of a step other than the last.
 using ChainMemory = std::function<Tensor(const ChainPlan::Step& step, const Shape& shape)>;
-/// Runs a plan on one part of the tensors after another. One thread's.
+/// Runs a plan on one part of the tensors after another. For one thread.
 class ChainRun {
  public:
   ChainRun(const ChainPlan& plan, const ForwardArgs& args, ChainMemory memory);
-  /// Rows `first` to `last`, of `plan.channels` elements each.
+  /// Runs rows `first` to `last`, of `plan.channels` elements each.
   void operator()(int64_t first, int64_t last);
 
  private:
@@ -82,11 +85,17 @@ class ChainRun {
   const ChainPlan& plan_;
   const ForwardArgs& args_;
   ChainMemory memory_;
-  Shape rows_;                   // of the part before
-  std::vector<Tensor> inputs_;   // parts of them
-  std::vector<Tensor> answers_;  // of the steps
+  Shape rows_;                   // of the previous part
+  std::vector<Tensor> inputs_;   // parts of the inputs
+  std::vector<Tensor> answers_;  // results of the steps
 };
-/// On all rows at once: for backends that gain nothing from parts.
+/// Runs all rows at once, for backends that don't benefit from parts.
 void run_chain(const ForwardArgs& args, const ChainBackend& backend);
+
+/// "scale(x0) factor=2 offset=0; mul(x0,y0)"
+std::string steps_text(std::span<const ChainStep> steps);
+/// Throws kCorrupt if the text is invalid, or an op isn't elementwise or has other attributes. The shape rule checks that
+/// operands exist.
+std::vector<ChainStep> steps_from(const AttrValue& text);
 
 }  // namespace dlpipe::engine

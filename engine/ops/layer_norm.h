@@ -4,13 +4,13 @@
 
 #include <string_view>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 
 struct LayerNormAttrs {
   double epsilon = 1e-5;
-  DType output = DType::kF32;  // of y: f32 or a low dtype; f64 where x is
+  DType output = DType::kF32;  // of y: f32 or a low dtype; f64 if x is f64
 
   static void each(auto& self, auto&& visit) {  // core/attr_form.h
     visit("epsilon", self.epsilon);
@@ -19,27 +19,27 @@ struct LayerNormAttrs {
 };
 
 /// Specs of y and of each row's mean and 1/sqrt(variance + epsilon), for rows like x and parameters [C],
-/// which are f32, or f64 where x is.
+/// which are f32, or f64 if x is f64.
 std::vector<TensorSpec> layer_norm_outputs(std::string_view op, const TensorSpec& x, const TensorSpec& gamma,
                                            const TensorSpec& beta, const LayerNormAttrs& attrs);
 
-/// Rows of a sequence, many short ones, and, for those that read sixteen bytes at a time, an odd length.
+/// Samples: rows of a sequence, many short rows, and an odd length, for kernels that read sixteen bytes at a time.
 std::vector<OpSample> layer_norm_samples(size_t inputs_like_x);
 
-/// Norms of rows, forward. Tensors that get values are allocated.
+/// The tensors of forward. Outputs are allocated.
 struct RowNorms {
   Tensor x;
-  Tensor branch;  // undefined: there is none
-  Tensor sum;     // gets x + branch, where there is one
+  Tensor branch;  // undefined: none
+  Tensor sum;     // output: x + branch, if there is one
   Tensor gamma;
   Tensor beta;
   double epsilon;
-  Tensor y;         // gets the norms of the rows of x, or of the sum
-  Tensor means;     // gets each row's mean
-  Tensor inverses;  // gets each row's 1/sqrt(variance + epsilon)
+  Tensor y;         // output: the normalised rows of x, or of the sum
+  Tensor means;     // output: each row's mean
+  Tensor inverses;  // output: each row's 1/sqrt(variance + epsilon)
 };
 
-/// The gradients of a loss that sees the rows `x` themselves and their norms. Undefined targets are not wanted.
+/// The tensors of backward, for a loss that depends on the rows `x` and on their norms. Undefined targets are not needed.
 struct RowNormGradients {
   Tensor x;
   Tensor gamma;
@@ -52,7 +52,7 @@ struct RowNormGradients {
   Tensor to_beta;
 };
 
-/// What a backend gives: two functions, of which both ops' kernels are made.
+/// Builds both ops' kernels from a backend's two functions.
 template <auto kNormalize, auto kGradient>
 concept NormalizesRows = requires(const RowNorms& norms, const RowNormGradients& gradients) {
   kNormalize(norms);
@@ -93,7 +93,7 @@ constexpr Kernels layer_norm_kernels(SupportsKernel supports) {
   };
 }
 
-/// Where backward computes the gradients of x and of the branch, which are the same number: in one dtype they
+/// Where backward writes the gradients of x and of the branch, which have the same values. If their dtypes are equal they
 /// are one tensor, written once, and `grads` gets it twice.
 std::span<const Tensor> residual_gradients(std::span<Tensor> grads);
 

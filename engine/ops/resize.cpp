@@ -1,14 +1,14 @@
-// resize: the shape rule, samples, and how places along an axis follow from the attributes.
-#include "dlpipe/engine/ops/resize.h"
+// resize: the shape rule, samples, and the computation of positions along an axis from the attributes.
+#include "engine/ops/resize.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/core/attr_form.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "engine/core/attr_form.h"
+#include "engine/ops/elementwise.h"
 
 namespace dlpipe::engine {
 
@@ -28,16 +28,16 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
       refuse("resize", "expected images of at least one pixel, got ", x.shape.to_string());
     if (attrs.size[static_cast<size_t>(axis - 1)] < 1)
       refuse("resize", "expected a size of at least 1x1, got ", attrs.size[0], "x", attrs.size[1],
-             "; a scale of less than 1 pixel's is too small");
+             "; the scale is too small");
   }
   for (const int axis : {0, 1}) {
     const double scale = axis == 0 ? attrs.scale_height : attrs.scale_width;
     const double size = attrs.size[static_cast<size_t>(axis)];
     const double scaled = scale * static_cast<double>(x.shape[axis + 1]);
     if (scale < 0 ||
-        (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size)))  // sizes are rounded or cut
+        (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size)))  // sizes may be rounded or truncated
       refuse("resize", "expected the scale of ", x.shape[axis + 1], " pixels to ",
-             attrs.size[static_cast<size_t>(axis)], ", or 0 for output over input, got ", scale);
+             attrs.size[static_cast<size_t>(axis)], ", or 0 for output / input, got ", scale);
   }
   return {{{x.shape[0], attrs.size[0], attrs.size[1], x.shape[3]}, x.dtype, Layout::kPlain}};
 }
@@ -128,7 +128,7 @@ ResizePlaces resize_places(const Shape& x, const ResizeAttrs& attrs, int axis) {
       made.shift = 0.5;
       made.offset = -0.5;
       if (attrs.coordinates == ResizeCoordinates::kHalfPixelSymmetric && scale > 0) {
-        made.shift -= made.out / 2.0;  // from the middle, which is so to the bit
+        made.shift -= made.out / 2.0;  // relative to the center, which is exact
         made.offset += made.in / 2.0;
       }
       if (attrs.coordinates == ResizeCoordinates::kPytorchHalfPixel && made.out == 1) {

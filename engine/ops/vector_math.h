@@ -1,5 +1,5 @@
-// exp, expm1, log, tanh and the normal distribution for formulas: in double the standard library's, in float
-// without branches, tables or calls, so that a loop over them becomes vectors. Pure functions; NaN stays NaN.
+// exp, expm1, log, tanh and the normal distribution for formulas: the standard library's for double; for float
+// without branches, tables or calls, so that loops over them are vectorised. Pure functions; NaN stays NaN.
 // Errors are measured in tests/engine/ops/vector_math_test.cpp over the whole range: at most 2 units in the
 // last place, tanh 3; the normal distribution 2.5e-7 and, in its lower tail, 5e-6 of its value.
 #pragma once
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "dlpipe/engine/ops/elementwise.h"
+#include "engine/ops/elementwise.h"
 
 namespace dlpipe::engine::vector_math {
 
@@ -21,7 +21,7 @@ DLPIPE_FORMULA double log(double x) {
 DLPIPE_FORMULA double tanh(double x) {
   return std::tanh(x);
 }
-/// The standard normal distribution at x, with what it shares with its density.
+/// The standard normal distribution at x, and the exponential that its density shares.
 template <class T>
 struct Normal {
   T cdf;          // P(X <= x)
@@ -37,14 +37,14 @@ DLPIPE_FORMULA float sqrt(float x) {
   return __builtin_sqrtf(x);
 }
 
-/// `condition ? yes : no`, both computed, by bits: GCC 14 makes a branch of a conditional whose sides are long, and loops with
-/// branches don't become vectors.
+/// `condition ? yes : no`, both computed, by bits: GCC 14 compiles a conditional with long sides to a branch, and loops with
+/// branches are not vectorised.
 DLPIPE_FORMULA float select(bool condition, float yes, float no) {
   const uint32_t mask = 0u - static_cast<uint32_t>(condition);
   return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
 }
 
-/// x = n ln 2 + r with |r| <= ln 2 / 2: answers e^r - 1 and puts n (an integer) into *n.
+/// x = n ln 2 + r with |r| <= ln 2 / 2: returns e^r - 1 and sets *n to n (an integer).
 DLPIPE_FORMULA float reduced_expm1(float x, float* n) {
   // Adding 1.5 * 2^23 rounds to an integer (ties to even) in the low bits of the significand.
   constexpr float kRound = 12582912.0f;
@@ -137,6 +137,58 @@ DLPIPE_FORMULA Normal<float> normal(float x) {
   p = p * t + 0.10375906527042389f;
   const float tail = p * t * exponential;
   return {select(x < 0.0f, tail, 1.0f - tail), exponential};
+}
+
+// sin and cos, like the others: the standard library's for double; for float without branches,
+// tables or calls. Errors are below one unit in the last place (tests/engine/ops/vector_math_test.cpp).
+
+DLPIPE_FORMULA double sin(double x) {
+  return std::sin(x);
+}
+DLPIPE_FORMULA double cos(double x) {
+  return std::cos(x);
+}
+
+/// Angles of 2^31 quarter turns and more return NaN: floats are 256 apart there.
+constexpr float kMostRadians = 3.3e9f;
+
+/// sin(x + quarters * pi / 2), computed in double and rounded once.
+DLPIPE_FORMULA float sine(float x, uint64_t quarters) {
+  // Adding 1.5 * 2^52 rounds to an integer n in the low bits of the significand.
+  constexpr double kRound = 6755399441055744.0;
+  const double wide = x;
+  const double rounded = wide * 0.6366197723675814 + kRound;
+  const double n = rounded - kRound;
+  // x = n pi/2 + r, |r| <= pi/4: pi/2 in three parts, the first two of 22 bits, so that n times them is exact.
+  const double r = ((wide - n * 0x1.921fb0p+0) - n * 0x1.5110b0p-22) - n * 0x1.18469898cc517p-44;
+  const double r2 = r * r;
+  // Taylor's series; the next terms are below 1e-11 of the sums.
+  double s = -1.0 / 39916800;
+  s = s * r2 + 1.0 / 362880;
+  s = s * r2 - 1.0 / 5040;
+  s = s * r2 + 1.0 / 120;
+  s = s * r2 - 1.0 / 6;
+  s = (s * r2 + 1.0) * r;  // -0 of -0
+  double c = 1.0 / 479001600;
+  c = c * r2 - 1.0 / 3628800;
+  c = c * r2 + 1.0 / 40320;
+  c = c * r2 - 1.0 / 720;
+  c = c * r2 + 1.0 / 24;
+  c = c * r2 - 0.5;
+  c = c * r2 + 1.0;
+  // By bits, as select(): the odd quarters are cosines, the third and fourth are negative.
+  const uint64_t quarter = std::bit_cast<uint64_t>(rounded) + quarters;
+  const uint64_t odd = 0u - (quarter & 1u);
+  const uint64_t bits = (std::bit_cast<uint64_t>(c) & odd) | (std::bit_cast<uint64_t>(s) & ~odd);
+  const auto result = static_cast<float>(std::bit_cast<double>(bits ^ ((quarter & 2u) << 62)));
+  const float magnitude = select(x < 0.0f, -x, x);
+  return select(magnitude <= kMostRadians, result, __builtin_nanf(""));
+}
+DLPIPE_FORMULA float sin(float x) {
+  return sine(x, 0);
+}
+DLPIPE_FORMULA float cos(float x) {
+  return sine(x, 1);
 }
 
 }  // namespace dlpipe::engine::vector_math

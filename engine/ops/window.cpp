@@ -1,6 +1,6 @@
-#include "dlpipe/engine/ops/window.h"
+#include "engine/ops/window.h"
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 
@@ -8,7 +8,7 @@ int64_t window_count(int64_t size, int kernel, int stride, int padding, int dila
   const int64_t reach = static_cast<int64_t>(dilation) * (kernel - 1) + 1;
   const int64_t room = size + 2 * static_cast<int64_t>(padding) - reach;
   if (room < 0 && !(ceil && room + stride > 0))
-    return 0;  // one that sticks out on the right may still begin inside
+    return 0;  // a window that extends past the right side may still begin inside
   int64_t count = (room + (ceil ? stride - 1 : 0)) / stride + 1;
   if (ceil && (count - 1) * stride >= size + padding) --count;
   return count;
@@ -34,7 +34,7 @@ Pool2dShape pool2d_shape(const char* op, const TensorSpec& x, const Pool2dAttrs&
     refuse(op, "expected floating images [N,H,W,C], got ", dtype_name(x.dtype), " ", x.shape.to_string(),
            "; reshape or cast");
   }
-  // With padding, windows would fit into nothing.
+  // With padding, windows would fit into an empty image.
   if (x.shape[1] < 1 || x.shape[2] < 1)
     refuse(op, "expected images of at least one pixel, got ", x.shape.to_string());
   for (int axis = 0; axis < 2; ++axis) {
@@ -58,7 +58,7 @@ Pool2dShape pool2d_shape(const char* op, const TensorSpec& x, const Pool2dAttrs&
   shape.ow = count(1, shape.w);
   if (shape.oh < 1 || shape.ow < 1) {
     refuse(op, "expected images of at least ", attrs.kernel[0], "x", attrs.kernel[1],
-           " with the padding, got ", x.shape.to_string(), "; take a smaller kernel");
+           " with the padding, got ", x.shape.to_string(), "; use a smaller kernel");
   }
   return shape;
 }

@@ -5,18 +5,17 @@
 #include <cstdint>
 #include <span>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 
-/// Windows along one axis: 0 or less when the kernel doesn't fit. With `ceil` a last window that sticks out
-/// on the right counts if it begins inside the image or its left padding (PyTorch's rule).
+/// The number of windows along one axis: 0 or less if the kernel doesn't fit. With `ceil` a last window that extends
+/// past the right side counts if it begins inside the image or its left padding (PyTorch's rule).
 int64_t window_count(int64_t size, int kernel, int stride, int padding, int dilation, bool ceil);
 
-/// An optional input that may also have been left out at the end of the list.
+/// An optional input, which may also be omitted at the end of the list.
 inline bool has_input(std::span<const Tensor> inputs, size_t i) {
   return i < inputs.size() && inputs[i].defined();
 }
@@ -38,7 +37,7 @@ struct Conv2dShape {
   /// Multiplications and additions of one pass.
   double flops() const { return 2.0 * static_cast<double>(n * oh * ow) * static_cast<double>(weights()); }
 };
-/// Of inputs that passed conv2d's shape rule.
+/// The sizes for inputs that passed conv2d's shape rule.
 Conv2dShape conv2d_shape(const Shape& x, const Shape& weight, const Conv2dAttrs& attrs);
 
 /// A pooling with all its sizes; [N,H,W,C] -> [N,OH,OW,C].
@@ -56,14 +55,14 @@ struct Pool2dShape {
     const int64_t size = axis == 0 ? h : w;
     return {begin < 0 ? 0 : begin, begin + kernel[axis] < size ? begin + kernel[axis] : size};
   }
-  /// Rows or columns that window `o` counts in an average: padding counts, what sticks out past it doesn't.
+  /// The rows or columns of window `o` that count in an average: padding counts, positions past it don't.
   int64_t padded_length(int axis, int64_t o) const {
     const int64_t begin = o * stride[axis] - padding[axis];
     const int64_t size = (axis == 0 ? h : w) + padding[axis];
     return (begin + kernel[axis] < size ? begin + kernel[axis] : size) - begin;
   }
 };
-/// Checks as `op` does and throws "[op] ...".
+/// Checks the input and the attributes; throws "[op] ...".
 Pool2dShape pool2d_shape(const char* op, const TensorSpec& x, const Pool2dAttrs& attrs);
 
 }  // namespace dlpipe::engine

@@ -1,18 +1,18 @@
-// Adafactor (Shazeer and Stern, 2018): the second moments of a matrix are kept as the averages of its rows
-// and of its columns alone, and there is no first moment: some thousandths of adam's state.
+// Adafactor (Shazeer and Stern, 2018): the second moments of a matrix are only kept as averages of its rows
+// and of its columns, and there is no first moment: some thousandths of adam's state.
 //
-// As PyTorch's: beta2 grows as 1 - step^-0.8, updates are clipped to a root mean square of 1, steps are
+// As in PyTorch: beta2 grows as 1 - step^-0.8, updates are clipped to a root mean square of 1, steps are
 // relative to the weights' own size (at least 1e-3) and at most 1 / sqrt(step), weight decay is decoupled.
-// Filters are taken as [outputs, the rest], where PyTorch factors each 3x3 window for itself. Vectors keep
+// Filters are treated as [outputs, the rest], while PyTorch factors each 3x3 window separately. Vectors keep
 // all moments.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "dlpipe/base/portable_math.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/optim/elementwise.h"
-#include "dlpipe/engine/optim/lane_sum.h"
+#include "base/portable_math.h"
+#include "dlpipe/optim.h"
+#include "engine/core/parallel.h"
+#include "engine/optim/gradients.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -73,7 +73,7 @@ class Adafactor final : public ElementwiseOptimizer {
     step_ = static_cast<double>(step);
     take_ = static_cast<float>(portable_exp(kBeta2Decay * portable_log(step_)));
   }
-  void update(const ElementRun&) const override {}  // all are taken whole
+  void update(const ElementRun&) const override {}  // all are updated whole
 
   void update_whole(const ElementRun& run, int64_t first_axis) const override {
     const bool factored = run.states[1] != nullptr;
@@ -174,7 +174,7 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.01"}, {"weight-decay", "0"}};
 extern const OptimizerRecord adafactor_optimizer;
 const OptimizerRecord adafactor_optimizer = {
     "adafactor",
-    "second moments of rows and columns alone, steps relative to the weights; weight decay is decoupled",
-    build, kOptions};
+    "second moments per row and column only, steps relative to the weights; weight decay is decoupled", build,
+    kOptions};
 
 }  // namespace dlpipe::engine

@@ -1,15 +1,15 @@
-#include "dlpipe/engine/optim/elementwise.h"
+#include "dlpipe/optim.h"
+#include "engine/optim/flat_groups.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <unordered_map>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/optim/on_device.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -21,7 +21,7 @@ constexpr const char* kSteps = "steps";
   refuse("optimizer", message);
 }
 
-/// The gradient in one piece, or undefined when there is none.
+/// The contiguous gradient, or undefined if there is none.
 Tensor checked_gradient(const NamedTensor& parameter) {
   Tensor grad = parameter.tensor.grad();
   if (!grad.defined()) return grad;
@@ -75,7 +75,7 @@ void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
     const Share& share = shares.at(s);
     const int64_t elements = slot.parameter.tensor.elements();
     const bool is_cut_well = share.begin % kRun == 0 && (share.end % kRun == 0 || share.end == elements);
-    if (slot.whole) fail(concat("'", slot.parameter.name, "' is taken whole; no share of it can be kept"));
+    if (slot.whole) fail(concat("'", slot.parameter.name, "' is updated whole; it can't be sharded"));
     if (share.begin < 0 || share.count() < 0 || share.end > elements || !is_cut_well)
       fail(concat("the share ", share.begin, " to ", share.end, " of '", slot.parameter.name,
                   "' begins in a block"));
@@ -83,7 +83,7 @@ void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
   }
 }
 
-// Runs are counted whoever's they are, so that a run's key is the same whoever takes it.
+// Counts the runs of all processes, so that a run's key doesn't depend on the process that updates it.
 void ElementwiseOptimizer::append_runs(Slot& slot, const float* gradients, int64_t first, int64_t run_length,
                                        std::vector<ElementRun>* runs, uint32_t* key) {
   const Tensor& weights = slot.parameter.tensor;
@@ -108,13 +108,19 @@ void ElementwiseOptimizer::append_runs(Slot& slot, const float* gradients, int64
   }
 }
 
-void ElementwiseOptimizer::update_flat(const FlatGroups::Part&) const {
+ElementwiseOptimizer::~ElementwiseOptimizer() = default;
+
+int64_t ElementwiseOptimizer::steps() const {
+  return flat_ != nullptr ? flat_->steps() : steps_;
+}
+
+void ElementwiseOptimizer::update_flat(const FlatPart&) const {
   throw Error(
-      Status(ErrorCode::kUnsupported, concat("[optimizer] this one has no step on devices; take one of ",
+      Status(ErrorCode::kUnsupported, concat("[optimizer] this one has no step on devices; use one of ",
                                              names_on_device(OptimizerRegistry::builtin()))));
 }
 
-// Frozen parameters stay where they are.
+// Frozen parameters are not moved.
 FlatGroups& ElementwiseOptimizer::flat() {
   if (flat_ != nullptr) return *flat_;
   std::vector<FlatGroups::Member> members;
@@ -140,8 +146,8 @@ void ElementwiseOptimizer::set_rate_on_device(double lr) {
 
 DeviceStepFlags ElementwiseOptimizer::step_on_device(const DeviceStep& step) {
   return flat().step(
-      step, [this](const FlatGroups::Part& part) { update_flat(part); },
-      [this](const FlatGroups::Whole& whole) { update_whole_on_device(whole); });
+      step, [this](const FlatPart& part) { update_flat(part); },
+      [this](const FlatWhole& whole) { update_whole_on_device(whole); });
 }
 
 void ElementwiseOptimizer::step(double lr) {
@@ -214,8 +220,8 @@ int64_t ElementwiseOptimizer::Loading::elements() const {
   return sum;
 }
 
-/// Copies what of `entry`, which begins at an element of the parameter (none: it is the whole state), is in `slot`'s part of
-/// it.
+/// Copies the part of `entry` that is in `slot`'s share. `entry` begins at an element of the parameter (none: it is the whole
+/// state).
 void ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
                                       std::optional<int64_t> begin_element, Loading* loading) {
   const int64_t begin = begin_element.value_or(0) / form.block;
@@ -232,7 +238,7 @@ void ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form, c
   if (from >= to) return;
   for (const auto& [first, second] : loading->parts) {
     if (from < second && first < to)
-      fail(concat("the saved '", entry.name, "' has elements that another part has, too; it is damaged"));
+      fail(concat("the saved '", entry.name, "' has elements that are also in another part; it is corrupt"));
   }
   loading->parts.emplace_back(from, to);
   const Tensor plain = entry.tensor.contiguous_copy();
@@ -260,8 +266,8 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     if (entry.name == kSteps && entry.tensor.elements() == 1) {
       const auto its_steps = static_cast<int64_t>(entry.tensor.item());
       if (steps >= 0 && its_steps != steps)
-        fail(concat("parts of the saved state are of step ", steps, " and of step ", its_steps,
-                    "; take another checkpoint"));
+        fail(concat("parts of the saved state are from step ", steps, " and from step ", its_steps,
+                    "; use another checkpoint"));
       steps = its_steps;
       continue;
     }
@@ -270,17 +276,17 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     if (const size_t at = entry.name.rfind('@'); place == places.end() && at != std::string::npos) {
       place = places.find(entry.name.substr(0, at));
       if (place != places.end() && !parse_int(std::string_view(entry.name).substr(at + 1), &begin.emplace()))
-        fail(concat("the saved '", entry.name, "' has no number behind its @; it is damaged"));
+        fail(concat("the saved '", entry.name, "' has no number after its @; it is corrupt"));
     }
     if (place == places.end())
       fail(concat("the saved state has '", entry.name,
-                  "', which this optimizer hasn't; resume with the same one"));
+                  "', which this optimizer doesn't have; resume with the same one"));
     const Slot& slot = slots_[place->second.slot];
     loaded[place->second.slot].resize(slot.forms.size());
     load_entry(slot, slot.forms[place->second.state], entry, begin,
                &loaded[place->second.slot][place->second.state]);
   }
-  if (steps < 0) fail("the saved state has no number of steps; it is another file, or cut short");
+  if (steps < 0) fail("the saved state has no number of steps; it is another file, or truncated");
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < loaded[s].size(); ++i) {
       const Loading& loading = loaded[s][i];
@@ -301,7 +307,7 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < slots_[s].states.size(); ++i) {
       const Tensor& to = slots_[s].states[i];
-      // What the state hasn't begins at zero, as after the parameter's first gradient on the host.
+      // Missing states begin at zero, as after the parameter's first gradient on the host.
       const Tensor from = i < loaded[s].size() ? loaded[s][i].tensor : Tensor::zeros(to.shape(), to.dtype());
       copy_memory(to.device(), to.raw(), from.device(), from.raw(), to.size_bytes());
     }

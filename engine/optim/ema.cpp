@@ -1,16 +1,16 @@
-#include "dlpipe/engine/optim/ema.h"
+#include "dlpipe/optim.h"
 
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/core/tensor_impl.h"
-#include "dlpipe/engine/optim/flat_groups.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/parallel.h"
+#include "engine/core/tensor_impl.h"
+#include "engine/optim/flat_groups.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -76,12 +76,12 @@ void Ema::build_runs(const std::vector<NamedTensor>& weights) {
 void Ema::update(const Module& model, const int32_t* found_inf) {
   const std::vector<NamedTensor> weights = model.state_dict();
   if (weights.size() != averages_.size())
-    fail_ema("the model has changed since the averages began; begin anew");
+    fail_ema("the model has changed since the averages began; start new ones");
   for (size_t i = 0; i < weights.size(); ++i) {
     Tensor& mean = averages_[i].tensor;
     const Tensor& weight = weights[i].tensor;
     if (weights[i].name != averages_[i].name || weight.spec() != mean.spec()) {
-      fail_ema(concat("'", weights[i].name, "' is not what it was when the averages began; begin anew"));
+      fail_ema(concat("'", weights[i].name, "' has changed since the averages began; start new ones"));
     }
     const bool is_host = mean.device().is_host();
     if (is_host && is_floating(mean.dtype())) average(mean, weight, decay_);

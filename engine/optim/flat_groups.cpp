@@ -1,13 +1,13 @@
-#include "dlpipe/engine/optim/flat_groups.h"
+#include "engine/optim/flat_groups.h"
 
 #include <algorithm>
 #include <cstddef>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/ops/view.h"
-#include "dlpipe/engine/optim/grad_scaler.h"
+#include "base/text.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/ops/shape_ops.h"
+#include "engine/optim/gradients.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -90,8 +90,8 @@ bool FlatGroups::gather_gradients() {
     return !member.parameter.tensor.grad().defined();
   });
   throw Error(Status(ErrorCode::kUnsupported, concat("[optimizer] '", missing->parameter.name,
-                                                     "' has no gradient and others have; on ", device_.name(),
-                                                     " freeze parameters that take no part")));
+                                                     "' has no gradient but others have; on ", device_.name(),
+                                                     " freeze unused parameters")));
 }
 
 void FlatGroups::set_rate(double lr) {

@@ -1,19 +1,38 @@
-// An optimizer's parameters on a device, as core/flat_steps.h wants them: parameters that share their
-// factors lie one after another in one block, and so do their gradients and states, so that a step is a few
-// kernels whatever the number of tensors. Internal to engine/optim; one thread.
+// An optimizer's parameters on a device in the form that core/flat_steps.h needs: parameters with the same
+// factors are contiguous in one block, and so are their gradients and states, so that a step is a few kernels
+// for any number of tensors. Internal to engine/optim; one thread.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/flat_steps.h"
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/optim.h"
+#include "engine/core/flat_steps.h"
 
 namespace dlpipe::engine {
 
-/// A view of `flat` [N] as `shape`, from an element on.
+/// A view of `flat` [N] as `shape`, beginning at element `offset`.
 Tensor share_of(const Tensor& flat, int64_t offset, const Shape& shape);
+
+/// One group of tensors that share their factors.
+struct FlatPart {
+  const cuda::FlatSteps& code;
+  const cuda::FlatGroup& flat;
+  const cuda::StepScalars& scalars;
+  const cuda::Segments& segments;  // empty unless they were requested
+  float lr_scale, decay_scale;
+};
+
+/// A member that is updated whole: its tensors in the parameter's shape, scalars as f32 [1]. The update must
+/// change nothing if found_inf is set.
+struct FlatWhole {
+  Tensor weights, gradients, state;
+  Tensor lr, grad_scale;
+  const cuda::FlatSteps& code;
+  const int* found_inf;
+  float lr_scale, decay_scale;
+};
 
 class FlatGroups {
  public:
@@ -21,37 +40,20 @@ class FlatGroups {
     NamedTensor parameter;
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    bool whole = false;  // a flat group of its own, for a rule that looks at all of it
+    bool whole = false;  // in its own flat group, for a rule that reads all of it
   };
-  /// The parameters' memory moves into the flat groups. Each gets `states` (at most two) f32 per element, zeros;
-  /// with `segments`, flat groups know where their tensors begin.
+  /// Moves the parameters' memory into flat groups. Each gets `states` (at most two) f32 per element, zeros. With
+  /// `segments`, flat groups have the offsets of their tensors.
   FlatGroups(Device& device, std::vector<Member> members, int states, bool segments);
 
-  /// One group of tensors that share their factors.
-  struct Part {
-    const cuda::FlatSteps& code;
-    const cuda::FlatGroup& flat;
-    const cuda::StepScalars& scalars;
-    const cuda::Segments& segments;  // none unless they were asked for
-    float lr_scale, decay_scale;
-  };
-  /// What the optimizer's rule does with one.
-  using Update = std::function<void(const Part& part)>;
-  /// A member taken whole: its tensors in the parameter's shape, scalars as f32 [1]. The update changes
-  /// nothing where scalars.found_inf is set.
-  struct Whole {
-    Tensor weights, gradients, state;
-    Tensor lr, grad_scale;
-    const cuda::FlatSteps& code;
-    const int* found_inf;
-    float lr_scale, decay_scale;
-  };
-  using WholeUpdate = std::function<void(const Whole& whole)>;
+  /// What the optimizer's rule does with one group.
+  using Update = std::function<void(const FlatPart& part)>;
+  using WholeUpdate = std::function<void(const FlatWhole& whole)>;
   void set_rate(double lr);
-  /// Takes the gradients now in the parameters. They all have one, or none has: then only the step counts.
+  /// Does a step with the parameters' gradients. Either all have one or none; then only the step is counted.
   DeviceStepFlags step(const DeviceStep& step, const Update& update, const WholeUpdate& whole);
 
-  /// A view of a member's share.
+  /// A view of a member's part of a state.
   Tensor state(size_t member, int state) const;
   /// Waits for the device.
   int64_t steps() const;
@@ -70,7 +72,7 @@ class FlatGroups {
   struct Group {
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    int64_t whole = -1;  // the member, where it has a flat group of its own
+    int64_t whole = -1;  // the member, if it is in its own flat group
     int64_t count = 0;   // elements, gaps included
     Tensor weights, gradients;
     std::vector<Tensor> states;
@@ -82,7 +84,7 @@ class FlatGroups {
     int64_t offset = 0;
   };
   void place_members(int states);
-  /// Of groups[index]; a gap after a tensor is its own.
+  /// Finds the segments of groups[index]; a gap after a tensor belongs to that tensor.
   void find_segments(size_t index);
   bool gather_gradients();
   void update_whole(const Group& group, const cuda::StepScalars& scalars, const WholeUpdate& update);

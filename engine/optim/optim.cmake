@@ -1,9 +1,12 @@
-# Every optimizer: optim/NAME.cpp and tests/engine/optim/NAME_test.cpp.
-foreach(optimizer adafactor adam adam8bit adamw lamb muon sgd)
-  dlpipe_register(optimizer ${optimizer} DIR optim)
-endforeach()
-dlpipe_table(optimizer optimizer_sources HEADER dlpipe/engine/optim/optimizer.h NAMESPACE dlpipe::engine
+# Every optimizer: its record is in optim/FILE.cpp (NAME.cpp without FILE), its test is tests/engine/optim/NAME_test.cpp.
+dlpipe_register(optimizer adafactor DIR optim)
+dlpipe_register(optimizer adam DIR optim)
+dlpipe_register(optimizer adam8bit DIR optim FILE adam)
+dlpipe_register(optimizer adamw DIR optim FILE adam)
+dlpipe_register(optimizer lamb DIR optim FILE adam)
+dlpipe_register(optimizer muon DIR optim FILE sgd)
+dlpipe_register(optimizer sgd DIR optim)
+dlpipe_table(optimizer optimizer_sources HEADER dlpipe/optim.h NAMESPACE dlpipe::engine
              RECORD OptimizerRecord)
-list(APPEND optimizer_sources optim/adam_optimizer.cpp optim/clip.cpp optim/elementwise.cpp optim/ema.cpp
-     optim/find_optimizer.cpp optim/flat_groups.cpp optim/grad_scaler.cpp
-     optim/on_device.cpp optim/schedule.cpp)
+list(APPEND optimizer_sources optim/elementwise.cpp optim/ema.cpp optim/flat_groups.cpp optim/gradients.cpp
+     optim/optimizer.cpp optim/schedule.cpp)

@@ -1,13 +1,13 @@
-#include "dlpipe/engine/optim/schedule.h"
+#include "dlpipe/optim.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string_view>
 
-#include "dlpipe/base/portable_math.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/portable_math.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -26,7 +26,7 @@ double step_down(const ScheduleArguments& schedule, int64_t step) {
   return schedule.lr * portable_power(schedule.gamma, passed);
 }
 
-/// How much of the way from the end of the warm-up to the end is done; a run that is all warm-up ends at the
+/// The fraction done of the steps after the warm-up; a run with only a warm-up ends at the
 /// peak.
 double share_done(const ScheduleArguments& schedule, int64_t step) {
   const int64_t length = schedule.total_steps - schedule.warmup_steps;
@@ -60,7 +60,7 @@ constexpr OptionDefault kOneCycle[] = {{"warmup-start", "0"}, {"final-ratio", "0
 
 constexpr ScheduleRecord kSchedules[] = {
     {"constant", "the rate stays at its peak", constant, kWarmup},
-    {"step", "times --gamma after each of --milestones, in epochs", step_down, kStep},
+    {"step", "multiplied by --gamma after each of --milestones, in epochs", step_down, kStep},
     {"cosine", "half a cosine from the peak to --final-ratio of it", cosine, kToTheEnd},
     {"linear", "a straight line from the peak to --final-ratio of it", linear, kToTheEnd},
     {"one_cycle", "up along a cosine until --peak-at of the steps, then down to --final-ratio of the peak",
@@ -84,7 +84,8 @@ Status check(const ScheduleRecord& record, const ScheduleArguments& schedule, in
   }
   if (!is_share(schedule.warmup_start) || !is_share(schedule.final_ratio) || !is_share(schedule.peak_at)) {
     return misuse("schedule", "start of the warm-up ", schedule.warmup_start, ", final ratio ",
-                  schedule.final_ratio, ", peak at ", schedule.peak_at, "; each is a share, so give 0 to 1");
+                  schedule.final_ratio, ", peak at ", schedule.peak_at,
+                  "; each is a fraction, so give 0 to 1");
   }
   if (!(schedule.gamma > 0.0) || !std::isfinite(schedule.gamma)) {
     return misuse("schedule", "gamma is ", schedule.gamma, "; give a positive number");
@@ -93,7 +94,7 @@ Status check(const ScheduleRecord& record, const ScheduleArguments& schedule, in
     return misuse("schedule", "milestones must ascend; sort them");
   if (schedule.warmup_steps > 0 && std::ranges::none_of(record.options, takes_warmup)) {
     return misuse("schedule", record.name,
-                  " is its own warm-up; leave out --warmup, and --peak-at says when the rate is highest");
+                  " has its own warm-up; leave out --warmup, --peak-at sets when the rate is highest");
   }
   return Status();
 }

@@ -1,15 +1,15 @@
-// The slow twin of cpu/images/batch_norm.cpp: one channel after another, sums in double. T is the dtype of parameters and
+// The reference for cpu/kernels/batch_norm.cpp: one channel after another, sums in double. T is the dtype of parameters and
 // statistics, f64 of f64 images and f32 of all others.
+#include "engine/ops/batch_norm.h"
+
 #include <cmath>
 
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/batch_norm.h"
-#include "dlpipe/engine/ops/batch_statistics.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/window.h"
-#include "dlpipe/engine/reference/element.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/window.h"
+#include "engine/reference/formula.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,14 +1,16 @@
-// The slow twin of cpu/conv/conv2d.cpp: seven nested loops over plain tensors.
+// The reference for cpu/conv/conv2d.cpp: seven nested loops over plain tensors.
+#include "engine/ops/conv2d.h"
+
 #include <algorithm>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/window.h"
-#include "dlpipe/engine/reference/activation.h"
+#include "dlpipe/op.h"
+#include "engine/ops/window.h"
+#include "engine/reference/formula.h"
 
 namespace dlpipe::engine {
 namespace {
 
-/// Calls use(input element, weight element) for every pair that makes output (n, oh, ow, o).
+/// Calls use(input element, weight element) for every pair that contributes to output (n, oh, ow, o).
 template <class Use>
 void for_window(const Conv2dShape& s, int64_t n, int64_t oh, int64_t ow, int64_t o, const Use& use) {
   const int64_t first_channel = o / s.o_group() * s.c_group();
@@ -94,6 +96,12 @@ const Kernels conv2d_reference{
           args.inputs[0].dtype() == DType::kF64 ? backward<double>(args) : backward<float>(args);
         },
     .fused = reference::fused_kernels<Conv2dAttrs>,
+};
+
+extern const Kernels conv_transpose2d_reference;
+const Kernels conv_transpose2d_reference{
+    .forward = ConvTransposeKernels<conv2d_reference>::forward,
+    .backward = ConvTransposeKernels<conv2d_reference>::backward,
 };
 
 }  // namespace dlpipe::engine

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/conv_unit.h"
+#include "engine/ops/conv_unit.h"
 
 namespace dlpipe::engine {
 
@@ -12,6 +12,11 @@ const Kernels conv_unit_reference{
         [](const ForwardArgs& args) {
           run_in_parts({conv2d_reference, clip_reference, silu_reference, add_reference}, args);
         },
+};
+
+extern const Kernels conv_pair_reference;
+const Kernels conv_pair_reference{
+    .forward = [](const ForwardArgs& args) { run_as_units(conv_unit_reference, args); },
 };
 
 }  // namespace dlpipe::engine

@@ -1,10 +1,10 @@
-#include "dlpipe/engine/reference/layer_norm.h"
+// Rows of layer_norm and add_layer_norm in double, one after another.
+#include "engine/ops/layer_norm.h"
 
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/ops/layer_norm.h"
-#include "dlpipe/engine/reference/element.h"
+#include "engine/reference/formula.h"
 
 namespace dlpipe::engine {
 
@@ -78,5 +78,9 @@ void normalize_rows_gradient(const RowNormGradients& gradients) {
 extern const Kernels layer_norm_reference;
 const Kernels layer_norm_reference =
     layer_norm_kernels<reference::normalize_rows, reference::normalize_rows_gradient>(nullptr);
+
+extern const Kernels add_layer_norm_reference;
+const Kernels add_layer_norm_reference =
+    add_layer_norm_kernels<reference::normalize_rows, reference::normalize_rows_gradient>(nullptr);
 
 }  // namespace dlpipe::engine

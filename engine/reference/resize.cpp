@@ -1,15 +1,15 @@
-// The slow twin of cpu/images/resize.cpp.
-#include "dlpipe/engine/ops/resize.h"
+// The reference for cpu/kernels/resize.cpp.
+#include "engine/ops/resize.h"
 
 #include <algorithm>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/reference/typed.h"
+#include "dlpipe/op.h"
+#include "engine/reference/formula.h"
 
 namespace dlpipe::engine {
 namespace {
 
-/// Calls use(input element, output element, share) for each pair of an output and an input that it is made of.
+/// Calls use(input element, output element, share) for each pair of an output and an input that contributes to it.
 template <class T, class Use>
 void for_shares(const Shape& x, const ResizeAttrs& attrs, const Use& use) {
   const ResizePlaces rows = resize_places(x, attrs, 0), columns = resize_places(x, attrs, 1);

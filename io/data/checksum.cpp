@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/checksum.h"
+#include "io/data/checksum.h"
 
 #include <unistd.h>
 #include <xxhash.h>
@@ -8,9 +8,9 @@
 #include <new>
 #include <vector>
 
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
 
 namespace dlpipe::data {
 

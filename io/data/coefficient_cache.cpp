@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/coefficient_cache.h"
+#include "io/data/coefficient_cache.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,21 +12,18 @@
 #include <filesystem>
 #include <string_view>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/lock_holder.h"
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/file_bytes.h"
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/log.h"
+#include "io/data/dataset_impl.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-// Head and rows of the index have one size: what is written torn damages one of them.
+// Head and rows of the index have one size: a torn write damages only one of them.
 constexpr size_t kRow = 48;
 constexpr size_t kRowSum = 40;
 using RowBytes = std::array<std::byte, kRow>;
@@ -61,7 +58,14 @@ Result<int> open_to_grow(const std::string& path) {
 }
 
 Status others_file(const std::string& path) {
-  return misuse("cache", path, " is not of a cache; give a folder of its own, or move it away");
+  return misuse("cache", path, " does not belong to a cache; use a separate directory, or move it away");
+}
+
+// A file that is changed in the same tick of the file system's clock in which it was read keeps its time.
+constexpr int64_t kSettledNs = 100'000'000;
+
+Status stays(const char* why) {
+  return {ErrorCode::kUnsupported, why};
 }
 
 }  // namespace
@@ -83,7 +87,8 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   if (error)
-    return status_from_errno("cache", concat("cannot make the folder ", options.directory), error.value());
+    return status_from_errno("cache", concat("cannot create the directory ", options.directory),
+                             error.value());
   const std::string records_path = options.directory + "/records";
   if (!std::filesystem::exists(options.directory + "/index", error) &&
       std::filesystem::exists(records_path, error))
@@ -92,8 +97,8 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
   if (::flock(index, LOCK_EX | LOCK_NB) != 0) {
     const std::string holder = lock_holder(index);
     ::close(index);
-    return misuse("cache", options.directory, " is in use by another loader or run, of ", holder,
-                  "; give each one a folder of its own");
+    return misuse("cache", options.directory, " is in use by another loader or run (", holder,
+                  "); use a separate directory for each");
   }
   const auto records = open_to_grow(records_path);
   if (!records.ok()) {
@@ -105,14 +110,14 @@ Result<std::unique_ptr<CoefficientCache>> CoefficientCache::open(CacheOptions op
   return cache;
 }
 
-// A row that isn't whole is one whose writing a kill or a full disk cut off. Later rows of a sample count.
+// An incomplete row is one whose write was interrupted by a kill or a full disk. The last row of a sample counts.
 Status CoefficientCache::load() {
   std::vector<std::byte> index(size_of(index_fd_));
   DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", index_fd_, index, 0, index_path()));
   const RowBytes head = head_of(options_);
   const std::string_view begin(reinterpret_cast<const char*>(index.data()),
                                std::min(index.size(), kIndexMagic.size()));
-  // Cut off, also to nothing, or damaged, it is a cache's where the records are; damaged and without records it is anyone's.
+  // Cut off, also to nothing, or corrupt, it is a cache's where the records are; corrupt and without records it is anyone's.
   const bool is_begin = kIndexMagic.starts_with(begin);
   if (!is_begin || begin.size() < kIndexMagic.size()) {
     std::vector<std::byte> record(std::min<uint64_t>(size_of(records_fd_), 4));
@@ -122,9 +127,10 @@ Status CoefficientCache::load() {
   }
   if (index.size() < kRow || std::memcmp(index.data(), head.data(), kRow) != 0) {
     if (!index.empty())
-      log(LogLevel::kWarning, concat("[cache] ", options_.directory,
-                                     " holds records of another dataset, or its index is damaged; it begins "
-                                     "anew"));
+      log(LogLevel::kWarning,
+          concat("[cache] ", options_.directory,
+                 " holds records of another dataset, or its index is corrupt; it is filled "
+                 "again"));
     return begin_anew();
   }
   end_ = size_of(records_fd_);
@@ -165,18 +171,19 @@ Status CoefficientCache::read(const Found& found, std::vector<std::byte>& to) co
   to.resize(found.size_bytes);
   DLPIPE_RETURN_IF_ERROR(read_bytes_at("cache", records_fd_, to, found.begin, records_path()));
   if (checksum64(to) == found.checksum) return {};
-  return Status(ErrorCode::kCorrupt, "[cache] its bytes aren't those that were written");
+  return Status(ErrorCode::kCorrupt, "[cache] its bytes differ from those that were written");
 }
 
 void CoefficientCache::withdraw(int64_t sample, const std::string& why) {
   const uint64_t place = entries_[static_cast<size_t>(sample)].place.exchange(kClaimed);
-  if (place < kFirst) return;  // another thread was first
+  if (place < kFirst) return;  // another thread has removed it already
   records_.fetch_sub(1, std::memory_order_relaxed);
   if (withdrawn_.fetch_add(1, std::memory_order_relaxed) == 0)
-    log(LogLevel::kWarning,
-        concat("[cache] the record of sample ", sample, " in ", options_.directory,
-               " is not used, its file is read: ", why, "; of others the stage table has the number"));
-  (void)write_row({.sample = static_cast<uint64_t>(sample)});  // unwritten, it is found wrong again
+    log(LogLevel::kWarning, concat("[cache] the record of sample ", sample, " in ", options_.directory,
+                                   " is not used, and its file is read instead: ", why,
+                                   "; the stage table counts all such records"));
+  (void)write_row(
+      {.sample = static_cast<uint64_t>(sample)});  // if this is not written, the error is found again
 }
 
 bool CoefficientCache::claim(int64_t sample) {
@@ -220,13 +227,13 @@ uint64_t CoefficientCache::bytes() const {
 
 bool CoefficientCache::has_room(uint64_t more) {
   if (options_.most_bytes > 0 && bytes() + more > options_.most_bytes) {
-    fill_up(concat("it may take ", human_bytes(options_.most_bytes), " (--cache-size)"));
+    fill_up(concat("its limit is ", human_bytes(options_.most_bytes), " (--cache-size)"));
     return false;
   }
   struct statvfs disk {};
-  if (::fstatvfs(records_fd_, &disk) != 0) return true;  // writing tells
+  if (::fstatvfs(records_fd_, &disk) != 0) return true;  // a write will report it
   if (uint64_t{disk.f_bavail} * disk.f_frsize >= options_.keep_free_bytes + more) return true;
-  fill_up(concat("less than ", human_bytes(options_.keep_free_bytes), " would be left of its disk"));
+  fill_up(concat("less than ", human_bytes(options_.keep_free_bytes), " would be left on its disk"));
   return false;
 }
 
@@ -234,8 +241,8 @@ void CoefficientCache::fill_up(const std::string& why) {
   if (fills_up_.exchange(true)) return;
   log(LogLevel::kWarning,
       concat("[cache] ", options_.directory, " stops growing at ", human_bytes(bytes()), ", ",
-             human_count(records()), " of ", human_count(options_.samples), " pictures: ", why,
-             "; what it holds is used, other pictures are read from "
+             human_count(records()), " of ", human_count(options_.samples), " images: ", why,
+             "; the cached images are used, and other images are read from "
              "their files"));
   full_ = true;  // who sees that may expect it said
 }
@@ -256,6 +263,58 @@ int64_t CoefficientCache::take_offer() {
     if (sample >= 0) return sample;
   }
   return -1;
+}
+
+Result<std::unique_ptr<CacheCoder>> CacheCoder::create(const Dataset& dataset, CoefficientCache& cache,
+                                                       const DecodeLimits& limits) {
+  DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
+  return std::unique_ptr<CacheCoder>(new CacheCoder(dataset, cache, limits, std::move(reader)));
+}
+
+CacheCoder::CacheCoder(const Dataset& dataset, CoefficientCache& cache, const DecodeLimits& limits,
+                       std::unique_ptr<Dataset::Reader> reader)
+    : dataset_(dataset),
+      cache_(cache),
+      limits_(limits),
+      reader_(std::move(reader)),
+      linked_(*dataset.impl().layout, *dataset.links(), dataset.impl().late.get()),
+      decoder_(limits) {}
+
+Status CacheCoder::code(int64_t sample) {
+  const RecordHeader header = dataset_.impl().row(sample);
+  if (header.layout != ImageLayout::kJpeg) return stays("[cache] it is not a JPEG");
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> stored, reader_->stored_record(sample));
+  DLPIPE_ASSIGN_OR_RETURN(const RecordStamp before, linked_.stamp(stored));
+  if (before.age_ns < kSettledNs) return stays("[cache] the file was written just now");
+  if (!cache_.claim(sample)) return {};
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, linked_.record(stored, header, sample));
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> jpeg, image_bytes(dataset_, record));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> coded, encode(jpeg, header));
+  DLPIPE_ASSIGN_OR_RETURN(const RecordStamp after, linked_.stamp(stored));
+  if (after.value != before.value) return stays("[cache] the file changed while it was being read");
+  cache_.append(sample, before.value, coded);
+  return {};
+}
+
+// As in ingest: an image that decodes to other pixels is not stored.
+Result<std::vector<std::byte>> CacheCoder::encode(std::span<const std::byte> jpeg,
+                                                  const RecordHeader& header) {
+  const bool swaps = swaps_axes(header.orientation);
+  const int width = swaps ? header.height : header.width;
+  const int height = swaps ? header.width : header.height;
+  DLPIPE_RETURN_IF_ERROR(check_pixels({.width = width, .height = height}, limits_.max_pixels));
+  const ptrdiff_t stride = ptrdiff_t{width} * header.channels;
+  const size_t bytes = static_cast<size_t>(stride) * static_cast<size_t>(height);
+  expected_.resize(bytes);
+  decoded_.resize(bytes);
+  const ImageView expected{expected_.data(), width, height, header.channels, stride};
+  const ImageView decoded{decoded_.data(), width, height, header.channels, stride};
+  DLPIPE_RETURN_IF_ERROR(encoder_.read(jpeg, limits_, &expected));
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::byte> coded, encoder_.encode(jpeg, kFastTiles));
+  DLPIPE_RETURN_IF_ERROR(decoder_.decode(coded, {0, 0, width, height}, decoded));
+  if (std::memcmp(expected_.data(), decoded_.data(), bytes) != 0)
+    return stays("[cache] its coefficients decode to different pixels");
+  return coded;
 }
 
 }  // namespace dlpipe::data

@@ -1,13 +1,13 @@
-// Coefficient records of a linked dataset's JPEGs, kept beside a run: a folder of two files that only grow (FORMAT.md,
-// Coefficient cache). Readers take a sample's record from it in the place of its file (linked_records.h); who has time to
-// spare makes records (cache_coder.h).
+// Coefficient records of a linked dataset's JPEGs, stored with a run: a directory with two files that only grow (FORMAT.md,
+// Coefficient cache). Readers use a sample's record instead of its file (LinkedRecords); threads with time to spare make
+// records (CacheCoder).
 //
-// Whatever is in the folder, batches are the same: a record counts only as long as its file and what the dataset stores of the
-// sample are as they were (its stamp), and has a checksum. Nothing is synced: after a kill what was written is there, after a
-// power failure what isn't there is a wrong checksum.
+// The contents of the directory never change batches: a record has a checksum and is used only while its file and what the
+// dataset stores for the sample are unchanged (its stamp). Nothing is synced: after a kill, all written data is there; after a
+// power failure, missing data shows as a wrong checksum.
 //
-// One process has a folder open; another one is refused. All functions but open() may be called from any thread; none takes a
-// lock. Memory: 32 bytes per sample of the dataset.
+// Only one process can have a directory open; others are refused. All functions except open() may be called from any thread;
+// none takes a lock. Memory: 32 bytes per sample of the dataset.
 #pragma once
 
 #include <unistd.h>
@@ -23,29 +23,33 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/linked_records.h"
 
 namespace dlpipe::data {
 
 struct CacheOptions {
-  std::string directory;  // made where it isn't there
+  std::string directory;  // created if missing
   std::string dataset_id;
   int64_t samples = 0;
-  uint64_t most_bytes = 0;  // of both files; 0: no limit of its own
-  /// The cache stops growing before less than this is left of its file system, which checkpoints want, too.
+  uint64_t most_bytes = 0;  // of both files; 0: no separate limit
+  /// The cache stops growing before less than this is free on its file system, which checkpoints also need.
   uint64_t keep_free_bytes = uint64_t{1} << 30;
 };
 
 class CoefficientCache {
  public:
-  /// What is in the folder is used if it is of this dataset, else it is thrown away, and a warning says so. kMisuse where
-  /// another process has it open.
+  /// Existing contents are used if they belong to this dataset; otherwise they are deleted with a warning. kMisuse if another
+  /// process has the directory open.
   static Result<std::unique_ptr<CoefficientCache>> open(CacheOptions options);
   ~CoefficientCache();
   CoefficientCache(const CoefficientCache&) = delete;
   CoefficientCache& operator=(const CoefficientCache&) = delete;
 
-  /// Where a sample's record lies.
+  /// Where a sample's record is.
   struct Found {
     uint64_t begin = 0;
     uint32_t size_bytes = 0;
@@ -53,22 +57,22 @@ class CoefficientCache {
     uint64_t stamp = 0;
   };
   std::optional<Found> find(int64_t sample) const;
-  /// The record's bytes. kCorrupt where they aren't those that were written, kIo where the disk can't be read.
+  /// The record's bytes. kCorrupt if they differ from those that were written, kIo if the disk can't be read.
   Status read(const Found& found, std::vector<std::byte>& to) const;
-  /// A record that was found wrong is never answered again; `why` is told of the first one. Later runs may make it anew.
+  /// Never returns this record again, because it was found wrong; logs `why` for the first one. Later runs may create it again.
   void withdraw(int64_t sample, const std::string& why);
 
-  /// True for one caller alone: it makes this sample's record and gives it to append(), or gives up, and then the sample has
-  /// none in this run.
+  /// True for exactly one caller. It creates this sample's record and passes it to append(); if it gives up, the sample has no
+  /// record in this run.
   bool claim(int64_t sample);
-  /// Of a claimed sample. Where the cache is full, or can't be written, a warning says so once, and nothing is kept.
+  /// Stores the record of a claimed sample. If the cache is full or can't be written, warns once and stores nothing.
   void append(int64_t sample, uint64_t stamp, std::span<const std::byte> record);
-  /// No record is kept any more.
+  /// True once no more records are stored.
   bool is_full() const { return full_.load(std::memory_order_relaxed); }
 
-  /// Says that the sample's file was just read, and its record would be of use. Only the last kOffers are remembered.
+  /// Reports that the sample's file was just read and a record would be useful. Only the last kOffers are remembered.
   void offer(int64_t sample);
-  /// The sample that was offered last, and isn't any more; -1: none.
+  /// Removes and returns the sample that was offered last; -1 if there is none.
   int64_t take_offer();
   static constexpr size_t kOffers = 4096;
 
@@ -86,7 +90,7 @@ class CoefficientCache {
   static constexpr uint64_t kNothing = 0;
   static constexpr uint64_t kClaimed = 1;
   static constexpr uint64_t kFirst = 2;
-  /// A row of the index, but for its own checksum.
+  /// A row of the index without its own checksum.
   struct Row {
     uint64_t sample = 0;
     uint64_t begin = 0;
@@ -99,7 +103,7 @@ class CoefficientCache {
   Status load();
   Status begin_anew();
   Status write_row(const Row& row);
-  /// Whether so many more bytes may be written; where not, the cache is full from now on.
+  /// Whether this many more bytes may be written; if not, the cache is full from now on.
   bool has_room(uint64_t bytes);
   void fill_up(const std::string& why);
   std::string records_path() const { return options_.directory + "/records"; }
@@ -111,13 +115,43 @@ class CoefficientCache {
   const pid_t process_ = ::getpid();
   std::vector<Entry> entries_;
   std::atomic<uint64_t> end_{0};   // of the records
-  std::atomic<uint64_t> rows_{0};  // of the index, its head not counted
+  std::atomic<uint64_t> rows_{0};  // of the index, without its header
   std::atomic<int64_t> records_{0};
   std::atomic<int64_t> withdrawn_{0};
   std::atomic<bool> fills_up_{false};
   std::atomic<bool> full_{false};
   std::array<std::atomic<int64_t>, kOffers> offers_;
   std::atomic<uint64_t> offered_{0};
+};
+
+/// Makes the coefficient record of one image of a linked dataset, for its cache. A record is stored only if it decodes to the
+/// file's pixels. A CacheCoder belongs to one thread and keeps its scratch.
+class CacheCoder {
+ public:
+  /// For a linked dataset. Dataset and cache must outlive this object.
+  static Result<std::unique_ptr<CacheCoder>> create(const Dataset& dataset, CoefficientCache& cache,
+                                                    const DecodeLimits& limits);
+  /// Reads the sample's file, as readers do, and passes its record to the cache. Does nothing if there already is one or
+  /// another thread is creating it. An error says why the image is not converted: it is not a JPEG that can be coded, or the
+  /// file changes.
+  Status code(int64_t sample);
+  /// Bytes of scratch kept between calls, except libjpeg's.
+  size_t scratch_bytes() const { return expected_.capacity() + decoded_.capacity(); }
+
+ private:
+  CacheCoder(const Dataset& dataset, CoefficientCache& cache, const DecodeLimits& limits,
+             std::unique_ptr<Dataset::Reader> reader);
+  Result<std::vector<std::byte>> encode(std::span<const std::byte> jpeg, const RecordHeader& header);
+
+  const Dataset& dataset_;
+  CoefficientCache& cache_;
+  const DecodeLimits limits_;
+  std::unique_ptr<Dataset::Reader> reader_;
+  LinkedRecords linked_;
+  CoefficientEncoder encoder_;
+  ImageDecoder decoder_;
+  std::vector<uint8_t> expected_;
+  std::vector<uint8_t> decoded_;
 };
 
 }  // namespace dlpipe::data

@@ -1,15 +1,17 @@
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/dataset.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <limits>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset_id.h"
-#include "dlpipe/io/data/dataset_impl.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/dataset_impl.h"
+#include "io/data/linked_records.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -68,8 +70,7 @@ Bytes Dataset::Impl::chunk_rows(size_t chunk) const {
           static_cast<size_t>(std::min(kRowsPerChunk, info.samples - first)) * kRowBytes};
 }
 
-// One pass over the header table. Sizes are compared here so that no reader or batch allocates what the file
-// can't hold.
+// One pass over the header table. Sizes are compared here so that no reader or batch allocates more than the file can hold.
 Status Dataset::Impl::check_rows(bool* same_id) const {
   DatasetIdHash hash;
   std::vector<int64_t> counts(info.class_counts.size());
@@ -89,7 +90,7 @@ Status Dataset::Impl::check_rows(bool* same_id) const {
   *same_id = info.is_whole && hash.id(info) == info.id && counts == info.class_counts;
   if (!*same_id) return {};
   if (info.schema.is_plain() && record_bytes > file->size_bytes())
-    return damaged(concat("its header table speaks of ", record_bytes, " bytes of records"));
+    return damaged(concat("its header table claims ", record_bytes, " bytes of records"));
   if (least_bytes < layout->least_bytes())
     return damaged(concat("a record of ", least_bytes, " bytes is too small for its fields"));
   return {};
@@ -101,10 +102,10 @@ Status Dataset::check_id() const {
   if (same) return {};
   return Status(ErrorCode::kCorrupt,
                 concat("[dataset] ", directory(),
-                       " is damaged: its header table, classes, counts, statistics or description are "
-                       "not those of its id ",
+                       " is corrupt: its header table, classes, counts, statistics or description do "
+                       "not match its id ",
                        id(), "; `dlpipe verify ", shell_word(directory()),
-                       "` names the samples; copy or ingest the dataset again"));
+                       "` lists the samples; copy or ingest the dataset again"));
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -143,25 +144,25 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
     if (error && error != std::errc::no_such_file_or_directory)
       return status_from_errno("dataset", concat("cannot open ", directory), error.value());
     if (fs::exists(directory, error))
-      return Status(
-          ErrorCode::kNotFound,
-          concat("[dataset] ", directory, " is no dataset but a file; make one of it with `dlpipe ingest ",
-                 shell_word(directory), " DST`"));
+      return Status(ErrorCode::kNotFound,
+                    concat("[dataset] ", directory,
+                           " is a file, not a dataset; make a dataset from it with `dlpipe ingest ",
+                           shell_word(directory), " DST`"));
     return Status(ErrorCode::kNotFound,
-                  concat("[dataset] no dataset ", directory, "; make one with `dlpipe ingest SRC ",
+                  concat("[dataset] there is no dataset ", directory, "; make one with `dlpipe ingest SRC ",
                          shell_word(directory), "`"));
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, split_names(directory));
   if (!splits.empty()) {
     if (split.empty() || std::find(splits.begin(), splits.end(), split) == splits.end()) {
-      const std::string wanted = split.empty() ? "" : concat(" none of them '", split, "';");
-      return misuse("dataset", directory, " holds ", splits.size(), " splits;", wanted, " name one, as ",
+      const std::string wanted = split.empty() ? "" : concat(", but not '", split, "'");
+      return misuse("dataset", directory, " holds ", splits.size(), " splits", wanted, "; name one, such as ",
                     directory, "/", splits.front());
     }
     impl->directory += concat("/", split);
   } else if (!fs::exists(directory + "/data.mdb", error)) {
     return Status(ErrorCode::kNotFound,
-                  concat("[dataset] ", directory, " is no dataset: it has no data.mdb; give the DST of a ",
+                  concat("[dataset] ", directory, " is not a dataset: it has no data.mdb; give the DST of ",
                          "`dlpipe ingest SRC DST`"));
   }
   try {
@@ -247,7 +248,7 @@ Result<std::vector<Dataset::Skipped>> Dataset::skipped() const {
   };
   if (impl_->skipped) DLPIPE_RETURN_IF_ERROR(impl_->file->walk(*impl_->skipped, take));
   if (written && sum != *written)
-    return impl_->damaged("the list of skipped files is not the one that was written");
+    return impl_->damaged("the list of skipped files differs from the one that was written");
   return all;
 }
 
@@ -281,6 +282,167 @@ Result<std::span<const std::byte>> field_bytes(const Dataset& dataset, std::span
   for (const Field& field : fields) names.push_back(field.name);
   return Status(ErrorCode::kNotFound,
                 concat("[dataset] no field '", name, "' in ", dataset.directory(), suggestion(name, names)));
+}
+
+namespace {
+
+/// Finds a record in its LMDB value and unpacks it.
+class LmdbReader final : public Dataset::Reader {
+ public:
+  LmdbReader(const Dataset::Impl& dataset, CoefficientCache* cache) : dataset_(dataset) {
+    const Schema& schema = dataset.info.schema;
+    if (schema.links) linked_.emplace(*dataset.layout, *schema.links, dataset.late.get(), cache);
+  }
+
+  Result<std::span<const std::byte>> stored(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
+    if (per_value() == 1 || !is_plain()) return bytes;
+    return packed(bytes, sample);
+  }
+
+  Result<std::span<const std::byte>> stored_record(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    if (per_value() == 1 || is_plain()) return bytes;
+    return packed_by_offsets(bytes, sample);
+  }
+
+  Result<std::span<const std::byte>> record(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    return record_in(bytes, sample, dataset_.row(sample).size_bytes);
+  }
+
+  Result<std::span<const std::byte>> record_in(std::span<const std::byte> bytes, int64_t sample,
+                                               uint32_t size_bytes) override {
+    const size_t size = size_bytes;
+    if (is_plain()) {
+      if (bytes.size() == size) return bytes;
+      return dataset_.damaged(concat("sample ", sample, " has ", bytes.size(), " of ", size, " bytes"));
+    }
+    DLPIPE_ASSIGN_OR_RETURN(bytes, own_bytes(bytes, sample));
+    if (linked_) return linked_->record(bytes, dataset_.row(sample), sample);
+    if (!zstd_can_hold(bytes.size(), size))
+      return dataset_.damaged(
+          concat("sample ", sample, " claims ", size, " bytes in a frame of ", bytes.size()));
+    try {
+      scratch_.resize(size);
+    } catch (...) {
+      return status_from_current_exception("dataset");
+    }
+    const Status status = zstd_.decompress(bytes, scratch_);
+    if (status.code() == ErrorCode::kCorrupt)
+      return dataset_.damaged(concat("sample ", sample, ": ", without_area(status.message())));
+    if (!status.ok()) return status.with_context(where(sample));
+    return std::span<const std::byte>(scratch_);
+  }
+
+  Status load(std::span<const std::byte> bytes, int64_t sample) override {
+    if (!linked_) return {};
+    const auto own = own_bytes(bytes, sample);
+    return own.ok() ? linked_->load(*own, sample)
+                    : Status();  // corruption is reported when the record is read
+  }
+
+  Result<std::string> linked_file(int64_t sample) override {
+    if (!linked_) return std::string();
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, stored(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> own, own_bytes(bytes, sample));
+    return linked_->file(own);
+  }
+
+  bool is_intact(std::span<const std::byte> record, const RecordHeader& header) override {
+    return linked_ || checksum64(record) == header.checksum;
+  }
+
+  int64_t from_cache() const override { return linked_ ? linked_->from_cache() : 0; }
+
+  Status check_packing(int64_t sample) override {
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, value(sample));
+    if (per_value() == 1) return {};
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_offsets, packed_by_offsets(bytes, sample));
+    if (!is_plain()) return {};
+    DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> by_sizes, packed(bytes, sample));
+    if (by_offsets.data() == by_sizes.data() && by_offsets.size() == by_sizes.size()) return {};
+    return dataset_.damaged(concat("the offsets around sample ", sample, " differ from the header table"));
+  }
+
+ private:
+  std::string where(int64_t sample) const {
+    return concat("[dataset] sample ", sample, " of ", dataset_.directory, ": ");
+  }
+
+  int64_t per_value() const { return dataset_.info.schema.records_per_value; }
+  bool is_plain() const { return dataset_.info.schema.is_plain(); }
+
+  // Extracts one record's bytes from those that stored() returns if records are not plain.
+  Result<std::span<const std::byte>> own_bytes(std::span<const std::byte> bytes, int64_t sample) const {
+    if (per_value() == 1) return bytes;
+    return packed_by_offsets(bytes, sample);
+  }
+
+  Result<std::span<const std::byte>> value(int64_t sample) {
+    DLPIPE_RETURN_IF_ERROR(dataset_.check_sample(sample));
+    const auto number = static_cast<uint64_t>(sample / per_value());
+    if (per_value() == 1) return find_value(number, sample);
+    if (packed_values_.empty())
+      packed_values_.resize(static_cast<size_t>((dataset_.info.samples - 1) / per_value() + 1));
+    std::span<const std::byte>& found = packed_values_[number];
+    if (found.empty()) {
+      DLPIPE_ASSIGN_OR_RETURN(found, find_value(number, sample));
+    }
+    return found;
+  }
+
+  Result<std::span<const std::byte>> find_value(uint64_t number, int64_t sample) const {
+    DLPIPE_ASSIGN_OR_RETURN(const std::optional<Bytes> bytes, dataset_.file->find(dataset_.records, number));
+    if (!bytes) return dataset_.damaged(concat("sample ", sample, " is missing"));
+    return *bytes;
+  }
+
+  // A packed value is u32 offsets[n + 1], counted from its start, and the n records.
+  int64_t first_of_value(int64_t sample) const { return sample / per_value() * per_value(); }
+  size_t offsets_bytes(int64_t sample) const {
+    const int64_t count = std::min(per_value(), dataset_.info.samples - first_of_value(sample));
+    return 4 * (static_cast<size_t>(count) + 1);
+  }
+
+  // Records that are not compressed have the sizes in the header table: adding them up finds the record without touching the
+  // value, whose offsets may be on another page that is not loaded yet.
+  Result<std::span<const std::byte>> packed(std::span<const std::byte> value, int64_t sample) const {
+    size_t begin = offsets_bytes(sample);
+    for (int64_t before = first_of_value(sample); before < sample; ++before)
+      begin += dataset_.row(before).size_bytes;
+    const size_t size = dataset_.row(sample).size_bytes;
+    if (begin > value.size() || size > value.size() - begin)
+      return dataset_.damaged(concat("the value of sample ", sample, " is too short"));
+    return value.subspan(begin, size);
+  }
+
+  Result<std::span<const std::byte>> packed_by_offsets(std::span<const std::byte> value,
+                                                       int64_t sample) const {
+    const size_t table_bytes = offsets_bytes(sample);
+    const auto index = static_cast<size_t>(sample - first_of_value(sample));
+    if (value.size() < table_bytes)
+      return dataset_.damaged(concat("the value of sample ", sample, " is too short"));
+    const size_t begin = load_le<uint32_t>(value, 4 * index);
+    const size_t end = load_le<uint32_t>(value, 4 * index + 4);
+    if (begin < table_bytes || end < begin || end > value.size())
+      return dataset_.damaged(concat("the offsets around sample ", sample, " are inconsistent"));
+    return value.subspan(begin, end - begin);
+  }
+
+  const Dataset::Impl& dataset_;
+  // Where packed values were found: a look-up takes as long as copying a small record, the map never moves,
+  // and many records share a value.
+  std::vector<std::span<const std::byte>> packed_values_;
+  ZstdDecompressor zstd_;
+  std::optional<LinkedRecords> linked_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset::Reader>> Dataset::reader(CoefficientCache* cache) const {
+  return std::unique_ptr<Reader>(std::make_unique<LmdbReader>(*impl_, cache));
 }
 
 }  // namespace dlpipe::data

@@ -1,4 +1,4 @@
-// What a Dataset is behind its interface: the tables of its LMDB file, found and checked. Internal to io/data.
+// The implementation of Dataset: the tables of its LMDB file, located and checked. Internal to io/data.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/header_table.h"
-#include "dlpipe/io/data/late_checksums.h"
-#include "dlpipe/io/data/lmdb_file.h"
-#include "dlpipe/io/data/record.h"
-#include "dlpipe/io/data/schema.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "io/data/linked_records.h"
+#include "io/data/lmdb_file.h"
+#include "io/data/record.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -42,7 +41,8 @@ struct Dataset::Impl {
   }
   Status check_sample(int64_t sample) const {
     if (sample >= 0 && sample < info.samples) return {};
-    return misuse("dataset", "sample ", sample, " of ", directory, ", which has ", info.samples, " samples");
+    return misuse("dataset", "there is no sample ", sample, " in ", directory, ", which has ", info.samples,
+                  " samples");
   }
   Status damaged(std::string_view what) const {
     return Status(ErrorCode::kCorrupt,

@@ -1,30 +1,127 @@
-#include "dlpipe/io/data/dataset_writer.h"
+#include "io/data/dataset_writer.h"
 
+#include <lmdb.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <limits>
-#include <utility>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset_id.h"
-#include "dlpipe/io/data/header_table.h"
-#include "dlpipe/io/data/late_checksums.h"
-#include "dlpipe/io/data/lmdb_env.h"
-#include "dlpipe/io/data/lmdb_file.h"
+#include "base/text.h"
+#include "io/data/linked_records.h"
+#include "io/data/lmdb_file.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-// Everything a continued writer must know, one fixed-size value that each commit rewrites.
+// LMDB behind RAII and Status. Only writing needs it: reading is lmdb_file.h's.
+
+struct CloseEnv {
+  void operator()(MDB_env* env) const { mdb_env_close(env); }
+};
+struct AbortTxn {
+  void operator()(MDB_txn* txn) const { mdb_txn_abort(txn); }
+};
+using EnvPtr = std::unique_ptr<MDB_env, CloseEnv>;
+using TxnPtr = std::unique_ptr<MDB_txn, AbortTxn>;  // release() before mdb_txn_commit
+
+MDB_val value_of(std::span<const std::byte> bytes) {
+  return {bytes.size(), const_cast<std::byte*>(bytes.data())};
+}
+MDB_val value_of(std::string_view text) {
+  return {text.size(), const_cast<char*>(text.data())};
+}
+MDB_val key_of(const uint64_t& number) {
+  return {sizeof number, const_cast<uint64_t*>(&number)};
+}
+std::span<const std::byte> bytes_of(const MDB_val& value) {
+  return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
+}
+std::string_view text_of(const MDB_val& value) {
+  return {static_cast<const char*>(value.mv_data), value.mv_size};
+}
+
+// LMDB reports a short write as EIO; full disks and limits on file sizes are what cause short writes.
+bool disk_is_full(const std::string& directory) {
+  struct statvfs disk {};
+  if (statvfs(directory.c_str(), &disk) != 0) return false;
+  constexpr uint64_t kNothingLeft = 1 << 20;
+  return uint64_t{disk.f_bavail} * disk.f_frsize < kNothingLeft;
+}
+
+bool file_is_at_limit(const std::string& directory) {
+  struct rlimit limit {};
+  struct stat file {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return false;
+  constexpr uint64_t kOneWrite = 64 << 20;  // more than LMDB writes in one call
+  return stat((directory + "/data.mdb").c_str(), &file) == 0 &&
+         static_cast<uint64_t>(file.st_size) + kOneWrite > limit.rlim_cur;
+}
+
+/// ok for 0; `what` names the step and the file. Full maps and disks become kNoSpace.
+Status lmdb_status(int code, std::string_view what, const std::string& directory) {
+  if (code == MDB_SUCCESS) return {};
+  const std::string step = concat(what, " in ", directory);
+  if (code == MDB_MAP_FULL) {
+    return Status(ErrorCode::kNoSpace,
+                  concat("[dataset] map full: ", step,
+                         " needs more than the map reserved for it; run again with a larger --map-size"));
+  }
+  if (code == EFBIG || (code == EIO && file_is_at_limit(directory))) {
+    return Status(ErrorCode::kNoSpace,
+                  concat("[dataset] file too large: ", step,
+                         " exceeds the limit on file sizes (ulimit -f); raise it and run again"));
+  }
+  if (code == ENOSPC || code == EDQUOT || (code == EIO && disk_is_full(directory))) {
+    return Status(ErrorCode::kNoSpace,
+                  concat("[dataset] no space left on the disk: ", step, "; free space and run again"));
+  }
+  if (code == ENOMEM) {
+    return Status(ErrorCode::kOutOfMemory,
+                  concat("[dataset] no address space: ", step,
+                         " maps the whole file; raise ulimit -v (or ingest with a smaller --map-size)"));
+  }
+  if (code > 0) return status_from_errno("dataset", step, code);
+  const bool damaged = code == MDB_INVALID || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND ||
+                       code == MDB_VERSION_MISMATCH || code == MDB_PANIC;
+  return Status(damaged ? ErrorCode::kCorrupt : ErrorCode::kInternal,
+                concat("[dataset] ", step, ": ", mdb_strerror(code),
+                       damaged ? "; the file is corrupt or not a dataset: ingest or copy it again" : ""));
+}
+
+// Everything that a resumed writer must know, as one value of fixed size that each commit rewrites.
 struct Progress {
   uint64_t position = 0;
   uint64_t samples = 0;
   PixelSums sums;
 };
 static_assert(sizeof(Progress) == 10 * sizeof(uint64_t));
+
+/// The description as JSON; an error if readers would reject it.
+Result<std::string> description_of(const DatasetInfo& info) {
+  std::string description = to_json(info);
+  const auto read = parse_dataset_info(description);
+  if (read.ok()) return description;
+  return Status(
+      ErrorCode::kUnsupported,
+      concat("[dataset] the names of ", info.schema.classes.size(), " classes and ",
+             info.schema.fields.size(), " fields need a description of ", human_bytes(description.size()),
+             ", which readers reject (", read.status().message(), "); use fewer or shorter names"));
+}
+
+// LMDB trusts the file's contents: a page number beyond the file, or an entry beyond its page, would crash the program.
+Status check_file(const std::string& directory) {
+  struct stat stat {};
+  if (::stat((directory + "/data.mdb").c_str(), &stat) != 0 || stat.st_size == 0)
+    return {};  // LMDB creates it
+  DLPIPE_ASSIGN_OR_RETURN(const auto file, LmdbFile::open(directory));
+  return file->check_all();
+}
 
 }  // namespace
 
@@ -41,8 +138,8 @@ struct DatasetWriter::Impl {
   MDB_dbi records = 0, headers = 0, meta = 0, skips = 0;
   std::vector<std::byte> rows;                 // of the header chunk being filled
   std::vector<std::vector<std::byte>> packed;  // records of the value being filled
-  bool rows_stored = false;                    // the chunk stands in the file already, shorter
-  bool packed_stored = false;                  // so does the value
+  bool rows_stored = false;                    // the chunk is in the file already, shorter
+  bool packed_stored = false;                  // the value is in the file too
 
   Status open_env();
   Status begin();
@@ -91,7 +188,7 @@ Status DatasetWriter::Impl::load_progress() {
   int code = mdb_get(txn.get(), meta, &key, &value);
   if (code == MDB_SUCCESS) {
     if (value.mv_size != sizeof progress)
-      return Status(ErrorCode::kCorrupt, concat("[dataset] the progress noted in ", directory,
+      return Status(ErrorCode::kCorrupt, concat("[dataset] the progress stored in ", directory,
                                                 " is malformed; remove it and ingest again"));
     std::memcpy(&progress, value.mv_data, sizeof progress);
     return {};
@@ -118,7 +215,7 @@ Status DatasetWriter::Impl::load_open_ends() {
   const uint64_t samples = progress.samples;
   const auto damaged = [&] {
     return Status(ErrorCode::kCorrupt, concat("[dataset] the unfinished dataset ", directory,
-                                              " is damaged; remove it and ingest again"));
+                                              " is corrupt; remove it and ingest again"));
   };
   MDB_val value{};
   if (const uint64_t open_rows = samples % kRowsPerChunk; open_rows != 0) {
@@ -151,7 +248,7 @@ Status DatasetWriter::Impl::put(MDB_dbi dbi, uint64_t number, std::span<const st
                                 const char* what) {
   MDB_val key = key_of(number);
   MDB_val value = value_of(bytes);
-  // MDB_APPEND fills pages whole; it refuses a key that is there already.
+  // MDB_APPEND fills pages completely; it rejects a key that exists already.
   return check(mdb_put(txn.get(), dbi, &key, &value, replaces ? 0 : MDB_APPEND), what);
 }
 
@@ -172,8 +269,8 @@ Status DatasetWriter::Impl::put_packed() {
   uint64_t size = 4 * (packed.size() + 1);
   for (const auto& record : packed) size += record.size();
   if (size > UINT32_MAX)
-    return Status(ErrorCode::kUnsupported,
-                  concat("[dataset] ", packed.size(), " records packed together exceed 4 GB in ", directory));
+    return Status(ErrorCode::kUnsupported, concat("[dataset] ", packed.size(), " records packed together in ",
+                                                  directory, " exceed 4 GB"));
   std::vector<std::byte> value(size);
   size_t at = 4 * (packed.size() + 1);
   for (size_t i = 0; i < packed.size(); ++i) {
@@ -200,18 +297,6 @@ Result<SkippedSum> DatasetWriter::Impl::sum_skipped() {
     sum.add(bytes_of(key), bytes_of(value));
   if (code != MDB_NOTFOUND) DLPIPE_RETURN_IF_ERROR(check(code, "reading the skipped files"));
   return sum;
-}
-
-/// What readers take.
-static Result<std::string> description_of(const DatasetInfo& info) {
-  std::string description = to_json(info);
-  const auto read = parse_dataset_info(description);
-  if (read.ok()) return description;
-  return Status(
-      ErrorCode::kUnsupported,
-      concat("[dataset] the names of ", info.schema.classes.size(), " classes and ",
-             info.schema.fields.size(), " fields make a description of ", human_bytes(description.size()),
-             ", which no reader takes (", read.status().message(), "); take fewer or shorter ones"));
 }
 
 // Counts and id come from the finished header table in one pass.
@@ -247,15 +332,6 @@ Status DatasetWriter::Impl::describe() {
   return put_meta(kDatasetKey, description);
 }
 
-// LMDB believes what it finds: a page that the file doesn't have, or a number that its page doesn't hold,
-// would end the program.
-static Status check_file(const std::string& directory) {
-  struct stat stat {};
-  if (::stat((directory + "/data.mdb").c_str(), &stat) != 0 || stat.st_size == 0) return {};  // LMDB makes it
-  DLPIPE_ASSIGN_OR_RETURN(const auto file, LmdbFile::open(directory));
-  return file->check_all();
-}
-
 // Ends the transaction. The environment is closed too: pages that LMDB keeps for reuse would carry stale
 // bytes of this transaction into the gaps of later pages, and two runs would differ.
 Status DatasetWriter::Impl::write_out(uint64_t position) {
@@ -280,7 +356,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& di
   DLPIPE_RETURN_IF_ERROR(description_of(largest).status());
   DLPIPE_RETURN_IF_ERROR(check_file(directory));
   DLPIPE_RETURN_IF_ERROR(impl->begin());
-  impl->txn.reset();  // only looked: what is to be written begins with the first add
+  impl->txn.reset();  // used only for reading: the first add begins the transaction that writes
   impl->env.reset();
   return std::unique_ptr<DatasetWriter>(new DatasetWriter(std::move(impl)));
 }

@@ -1,21 +1,24 @@
-#include "dlpipe/io/data/export.h"
+#include "io/data/export.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_set>
 
-#include "dlpipe/base/base64.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/mask.h"
-#include "dlpipe/io/data/codec/probe.h"
-#include "dlpipe/io/data/export_values.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/partial_directory.h"
-#include "dlpipe/io/data/sample.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/mask.h"
+#include "io/data/file_name.h"
+#include "io/data/partial_directory.h"
+#include "io/data/sample.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -24,7 +27,162 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// The ending of `path` may stay when it is a picture's and not another layout's.
+// The values in the list that export writes: each as JSON, and which of them ingest can't read back unchanged.
+
+/// For fields with a variable number of values, or of a kind that a list can't express: JSON as a text.
+bool is_read_as_text(const Field& field) {
+  if (field.kind == FieldKind::kTensor) return field.of.empty() && field.shape.rank() == 0;
+  if (field.kind == FieldKind::kPoints) return !field.of.empty() || field.shape.rank() > 1;
+  return field.kind == FieldKind::kTokens || field.kind == FieldKind::kAudio;
+}
+
+Json number_json(DType dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case DType::kF32:
+      return load_le<float>(bytes, 0);
+    case DType::kF64:
+      return load_le<double>(bytes, 0);
+    case DType::kI32:
+      return load_le<int32_t>(bytes, 0);
+    case DType::kI64:
+      return load_le<int64_t>(bytes, 0);
+    case DType::kU8:
+      return load_u8(bytes, 0);
+    case DType::kF16:
+      return static_cast<float>(std::bit_cast<Float16>(load_le<uint16_t>(bytes, 0)));
+    case DType::kBF16:
+      return static_cast<float>(std::bit_cast<BFloat16>(load_le<uint16_t>(bytes, 0)));
+  }
+  return nullptr;
+}
+
+/// Whether its column says the dtype; others become f32.
+bool has_dtype(const Field& field) {
+  return field.kind == FieldKind::kTensor && field.of.empty() && field.shape.rank() > 0 &&
+         field.dtype != DType::kF32;
+}
+
+/// Whether a number survives as an f32.
+bool is_exact(const Json& number) {
+  if (number.is_number_integer()) {
+    const auto whole = number.get<int64_t>();
+    return static_cast<long double>(static_cast<float>(whole)) == static_cast<long double>(whole);
+  }
+  const auto value = number.get<double>();
+  return static_cast<double>(static_cast<float>(value)) == value;
+}
+
+std::string in_samples(int64_t count) {
+  return concat(" in ", human_count(count), count == 1 ? " sample" : " samples");
+}
+
+/// Whether the field is in the list; the others are in the files and the names of samples.
+bool is_listed(const Field& field) {
+  return field.kind != FieldKind::kImage && field.kind != FieldKind::kLabel && field.name != "path";
+}
+
+/// A field's value as written to a list of JSON lines (sources/lists reads it back).
+Json value_json(const Field& field, std::span<const std::byte> bytes, std::span<const std::string> classes) {
+  Json all = Json::array();
+  if (field.kind == FieldKind::kLabels) {
+    for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
+      const auto label = load_le<int64_t>(bytes, at);
+      const bool known = label >= 0 && label < static_cast<int64_t>(classes.size());
+      all.push_back(known ? Json(classes[static_cast<size_t>(label)]) : Json(label));
+    }
+    return all;
+  }
+  if (field.kind == FieldKind::kBytes)
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t size = dtype_size(field.dtype);
+  const size_t row = field_row_bytes(field) ? static_cast<size_t>(field.shape.elements()) : 0;
+  for (size_t i = 0; i < bytes.size() / size; ++i) {
+    const Json number = number_json(field.dtype, bytes.subspan(i * size, size));
+    if (row != 0 && i % row == 0) all.push_back(Json::array());
+    (row != 0 ? all.back() : all).push_back(number);
+  }
+  return all;
+}
+
+/// The --field option that reads back what `value_json` writes for the field.
+std::string column_of(const Field& field) {
+  if (is_read_as_text(field)) return concat(field.name, ":text");
+  const char* kind = "text";
+  if (field.kind == FieldKind::kLabels) kind = "labels";
+  if (field.kind == FieldKind::kBoxes) kind = "boxes";
+  if (field.kind == FieldKind::kPoints) kind = "points";
+  if (field.kind == FieldKind::kMask) kind = "mask";
+  if (field.kind == FieldKind::kTensor)
+    kind = field.of.empty() && field.shape.elements() == 1 ? "number" : "numbers";
+  if (has_dtype(field)) return concat(field.name, ":", kind, ":", dtype_name(field.dtype));
+  return concat(field.name, ":", kind, field.of.empty() ? "" : ":", field.of);
+}
+
+/// Counts the samples whose values come back changed: lists hold one row of numbers, of boxes f32, and texts that
+/// are UTF-8.
+class ListLosses {
+ public:
+  explicit ListLosses(std::span<const Field> fields) : fields_(fields), counts_(fields.size()) {}
+  void see(size_t field, std::span<const std::byte> bytes);
+  /// "'id' as f32, not i64, rounded in 2 samples" for each field that changes when it is read back.
+  std::vector<std::string> texts() const;
+
+ private:
+  struct Counts {
+    int64_t rounded = 0;
+    int64_t no_number = 0;
+    int64_t no_utf8 = 0;
+  };
+  std::span<const Field> fields_;
+  std::vector<Counts> counts_;
+};
+
+void ListLosses::see(size_t index, std::span<const std::byte> bytes) {
+  const Field& field = fields_[index];
+  Counts& counts = counts_[index];
+  if (field.kind == FieldKind::kBytes &&
+      !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()}))
+    ++counts.no_utf8;
+  if (field.kind != FieldKind::kTensor || is_read_as_text(field)) return;
+  bool is_rounded = false, is_no_number = false;
+  const size_t size = dtype_size(field.dtype);
+  for (size_t at = 0; at + size <= bytes.size(); at += size) {
+    const Json number = number_json(field.dtype, bytes.subspan(at, size));
+    const bool is_finite = std::isfinite(number.get<double>());
+    is_no_number = is_no_number || !is_finite;
+    is_rounded = is_rounded || (is_finite && !has_dtype(field) && !is_exact(number));
+  }
+  counts.rounded += is_rounded ? 1 : 0;
+  counts.no_number += is_no_number ? 1 : 0;
+}
+
+std::vector<std::string> ListLosses::texts() const {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const Field& field = fields_[i];
+    if (!is_listed(field)) continue;
+    const Counts& counts = counts_[i];
+    std::vector<std::string> what;
+    const bool is_tensor = field.kind == FieldKind::kTensor && !is_read_as_text(field);
+    if (is_read_as_text(field)) what.push_back("as text");
+    if (is_tensor && field.dtype != DType::kF32 && !has_dtype(field))
+      what.push_back(concat("as f32, not ", dtype_name(field.dtype)));
+    if (is_tensor && field.shape.rank() > 1) what.push_back(concat("as [", field.shape.elements(), "]"));
+    if (counts.rounded > 0) what.push_back(concat("rounded", in_samples(counts.rounded)));
+    if (counts.no_number > 0)
+      what.push_back(concat("not at all", in_samples(counts.no_number), " that hold NaN or infinity"));
+    if (counts.no_utf8 > 0)
+      what.push_back(concat("without the bytes that are not UTF-8", in_samples(counts.no_utf8)));
+    std::string text;
+    for (const std::string& one : what) text += concat(text.empty() ? "" : ", ", one);
+    if (!text.empty()) texts.push_back(concat(in_quotes(field.name), " ", text));
+  }
+  return texts;
+}
+
+// The files.
+
+// Whether the extension of `path` may stay: it belongs to an image and not to another layout.
 std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const std::string ending = lower_ending(path);
   const bool has_jpeg = ending == "jpg" || ending == "jpeg" || ending == "jpe" || ending == "jfif";
@@ -41,12 +199,12 @@ std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   return has_image_name(path) ? fs::path(path).replace_extension(wanted).string() : concat(path, ".", wanted);
 }
 
-/// A class's name as the class table has it, which is UTF-8, of a folder's bytes.
+/// The name of a class in the class table, which is UTF-8, made from a folder's bytes.
 std::string as_stored(const std::string& name) {
   return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
 }
 
-/// A class's or a field's name as that of one folder, whatever it holds and however long it is.
+/// A class's or a field's name as the name of one folder, whatever characters it contains and however long it is.
 std::string as_folder(std::string name) {
   std::replace(name.begin(), name.end(), '/', '_');
   std::replace(name.begin(), name.end(), '\0', '_');
@@ -61,8 +219,8 @@ std::string as_folder(std::string name) {
   return name;
 }
 
-/// Whether a list must say what classes the samples have: folders called as the classes would give other numbers, or
-/// none.
+/// Whether a list must say what classes the samples have: folders with the names of the classes would give other numbers, or no
+/// classes.
 Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
   const std::span<const std::string> classes = dataset.classes();
   if (!std::is_sorted(classes.begin(), classes.end()))
@@ -92,7 +250,7 @@ class Exporter {
     if (with_list) lines_ = first_line();
   }
 
-  /// The bytes written; nothing where no file can have the sample's name.
+  /// The number of bytes written; nullopt if no file can have the sample's name.
   Result<std::optional<uint64_t>> write(int64_t number) {
     DLPIPE_ASSIGN_OR_RETURN(const SampleReader::Sample sample, reader_.read(number));
     const std::string path = path_of(sample);
@@ -109,7 +267,7 @@ class Exporter {
     DLPIPE_RETURN_IF_ERROR(list_fields(written->name, path, sample));
     return std::optional<uint64_t>(file.bytes.size());
   }
-  /// What the files don't hold, as fields.jsonl beside the class folders; nothing where they hold all.
+  /// Writes what is not in the files as fields.jsonl next to the class folders; nothing if the files hold everything.
   Status write_fields() const {
     return lines_.empty() ? Status() : root_.write("fields.jsonl", std::as_bytes(std::span(lines_)));
   }
@@ -150,8 +308,8 @@ class Exporter {
     return export_name(path, class_name, header.layout);
   }
 
-  /// a.png and a.jpg, both re-coded, want one name, and their masks do: the later one gets its number, once more where that is
-  /// taken too.
+  /// a.png and a.jpg, both re-coded, would get the same name, and so would their masks: the later one gets its number appended,
+  /// again if that name is used too.
   std::string not_taken(std::string name, int64_t number) {
     while (!names_.insert(name).second) {
       const fs::path taken(name);
@@ -165,8 +323,7 @@ class Exporter {
     std::string name;
     bool is_substitute = false;
   };
-  /// Writes a file called `wanted`, or where there can be none of that name, a file called `substitute`. kUnsupported where
-  /// there can be none of either.
+  /// Writes a file called `wanted` or, if that name is impossible, `substitute`. kUnsupported if both are impossible.
   Result<Written> write_as(const std::string& wanted, const std::string& substitute, int64_t number,
                            std::span<const std::byte> bytes) {
     const std::string name = not_taken(wanted, number);
@@ -236,7 +393,7 @@ class Exporter {
   int64_t rewritten_ = 0;
   std::vector<ExportReport::Unwritten> unwritten_;
   std::vector<ExportReport::Renamed> renamed_;
-  std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file isn't
+  std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file is not
   std::string lines_;                 // of fields.jsonl; empty: there is none
   ListLosses losses_;                 // of these
 };
@@ -252,7 +409,7 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
   if (leaves(path) || leaves(folder) || path.find('\0') != std::string::npos)
     return Status(ErrorCode::kUnsupported,
                   concat("[export] the name '", folder, folder.empty() ? "" : "/", path,
-                         "' would leave the output folder; it is not written"));
+                         "' would be outside the output folder, so it is not written"));
   const std::string name = with_fitting_ending(path, layout);
   if (folder.empty()) return name;
   const size_t slash = name.find('/');
@@ -276,19 +433,19 @@ Status unwritten_error(const ExportReport& report) {
       ErrorCode::kUnsupported,
       concat("[export] ", count, " of ", report.files + static_cast<int64_t>(count),
              count == 1 ? " samples is" : " samples are", " not in ", printable(report.directory),
-             count == 1 ? ", because no file in it can have its name: "
-                        : ", because no files in it can have their names: ",
-             quoted_names(names), "; the others are there. Make the dataset again with other names"));
+             count == 1 ? ", because its name is not possible there: "
+                        : ", because their names are not possible there: ",
+             quoted_names(names), "; the others were written. Make the dataset again with other names"));
 }
 
 std::string renamed_text(const ExportReport& report) {
   const size_t count = report.renamed.size();
   if (count == 0) return {};
   constexpr size_t kShown = 3;
-  std::string text = concat("[export] ", human_count(static_cast<int64_t>(count)),
-                            count == 1 ? " sample has" : " samples have", " another file name in ",
-                            printable(report.directory), ", where there can be no file of ",
-                            count == 1 ? "its own: " : "their own: ");
+  std::string text =
+      concat("[export] ", human_count(static_cast<int64_t>(count)),
+             count == 1 ? " sample was" : " samples were", " renamed in ", printable(report.directory),
+             ", where a file can't have ", count == 1 ? "its own: " : "their own: ");
   for (size_t i = 0; i < std::min(count, kShown); ++i)
     text += concat(i > 0 ? ", " : "", in_quotes(report.renamed[i].name), " is ",
                    in_quotes(report.renamed[i].path));
@@ -296,35 +453,24 @@ std::string renamed_text(const ExportReport& report) {
   return text;
 }
 
-Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
-                                  const std::function<void(int64_t, int64_t)>& progress) {
-  if (options.limit == 0 || options.limit < -1)
-    return misuse("export", "--limit ", options.limit, "; give at least 1");
-  std::string directory = options.directory;
-  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
-  std::error_code error;
-  if (fs::exists(directory, error))
-    return misuse("export", directory, " exists already; remove it or choose another");
-  DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
-  DLPIPE_RETURN_IF_ERROR(partial.clear());
+namespace {
+
+/// Fills the directory, which the caller publishes or removes.
+Result<ExportReport> write_samples(const Dataset& dataset, const ExportOptions& options,
+                                   const PartialDirectory& partial,
+                                   const std::function<void(int64_t, int64_t)>& progress) {
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(dataset));
   const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
   DLPIPE_ASSIGN_OR_RETURN(const bool with_list, needs_list(dataset, total));
   Exporter exporter(dataset, *reader, partial, with_list || options.with_list);
   ExportReport report;
-  report.directory = directory;
   for (int64_t sample = 0; sample < total; ++sample) {
-    auto bytes = exporter.write(sample);
-    const bool stopped = options.stop_requested && options.stop_requested();
-    if (!bytes.ok() || stopped) {
-      const Status removed = partial.remove();
-      if (!bytes.ok()) return bytes.status();
-      DLPIPE_RETURN_IF_ERROR(removed);
+    DLPIPE_ASSIGN_OR_RETURN(const std::optional<uint64_t> bytes, exporter.write(sample));
+    if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled,
                     concat("[export] stopped after ", sample + 1, " of ", total, " files"));
-    }
-    report.bytes += bytes->value_or(0);
-    report.files += bytes->has_value() ? 1 : 0;
+    report.bytes += bytes.value_or(0);
+    report.files += bytes.has_value() ? 1 : 0;
     if (progress) progress(sample + 1, total);
   }
   report.rewritten = exporter.rewritten();
@@ -333,6 +479,28 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
   report.list = exporter.list_name();
   report.changed = exporter.changed();
   DLPIPE_RETURN_IF_ERROR(exporter.write_fields());
+  return report;
+}
+
+}  // namespace
+
+Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
+                                  const std::function<void(int64_t, int64_t)>& progress) {
+  if (options.limit == 0 || options.limit < -1)
+    return misuse("export", "--limit ", options.limit, "; use 1 or more");
+  std::string directory = options.directory;
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  std::error_code error;
+  if (fs::exists(directory, error))
+    return misuse("export", directory, " exists already; remove it or choose another");
+  DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
+  DLPIPE_RETURN_IF_ERROR(partial.clear());
+  Result<ExportReport> report = write_samples(dataset, options, partial, progress);
+  if (!report.ok()) {
+    const Status removed = partial.remove();
+    return report.status().code() == ErrorCode::kCancelled && !removed.ok() ? removed : report.status();
+  }
+  report->directory = directory;
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
 }

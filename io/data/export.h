@@ -1,10 +1,9 @@
-// What `dlpipe export` does: a dataset back to files, OUT/CLASS/..., named as they were. JPEG and PNG bytes
-// are written as they stand, so what ingest did not re-code comes back byte for byte; raw pixels become PNG.
-// JPEGs stored as coefficients come back byte for byte, too, but for those that were no single baseline scan
-// (progressive ones): they come back as one, with the same pixels. What class folders can't say stands in
-// OUT/fields.jsonl, a list that ingest reads back: further fields, the order of the classes, samples without a
-// class, what a sample is called where its file isn't. The report says which fields
-// come back from it changed, as texts that aren't UTF-8 do.
+// Implements `dlpipe export`: writes a dataset to files, OUT/CLASS/..., with their original names. JPEG and PNG bytes are
+// written unchanged, so images that ingest did not recode are restored byte for byte; raw pixels become PNG. JPEGs stored as
+// coefficients are also restored byte for byte, unless they were not a single baseline scan (progressive ones, for example):
+// these become one, with the same pixels. What class folders can't express is in OUT/fields.jsonl, a list that ingest can read:
+// other fields, the order of the classes, samples without a class, and names of samples that differ from their files. The
+// report says which fields ingest reads back changed, such as texts that are not UTF-8.
 //
 // Runs on the calling thread.
 #pragma once
@@ -14,15 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
 struct ExportOptions {
-  std::string directory;   // must not exist; appears by one rename when all is written
-  int64_t limit = -1;      // the first so many samples, at least 1; -1: all
-  bool with_list = false;  // also where class folders say all: of splits, where another one's don't
+  std::string directory;  // must not exist; appears by one rename when all is written
+  int64_t limit = -1;     // only this many samples, at least 1; -1: all
+  bool with_list =
+      false;  // even if class folders express everything: for splits, if another split needs a list
   std::function<bool()> stop_requested;
 };
 
@@ -35,31 +35,30 @@ struct ExportReport {
     int64_t sample = 0;
     std::string path;
   };
-  std::vector<Unwritten>
-      unwritten;  // samples whose names no file can have, as they would leave the directory; in their order
+  std::vector<Unwritten> unwritten;  // samples whose names would leave the directory; in order
   struct Renamed {
     int64_t sample = 0;
     std::string path;
     std::string name;  // of its file
   };
-  /// Samples whose names are too long for the file system, or are those of a file and a folder at once; in their order.
+  /// Samples whose names are too long for the file system, or name both a file and a folder; in order.
   std::vector<Renamed> renamed;
-  std::string list;  // in it: the list that says what class folders don't; empty: they say all
-  std::vector<std::string> changed;  // of its fields, those that ingest reads back otherwise, with how
+  std::string list;  // in it: the list for what class folders can't express; empty: not needed
+  std::vector<std::string> changed;  // its fields that ingest reads back changed, and how
 };
 
-/// Whether class folders don't say all of the first `limit` samples, so that a list is written.
+/// Whether class folders can't express everything about the first `limit` samples, so that a list is written.
 Result<bool> needs_list(const Dataset& dataset, int64_t limit = -1);
 
-/// Every record's checksum is compared on the way: kCorrupt names the first that differs, and nothing stays. A sample whose
-/// name would leave OUT is left out, and the others are written: who calls answers unwritten_error() at the end. One whose name
-/// the file system doesn't take is called CLASS/sample-N, N its number.
+/// Checks each record's checksum: kCorrupt names the first that differs, and nothing is left behind. A sample whose name would
+/// leave OUT is skipped and the others are written; the caller returns unwritten_error() at the end. A sample whose name the
+/// file system rejects is called CLASS/sample-N, where N is its number.
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-/// kUnsupported names the samples that a report says were left out; good where it says of none.
+/// kUnsupported, naming the samples that were skipped according to the report; ok if there are none.
 Status unwritten_error(const ExportReport& report);
-/// One line that names the first samples of report.renamed; "" where there are none.
+/// One line that names the first samples of report.renamed; "" if there are none.
 std::string renamed_text(const ExportReport& report);
 
 /// Where a record's file goes, below OUT: its path if that begins with its class or it has none (""), else class/path;

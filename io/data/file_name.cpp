@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/file_name.h"
+#include "io/data/file_name.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// What the name of a file says of it. Pure functions, any thread.
+// What a file's name says about the file. Pure functions, any thread.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace dlpipe::data {
 
-/// ASCII letters in lower case.
+/// Converts ASCII letters to lower case.
 std::string lower_text(std::string_view text);
-/// The letters behind the last dot of a name, in lower case: "jpg".
+/// The part after the last dot of a name, in lower case: "jpg".
 std::string lower_ending(std::string_view path);
-/// True for names that end like a picture's (.jpg, .png, .bmp, ...), decodable here or not.
+/// True for names with the ending of an image (.jpg, .png, .bmp, ...), whether or not it can be decoded.
 bool has_image_name(const std::string& path);
 
 }  // namespace dlpipe::data

@@ -1,18 +1,22 @@
-#include "dlpipe/io/data/inspect.h"
+#include "io/data/inspect.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/restart.h"
-#include "dlpipe/io/data/schema.h"
+#include "base/bytes.h"
+#include "base/counters.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/restart.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -81,7 +85,7 @@ void describe(const Dataset& dataset, InspectReport& report) {
   report.pixel_stats = dataset.pixel_stats();
 }
 
-// Of linked records the links are enough: no picture is read.
+// For linked records the links are enough: images are not read.
 Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
   std::vector<LabelCounts> all;
   std::vector<size_t> places;
@@ -104,13 +108,42 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
         if (label >= all[f].counts.size())
           return Status(ErrorCode::kCorrupt,
                         concat("[inspect] sample ", sample, " of ", dataset.directory(), ": '", all[f].field,
-                               "' holds a number that is no class; `dlpipe verify ",
-                               shell_word(dataset.directory()), "` names all such samples"));
+                               "' holds a number that is not a class; `dlpipe verify ",
+                               shell_word(dataset.directory()), "` lists all such samples"));
         ++all[f].counts[label];
       }
     }
   }
   return all;
+}
+
+// Nanoseconds an item: rounds of `items` calls of `step` until the time is over, at least 3 rounds.
+template <class Step>
+Result<std::vector<double>> time_rounds(double seconds, int64_t items, Step step) {
+  std::vector<double> rounds;
+  const int64_t end_ns = now_ns() + static_cast<int64_t>(seconds * 1e9);
+  while (rounds.size() < 3 || (now_ns() < end_ns && rounds.size() < 1000)) {
+    const int64_t begin_ns = now_ns();
+    for (int64_t i = 0; i < items; ++i) DLPIPE_RETURN_IF_ERROR(step(i));
+    rounds.push_back(static_cast<double>(now_ns() - begin_ns) / static_cast<double>(items));
+  }
+  std::sort(rounds.begin(), rounds.end());
+  return rounds;
+}
+
+double median(const std::vector<double>& sorted) {
+  return sorted[sorted.size() / 2];
+}
+
+// Keeps the compiler from dropping the reads.
+void keep(uint64_t value) {
+  asm volatile("" : : "r"(value) : "memory");
+}
+
+Status touch(Dataset::Reader& reader, int64_t sample) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader.record(sample));
+  if (!record.empty()) keep(static_cast<uint64_t>(record.front()) + static_cast<uint64_t>(record.back()));
+  return {};
 }
 
 }  // namespace
@@ -169,8 +202,8 @@ Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset&
     const double most = kMostBytesByDefault * static_cast<double>(view.image.size());
     ++reasons[!again.ok() ? again.status().message()
               : coefficients && static_cast<double>(again->size()) > most
-                  ? "as coefficients it would take over 1.25 times as many bytes"
-                  : "it would decode to other pixels"];
+                  ? "its coefficients would take more than 1.25 times as many bytes"
+                  : "it would decode to different pixels"];
   }
   return std::vector<std::pair<std::string, int64_t>>(reasons.begin(), reasons.end());
 }
@@ -210,6 +243,50 @@ std::string to_json(const InspectReport& report) {
   json["pixel_std"] = std::vector<double>(stats.std.begin(), stats.std.begin() + stats.channels);
   json["skipped"] = report.skipped;
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<StorageBench> bench_storage(const Dataset& dataset, const StorageBenchOptions& options) {
+  StorageBench bench;
+  bench.samples = dataset.size();
+  bench.file_bytes = dataset.file_bytes();
+  if (dataset.size() == 0) return misuse("bench", "the dataset is empty");
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+
+  constexpr int64_t kMostItems = 100'000;
+  const int64_t items = std::min(kMostItems, std::max<int64_t>(1000, dataset.size()));
+  std::vector<int64_t> order(static_cast<size_t>(items));
+  RandomStream random(options.seed, 0);
+  for (int64_t& sample : order) sample = random.below(static_cast<uint32_t>(dataset.size()));
+
+  // The first pass brings the pages in and gives the rate of the checksums.
+  uint64_t bytes = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    bytes = 0;
+    const int64_t begin_ns = now_ns();
+    for (int64_t sample = 0; sample < dataset.size(); ++sample) {
+      DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader->record(sample));
+      keep(checksum64(record));
+      bytes += record.size();
+    }
+    bench.checksum_bytes_per_s = static_cast<double>(bytes) * 1e9 / static_cast<double>(now_ns() - begin_ns);
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const auto headers, time_rounds(options.seconds, items, [&](int64_t i) -> Status {
+                            DLPIPE_ASSIGN_OR_RETURN(const RecordHeader row,
+                                                    dataset.header(order[static_cast<size_t>(i)]));
+                            keep(row.checksum);
+                            return {};
+                          }));
+  DLPIPE_ASSIGN_OR_RETURN(const auto randomly, time_rounds(options.seconds, items, [&](int64_t i) {
+                            return touch(*reader, order[static_cast<size_t>(i)]);
+                          }));
+  DLPIPE_ASSIGN_OR_RETURN(const auto in_order, time_rounds(options.seconds, std::min(items, dataset.size()),
+                                                           [&](int64_t i) { return touch(*reader, i); }));
+  bench.header_ns = median(headers);
+  bench.random_record_ns = median(randomly);
+  bench.random_spread = (randomly.back() - randomly.front()) / bench.random_record_ns;
+  bench.sequential_record_ns = median(in_order);
+  bench.samples_per_s = 1e9 / bench.random_record_ns;
+  return bench;
 }
 
 }  // namespace dlpipe::data

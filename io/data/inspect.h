@@ -1,5 +1,7 @@
-// What `dlpipe inspect` shows: a dataset's description and the spread of its sizes, from the header table. Records are read
-// where a field holds class indices, for their counts, and for kept_as_jpeg. Pure functions of the dataset.
+// What a dataset contains and how fast it can be read, for `dlpipe inspect` and `dlpipe bench storage`. Pure functions of the
+// dataset.
+//
+// inspect() reads the header table; records are read only to count class indices in fields and for kept_as_jpeg().
 #pragma once
 
 #include <cstdint>
@@ -7,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
@@ -24,10 +26,10 @@ struct HistogramBin {
   int64_t count = 0;
 };
 
-/// How often each class stands in a field of class indices: boxes of each class, samples with each tag.
+/// How often each class occurs in a field of class indices: boxes of each class, samples with each tag.
 struct LabelCounts {
   std::string field;
-  std::string of;               // the field of boxes that it says the classes of; "": of whole samples
+  std::string of;               // the field of boxes that it has the classes of; "": of whole samples
   std::vector<int64_t> counts;  // by class
 };
 
@@ -48,7 +50,7 @@ struct InspectReport {
   Spread record_bytes;
   Spread width;  // as seen, in pixels
   Spread height;
-  int64_t grey = 0;                                  // pictures of one channel
+  int64_t grey = 0;                                  // images of one channel
   int64_t rotated = 0;                               // with an EXIF orientation other than 1
   std::vector<HistogramBin> record_bytes_histogram;  // bins double in width
   std::vector<HistogramBin> longer_side_histogram;
@@ -56,13 +58,34 @@ struct InspectReport {
   int64_t skipped = 0;  // files that ingest left out
 };
 
-/// kCorrupt where a field of class indices can't be read.
+/// kCorrupt if a field of class indices can't be read.
 Result<InspectReport> inspect(const Dataset& dataset);
 
-/// Why JPEGs of a dataset of restart or coefficient records stayed as they were, with how many: each is tried
-/// again. Empty for other datasets.
+/// Why JPEGs in a dataset of restart or coefficient records were not converted, with counts: each is tried again. Empty for
+/// other datasets.
 Result<std::vector<std::pair<std::string, int64_t>>> kept_as_jpeg(const Dataset& dataset);
 /// One JSON object with the members of the report.
 std::string to_json(const InspectReport& report);
+
+struct StorageBenchOptions {
+  double seconds = 1;  // for each of the measurements
+  uint64_t seed = 0;   // of the random order
+};
+
+/// Medians over rounds; `spread` is (slowest - fastest) / median of the random access rounds.
+struct StorageBench {
+  int64_t samples = 0;
+  uint64_t file_bytes = 0;
+  double header_ns = 0;         // one row, random order
+  double random_record_ns = 0;  // find one record and touch its first and last byte, random order
+  double random_spread = 0;
+  double sequential_record_ns = 0;  // the same in order
+  double checksum_bytes_per_s = 0;  // all bytes of records in order, XXH3
+  double samples_per_s = 0;         // 1e9 / random_record_ns
+};
+
+/// How fast records are read: one thread, no decoding. The file is read once before anything is timed, so the disk is not part
+/// of it.
+Result<StorageBench> bench_storage(const Dataset& dataset, const StorageBenchOptions& options = {});
 
 }  // namespace dlpipe::data

@@ -1,66 +1,111 @@
-// Reading the records of a linked dataset (link.h): from what the dataset stores, and the file that the picture lies in.
-//
-// Where checksums are late, a LinkedRecords compares a record that is read for the first time with
-// what is known of it, and notes its checksum; at each further reading that is what counts.
-//
-// With a cache of coefficient records (coefficient_cache.h) a record has its picture from there, where it is there and neither
-// the file nor what the dataset stores of the sample changed since: the one place that knows of the cache.
-//
-// A LinkedRecords belongs to one thread. It opens the file for each record and closes it again.
+// Images that stay outside of their dataset: `dlpipe ingest --store link` leaves them in their files or tar archives. The
+// dataset's record has a link in place of the image's bytes (FORMAT.md, Links). This file defines the link, the checksums that
+// are computed when a record is first read (FORMAT.md, Late checksums), and LinkedRecords, which assembles records.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/coefficient_cache.h"
-#include "dlpipe/io/data/late_checksums.h"
-#include "dlpipe/io/data/link.h"
-#include "dlpipe/io/data/record.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "io/data/record.h"
 
 namespace dlpipe::data {
 
-/// What a cached record was made of: number, size and times of the file, and the bytes that the dataset stores of the sample.
+std::vector<std::byte> encode_link(const Link& link);
+/// kCorrupt if it is not a link.
+Result<Link> parse_link(std::span<const std::byte> bytes);
+
+/// Write or read all of `bytes` at an offset of an open file; pwrite(2) and pread(2) may transfer less. Any thread. Errors
+/// begin with `[area]` and name the file.
+Status write_bytes_at(std::string_view area, int fd, std::span<const std::byte> bytes, uint64_t at,
+                      const std::string& path);
+/// kCorrupt if the file ends before that.
+Status read_bytes_at(std::string_view area, int fd, std::span<std::byte> bytes, uint64_t at,
+                     const std::string& path);
+
+/// DIR/late.sums, which every program that reads the dataset's records fills in.
+///
+/// Any thread and any number of processes: a checksum is eight bytes of the file, read and written by one call each. If the
+/// file is missing or read-only, new checksums are not stored; nothing else changes.
+class LateChecksums {
+ public:
+  /// A new file: no checksum is known yet.
+  static Status create(const std::string& directory, int64_t samples);
+  /// kCorrupt if the file has another number of samples.
+  static Result<std::unique_ptr<const LateChecksums>> open(const std::string& directory, int64_t samples);
+  ~LateChecksums();
+
+  /// The checksum of a whole record; 0 if it was never read.
+  Result<uint64_t> of(int64_t sample) const;
+  /// Stores the checksum of a record that was read. Returns the valid one, because another thread or process may have been
+  /// first.
+  Result<uint64_t> note(int64_t sample, uint64_t checksum) const;
+  /// How many are known.
+  Result<int64_t> known() const;
+
+ private:
+  LateChecksums(std::string path, int fd, bool writes, int64_t samples)
+      : path_(std::move(path)), fd_(fd), writes_(writes), samples_(samples) {}
+
+  const std::string path_;
+  const int fd_;  // -1: there is no file
+  const bool writes_;
+  const int64_t samples_;
+};
+
+/// What a cached record was made from: inode, size and times of the file, and the bytes that the dataset stores for the sample.
 struct RecordStamp {
   uint64_t value = 0;
   int64_t age_ns = 0;  // since the file was written or its times were set
 };
 
-/// Puts records together: what the dataset stores, with the picture's bytes in the link's place.
+/// Assembles records: what the dataset stores, with the image's bytes in place of the link.
+///
+/// With late checksums, a record that is read for the first time is compared with what is known about it, and its checksum is
+/// stored; later reads are compared with that checksum.
+///
+/// With a cache of coefficient records (coefficient_cache.h), a record's image comes from there, unless the file or what the
+/// dataset stores for the sample has changed since. Only this class reads from the cache.
+///
+/// A LinkedRecords belongs to one thread. It opens the file for each record and closes it again.
 class LinkedRecords {
  public:
-  /// `layout`, `late`, null where checksums aren't late, and `cache`, null where there is none, outlive this object.
+  /// `layout`, `late` (null if checksums are not late) and `cache` (null if there is none) must outlive this object.
   LinkedRecords(const RecordLayout& layout, std::string root, const LateChecksums* late,
                 CoefficientCache* cache = nullptr)
       : layout_(layout), root_(std::move(root)), late_(late), cache_(cache) {}
 
-  /// The whole record, here until the next call; from the cache with the picture as a coefficient record. What is read from
-  /// the file is compared with size and checksum of `header` at every call: the file may change at any time. kCorrupt names a
-  /// file that is gone or another one; kIo where the disk can't be read.
+  /// The whole record, valid until the next call; from the cache, its image is a coefficient record. Data from the file is
+  /// compared with size and checksum of `header` at each call, because the file may change at any time. kCorrupt names a file
+  /// that is missing or has changed; kIo if the disk can't be read.
   Result<std::span<const std::byte>> record(std::span<const std::byte> stored, const RecordHeader& header,
                                             int64_t sample);
-  /// Has the picture's bytes read into the page cache. An error only where the disk can't be read: what else is wrong is
-  /// record()'s to say.
+  /// Reads the image's bytes into the page cache. Fails only if the disk can't be read; record() reports everything else.
   Status load(std::span<const std::byte> stored, int64_t sample);
-  /// How many records were from the cache.
+  /// How many records came from the cache.
   int64_t from_cache() const { return from_cache_; }
-  /// Of the file as it is now.
+  /// The stamp of the file as it is now.
   Result<RecordStamp> stamp(std::span<const std::byte> stored) const;
-  /// The file that the picture lies in, as a path.
+  /// The path of the file that contains the image.
   Result<std::string> file(std::span<const std::byte> stored) const;
 
  private:
   Result<Link> link_of(std::span<const std::byte> stored) const;
-  /// The picture's bytes into picture_.
+  /// Reads the image's bytes into image_.
   Status read(const Link& link);
-  /// The picture's coefficient record into picture_; false where the cache has none that counts.
+  /// Reads the image's coefficient record into image_; false if the cache has no valid one.
   bool read_cached(std::span<const std::byte> stored, int64_t sample);
-  /// record_ of the fields that are stored and picture_.
+  /// Assembles record_ from the stored fields and image_.
   Status build(std::span<const std::byte> stored);
-  /// Compares record_ with what is known of it.
+  /// Compares record_ with what is known about it.
   Status check(const Link& link, const RecordHeader& header, int64_t sample) const;
   Status check_late(const Link& link, const RecordHeader& header, int64_t sample) const;
 
@@ -69,8 +114,8 @@ class LinkedRecords {
   const LateChecksums* const late_;
   CoefficientCache* const cache_;
   int64_t from_cache_ = 0;
-  int64_t modified_ns_ = 0;  // of the file that picture_ was read from
-  std::vector<std::byte> picture_;
+  int64_t modified_ns_ = 0;  // of the file that image_ was read from
+  std::vector<std::byte> image_;
   std::vector<std::byte> record_;
 };
 

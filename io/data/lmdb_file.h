@@ -1,10 +1,9 @@
-// Reading an LMDB 0.9 data file without LMDB, which believes its pages: one wrong bit in a page's header ends
-// a program that reads through it. Here every number of a page is compared with the page and the file before
-// it is used, at each look-up, so that any bytes give values inside the map or kCorrupt. Which values are the
-// right ones is for checksums to say.
+// Reads an LMDB 0.9 data file without LMDB, which trusts its pages: one wrong bit in a page's header crashes a program that
+// reads through it. Here each number of a page is checked against the page and the file before it is used, at each look-up, so
+// that any bytes yield values inside the map or kCorrupt. Checksums decide whether the values are right.
 //
-// An LmdbFile owns its map. After open() it doesn't change, so any thread may call it. open() reads the two
-// meta pages, a look-up one page for each level of the tree.
+// An LmdbFile owns its map. After open() it does not change, so any thread may call it. open() reads the two meta pages; a
+// look-up reads one page for each level of the tree.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
@@ -24,7 +23,7 @@ class LmdbFile {
  public:
   using Bytes = std::span<const std::byte>;
 
-  /// One B-tree, as its description (48 bytes, at any address) says.
+  /// One B-tree, from its description (48 bytes, at any address).
   struct Tree {
     uint16_t flags = 0;
     uint16_t depth = 0;
@@ -36,27 +35,26 @@ class LmdbFile {
     bool has_integer_keys() const;
   };
 
-  /// Maps DIR/data.mdb and takes the newer of its two meta pages. kCorrupt when the file is shorter than that
-  /// page says, or no LMDB file.
+  /// Maps DIR/data.mdb and uses the newer of its two meta pages. kCorrupt when the file is shorter than that page says, or is
+  /// not an LMDB file.
   static Result<std::unique_ptr<const LmdbFile>> open(const std::string& directory);
   ~LmdbFile();
   LmdbFile(const LmdbFile&) = delete;
   LmdbFile& operator=(const LmdbFile&) = delete;
 
   uint64_t size_bytes() const { return map_.size(); }
-  /// The unnamed database, which other programs keep their records in.
+  /// The unnamed database, where other programs store their records.
   const Tree& main_tree() const { return main_; }
   /// The named database; nothing when there is none.
   Result<std::optional<Tree>> tree(std::string_view name) const;
-  /// The value under a key, in the map; nothing when there is none. A large value's own page isn't touched.
+  /// The value under a key, in the map; nothing when there is none. A large value's own page is not touched.
   Result<std::optional<Bytes>> find(const Tree& tree, uint64_t key) const;
   Result<std::optional<Bytes>> find(const Tree& tree, std::string_view key) const;
-  /// All entries in the order of their keys, until `sink` answers an error.
+  /// All entries in the order of their keys, until `sink` returns an error.
   Status walk(const Tree& tree, const std::function<Status(Bytes key, Bytes value)>& sink) const;
 
-  /// Every page of every tree and of the list of free pages, for whoever goes on to write through LMDB:
-  /// forms, order of keys, counts, no page used twice. Large values are looked at only where they are the
-  /// last of their tree: no others are written again.
+  /// Checks every page of every tree and of the list of free pages, for code that writes through LMDB: structure, order of
+  /// keys, counts, no page used twice. Of large values, only the last of each tree is checked, because no others are rewritten.
   Status check_all() const;
 
  private:
@@ -79,7 +77,7 @@ class LmdbFile {
   std::string directory_;
   Bytes map_;
   uint64_t page_bytes_ = 0;
-  uint64_t page_count_ = 0;  // that the meta page speaks of
+  uint64_t page_count_ = 0;  // according to the meta page
   Tree free_;
   Tree main_;
 };

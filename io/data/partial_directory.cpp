@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/partial_directory.h"
+#include "io/data/partial_directory.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +11,9 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/lock_holder.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
@@ -50,7 +49,7 @@ bool is_same_file(int fd, const std::string& path) {
          open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/// What belongs in the note: the folder may be moved elsewhere with its DST, so only the name counts.
+/// The note's contents: the folder may be moved elsewhere with its DST, so only the name counts.
 std::string note_for(const std::string& kind, const std::string& destination) {
   return concat("dlpipe ", kind, "\n", fs::path(destination).filename().string(), "\n");
 }
@@ -84,13 +83,16 @@ Result<PartialDirectory> PartialDirectory::claim(std::string_view kind, std::str
   const std::string parent = fs::path(claimed.path_).parent_path().string();
   std::error_code code;
   if (!parent.empty()) fs::create_directories(parent, code);
-  if (code) return claimed.error(concat("cannot make ", parent), code.value());
+  if (code) return claimed.error(concat("cannot create ", parent), code.value());
   if (::mkdir(claimed.path_.c_str(), 0777) != 0) {
-    if (errno != EEXIST) return claimed.error(concat("cannot make ", claimed.path_), errno);
+    if (errno != EEXIST) return claimed.error(concat("cannot create ", claimed.path_), errno);
     claimed.was_there_ = true;
   }
   DLPIPE_RETURN_IF_ERROR(claimed.lock());
-  DLPIPE_RETURN_IF_ERROR(claimed.check_owner());
+  if (const Status owned = claimed.check_owner(); !owned.ok()) {
+    if (!claimed.was_there_) ::rmdir(claimed.path_.c_str());  // no note could be written, so nothing is in it
+    return owned;
+  }
   if (claimed.was_there_) DLPIPE_RETURN_IF_ERROR(remove_aside_files(kind, claimed.path_));
   return claimed;
 }
@@ -99,13 +101,13 @@ Status PartialDirectory::lock() {
   fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
   if (fd_ < 0 && (errno == ENOTDIR || errno == ELOOP)) {
     return misuse(kind_, path_,
-                  " is in the way and is no folder; move it away "
+                  " exists and is not a folder; move it away "
                   "or choose another name");
   }
   if (fd_ < 0) return error(concat("cannot open ", path_), errno);
   const bool is_locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
   if (!is_locked && errno != EWOULDBLOCK) return error(concat("cannot lock ", path_), errno);
-  // Renamed or removed between opening and locking: by another process that has just finished.
+  // Renamed or removed between opening and locking, by another process that has just finished.
   if (is_locked && is_same_file(fd_, path_)) return {};
   const std::string writer = is_locked ? "another process" : lock_holder(fd_);
   return misuse(kind_, writer, " is writing ", path_, "; wait for it, or choose another destination");
@@ -125,7 +127,7 @@ Status PartialDirectory::check_owner() const {
   const std::string whose = note.rfind("dlpipe ", 0) == 0 && line != std::string::npos
                                 ? concat("belongs to an interrupted `", note.substr(0, line), "`")
                                 : std::string("was not made by dlpipe");
-  return misuse(kind_, path_, " is in the way and ", whose, "; move it away, or choose another destination");
+  return misuse(kind_, path_, " exists and ", whose, "; move it away, or choose another destination");
 }
 
 Status PartialDirectory::write_note() const {
@@ -177,11 +179,11 @@ Status PartialDirectory::remove() {
 
 Status PartialDirectory::publish() {
   int result = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, destination_.c_str(), RENAME_NOREPLACE);
-  // Where the file system can't promise that: a folder with anything in it is not replaced either.
+  // If the file system can't guarantee that: a folder that is not empty is not replaced either.
   if (result != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP))
     result = ::rename(path_.c_str(), destination_.c_str());
   if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)) {
-    return misuse(kind_, destination_, " was created meanwhile; ", path_, " holds what was made");
+    return misuse(kind_, destination_, " was created in the meantime; the result is in ", path_);
   }
   if (result != 0) return error(concat("cannot rename ", path_, " to ", destination_), errno);
   forget(destination_);

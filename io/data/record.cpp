@@ -1,14 +1,14 @@
-#include "dlpipe/io/data/record.h"
+#include "io/data/record.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/checksum.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/checksum.h"
 
 namespace dlpipe::data {
 
@@ -126,23 +126,23 @@ RecordLayout::RecordLayout(std::span<const Field> fields) {
 }
 
 Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const std::byte>> values,
-                                              std::optional<uint64_t> picture_bytes) const {
+                                              std::optional<uint64_t> image_bytes) const {
   if (values.size() != places_.size())
-    return misuse("dataset", "a record of ", values.size(), " fields for ", places_.size());
+    return misuse("dataset", "a record has ", values.size(), " fields instead of ", places_.size());
   Head head{std::vector<std::byte>(least_bytes()), least_bytes()};
   for (size_t i = 0; i < values.size(); ++i) {
     const Place& place = places_[i];
     if (place.fixed && values[i].size() != place.bytes)
-      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, its schema says ",
+      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, but its schema says ",
                     place.bytes);
     if (place.fixed) {
       std::memcpy(head.bytes.data() + place.at, values[i].data(), values[i].size());
       continue;
     }
-    const bool is_picture = static_cast<int>(i) == image_field_;
-    head.record_bytes += is_picture ? picture_bytes.value_or(values[i].size()) : values[i].size();
+    const bool is_image = static_cast<int>(i) == image_field_;
+    head.record_bytes += is_image ? image_bytes.value_or(values[i].size()) : values[i].size();
     if (head.record_bytes > std::numeric_limits<uint32_t>::max())
-      return Status(ErrorCode::kUnsupported, "[dataset] a record larger than 4 GB; split it");
+      return Status(ErrorCode::kUnsupported, "[dataset] a record is larger than 4 GB; split it");
     store_le(head.bytes.data() + fixed_bytes_ + 4 * place.index, static_cast<uint32_t>(head.record_bytes));
   }
   return head;
@@ -169,23 +169,23 @@ Result<RecordLayout::Summary> RecordLayout::summary(
 }
 
 Result<RecordLayout::Summary> RecordLayout::late_summary(std::span<const std::span<const std::byte>> values,
-                                                         uint64_t picture_bytes) const {
-  DLPIPE_ASSIGN_OR_RETURN(const Head head, this->head(values, picture_bytes));
+                                                         uint64_t image_bytes) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Head head, this->head(values, image_bytes));
   std::vector<std::span<const std::byte>> pieces = {head.bytes};
   for (size_t i = 0; i < values.size(); ++i) {
     if (places_[i].fixed) continue;
-    const bool is_picture = static_cast<int>(i) == image_field_;
-    pieces.push_back(is_picture ? values[i].first(std::min(values[i].size(), kLateBegin)) : values[i]);
+    const bool is_image = static_cast<int>(i) == image_field_;
+    pieces.push_back(is_image ? values[i].first(std::min(values[i].size(), kLateBegin)) : values[i]);
   }
   return Summary{static_cast<uint32_t>(head.record_bytes), checksum64_of_pieces(pieces)};
 }
 
 Result<uint64_t> RecordLayout::begin_checksum(std::span<const std::byte> record) const {
-  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> picture,
+  DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
                           field(record, static_cast<size_t>(image_field_)));
-  const auto at = static_cast<size_t>(picture.data() - record.data());
-  const std::span<const std::byte> pieces[] = {record.first(at + std::min(picture.size(), kLateBegin)),
-                                               record.subspan(at + picture.size())};
+  const auto at = static_cast<size_t>(image.data() - record.data());
+  const std::span<const std::byte> pieces[] = {record.first(at + std::min(image.size(), kLateBegin)),
+                                               record.subspan(at + image.size())};
   return checksum64_of_pieces(pieces);
 }
 
@@ -193,14 +193,14 @@ Result<std::span<const std::byte>> RecordLayout::field(std::span<const std::byte
                                                        size_t index) const {
   const Place& place = places_[index];
   const size_t head = fixed_bytes_ + 4 * varying_;
-  if (record.size() < head) return Status(ErrorCode::kCorrupt, "[dataset] record is cut short");
+  if (record.size() < head) return Status(ErrorCode::kCorrupt, "[dataset] record is truncated");
   if (place.fixed) return record.subspan(place.at, place.bytes);
   const size_t ends = fixed_bytes_;
   const size_t begin = place.index == 0 ? head : load_le<uint32_t>(record, ends + 4 * (place.index - 1));
   const size_t end = load_le<uint32_t>(record, ends + 4 * place.index);
   const bool last = place.index + 1 == varying_;
   if (begin < head || end < begin || end > record.size() || (last && end != record.size()))
-    return Status(ErrorCode::kCorrupt, "[dataset] record's field offsets contradict each other");
+    return Status(ErrorCode::kCorrupt, "[dataset] record's field offsets are inconsistent");
   return record.subspan(begin, end - begin);
 }
 
@@ -212,14 +212,14 @@ RecordPacker::RecordPacker(const Schema& schema)
 
 Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byte>> values,
                                         const RecordHeader& header, std::span<const std::byte> link,
-                                        uint64_t picture_bytes) {
+                                        uint64_t image_bytes) {
   PackedRecord packed;
   packed.header = header;
   const int label = layout_.label_field();
   RecordLayout::Summary summary;
   if (!link.empty()) {
     DLPIPE_ASSIGN_OR_RETURN(
-        summary, late_checksums_ ? layout_.late_summary(values, picture_bytes) : layout_.summary(values));
+        summary, late_checksums_ ? layout_.late_summary(values, image_bytes) : layout_.summary(values));
     std::vector<std::span<const std::byte>> linked(values.begin(), values.end());
     linked.at(static_cast<size_t>(layout_.image_field())) = link;
     DLPIPE_ASSIGN_OR_RETURN(packed.stored, layout_.build(linked));
@@ -238,7 +238,7 @@ Result<PackedRecord> RecordPacker::pack(std::span<const std::span<const std::byt
   if (const int image = layout_.image_field(); image >= 0) {
     const std::span<const std::byte> bytes = values[static_cast<size_t>(image)];
     packed.image_checksum = late_checksums_
-                                ? checksum64(bytes.first(std::min(bytes.size(), kLateBegin)), picture_bytes)
+                                ? checksum64(bytes.first(std::min(bytes.size(), kLateBegin)), image_bytes)
                                 : checksum64(bytes);
   }
   if (label >= 0) packed.header.label = load_le<int64_t>(values[static_cast<size_t>(label)], 0);

@@ -1,14 +1,18 @@
-#include "dlpipe/io/data/schema.h"
+#include "io/data/schema.h"
+
+#include <xxhash.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <new>
 #include <utility>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/text.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
 
 namespace dlpipe::data {
 
@@ -41,7 +45,7 @@ Json fields_json(const std::vector<Field>& fields) {
   return all;
 }
 
-// Class names are bytes of file names: what isn't UTF-8 is replaced, so that any reader takes the JSON.
+// Class names are bytes of file names: bytes that are not UTF-8 are replaced, so that any reader accepts the JSON.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -57,11 +61,11 @@ Result<Field> parse_field(const Json& json) {
   DLPIPE_ASSIGN_OR_RETURN(field.kind, parse_field_kind(json.at("kind").get<std::string>()));
   DLPIPE_ASSIGN_OR_RETURN(field.dtype, parse_dtype(json.at("dtype").get<std::string>()));
   const auto dims = json.at("shape").get<std::vector<int64_t>>();
-  if (dims.size() > Shape::kMaxRank) return malformed("a field of too many dimensions");
+  if (dims.size() > Shape::kMaxRank) return malformed("a field has too many dimensions");
   int64_t elements = 1;
   for (const int64_t dim : dims) {
     if (dim < 1 || dim > (int64_t{1} << 32) || elements > (int64_t{1} << 32) / dim)
-      return malformed("a field of impossible shape");
+      return malformed("a field has an invalid shape");
     elements *= dim;
   }
   field.shape = Shape(std::span<const int64_t>(dims));
@@ -98,9 +102,9 @@ Result<DatasetInfo> parse(const Json& json) {
   info.schema.zstd = compression == "zstd";
   if (json.contains("links")) {
     info.schema.links = json.at("links").get<std::string>();
-    const bool has_picture = std::any_of(info.schema.fields.begin(), info.schema.fields.end(),
-                                         [](const Field& field) { return field.kind == FieldKind::kImage; });
-    if (info.schema.zstd || !has_picture) return malformed("links");
+    const bool has_image = std::any_of(info.schema.fields.begin(), info.schema.fields.end(),
+                                       [](const Field& field) { return field.kind == FieldKind::kImage; });
+    if (info.schema.zstd || !has_image) return malformed("links");
   }
   if (json.contains("checksums")) {
     if (json.at("checksums").get<std::string>() != "late" || !info.schema.links)
@@ -152,7 +156,7 @@ Result<FieldKind> parse_field_kind(std::string_view name) {
   for (const auto& [value, kind_name] : kKinds) {
     if (kind_name == name) return value;
   }
-  return Status(ErrorCode::kCorrupt, concat("[dataset] unknown kind of field '", name, "'"));
+  return Status(ErrorCode::kCorrupt, concat("[dataset] unknown field kind '", name, "'"));
 }
 
 std::optional<size_t> fixed_field_bytes(const Field& field) {
@@ -177,22 +181,21 @@ Status check_forms(std::span<const Field> fields) {
     };
     const int rank = field.shape.rank();
     const bool is_boxes = field.dtype == DType::kF32 && field.shape == Shape{4};
-    if (field.kind == FieldKind::kBoxes && !is_boxes)
-      return wrong("is of boxes of another form than f32 [4]");
+    if (field.kind == FieldKind::kBoxes && !is_boxes) return wrong("holds boxes that are not f32 [4]");
     const bool is_points =
         field.dtype == DType::kF32 && (rank == 1 || rank == 2) && field.shape[rank - 1] == 3;
     if (field.kind == FieldKind::kPoints && !is_points)
-      return wrong("is of points of another form than f32 [3] or [k, 3]");
+      return wrong("holds points that are not f32 [3] or [k, 3]");
     if (field.kind == FieldKind::kMask && (field.dtype != DType::kU8 || rank != 0))
-      return wrong("is a mask of another form than u8 without a shape");
+      return wrong("is a mask that is not u8 without a shape");
     if (field.of.empty()) continue;
     const auto boxes = std::find_if(fields.begin(), fields.end(), [&](const Field& one) {
       return one.name == field.of && one.kind == FieldKind::kBoxes && one.of.empty();
     });
     const bool fits = boxes != fields.end() && field.kind != FieldKind::kBoxes && field_row_bytes(field);
     if (!fits)
-      return wrong(
-          concat("is of '", field.of, "'; labels, points and any number of values are of a field of boxes"));
+      return wrong(concat("belongs to '", field.of,
+                          "'; labels, points and ragged tensors belong to a field of boxes"));
   }
   return {};
 }
@@ -202,9 +205,9 @@ static Status check_rows(const Field& field, std::span<const std::byte> value, i
   const auto wrong = [&](std::string_view what) {
     return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' holds ", what));
   };
-  if (value.size() % *field_row_bytes(field) != 0) return wrong("no whole number of rows");
+  if (value.size() % *field_row_bytes(field) != 0) return wrong("a partial row");
   for (size_t at = 0; field.dtype == DType::kF32 && at < value.size(); at += sizeof(float)) {
-    if (!std::isfinite(load_le<float>(value, at))) return wrong("something that is no number");
+    if (!std::isfinite(load_le<float>(value, at))) return wrong("NaN or infinity");
   }
   for (size_t at = 0; field.kind == FieldKind::kBoxes && at < value.size(); at += 4 * sizeof(float)) {
     const auto number = [&](size_t i) { return load_le<float>(value, at + i * sizeof(float)); };
@@ -288,7 +291,7 @@ Result<DatasetInfo> parse_dataset_info(std::string_view json) {
     info.is_whole = !has_checksum || ends_with_checksum(json);
     return info;
   } catch (const Json::exception& error) {
-    return malformed(error.what());
+    return malformed(without_area(error.what()));
   }
 }
 
@@ -299,6 +302,31 @@ std::string identity_json(const DatasetInfo& info) {
   if (info.version >= 2) json["class_counts"] = info.class_counts;
   if (info.schema.late_checksums) json["checksums"] = "late";
   return dump(json);
+}
+
+struct DatasetIdHash::State {
+  XXH3_state_t* hash = XXH3_createState();
+  ~State() { XXH3_freeState(hash); }
+};
+
+DatasetIdHash::DatasetIdHash() : state_(std::make_unique<State>()) {
+  if (state_->hash == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(state_->hash);
+}
+DatasetIdHash::~DatasetIdHash() = default;
+
+void DatasetIdHash::add_rows(std::span<const std::byte> rows) {
+  XXH3_64bits_update(state_->hash, rows.data(), rows.size());
+}
+
+std::string DatasetIdHash::id(const DatasetInfo& info) {
+  if (info.version >= 2) {  // version 1 left the statistics out
+    const auto channels = static_cast<size_t>(info.pixel_stats.channels);
+    add_rows(std::as_bytes(std::span(info.pixel_stats.mean).first(channels)));
+    add_rows(std::as_bytes(std::span(info.pixel_stats.std).first(channels)));
+  }
+  const std::string identity = identity_json(info);
+  return hex64(checksum64(std::as_bytes(std::span(identity)), XXH3_64bits_digest(state_->hash)));
 }
 
 }  // namespace dlpipe::data

@@ -1,19 +1,20 @@
-#include "dlpipe/io/data/verify.h"
+#include "io/data/verify.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <filesystem>
-#include <thread>
+#include <tuple>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/base/threads.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/mask.h"
-#include "dlpipe/io/data/schema.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/mutex.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "dlpipe/codec.h"
+#include "io/data/codec/mask.h"
+#include "io/data/sample.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -30,17 +31,17 @@ class RecordVerifier {
         decoder_(limits_of(options)),
         masks_(limits_of(options)) {}
 
-  /// `image`: the checksum of its image, of a record that is good.
+  /// `image`: the checksum of the image, if the record is good.
   Status check(int64_t sample, uint64_t& image) {
     DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset_.header(sample));
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader_->record(sample));
     DLPIPE_RETURN_IF_ERROR(reader_->check_packing(sample));
     if (!reader_->is_intact(record, header))
-      return Status(ErrorCode::kCorrupt, "the checksum differs: the record's bytes are damaged");
+      return Status(ErrorCode::kCorrupt, "the checksum differs: the record's bytes are corrupt");
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset_, record));
     if (view.label != header.label)
-      return Status(ErrorCode::kCorrupt,
-                    concat("label ", view.label, " in the record, ", header.label, " in the header table"));
+      return Status(ErrorCode::kCorrupt, concat("the label is ", view.label, " in the record, but ",
+                                                header.label, " in the header table"));
     if (header.label >= static_cast<int64_t>(dataset_.classes().size()) && !dataset_.classes().empty())
       return Status(ErrorCode::kCorrupt,
                     concat("label ", header.label, " of ", dataset_.classes().size(), " classes"));
@@ -53,7 +54,7 @@ class RecordVerifier {
     return {};
   }
 
-  /// The file that the sample's picture should lie in, where it isn't there; else "".
+  /// The file of the sample's image if it is missing; else "".
   std::string gone_file(int64_t sample) {
     if (!dataset_.links()) return {};
     const auto file = reader_->linked_file(sample);
@@ -102,7 +103,7 @@ class RecordVerifier {
     const int height = swaps ? info.width : info.height;
     if (info.layout != header.layout || info.orientation != header.orientation || width != header.width ||
         height != header.height || info.channels != header.channels)
-      return Status(ErrorCode::kCorrupt, "the image is not what the header table says");
+      return Status(ErrorCode::kCorrupt, "the image differs from the header table");
     if (!options_.decode) return {};
     DLPIPE_RETURN_IF_ERROR(check_pixels(info, options_.max_pixels));
     const ptrdiff_t stride = ptrdiff_t{width} * info.channels;
@@ -154,12 +155,10 @@ Status run_threads(const Dataset& dataset, const VerifyOptions& options, std::sp
   Threads threads("verify", jobs, [&](int thread) {
     verify_samples(*verifiers[static_cast<size_t>(thread)], images, shared);
   });
-  while (threads.running() > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return threads.join([&] {
     if (progress) progress(shared.done, dataset.size());
     if (options.stop_requested && options.stop_requested()) shared.stop = true;
-  }
-  return threads.join();
+  });
 }
 
 }  // namespace
@@ -190,6 +189,202 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
             [](const auto& a, const auto& b) { return a.sample < b.sample; });
   report.seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
   return report;
+}
+
+namespace {
+
+constexpr size_t kMostPairs = 3;  // that are named
+
+/// "train 'cat/1.jpg' (cat)"
+Result<std::string> text_of(const DuplicateImages::Place& place, std::span<const std::string> names,
+                            std::span<const std::shared_ptr<const Dataset>> splits) {
+  const Dataset& dataset = *splits[place.split];
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, dataset.header(place.sample));
+  DLPIPE_ASSIGN_OR_RETURN(const auto record, reader->record(place.sample));
+  const auto path = field_bytes(dataset, record, "path");
+  std::string text = names[place.split].empty() ? "" : concat(printable(names[place.split]), " ");
+  text += path.ok() && !path->empty() ? in_quotes({reinterpret_cast<const char*>(path->data()), path->size()})
+                                      : concat("sample ", place.sample);
+  const auto classes = dataset.classes();
+  if (header.label >= 0 && static_cast<size_t>(header.label) < classes.size())
+    text += concat(" of class ", in_quotes(classes[static_cast<size_t>(header.label)]));
+  return text;
+}
+
+}  // namespace
+
+Result<uint64_t> image_checksum(const Dataset& dataset, std::span<const std::byte> record) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto image, image_bytes(dataset, record));
+  return image.empty() ? uint64_t{0} : checksum64(image);
+}
+
+void StoredImages::add(size_t split, int64_t sample, uint64_t checksum, const ImageLook& look) {
+  constexpr size_t kMost = size_t{64} << 20;
+  if (first_added_.size() <= split) first_added_.resize(split + 1, -1);
+  if (first_added_[split] < 0) first_added_[split] = sample;
+  if (checksum != 0 && images_.size() < kMost) images_.push_back({checksum, split, sample});
+  add_look({{split, sample}, checksum, look});
+}
+
+void StoredImages::add_look(const Seen& seen) {
+  constexpr size_t kMost = size_t{16} << 20;
+  if (seen.look.pixels != 0 && seen_.size() < kMost) seen_.push_back(seen);
+}
+
+Status StoredImages::add_missing(size_t split, const Dataset& dataset, int look_threads) {
+  if (dataset.has_late_checksums()) return {};
+  const bool has_some = split < first_added_.size() && first_added_[split] >= 0;
+  const int64_t end = has_some ? first_added_[split] : dataset.size();
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  for (int64_t sample = 0; sample < end; ++sample) {
+    DLPIPE_ASSIGN_OR_RETURN(const auto record, reader->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const uint64_t checksum, image_checksum(dataset, record));
+    add(split, sample, checksum);
+  }
+  if (look_threads == 0) return {};
+  std::vector<Seen> missing(static_cast<size_t>(end));
+  DLPIPE_RETURN_IF_ERROR(decode_samples(dataset, {0, end, look_threads}, [&](const DecodedSample& decoded) {
+    thread_local std::vector<uint16_t> work;
+    if (decoded.image.data == nullptr) return;  // it has none, or `dlpipe verify` reports it
+    missing[static_cast<size_t>(decoded.sample.number)] = {
+        {split, decoded.sample.number}, checksum64(decoded.sample.view.image), look_of(decoded.image, work)};
+  }));
+  for (const Seen& seen : missing) add_look(seen);
+  return {};
+}
+
+void StoredImages::sort() {
+  std::sort(images_.begin(), images_.end(), [](const Image& a, const Image& b) {
+    return std::tie(a.checksum, a.split, a.sample) < std::tie(b.checksum, b.split, b.sample);
+  });
+}
+
+Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> splits) {
+  if (std::none_of(splits.begin(), splits.end(), [](const auto& one) { return one->has_late_checksums(); }))
+    return {};
+  sort();
+  std::vector<std::unique_ptr<Dataset::Reader>> readers(splits.size());
+  ptrdiff_t left = 1024;  // files, for which a training waits
+  for (auto begin = images_.begin(); begin != images_.end();) {
+    const auto end = std::find_if(begin, images_.end(),
+                                  [&](const Image& image) { return image.checksum != begin->checksum; });
+    bool may_count = false;
+    for (auto image = begin + 1; image != end && !may_count; ++image) {
+      DLPIPE_ASSIGN_OR_RETURN(const RecordHeader one, splits[begin->split]->header(begin->sample));
+      DLPIPE_ASSIGN_OR_RETURN(const RecordHeader other, splits[image->split]->header(image->sample));
+      may_count = image->split != begin->split || other.label != one.label;
+    }
+    if (may_count) left -= end - begin;
+    for (auto image = begin; image != end && may_count; ++image) {
+      if (readers[image->split] == nullptr) {
+        DLPIPE_ASSIGN_OR_RETURN(readers[image->split], splits[image->split]->reader());
+      }
+      image->checksum = 0;  // of what can't be read, too
+      if (left < 0) continue;
+      const auto record = readers[image->split]->record(image->sample);
+      if (record.ok()) {
+        DLPIPE_ASSIGN_OR_RETURN(image->checksum, image_checksum(*splits[image->split], *record));
+      }
+    }
+    begin = end;
+  }
+  std::erase_if(images_, [](const Image& image) { return image.checksum == 0; });
+  return {};
+}
+
+void StoredImages::find_alike(int threads, DuplicateImages& found) {
+  std::sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) {
+    return std::tie(a.place.split, a.place.sample) < std::tie(b.place.split, b.place.sample);
+  });
+  std::vector<ImageLook> looks;
+  looks.reserve(seen_.size());
+  for (const Seen& seen : seen_) looks.push_back(seen.look);
+  const std::vector<AlikePair> pairs = alike_pairs(looks, threads);
+  if (alike_by_nature(looks.size(), pairs) > 0) return;
+  size_t last = looks.size();
+  for (const AlikePair& pair : pairs) {
+    const Seen& first = seen_[pair.first];
+    const Seen& second = seen_[pair.second];
+    if (first.place.split == second.place.split || first.checksum == second.checksum || pair.second == last)
+      continue;
+    last = pair.second;
+    ++found.alike;
+    if (found.of_alike.size() < kMostPairs) found.of_alike.push_back({first.place, second.place});
+  }
+}
+
+Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr<const Dataset>> splits,
+                                                 int look_threads) {
+  sort();
+  // The named ones are the first ones, whatever their checksums are.
+  std::vector<DuplicateImages::Pair> of_splits, of_classes;
+  for (auto begin = images_.begin(); begin != images_.end();) {
+    const auto end = std::find_if(begin, images_.end(),
+                                  [&](const Image& image) { return image.checksum != begin->checksum; });
+    const auto pair_with = [&](const Image& other) {
+      return DuplicateImages::Pair{{begin->split, begin->sample}, {other.split, other.sample}};
+    };
+    if (begin->split != (end - 1)->split)
+      of_splits.push_back(pair_with(
+          *std::find_if(begin, end, [&](const Image& image) { return image.split != begin->split; })));
+    int64_t label = -1;
+    for (auto image = begin; image != end && end - begin > 1; ++image) {
+      DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, splits[image->split]->header(image->sample));
+      if (image == begin) label = header.label;
+      if (label < 0 || header.label < 0 || header.label == label) continue;
+      of_classes.push_back(pair_with(*image));
+      break;
+    }
+    begin = end;
+  }
+  DuplicateImages found;
+  found.in_splits = static_cast<int64_t>(of_splits.size());
+  found.in_classes = static_cast<int64_t>(of_classes.size());
+  const auto first_of = [](std::vector<DuplicateImages::Pair>& all) {
+    const auto shown = static_cast<ptrdiff_t>(std::min(all.size(), kMostPairs));
+    std::partial_sort(all.begin(), all.begin() + shown, all.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.first.split, a.first.sample) < std::tie(b.first.split, b.first.sample);
+    });
+    return std::vector<DuplicateImages::Pair>(all.begin(), all.begin() + shown);
+  };
+  found.of_splits = first_of(of_splits);
+  found.of_classes = first_of(of_classes);
+  if (look_threads > 0) find_alike(look_threads, found);
+  return found;
+}
+
+Result<std::vector<std::string>> warnings_of(const DuplicateImages& duplicates, std::string_view area,
+                                             std::span<const std::string> names,
+                                             std::span<const std::shared_ptr<const Dataset>> splits,
+                                             std::string_view cure) {
+  std::vector<std::string> warnings;
+  const auto warn = [&](int64_t count, const std::vector<DuplicateImages::Pair>& pairs, std::string_view one,
+                        std::string_view several, std::string_view where, std::string_view advice) -> Status {
+    if (count == 0) return {};
+    std::string text = concat("[", area, "] ", human_count(count), count == 1 ? one : several, where);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      DLPIPE_ASSIGN_OR_RETURN(const std::string first, text_of(pairs[i].first, names, splits));
+      DLPIPE_ASSIGN_OR_RETURN(const std::string second, text_of(pairs[i].second, names, splits));
+      text += concat(i > 0 ? "; " : "", first, " and ", second);
+    }
+    if (count > static_cast<int64_t>(pairs.size()))
+      text += concat("; and ", human_count(count - static_cast<int64_t>(pairs.size())), " more");
+    warnings.push_back(concat(text, ". ", advice));
+    return {};
+  };
+  const std::string of_splits =
+      concat("Metrics of a split are valid only for images that training has not seen; ", cure);
+  DLPIPE_RETURN_IF_ERROR(warn(duplicates.in_splits, duplicates.of_splits, " image is", " images are",
+                              " in more than one split, byte for byte: ", of_splits));
+  DLPIPE_RETURN_IF_ERROR(warn(duplicates.alike, duplicates.of_alike, " image looks", " images look",
+                              " like one in another split (encoded again, resized, mirrored, brightened or "
+                              "slightly cropped): ",
+                              of_splits));
+  DLPIPE_RETURN_IF_ERROR(
+      warn(duplicates.in_classes, duplicates.of_classes, " image is", " images are",
+           " in more than one class, byte for byte: ", "Keep each image in one class only"));
+  return warnings;
 }
 
 }  // namespace dlpipe::data

@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/atomic_file.h"
+#include "io/formats/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::formats {
 
@@ -19,7 +19,7 @@ static Status write_error(std::string_view what, int error_number) {
   return status_from_errno("file", what, error_number);
 }
 
-// /dev/stdout is a link to what may well be a file. It stays where it is: nothing can be made beside it or renamed to it.
+// /dev/stdout may be a link to a file. It is written in place: files can't be created next to it or renamed to it.
 bool is_stream(const std::string& path) {
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0) return false;
@@ -31,14 +31,14 @@ bool is_stream(const std::string& path) {
 static Status check_is_no_folder(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) return {};
-  return misuse("file", "cannot create ", path, ": it is a folder; name the file to write in it");
+  return misuse("file", "cannot create ", path, ": it is a folder; add the name of the file to write");
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
   DLPIPE_RETURN_IF_ERROR(check_is_no_folder(path));
   AtomicFile file(path);
   if (formats::is_stream(path)) {
-    // What the shell appends to (>> FILE) keeps what it has.
+    // A file that the shell appends to (>> FILE) keeps its contents.
     file.stream_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_APPEND);
     if (file.stream_ < 0) return write_error(concat("cannot open ", path), errno);
     return file;
@@ -88,8 +88,8 @@ Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
   std::string text;
   while (true) {
     const size_t old_size = text.size();
-    // One byte more than there are says where the file ends. It may have grown meanwhile, and files of the
-    // system say that they have none.
+    // Reading one byte more than the size detects the end of the file. The file may have grown meanwhile, and files of the
+    // system have size 0.
     const size_t chunk =
         std::max<size_t>(size_t{1} << 16, size + 1 > old_size ? size + 1 - old_size : old_size);
     text.resize(old_size + chunk);

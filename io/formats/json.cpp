@@ -1,13 +1,13 @@
-#include "dlpipe/io/formats/json.h"
+#include "io/formats/json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "dlpipe/base/base64.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/formats/atomic_file.h"
 
 namespace dlpipe::formats {
 
@@ -104,7 +104,7 @@ Written to_written(const Json& value) {
 class Builder {
  public:
   static constexpr size_t kMaxDepth = 256;
-  // A value takes some hundred bytes of memory, and may be two bytes of text.
+  // A value takes about a hundred bytes of memory, but may be only two bytes of text.
   static constexpr size_t kMaxValues = 1'000'000;
 
   bool null() { return add(Json()); }
@@ -121,7 +121,7 @@ class Builder {
   bool start_array(size_t) { return open(Json::array()); }
   bool key(std::string& name) {
     if (!frames_.back().keys.insert(name).second) {
-      error_ = concat("key '", name, "' stands twice");
+      error_ = concat("key '", name, "' appears twice");
       return false;
     }
     frames_.back().key = std::move(name);
@@ -130,9 +130,10 @@ class Builder {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& exception) {
-    std::string_view text = exception.what();
+    const std::string_view text = exception.what();
     const size_t detail = text.find("syntax error");
-    error_ = concat("byte ", position, ": ", detail == std::string_view::npos ? text : text.substr(detail));
+    error_ = concat("byte ", position, ": ",
+                    detail == std::string_view::npos ? without_area(text) : text.substr(detail));
     return false;
   }
 

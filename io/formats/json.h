@@ -1,8 +1,8 @@
-// A JSON value: what receipts, checkpoints, metrics and `--json` are made of.
+// A JSON value, used for receipts, checkpoints, metrics and `--json`.
 //
-// Value type; owns everything below it. Objects keep their order and hold each key once. Integers are 64-bit
-// signed; larger ones in a file become doubles. NaN and infinities are written as null (JSON has neither).
-// Parsing takes any bytes: nesting is limited, duplicate keys are refused, errors say where.
+// Value type; owns everything below it. Objects keep their order and hold each key once. Integers are 64-bit signed; larger
+// ones in a file become doubles. NaN and infinities are written as null (JSON has neither). Parsing accepts any bytes: nesting
+// is limited, duplicate keys are rejected, errors include the position.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::formats {
 
@@ -44,12 +44,12 @@ class Json {
   bool is_number() const { return is_integer() || std::holds_alternative<double>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
 
-  /// The value, or `fallback` when it is of another kind.
+  /// The value, or `fallback` if it has another type.
   bool as_bool(bool fallback = false) const;
   int64_t as_int(int64_t fallback = 0) const;
   double as_double(double fallback = 0) const;
-  const std::string& as_string() const;  // "" when it isn't one
-  const Array& items() const;            // empty when it isn't an array
+  const std::string& as_string() const;  // "" if it is not a string
+  const Array& items() const;            // empty if it is not an array
   const Object& members() const;         // empty when it isn't an object
 
   /// The member `key` of an object; null (the value) when there is none.
@@ -57,15 +57,14 @@ class Json {
   bool contains(std::string_view key) const;
   /// Sets or replaces a member; a null value becomes an object first.
   Json& set(std::string_view key, Json value);
-  /// Sets member `key` to a file's path. Where that isn't UTF-8, which is all that JSON can hold, `key`_bytes is its bytes in
-  /// base64.
+  /// Sets member `key` to a file's path. If the path is not UTF-8, which JSON requires, `key`_bytes holds its bytes in base64.
   Json& set_path(std::string_view key, std::string_view path);
   /// Appends to an array; a null value becomes an array first.
   Json& push_back(Json value);
 
-  /// One line, or indented by `indent` blanks a level. Bytes that aren't UTF-8 are written as U+FFFD.
+  /// One line, or indented by `indent` blanks per level. Bytes that are not UTF-8 are written as U+FFFD.
   std::string dump(int indent = -1) const;
-  /// kCorrupt says what and at which byte.
+  /// kCorrupt says what is wrong and at which byte.
   static Result<Json> parse(std::string_view text);
 
   friend bool operator==(const Json&, const Json&) = default;
@@ -74,11 +73,11 @@ class Json {
   std::variant<std::monostate, bool, int64_t, double, std::string, Array, Object> value_;
 };
 
-/// Whole files, written aside and renamed. Messages name them by their path.
+/// Whole files, written to a temporary name and renamed. Messages name them by their path.
 Status write_json(const std::string& path, const Json& value);
 Result<Json> read_json(const std::string& path);
 
-/// A required member of a kind, or kCorrupt "[json] no 'seed' (integer) in FILE".
+/// A required member of a type, or kCorrupt "[json] no 'seed' (integer) in FILE".
 Result<int64_t> require_int(const Json& object, std::string_view key, std::string_view file);
 Result<std::string> require_string(const Json& object, std::string_view key, std::string_view file);
 

@@ -1,16 +1,16 @@
-#include "dlpipe/io/formats/protobuf.h"
+#include "io/formats/protobuf.h"
 
 #include <bit>
 #include <cstring>
 #include <optional>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::formats {
 
 namespace {
 
-// Walks over bytes; at() says where it stands.
+// Walks over bytes; at() returns the position.
 class Cursor {
  public:
   explicit Cursor(std::string_view bytes, size_t at = 0) : bytes_(bytes), at_(at) {}
@@ -43,7 +43,7 @@ class Cursor {
   }
   Status corrupt(std::string_view what) const {
     return {ErrorCode::kCorrupt, concat("[protobuf] ", what, " at byte ", at_, " of ", bytes_.size(),
-                                        "; the file is damaged, or no protocol buffer")};
+                                        "; the file is corrupt, or not a protocol buffer")};
   }
 
  private:
@@ -63,7 +63,7 @@ double ProtobufField::as_double() const {
 Result<ProtobufField> ProtobufReader::next() {
   Cursor cursor(message_, at_);
   const auto tag = cursor.varint();
-  if (!tag || *tag >> 3 == 0 || *tag >> 3 > 0x1fffffff) return cursor.corrupt("no field's tag");
+  if (!tag || *tag >> 3 == 0 || *tag >> 3 > 0x1fffffff) return cursor.corrupt("not a field tag");
   ProtobufField field;
   field.number = static_cast<uint32_t>(*tag >> 3);
   field.type = static_cast<WireType>(*tag & 7);
@@ -81,14 +81,14 @@ Result<ProtobufField> ProtobufReader::next() {
     case WireType::kBytes: {
       value = cursor.varint();
       const auto bytes = value ? cursor.take(*value) : std::nullopt;
-      if (!bytes) return cursor.corrupt("a length that goes past the end");
+      if (!bytes) return cursor.corrupt("a length beyond the end");
       field.bytes = *bytes;
       break;
     }
     default:
-      return cursor.corrupt("a field of unknown kind");
+      return cursor.corrupt("a field of unknown type");
   }
-  if (!value) return cursor.corrupt("a value that goes past the end");
+  if (!value) return cursor.corrupt("a value beyond the end");
   field.value = *value;
   at_ = cursor.at();
   return field;
@@ -100,10 +100,10 @@ Status append_varints(const ProtobufField& field, std::vector<int64_t>& to) {
     return {};
   }
   Cursor cursor(field.bytes);
-  if (field.type != WireType::kBytes) return cursor.corrupt("numbers of another kind");
+  if (field.type != WireType::kBytes) return cursor.corrupt("numbers of another type");
   while (!cursor.at_end()) {
     const auto value = cursor.varint();
-    if (!value) return cursor.corrupt("a number that goes past the end");
+    if (!value) return cursor.corrupt("a number beyond the end");
     to.push_back(static_cast<int64_t>(*value));
   }
   return {};
@@ -116,7 +116,7 @@ Status append_floats(const ProtobufField& field, std::vector<float>& to) {
   }
   Cursor cursor(field.bytes);
   if (field.type != WireType::kBytes || field.bytes.size() % 4 != 0)
-    return cursor.corrupt("numbers of another kind");
+    return cursor.corrupt("numbers of another type");
   while (!cursor.at_end()) to.push_back(std::bit_cast<float>(static_cast<uint32_t>(*cursor.fixed(4))));
   return {};
 }
@@ -128,7 +128,7 @@ Status append_doubles(const ProtobufField& field, std::vector<double>& to) {
   }
   Cursor cursor(field.bytes);
   if (field.type != WireType::kBytes || field.bytes.size() % 8 != 0)
-    return cursor.corrupt("numbers of another kind");
+    return cursor.corrupt("numbers of another type");
   while (!cursor.at_end()) to.push_back(std::bit_cast<double>(*cursor.fixed(8)));
   return {};
 }

@@ -1,7 +1,7 @@
-// Protocol buffers' wire format (protobuf.dev/programming-guides/encoding), as much of it as one message's fields
-// need: varints, fixed 32 and 64 bits, bytes. What ONNX and TensorBoard files are read and written with; no message is known here.
+// Protocol buffers' wire format (protobuf.dev/programming-guides/encoding), limited to what one message's fields need: varints,
+// fixed 32 and 64 bits, bytes. Used to read and write ONNX and TensorBoard files; it defines no messages.
 //
-// Reading takes any bytes: lengths are checked, nothing is copied, groups (deprecated) are refused. Values.
+// Reading accepts any bytes: lengths are checked, nothing is copied, groups (deprecated) are rejected. Values.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::formats {
 
@@ -27,8 +27,8 @@ struct ProtobufField {
   double as_double() const;  // of kFixed64
 };
 
-/// Walks over the fields of one message, in the file's order. None is kept: a field of two bytes would take sixteen times its
-/// memory, and files may have a thousand million of them.
+/// Iterates over the fields of one message, in the file's order. None is stored: a field of two bytes would need sixteen times
+/// its size, and files may have a billion of them.
 class ProtobufReader {
  public:
   explicit ProtobufReader(std::string_view message) : message_(message) {}
@@ -41,7 +41,7 @@ class ProtobufReader {
   size_t at_ = 0;
 };
 
-/// The values of a repeated number: packed ones, or one field each. Appends.
+/// Appends the values of a repeated number: packed, or one field each.
 Status append_varints(const ProtobufField& field, std::vector<int64_t>& to);
 Status append_floats(const ProtobufField& field, std::vector<float>& to);
 Status append_doubles(const ProtobufField& field, std::vector<double>& to);

@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/safetensors.h"
+#include "io/formats/safetensors.h"
 
 #include <unistd.h>
 
@@ -8,12 +8,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/foreign_weights.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "io/formats/weights_file.h"
 
 namespace dlpipe::formats {
 
@@ -73,7 +73,8 @@ Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, 
     return corrupt(concat("tensor '", name, "' has the unknown dtype '", entry.dtype_text, "'"));
   entry.dtype = type->dtype;
   if (!json["shape"].is_array() || json["shape"].items().size() > kMaxRank) {
-    return corrupt(concat("tensor '", name, "' has no shape, or one of more than ", kMaxRank, " dimensions"));
+    return corrupt(
+        concat("tensor '", name, "' has no shape, or one with more than ", kMaxRank, " dimensions"));
   }
   uint64_t size_bytes = type->bytes;
   bool overflow = false;
@@ -94,7 +95,7 @@ Result<SafetensorsEntry> parse_entry(const std::string& name, const Json& json, 
   entry.end = static_cast<uint64_t>(offsets[1].as_int());
   if (overflow || size_bytes != entry.size_bytes()) {
     return corrupt(concat("tensor '", name, "' spans ", entry.size_bytes(),
-                          " bytes, its shape and dtype need ",
+                          " bytes, but its shape and dtype need ",
                           overflow ? std::string("more than 2^64") : std::to_string(size_bytes)));
   }
   return entry;
@@ -126,7 +127,7 @@ Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64
     expected = entry.end;
   }
   if (expected != data_bytes) {
-    return corrupt(concat("the tensors cover ", expected, " bytes, the file has ", data_bytes));
+    return corrupt(concat("the tensors cover ", expected, " bytes, but the file has ", data_bytes));
   }
   return header;
 }
@@ -136,14 +137,14 @@ static Status read_at(int fd, const std::string& path, uint64_t offset, std::spa
     const ssize_t got = ::pread(fd, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return status_from_errno("safetensors", concat("cannot read ", path), errno);
-    if (got == 0) return corrupt(concat(path, " became shorter while it was read; get it anew"));
+    if (got == 0) return corrupt(concat(path, " shrank while it was being read; get it again"));
     to = to.subspan(static_cast<size_t>(got));
     offset += static_cast<uint64_t>(got);
   }
   return {};
 }
 
-// What the file is instead, where its first and last bytes tell; else `problem`.
+// The actual type of the file, if its first and last bytes show it; else `problem`.
 static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, const Status& problem) {
   constexpr uint64_t kLookedAt = 1 << 20;  // an archive's directory is at its end
   const auto count = std::min(file_bytes, kLookedAt);
@@ -152,7 +153,7 @@ static Status or_foreign(int fd, const std::string& path, uint64_t file_bytes, c
   DLPIPE_RETURN_IF_ERROR(read_at(fd, path, 0, std::as_writable_bytes(std::span(begin))));
   DLPIPE_RETURN_IF_ERROR(read_at(fd, path, file_bytes - count, std::as_writable_bytes(std::span(end))));
   const std::string foreign = describe_foreign_weights(path, begin, end);
-  return foreign.empty() ? Status(problem.code(), concat(problem.message(), "; get it anew"))
+  return foreign.empty() ? Status(problem.code(), concat(problem.message(), "; get it again"))
                          : Status(ErrorCode::kUnsupported, concat("[weights] ", path, " is ", foreign));
 }
 
@@ -167,7 +168,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   DLPIPE_RETURN_IF_ERROR(read_at(file.fd_, path, 0, std::as_writable_bytes(std::span(&header_bytes, 1))));
   if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes - sizeof header_bytes) {
     return refuse(corrupt(concat(path, " claims a header of ", header_bytes,
-                                 " bytes; it isn't a safetensors file, or is truncated")));
+                                 " bytes; it is not a safetensors file, or is truncated")));
   }
   std::string json(header_bytes, '\0');
   DLPIPE_RETURN_IF_ERROR(read_at(file.fd_, path, sizeof header_bytes,
@@ -192,7 +193,7 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 
 Status SafetensorsFile::read(const SafetensorsEntry& entry, std::span<std::byte> to) const {
   if (to.size() != entry.size_bytes()) {
-    return {ErrorCode::kInternal, concat("[safetensors] ", to.size(), " bytes given for tensor '", entry.name,
+    return {ErrorCode::kInternal, concat("[safetensors] got ", to.size(), " bytes for tensor '", entry.name,
                                          "' of ", entry.size_bytes())};
   }
   return read_at(fd_, path_, data_begin_ + entry.begin, to);
@@ -222,10 +223,10 @@ Result<uint64_t> write_safetensors(const std::string& path, std::span<const Safe
   }
   std::string json = Json(std::move(header)).dump();
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  // What is written must be what a reader accepts: this also finds names given twice and wrong sizes.
+  // A reader must accept what is written: this also finds names given twice and wrong sizes.
   if (Result<SafetensorsHeader> check = parse_safetensors_header(json, static_cast<uint64_t>(offset));
       !check.ok()) {
-    return Status(ErrorCode::kInternal, concat(check.status().message(), ", when writing ", path));
+    return Status(ErrorCode::kInternal, concat(check.status().message(), ", while writing ", path));
   }
   DLPIPE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
   const uint64_t header_bytes = json.size();

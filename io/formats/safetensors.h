@@ -1,13 +1,12 @@
-// safetensors: named tensors in one file, as PyTorch's and everyone's tools read and write them.
+// safetensors: named tensors in one file, a common format of PyTorch and other tools.
 //
 //   bytes 0..7    u64, little endian: length N of the header
 //   bytes 8..8+N  JSON: {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]},
 //                 "__metadata__": {..}}
 //   the rest      the tensors' bytes, row-major, little endian; offsets count from here and leave no gap
 //
-// Reading takes any bytes: every length and offset is checked before it is used, and memory is asked for only
-// as large as the file is. A SafetensorsFile owns its descriptor; its const functions may be called from any
-// thread.
+// Reading accepts any bytes: every length and offset is checked before it is used, and no more memory is allocated than the
+// file's size. A SafetensorsFile owns its descriptor; its const functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/base/error.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::formats {
 
@@ -29,7 +28,7 @@ namespace dlpipe::formats {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_text;      // "F32", "BF16", "F16", "I64", ... as the file says
-  std::optional<DType> dtype;  // empty for types that dlpipe has none for (BOOL, I8, ...)
+  std::optional<DType> dtype;  // empty for types that dlpipe does not have (BOOL, I8, ...)
   std::vector<int64_t> shape;
   uint64_t begin = 0;  // of its bytes, from the end of the header
   uint64_t end = 0;
@@ -41,14 +40,13 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses and checks a header (the JSON alone) of a file with `data_bytes` bytes after it. kCorrupt says what
-/// is wrong.
+/// Parses and checks a header (only the JSON) of a file with `data_bytes` bytes after it. kCorrupt says what is wrong.
 Result<SafetensorsHeader> parse_safetensors_header(std::string_view json, uint64_t data_bytes);
 
 class SafetensorsFile {
  public:
   /// kUnsupported for another kind of weights file, with the command that converts it
-  /// (foreign_weights.h).
+  /// (weights_file.h).
   static Result<SafetensorsFile> open(const std::string& path);
   SafetensorsFile(SafetensorsFile&& other) noexcept
       : path_(std::move(other.path_)),
@@ -81,8 +79,8 @@ struct SafetensorsTensor {
   std::span<const std::byte> bytes;
 };
 
-/// Writes aside and renames. Tensors of wide elements come first, then by the given order, so that every
-/// tensor is aligned to its element. Answers the bytes written.
+/// Writes to a temporary name and renames. Tensors with wide elements come first, otherwise in the given order, so that every
+/// tensor is aligned to its element. Returns the bytes written.
 Result<uint64_t> write_safetensors(const std::string& path, std::span<const SafetensorsTensor> tensors,
                                    const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/tfevents.h"
+#include "io/formats/tfevents.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -8,11 +8,11 @@
 #include <cstring>
 #include <filesystem>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/crc32c.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/protobuf.h"
+#include "base/bytes.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/protobuf.h"
 
 namespace dlpipe::formats {
 
@@ -165,7 +165,7 @@ Result<std::vector<EventRecord>> read_events(const std::string& path) {
     }
     auto event = parse_event(message);
     if (!event.ok())
-      return event.status().with_context(concat("[tfevents] a record that is no Event in ", where, ": "));
+      return event.status().with_context(concat("[tfevents] a record that is not an Event in ", where, ": "));
     events.push_back(std::move(*event));
     rest.remove_prefix(length + kFrame);
   }

@@ -6,9 +6,9 @@
 //   Event    1 wall_time f64, 2 step i64, 3 file_version "brain.Event:2", 5 summary, 7 session_log
 //   Summary  1 value {1 tag, 2 simple_value f32}       SessionLog  1 status (START = 1)
 //
-// A resumed run writes a new file whose SessionLog START at step s makes TensorBoard forget what older files
-// hold from s on. A writer owns its descriptor and belongs to one thread; every call writes through to the
-// system, so that a killed process loses nothing that was logged.
+// A resumed run writes a new file whose SessionLog START at step s makes TensorBoard discard older files' data from step s on.
+// A writer owns its descriptor and belongs to one thread; every call writes through to the system, so that a killed process
+// loses nothing that was logged.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::formats {
 
@@ -38,7 +38,7 @@ class EventWriter {
   ~EventWriter();
 
   const std::string& path() const { return path_; }
-  /// SessionLog START: this run goes on at `step`.
+  /// SessionLog START: this run resumes at `step`.
   Status session_start(int64_t step);
   /// All scalars of one step in one record.
   Status scalars(int64_t step, std::span<const Scalar> values);
@@ -59,7 +59,7 @@ struct EventRecord {
   std::vector<Scalar> scalars;
 };
 
-/// All whole records of a file; a torn last record (a killed writer) ends the list. kCorrupt on a wrong
+/// All complete records of a file; an incomplete last record (from a killed writer) ends the list. kCorrupt on a wrong
 /// checksum.
 Result<std::vector<EventRecord>> read_events(const std::string& path);
 

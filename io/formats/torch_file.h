@@ -1,41 +1,92 @@
-// Weights as torch.save writes them, a zip archive around a pickle or, before PyTorch 1.6, pickles with the numbers behind them,
-// read without Python and without running anything (torch_pickle.h).
+// Weights as torch.save writes them: a zip archive around a pickle or, before PyTorch 1.6, pickles followed by the numbers.
+// They are read without Python and without running code.
 //
-// The tensors are those of the state dict: of the file itself, or of what it holds as "state_dict", "model" and so on; where averaged
-// weights stand beside others, the averaged ones. Reading takes any bytes: every size and offset is checked before it is used.
-// The checksums of the zip archive are compared, that of a storage when the first tensor of it is read; a checksum of 0, as
-// torch.serialization.set_crc32_options(False) writes it, is none.
-// Memory: the pickle's; while a tensor is read at most four times its bytes and 2 MiB; all tensors together are at most four times the
-// file, which holds each storage once. A TorchFile owns its descriptor; its const functions may be called from any thread.
+// The tensors are those of the state dict: of the file itself, or of its "state_dict", "model" and so on; if there are averaged
+// weights next to others, the averaged ones. Reading accepts any bytes: every size and offset is checked before it is used. The
+// zip archive's checksums are verified, a storage's when its first tensor is read; a checksum of 0, as
+// torch.serialization.set_crc32_options(False) writes it, means none. Memory: the pickle's; while a tensor is read, at most
+// four times its bytes plus 2 MiB; all tensors together are at most four times the file, which contains each storage once. A
+// TorchFile owns its descriptor; its const functions may be called from any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/io/formats/safetensors.h"
-#include "dlpipe/io/formats/torch_pickle.h"
+#include "base/file.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/error.h"
+#include "io/formats/safetensors.h"
 
 namespace dlpipe::formats {
 
-/// Whether a file of these first bytes may be one of torch.save's.
+/// The part of Python's pickle that torch.save writes for tensors: numbers, strings, tuples, lists, dicts, and tensors over
+/// named storages. Nothing is ever called: the Python names in the table of torch_file.cpp have a known meaning, and any other
+/// name in a pickle is kUnsupported.
+///
+/// A TorchPickle borrows the bytes that it was parsed from. Memory: at most 64 bytes for each byte of the pickle and 200 MiB in
+/// all, because there may be at most kMostValues values. No recursion. One thread.
+class TorchPickle {
+ public:
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+  static constexpr size_t kMostValues = 1'000'000;
+
+  using Id = uint32_t;  // of a value
+  enum class Kind : uint8_t { kOther, kInt, kText, kTuple, kList, kDict, kName, kStorage, kTensor };
+  struct Value {
+    Kind kind = Kind::kOther;
+    int64_t number = 0;     // kInt; kName: its row in the table
+    std::string_view text;  // kText
+    std::vector<Id> items =
+        {};  // kTuple, kList; kDict: keys and values in turns; kStorage: "storage", type, key, device,
+             // elements; kTensor: storage, offset, sizes, strides
+  };
+
+  /// The pickle at the start of `bytes`. kCorrupt if it is not a pickle or is truncated.
+  static Result<TorchPickle> parse(std::string_view bytes);
+
+  const Value& root() const { return values_[root_]; }
+  const Value& operator[](Id id) const { return values_[id]; }
+  size_t count() const { return values_.size(); }
+  /// The value of `key` in a dict, the last of several; null if there is none.
+  const Value* find(const Value& dict, std::string_view key) const;
+  /// How many of the bytes it is.
+  size_t size() const { return size_; }
+
+  /// The element type of a storage type such as torch.FloatStorage.
+  struct ElementType {
+    std::string_view text;  // as safetensors calls it: "F32"
+    uint64_t bytes = 0;
+    std::optional<DType> dtype;  // nullopt: dlpipe has no such type
+  };
+  /// nullopt if `name` is not a storage type.
+  static std::optional<ElementType> element_type(const Value& name);
+
+ private:
+  friend class TorchUnpickler;
+  std::vector<Value> values_;
+  Id root_ = 0;
+  size_t size_ = 0;
+};
+
+/// Whether a file with these first bytes may have been written by torch.save.
 bool begins_as_torch(std::string_view begin);
 
 class TorchFile {
  public:
-  /// kUnsupported names what in it isn't tensors.
+  /// kUnsupported names what in it is not tensors.
   static Result<TorchFile> open(const std::string& path);
 
   const std::string& path() const { return path_; }
-  /// In the order of the state dict, of equal names the last, as in a dict of Python's; begin and end count as if the tensors lay behind each other.
+  /// In the order of the state dict; of equal names the last, as in a Python dict. begin and end are as if the tensors followed
+  /// each other.
   std::span<const SafetensorsEntry> entries() const { return entries_; }
-  /// The key of the dict that holds them; "" where the file is one itself.
+  /// The key of the dict that contains them; "" if the file itself is one.
   const std::string& part() const { return part_; }
   /// Copies one tensor, row-major; `to` has entry.size_bytes().
   Status read(const SafetensorsEntry& entry, std::span<std::byte> to) const;
@@ -47,14 +98,14 @@ class TorchFile {
     uint32_t checksum = 0;            // 0: none
     mutable bool is_checked = false;  // read and written as an atomic
   };
-  /// Where the elements of a tensor lie: those of a storage, from `first` on.
+  /// Where the elements of a tensor are: in a storage, from `first` on.
   struct Place {
     const Storage* storage = nullptr;  // one of storages_
     uint64_t first = 0;                // of its elements
     uint64_t bytes = 0;                // of one
     std::vector<int64_t> strides;
   };
-  /// Of a zip archive.
+  /// For a zip archive.
   struct Member {
     uint64_t header = 0;  // where it begins
     uint64_t bytes = 0;

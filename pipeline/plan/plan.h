@@ -1,9 +1,10 @@
-// What will happen to one sample, decided before a byte of its record is touched: which record, which region
-// to decode, every random number the ops will need. Where an op draws by the sample's boxes the chain is planned when the
-// record is there (stages/box_planner.h), with the same numbers.
+// Plans one sample before a byte of its record is read: which record, which region to decode, every random number that the ops
+// need. If an op draws by the sample's boxes, the chain is planned once the record is read (BoxPlanner,
+// stages/sample_worker.h), with the same numbers.
 //
-// A Planner is immutable and may be used from any number of threads. Plans live in the slots and are reused,
-// so planning allocates nothing once the vectors have grown. Cost: a header row and the chain's draws.
+// A Planner is immutable and may be used from any number of threads. Plans live in the slots and are reused, so planning
+// allocates nothing once the vectors have grown. Cost: a header row and the chain's draws. A RecordObjects belongs to one
+// thread and keeps its scratch.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +13,48 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/image.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/mask.h"
+#include "pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 
-class RecordObjects;  // record_objects.h
+/// kMisuse if ops of the chain draw by fields that the dataset does not have; `who` is the error's area.
+Status check_objects(const char* who, const augment::Chain& chain, const data::Dataset& dataset);
 
-/// A record that is read.
+/// The objects of one record, for ops of a chain that draw by them.
+class RecordObjects {
+ public:
+  explicit RecordObjects(const data::DecodeLimits& limits = {}) : decoder_(limits) {}
+  /// `with_masks`: the chain pastes objects, and needs their classes and the mask as well as their boxes.
+  Status read(const data::Dataset& dataset, std::span<const std::byte> record, int width, int height,
+              bool with_masks);
+  /// Refers to this object; valid until the next read.
+  void give_to(augment::PlannedImage& image) const {
+    image.boxes = boxes_;
+    image.labels = labels_;
+    image.mask = mask_;
+  }
+
+ private:
+  std::vector<float> boxes_;  // of all fields
+  std::vector<int64_t> labels_;
+  data::MaskDecoder decoder_;
+  std::vector<uint8_t>
+      pixels_;  // the mask's pixels: a raw mask would be in the record, which is replaced by the next read
+  ConstImageView mask_;
+};
+
+/// A record to be read.
 struct PlannedRecord {
   int64_t sample = -1;  // of the dataset
   data::RecordHeader header;
-  bool has_bad_header = false;  // a picture that can't be: a bad record, and no chain is planned
-  /// Where the record stands in the map; the prefault stage finds it.
+  bool has_bad_header = false;  // an image that can't be: a bad record, and no chain is planned
+  /// Where the record is in the map; set by the prefault stage.
   std::span<const std::byte> stored = {};
 };
 
@@ -36,7 +63,7 @@ struct SamplePlan : PlannedRecord {
   SampleKey key;  // seed, epoch, position, attempt: names every draw
   augment::ChainPlan
       chain;  // unused when the dataset has no image; of a planner that plans late made by BoxPlanner
-  /// Where an op joins several pictures (augment/join.h), the records of the others: of chain.pictures from the second on.
+  /// If an op joins several images (augment's JoinOp), the records of the others: of chain.images from the second on.
   std::vector<PlannedRecord> others;
 
   size_t records() const { return 1 + others.size(); }
@@ -46,7 +73,7 @@ struct SamplePlan : PlannedRecord {
 
 class Planner {
  public:
-  /// All must outlive the planner. `channels` of the pictures as decoded; 0: the dataset has no image.
+  /// All arguments must outlive the planner. `channels` of the images as decoded; 0: the dataset has no image.
   Planner(const data::Dataset& dataset, const augment::Chain& chain, const Sampler& sampler, int channels)
       : dataset_(dataset),
         chain_(chain),
@@ -56,14 +83,14 @@ class Planner {
 
   /// plans[i] for the positions range.first + first + i.
   Status plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;
-  /// The stand-in for `bad` at `attempt` (1, 2, ...): another sample at the same position, or the same one with other pictures
-  /// beside it where `keeps_own`.
+  /// The substitute for `bad` at `attempt` (1, 2, ...): another sample at the same position, or with `keeps_own` the same one
+  /// joined with other images.
   Status plan_substitute(const SamplePlan& bad, int32_t attempt, bool keeps_own, SamplePlan& out) const;
 
-  /// The chain wants boxes: plans have none of it yet.
+  /// The chain needs boxes, so plans do not include it yet.
   bool plans_late() const { return plans_late_; }
-  /// Makes out.chain of its records, and of their objects where there are any. No record has a bad header. kMisuse where the
-  /// chain can't take the pictures: it ends the stream.
+  /// Plans out.chain from its records, and from their objects if there are any. No record may have a bad header. kMisuse if the
+  /// chain can't process the images; this ends the stream.
   Status plan_chain(std::span<const std::unique_ptr<RecordObjects>> objects, SamplePlan& out) const;
 
  private:

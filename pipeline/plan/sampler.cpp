@@ -1,12 +1,13 @@
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "pipeline/plan/sampler.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::pipeline {
 
@@ -15,13 +16,13 @@ namespace {
 // Streams of the seed that are not drawn by an op: the permutation's keys and the substitutes. Ops are
 // numbered from 0, so these stay clear of them.
 constexpr uint32_t kSubstituteStream = 0xffff;
-constexpr uint32_t kCompanionStream = 0xfffd;                // 0xfffe is mixing.cpp's
+constexpr uint32_t kCompanionStream = 0xfffd;                // 0xfffe is batch_pixels.cpp's
 constexpr uint64_t kPermutationStream = 0x7065726d75746500;  // "permute"
+constexpr uint64_t kGroupStream = 0x67726f7570000001;        // "group", odd
 constexpr uint64_t kSubsetStream = 0x7375627365740000;       // "subset"
 
-// The round function: a multiply-xorshift mix of a half and the round's key. Quality comes from several
-// rounds of it; a Philox block per round would cost ten times as much and show no difference in the tests of
-// uniformity.
+// The round function: a multiply-xorshift mix of a half and the round's key. Quality comes from several rounds of it; a Philox
+// block per round would cost ten times as much without a difference in the tests of uniformity.
 uint64_t mix(uint64_t half, uint64_t key) {
   uint64_t x = (half + key) * 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
   x ^= x >> 32;
@@ -65,12 +66,20 @@ std::string Subset::to_string() const {
   return count_ < size_ ? concat(text, ", by seed ", seed_) : text;
 }
 
-Permutation::Permutation(int64_t size, uint64_t seed, uint64_t stream) : size_(size) {
+Permutation::Permutation(int64_t size) : size_(size) {
   const int bits = std::max(2, static_cast<int>(std::bit_width(static_cast<uint64_t>(size - 1))));
   rounds_ = bits < 12 ? kMaxRounds : 6;
   low_bits_ = bits / 2;
   low_mask_ = (uint64_t{1} << low_bits_) - 1;
   high_mask_ = (uint64_t{1} << (bits - low_bits_)) - 1;
+}
+
+Permutation::Permutation(int64_t size, uint64_t key) : Permutation(size) {
+  for (int round = 0; round < rounds_; ++round)
+    keys_[static_cast<size_t>(round)] = key = mix(key, kGroupStream + 2 * static_cast<uint64_t>(round));
+}
+
+Permutation::Permutation(int64_t size, uint64_t seed, uint64_t stream) : Permutation(size) {
   RandomStream keys(philox_mix(seed, kPermutationStream), stream);
   for (uint64_t& key : keys_) {
     key = keys.next_u32();
@@ -90,6 +99,43 @@ int64_t Permutation::operator()(int64_t index) const {
     value = (high << low_bits_) | low;
   } while (value >= static_cast<uint64_t>(size_));
   return static_cast<int64_t>(value);
+}
+
+Quotas::Quotas(std::span<const int32_t> groups, std::span<const double> weights)
+    : ends_(weights.size()), begins_(weights.size() + 1), members_(groups.size()) {
+  for (const int32_t group : groups) ++begins_[static_cast<size_t>(group) + 1];
+  for (size_t group = 0; group < weights.size(); ++group) begins_[group + 1] += begins_[group];
+  std::vector<int64_t> next(begins_.begin(), begins_.end() - 1);
+  for (size_t place = 0; place < groups.size(); ++place)
+    members_[static_cast<size_t>(next[static_cast<size_t>(groups[place])]++)] = static_cast<int64_t>(place);
+  // Largest remainders: whole parts first, then one more for those that lost most.
+  const auto weight_of = [&](size_t group) {
+    return begins_[group + 1] > begins_[group] ? weights[group] : 0.0;
+  };
+  double total = 0;
+  for (size_t group = 0; group < weights.size(); ++group) total += weight_of(group);
+  std::vector<std::pair<double, size_t>> rests;
+  int64_t given = 0;
+  for (size_t group = 0; group < weights.size(); ++group) {
+    const double share = total > 0 ? static_cast<double>(groups.size()) * weight_of(group) / total : 0;
+    ends_[group] = static_cast<int64_t>(share);
+    given += ends_[group];
+    if (weight_of(group) > 0) rests.emplace_back(static_cast<double>(ends_[group]) - share, group);
+  }
+  std::sort(rests.begin(), rests.end());
+  for (size_t i = 0; given < static_cast<int64_t>(groups.size()) && !rests.empty();
+       i = (i + 1) % rests.size(), ++given)
+    ++ends_[rests[i].second];
+  for (size_t group = 1; group < ends_.size(); ++group) ends_[group] += ends_[group - 1];
+}
+
+int64_t Quotas::sample(int64_t place, int64_t epoch, uint64_t key) const {
+  const auto group = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin());
+  const int64_t size = begins_[group + 1] - begins_[group], before = group > 0 ? ends_[group - 1] : 0;
+  const int64_t drawn = epoch * places(group) + place - before;
+  const Permutation permutation(size, mix(mix(philox_mix(key, kGroupStream), static_cast<uint64_t>(group)),
+                                          static_cast<uint64_t>(drawn / size)));
+  return members_[static_cast<size_t>(begins_[group] + permutation(drawn % size))];
 }
 
 int64_t Sampler::batches_per_epoch() const {

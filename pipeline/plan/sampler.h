@@ -1,10 +1,9 @@
-// Which sample stands at which place of which epoch: arithmetic and a keyed permutation, no state, O(1)
-// memory.
+// Which sample is at which position of which epoch: arithmetic and a keyed permutation, no state, O(1) memory.
 //
-// All types are small values and pure functions of their arguments; any thread may use them. A position is a
-// place in an epoch's global order, 0 .. subset.count()-1; a global batch is a run of `batch * world`
-// positions, and a rank's batch is its contiguous part of it. With `views` each sample stands at so many positions, one
-// behind the other: 0 .. views*subset.count()-1, and batches are of samples with all their views.
+// All types are small values and pure functions of their arguments; any thread may use them. A position is a place in an
+// epoch's global order, 0 .. subset.count()-1; a global batch is a run of `batch * world` positions, and a rank's batch is its
+// contiguous part of it. With `views`, each sample has that many consecutive positions: 0 .. views*subset.count()-1, and
+// batches are of samples with all their views.
 #pragma once
 
 #include <array>
@@ -15,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "dlpipe/loader.h"  // SampleList
+
 namespace dlpipe::pipeline {
 
 /// A pseudo-random permutation of [0, size) chosen by a key: an alternating Feistel network over the smallest
@@ -24,11 +25,15 @@ namespace dlpipe::pipeline {
 class Permutation {
  public:
   Permutation(int64_t size, uint64_t seed, uint64_t stream);
+  /// The same with keys that are mixed from one: some dozen multiplications instead of Philox blocks.
+  Permutation(int64_t size, uint64_t key);
   /// The image of `index`, 0 <= index < size.
   int64_t operator()(int64_t index) const;
   int64_t size() const { return size_; }
 
  private:
+  explicit Permutation(int64_t size);
+
   static constexpr int kMaxRounds = 24;
   int64_t size_;
   int rounds_;  // six (Luby and Rackoff need four); more where a half has few bits
@@ -38,11 +43,8 @@ class Permutation {
   std::array<uint64_t, kMaxRounds> keys_;
 };
 
-/// Sample numbers of a dataset, in any order; a sample may be there several times.
-using SampleList = std::shared_ptr<const std::vector<int64_t>>;
-
-/// The samples that are used: those of a list, or all of the dataset; and of these what `--limit` leaves: all, or `count`
-/// of `size`, one drawn by the seed from each of `count` equal stretches. So they come in the dataset's order, and every
+/// The samples that are used: those of a list, or all of the dataset; and of these the ones that `--limit` leaves: all, or
+/// `count` of `size`, one drawn by the seed from each of `count` equal stretches. So they are in the dataset's order, and every
 /// class of a dataset that is sorted by class keeps its share.
 class Subset {
  public:
@@ -56,7 +58,7 @@ class Subset {
   bool is_all() const { return count_ == size_ && chosen_ == nullptr; }
   /// The dataset's sample at place `index` of the subset, 0 <= index < count().
   int64_t sample(int64_t index) const;
-  /// "300 of 1,280 samples, by seed 3"; empty when it is all. Equal texts are equal subsets.
+  /// "300 of 1,280 samples, by seed 3"; empty for all samples. Equal texts mean equal subsets.
   std::string to_string() const;
 
  private:
@@ -66,16 +68,39 @@ class Subset {
   SampleList chosen_;
 };
 
+/// How often samples are drawn where that is not once an epoch: samples are in groups (classes), and each group has so many of an
+/// epoch's places. Within a group every sample comes once before one comes again, over epochs, too: draw number R of a group, counted
+/// from the first epoch on, is place R % size of the permutation number R / size of its samples. So the sample of any position is
+/// known without those before it, and no two epochs hold the same ones of a large group. An epoch has as many places as samples.
+class Quotas {
+ public:
+  /// `groups`: of each place of the subset its group, below `weights.size()`. Groups without samples get no place, and a group of
+  /// weight w has w / (sum of weights) of them, as near as whole numbers can (largest remainders).
+  Quotas(std::span<const int32_t> groups, std::span<const double> weights);
+  /// The place of the subset that stands at `place` of an epoch: 0 <= place < number of places. `key`: of the sampler's seed.
+  int64_t sample(int64_t place, int64_t epoch, uint64_t key) const;
+  /// Places of an epoch that group `group` has.
+  int64_t places(size_t group) const { return ends_[group] - (group > 0 ? ends_[group - 1] : 0); }
+  size_t groups() const { return ends_.size(); }
+
+ private:
+  std::vector<int64_t> ends_;     // of each group's places
+  std::vector<int64_t> begins_;   // of each group's members, and the end of the last one's
+  std::vector<int64_t> members_;  // places of the subset, by group
+};
+
 struct SamplerOptions {
-  Subset subset;      // of the dataset, by --limit
-  int64_t batch = 1;  // samples per batch on one rank
+  Subset subset;                                   // of the dataset, by --limit
+  std::shared_ptr<const Quotas> quotas = nullptr;  // null: every sample once an epoch
+  int64_t batch = 1;                               // samples per batch on one rank
   int rank = 0;
   int world = 1;
   bool shuffle = true;
   bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
-  /// A rank's part of such a batch ends where its part of a whole one does, and may so be empty; else all have alike.
+  /// A rank's part of such a batch ends where its part of a full one would, and may be empty; otherwise all ranks have equal
+  /// parts.
   bool fixed_parts = false;
-  /// All ranks have equally many samples of such a batch: some repeat what is another rank's. Not with fixed_parts.
+  /// All ranks have equally many samples of such a batch: some repeat another rank's. Not with fixed_parts.
   bool pad_last = false;
   int64_t views = 1;  // of each sample
   uint64_t seed = 0;
@@ -97,10 +122,10 @@ class Sampler {
 
   const SamplerOptions& options() const { return options_; }
   int64_t batches_per_epoch() const;
-  /// Positions of this rank in an epoch, without those that it repeats: samples, each as often as it has views.
+  /// Positions of this rank in an epoch, without repeated ones: samples times views.
   int64_t samples_per_epoch() const;
-  /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An
-  /// incomplete last global batch is shared out, every sample to exactly one rank.
+  /// The batch with the number `sequence` counted over all epochs (epoch * batches_per_epoch + index). An incomplete last
+  /// global batch is divided, with every sample on exactly one rank.
   BatchRange range(int64_t sequence) const;
   /// Positions of all ranks before `index` of `epoch`, counted from the start of epoch 0.
   int64_t consumed(int64_t epoch, int64_t index) const;
@@ -112,27 +137,33 @@ class Sampler {
    public:
     int64_t sample(int64_t position) const {
       const int64_t place = position / views_;
-      return subset_.sample(shuffle_ ? permutation_(place) : place);
+      const int64_t drawn = shuffle_ ? permutation_(place) : place;
+      return subset_.sample(quotas_ == nullptr ? drawn : quotas_->sample(drawn, epoch_, seed_));
     }
 
    private:
     friend class Sampler;
     Order(const SamplerOptions& options, int64_t epoch)
         : subset_(options.subset),
+          quotas_(options.quotas),
+          epoch_(epoch),
+          seed_(options.seed),
           shuffle_(options.shuffle),
           views_(options.views),
           permutation_(options.subset.count(), options.seed, static_cast<uint64_t>(epoch)) {}
     Subset subset_;
+    std::shared_ptr<const Quotas> quotas_;
+    int64_t epoch_;
+    uint64_t seed_;
     bool shuffle_;
     int64_t views_;
     Permutation permutation_;
   };
   Order order(int64_t epoch) const { return Order(options_, epoch); }
-  /// What stands in for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2, ...), the same for
-  /// all its views.
+  /// The substitute for a bad sample at `position`: uniform over the subset, keyed by the attempt (1, 2, ...), the same for all
+  /// its views.
   int64_t substitute(int64_t epoch, int64_t position, int32_t attempt) const;
-  /// The samples whose pictures stand beside that of `position` where an op joins several: others[k - 1] is picture k's,
-  /// uniform over the subset.
+  /// The samples whose images are joined with that of `position`: others[k - 1] is image k's, uniform over the subset.
   void companions(int64_t epoch, int64_t position, int32_t attempt, std::span<int64_t> others) const;
 
  private:

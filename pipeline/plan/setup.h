@@ -11,39 +11,37 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
-#include "dlpipe/base/batch.h"
-#include "dlpipe/base/batch_prep.h"
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/pipeline/plan/float_pixels.h"
-#include "dlpipe/pipeline/plan/loader_options.h"
-#include "dlpipe/pipeline/plan/mixing.h"
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/batch.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/loader.h"
+#include "pipeline/plan/batch_pixels.h"
+#include "pipeline/plan/sampler.h"
 
 namespace dlpipe::pipeline {
 
-/// Who decodes a batch's images (device_decode.h).
+/// Who decodes a batch's images (stages/device_decode.h).
 struct DeviceDecode {
   coef::CoefDecode decode = nullptr;  // null: the host decodes everything
   size_t tile_bytes = 0;              // of a slot
   size_t scratch_bytes = 0;           // on the device, for one batch
-  std::string reason;  // why a device's images are decoded on the host; empty where nobody asks
+  std::string reason;  // why a device's images are decoded on the host; empty if not applicable
 
   bool is_on() const { return decode != nullptr; }
 };
 
 struct Setup {
-  /// Checks every option and answers kMisuse with the option's name and what it may be. `device_decode` is the host's:
-  /// open_setup() chooses (device_decode.h).
+  /// Checks every option; kMisuse has the option's name and its allowed values. `device_decode` is set to the host:
+  /// open_setup() chooses (stages/device_decode.h).
   static Result<std::shared_ptr<Setup>> make(const LoaderOptions& options);
 
   LoaderOptions
       options;  // defaults filled in: threads, limit, max_bad, device, slots_max; `batch` is of views
   std::shared_ptr<const data::Dataset> dataset;
   augment::Chain chain;
-  /// Of a picture in a batch, as bytes.
-  size_t picture_bytes() const {
+  /// The size of an image in a batch, in bytes.
+  size_t image_bytes() const {
     return static_cast<size_t>(image_size.width) * static_cast<size_t>(image_size.height) *
            static_cast<size_t>(image_size.channels);
   }
@@ -53,16 +51,20 @@ struct Setup {
   int64_t grain_samples() const { return options.batch / grains(); }
   augment::ImageSize image_size;      // of the field "image"; channels 0: there is none
   BatchPrep prep;                     // what is left to the consumer
-  std::optional<FloatPixels> floats;  // what the loader does of it, where the consumer wants numbers
+  std::optional<FloatPixels> floats;  // the part that the loader does, if the consumer needs numbers
   MixingOptions mixing;
   std::vector<FieldSpec> schema;
-  std::vector<data::Field> fields;  // [schema] what the dataset says of each
+  std::vector<data::Field> fields;  // [schema] the dataset's field of each
   int image_field = -1;             // in schema
   int label_field = -1;
   Sampler sampler{SamplerOptions{}};
   std::string pipeline_id;
-  bool grows_by_memory = false;  // slots_max is a large number, and memory says how many there may be
+  bool grows_by_memory = false;  // slots_max is a large number, and memory limits the number of slots
   DeviceDecode device_decode;
 };
+
+/// For all threads: plans the dataset's largest image for some keys, and returns the largest plan plus an eighth, because other
+/// keys may draw larger ones. 0 if there are no images.
+int64_t planned_scratch_bytes(const Setup& setup);
 
 }  // namespace dlpipe::pipeline

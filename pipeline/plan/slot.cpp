@@ -1,8 +1,8 @@
-#include "dlpipe/pipeline/plan/slot.h"
+#include "pipeline/plan/slot.h"
 
 #include <algorithm>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::pipeline {
 
@@ -30,7 +30,7 @@ static size_t aligned_up(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Moves `end` behind a batch of the field.
+/// Moves `end` past a batch of the field.
 static Status add_field(const FieldSpec& spec, int64_t batch, size_t* end) {
   size_t field = 0;
   if (!__builtin_mul_overflow(spec.sample_bytes(), static_cast<size_t>(batch), &field) &&
@@ -38,7 +38,7 @@ static Status add_field(const FieldSpec& spec, int64_t batch, size_t* end) {
     return {};
   return Status(ErrorCode::kOutOfMemory,
                 concat("[loader] a batch of ", batch, " samples of ", spec.sample_bytes(),
-                       " bytes does not fit an address; use a smaller --batch"));
+                       " bytes exceeds the address space; use a smaller --batch"));
 }
 
 Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kind) {
@@ -66,7 +66,7 @@ Result<BatchMemory> BatchMemory::allocate(const Setup& setup, Buffer::Memory kin
   Device& device = is_for_others ? *setup.options.pinned_for : *setup.options.device;
   auto buffer = Buffer::allocate(device, bytes, kind);
   if (!buffer.ok()) {
-    return buffer.status().with_context(concat("[loader] no memory for one more batch of ",
+    return buffer.status().with_context(concat("[loader] out of memory for another batch of ",
                                                human_bytes(bytes),
                                                "; use fewer --slots or a smaller --batch: "));
   }
@@ -91,13 +91,13 @@ Slot::Slot(std::shared_ptr<const Setup> setup, int32_t index, BatchMemory memory
     if (setup_->schema[f].ragged) rows_[f].resize(plans.size());
   }
   if (setup_->floats.has_value() && setup_->mixing.is_on())
-    bytes_beside_.resize(plans.size() * setup_->picture_bytes());
+    bytes_beside_.resize(plans.size() * setup_->image_bytes());
 }
 
 ImageView Slot::image(int64_t i) const {
   const augment::ImageSize& size = setup_->image_size;
   uint8_t* const pixels = has_bytes_beside() ? const_cast<uint8_t*>(bytes_beside_.data()) +
-                                                   static_cast<size_t>(i) * setup_->picture_bytes()
+                                                   static_cast<size_t>(i) * setup_->image_bytes()
                                              : reinterpret_cast<uint8_t*>(sample(setup_->image_field, i));
   return {pixels, size.width, size.height, size.channels, static_cast<ptrdiff_t>(size.width) * size.channels};
 }
@@ -121,7 +121,7 @@ int64_t Slot::begin_again(std::span<const int32_t> statuses) {
     if (statuses[i] == 0) continue;
     ++count;
     tiles().samples[i].components = 0;
-    // Where a stand-in was damaged: the host finds it, and what it stands for, once more.
+    // If a substitute was corrupt, the host processes it, and the sample that it replaces, again.
     const int64_t position = meta.range.first + static_cast<int64_t>(i);
     std::erase_if(meta.substitutions, [&](const Substitution& one) { return one.position == position; });
   }
@@ -133,7 +133,7 @@ coef::CoefHead Slot::tiles() const {
   return coef::coef_head(memory_.tiles(), plans.size());
 }
 
-/// `bytes` of what is left of `most`; false: there are not so many.
+/// Takes `bytes` of what is left of `most`; false if there are not enough.
 static bool take(std::atomic<size_t>& used, size_t bytes, size_t most, size_t* begin) {
   *begin = used.load(std::memory_order_relaxed);
   do {

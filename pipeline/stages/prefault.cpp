@@ -1,19 +1,35 @@
-#include "dlpipe/pipeline/stages/prefault.h"
+#include "pipeline/stages/prefault.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+#include <limits>
 #include <thread>
+#include <utility>
+#include <vector>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/text.h"
+#include "base/machine.h"
+#include "base/text.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14; older C library headers lack the name
+#endif
 
 namespace dlpipe::pipeline {
 
 namespace {
 constexpr size_t kGranuleBytes = size_t{1} << 18;
-// How long a touched granule counts as in memory. The file is small beside the memory, and the kernel drops
-// pages that were used seconds ago only when memory is short; a record touched by itself could go just as
-// well before it is read.
+// How long a prefaulted granule counts as in memory. The file is small compared with the memory, and the kernel drops pages
+// that were used seconds ago only when memory is short; a separately prefaulted record could be dropped just as well before it
+// is read.
 constexpr int64_t kGranuleFreshNs = 5'000'000'000;
 }  // namespace
 
@@ -28,18 +44,18 @@ Prefault::Prefault(const Setup& setup, const MappedFile& file, data::Dataset::Re
 }
 
 void Prefault::make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t live, int64_t most_bytes) {
-  if (!granule_touched_ns_.empty()) return;  // the whole file is small beside the ceiling
+  if (!granule_touched_ns_.empty()) return;  // the whole file is small compared with the ceiling
   for (const SamplePlan& plan : plans) {
     for (size_t k = 0; k < plan.records(); ++k) {
       const auto stored = reader_.stored(plan.record(k).sample);
-      if (stored.ok()) window_.enter(sequence, *stored);  // touch() tells what is wrong
+      if (stored.ok()) window_.enter(sequence, *stored);  // touch() reports errors
     }
   }
   window_.shrink(live, most_bytes);
 }
 
-// How much around a touched page the kernel maps is its own affair (whole large folios, a megabyte or more
-// since Linux 6.18): what counts is what came of it.
+// The kernel decides how much around a touched page it maps (whole large folios, a megabyte or more since Linux 6.18), so the
+// result is measured.
 void Prefault::keep_below_ceiling() {
   const int64_t ceiling = setup_.options.memory_bytes;
   if (ceiling == 0 || !granule_touched_ns_.empty()) return;
@@ -63,7 +79,7 @@ Status Prefault::touch(std::span<SamplePlan> plans, size_t* failed) {
   return {};
 }
 
-// Finds all records first and starts their reading, so that the disk sees many requests at once.
+// Finds all records first and starts reading them, so that the disk has many requests at once.
 Status Prefault::locate(std::span<SamplePlan> plans, size_t* failed) {
   for (size_t i = 0; i < plans.size(); ++i) {
     *failed = i;
@@ -116,6 +132,145 @@ Status Prefault::touch_granules(std::span<const std::byte> stored) {
     granule_touched_ns_[granule] = portion_begin_ns_;
   }
   return {};
+}
+
+// --- the mapped file
+
+namespace {
+
+// The address at which the mapping around `inside` would have the file's first byte; null if there is none.
+const std::byte* find_map(const std::byte* inside) {
+  const auto address = reinterpret_cast<uintptr_t>(inside);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    uintptr_t offset = 0;
+    // "7f1c8a600000-7f1c8a800000 r--s 00001000 fe:01 1234 /path"
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR, &begin, &end, &offset) != 3)
+      continue;
+    if (address >= begin && address < end) return reinterpret_cast<const std::byte*>(begin - offset);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MappedFile>> MappedFile::open(const std::string& path, const std::byte* inside,
+                                                     Method method) {
+  const std::byte* map = find_map(inside);
+  if (map == nullptr)
+    return Status(ErrorCode::kInternal, concat("[loader] ", path, " is not mapped where it was read"));
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return status_from_errno("loader", concat("cannot open ", path), errno);
+  struct stat stat {};
+  if (::fstat(file, &stat) != 0) {
+    const int error = errno;
+    ::close(file);
+    return status_from_errno("loader", concat("cannot read the size of ", path), error);
+  }
+  const std::span<const std::byte> whole(map, static_cast<size_t>(stat.st_size));
+  return std::unique_ptr<MappedFile>(new MappedFile(path, whole, file, method));
+}
+
+MappedFile::MappedFile(std::string path, std::span<const std::byte> map, int file, Method method)
+    : path_(std::move(path)),
+      map_(map),
+      file_(file),
+      method_(method),
+      page_size_(static_cast<size_t>(::sysconf(_SC_PAGESIZE))) {
+  // Requesting the first page once shows whether this kernel supports the advice.
+  if (method_ == Method::kPopulate && !map_.empty() &&
+      ::madvise(const_cast<std::byte*>(map_.data()), page_size_, MADV_POPULATE_READ) != 0 &&
+      errno == EINVAL) {
+    method_ = Method::kRead;
+  }
+}
+
+MappedFile::~MappedFile() {
+  ::close(file_);
+}
+
+void MappedFile::prefetch(std::span<const std::byte> range) const noexcept {
+  const auto offset = static_cast<size_t>(range.data() - map_.data());
+  ::posix_fadvise(file_, static_cast<off_t>(offset), static_cast<off_t>(range.size()), POSIX_FADV_WILLNEED);
+}
+
+void MappedFile::evict(std::span<const std::byte> range) const noexcept {
+  const auto offset = static_cast<size_t>(range.data() - map_.data());
+  ::posix_fadvise(file_, static_cast<off_t>(offset), static_cast<off_t>(range.size()), POSIX_FADV_DONTNEED);
+}
+
+void MappedFile::forget() const noexcept {
+  ::madvise(const_cast<std::byte*>(map_.data()), map_.size(), MADV_DONTNEED);
+}
+
+Status MappedFile::populate(std::span<const std::byte> range) const {
+  if (range.empty()) return {};
+  const auto offset = static_cast<size_t>(range.data() - map_.data());
+  if (range.data() < map_.data() || offset > map_.size() || range.size() > map_.size() - offset) {
+    return Status(ErrorCode::kInternal, concat("[loader] a record is outside the map of ", path_));
+  }
+  const size_t begin = offset / page_size_ * page_size_;
+  const size_t size = offset + range.size() - begin;
+  if (method_ == Method::kRead) return read_pages(begin, size);
+  auto* pages = const_cast<std::byte*>(map_.data()) + begin;
+  while (::madvise(pages, size, MADV_POPULATE_READ) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    return io_error(begin, size, errno == EFAULT ? EIO : errno);  // EFAULT: the page would be SIGBUS
+  }
+  return {};
+}
+
+Status MappedFile::read_pages(size_t offset, size_t size) const {
+  constexpr size_t kPiece = size_t{1} << 18;
+  std::vector<char> scratch(std::min(size, kPiece));
+  while (size > 0) {
+    const ssize_t got = ::pread(file_, scratch.data(), std::min(size, kPiece), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return io_error(offset, size, got == 0 ? EIO : errno);
+    offset += static_cast<size_t>(got);
+    size -= static_cast<size_t>(got);
+  }
+  return {};
+}
+
+Status MappedFile::io_error(size_t offset, size_t size, int error_number) const {
+  return status_from_errno("loader", concat("cannot read ", size, " bytes at ", offset, " of ", path_),
+                           error_number);
+}
+
+// --- the window of pages
+
+void PageWindow::enter(int64_t sequence, std::span<const std::byte> stored) {
+  const std::span<const std::byte> map = file_.map();
+  if (stored.empty() || stored.data() < map.data()) return;
+  const auto offset = static_cast<size_t>(stored.data() - map.data());
+  const Entry entry{sequence, offset / kBlockBytes, (offset + stored.size() - 1) / kBlockBytes + 1};
+  for (size_t block = entry.first_block; block < entry.end_block; ++block) ++users_[block];
+  entries_.push_back(entry);
+}
+
+void PageWindow::shrink(int64_t live, int64_t most_bytes) {
+  while (!entries_.empty() && held_bytes() > most_bytes && entries_.front().sequence < live) {
+    leave(entries_.front());
+    entries_.pop_front();
+  }
+}
+
+void PageWindow::all_over() {
+  for (Entry& entry : entries_) entry.sequence = std::numeric_limits<int64_t>::min();
+}
+
+void PageWindow::leave(const Entry& entry) {
+  const std::span<const std::byte> map = file_.map();
+  for (size_t block = entry.first_block; block < entry.end_block; ++block) {
+    const auto users = users_.find(block);
+    if (--users->second > 0) continue;
+    users_.erase(users);
+    const size_t begin = block * kBlockBytes;
+    file_.evict(map.subspan(begin, std::min(kBlockBytes, map.size() - begin)));
+  }
 }
 
 }  // namespace dlpipe::pipeline

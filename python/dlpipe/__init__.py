@@ -4,8 +4,8 @@
     loader = dlpipe.Loader("data/train", augment="rrc(224) hflip", batch=256, seed=1)
     for images, labels in loader: ...
 
-`dlpipe ingest PICTURES data` (or `python -m dlpipe ingest ...`) makes the dataset. The same seed gives the same batches,
-bit for bit, on any number of threads. Messages go to the logger "dlpipe"; errors are dlpipe.Error and its kinds.
+`dlpipe ingest IMAGES data` (or `python -m dlpipe ingest ...`) creates the dataset. The same seed gives the same batches,
+bit for bit, on any number of threads. Messages go to the logger "dlpipe". Errors are dlpipe.Error and its subclasses.
 """
 
 import sys
@@ -31,10 +31,11 @@ from dlpipe.errors import (
 from dlpipe.from_dataset import from_dataset
 from dlpipe.ingest import ingest
 from dlpipe.loader import Loader
-from dlpipe.progress import Progress, TqdmProgress
+from dlpipe.arguments import Progress, TqdmProgress
+from dlpipe.capture import capture
 from dlpipe.recipes import convert_augment
-from dlpipe.storing import StoringOptions
-from dlpipe.training import Predictor, evaluate, predict, train
+from dlpipe.writer import StoringOptions
+from dlpipe.training import Detections, Predictor, Segmentation, evaluate, predict, train
 from dlpipe.writer import Writer
 
 __version__ = _dlpipe.version
@@ -47,6 +48,7 @@ __all__ = [
     "ChangedError",
     "CorruptError",
     "Dataset",
+    "Detections",
     "Error",
     "IoError",
     "Loader",
@@ -60,11 +62,13 @@ __all__ = [
     "Progress",
     "Ragged",
     "Sample",
+    "Segmentation",
     "StoringOptions",
     "TqdmProgress",
     "UnsupportedError",
     "Writer",
     "add_augmentation",
+    "capture",
     "convert_augment",
     "evaluate",
     "from_dataset",
@@ -73,8 +77,8 @@ __all__ = [
     "train",
 ]
 
-# torch.compile finds an installed dlpipe by its entry point. Where it only lies on sys.path, and PyTorch's compiler is there
-# already (loading it takes seconds), the name is made known here.
+# torch.compile finds an installed dlpipe by its entry point. If dlpipe is only on sys.path and PyTorch's compiler is already
+# loaded (loading it takes seconds), the backend is registered here.
 if "torch._dynamo" in sys.modules:
     from dlpipe import torch_compile
 

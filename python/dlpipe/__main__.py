@@ -1,12 +1,12 @@
-"""`python -m dlpipe` is the program `dlpipe`: the same options, output and exit codes. Of Parquet and Arrow files, which the
-program doesn't read, it makes a dataset here, and it converts other libraries' transforms."""
+"""`python -m dlpipe` runs the program `dlpipe`: the same options, output and exit codes. Two jobs are done here in Python,
+because the program can't do them: ingesting Parquet and Arrow files, and converting other libraries' transforms."""
 
 import os
 import sys
 
 
 def _ingest_arrow(arguments):
-    """`ingest SRC... DST` of Parquet or Arrow files; the exit code."""
+    """`ingest SRC... DST` for Parquet or Arrow files. Returns the exit code."""
     import argparse
     import json
 
@@ -16,7 +16,7 @@ def _ingest_arrow(arguments):
 
     parser = argparse.ArgumentParser(
         prog="dlpipe ingest", allow_abbrev=False,
-        description="Makes a dataset of Parquet or Arrow files, by pyarrow. Files or folders called train, val and test make splits.")  # fmt: skip
+        description="Creates a dataset from Parquet or Arrow files, with pyarrow. Files or folders named train, val and test become splits.")  # fmt: skip
     parser.add_argument("SRC", nargs="+")
     parser.add_argument("DST")
     for name in ("--split", "--on-error", "--store", "--jpeg", "--map-size", "--background"):
@@ -26,9 +26,9 @@ def _ingest_arrow(arguments):
     parser.add_argument("--threads", "--jobs", "--workers", type=int)
     for name in ("--trust", "--zstd", "--no-splits", "--json"):
         parser.add_argument(name, action="store_true", default=None)
-    # Every command takes these two; here is nothing that they would change.
-    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; there are none here")
-    parser.add_argument("--color", choices=("auto", "always", "never"), help="colours in messages; there are none here")
+    # Every command accepts these two; here they have no effect.
+    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; no effect here")
+    parser.add_argument("--color", choices=("auto", "always", "never"), help="colours in messages; no effect here")
     options = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     del options["quiet"]
     options.pop("color", None)
@@ -46,7 +46,7 @@ def _ingest_arrow(arguments):
 
 
 def main():
-    """Becomes the program; does not return."""
+    """Replaces this process with the program; does not return."""
     from dlpipe import arrow
 
     arguments = sys.argv[1:]
@@ -56,6 +56,10 @@ def main():
         from dlpipe.recipes import command
 
         sys.exit(command.main(arguments[1:]))
+    if arguments[:1] == ["capture"]:
+        from dlpipe.capture import main as capture
+
+        sys.exit(capture(arguments[1:]))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "dlpipe")
     os.execv(program, ["dlpipe", *sys.argv[1:]])
 

@@ -1,5 +1,5 @@
-"""Parquet and Arrow files as from_dataset reads them, by pyarrow: Hugging Face's layout (image columns of bytes and path, class
-names in the schema's metadata), or columns by their types. Files, or folders of them, called train, val or test make splits."""
+"""Reads Parquet and Arrow files for from_dataset, with pyarrow: Hugging Face's layout (image columns of bytes and path, class
+names in the schema's metadata), or columns by their types. Files or folders named train, val or test become splits."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import os
 import re
 from typing import Any
 
-from dlpipe import _dlpipe, picture_annotations
+from dlpipe import _dlpipe, images
 from dlpipe.errors import Error, MisuseError, NotFoundError
-from dlpipe.paths import paths_as_bytes
-from dlpipe.pictures import Unreadable, read_image
+from dlpipe.arguments import paths_as_bytes
+from dlpipe.images import Unreadable, read_image
 
 _ENDINGS = (".parquet", ".arrow")
-_ENDINGS_OF_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-_PICTURES = (*_ENDINGS_OF_PICTURES, ".tar")
-#: Names of splits, by the words that files, folders and other libraries have for them.
+_ENDINGS_OF_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+_IMAGES = (*_ENDINGS_OF_IMAGES, ".tar")
+#: Our names of splits, by the names that files, folders and other libraries use.
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test",
           "testing": "test"}  # fmt: skip
-#: Of columns of bytes that hold pictures.
+#: Columns of bytes with these names hold images.
 IMAGE_NAMES = ("image", "img", "jpg", "jpeg", "png", "picture")
-#: Of columns of whole numbers or texts that are classes.
+#: Columns of whole numbers or texts with these names are classes.
 LABEL_NAMES = ("label", "class", "target", "fine_label", "category")
 
 
@@ -36,29 +36,29 @@ def _refuse(*words):
 
 
 def has_name(path):
-    """Whether a path is called as such a file."""
+    """Whether a path has the name of a Parquet or Arrow file."""
     return os.fsdecode(path).lower().endswith(_ENDINGS)
 
 
 def fits(given):
-    """Whether it is a path, or several."""
+    """Whether `given` is a path, or several."""
     several = given if isinstance(given, (list, tuple)) and given else [given]
     return all(isinstance(one, (str, os.PathLike)) for one in several)
 
 
 def _walk(folder, alone):
-    """The files in a folder, in order; none where with `alone` pictures lie there, too."""
+    """The files in a folder, in order. With `alone`: none if the folder also contains images."""
     found = []
     for below, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if alone and any(name.lower().endswith(_PICTURES) for name in names):
+        if alone and any(name.lower().endswith(_IMAGES) for name in names):
             return []
         found += sorted(os.path.join(below, name) for name in names if has_name(name) and not name.startswith("."))
     return found
 
 
 def _found(path, alone=False):
-    """The files that a path stands for: itself, a pattern's matches, or a folder's, as downloaded from the Hugging Face hub."""
+    """The files of a path: itself, a pattern's matches, or those in a folder, as downloaded from the Hugging Face hub."""
     if os.path.isdir(path):
         return _walk(path, alone)
     return [file for file in ([path] if os.path.exists(path) else sorted(glob.glob(path))) if has_name(file)]
@@ -69,17 +69,17 @@ def _several(given):
 
 
 def source(given):
-    """All files, where all that is given, a path or several, stands for such files, and for no pictures beside them; else None."""
+    """All Parquet or Arrow files of a path or several; None if one of the paths has none, or has images, too."""
     found = [_found(path, alone=True) for path in _several(given)]
     return [file for some in found for file in some] if found and all(found) else None
 
 
 def files(given):
-    """All files that paths stand for."""
+    """All Parquet or Arrow files of a path or several. Refuses paths without any."""
     found = {path: _found(path) for path in _several(given)}
     for path, some in found.items():
         if not some:
-            _refuse(f"{path} is no Parquet or Arrow file (.parquet, .arrow), and holds or matches none")
+            _refuse(f"{path} is not a Parquet or Arrow file (.parquet, .arrow), and contains or matches none")
     return [file for some in found.values() for file in some]
 
 
@@ -90,7 +90,7 @@ def _split_of(name):
 
 
 def _by_split(found, name_of):
-    """{split: files} where each file's name says one of two or more; else nothing."""
+    """{split: files} if every file's name contains a split's name and there are at least two splits; else {}."""
     by_split: dict[str, list[str]] = {}
     for file in found:
         by_split.setdefault(_split_of(name_of(file)), []).append(file)
@@ -102,33 +102,33 @@ def _folder(path):
 
 
 def parts(found, no_splits=False):
-    """{split: Table} of files, by their names or those of the folders that they lie in."""
+    """{split: Table} of files, by their names or those of their folders."""
     by_split = {} if no_splits else _by_split(found, os.path.basename) or _by_split(found, _folder)
     return {split: Table(some) for split, some in (by_split or {"": found}).items()}
 
 
 def draw(tables, limit, split, seed):
-    """{split: Table} of what a limit leaves, and of the splits that `split` draws, as `dlpipe ingest` does to files."""
+    """{split: Table} after `limit`, divided into splits by `split`, as `dlpipe ingest` does with files."""
     if split and len(tables) > 1:
-        raise MisuseError(f"[ingest] split, and the files make splits of their own: {', '.join(map(repr, sorted(tables)))}; leave "
+        raise MisuseError(f"[ingest] split is given, but the files have splits already: {', '.join(map(repr, sorted(tables)))}; leave "
                           "split out, or give no_splits=True, too")  # fmt: skip
     names = [name for table in tables.values() for name in table.row_names()]
     labels = [label for table in tables.values() for label in table.labels()]
     numbers: dict[Any, int] = {}
     classes = [numbers.setdefault(label, len(numbers)) for label in labels]
     drawn = iter(_dlpipe.draw(names, classes, limit, split, seed))
-    rows: dict[str, dict[str, list[int]]] = {}  # of each split the rows of a table
+    rows: dict[str, dict[str, list[int]]] = {}  # split: {table: rows}
     for own, table in tables.items():
         for i, chosen in zip(range(len(table)), drawn):
             if chosen is not None:
                 rows.setdefault(chosen or own, {}).setdefault(own, []).append(i)
     for lost in tables.keys() - rows.keys() if not split else ():
-        logging.getLogger("dlpipe").warning("[ingest] limit left no row for %s: there will be no such split", lost)
+        logging.getLogger("dlpipe").warning("[ingest] limit leaves no rows for %s; this split is not created", lost)
     return {name: tables[own].part(some) for name, of_tables in rows.items() for own, some in of_tables.items()}
 
 
 class _File:
-    """The groups of rows of one file; each is read when it is asked for."""
+    """The row groups of one file. A group is read when it is needed."""
 
     def __init__(self, path):
         self.path = path
@@ -136,7 +136,7 @@ class _File:
             import pyarrow
             import pyarrow.parquet
         except ImportError as error:
-            raise Error(f"[from_dataset] {path} wants pyarrow: pip install pyarrow") from error
+            raise Error(f"[from_dataset] reading {path} needs pyarrow: pip install pyarrow") from error
         try:
             if path.lower().endswith(".parquet"):
                 file = pyarrow.parquet.ParquetFile(path)
@@ -153,11 +153,11 @@ class _File:
             self.schema, self.rows = table.schema, [batch.num_rows for batch in batches]
             self.read = lambda number, columns: batches[number] if columns is None else batches[number].select(columns)
         except (pyarrow.ArrowException, OSError) as error:
-            raise Error(f"[from_dataset] {path} can't be read: {error}; download or make it again") from error
+            raise Error(f"[from_dataset] {path} can't be read: {error}; download or create it again") from error
 
 
 class Table:
-    """Rows of several files, by number: all of them, or those with these numbers."""
+    """Rows of several files with random access: all of them, or those with these numbers."""
 
     def __init__(self, paths, rows=None):
         self.paths = paths
@@ -169,7 +169,7 @@ class Table:
         self._schema = schema = self._files[0].schema
         for path, file in zip(self.paths, self._files):
             if _kinds_of(file.schema) != _kinds_of(schema):
-                _refuse(f"{path} has other columns than {self.paths[0]}")
+                _refuse(f"{path} and {self.paths[0]} have different columns")
         self._groups = [(file, i) for file in self._files for i in range(len(file.rows))]
         self._begins = [0]
         for file, i in self._groups:
@@ -177,31 +177,31 @@ class Table:
         self._current: Any = (-1, None)
         self._columns = {column.name: column for column in map(_column, schema, [_features(schema)] * len(schema))}
         self._left_aside = [name for name, column in self._columns.items() if column.kind is None]
-        images = [name for name, column in self._columns.items() if column.kind == "image"]
+        found = [name for name, column in self._columns.items() if column.kind == "image"]
         labels = [name for name, column in self._columns.items() if column.kind == "label"]
-        self._left_aside += images[1:]
+        self._left_aside += found[1:]
         for name in labels[1:]:  # the classes are the first one's
             self._columns[name] = _Column(name, _kind("", schema.field(name).type))
-        for name in self._left_aside:  # they stay in the rows, for who asks for them by fields=
+        for name in self._left_aside:  # they stay in the rows, for callers that name them in fields=
             del self._columns[name]
-        self.image = images[0] if images else None
+        self.image = found[0] if found else None
 
     def __reduce__(self):
-        return type(self), (self.paths, self._rows)  # opened anew in a worker process
+        return type(self), (self.paths, self._rows)  # a worker process opens the files again
 
     def __len__(self):
         return self._begins[-1] if self._rows is None else len(self._rows)
 
     def part(self, rows):
-        """The rows with these numbers, as a table."""
+        """A table of the rows with these numbers."""
         return type(self)(self.paths, array.array("q", rows))
 
     def row_names(self):
-        """For each row the name of its file and its number there."""
+        """For each row, the name of its file and its number there."""
         return [f"{os.path.basename(path)}:{i}" for path, file in zip(self.paths, self._files) for i in range(sum(file.rows))]
 
     def labels(self):
-        """The label of each row, all rows alike where there is no such column."""
+        """The label of each row; None for all rows if there is no such column."""
         name = next((name for name, column in self._columns.items() if column.kind == "label"), None)
         if name is None:
             return [None] * len(self)
@@ -223,12 +223,12 @@ class Table:
         return values
 
     def _value(self, column, value, i):
-        """Nothing in a column of numbers is NaN, in one of whole numbers there is no such thing."""
+        """A missing value in a column of floating-point numbers is NaN; in a column of whole numbers it is an error."""
         if value is None and column.kind in ("f32", "f64"):
             return math.nan
         if value is None and column.kind == "i64":
-            _refuse(f"{self._place(i)} has no {column.name!r}, and a column of whole numbers can't say so: store "
-                    "it as floating-point numbers (NaN), fill it, or leave it out of the file")
+            _refuse(f"{self._place(i)} has no {column.name!r}, and whole numbers have no value for that: store the column "
+                    "as floating-point numbers (NaN), fill it, or leave it out of the file")
         return column.value(value)
 
     def _read(self, group, columns=None):
@@ -237,22 +237,22 @@ class Table:
             return file.read(number, columns)
         except Exception as error:
             raise Error(f"[from_dataset] rows {self._begins[group]} to {self._begins[group + 1] - 1} of "
-                        f"{', '.join(self.paths)} can't be read: {error}; download or make the file again") from error  # fmt: skip
+                        f"{', '.join(self.paths)} can't be read: {error}; download or create the file again") from error  # fmt: skip
 
     def _place(self, i):
-        """Which row it is, of which file."""
+        """Names row `i` by its number and its file."""
         file, number = self._groups[group := bisect.bisect_right(self._begins, i) - 1]
         return f"row {i - self._begins[group - number]} of {file.path}"
 
     def _bytes(self, name, image, i):
-        """The bytes of an image's file. Its path, where there are no bytes, begins where the Parquet file lies."""
+        """The bytes of an image's file. If there are only paths, they are relative to the Parquet file's folder."""
         data = image.get("bytes") if isinstance(image, dict) else image
         if data is None and isinstance(image, dict) and image.get("path"):
             file, _ = self._groups[bisect.bisect_right(self._begins, i) - 1]
             return read_image(os.path.join(os.path.dirname(os.path.abspath(file.path)), image["path"]),
                               f"{self._place(i)}, column {name!r}: ",
-                              "; paths there begin at the file's folder: lay the image there, or store its bytes")  # fmt: skip
-        return b"" if data is None else data  # a picture that can't be decoded, as on_error takes it
+                              "; paths there are relative to the file's folder: put the image there, or store its bytes")  # fmt: skip
+        return b"" if data is None else data  # b"" counts as an image that can't be decoded, so on_error applies
 
     def _mask(self, name, image, i):
         data = self._bytes(name, image, i)
@@ -261,35 +261,35 @@ class Table:
         return data
 
     def _refuse_paths(self):
-        """A column of pictures' paths would become a dataset of texts, without a picture."""
+        """Refuses a column of image paths, which would become a dataset of texts without images."""
         for name in [name for name, column in self._columns.items() if column.kind == "text"]:
             some = self._read(0, [name])[name].slice(0, 100).to_pylist() if self._groups else []
             values = [value for value in some if value]
-            ends_so = [value.lower().endswith(_ENDINGS_OF_PICTURES) for value in values]
+            ends_so = [value.lower().endswith(_ENDINGS_OF_IMAGES) for value in values]
             if 2 * sum(ends_so) > len(values):
-                _refuse(f"the column {name!r} of {self.paths[0]} has paths of pictures, such as {values[ends_so.index(True)]!r}, and no column has "
-                        f"their bytes. Of paths ingest takes a CSV: pandas.read_parquet(FILE).rename(columns={{{name!r}: 'path'}})."
-                        "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). Where texts are "
-                        "meant, from_dataset's fields={name: kind} says so")  # fmt: skip
+                _refuse(f"the column {name!r} of {self.paths[0]} has paths of images, such as {values[ends_so.index(True)]!r}, and no column has "
+                        f"their bytes; write a CSV for ingest: pandas.read_parquet(FILE).rename(columns={{{name!r}: 'path'}})."
+                        "to_csv('list.csv', index=False), then dlpipe.ingest('list.csv', ..., images=FOLDER). If texts are "
+                        "meant, give from_dataset fields={name: kind}")  # fmt: skip
 
     def _look_for_classes(self):
-        """Of a dataset without a label: the column that is called so, and isn't one."""
+        """For a dataset without labels: reports a column with a label's name but another type."""
         for name in [name for name in self._schema.names if name.lower() in LABEL_NAMES]:
-            said = f"the column {name!r} of {self.paths[0]} is called as classes are, and is {self._schema.field(name).type}"
+            said = f"the column {name!r} of {self.paths[0]} has a name of classes, but is {self._schema.field(name).type}"
             if name in self._left_aside:
-                _refuse(f"{said}; store it as texts or whole numbers, or say by from_dataset's fields={{name: kind}} what is to be "
-                        "stored")
+                _refuse(f"{said}; store it as texts or whole numbers, or give from_dataset fields={{name: kind}} of what to "
+                        "store")
             logging.getLogger("dlpipe").warning("[from_dataset] %s: it is stored as numbers, and the dataset has no classes; store it as "
-                                                "whole numbers or texts where it holds classes", said)  # fmt: skip
+                                                "whole numbers or texts if it holds classes", said)  # fmt: skip
 
     def _refuse_annotations(self, fields):
-        """Boxes and masks that would be stored as plain numbers want fields= to move with the picture."""
+        """Refuses boxes and masks that would be stored as plain numbers; they need fields= to move with the image."""
         if self.image is None or len(self) == 0:
             return
         first = self[0]
-        kinds = {name: picture_annotations.kind_of(name, first[name]) for name in fields if name != self.image}
+        kinds = {name: images.kind_of(name, first[name]) for name in fields if name != self.image}
         if meant := {name: kind for name, kind in kinds.items() if kind is not None}:
-            picture_annotations.refuse(fields, meant, first)
+            images.refuse_annotations(fields, meant, first)
 
     @property
     def fields(self):
@@ -301,24 +301,24 @@ class Table:
         if "label" not in fields.values():
             self._look_for_classes()
         if self._left_aside:
-            logging.getLogger("dlpipe").warning("[from_dataset] %s: left aside, no field holds them: %s; fields= of from_dataset "
-                                                "may say what they are", self.paths[0], ", ".join(self._left_aside))  # fmt: skip
+            logging.getLogger("dlpipe").warning("[from_dataset] %s: columns ignored, because no field can hold them: %s; to store them, "
+                                                "give from_dataset fields=", self.paths[0], ", ".join(self._left_aside))  # fmt: skip
         return {"path": "text", **fields} if self.image is not None else fields
 
     @property
     def classes(self):
-        """Names by label, where the metadata has them."""
+        """Class names by label, if the metadata has them; else None."""
         return next((column.names for column in self._columns.values() if column.names is not None), None)
 
     def name(self):
-        """Which files these are."""
+        """Identifies the files: their names, sizes and times."""
         stamps = [(os.path.basename(path), os.path.getsize(path), os.stat(path).st_mtime_ns) for path in self.paths]
         drawn = "" if self._rows is None else f", drawn {hashlib.sha256(self._rows).hexdigest()[:16]}"
         return f"{len(self)} rows of {stamps}{drawn}"
 
 
 def _features(schema):
-    """What Hugging Face's library notes of each column; {} without it."""
+    """Hugging Face's description of each column, from the metadata; {} if there is none."""
     try:
         return json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"] or {}
     except (KeyError, TypeError, ValueError):
@@ -330,8 +330,8 @@ class _Column:
         self.name, self.kind, self.names = name, kind, names
 
     def value(self, value):
-        """As Writer takes it."""
-        if self.kind == "label" and value == -1:  # Hugging Face's for none
+        """The value in the form that Writer takes."""
+        if self.kind == "label" and value == -1:  # Hugging Face's value for no label
             return None
         return value
 
@@ -350,7 +350,7 @@ def _column(field, features):
 
 
 def _is_file(value):
-    """Whether it is a picture's bytes and path, as Hugging Face has it."""
+    """Whether the value is an image's bytes and path, as in Hugging Face's datasets."""
     return isinstance(value, dict) and value.keys() >= {"bytes", "path"}
 
 
@@ -363,12 +363,12 @@ def _is_image(field):
 
 
 def _kinds_of(schema):
-    """Of each column its name and what its values are, however a file has them."""
+    """The name and kind of each column, regardless of its encoding in the file."""
     return [(field.name, _kind("", field.type) or field.type) for field in schema]
 
 
 def _is(type, *names):
-    """Whether it is of one of these kinds, of which an older pyarrow may not know all."""
+    """Whether `type` is one of these. An older pyarrow may not know all of them."""
     from pyarrow import types
 
     return any(getattr(types, f"is_{name}", lambda _: False)(type) for name in names)

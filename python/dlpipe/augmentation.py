@@ -1,4 +1,4 @@
-"""Compiled functions as augmentations of an expression."""
+"""Compiled functions as augmentations in expressions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
 
-_kept: list[Any] = []  # their code is called as long as the process lives
+_kept: list[Any] = []  # the functions: the library may call them until the process ends
 
 #: The C type of such a function, for ctypes; numba.cfunc takes `dlpipe.AUGMENTATION_SIGNATURE`.
 CFunction = ctypes.CFUNCTYPE(
@@ -20,14 +20,14 @@ _AnyCFunction: Any = CFunction.__mro__[1]  # of any signature
 AUGMENTATION_SIGNATURE = "void(CPointer(uint8), int64, int64, int64, uint64, CPointer(float64))"
 
 
-#: What each argument may be declared as.
+#: Types that each argument may be declared with.
 _WHOLE = {"int64", "uint64"}
 _POINTERS: dict[Any, str] = {ctypes.c_uint8: "uint8*", ctypes.c_char: "uint8*", ctypes.c_double: "float64*"}
 _ARGUMENTS = [{"uint8*", "void*"}, _WHOLE, _WHOLE, _WHOLE, _WHOLE, {"float64*", "void*"}]
 
 
 def _type_name(kind):
-    """A type of ctypes by numba's name, of those that an augmentation has."""
+    """Numba's name of a ctypes type, for the types that an augmentation has."""
     if kind in (ctypes.c_int64, ctypes.c_longlong):
         return "int64"
     if kind in (ctypes.c_uint64, ctypes.c_ulonglong):
@@ -43,11 +43,11 @@ def _type_name(kind):
 
 
 def _check_signature(name, function):
-    """Refuses a function that is declared with other arguments: it would read and write past the image."""
+    """Refuses a function that is declared with another signature: it would read and write out of the image's bounds."""
     if (signature := getattr(function, "_sig", None)) is not None:  # numba's
         arguments, is_void = [*map(str, signature.args)], str(signature.return_type) == "none"
     elif (argtypes := getattr(function, "argtypes", None)) is not None:
-        # restype is int where nothing is said; anything that isn't in a register is written to memory that the caller gives
+        # An undeclared restype is int. A type that doesn't fit a register would be written to memory that the caller provides.
         arguments, is_void = [*map(_type_name, argtypes)], function.restype in (None, ctypes.c_int)
     else:
         return
@@ -67,15 +67,15 @@ def _address_of(name, function):
         return function.address
     if isinstance(function, (_AnyCFunction, ctypes.c_void_p)):
         return ctypes.cast(function, ctypes.c_void_p).value
-    raise MisuseError(f"[augment] {name} is a {type(function).__name__}, and runs on threads without the interpreter: give a compiled "
-                      "function, a numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE) or a function of ctypes; a Python function over "
-                      "each batch is dlpipe.Loader(transform=...)")  # fmt: skip
+    raise MisuseError(f"[augment] {name} is a {type(function).__name__}, but augmentations run on threads without the interpreter: give a "
+                      "compiled function, that is a numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE) or a ctypes function; for a Python "
+                      "function over each batch use dlpipe.Loader(transform=...)")  # fmt: skip
 
 
 def _code_of(function):
     code = getattr(function, "_pyfunc", None)
     if code is None:
-        raise MisuseError("[augment] the function's code can't be read; give a version, which stands for it in the "
+        raise MisuseError("[augment] the function's source can't be read; give a version, which identifies it in the "
                           "pipeline's id")
     return inspect.getsource(code)
 
@@ -88,11 +88,11 @@ def add_augmentation(
     version: str | int | None = None,
     help: str = "",
 ) -> None:
-    """Makes a compiled function an augmentation, to be used in expressions like all others: "rrc(224) NAME(x=2) hflip", of Loader,
-    train, evaluate and Predictor. Who evaluates a model or resumes a run whose expression has it adds it before; the program
-    doesn't know it.
+    """Registers a compiled function as an augmentation. Expressions use it like any other: "rrc(224) NAME(x=2) hflip", in Loader,
+    train, evaluate and Predictor. Register it again in each process, before you evaluate a model or resume a run whose
+    expression has it. The program `dlpipe` can't use it.
 
-    It runs inside of the pipeline, on all of its threads and without the interpreter lock:
+    It runs inside the pipeline, on all of its threads and without the interpreter lock:
 
         @numba.cfunc(dlpipe.AUGMENTATION_SIGNATURE)
         def negative(pixels, height, width, channels, key, parameters):
@@ -102,15 +102,16 @@ def add_augmentation(
         dlpipe.add_augmentation("negative", negative)
 
     Args:
-        name: small letters, digits and _.
-        function: a numba.cfunc, a function of ctypes, or an address. Arguments that are declared otherwise than in
-            AUGMENTATION_SIGNATURE are refused; an address, and a ctypes function without `argtypes`, declares none. It changes
-            the picture in place: uint8, rows of `width` times `channels` values. `key` is the sample's own random number: a function that draws, draws from
-            it, and the same seed gives the same batches. `parameters` points at the values in their order.
+        name: lower-case letters, digits and _.
+        function: a numba.cfunc, a ctypes function, or an address. A declared signature other than AUGMENTATION_SIGNATURE is
+            refused; an address, and a ctypes function without `argtypes`, declare none and are not checked. The function
+            changes the image in place: uint8, `height` rows of `width` times `channels` values. `key` is the sample's own random
+            number: draw from it, so that the same seed gives the same batches. `parameters` points at the values, in
+            the order of the dict.
         parameters: names and defaults, such as {"x": 1.0}. Numbers.
-        version: text or number that stands for the code in the pipeline's id, so that states and checkpoints of other
+        version: string or number that identifies the code in the pipeline's id, so that states and checkpoints made with other
             code are refused. Default: a hash of a numba.cfunc's source.
-        help: one line.
+        help: one line that describes it.
     """
     address = _address_of(name, function)
     identity = f"{name} {_code_of(function) if version is None else version}"

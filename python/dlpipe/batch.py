@@ -1,23 +1,144 @@
-"""What a loader's iterator gives: a tuple of the dataset's fields, with names."""
+"""Batches as a loader returns them: named tuples of the dataset's fields, also with several views of each sample."""
 
 from __future__ import annotations
 
+import collections
+import dis
+import functools
+import itertools
+import keyword
+import math
 import os
+import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dlpipe.tuples import Named, named_type
+from dlpipe.errors import MisuseError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 
-class Ragged:
-    """A field of which each sample has any number of rows: the rows of all samples below each other, and where each begins.
+# ---- named tuples with a dataset's field names, which may be any strings
 
-    `values` is [rows, ...], `offsets` int64 [samples + 1]; sample i has values[offsets[i]:offsets[i + 1]], which is also
-    ragged[i]. Both lie in the batch's memory.
+
+class Named(tuple[Any, ...]):
+    """A tuple of a dataset's fields. Access them by position, by attribute or by the dataset's name: batch[0], batch.image,
+    batch["image"].
+
+    A field name that is not a valid attribute is changed: every character other than letters, digits and underscores becomes
+    an underscore. A name that Python or the tuple itself uses ("class", "count") gets a trailing underscore: sample.class_.
+    """
+
+    __slots__ = ()
+    _base: type
+    _names: tuple[str, ...] = ()
+    _fields: tuple[str, ...] = ()
+    _image: str = ""  # name of the field that is an image; for samples only
+    _advice: str = ""  # ends the error of an assignment with the wrong number of names
+
+    if TYPE_CHECKING:  # the fields
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            try:
+                key = self._names.index(key)
+            except ValueError:
+                raise KeyError(f"no field {key!r}; the fields are {', '.join(self._names)}") from None
+        return tuple.__getitem__(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        frame = sys._getframe(1)
+        names = _names_unpacked_into(frame)
+        if names is not None and names != len(self) and _is_what_is_unpacked(self, frame):
+            pythons = f"too many values to unpack (expected {names})" if names < len(self) else \
+                f"not enough values to unpack (expected {names}, got {len(self)})"  # fmt: skip
+            raise ValueError(f"{pythons}: a {type(self).__name__} here has {', '.join(self._names)}; {self._advice}")
+        return tuple.__iter__(self)
+
+    def __repr__(self) -> str:
+        values = (f"{name}={_shown(value)}" for name, value in zip(self._names, self))
+        return f"{type(self).__name__}({', '.join(values)})"
+
+    def _asdict(self) -> dict[str, Any]:
+        """A dict of the fields, by the dataset's names."""
+        return dict(zip(self._names, self))
+
+    def __reduce__(self) -> Any:
+        return _make, (self._base, self._names, tuple(self), self._image)
+
+
+def _names_unpacked_into(frame):
+    """How many names the `a, b = ...` or `for a, b in ...` that the frame executes has on its left; None: it executes neither.
+    Needed for a better error: Python's own doesn't name the fields."""
+    code = frame.f_code.co_code
+    at = frame.f_lasti
+    return code[at + 1] if 0 <= at < len(code) - 1 and code[at] == dis.opmap["UNPACK_SEQUENCE"] else None
+
+
+def _is_what_is_unpacked(value, frame):
+    """Whether the frame unpacks this value itself. In `a, b, c = map(list, three_batches)` map iterates over it instead. Decided
+    by the previous instruction, which has to load a variable or an item, or be a loop; the result of a call may be anything."""
+    instructions = list(dis.get_instructions(frame.f_code))
+    at = next(i for i, instruction in enumerate(instructions) if instruction.offset == frame.f_lasti)
+    before = instructions[at - 1]
+    if "LOAD" in before.opname:
+        name = before.argval[-1] if isinstance(before.argval, tuple) else before.argval  # since 3.13 one may load two
+        return frame.f_locals.get(name, frame.f_globals.get(name)) is value
+    return before.opname.startswith(("FOR_ITER", "BINARY_", "UNPACK_SEQUENCE", "STORE_"))
+
+
+def _shown(value):
+    """A value in a repr. Large arrays, such as images, are shown as dtype and shape."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    shape = getattr(value, "shape", None)
+    if shape is None or math.prod(shape) <= 16:
+        return repr(value)
+    return f"<{value.dtype} {' x '.join(map(str, shape))}>"
+
+
+def _make(base, names, values, image=""):
+    return named_type(base, names, image)(*values)
+
+
+def _attribute(name, taken):
+    """The attribute name for a field, other than those in `taken`."""
+    attribute = re.sub(r"\W", "_", name).lstrip("_")
+    if not attribute.isidentifier():
+        attribute = "field_" + attribute
+    while attribute in taken or keyword.iskeyword(attribute):
+        attribute += "_"
+    return attribute
+
+
+@functools.cache
+def named_type(base, names, image=""):
+    """A class of tuples with these fields, derived from `base`, a subclass of Named. `image`: the field that is an image, or ""."""
+    taken = set(dir(base))
+    attributes = []
+    for name in names:
+        if names.count(name) > 1:
+            raise MisuseError(f"[dataset] two fields are called {name!r}; create the dataset again with another name for one")
+        attributes.append(_attribute(name, taken))
+        taken.add(attributes[-1])
+    fields = collections.namedtuple(base.__name__, attributes)  # type: ignore[misc]
+    body = {"_base": base, "_names": names, "_fields": fields._fields, "_image": image, "__module__": "dlpipe"}
+    return type(base.__name__, (base, fields), body)
+
+
+# ---- batches
+
+
+class Ragged:
+    """A variable-length field: the rows of all samples concatenated, and the offset at which each sample begins.
+
+    `values` is [rows, ...], `offsets` int64 [samples + 1]. The rows of sample i are values[offsets[i]:offsets[i + 1]], or
+    ragged[i]. Both arrays are in the batch's memory.
     """
 
     __slots__ = ("values", "offsets")
@@ -40,7 +161,7 @@ class Ragged:
         return (self[i] for i in range(len(self)))
 
     def texts(self) -> list[str]:
-        """list of str, of a field of bytes."""
+        """A field of bytes as a list of str."""
         return [os.fsdecode(bytes(memoryview(rows.numpy() if hasattr(rows, "numpy") else rows))) for rows in self]
 
     def __reduce__(self) -> Any:
@@ -51,45 +172,46 @@ class Ragged:
 
 
 class Batch(Named):
-    """A batch: the dataset's fields as arrays, and what is known of it beside them. Fields of these names are
-    under batch["epoch"] and batch.epoch_.
+    """A batch: the dataset's fields as arrays, plus the properties below. A field with the name of a property, such as
+    "epoch", is batch["epoch"] or batch.epoch_.
 
-    A copy (pickled, or made by another library on a device of its own) has the fields alone.
+    A copy (pickled, or made by another library on a device of its own) has the fields only.
     """
 
     __slots__ = ()
-    _advice = ("take them by name (batch.image), or give dlpipe.Loader fields=[...] with the names of those that the loop takes")
+    _advice = ("access them by name (batch.image), or give dlpipe.Loader fields=[...] with the names that the loop unpacks")
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
             if name == "_lent" or isinstance(getattr(type(self), name, None), property):
-                raise AttributeError("this is a copy of a batch, which has its fields alone: take sample_ids, weight and "
-                                     "the like from the loader's own batch")
-            raise AttributeError(f"a batch has no {name!r}; its fields are {', '.join(self._fields)}")
+                raise AttributeError("this is a copy of a batch, which has the fields only; read sample_ids, weight and the "
+                                     "other properties from the loader's own batch")
+            raise AttributeError(f"the batch has no {name!r}; its fields are {', '.join(self._fields)}")
 
     @property
-    def sample_ids(self) -> npt.NDArray[np.int64]:
-        """numpy int64 [count]: which samples of the dataset these are."""
+    def sample_ids(self) -> Any:
+        """int64 [count]: each sample's number in the dataset. A tensor on the CPU with as_="torch", else a NumPy array."""
         return self._lent.sample_ids
 
     @property
-    def weight(self) -> npt.NDArray[np.float32]:
-        """numpy float32 [count]: 1, or 0 for a sample that was dropped because it is damaged."""
+    def weight(self) -> Any:
+        """float32 [count]: 1, or 0 for a sample that was dropped because it is corrupt, or that repeats another rank's
+        (pad_last). A tensor on the CPU with as_="torch", else a NumPy array."""
         return self._lent.weight
 
     @property
     def path(self) -> list[str]:
-        """list of str: the files that the samples came from, below the folder that was ingested. Read from the dataset once
-        more, unless the loader's `fields` name it."""
+        """list of str: the files that the samples came from, relative to the folder that was ingested. Read from the dataset
+        again, unless it is one of the loader's `fields`."""
         if "path" in self._names:
             return self["path"].texts()
         data, offsets = self._lent.ragged("path")
         return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
 
     def ragged(self, field: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """A field without a fixed size as the dataset has it, no augmentation applied: (bytes, offsets), numpy uint8 [total]
-        and int64 [count + 1]; sample i has bytes[offsets[i]:offsets[i + 1]]. Read from the dataset once more."""
+        """A field without a fixed size, as stored in the dataset and without augmentation: (bytes, offsets), numpy uint8 [total]
+        and int64 [count + 1]. Sample i is bytes[offsets[i]:offsets[i + 1]]. Read from the dataset again."""
         import numpy as np
 
         data, offsets = self._lent.ragged(field)
@@ -107,22 +229,62 @@ class Batch(Named):
 
     @property
     def last_in_epoch(self) -> bool:
-        """Whether the epoch ends with it."""
+        """Whether this is the epoch's last batch."""
         return self._lent.last_in_epoch
 
     @property
     def substitutions(self) -> list[dict[str, Any]]:
-        """Damaged samples and what stood in for them: dicts of position, bad_sample, used_sample (-1: none), reason."""
+        """Corrupt samples and their replacements: dicts of position, bad_sample, used_sample (-1: none), reason."""
         return self._lent.substitutions
 
 
 def batch_type(fields):
-    """The class of batches with these fields. Copies and unpickled ones are plain: their memory is their own."""
+    """The class of batches with these fields. Copied and unpickled batches own their memory."""
     return named_type(Batch, fields)
 
 
 def lend(kind, lent):
-    """The tuple over the memory of a lent batch."""
+    """A batch of type `kind` over the memory that the library lends."""
     batch = tuple.__new__(kind, (Ragged(*one) if isinstance(one, tuple) else one for one in lent.arrays()))
     batch._lent = lent
+    return batch
+
+
+# ---- batches with several views of each sample: lists of arrays, one per view
+
+
+class LentViews:
+    """Presents a lent batch of views as one of samples. In the batch, the `views` views of a sample follow each other."""
+
+    def __init__(self, lent, views):
+        self._lent = lent
+        self._views = views
+
+    def __getattr__(self, name):
+        return getattr(self._lent, name)
+
+    @property
+    def count(self):
+        return self._lent.count // self._views
+
+    @property
+    def sample_ids(self):
+        return self._lent.sample_ids[:: self._views]
+
+    @property
+    def weight(self):
+        """0 for a sample if any of its views was dropped."""
+        return self._lent.weight.reshape(-1, self._views).prod(1)
+
+    def ragged(self, field):
+        data, offsets = self._lent.ragged(field)
+        rows = [data[offsets[i] : offsets[i + 1]] for i in range(0, self._lent.count, self._views)]
+        return b"".join(rows), list(itertools.accumulate(map(len, rows), initial=0))
+
+
+def lend_views(views, moved, kind, lent):
+    """Like lend(), for several views. `moved`: names of the fields that differ between the views of a sample."""
+    batch = tuple.__new__(kind, ([array[view::views] for view in range(views)] if name in moved else array[::views]
+                                 for array, name in zip(lent.arrays(), kind._names)))  # fmt: skip
+    batch._lent = LentViews(lent, views)
     return batch

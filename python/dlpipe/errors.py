@@ -1,8 +1,8 @@
-"""What dlpipe raises. Every error is a dlpipe.Error, and also Python's own exception of its kind where there is one."""
+"""Exceptions. Each is a dlpipe.Error and, where Python has a matching exception, also a subclass of that."""
 
 
 class Error(Exception):
-    """Something went wrong: the message says what, where (file, record, option) and what to do.
+    """The base class. The message says what went wrong, where (file, record, option) and what to do.
 
     Attributes:
         code: the kind as `dlpipe ... --json` names it, such as "misuse" or "not_found".
@@ -24,7 +24,7 @@ class NotFoundError(Error, FileNotFoundError):
 
 
 class PermissionDeniedError(Error, PermissionError):
-    """The system refused."""
+    """The operating system denied access."""
 
     code = "permission"
 
@@ -42,25 +42,25 @@ class NoSpaceError(Error, OSError):
 
 
 class CorruptError(Error, ValueError):
-    """Bytes that are not what their format says."""
+    """Bytes that violate their format."""
 
     code = "corrupt"
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid, but nothing here can handle it."""
+    """Valid, but not supported by dlpipe."""
 
     code = "unsupported"
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """The system gives no more memory or threads."""
+    """The system has no more memory or threads."""
 
     code = "out_of_memory"
 
 
 class ChangedError(Error):
-    """An input is not the one that an earlier step saw."""
+    """An input has changed since an earlier step read it."""
 
     code = "changed"
 
@@ -72,7 +72,7 @@ class NonfiniteError(Error, FloatingPointError):
 
 
 class CancelledError(Error, KeyboardInterrupt):
-    """Stopped by a signal or by its owner."""
+    """Stopped by a signal or by the caller."""
 
     code = "cancelled"
 

@@ -1,40 +1,145 @@
-"""Other libraries' datasets as dlpipe's."""
+"""Converts other libraries' datasets."""
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import contextlib
 import itertools
 import json
 import logging
+import multiprocessing
 import os
+import pickle
+import signal
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from dlpipe import arrow, picture_annotations, sample_sources
+from dlpipe import arrow, images, sample_sources
+from dlpipe.arguments import Path, Progress, Reporter, kinds_checked
 from dlpipe.errors import Error, MisuseError
-from dlpipe.fields import FieldKind
-from dlpipe.kinds import kinds_checked
-from dlpipe.paths import Path
-from dlpipe.pictures import picture, size_of
-from dlpipe.progress import Progress, Reporter
-from dlpipe.storing import StoringOptions, documented
-from dlpipe.workers import Workers
-from dlpipe.writer import Writer
+from dlpipe.images import as_image, size_of
+from dlpipe.writer import FieldKind, StoringOptions, Writer, documented
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+
+# ---- worker processes that read the samples
+
+
+_converter: Any = None
+
+
+def _begin_worker(converter):
+    global _converter
+    _converter = converter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: die with a killed parent
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+class WorkerTraceback(Exception):
+    """The traceback of an exception in a worker, set as its cause, because pickle drops tracebacks."""
+
+
+def _take_range(begin, end, read):
+    """(samples, failure): what the converter's method `read` returns for each number, and, if one raised, the exception, its cause
+    and its traceback; else None."""
+    samples = []
+    try:
+        for number in range(begin, end):
+            samples.append(getattr(_converter, read)(number))
+    except Exception as error:
+        cause = error.__cause__
+        where = "".join(traceback.format_exception(error if cause is None else cause))
+        if not _can_travel(error):
+            error = Error(f"[from_dataset] a sample of {begin} to {end - 1} raised {type(error).__qualname__}: {error}")
+        if not _can_travel(cause):
+            error, cause = type(error)(f"{error}; it can't be pickled, here is its traceback:\n{where}"), None
+        return samples, (error, cause, where)
+    return samples, None
+
+
+def _can_travel(error):
+    """Whether the exception can be pickled and unpickled. If not, the pool would consider its worker broken."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return False
+    return True
+
+
+def _ready():
+    return os.getpid()
+
+
+class Workers:
+    """Worker processes that read ranges of samples ahead of the writer and return them in order."""
+
+    RANGE = 32
+
+    def __init__(self, count, converter):
+        from concurrent.futures import ProcessPoolExecutor
+
+        # Python's default before 3.14: without fork, datasets that are defined in a notebook's cell can't be sent to other
+        # processes. The workers need none of the library's threads. A start method that the user has set is kept.
+        method = multiprocessing.get_start_method(allow_none=True) or "fork"
+        self.count = count
+        self.pool = ProcessPoolExecutor(count, multiprocessing.get_context(method), _begin_worker, (converter,))
+        self._run(lambda: [f.result() for f in [self.pool.submit(_ready) for _ in range(count)]])
+
+    @staticmethod
+    def _run(work):
+        from concurrent.futures.process import BrokenProcessPool
+
+        try:
+            return work()
+        except BrokenProcessPool as error:
+            raise Error("[from_dataset] a worker process ended: it was killed (out of memory?), or it could not start "
+                        "(the dataset can't be pickled, or the program lacks `if __name__ == '__main__':`); try workers=0"
+                        ) from error  # fmt: skip
+
+    def samples(self, begin, end, read):
+        ahead: collections.deque[Any] = collections.deque()
+        ranges = ((i, min(i + self.RANGE, end)) for i in range(begin, end, self.RANGE))
+        for one in itertools.islice(ranges, 4 * self.count):
+            ahead.append(self.pool.submit(_take_range, *one, read))
+        while ahead:
+            taken = self._run(ahead.popleft().result)
+            for one in itertools.islice(ranges, 1):
+                ahead.append(self.pool.submit(_take_range, *one, read))
+            yield from taken[0]
+            if taken[1] is not None:
+                error, cause, where = taken[1]
+                if cause is not None:
+                    cause.__cause__ = WorkerTraceback(where)
+                raise error from cause
+
+    def close(self):
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+# ---- from_dataset
+
+
 _LABEL_NAMES = ("label", "labels", "cls", "class", "target", "fine_label")
 _IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "img", "image")
-_LOOKS = 8  # so many samples are read twice: a flip with p=0.5 shows in 255 of 256 datasets
+_LOOKS_AT_NUMBERS = 64  # samples
+_LOOKS = 8  # samples that are read twice: this detects a flip with p=0.5 in 255 of 256 datasets
 
 
 def _refuse(*words):
     raise MisuseError("[from_dataset] " + "".join(map(str, words)))
 
 
-def _is_picture(value):
+def _is_image(value):
     kind = type(value)
     if kind.__module__.split(".")[0] == "PIL":
         return True
@@ -43,7 +148,7 @@ def _is_picture(value):
 
 
 def _is_one_whole_number(value):
-    """Whether it is an array of one whole number, as some datasets have labels."""
+    """Whether the value is an array of one whole number, as labels in some datasets are."""
     return getattr(value, "shape", None) == (1,) and "int" in str(value.dtype)
 
 
@@ -52,9 +157,9 @@ def _ending(name):
 
 
 def _kind_of(name, value):
-    """The kind of field that holds such values; None: none does."""
+    """The kind of field that holds such values; None if there is none."""
     ending = _ending(name)
-    if _is_picture(value) or (ending in _IMAGE_ENDINGS and (isinstance(value, bytes) or hasattr(value, "shape"))):
+    if _is_image(value) or (ending in _IMAGE_ENDINGS and (isinstance(value, bytes) or hasattr(value, "shape"))):
         return "image"
     is_number = isinstance(value, (int, float)) or (hasattr(value, "dtype") and getattr(value, "shape", None) == ())
     if ending in _LABEL_NAMES and (isinstance(value, (int, str, bytes)) or is_number or _is_one_whole_number(value)):
@@ -73,36 +178,36 @@ def _kind_of(name, value):
 
 
 def _infer(first):
-    """Fields of samples like this one."""
+    """The fields of a dataset with this first sample."""
     fields: dict[str, Any] = {}
     for name, value in first.items():
         if _ending(name) in _IMAGE_ENDINGS and isinstance(value, (str, os.PathLike)):
-            _refuse(f"{name!r} is {value!r}, a text; give the picture or the bytes of its file: sample=, a function from the "
-                    "dataset's item to a dict of values; or fields= where a text is meant")  # fmt: skip
+            _refuse(f"{name!r} is {value!r}, a string; give the image or the bytes of its file with sample=, a function from the "
+                    "dataset's item to a dict of values; or give fields= if a text is meant")  # fmt: skip
         fields[name] = _kind_of(name, value)
-    images = [name for name, kind in fields.items() if kind == "image"]
-    if images == ["label"] and "image" in fields:
-        _refuse("the label is an image, and the value before it is none, as if they were (label, image); give sample=, a function "
+    image_names = [name for name, kind in fields.items() if kind == "image"]
+    if image_names == ["label"] and "image" in fields:
+        _refuse("the label is an image and the value before it is not, as if items were (label, image); give sample=, a function "
                 "from the dataset's item to a dict such as {'image': ..., 'label': ...}")
-    if images:
-        image = next((name for name in images if picture_annotations.kind_of(name, first[name]) is None), images[0])
+    if image_names:
+        image = next((name for name in image_names if images.kind_of(name, first[name]) is None), image_names[0])
         _refuse_annotations(first, image)
-        for name in images:
+        for name in image_names:
             if name != image:
-                _refuse(f"{name!r} is a second image; give fields= with one of them, and with {name!r}: 'mask' where it holds the "
+                _refuse(f"{name!r} is a second image; give fields= with one of them, and with {name!r}: 'mask' if it holds the "
                         "class of each pixel")
     for name, kind in fields.items():
         if kind is None:
-            _refuse(f"{name!r} is {type(first[name]).__name__}, and no field holds that; give fields= without it, or sample=, a "
+            _refuse(f"{name!r} is {type(first[name]).__name__}, which no field can hold; give fields= without it, or sample=, a "
                     "function from the dataset's item to a dict of values")
     return fields
 
 
 def _refuse_annotations(first, image):
-    """Boxes, key points and masks beside a picture, those in dicts too, want fields= to move with it."""
+    """Refuses boxes, key points and masks, also in dicts, that need fields= to move with the image."""
     values: dict[str, Any] = {}
     for name, value in first.items():
-        if picture_annotations.are_in(value):
+        if images.holds_annotations(value):
             values |= {part if name == "label" else f"{name}.{part}": one for part, one in value.items()}
         else:
             values[name] = value
@@ -110,46 +215,46 @@ def _refuse_annotations(first, image):
     fields = {name: _kind_of(name, value) for name, value in values.items()}
     meant = {}
     for name, value in values.items():
-        # an array of uint8 that isn't called a mask may be a second picture
-        kind = picture_annotations.kind_of(name, value, None if fields[name] == "image" else size)
+        # a uint8 array that isn't called a mask may be a second image
+        kind = images.kind_of(name, value, None if fields[name] == "image" else size)
         if name != image and kind is not None:
             meant[name] = kind
     for name, value in values.items():
-        key = picture_annotations.key_within(value) if fields[name] in ("text", None) else None
+        key = images.annotation_within(value) if fields[name] in ("text", None) else None
         if key is not None and not meant:
-            _refuse(f"{name!r} has {key!r} in it, which no augmentation moves with the picture from there; give sample=, a "
-                    "function from the dataset's item to a dict of values, with fields= that say 'boxes', 'points' or 'mask'; or "
-                    f"fields= with {name!r}: 'text' to keep it as JSON. Files of VOC and COCO dlpipe.ingest reads")  # fmt: skip
+            _refuse(f"{name!r} contains {key!r}, which no augmentation moves with the image from there; give sample=, a "
+                    "function from the dataset's item to a dict of values, and fields= with 'boxes', 'points' or 'mask'; or "
+                    f"fields= with {name!r}: 'text' to keep it as JSON. dlpipe.ingest reads VOC and COCO files")  # fmt: skip
     if meant:
         told = {name: kind for name, kind in fields.items() if kind != "image" or name == image or name in meant}
-        picture_annotations.refuse(told, meant, values)
+        images.refuse_annotations(told, meant, values)
 
 
 def _value(name, kind, value):
-    """Plain values, which travel between processes: pictures as bytes or arrays, texts as str."""
+    """The value in a plain form that can be pickled: images as bytes or arrays, texts as str."""
     if kind == "image":
         if value is None:
-            _refuse(f"a sample has no picture {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
-        return picture(value)
+            _refuse(f"a sample has no image {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
+        return as_image(value)
     if kind == "label" and isinstance(value, bytes):
         text = os.fsdecode(value).strip()
         return int(text) if text.removeprefix("-").isdecimal() else text
     if kind == "label" and _is_one_whole_number(value):
         return value.item()
-    if kind in ("boxes", "boxes-xywh") and value is not None and picture_annotations.is_one_box(value):
+    if kind in ("boxes", "boxes-xywh") and value is not None and images.is_one_box(value):
         return [value]
     if kind == "text" and not isinstance(value, (str, bytes, os.PathLike)) and value is not None:
         try:
             return json.dumps(value)
         except (TypeError, ValueError) as error:
-            _refuse(f"{name!r} is {type(value).__name__}, stored as JSON, and that fails: {error}; give fields= with its parts, "
+            _refuse(f"{name!r} is {type(value).__name__}, which can't be stored as JSON: {error}; give fields= with its parts, "
                     f"such as {name + '.part'!r}, or sample=, a function from the dataset's item to a dict of values")
     return value
 
 
 def _part(values, name):
-    """A sample's value; also a part of a dict, "objects.bbox", and of the dict beside a picture, as torchvision has targets of
-    detection, by its own name."""
+    """A sample's value. Parts of dicts are "objects.bbox"; parts of a dict in the label's place (torchvision's detection targets)
+    have their own name only."""
     if name in values:
         return values[name]
     first, _, rest = name.partition(".")
@@ -160,7 +265,7 @@ def _part(values, name):
 
 
 def _as_dict(item):
-    """A sample of any library as a dict."""
+    """A sample of any library as a dict of values."""
     if isinstance(item, collections.abc.Mapping):
         return {("path" if name == "__key__" else name): v for name, v in item.items()
                 if name == "__key__" or not name.startswith("__")}  # fmt: skip
@@ -174,14 +279,14 @@ def _as_dict(item):
 
 
 def _place(split, number, item=None):
-    """Which sample it is, by its number in its split, and by its key or path where it has one."""
+    """Names a sample by its number in its split, and by its key or path if it has one."""
     key = next((item[name] for name in ("__key__", "path") if isinstance(item, collections.abc.Mapping) and name in item), None)
     return f"sample {number}" + (f" of {split!r}" if split else "") + (f" ({key})" if key else "")
 
 
 @contextlib.contextmanager
 def _naming(split, number, item=None):
-    """An exception of the dataset, or of `sample`, becomes the cause of one that names the sample."""
+    """Raises an Error that names the sample, with the exception of the dataset or of `sample` as its cause."""
     try:
         yield
     except Error:
@@ -200,33 +305,33 @@ def _is_same(image, other):
 
 
 class _Converter:
-    """From a source's item to the values of a sample; goes to the worker processes."""
+    """Converts a source's items to values of samples. Sent to the worker processes."""
 
     def __init__(self, split, source, sample, fields, told_by_first):
         self.split, self.source, self.sample = split, source, sample
         self.fields, self.told_by_first = fields, told_by_first
 
     def dict_of(self, item, number):
-        """The sample's values as the dataset, or `sample`, has them."""
+        """The sample's values as the dataset, or `sample`, returns them."""
         with _naming(self.split, number, item):
             return _as_dict(item if self.sample is None else self.sample(item))
 
     def at(self, number):
-        """The sample with this number of a source that has numbers."""
+        """The sample with this number, for a source with random access."""
         with _naming(self.split, number):
             item = self.source[number]
         return self.one(item, number)
 
     def twice(self, number):
-        """The sample, and whether it has another image when it is read again."""
+        """The sample, and whether reading it again returns a different image."""
         values = self.at(number)
         return values, self.is_drawn(values, lambda: self.at(number))
 
     def is_drawn(self, values, read_again):
-        images = [name for name, kind in self.fields.items() if kind == "image"]
-        with contextlib.suppress(Exception):  # `sample` may have changed the item itself
+        image_names = [name for name, kind in self.fields.items() if kind == "image"]
+        with contextlib.suppress(Exception):  # `sample` may have modified the item
             again = read_again()
-            return not all(_is_same(values[name], again[name]) for name in images)
+            return not all(_is_same(values[name], again[name]) for name in image_names)
         return False
 
     def items(self):
@@ -243,15 +348,15 @@ class _Converter:
         values = self.dict_of(item, number)
         more = [name for name in values if name not in self.fields] if self.told_by_first else ()
         if more:
-            _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first one, that the fields are told by, has not; "
-                    "give fields={name: kind} of what to store")
+            _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first sample, from which the fields were inferred, "
+                    "does not have; give fields={name: kind} of what to store")
         try:
             with _naming(self.split, number, values):  # a PIL.Image may read its file only now
                 return {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
         except MisuseError as error:
             advice = ""
             if getattr(getattr(self.source, "dataset", None), "transform", None) is not None:
-                advice = ("; the dataset has a transform: leave it out (transform=None), what it does in training is dlpipe.Loader's "
+                advice = ("; the dataset has a transform: leave it out (transform=None) and give it to dlpipe.Loader as "
                           "augment")  # fmt: skip
             raise MisuseError(f"{error}{advice} ({_place(self.split, number, values)})") from None
 
@@ -261,21 +366,21 @@ def _length(source):
 
 
 def _first(source):
-    """An item to tell fields by, and the source again (an iterator's first item is not lost)."""
+    """The first item, to infer fields from; None if there is none. An iterator's first item is not lost."""
     if _length(source) == 0:
         return None
     if _length(source) is not None:
         return source[0]
     iterator = iter(source)
     first = next(iterator, None)
-    is_used_up = iterator is getattr(source, "dataset", None)  # it can't be begun again
+    is_used_up = iterator is getattr(source, "dataset", None)  # an iterator, which can't start again
     if is_used_up and first is not None:
         source.dataset = itertools.chain([first], iterator)
     return first
 
 
 def _first_values(sources, sample):
-    """The values of the first sample there is; None: there is none."""
+    """The values of the first sample of all sources; None if they are empty."""
     for split, source in sources.items():
         with _naming(split, 0):
             item = _first(source)
@@ -299,54 +404,55 @@ def from_dataset(
     progress: Progress = None,
     **storing: Unpack[StoringOptions],
 ) -> dict[str, Any]:
-    """Makes a dataset of another library's dataset.
+    """Creates a dataset from another library's dataset.
 
         dlpipe.from_dataset(datasets.load_dataset("beans"), "data/beans")              # Hugging Face: all its splits
-        dlpipe.from_dataset(torchvision.datasets.ImageFolder("pictures"), "data")      # the files, as ingest takes them
+        dlpipe.from_dataset(torchvision.datasets.ImageFolder("images"), "data")      # stores the files' bytes
         dlpipe.from_dataset(my_dataset, "data", workers=8, progress=True)              # 8 processes run my_dataset[i]
         dlpipe.from_dataset({"train": a, "val": b}, "data")                            # splits
-        dlpipe.from_dataset("data/*.parquet", "data")                                  # Parquet or Arrow files, by pyarrow
+        dlpipe.from_dataset("data/*.parquet", "data")                                  # Parquet or Arrow files, with pyarrow
 
-    Killed or stopped by Ctrl-C and called again, it goes on behind what was committed, which happens every 16,384 samples or
-    32 MiB; before the first time nothing is left. Image columns of Hugging Face's datasets, undecoded WebDataset samples and
-    torchvision's folders without a transform keep their JPEG and PNG bytes; decoded pictures, and those of Image(mode=...) with
-    another mode, are stored as raw pixels (a PIL.Image turned as its EXIF orientation says), or with store="jpeg" as JPEGs.
-    WebDataset's shards are also read by dlpipe.ingest("shards-{000..127}.tar", dst), without Python.
+    If it is killed or stopped by Ctrl-C, call it again to resume after the last commit. It commits every 16,384 samples or
+    32 MiB; before the first commit nothing is left. Image columns of Hugging Face's datasets, undecoded WebDataset samples and
+    torchvision's folders without a transform keep their JPEG and PNG bytes. Decoded images, and those of Image(mode=...) with
+    another mode, are stored as raw pixels (with a PIL.Image's EXIF orientation applied), or as JPEGs with store="jpeg".
+    dlpipe.ingest("shards-{000..127}.tar", dst) also reads WebDataset's shards, without Python.
 
-    Columns of Hugging Face's datasets become fields: a ClassLabel "label", a list of them "labels", numbers and lists of
-    numbers of theirs, texts "text". Dicts are taken apart: "objects" with "bbox" and "category" becomes "objects.bbox"
-    (boxes) and "objects.category", of which each box has one.
+    Columns of Hugging Face's datasets become fields: a ClassLabel "label", a list of ClassLabels "labels", numbers and lists of
+    numbers fields of their dtype, texts "text". Dicts become one field per entry: "objects" with "bbox" and "category" becomes
+    "objects.bbox" (boxes) and "objects.category" (one per box).
 
     Args:
-        dataset: one of Hugging Face's `datasets` (a DatasetDict too, and streams), a torch dataset (by number or iterable),
-            a WebDataset, anything else with samples by number or an iterator; or a dict of several, by split. A path of
-            Parquet or Arrow files, a pattern, a folder or several: files, or their folders, called train, val and test make
-            splits. A split that is called "validation" or "valid" becomes "val". torch's Subset, as random_split makes it, of
-            one of these is taken as that one is, and so is ConcatDataset, with the names of its classes where its parts have
-            the same. Leave transforms out: they are applied once, and belong to training, where dlpipe.Loader's `augment` is.
-            A warning says so where some of the first samples, which are read twice, have other images then.
-        dst: the dataset to make. Must not exist: whether it holds these samples can't be told.
-        fields: {name: kind} as in dlpipe.Writer; a part of a dict is called "name.part", one of the dict beside a picture, as in
-            torchvision's detection, "part". Default: told by the columns, or by the first sample. Boxes, key points and masks
-            are refused there with the fields that they want, since plain numbers would not move with their picture.
-        classes: names by label. Default: what the dataset says, or as in dlpipe.Writer.
-        sample: a function from the dataset's item to a dict of values. Default: items that are dicts, or (image, label).
-        boxes: the form of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as COCO has
-            them) or "xyxy" (x_min, y_min, x_max, y_max).
-        workers: processes that take samples of a dataset with numbers; 0: this one does.
-        interrupted: as in dlpipe.Writer; a dataset that has changed meanwhile is refused where that can be told.
-        progress: called as progress(done, total) (total None where nobody knows); True, or dlpipe.TqdmProgress(), for a bar.
+        dataset: one of Hugging Face's `datasets` (also a DatasetDict or a stream), a torch dataset (indexed or iterable),
+            a WebDataset, or any other sequence or iterator of samples; or a dict of several, by split. Or Parquet or Arrow
+            files: a path, a pattern, a folder or several. Files or folders of them called train, val and test become
+            splits. A split called "validation" or "valid" becomes "val". torch's Subset (as random_split returns it) and
+            ConcatDataset of these are accepted; a ConcatDataset keeps the class names if all of its parts have the
+            same. Leave transforms out: they would be applied once. Give them to dlpipe.Loader as `augment` for training.
+            The first samples are read twice, and a warning is logged if an image differs.
+        dst: the dataset to create. Must not exist, because an existing dataset can't be compared with the samples.
+        fields: {name: kind} as in dlpipe.Writer. A part of a dict is called "name.part"; a part of a dict in the label's place,
+            as in torchvision's detection, is called "part". Default: inferred from the columns, or from the first sample. Inferred
+            boxes, key points and masks are refused, because plain numbers would not move with the image; the error suggests
+            `fields`.
+        classes: names by label. Default: those of the dataset, or as in dlpipe.Writer.
+        sample: a function from the dataset's item to a dict of values. Default: items are dicts, or (image, label).
+        boxes: the format of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as in COCO)
+            or "xyxy" (x_min, y_min, x_max, y_max).
+        workers: number of processes that read samples, for a dataset with random access; 0: read in this process.
+        interrupted: as in dlpipe.Writer. A dataset that has changed in between is refused if that can be detected.
+        progress: called as progress(done, total), total None if unknown. True or dlpipe.TqdmProgress() for a bar.
         {storing}
 
     Returns:
         What `dlpipe ingest --json` prints, as a dict.
 
     Raises:
-        dlpipe.Error: of the kind that fits. An exception of the dataset, or of `sample`, is the `__cause__` of one that names
-            the sample.
+        dlpipe.Error: a subclass that fits. If the dataset or `sample` raises, that exception is the `__cause__` of an Error
+            that names the sample.
     """
     if workers < 0:
-        _refuse(f"workers is {workers}; give a number of processes, or 0 for none")
+        _refuse(f"workers is {workers}; give a number of processes of at least 0")
     if arrow.fits(dataset):
         dataset = arrow.parts(arrow.files(dataset))
     parts = dataset if isinstance(dataset, dict) else {"": dataset}
@@ -354,7 +460,7 @@ def from_dataset(
         _refuse("no dataset: the dict is empty")
     sources = sample_sources.by_split(parts, boxes)
     first_source = next(iter(sources.values()))
-    told_by_first = False
+    told_by_first, is_inferred = False, fields is None
     if fields is None and sample is None:
         fields = first_source.fields
     if fields is None:
@@ -378,19 +484,19 @@ def from_dataset(
         writer = stack.enter_context(
             Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **storing)
         )
-        _write(writer, converters, pools, call, total)
+        _write(writer, converters, pools, call, total, is_inferred)
     assert writer.report is not None  # the block is left
     return writer.report
 
 
 def _warn_of_draws(split, number):
     logging.getLogger("dlpipe").warning(
-        "[from_dataset] %s has another image each time it is read: the dataset, or sample=, draws at random, and one draw is stored for "
+        "[from_dataset] %s has another image each time it is read: the dataset, or sample=, is random, and one draw is stored for "
         "all epochs; leave random transforms out and give them to dlpipe.Loader as augment=", _place(split, number))  # fmt: skip
 
 
 def _stream(writer, converter, number):
-    """Yields the samples that the writer hasn't; a stream's length is known at its end."""
+    """Yields the samples of a stream, None for each that the writer already has."""
     looks = 0 if converter.sample is None else _LOOKS  # the stream itself can't be read again
     for i, item in converter.items():
         if number + i < writer.position:
@@ -423,8 +529,23 @@ def _indexed(writer, converter, number, workers):
     yield from take(looked_at, length, "at")
 
 
-def _write(writer, converters, pools, call, total):
+def _warn_of_multi_hot(samples):
+    """Warns about fields of numbers that hold vectors of 0 and 1 only. `samples`: their values in the first samples."""
+    import numpy as np
+
+    for name in samples[0] if samples else ():
+        vectors = [np.asarray(values[name]) for values in samples]
+        length = vectors[0].size
+        if length > 1 and all(one.shape == (length,) and np.isin(one, (0, 1)).all() for one in vectors):
+            logging.getLogger("dlpipe").warning(
+                "[from_dataset] %r holds vectors of 0 and 1, which are stored as numbers: a model learns them by regression. If they are "
+                "labels, give fields= with %r: 'multi-hot', and classes= with %d names", name, name, length)  # fmt: skip
+
+
+def _write(writer, converters, pools, call, total, is_inferred):
     number = 0
+    numbers = [field.name for field in writer._fields if is_inferred and field.kind == "tensor" and not field.of]
+    looked_at: list[dict[str, Any]] = []
     for split, converter in converters.items():
         if _length(converter.source) is None:
             samples = _stream(writer, converter, number)
@@ -435,5 +556,11 @@ def _write(writer, converters, pools, call, total):
             if values is None:
                 continue
             writer.write(values, split=split)
+            if len(looked_at) < _LOOKS_AT_NUMBERS:
+                looked_at.append({name: values[name] for name in numbers})
+                if len(looked_at) == _LOOKS_AT_NUMBERS:
+                    _warn_of_multi_hot(looked_at)
             if call is not None:
                 call(number, total)
+    if len(looked_at) < _LOOKS_AT_NUMBERS:
+        _warn_of_multi_hot(looked_at)

@@ -1,4 +1,4 @@
-"""The loader: batches of a dataset for any training loop."""
+"""The loader: batches of a dataset, for any training loop."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import functools
 import logging
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlpipe import _dlpipe
-from dlpipe.batch import Batch, Ragged, batch_type, lend
+from dlpipe.arguments import Augment, Path, kinds_checked
+from dlpipe.batch import Batch, Ragged, batch_type, lend, lend_views
 from dlpipe.errors import Error, MisuseError
-from dlpipe.kinds import Augment, kinds_checked
+from dlpipe.recipes import Chain
 from dlpipe.loader_options import (
     advise_on_options,
+    batch_of_rank,
     check_fields,
     check_framework,
     check_on_bad,
@@ -25,13 +28,11 @@ from dlpipe.loader_options import (
     chosen_dtype,
     chosen_samples,
     device_name,
+    find_rank,
     framework_of_caller,
     normalize_op,
+    rank_of_group,
 )
-from dlpipe.loader_report import Timed, doctor_text
-from dlpipe.paths import Path
-from dlpipe.ranks import batch_of_rank, find_rank, rank_of_group
-from dlpipe.views import lend_views
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         dataset: Any
         indices: Sequence[int]
 
+
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -57,103 +59,108 @@ atexit.register(_dlpipe.end, _close_all)
 
 
 class Loader:
-    """Batches of a dataset that `dlpipe ingest` made, decoded and augmented on threads of its own.
+    """Batches of a dataset created by `dlpipe ingest`, decoded and augmented on the loader's own threads.
 
-    Each `for` over a loader is one epoch, in an order of its own (`epochs` of them if given). Batches are named tuples of
-    the dataset's fields, `image` and `label` for pictures, as arrays over the memory that they were made in:
+    Each `for` over a loader is one epoch (or `epochs` of them), and each epoch has its own order. Batches are named tuples of
+    the dataset's fields, such as `image` and `label`. Their arrays are views of the loader's memory, without a copy:
 
     - image: uint8 [batch, height, width, channels], or with `dtype` float32, float16 or bfloat16, normalised
     - label: int64 [batch]
-    - numbers: [batch], one value per sample; other arrays of one size: [batch, ...]
-    - masks: uint8 [batch, height, width], moved with their pictures
-    - what has any number of rows in each sample, such as boxes, points, labels and texts: a dlpipe.Ragged, values of all
-      samples below each other and offsets; boxes and points have moved with their pictures
-    - with mixup or cutmix, partner_label: int64 [batch], whom each sample was mixed with, and lam: float32 [batch], the
-      weight of its own label (1 - lam is the partner's)
+    - numbers: [batch], one value per sample; other arrays of fixed size: [batch, ...]
+    - masks: uint8 [batch, height, width], transformed with their images
+    - variable-length fields, such as boxes, points, labels and texts: a dlpipe.Ragged, the values of all samples
+      concatenated plus offsets; boxes and points are transformed with their images
+    - with mixup or cutmix, partner_label: int64 [batch], the label of the sample that each one was mixed with, and lam:
+      float32 [batch], the weight of the sample's own label (the partner's is 1 - lam)
 
-    That memory is yours until the last array and the last view of it are gone; then the next batch is made there. Keep
-    as many batches as fit half of the machine's memory: there are `slots` of them at first, and more as you keep them. Labels,
-    numbers, sample_ids and whatever else has at most 64 bytes per sample are copies, to be kept of a whole epoch (not label
-    and numbers on a GPU or with pin_memory: keep clones of these). The batches are a function of dataset, options and seed
-    alone: threads and slots change none of their bits.
+    A batch's memory is yours until its last array and the last view of one are gone. Then the loader reuses it for another
+    batch. You can keep as many batches as fit in half of the machine's memory: the loader starts with `slots` batches and
+    allocates more while you keep them. Labels, numbers, sample_ids and all else of at most 64 bytes per sample are copies, which
+    you can keep for a whole epoch. On a GPU or with pin_memory, label and numbers are not copies: keep clones of these.
+    Dataset, options and seed alone determine the batches, bit for bit; threads and slots don't.
 
     Args:
-        data: the dataset's directory, or one that holds splits ("train", and "val" for train=False). str or os.PathLike. Or a
-            dlpipe.Dataset, or a part of one: Loader(dataset[mask]), or a Subset of one as torch's random_split makes it.
-        subset: use these samples alone: a list or an array of numbers, a mask with a bool for each sample, a slice, or a list or
-            an array of names of classes (dlpipe.Dataset.choose). Order, states and ranks are as of a dataset of these; sample_ids are those
-            of the whole dataset. A number that is there several times is used as often.
-        augment: what happens to a picture, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: nothing,
-            where all pictures have one size. Transforms of torchvision, Albumentations or timm are converted where a chain means
-            exactly the same (dlpipe.convert_augment).
+        data: the dataset's directory, or a folder of splits, of which "train" is used ("val" with train=False). str or
+            os.PathLike. Or a dlpipe.Dataset or a part of one: Loader(dataset[mask]), or torch's Subset of one (random_split).
+        subset: use only these samples: a list or an array of numbers, a mask with a bool for each sample, a slice, or a list or
+            an array of class names (dlpipe.Dataset.choose). Order, states and ranks are those of a dataset with only these
+            samples; sample_ids are numbers in the whole dataset. A number that is listed several times is used that often.
+        augment: augmentations of the images, such as "rrc(224) hflip" (`dlpipe --help ops` lists all). Empty: none; all images
+            must have one size then. Transforms of torchvision, Albumentations or timm are converted if an expression means
+            exactly the same (dlpipe.convert_augment): with ToTensor images are floats in [0, 1] or normalised.
         batch: samples of a batch, on this rank. Default: 64.
         global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
             every world size, and a state goes on with another one.
-        views: of each picture, so many augmented views, each by draws of its own, as SimCLR, BYOL and DINO train on. The image,
+        views: of each image, so many augmented views, each by draws of its own, as SimCLR, BYOL and DINO train on. The image,
             and masks, are then lists: `for (one, two), labels in loader` with views=2. All are parts of one array in the
-            batch's memory, in which the views of a picture stand behind each other (JAX copies them). stats() and doctor()
+            batch's memory, in which the views of an image stand behind each other (JAX copies them). stats() and doctor()
             count views. Fields with any number of rows have to be left out of `fields`.
         seed: of the order and of every draw of the augmentations.
-        train: False for validation: the dataset's own order, every sample once, and nothing stands in for damaged
+        train: False for validation: the dataset's own order, every sample once, and nothing stands in for corrupt
             ones. Sets the defaults of shuffle, drop_last and on_bad.
         shuffle: another order every epoch. Default: `train`.
+        sampler: how often samples come: "uniform", once an epoch; "balanced", each class as often as another; "sqrt", in proportion to
+            the square root of its samples; "cat=2,dog=1", in these proportions. An epoch has as many samples as before: samples of rare
+            classes come several times, and those of frequent ones that an epoch leaves out come in a later one. A sample with several
+            labels counts for its rarest. Any rank, thread and resume sees the same order.
         drop_last: leave out an epoch's last, smaller batch. Default: `train`.
-        epochs: how many epochs one `for` takes; -1: it has no end.
-        limit: use so many samples, drawn by the seed from all over the dataset; -1: all.
-        as_: "torch", "jax" or "numpy"; "dlpack" for objects that other libraries' from_dlpack takes. Default: torch or jax,
+        epochs: number of epochs per `for`; -1: endless.
+        limit: use only this many samples, drawn with the seed from the whole dataset; -1: all.
+        as_: "torch", "jax" or "numpy"; "dlpack" for objects that other libraries' from_dlpack accepts. Default: torch or jax,
             if the code that opens the loader has imported it (the nearest function on the stack, or its module, that imports
             torch, jax or numpy), else "numpy". What other modules import doesn't count. Both torch and jax: an error.
-        layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last).
-        channels: 3 for RGB, 1 for grey, 0 for what the pictures have.
-        fields: names of what batches hold, in the order of the loop: `for images, labels in loader` with ["image", "label"].
-            Default: all that the dataset has but "path", which `batch.path` reads: the image first, the label second, then
-            the others in the dataset's order.
-        mask_fill: what masks hold where the picture shows what is outside of the source, and where a sample has none.
-        dtype: of the pictures: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, by channel. PyTorch's and
-            NumPy's names are taken too. Default: "f32" with `mean` and `std` or where `augment` ends in normalize, what it
-            says where it ends in cast, else "u8".
-        mean, std: three numbers each (one for grey) of values scaled to [0, 1]. Default: the dataset's. For
-            validation those of the training set, where `data` is a folder of splits that has one; else give them: its
+        layout: "NHWC", or "NCHW" for the same memory as [batch, channels, height, width] (torch's channels_last). Default: "NCHW" if
+            `augment` is transforms that end with a tensor, such as torchvision's ToTensor, else "NHWC".
+        channels: 3 for RGB, 1 for grey, 0 for as many as the images have.
+        fields: names of the fields in a batch, in the order of the loop: `for images, labels in loader` with ["image", "label"].
+            Default: all of the dataset's fields except "path", which `batch.path` reads: the image, the label, then the
+            others in the dataset's order.
+        mask_fill: value of masks outside of the source image, and for samples without a mask.
+        dtype: of the images: "u8", or "f32", "f16" or "bf16" for (value / 255 - mean) / std, per channel. PyTorch's and
+            NumPy's dtypes and names are accepted too. Default: "f32" if `mean` and `std` are given or `augment` ends in
+            normalize; the dtype of the cast if `augment` ends in cast; else "u8".
+        mean, std: three numbers each (one for grey), for values scaled to [0, 1]. Default: the dataset's. For validation the
+            default is that of the training set, if `data` is a folder of splits with one; otherwise pass the training
             loader's `mean_std`.
-        threads: that decode; 0: as many as the process may use.
-        slots: batches in memory, the one in your hands included.
-        slots_max: as many as there may become for whoever keeps batches. Default: as many as fit half of the memory that
-            the process may use, and 16 on a GPU. What they took stays the loader's until close().
-        device: where batches are: "cpu", "cuda" or "cuda:1", or such a torch.device. On a GPU the loader copies on a stream of
-            its own, ahead of the loop, and the GPU decodes what ingest stored as coefficients; the stream that is current
-            where a batch is taken waits for the copy, and reads it. sample_ids, weight, partner_label, lam and fields with
-            any number of rows stay on the CPU.
-        pin_memory: page-locked batches of the CPU, for `image.to("cuda", non_blocking=True)` of your own on the stream that
-            is current where a batch is taken. The memory is filled again only after that copy.
-        rank, world: this process' number and how many there are. Default: what torch.distributed or JAX says at the first
-            batch; without a group of processes what the environment says when the loader is opened (RANK and WORLD_SIZE, as
-            torchrun sets them). Each rank gets its own part of every global batch of `batch` x `world` samples, and as many
-            batches as the others.
-        pad_last: an epoch's last, smaller batch has equally many samples on every rank: some ranks repeat samples of others,
-            with a 0 in batch.weight. Weigh losses and metrics by that to count each sample once. False: parts may differ by
-            one, and a rank's may be empty; the mean of that is NaN. Default: True for validation (train=False).
+        threads: number of decoding threads; 0: as many as the process may use.
+        slots: batches in memory, including the one that you hold.
+        slots_max: upper limit of slots, which grow while you keep batches. Default: as many as fit in half of the memory that
+            the process may use, and 16 on a GPU. The loader keeps their memory until close().
+        device: where batches are: "cpu", "cuda" or "cuda:1", or the torch.device. For a GPU the loader copies batches ahead
+            of the loop on its own stream, and the GPU decodes images stored as coefficients. The stream that is current
+            when the loop gets a batch waits for the copy, and must be the one that reads the batch. sample_ids, weight,
+            partner_label, lam and variable-length fields stay on the CPU.
+        pin_memory: page-locked CPU batches, for your own `image.to("cuda", non_blocking=True)` on the stream that
+            is current when the loop gets the batch. The memory is reused only after that copy.
+        rank, world: this process's rank and the number of processes. Default: those of torch.distributed or JAX at the first
+            batch. Without a process group: the environment's RANK and WORLD_SIZE when the loader is opened, as
+            torchrun sets them. Each rank gets its own part of every global batch of `batch` x `world` samples, and all
+            ranks get the same number of batches.
+        pad_last: give every rank the same number of samples in an epoch's last, smaller batch. Some ranks then repeat samples
+            of others, with a 0 in batch.weight; weight losses and metrics by it to count each sample once. False: parts may
+            differ by one sample, and a rank's part may be empty; its mean is NaN. Default: True for validation (train=False).
         mixup, cutmix: alpha of mixup and CutMix; 0: off. They need a `dtype` other than u8.
-        on_bad: what happens to damaged samples: "substitute" another one, "drop" (zeros, weight 0) or "stop". Default:
-            "substitute", for validation "drop". A warning is logged at the first one.
-        max_bad: so many distinct damaged samples are too many; -1: the larger of 10 and 0.1 %.
-        max_pixels: larger pictures count as damaged.
-        memory: bytes that the whole process may take; 0: no ceiling. They count what it took before (Python, PyTorch, other
-            loaders), `slots` batches, each as large as its arrays, the pages of the dataset's file that are being read,
-            and what each thread decodes into; pages that were read go in time to stay below. Too few for this are
-            refused, part by part. stats() says slot_bytes and scratch_bytes.
-        quarantine: file to list damaged samples in. str or os.PathLike.
-        cache: of a dataset that links to its pictures (`dlpipe ingest --store link`), a folder of this loader's own in which
-            JPEGs are kept as coefficient records, made in time that its threads would have waited and decoded several times
-            faster from then on. str or os.PathLike. Batches are the same.
-        cache_size: bytes that it may take; 0: what leaves 1 GiB of its disk free.
-        transform: a function over each batch, in the loop's own thread; what it returns is what `for` gives. Its time
-            stands in stats() and doctor(). A batch of which it raises counts as given: state_dict() is the place behind it.
-            Compiled functions over each picture: dlpipe.add_augmentation. Transforms of other libraries are for single
-            images, and refused: give them as `augment`.
+        on_bad: what to do with corrupt samples: "substitute" another sample, "drop" (zeros, weight 0) or "stop". Default:
+            "substitute", for validation "drop". The first corrupt sample logs a warning.
+        max_bad: fail when more than this many distinct samples are corrupt; -1: the larger of 10 and 0.1 %.
+        max_pixels: larger images count as corrupt.
+        memory: bytes that the whole process may use; 0: no limit. This includes what the process already uses (Python, PyTorch,
+            other loaders), `slots` batches, each as large as its arrays, the pages of the dataset's file that are being read,
+            and each thread's decoding buffers. Pages that were read are released in time to stay below the limit. If the limit
+            is too small, the error lists these parts. stats() reports slot_bytes and scratch_bytes.
+        quarantine: file to list corrupt samples in. str or os.PathLike.
+        cache: for a dataset that links to its images (`dlpipe ingest --store link`): a folder, used by this loader only, for
+            JPEGs as coefficient records. The loader's threads write them when they would otherwise wait, and they decode
+            several times faster from then on. Batches are the same. str or os.PathLike.
+        cache_size: bytes that the cache may use; 0: all but 1 GiB of the disk's free space.
+        transform: a function called with each batch in the loop's thread; `for` yields what it returns. Its time is part of
+            stats() and doctor(). If it raises, the batch counts as delivered: state_dict() is the position after it. For
+            compiled functions over each image see dlpipe.add_augmentation. Transforms of other libraries work on single
+            images and are refused here: pass them as `augment`.
 
     Raises:
-        dlpipe.Error: of the kind that fits, such as dlpipe.MisuseError (a ValueError) for options that make no sense
-            and dlpipe.NotFoundError (a FileNotFoundError).
+        dlpipe.Error: a subclass that fits, such as dlpipe.MisuseError (a ValueError) for invalid options
+            or dlpipe.NotFoundError (a FileNotFoundError).
     """
 
     @advise_on_options
@@ -170,11 +177,12 @@ class Loader:
         seed: int = 0,
         train: bool = True,
         shuffle: bool | None = None,
+        sampler: str = "uniform",
         drop_last: bool | None = None,
         epochs: int = 1,
         limit: int = -1,
         as_: Literal["torch", "jax", "numpy", "dlpack"] | None = None,
-        layout: Literal["NHWC", "NCHW"] = "NHWC",
+        layout: Literal["NHWC", "NCHW"] | None = None,
         channels: int = 0,
         fields: Sequence[str] | None = None,
         mask_fill: int = 0,
@@ -200,6 +208,8 @@ class Loader:
         cache_size: int = 0,
         transform: Callable[[Any], Any] | None = None,
     ) -> None:
+        if layout is None:
+            layout = "NCHW" if isinstance(augment, Chain) and augment.is_tensor else "NHWC"
         if layout not in ("NHWC", "NCHW"):
             raise MisuseError(f"[loader] layout {layout!r}; use 'NHWC' or 'NCHW'")
         check_fields(fields)
@@ -207,6 +217,8 @@ class Loader:
         check_on_bad(on_bad)
         check_transform(transform, layout)
         dtype = chosen_dtype(dtype, mean)
+        if isinstance(augment, Chain) and (mean is not None or dtype == "u8"):
+            augment = augment.without_scale()
         directory, samples = chosen_samples(data, subset, train)
         self._batch, self._global_batch = batch, global_batch
         self._options = {
@@ -220,6 +232,7 @@ class Loader:
             "seed": seed,
             "train": train,
             "shuffle": train if shuffle is None else shuffle,
+            "sampler": sampler,
             "drop_last": train if drop_last is None else drop_last,
             "epochs": epochs,
             "limit": limit,
@@ -258,13 +271,13 @@ class Loader:
         self._rank = (rank, world)
 
     def _of_rank(self):
-        """The feed, as the rank that this process has by now: a loader may be opened before the processes form a group."""
+        """The feed for this process's current rank. A loader may be opened before the processes form a group."""
         group = rank_of_group() if self._asks_group else None
         if group is None or group[1] == 1 or group == self._rank:
             return self._feed
         if self._has_given:
-            raise MisuseError(f"[loader] this loader has given batches as rank {self._rank[0]} of {self._rank[1]}, and now this "
-                              f"process is rank {group[0]} of {group[1]}: open the loader once the processes have formed their group "
+            raise MisuseError(f"[loader] this loader has returned batches as rank {self._rank[0]} of {self._rank[1]}, and now this "
+                              f"process is rank {group[0]} of {group[1]}; open the loader after the processes have formed their group "
                               "(torch.distributed.init_process_group), or give rank= and world=")  # fmt: skip
         former, begin = self._feed, self._feed.state()
         self._open(*group)
@@ -280,35 +293,35 @@ class Loader:
         return f"dlpipe.Loader({data!r}): {self.samples} samples in batches of {self.batch_size}"
 
     def __iter__(self) -> Iterator[Batch]:
-        """A new pass over the data. One that was left early is not gone on with: the next epoch begins. With epochs=-1 it is:
-        the new pass begins behind the batches that were given. With `transform` it gives what that answers."""
+        """A new pass over the data. An abandoned pass is not resumed: the next epoch begins. With epochs=-1 it is resumed:
+        the new pass begins after the batches delivered so far. With `transform`, yields what that returns."""
         return _Pass(self)
 
     def __len__(self) -> int:
-        """Batches of one `for`."""
+        """Number of batches per `for`."""
         batches = self._of_rank().batches_per_pass()
         if batches < 0:
             raise TypeError("a loader with epochs=-1 has no length")
         return batches
 
     def state_dict(self) -> dict[str, Any]:
-        """The place behind the batches given so far: a small dict of numbers and texts."""
+        """The position after the batches delivered so far, as a small dict of numbers and strings."""
         return self._of_rank().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on behind a state_dict(): the next `for` gives the batches that would have followed, bit for bit, in
-        mid-epoch too, on any number of threads. Needs the same dataset, options and seed."""
+        """Resumes from a state_dict(): the next `for` yields the batches that would have followed, bit for bit, also in
+        mid-epoch and with any number of threads. Needs the same dataset, options and seed."""
         if not isinstance(state, dict):
-            raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() answered")
+            raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() returned")
         self._of_rank().seek(state)
 
     @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
-        """The next `for` takes this epoch. Not needed: epochs follow each other by themselves."""
+        """The next `for` begins with this epoch. Not needed normally: the epoch advances automatically."""
         self._of_rank().seek_epoch(epoch)
 
     def stats(self) -> dict[str, Any]:
-        """What each stage did and waited for since the beginning: a dict of numbers. `transform` is a stage, too."""
+        """What each stage did, and how long it waited, since the loader was opened: a dict of numbers. `transform` is a stage, too."""
         stats = self._feed.stats()
         if self._transform is not None:
             stats["stages"].append({"name": "transform", "samples": self._transform.samples, "bytes": 0, "threads": 1,
@@ -317,19 +330,19 @@ class Loader:
 
     @kinds_checked("loader")
     def doctor(self, samples_per_s: float | None = None) -> str:
-        """In words: the stage table, who waits for whom, and how many cores feed a consumer of `samples_per_s`. Default:
-        as many as it took so far."""
+        """A report as text: a table of the stages, whether the loader or your loop is the bottleneck, and how many cores
+        `samples_per_s` would need. Default: the rate so far."""
         if samples_per_s is not None and not 0 < samples_per_s < float("inf"):
-            raise MisuseError(f"[loader] samples_per_s is {samples_per_s}; give how many samples a consumer takes in a second")
+            raise MisuseError(f"[loader] samples_per_s is {samples_per_s}; give the number of samples that the loop uses per second")
         return doctor_text(self._feed, self._transform, samples_per_s)
 
     def close(self) -> None:
-        """Stops all threads. Batches that you hold stay as they are."""
+        """Stops all threads. Batches that you hold stay valid."""
         self._feed.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a dlpipe.Loader has threads and can't be copied or pickled: open one in each process; its place is "
-                        "state_dict()")  # fmt: skip
+        raise TypeError("a dlpipe.Loader has threads and can't be copied or pickled: open one in each process; state_dict() "
+                        "holds its position")  # fmt: skip
 
     def __enter__(self) -> Loader:
         return self
@@ -339,12 +352,12 @@ class Loader:
 
     @property
     def held(self) -> int:
-        """Batches of which somebody has an array or a view."""
+        """Number of batches in use: an array of the batch, or a view of one, is still alive."""
         return self._feed.held()
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of a batch's fields, in their order, as the dataset calls them: batch[name]."""
+        """The dataset's names of a batch's fields, in their order, for batch[name]."""
         return self._batch_type._names
 
     @property
@@ -354,8 +367,8 @@ class Loader:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset, sample by sample, or the part of it that `subset` or `data` chose: len(loader.dataset) is the number of
-        its samples, on all ranks. `sample_ids` are numbers in the whole dataset."""
+        """The dlpipe.Dataset that the loader reads, or the part of it that `subset` or `data` selects. len(loader.dataset) counts
+        the samples of all ranks. `sample_ids` are numbers in the whole dataset."""
         from dlpipe.dataset import Dataset
 
         whole = Dataset(os.fsdecode(self._feed.directory))
@@ -364,28 +377,28 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Samples that an epoch has on this rank."""
+        """Number of samples per epoch on this rank."""
         return self._of_rank().samples // self._views
 
     @property
     def mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and standard deviation of the dataset's pixels, each a tuple by channel, of values scaled to [0, 1]."""
+        """Mean and standard deviation of the dataset's pixels, scaled to [0, 1]: a tuple each, one value per channel."""
         return self._feed.mean_std
 
 
 def _lend_pinned(lend_one, kind, lent):
-    """A batch that PyTorch's current stream copies from."""
+    """A batch that PyTorch's current stream may copy from."""
     stream = sys.modules["torch"].cuda.current_stream()
     lent.read_on(stream.cuda_stream, stream.device_index)
     return lend_one(kind, lent)
 
 
 def _warn_of_narrowed(loader, batch):
-    """JAX makes i64 and f64 i32 and f32 without a word. Fields of labels fit."""
+    """Warns that JAX silently narrows i64 and f64 to 32 bits. Variable-length i64 fields hold labels, which fit."""
     if sys.modules["jax"].config.jax_enable_x64:
         return
     narrowed = []
-    with contextlib.suppress(Error):  # the first sample may be damaged
+    with contextlib.suppress(Error):  # the first sample may be corrupt
         sample = loader.dataset[0]
         for name in (one for one in loader.fields if one in sample._names):
             dtype = str(getattr(sample[name], "dtype", ""))
@@ -393,8 +406,8 @@ def _warn_of_narrowed(loader, batch):
                 narrowed.append(f"{name} ({dtype})")
     if narrowed:
         logging.getLogger("dlpipe").warning(
-            "[loader] JAX gives 32 bits of %s, and whole numbers beyond 2**31 wrap: call jax.config.update('jax_enable_x64', True) first, "
-            "store another dtype, or take as_='numpy'", ", ".join(narrowed))  # fmt: skip
+            "[loader] JAX narrows %s to 32 bits, and whole numbers beyond 2**31 wrap: call jax.config.update('jax_enable_x64', True) first, "
+            "store another dtype, or use as_='numpy'", ", ".join(narrowed))  # fmt: skip
 
 
 class _Pass:
@@ -413,7 +426,7 @@ class _Pass:
 
     def __next__(self):
         loader = self._loader
-        feed = loader._of_rank()  # at each batch: a pass without an end would never hear of a group otherwise
+        feed = loader._of_rank()  # at each batch: an endless pass would never notice a new process group otherwise
         if feed is not self._feed and not loader._has_given:
             self._begin(feed)
         lent = self._feed.next(self._number)
@@ -428,5 +441,75 @@ class _Pass:
             return batch
         try:
             return loader._transform(batch)
-        except StopIteration as error:  # as of a generator (PEP 479): the `for` would take it for the epoch's end
+        except StopIteration as error:  # as in generators (PEP 479): the `for` would mistake it for the epoch's end
             raise RuntimeError("[loader] transform raised StopIteration") from error
+
+
+# ---- the report: whether the loader or the loop is the bottleneck
+
+
+def counted(number, what):
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+#: If the loop waits less than this share of its time, a faster loader doesn't help. As in run/record/stage_report.h.
+_NEGLIGIBLE = 0.05
+
+
+def who_waits(stats, rows, now, possible):
+    """Two sentences: how long the loop and the loader waited for each other, and which of them is the bottleneck. `possible`:
+    samples per second if the loader's threads never waited."""
+    busiest = max((row for row in rows if row[2] > 0), key=lambda row: row[3], default=None)
+    if busiest is None or stats["samples"] == 0:
+        return ["Nothing was measured: iterate over some batches first."]
+    stager = stats["stages"][-1]  # in this stage the loop waits for a batch, or a finished batch for the loop
+    loop, batch = (stager[name] / stats["wall_s"] for name in ("wait_input_s", "wait_output_s"))
+    waited = (f"At {now:,.0f} samples/s your loop waited for the loader {loop:.1%} of the time, and a finished batch waited for "
+              f"your loop {batch:.1%} of it.")  # fmt: skip
+    work = f"most of its work is in the {busiest[0]}"
+    if loop < _NEGLIGIBLE:
+        return [waited, f"Your loop is the bottleneck. The loader could deliver {possible:,.0f} samples/s; {work}."]
+    if possible > 3 * now:
+        return [waited, f"The loader's threads alone could deliver {possible:,.0f} samples/s. Either they share the cores with your "
+                        f"loop, or there were few batches; {work}."]  # fmt: skip
+    return [waited, f"The loader is the bottleneck: give it more threads or cores, or make samples cheaper; {work}."]
+
+
+def doctor_text(feed, transform, samples_per_s):
+    """The text of Loader.doctor(), for its feed and its transform."""
+    stats = feed.stats()
+    rows, now, _ = feed.report(0.0)
+    rate = now if samples_per_s is None else float(samples_per_s)
+    cores, of_one = (feed.report(wanted)[2] for wanted in (rate, 1.0))
+    said = who_waits(stats, rows, now, feed.threads / of_one if of_one > 0 else 0.0)
+    if transform is not None:
+        rows.append(transform.row(stats["wall_s"]))
+    lines = [f"{'stage':<10} {'samples':>12} {'samples/s alone':>16} {'busy':>7} {'waiting':>8}"]
+    lines += [f"{name:<10} {samples:>12,} {round(alone):>16,} {busy:>7.1%} {waiting:>8.1%}" if alone else
+              f"{name:<10} {samples:>12,} {'':>16} {busy:>7.1%} {waiting:>8.1%}"
+              for name, samples, alone, busy, waiting in rows]
+    if "cache" in stats:
+        said.append(stats["cache"]["text"])
+    return "\n".join([*lines, *said, f"{rate:,.0f} samples/s need {cores:.2f} cores for decoding and augmenting; this "
+                                     f"loader has {counted(feed.threads, 'thread')}."])  # fmt: skip
+
+
+class Timed:
+    """Calls the user's transform and measures its time. Counts views as samples, as the other stages do."""
+
+    def __init__(self, function, views):
+        self._function = function
+        self._views = views
+        self.samples = 0
+        self.seconds = 0.0
+
+    def __call__(self, batch):
+        begin = time.perf_counter()
+        made = self._function(batch)
+        self.seconds += time.perf_counter() - begin
+        self.samples += batch._lent.count * self._views
+        return made
+
+    def row(self, wall_s):
+        alone = self.samples / self.seconds if self.seconds > 0 else 0.0
+        return ("transform", self.samples, alone, self.seconds / wall_s if wall_s > 0 else 0.0, 0.0)

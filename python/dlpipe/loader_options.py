@@ -1,4 +1,4 @@
-"""The options of a loader: what they may be, and what to do in place of those that there aren't."""
+"""Checks of the loader's options, and the rank of this process."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ from typing import TypeVar
 from dlpipe import _dlpipe, recipes
 from dlpipe.errors import MisuseError
 
-#: Options of torch.utils.data.DataLoader and its samplers, and what to do in their place.
+
+# ---- options
+
+
+#: Options of torch.utils.data.DataLoader and its samplers, and what to use instead.
 _PYTORCHS = {
     "batch_size": "it is called batch",
     "num_workers": "it is called threads",
-    "sampler": "subset, shuffle, seed, rank and world choose the samples",
     "batch_sampler": "batch, subset, shuffle, seed, rank and world choose the samples",
-    "collate_fn": "batches come as arrays; a function over each batch is transform",
+    "collate_fn": "batches are arrays already; for a function over each batch use transform",
     "prefetch_factor": "it is called slots",
     "persistent_workers": "threads live as long as the loader",
-    "multiprocessing_context": "there are threads, no processes",
-    "worker_init_fn": "there are threads, no processes, and seed draws everything",
-    "generator": "seed draws everything",
+    "multiprocessing_context": "the loader uses threads, not processes",
+    "worker_init_fn": "the loader uses threads, not processes; all random numbers come from seed",
+    "generator": "all random numbers come from seed",
     "pin_memory_device": "it is called device",
     "num_replicas": "it is called world",
-    "dataset": "it is called data, and is the directory of a dataset: dlpipe.from_dataset(...) makes one",
+    "dataset": "it is called data, the directory of a dataset; dlpipe.from_dataset(...) creates one",
     **dict.fromkeys(("path", "root", "directory", "folder"), "it is called data"),
-    "split": "data is the directory of the split, such as 'data/train'; train=False takes 'val' of a folder of splits",
+    "split": "data is the directory of the split, such as 'data/train'; train=False uses 'val' of a folder of splits",
     **dict.fromkeys(("indices", "samples", "mask", "classes"), "it is called subset"),
-    "transforms": "image augmentations are augment; a function over each batch is transform",
+    "transforms": "for image augmentations use augment; for a function over each batch use transform",
 }
 
-#: Packages by whose modules, functions and classes code is known to use one.
+#: Code that imports modules, functions or classes of these packages uses the framework on the right.
 _PACKAGES = {"torch": "torch", "torchvision": "torch", "lightning": "torch", "pytorch_lightning": "torch",
              "jax": "jax", "flax": "jax", "optax": "jax", "numpy": "numpy"}  # fmt: skip
 
 
 def _used_in(names):
-    """Whose arrays the code uses that has these names."""
+    """The frameworks that code with these names in scope uses."""
     found = set()
     for value in list(names.values()):
-        kind = type(value)  # no attribute of a value that may be anything
+        kind = type(value)  # don't touch attributes: the value may be anything
         if issubclass(kind, types.ModuleType):
             found.add(value.__name__.split(".")[0])
         elif issubclass(kind, (type, types.FunctionType)):
@@ -55,8 +58,8 @@ def _used_in(names):
 
 
 def framework_of_caller():
-    """Whose arrays the code uses that opens a loader: the nearest function on the stack, or its module, that has imported torch, jax
-    or numpy. What other modules import counts only where there is none."""
+    """The framework that the code opening a loader uses: what the nearest function on the stack, or its module, has imported of
+    torch, jax and numpy. If none has, all imported modules count."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").split(".")[0] != __package__:
@@ -65,12 +68,12 @@ def framework_of_caller():
             if used:
                 return _the_one(used, "the code that opens the loader has imported")
         frame = frame.f_back
-    return _the_one({"torch", "jax"} & sys.modules.keys() or {"numpy"}, "imported are")
+    return _the_one({"torch", "jax"} & sys.modules.keys() or {"numpy"}, "the program has imported")
 
 
 def _the_one(used, said):
     if len(used) > 1:
-        raise MisuseError(f"[loader] {said} torch and jax: say as_='torch' or as_='jax' for whose arrays batches are")
+        raise MisuseError(f"[loader] {said} both torch and jax; choose the type of the arrays with as_='torch' or as_='jax'")
     return used.pop()
 
 
@@ -78,7 +81,7 @@ _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def advise_on_options(init: _Init) -> _Init:
-    """For an option that there isn't, Python's own error says what to do, where the name is PyTorch's or nearly one of ours."""
+    """A decorator that adds advice to Python's error about an unknown option: what PyTorch's option is called here, or the nearest."""
     options = list(inspect.signature(init).parameters)[2:]
 
     @functools.wraps(init)
@@ -94,7 +97,7 @@ def advise_on_options(init: _Init) -> _Init:
 
 
 def check_fields(fields):
-    """Refuses what is no list of names."""
+    """Refuses anything but a list of names."""
     if isinstance(fields, (str, bytes)) or (fields is not None and not fields):
         raise MisuseError(f"[loader] fields is {fields!r}; give a list of names, such as {[fields or 'image']!r}, or leave it out")
     names = [] if fields is None else list(fields)
@@ -104,55 +107,55 @@ def check_fields(fields):
 
 
 def check_framework(as_):
-    """Not first when a batch is taken."""
+    """Refuses a missing framework now, not at the first batch."""
     if as_ in ("torch", "jax") and as_ not in sys.modules and importlib.util.find_spec(as_) is None:
-        raise MisuseError(f"[loader] as_ is {as_!r}, and this Python has no {as_}; install it, or use 'numpy' or 'dlpack'")
+        raise MisuseError(f"[loader] as_ is {as_!r}, but {as_} is not installed; install it, or use 'numpy' or 'dlpack'")
 
 
 def directory_bytes(data):
     try:
         return os.fsencode(data)
     except TypeError:
-        raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset: dlpipe.ingest(...) makes "
-                          "one of files, dlpipe.from_dataset(...) of PyTorch's, Hugging Face's and others' datasets") from None
+        raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset. dlpipe.ingest(...) creates one "
+                          "from files, dlpipe.from_dataset(...) from datasets of PyTorch, Hugging Face and others") from None
 
 
 def dtype_name(dtype):
-    """"f32" of "float32", torch.float32 and NumPy's, too; what is none of these as it is."""
+    """"f32" for "float32", torch.float32 and NumPy's dtype; anything else unchanged."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     name = name.removeprefix("torch.")
     return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
 
 
 def device_name(device):
-    """"cuda:1" of that, and of torch.device("cuda:1")."""
+    """"cuda:1" for "cuda:1" and for torch.device("cuda:1")."""
     if isinstance(device, str):
         return device
     if (type(device).__module__, type(device).__name__) == ("torch", "device"):
         return str(device)
-    raise MisuseError(f'[loader] device is {device!r}; give a text, such as "cpu"')
+    raise MisuseError(f'[loader] device is {device!r}; give a string, such as "cpu"')
 
 
 def check_transform(transform, layout):
     recipes.refuse_as_batch_function(transform, layout)
     if transform is not None and not callable(transform):
-        raise MisuseError(f"[loader] transform is {transform!r}; give a function from a batch to what `for` gives")
+        raise MisuseError(f"[loader] transform is {transform!r}; give a function that takes a batch and returns what `for` yields")
 
 
 def chosen_dtype(dtype, mean):
-    """dtype_name of what is given; else what mean and std say, or "" for what the expression says."""
+    """dtype_name(dtype) if it is given; else "f32" if there is a mean, or "" to let the expression decide."""
     if dtype is not None:
         return dtype_name(dtype)
     return "" if mean is None else "f32"
 
 
 def check_on_bad(on_bad):
-    if on_bad == "skip":  # as of ingest's on_error
-        raise MisuseError("[loader] on_bad 'skip'; a batch keeps its size: use 'drop' (zeros, and weight 0), 'substitute' or 'stop'")
+    if on_bad == "skip":  # a value of ingest's on_error
+        raise MisuseError("[loader] on_bad is 'skip', but batches have a fixed size; use 'drop' (zeros, and weight 0), 'substitute' or 'stop'")
 
 
 def _of_torchs_subset(data):
-    """torch's Subset of a dlpipe.Dataset, as random_split makes it, as a part of that; anything else unchanged."""
+    """torch's Subset of a dlpipe.Dataset (as random_split returns it) as a part of that Dataset; anything else unchanged."""
     from dlpipe.dataset import Dataset
 
     if (type(data).__module__, type(data).__name__) != ("torch.utils.data.dataset", "Subset"):
@@ -163,7 +166,7 @@ def _of_torchs_subset(data):
 
 def chosen_samples(data, subset, train):
     """The dataset's directory, and the numbers of the samples that `data` (a path, a Dataset or torch's Subset of one) and `subset`
-    leave, as int64; None: all."""
+    select, as bytes of int64; None: all."""
     from dlpipe.dataset import Dataset
 
     data = _of_torchs_subset(data)
@@ -180,18 +183,76 @@ def chosen_samples(data, subset, train):
 
 
 def normalize_op(mean, std, dtype, augment):
-    """The op that says so, for the end of the expression `augment`."""
+    """The normalize op for `mean` and `std`, to append to the expression `augment`; "" if they are not given."""
     if mean is None and std is None:
         return ""
     if mean is None or std is None:
         raise MisuseError("[loader] mean and std belong together: give both or neither")
     if re.search(r"\bnormalize\b", augment):
-        raise MisuseError("[loader] augment ends in normalize, and mean and std are given, too: leave one of them out")
+        raise MisuseError("[loader] augment ends in normalize, but mean and std are given, too; leave one of them out")
     if dtype == "u8":
-        raise MisuseError("[loader] mean and std normalise, and dtype 'u8' leaves pixels as they are; give dtype='f32', 'f16' or "
+        raise MisuseError("[loader] mean and std normalise, but dtype 'u8' leaves pixels unchanged; give dtype='f32', 'f16' or "
                           "'bf16'")  # fmt: skip
     for name, values in (("mean", mean), ("std", std)):
         if not hasattr(values, "__iter__"):
             raise MisuseError(f"[loader] {name} is {values!r}; give a number for each channel, such as [0.5, 0.5, 0.5]")
     texts = [":".join(map(repr, map(float, values))) for values in (mean, std)]
     return f" normalize(mean={texts[0]},std={texts[1]})"
+
+
+# ---- the rank of this process
+
+
+def _from_torch():
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return None
+
+
+def _from_jax():
+    state = getattr(getattr(sys.modules.get("jax"), "distributed", None), "is_initialized", None)
+    if state is not None and state():
+        jax = sys.modules["jax"]
+        return jax.process_index(), jax.process_count()
+    return None
+
+
+def _number(name):
+    try:
+        return int(os.environ[name])
+    except ValueError:
+        raise MisuseError(f"[loader] the environment's {name} is {os.environ[name]!r}, not a number; "
+                          "give rank and world") from None
+
+
+def _from_environment():
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return _number("RANK"), _number("WORLD_SIZE")
+    return None
+
+
+def rank_of_group():
+    """(rank, world) of torch.distributed or JAX; None if there is no group of processes, or not yet."""
+    return _from_torch() or _from_jax()
+
+
+def find_rank(rank, world):
+    """(rank, world): as given, or else those of torch.distributed, JAX or torchrun's environment, or (0, 1)."""
+    if rank is None and world is None:
+        return rank_of_group() or _from_environment() or (0, 1)
+    if rank is None or world is None:
+        raise MisuseError("[loader] rank and world belong together: give both or neither")
+    return rank, world
+
+
+def batch_of_rank(batch, global_batch, world):
+    """Samples of a batch on one rank."""
+    if global_batch is None:
+        return 64 if batch is None else batch
+    if batch is not None:
+        raise MisuseError(f"[loader] batch {batch} and global_batch {global_batch} are both given; give one of them")
+    if world > 0 and global_batch % world != 0:
+        raise MisuseError(f"[loader] global_batch {global_batch} can't be divided evenly among {world} ranks; give a "
+                          f"multiple of {world}")  # fmt: skip
+    return global_batch // world if world > 0 else global_batch

@@ -1,9 +1,9 @@
-"""An ingest in parts over a Ray cluster: each part is a task on any node, then one task joins them to the bytes of one ingest.
+"""Ingest in parts on a Ray cluster. Each part is a task on any node; a last task joins them. The result is that of one ingest.
 
-    python -m dlpipe.ray ingest PICTURES DATA --parts 16 --jpeg coefficients      # options as `dlpipe ingest` has them
+    python -m dlpipe.ray ingest IMAGES DATA --parts 16 --jpeg coefficients      # options of `dlpipe ingest`
 
-Sources, DATA and the files that options name lie where all nodes see them. A task whose node is lost is started on another, and
-goes on where the first was.
+All nodes must see the sources, DATA and the files that options name. If a node is lost, its task starts on another node and
+resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from collections.abc import Iterable
 import ray
 
 from dlpipe.errors import Error
-from dlpipe.paths import Path
+from dlpipe.arguments import Path
 
 
 def _run(*arguments: str) -> None:
-    """`dlpipe ARGUMENTS` in this task; dlpipe.Error with its last line where it fails."""
+    """Runs `dlpipe ARGUMENTS` in this task. If it fails, raises dlpipe.Error with its last line."""
     done = subprocess.run([sys.executable, "-m", "dlpipe", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
@@ -29,17 +29,17 @@ def _run(*arguments: str) -> None:
 
 
 def _everywhere(path: Path) -> str:
-    """As other nodes, whose tasks run in other folders, find it. Addresses as they are, and what is empty, for ingest to refuse."""
+    """An absolute path, since tasks run in other folders. Addresses are unchanged; so is "", which ingest refuses."""
     text = os.fsdecode(path)
     return text if "://" in text or not text else os.path.abspath(text)
 
 
-# Of `dlpipe ingest`, those whose value is a path.
+# Options of `dlpipe ingest` that take a path.
 _PATHS = ("--list", "--manifest", "--labels", "--images", "--classes-from")
 
 
 def _options_everywhere(options: Iterable[str]) -> list[str]:
-    """The options with the paths among them as other nodes find them."""
+    """The options, with absolute paths."""
     words: list[str] = []
     for word in options:
         name, equals, value = word.partition("=")
@@ -59,18 +59,18 @@ def ingest(
     options: Iterable[str] = (),
     num_cpus: float = 1,
 ) -> None:
-    """Makes the dataset `dst` of the sources, in `parts` Ray tasks, and removes what they made on the way. Ray is started, or the
-    cluster of RAY_ADDRESS joined, where that was not done before.
+    """Creates the dataset `dst` from the sources in `parts` Ray tasks, then removes the parts. Starts Ray, or joins the cluster
+    of RAY_ADDRESS, unless Ray is initialized.
 
     Args:
         src: what to read, a path or several, as in dlpipe.ingest.
-        dst: the dataset to make.
-        parts: into how many it is cut; more than there are nodes is fine.
-        options: of the program, as ["--jpeg", "coefficients"]. Paths among them lie where all nodes see them, too.
-        num_cpus: that a task asks of Ray, and the threads that it has.
+        dst: the dataset to create.
+        parts: number of parts; may exceed the number of nodes.
+        options: of the program, such as ["--jpeg", "coefficients"]. All nodes must see the paths in them.
+        num_cpus: the CPUs that each task requests from Ray; also its number of threads.
 
     Raises:
-        dlpipe.Error: the message of the first part that failed; the parts stay, and the same call goes on.
+        dlpipe.Error: the message of the first part that failed. The parts stay; call again to resume.
     """
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
@@ -104,12 +104,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dlpipe.ray", allow_abbrev=False, description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("command", choices=["ingest"])
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="sources, and the dataset to make")
-    parser.add_argument("--parts", type=int, required=True)
-    parser.add_argument("--num-cpus", type=float, default=1, help="that each part asks of Ray (default 1)")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="the sources, then the dataset to create")
+    parser.add_argument("--parts", type=int, required=True, help="number of parts")
+    parser.add_argument("--num-cpus", type=float, default=1, help="CPUs that each part requests from Ray (default 1)")
     given, options = parser.parse_known_args()
     if len(given.paths) < 2:
-        parser.error("give the sources and the dataset to make")
+        parser.error("give the sources and the dataset to create")
     try:
         ingest(given.paths[:-1], given.paths[-1], parts=given.parts, options=options, num_cpus=given.num_cpus)
     except Error as error:

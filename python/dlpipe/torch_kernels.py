@@ -1,9 +1,9 @@
 """ATen's ops on dlpipe's kernels: one function per op, called with ATen's arguments.
 
-Images in the middle of a graph are `KernelTensor`s, logically [N,H,W,C], in the layout that the last kernel liked (blocks of
-channels, or plain); everything else is a torch tensor. A torch tensor enters a kernel without a copy where its memory is what
-the kernel takes: contiguous, or channels_last for images. A function answers NotImplemented where it has no kernel for its
-arguments; then PyTorch runs the op.
+Images in the middle of a graph are `KernelTensor`s, logically [N,H,W,C], in the layout that the last kernel chose (blocks of
+channels, or plain). Everything else is a torch tensor. A torch tensor is passed to a kernel without a copy if its memory
+layout is one that the kernel takes: contiguous, or channels_last for images. A function returns NotImplemented if it has no
+kernel for its arguments; then PyTorch runs the op.
 """
 
 import functools
@@ -17,7 +17,7 @@ aten = torch.ops.aten
 _DTYPE_NAMES = {torch.float32: "f32", torch.uint8: "u8", torch.int32: "i32"}
 
 KERNELS: Dict[Any, Callable[..., Any]] = {}
-# Those of KERNELS that PyTorch may be faster at: which of the two runs is measured, once per shape.
+# The ops of KERNELS for which PyTorch may be faster. A measurement decides between the two, once per shape.
 MEASURED: Set[Any] = set()
 
 
@@ -62,7 +62,7 @@ def image_shape(value: Any) -> List[int]:
 
 
 def image(value: Any) -> KernelTensor:
-    """A torch tensor [N,C,H,W] as [N,H,W,C], over the same memory."""
+    """A torch tensor [N,C,H,W] as [N,H,W,C], sharing its memory."""
     if isinstance(value, KernelTensor):
         return value
     n, c, h, w = value.stride()
@@ -70,7 +70,7 @@ def image(value: Any) -> KernelTensor:
 
 
 def plain(value: Optional[torch.Tensor]) -> Optional[KernelTensor]:
-    """A torch tensor with its axes as they are, over the same memory."""
+    """A torch tensor with its axes unchanged, sharing its memory."""
     if value is None:
         return None
     strides = [] if value.is_contiguous() else list(value.stride())
@@ -78,24 +78,25 @@ def plain(value: Optional[torch.Tensor]) -> Optional[KernelTensor]:
 
 
 def as_torch(value: Any) -> Any:
-    """[N,C,H,W] over the same memory where that is plain, else over a copy; what isn't an image as it is."""
+    """A KernelTensor as [N,C,H,W], sharing its memory if that is plain, else as a copy. Other values are unchanged."""
     return _no_view(value.plain().torch().permute(0, 3, 1, 2)) if isinstance(value, KernelTensor) else value
 
 
 def _no_view(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory in a tensor of its own: autograd lets nobody change a view in place that leaves a compiled graph."""
+    """The same memory as a non-view tensor: autograd forbids in-place changes of views that a compiled graph returns."""
     return tensor.data
 
 
 def save(value: Any) -> Any:
-    """For the backward graph: the memory as it is. Blocks of channels are a fifth axis: [N,C/block,H,W,block]."""
+    """The form in which the backward graph keeps a value, without a copy. Blocks of channels become a fifth axis:
+    [N,C/block,H,W,block]."""
     if not isinstance(value, KernelTensor):
         return value
     return value.torch() if value.block > 1 else value.torch().permute(0, 3, 1, 2)
 
 
 def restore(value: Any, expected: Any) -> Any:
-    """What `save` gave away. `expected`: what the backward graph was traced with."""
+    """Undoes `save`. `expected`: the value that the backward graph was traced with."""
     if not isinstance(value, torch.Tensor) or not isinstance(expected, torch.Tensor) or expected.dim() != 4:
         return value
     if value.dim() == 5:
@@ -186,7 +187,7 @@ def batch_norm_then(
     residual: Any,
     relu: bool,
 ) -> Any:
-    """Batch norm in training, `residual` (or None) added, relu where asked: in one pass."""
+    """Batch norm in training, plus `residual` (or None), then relu if asked, in one pass."""
     mean, variance = mean.clone(), variance.clone()  # the graph is functional: the kernel writes to these
     inputs = [image(x), plain(weight), plain(bias), plain(mean), plain(variance)]
     inputs.append(None if residual is None else image(residual))
@@ -215,7 +216,7 @@ def batch_norm_backward(
 def batch_norm_relu_backward(
     grad: Any, output: Any, x: Any, weight: Any, batch_mean: Any, batch_invstd: Any, eps: float, mask: Sequence[bool]
 ) -> Any:
-    """Of batch norm behind which came relu, that answered `output`. mask[3]: the masked gradient itself, too."""
+    """The gradients of batch norm followed by relu, which returned `output`. mask[3]: return the masked gradient, too."""
     wanted = _wanted(mask[:3]) | (1 << 5 if mask[3] else 0)
     return _batch_norm_backward(grad, x, weight, batch_mean, batch_invstd, eps, wanted, output)
 
@@ -266,7 +267,7 @@ def hardtanh_backward(grad: Any, x: Any, low: float, high: float) -> Any:
 
 def _elementwise_backward(call: KernelCall, grad: Any, x: Any, output: Any) -> Any:
     shape = image_shape(grad)
-    # The gradient comes into the layout of what was saved.
+    # The gradient is converted to the layout of the saved value.
     inputs = [image(x) if x is not None else None]
     outputs = [image(output) if output is not None else None]
     return call.backward(inputs, [shape], outputs, [image(grad)], 1)[0]
@@ -305,7 +306,7 @@ def _pool(kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> KernelCall
 def max_pool2d(
     x: Any, kernel: Any, stride: Any = (), padding: Any = (0,), dilation: Any = (1,), ceil_mode: bool = False
 ) -> Any:
-    """The indices are the kernel's: places within windows, in the memory order of the output."""
+    """The indices are the kernel's own: positions within windows, in the memory order of the output."""
     if _pair(dilation) != (1, 1) or rank(x) != 4 or not _is_f32(x):
         return NotImplemented
     return tuple(_pool(kernel, stride, padding, ceil_mode).forward([image(x)]))
@@ -354,7 +355,7 @@ def detach(x: Any) -> Any:
     return x if isinstance(x, KernelTensor) else NotImplemented
 
 
-# A view of what lies in blocks or channels_last may have to be a copy.
+# A view of a value in blocks or channels_last may need a copy.
 @_kernel(aten.view.default)
 def view(x: Any, shape: Any) -> Any:
     return as_torch(x).reshape(shape)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.kinds import Augment, kinds_checked
-from dlpipe.paths import Path, paths_as_bytes, read_file
-from dlpipe.pictures import picture
-from dlpipe.progress import Progress, Reporter
+from dlpipe.arguments import Augment, kinds_checked
+from dlpipe.arguments import Path, paths_as_bytes, read_file
+from dlpipe.images import as_image
+from dlpipe.arguments import Progress, Reporter
 from dlpipe.recipes import chain_of
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from dlpipe.pictures import Picture
+    from dlpipe.images import ImageLike
 
 
 def _option(value):
-    """As on the command line, in bytes: a path may be no text."""
+    """The value as on the command line, in bytes: a path may not be valid text."""
     if hasattr(value, "tolist"):
         value = value.tolist()  # NumPy's and torch's numbers as Python's
     if isinstance(value, bool):
@@ -34,6 +35,14 @@ def _option(value):
 
 def _given(options):
     return [(name.replace("_", "-"), _option(value)) for name, value in options.items() if value is not None]
+
+
+_ONE_PROCESS = "one call trains in one process; `dlpipe launch --np N train` starts several"
+#: What other libraries' trainers take as options.
+_NOT_OPTIONS = {
+    "callbacks": "give functions as on_step=, on_validation= and progress=",
+    **dict.fromkeys(("world_size", "num_processes", "devices", "strategy"), _ONE_PROCESS),
+}
 
 
 def _show(bar, now):
@@ -52,36 +61,53 @@ def train(
     progress: Progress = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Trains a model, as `dlpipe train` does: the same run directory, the same receipt and weights, bit for bit.
+    """Trains a model, as `dlpipe train` does: the same run directory, receipt and weights, bit for bit.
 
         dlpipe.train("data", model="resnet18", augment="rrc(224) hflip", epochs=20, out="runs/a", progress=True)
         dlpipe.train(resume="runs/a")
 
-    Ctrl-C saves a checkpoint and raises; a second one ends the process at once. An exception of a function of yours does
-    the same and comes out.
+    Ctrl-C saves a checkpoint and raises; a second Ctrl-C ends the process at once. If one of your functions raises, train
+    saves a checkpoint and raises that exception.
 
     Args:
-        data: the dataset, a folder of splits, or pictures (a folder by class or tar archives), which are linked first.
-        resume: a run to go on with, the same bits as if it had never stopped.
-        config: a TOML file of options; those given here go before it. Its paths are relative to the current folder.
+        data: the dataset, a folder of splits, or images (a folder per class or tar archives), which are linked first.
+        resume: a run to resume, with the same bits as if it had never stopped.
+        config: a TOML file of options; options given here override it. Its paths are relative to the current folder.
         on_step: called after every step as on_step(step, loss).
         on_validation: called after every validation with a dict: step, epoch, samples, loss, metrics, is_best.
-        progress: called with a dict of step, total_steps, epoch, loss (the mean over loss_steps, those since the call
-            before), lr, samples_per_s, limit ("" while it is too early to judge) and more, a few times per second; True, or
-            dlpipe.TqdmProgress(), for a bar.
+        progress: called a few times per second with a dict of step, total_steps, epoch, loss (the mean over loss_steps, the
+            steps since the previous call), lr, samples_per_s, limit (the bottleneck; "" while it is too early to judge) and
+            more. True or dlpipe.TqdmProgress() for a bar.
         **options: those of `dlpipe train --help-all`, with _ for -: model, epochs, batch, lr, optimizer, weight_decay,
-            val_augment, ... Lists may be lists, switches True or False.
+            val_augment, ... Options with several values accept lists; switches accept True or False.
 
     Returns:
-        What `dlpipe train --json` prints, as a dict: run, steps, loss, validation, best, ledger, ...
+        What `dlpipe train --json` prints, as a dict: run, steps, loss, validation, best, ledger, ... A finished run that is resumed
+        has the loss and the validation of its end.
 
     Raises:
-        dlpipe.Error: of the kind that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
+        dlpipe.Error: a subclass that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
     """
+    for name in options.keys() & _NOT_OPTIONS.keys():
+        raise MisuseError(f"[train] there is no option {name!r}; {_NOT_OPTIONS[name]}")
     with Reporter(progress, _show) as call:
         chains = {name: chain_of(name, options[name]) for name in ("augment", "val_augment") if options.get(name) is not None}
         given = _given({"data": data, **options, **chains})
-        return _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
+        answer = _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
+    return answer if not resume or answer.get("loss") is not None else {**answer, **_last_metrics(resume)}
+
+
+def _last_metrics(run):
+    """Loss and validation of a finished run, whose last session trained no step."""
+    with open(os.path.join(os.fsencode(run), b"metrics.jsonl"), encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file]
+    found: dict[str, Any] = {"loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None)}
+    for line in reversed(lines):
+        if "val_loss" in line:
+            metrics = {name.removeprefix("val_"): value for name, value in line.items() if name.startswith("val_")}
+            found["validation"] = {"samples": metrics.pop("samples"), "loss": metrics.pop("loss"), "metrics": metrics}
+            break
+    return found
 
 
 def _model(weights, model, classes, val_augment, tta, dtype):
@@ -100,6 +126,7 @@ def evaluate(
     tta: str = "",
     dtype: str = "",
     split: str = "",
+    fold: int | str = "",
     batch: int = 64,
     threads: int = 0,
     limit: int = -1,
@@ -110,23 +137,24 @@ def evaluate(
     top: int = 5,
     progress: Progress = None,
 ) -> dict[str, Any]:
-    """Judges a trained model on a dataset, as `dlpipe eval` does.
+    """Evaluates a trained model on a dataset, as `dlpipe eval` does.
 
     Args:
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
-        data: a dataset, or a folder of splits, of which `split` is taken, by default "val".
-        model, classes: of a bare safetensors file, which doesn't say; `classes` of an ONNX file, too.
-        val_augment, tta, dtype: other than the checkpoint says.
-        split: which one of a folder of splits.
-        batch: samples at once.
+        data: a dataset, or a folder of splits.
+        model, classes: for a bare safetensors file, which doesn't record them; `classes` also for an ONNX file.
+        val_augment, tta, dtype: override those of the checkpoint.
+        split: the split to use, if `data` is a folder of splits. Default: "val".
+        fold: only the samples with this value of the field "fold", as train(fold=) validates on. Default: all.
+        batch: samples per batch.
         threads: 0: as many as the process may use.
-        limit: so many samples, a fixed subset from the whole dataset; -1: all.
+        limit: use only this many samples, a fixed subset drawn from the whole dataset; -1: all.
         device: "cpu" or "cuda".
-        tf32: f32 convolutions and products may use the GPU's TF32, with 10 bits of mantissa.
-        report: also each class, and the confusion matrix.
-        predictions: also what the model answered to each sample, its `top` classes.
-        top: how many these are.
-        progress: called as progress(done, total); True, or dlpipe.TqdmProgress(), for a bar.
+        tf32: let f32 convolutions and products use the GPU's TF32, with 10 bits of mantissa.
+        report: also report each class, and the confusion matrix.
+        predictions: also return the model's `top` classes for each sample.
+        top: number of classes per sample in the predictions.
+        progress: called as progress(done, total). True or dlpipe.TqdmProgress() for a bar.
 
     Returns:
         What `dlpipe eval --json` prints, as a dict: samples, loss, metrics, report, ...; with predictions=True also
@@ -134,37 +162,63 @@ def evaluate(
     """
     with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
         answer, lines = _dlpipe.evaluate(
-            model=_model(ckpt, model, classes, val_augment, tta, dtype), data=os.fsencode(data), split=split, batch=batch,
+            model=_model(ckpt, model, classes, val_augment, tta, dtype), data=os.fsencode(data), split=split, fold=str(fold), batch=batch,
             threads=threads, limit=limit, device=device, tf32=tf32, report=report, predictions=predictions, top=top,
             progress=call,
         )  # fmt: skip
     return {**answer, "predictions": lines} if predictions else answer
 
 
+class Segmentation(NamedTuple):
+    """The class of each pixel of an image."""
+
+    #: uint8 [height, width] of the upright image: numbers of Predictor.classes; 255 where val_augment cropped the image.
+    mask: npt.NDArray[np.uint8]
+    #: The share of the pixels that the model saw, by the name of each class that occurs.
+    shares: dict[str, float]
+
+
+class Detections(NamedTuple):
+    """The objects in an image, the highest score first."""
+
+    #: float32 [n, 4]: x_min, y_min, x_max, y_max in pixels of the upright image.
+    boxes: npt.NDArray[np.float32]
+    #: float32 [n].
+    scores: npt.NDArray[np.float32]
+    #: int64 [n]: numbers of Predictor.classes.
+    labels: npt.NDArray[np.int64]
+
+
+_OUTPUTS = {"segment": Segmentation, "detect": Detections}
+
+
 class Predictor:
-    """A trained model, ready for pictures.
+    """A trained model, ready for images.
 
         predictor = dlpipe.Predictor("runs/a")
         predictor("cat.jpg")                     # numpy float32 [classes]: their probabilities
         predictor([array, image, data])          # [3, classes], in batches
         predictor.top(array, 3)                  # [("cat", 0.97), ("dog", 0.02), ("fox", 0.004)]
 
-    A picture is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
-    tensor [channels, height, width], of any size; an array or a tensor of four axes is several. Each is cut and normalised as
-    the checkpoint says, by the code that does it for `dlpipe eval` and `dlpipe predict`, so that the probabilities are
-    theirs. A file and a PIL.Image are turned as their EXIF orientation says. Any thread may call it; one works at a time. On a
-    GPU a thread's first call makes its stream, its handles and its plans of the libraries, which takes a while, and memory
-    of its own: call it from a few threads that stay.
+    Of a segmentation model, predictor("cat.jpg") is a dlpipe.Segmentation, and of a detector a dlpipe.Detections.
+
+    An image is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
+    tensor [channels, height, width], of any size. An array or a tensor with four axes is several images. Images are cropped and
+    normalised as the checkpoint says, by the same code as in `dlpipe eval` and `dlpipe predict`, so that the probabilities are
+    the same. The EXIF orientation of files and PIL.Images is applied. Any thread may call a Predictor; calls run one at a time.
+    On a GPU, a thread's first call creates a stream, library handles and plans, which takes a while and uses memory for each
+    thread: call it from a few long-lived threads.
 
     Args:
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
-        model, classes: of a bare safetensors file, which doesn't say: the model, and a text file of names or a dataset.
-            `classes` of an ONNX file, too.
-        val_augment, tta, dtype: other than the checkpoint says.
+        model, classes: for a bare safetensors file, which doesn't record them: the model, and a text file of class names or a
+            dataset. `classes` also for an ONNX file.
+        val_augment, tta, dtype: override those of the checkpoint.
         device: "cpu" or "cuda".
         threads: 0: as many as the process may use.
-        batch: pictures at once, at most.
-        max_pixels: larger pictures are an error.
+        batch: maximum number of images per batch.
+        max_pixels: larger images are an error.
+        threshold: of a detector, the score from which a box is returned.
     """
 
     @kinds_checked("predict")
@@ -181,33 +235,43 @@ class Predictor:
         threads: int = 0,
         batch: int = 64,
         max_pixels: int = 178_956_970,
+        threshold: float = 0.5,
         _top: int = 5,
+        _whole_masks: bool = True,
     ) -> None:
         self._predictor = _dlpipe.Predictor(
             model=_model(ckpt, model, classes, val_augment, tta, dtype), batch=batch, threads=threads, device=device,
-            max_pixels=max_pixels, top=_top,
+            max_pixels=max_pixels, whole_masks=_whole_masks, top=_top, threshold=threshold,
         )  # fmt: skip
         self.classes: list[str] = self._predictor.classes
         self._ckpt = os.fsdecode(ckpt)
 
     def __repr__(self) -> str:
-        return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} classes"
+        return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} {'targets' if self.task == 'regress' else 'classes'}"
 
-    def __call__(self, pictures: Path | Picture | Sequence[Path | Picture]) -> npt.NDArray[np.float32]:
-        """Probabilities, numpy float32: [classes] of one picture, [n, classes] of a list, or of four axes.
+    def __call__(self, images: Path | ImageLike | Sequence[Path | ImageLike]) -> Any:
+        """Probabilities, numpy float32: [classes] for one image, [n, classes] for a list or an array with four axes.
 
-        No more than a batch of them is read and decoded at once, and Ctrl-C ends it between batches.
+        A regression model has numbers in their place, in the units of the data and in the order of `classes`. For a segmentation
+        model or a detector: a dlpipe.Segmentation or dlpipe.Detections for one image, a list of them for several.
+
+        Images are read and decoded one batch at a time. Ctrl-C takes effect between batches.
         """
-        many = isinstance(pictures, (list, tuple)) or getattr(pictures, "ndim", 0) == 4
-        all_of_them: Any = [*pictures] if many else [pictures]  # type: ignore[misc]
-        found = self._predictor.probabilities(all_of_them, _load)
+        many = isinstance(images, (list, tuple)) or getattr(images, "ndim", 0) == 4
+        all_of_them: Any = [*images] if many else [images]  # type: ignore[misc]
+        kind = _OUTPUTS.get(self.task)
+        found: Any = self._predictor.probabilities(all_of_them, _load) if kind is None else \
+            [kind(*one) for one in self._predictor.predictions(all_of_them, _load)]  # fmt: skip
         return found if many else found[0]
 
-    def top(self, pictures: Path | Picture | Sequence[Path | Picture], k: int = 5) -> list[Any]:
-        """The k most probable classes of one picture as (name, probability), or a list of these for several."""
+    def top(self, images: Path | ImageLike | Sequence[Path | ImageLike], k: int = 5) -> list[Any]:
+        """The k most probable classes of one image, a list of (name, probability), or a list of such lists for several images."""
         if k < 1:
-            raise MisuseError(f"[predict] k is {k}; give a number of classes from 1 on")
-        found = self(pictures)
+            raise MisuseError(f"[predict] k is {k}; give a number of classes of at least 1")
+        if self.task not in ("classify", "multilabel"):
+            raise MisuseError(f"[predict] top ranks classes by probability, which a model of the task {self.task} doesn't have; "
+                              "call the predictor itself: predictor(images)")  # fmt: skip
+        found = self(images)
         if found.ndim == 2:
             return [self._top(row, k) for row in found]
         return self._top(found, k)
@@ -216,32 +280,59 @@ class Predictor:
         return [(self.classes[i], float(row[i])) for i in (-row).argsort(kind="stable")[:k]]
 
     @property
+    def task(self) -> str:
+        """What the model was trained for: "classify", "multilabel", "regress", "segment" or "detect"."""
+        return self._predictor.task
+
+    @property
     def val_augment(self) -> str:
-        """What happens to a picture before the model sees it."""
+        """The expression that prepares images for the model."""
         return self._predictor.val_augment
 
 
 def _load(one):
-    return read_file("predict", one) if isinstance(one, (str, os.PathLike)) else picture(one)
+    return read_file("predict", one) if isinstance(one, (str, os.PathLike)) else as_image(one)
 
 
 @kinds_checked("predict")
 def predict(
-    ckpt: Path, paths: Path | Iterable[Path], *, top: int = 5, progress: Progress = None, **options: Any
+    ckpt: Path,
+    paths: Path | Iterable[Path],
+    *,
+    top: int = 5,
+    threshold: float = 0.5,
+    draw: Path = "",
+    model: str = "",
+    classes: Path = "",
+    val_augment: Augment = "",
+    tta: str = "",
+    dtype: str = "",
+    device: str = "cpu",
+    threads: int = 0,
+    batch: int = 64,
+    max_pixels: int = 178_956_970,
+    progress: Progress = None,
 ) -> list[dict[str, Any]]:
-    """Classifies image files, and folders of them, as `dlpipe predict` does.
+    """Classifies image files, and folders of them, or finds what is in them, as `dlpipe predict` does.
 
     Args:
-        ckpt, **options: as of dlpipe.Predictor.
-        paths: a path or several.
-        top: classes for each file.
-        progress: called as progress(done, total); True, or dlpipe.TqdmProgress(), for a bar.
+        ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
+        paths: one path or several.
+        top: number of classes per file.
+        threshold: of a model of several labels or of boxes, the probability from which a label or a box is reported.
+        draw: of a segmentation model or a detector: a folder to write NAME.png to, the image as the model saw it with its masks or
+            boxes. A segmentation model also writes NAME.mask.png, the class of each pixel.
+        model, classes, val_augment, tta, dtype, device, threads, batch, max_pixels: as for dlpipe.Predictor.
+        progress: called as progress(done, total). True or dlpipe.TqdmProgress() for a bar.
 
     Returns:
-        What `dlpipe predict --json` prints, as a list of dicts: path, class, probability, top; or error, where a file can't
-        be used.
+        What `dlpipe predict --json` prints, as a list of dicts: path, class, probability and top (of a detector: path and boxes; of a
+        segmentation model: path and shares), or path and error for a file that can't be used.
     """
     files = paths_as_bytes("predict", "paths", paths)
-    predictor = Predictor(ckpt, _top=top, **options)
+    predictor = Predictor(
+        ckpt, model=model, classes=classes, val_augment=val_augment, tta=tta, dtype=dtype, device=device, threads=threads, batch=batch,
+        max_pixels=max_pixels, threshold=threshold, _top=top, _whole_masks=False,
+    )  # fmt: skip
     with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
-        return predictor._predictor.predict(files, call)
+        return predictor._predictor.predict(files, os.fsencode(draw), call)

@@ -1,28 +1,54 @@
-#include "dlpipe/run/bench/bench_ops.h"
-
 #include <algorithm>
+#include <array>
+#include <cstring>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/bench_samples.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/bench/device_roofline.h"
-#include "dlpipe/run/config/precision.h"
-#include "dlpipe/run/record/kernel_measurements.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/device.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/parallel.h"
+#include "engine/ops/records.h"
+#include "run/bench/bench.h"
+#include "run/config/values.h"
+#include "run/record/kernels.h"
 
 namespace dlpipe::run {
+
+engine::Roofline measure_roofline(Device& device, DType dtype, const RooflineSizes& sizes) {
+  if (device.is_host()) return engine::measure_roofline();
+  constexpr int kRounds = 5;
+  const engine::NoGrad no_grad;
+  const engine::Tensor a = engine::Tensor::full({sizes.side, sizes.side}, 0.5, dtype, device);
+  const engine::Tensor large = engine::Tensor::full({sizes.floats}, 1.0, DType::kF32, device);
+  const auto seconds_of = [&](const auto& work) {
+    engine::synchronize(device);
+    const int64_t begin = now_ns();
+    work();
+    engine::synchronize(device);
+    return static_cast<double>(now_ns() - begin) * 1e-9;
+  };
+  const auto side = static_cast<double>(sizes.side);
+  const double flops = 2.0 * side * side * side;
+  const double bytes = 2.0 * static_cast<double>(sizes.floats) * sizeof(float);
+  engine::Roofline best;
+  for (int i = 0; i < kRounds; ++i) {
+    best.flops_per_s = std::max(best.flops_per_s, flops / seconds_of([&] { (void)engine::matmul(a, a); }));
+    best.bytes_per_s = std::max(best.bytes_per_s, bytes / seconds_of([&] { (void)large.clone(); }));
+  }
+  return best;
+}
+
 namespace {
 
 using engine::OpCost;
 using engine::OpSample;
 using engine::Tensor;
 
-/// Drawn in [low, high), or in [0, int_high); of `low` where the op would be autocast to it.
+/// Drawn in [low, high), or in [0, int_high); in `low` if the op would be autocast to it.
 Tensor draw_input(const OpSample& sample, size_t i, bool narrows, DType low, Device& device) {
   const engine::TensorSpec& spec = sample.inputs[i];
   Tensor wide = Tensor::empty(spec.shape, is_floating(spec.dtype) ? DType::kF32 : spec.dtype);
@@ -41,7 +67,7 @@ Tensor draw_input(const OpSample& sample, size_t i, bool narrows, DType low, Dev
   return wide.to(device);
 }
 
-/// Runs one op on one sample again and again.
+/// Runs one op on one sample repeatedly.
 class OpBench {
  public:
   OpBench(const engine::OpRow& row, const OpSample& sample, DType low, Device& device)
@@ -56,7 +82,7 @@ class OpBench {
     }
   }
 
-  /// Both directions for `seconds`, thrice at least, after once that isn't counted.
+  /// Both directions for `seconds`, at least three times, after one uncounted run.
   std::vector<OpRate> run(double seconds) {
     constexpr int kFewest = 3;
     run_once();
@@ -153,12 +179,72 @@ BenchOpsReport bench_ops(const BenchOpsOptions& given, const Registries& registr
       std::vector<OpRate> rates = bench.run(options.seconds / static_cast<double>(all.size()));
       if (rates.empty()) rates.push_back(without_numbers(*row, sample, "a view: nothing is computed"));
       for (OpRate& rate : rates) report.rates.push_back(std::move(rate));
-    } catch (const Error& error) {  // an op that isn't for this device takes nothing from the others
+    } catch (const Error& error) {  // an op that this device does not support does not affect the others
       if (error.code() != ErrorCode::kUnsupported) throw;
       report.rates.push_back(without_numbers(*row, sample, error.what()));
     }
   }
   return report;
+}
+
+namespace {
+
+class CopyBench {
+ public:
+  CopyBench(Device& device, double seconds_a_rate)
+      : device_(device), seconds_(seconds_a_rate), stream_(value_or_throw(device.create_stream())) {}
+
+  void copy(void* to, const void* from, int64_t bytes, CopyKind kind) {
+    throw_if_error(device_.copy_async(to, from, static_cast<size_t>(bytes), kind, *stream_));
+    throw_if_error(device_.synchronize(*stream_));
+  }
+
+  double rate(void* to, const void* from, int64_t bytes, CopyKind kind) {
+    std::vector<double> rates;
+    const int64_t begin = now_ns();
+    constexpr size_t kFewest = 3;
+    while (rates.size() < kFewest || static_cast<double>(now_ns() - begin) * 1e-9 < seconds_) {
+      const int64_t copy_begin = now_ns();
+      copy(to, from, bytes, kind);
+      rates.push_back(static_cast<double>(bytes) / (static_cast<double>(now_ns() - copy_begin) * 1e-9));
+    }
+    const auto middle = rates.begin() + static_cast<ptrdiff_t>(rates.size() / 2);
+    std::nth_element(rates.begin(), middle, rates.end());
+    return *middle;
+  }
+
+ private:
+  Device& device_;
+  double seconds_;
+  std::unique_ptr<Stream> stream_;
+};
+
+}  // namespace
+
+std::vector<CopyRate> bench_copies(Device& device, double seconds) {
+  constexpr std::array<int64_t, 5> kSizes = {int64_t{4} << 10, int64_t{64} << 10, int64_t{1} << 20,
+                                             int64_t{16} << 20, int64_t{256} << 20};
+  constexpr int kRatesASize = 4;
+  const auto largest = static_cast<size_t>(kSizes.back());
+  const Buffer there = value_or_throw(Buffer::allocate(device, largest));
+  const Buffer pinned = value_or_throw(Buffer::allocate(device, largest, Buffer::Memory::kPinned));
+  std::vector<std::byte> pageable(largest);
+  CopyBench bench(device, seconds / (kSizes.size() * kRatesASize));
+  // Memory that was never written maps to the kernel's page of zeros, which is read from a cache; the first write has to
+  // allocate a page.
+  std::memset(pinned.data(), 1, largest);
+  bench.copy(there.data(), pinned.data(), kSizes.back(), CopyKind::kHostToDevice);
+  std::vector<CopyRate> rates;
+  for (const int64_t bytes : kSizes) {
+    CopyRate rate;
+    rate.bytes = bytes;
+    rate.pinned_to_device = bench.rate(there.data(), pinned.data(), bytes, CopyKind::kHostToDevice);
+    rate.pinned_to_host = bench.rate(pinned.data(), there.data(), bytes, CopyKind::kDeviceToHost);
+    rate.pageable_to_device = bench.rate(there.data(), pageable.data(), bytes, CopyKind::kHostToDevice);
+    rate.pageable_to_host = bench.rate(pageable.data(), there.data(), bytes, CopyKind::kDeviceToHost);
+    rates.push_back(rate);
+  }
+  return rates;
 }
 
 }  // namespace dlpipe::run

@@ -1,19 +1,18 @@
-#include "dlpipe/run/bench/bench_run.h"
+#include "run/bench/bench.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/run/bench/device_roofline.h"
-#include "dlpipe/run/config/precision.h"
-#include "dlpipe/run/input/path_kind.h"
-#include "dlpipe/run/record/kernel_measurements.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "dlpipe/error.h"
+#include "dlpipe/graph.h"
+#include "engine/core/allocator.h"
+#include "engine/core/parallel.h"
+#include "engine/graph/run.h"
+#include "run/config/values.h"
+#include "run/input/path_kind.h"
+#include "run/record/kernels.h"
 
 namespace dlpipe::run {
 
@@ -33,8 +32,8 @@ class Bench {
     const int64_t only = only_batch();
     if (options.batch == 0) options.batch = std::max<int64_t>(1, only);
     if (only != 0 && options.batch != only)
-      refuse("bench", options.model, " was made for batches of ", only, " alone; give --batch ", only,
-             ", or export it with a batch that may vary");
+      refuse("bench", options.model, " only accepts batches of ", only, "; give --batch ", only,
+             ", or export it with a variable batch size");
     for (const engine::graph::ValueId id : runner_.graph().inputs) {
       const Value& value = runner_.graph().value(id);
       inputs_.push_back(Tensor::zeros(value.shape_at(options.batch), value.dtype));
@@ -66,10 +65,10 @@ class Bench {
  private:
   static engine::graph::Graph read(const std::string& model) {
     throw_if_error(refuse_other_kind("bench", model, Wanted::kCompiledModel));
-    return value_or_throw(engine::graph::read_graph(model));
+    return engine::graph::inference_form(value_or_throw(engine::graph::read_graph(model)));
   }
 
-  // A graph whose inputs don't grow with the batch runs as many samples as their first axis says; 0: any number.
+  // A graph whose inputs do not grow with the batch runs as many samples as their first axis says; 0: any number.
   int64_t only_batch() const {
     int64_t fixed = 1;
     for (const engine::graph::ValueId id : runner_.graph().inputs) {

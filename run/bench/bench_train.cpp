@@ -1,4 +1,4 @@
-#include "dlpipe/run/bench/bench_train.h"
+#include "run/bench/bench.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,21 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/optim/on_device.h"
-#include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/run/bench/device_roofline.h"
-#include "dlpipe/run/config/precision.h"
-#include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/record/kernel_measurements.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/optim.h"
+#include "engine/core/allocator.h"
+#include "engine/core/device_memory.h"
+#include "engine/core/parallel.h"
+#include "run/config/values.h"
+#include "run/input/batch_input.h"
+#include "run/record/kernels.h"
 
 namespace dlpipe::run {
 namespace {
@@ -65,24 +62,41 @@ std::unique_ptr<engine::Optimizer> build_optimizer(const engine::OptimizerRecord
   return record.build(model.parameters(), arguments);
 }
 
-TrainStepOptions step_options(const BenchTrainOptions& options, const Device& device) {
+/// Random targets of the kind that the model learns.
+TargetSpec target_of(const BenchTrainOptions& options, const engine::ModelRecord& record) {
+  if (record.output == engine::ModelOutput::kPixels)
+    return {.form = TargetSpec::Form::kMask, .fields = {"mask"}, .outputs = options.classes};
+  if (record.output == engine::ModelOutput::kBoxes)
+    return {.form = TargetSpec::Form::kBoxes,
+            .fields = {"boxes", "box_labels"},
+            .outputs = options.classes,
+            .stride = record.stride};
+  return {};
+}
+
+TrainStepOptions step_options(const BenchTrainOptions& options, const engine::ModelRecord& record,
+                              const Device& device) {
   TrainStepOptions step;
   step.dtype = value_or_throw(training_dtype(options.dtype, device));
   step.tf32 = take_tf32(options.tf32, device);
-  step.loss = value_or_throw(find_loss("cross_entropy"));
+  step.target = target_of(options, record);
+  step.loss =
+      value_or_throw(find_loss(record.output == engine::ModelOutput::kBoxes ? "fcos" : "cross_entropy"));
   step.graph = value_or_throw(parse_graph(options.graph));
   step.accumulate = options.accumulate;
   return step;
 }
 
-/// The batch that all steps take, where they take it from.
+/// The batch of all steps, and its source.
 class CachedInput {
  public:
-  CachedInput(const BenchTrainOptions& options, bool tokens, Device& device)
-      : source_(tokens ? CachedBatch::random_tokens(options.batch, options.size, options.classes, 1)
-                       : CachedBatch::random(options.batch, {options.size, options.size, options.channels},
-                                             options.classes, 1)) {
-    if (!device.is_host()) on_device_ = batch_input(*value_or_throw(source_->next()), device);
+  CachedInput(const BenchTrainOptions& options, const engine::ModelRecord& record, Device& device)
+      : source_(takes_tokens(record)
+                    ? CachedBatch::random_tokens(options.batch, options.size, options.classes, 1)
+                    : CachedBatch::random(options.batch, {options.size, options.size, options.channels},
+                                          options.classes, 1, target_of(options, record))) {
+    if (!device.is_host())
+      on_device_ = batch_input(*value_or_throw(source_->next()), device, target_of(options, record));
   }
 
   void run(TrainStep& step, int64_t number) {
@@ -102,11 +116,11 @@ void take_all_outcomes(TrainStep& step) {
   while (step.take_outcome(true)) continue;
 }
 
-/// A step that is measured, and what its steps after the warm-up took.
+/// A measured step, and the times of its steps after the warm-up.
 struct MeasuredSteps {
   TrainStep* step = nullptr;
   int64_t next = 0;                  // number of its next step
-  int64_t in_flight = 0;             // steps that are asked for before one is waited for
+  int64_t in_flight = 0;             // steps that are launched before one is waited for
   std::vector<double> wall_ns = {};  // of each
   LedgerEntry sum = {};
   double cpu_seconds = 0;
@@ -120,8 +134,8 @@ LedgerEntry run_step(MeasuredSteps& measured, CachedInput& input, Ledger& ledger
   return ledger.end_step();
 }
 
-/// At least one step. Answers how long it took, in seconds.
-double measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
+/// At least one step.
+void measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
   const double cpu_begin = process_cpu_seconds();
   const int64_t begin_ns = now_ns();
   do {
@@ -130,39 +144,21 @@ double measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, 
     measured.sum += entry;
   } while (static_cast<double>(now_ns() - begin_ns) * 1e-9 < seconds);
   measured.cpu_seconds += process_cpu_seconds() - cpu_begin;
-  return static_cast<double>(now_ns() - begin_ns) * 1e-9;
 }
 
-/// `seconds` each; several take turns, so that what else the machine does slows them all.
-void measure_steps(const BenchTrainOptions& options, std::span<MeasuredSteps> all, CachedInput& input) {
-  constexpr double kTurnSeconds = 0.25;
-  constexpr int64_t kLeastWarmup = 3;  // of replays: two steps are recorded
+void measure_steps(const BenchTrainOptions& options, MeasuredSteps& measured, CachedInput& input) {
   Ledger ledger;
   ledger.make_current();
-  const int64_t warmup = all.size() > 1 ? std::max(options.warmup, kLeastWarmup) : options.warmup;
-  for (int64_t i = 0; i < warmup; ++i) {
-    for (MeasuredSteps& measured : all) run_step(measured, input, ledger);
-  }
-  for (MeasuredSteps& measured : all) {
-    take_all_outcomes(*measured.step);
-    measured.device = measured.step->device_times();
-    // An idle device's first steps are only asked for; those after them wait for one before.
-    for (int64_t i = 0; i < measured.in_flight; ++i) run_step(measured, input, ledger);
-  }
-  const double turn = all.size() > 1 ? std::min(kTurnSeconds, options.seconds) : options.seconds;
-  for (double measured_seconds = 0; measured_seconds < options.seconds;) {
-    double longest = 0;
-    for (MeasuredSteps& measured : all)
-      longest = std::max(longest, measure_for(turn, measured, input, ledger));
-    measured_seconds += longest;
-  }
-  for (MeasuredSteps& measured : all) {
-    take_all_outcomes(*measured.step);
-    DeviceTimes device = measured.step->device_times();
-    device.entry -= measured.device.entry;
-    device.steps -= measured.device.steps;
-    measured.device = device;
-  }
+  for (int64_t i = 0; i < options.warmup; ++i) run_step(measured, input, ledger);
+  take_all_outcomes(*measured.step);
+  const DeviceTimes before = measured.step->device_times();
+  // An idle device's first steps are only launched; later ones wait for an earlier one.
+  for (int64_t i = 0; i < measured.in_flight; ++i) run_step(measured, input, ledger);
+  measure_for(options.seconds, measured, input, ledger);
+  take_all_outcomes(*measured.step);
+  measured.device = measured.step->device_times();
+  measured.device.entry -= before.entry;
+  measured.device.steps -= before.steps;
 }
 
 StepTimes times_of(MeasuredSteps& measured, const BenchTrainOptions& options) {
@@ -188,27 +184,15 @@ StepTimes times_of(MeasuredSteps& measured, const BenchTrainOptions& options) {
   return times;
 }
 
-/// Steps as they are and, with `compile`, replayed ones.
 void measure(engine::Module& model, engine::Optimizer& optimizer, const TrainStepOptions& settings,
              CachedInput& input, BenchTrainReport& report) {
   constexpr int64_t kInFlight = 2;  // losses are read so many steps late
   const auto step = TrainStep::create(model, optimizer, nullptr, settings);
-  std::vector<MeasuredSteps> all = {
-      {.step = step.get(), .in_flight = model.device().is_host() ? 0 : kInFlight}};
-  std::unique_ptr<TrainStep> replayed;
-  if (report.options.compile) {
-    TrainStepOptions compiled = settings;
-    compiled.compile = true;
-    replayed = TrainStep::create(model, optimizer, nullptr, compiled);
-    all.push_back({.step = replayed.get()});
-  }
-  measure_steps(report.options, all, input);
-  static_cast<StepTimes&>(report) = times_of(all[0], report.options);
-  report.device = all[0].device;
+  MeasuredSteps measured = {.step = step.get(), .in_flight = model.device().is_host() ? 0 : kInFlight};
+  measure_steps(report.options, measured, input);
+  static_cast<StepTimes&>(report) = times_of(measured, report.options);
+  report.device = measured.device;
   report.graph_reason = step->graph_reason();
-  if (replayed != nullptr)
-    report.replayed = {times_of(all[1], report.options), replayed->replay_memory(),
-                       replayed->replay_reason()};
 }
 
 /// Some more steps, op by op.
@@ -225,7 +209,7 @@ void explain_steps(TrainStep& step, CachedInput& input, BenchTrainReport& report
   report.costs = profile.costs();
 }
 
-/// The better of what is measured before and after: other programs may slow either down.
+/// The better of two measurements, before and after, because other programs may slow either down.
 template <class Work>
 engine::Roofline roofline_around(Device& device, const TrainStepOptions& options, const Work& work) {
   const auto measure = [&] {
@@ -249,25 +233,22 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   engine::set_engine_threads(options.threads);
   use_kernels(options.kernels);
   Device& device = *value_or_throw(registries.find_device(options.device));
-  if (options.compile && !device.is_host())
-    refuse("bench", "--compile is about steps on the CPU, and ", device.name(),
-           " launches whole steps with --graph");
   const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const std::shared_ptr<engine::Module> model = build_model(options, record);
-  // While it is on the host, where it runs on a blank input.
+  // Called while it is on the host, where it runs on a blank input.
   report.forward_gflop = engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
   model->to(device);
   const auto optimizer = build_optimizer(*optimizer_record, *model, registries);
-  TrainStepOptions settings = step_options(options, device);
+  TrainStepOptions settings = step_options(options, record, device);
   report.tokens = takes_tokens(record) ? options.size : 0;
   model->train();
-  CachedInput input(options, takes_tokens(record), device);
+  CachedInput input(options, record, device);
   measure(*model, *optimizer, settings, input, report);
   report.peak_memory_bytes =
       device.is_host() ? peak_resident_bytes() : engine::allocator_statistics(device).peak_used_bytes;
   if (!options.explain) return report;
-  settings.graph = GraphUse::kOff;  // a graph's ops can't be told apart
+  settings.graph = GraphUse::kOff;  // a graph's ops can't be distinguished
   const auto eager = TrainStep::create(*model, *optimizer, nullptr, settings);
   report.roofline = roofline_around(device, settings, [&] { explain_steps(*eager, input, report); });
   return report;

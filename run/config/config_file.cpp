@@ -1,18 +1,19 @@
-// TrainConfig as TOML: keys are the options' names, in groups by comments alone, so that a file is flat.
+// TrainConfig as TOML: keys are the options' names, grouped only by comments, so that a file is flat.
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 
-#include "dlpipe/base/base64.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shortest_decimal.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/config/config.h"
-#include "dlpipe/run/config/other_names.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/config.h"
+#include "dlpipe/error.h"
+#include "dlpipe/log.h"
+#include "io/formats/atomic_file.h"
+#include "run/config/config.h"
+#include "run/config/other_names.h"
 
 namespace dlpipe::run {
 
@@ -22,7 +23,7 @@ std::string at_line(std::string_view file, const toml::source_region& region) {
   return concat(file, " line ", region.begin.line);
 }
 
-// What a TOML value would be on a command line; lists of texts or numbers become one with commas.
+// A TOML value as on a command line; lists of strings or numbers are joined with commas.
 Result<std::string> value_text(const ConfigOption& option, const toml::node& node, const std::string& where) {
   const bool wants_list = std::holds_alternative<std::vector<std::string> TrainConfig::*>(option.member);
   const bool wants_text = std::holds_alternative<std::string TrainConfig::*>(option.member);
@@ -42,16 +43,16 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
       else if (const auto number = item.value_exact<double>())
         word = shortest_decimal(*number);
       else
-        return wrong("a list of texts or numbers");
+        return wrong("a list of strings or numbers");
       if (word.find(',') != std::string::npos) return wrong("a list of words without commas");
       text += (text.empty() ? "" : ",") + word;
     }
     return text;
   }
-  if (wants_list) return wrong("a list, as [\"a\", \"b\"]");
+  if (wants_list) return wrong("a list such as [\"a\", \"b\"]");
   if (wants_text) {
     const auto value = node.value_exact<std::string>();
-    return value ? Result<std::string>(*value) : Result<std::string>(wrong("a text in quotes"));
+    return value ? Result<std::string>(*value) : Result<std::string>(wrong("a quoted string"));
   }
   if (wants_switch) {
     const auto value = node.value_exact<bool>();
@@ -63,7 +64,7 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
   return wrong("a number");
 }
 
-/// TOML is UTF-8, and the name of a folder may be other bytes: these stand as U+FFFD, and the whole text in base64 in [record],
+/// TOML is UTF-8, and the name of a folder may be other bytes: these become U+FFFD, and [record] has the whole text in base64,
 /// as "data-bytes".
 constexpr std::string_view kBytesEnding = "-bytes";
 
@@ -119,8 +120,8 @@ size_t end_of_quotes(std::string_view text, size_t i) {
   return i;
 }
 
-/// A file of options is flat. The parser's tables are taken down by recursion, which a key of very many parts
-/// would let run out of stack, so how deep a text goes is looked at before it is parsed.
+/// A file of options is flat. The parser destroys its tables recursively, so that a key of very many parts would overflow the
+/// stack; therefore the depth is checked before parsing.
 Status check_depth(std::string_view text, std::string_view file) {
   constexpr int kDeepest = 16;
   int64_t line = 1;
@@ -154,7 +155,7 @@ Status check_depth(std::string_view text, std::string_view file) {
 
 }  // namespace
 
-/// The option or the entry of [record] that `name` stands for; null: none of texts.
+/// The option or the entry of [record] that `name` means; null: none of texts.
 static std::string* find_text(std::string_view name, TrainConfig& config) {
   const ConfigOption* const option = find_config_option(name);
   if (option == nullptr) {
@@ -165,7 +166,7 @@ static std::string* find_text(std::string_view name, TrainConfig& config) {
   return member == nullptr ? nullptr : &(config.**member);
 }
 
-/// `[train]`, `[[train]]` or `train.batch`: what other programs' files have and a file of options hasn't.
+/// `[train]`, `[[train]]` or `train.batch`: sections, which other programs' files have but a file of options does not.
 static bool is_section(const toml::node& node) {
   const toml::table* const table = node.as_table();
   return (table != nullptr && !table->is_inline()) || node.is_array_of_tables();
@@ -183,7 +184,7 @@ static Status refuse_section(std::string_view name, const toml::node& node, cons
                 "without [", name, "]");
 }
 
-// [record]: texts by name. Comes after all options, some of whose bytes it holds.
+// [record]: texts by name. Comes after all options, because it has the bytes of some of them.
 static Status read_record(const toml::table& table, std::string_view file, TrainConfig& config) {
   std::map<std::string, std::string> bytes;  // by the name of what they are of
   for (const auto& [key, node] : table) {
@@ -191,7 +192,7 @@ static Status read_record(const toml::table& table, std::string_view file, Train
     const auto wrong = [&, &node = node, &key = key](std::string_view expected) {
       return misuse("config", "'", key.str(), "' in ", at_line(file, node.source()), " must be ", expected);
     };
-    if (!value) return wrong("a text");
+    if (!value) return wrong("a string");
     const std::string_view name = key.str();
     if (!name.ends_with(kBytesEnding)) {
       config.record[std::string(name)] = *value;
@@ -209,7 +210,7 @@ static Status read_record(const toml::table& table, std::string_view file, Train
   return {};
 }
 
-/// What a key means: an option, or as a flag does, its contrary: no-decay-vectors.
+/// The meaning of a key: an option, or, as for flags, its negation: no-decay-vectors.
 struct ConfigKey {
   const ConfigOption* option = nullptr;  // null: there is none
   bool is_contrary = false;
@@ -221,6 +222,11 @@ static ConfigKey config_key(std::string_view key) {
   if (!key.starts_with(kNo)) return {};
   const ConfigOption* const option = find_config_option(key.substr(kNo.size()));
   return option != nullptr && is_switch(*option) ? ConfigKey{option, true} : ConfigKey{};
+}
+
+/// Options of earlier versions, in files that they wrote: accepted, without effect.
+static bool was_removed(std::string_view key) {
+  return key == "compile";  // 0.2.0; it never changed what was computed
 }
 
 static std::string contrary_of(std::string_view switch_text) {
@@ -240,16 +246,22 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
       }
       if (key.str() == "record")
         return misuse("config", "'record' in ", where,
-                      " must be a table of texts, [record], as dlpipe writes it");
+                      " must be a table of strings, [record], as dlpipe writes it");
       if (is_section(node)) return refuse_section(key.str(), node, where);
       const auto [option, is_contrary] = config_key(key.str());
+      if (option == nullptr && was_removed(key.str())) {
+        if (node.value_exact<bool>() != false)
+          log(LogLevel::kWarning,
+              concat("'", key.str(), "' in ", where, " has no effect: the option was removed"));
+        continue;
+      }
       if (option == nullptr) {
         return misuse("config", "there is no option '", key.str(), "' (", where, ")",
                       config_suggestion(key.str(), node.value_exact<bool>() == false));
       }
       if (is_contrary && table.contains(option->name))
         return misuse("config", "'", option->name, "' and '", key.str(), "' (", where,
-                      ") are one option; leave one of them out");
+                      ") are the same option; leave one of them out");
       DLPIPE_ASSIGN_OR_RETURN(const std::string text, value_text(*option, node, where));
       const Status status = set_option(*option, is_contrary ? contrary_of(text) : text, config);
       if (!status.ok()) return {status.code(), concat(status.message(), " (", where, ")")};
@@ -263,16 +275,16 @@ Status parse_config(std::string_view toml_text, std::string_view file, TrainConf
 }
 
 constexpr std::string_view kFirstLine =
-    "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` runs the same again. A checksum ends "
+    "# Written by dlpipe; `dlpipe train --config THIS --out ANOTHER` repeats the run. A checksum ends "
     "it.\n";
 
 Status read_config(const std::string& path, TrainConfig& config) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path, uint64_t{1} << 20));
-  // Each option that a file lacks has its default, so one that was cut short would be another run.
+  // Each option that a file lacks has its default, so one that was truncated would be another run.
   if (text.starts_with(kFirstLine) && text.rfind(kConfigChecksum) == std::string::npos) {
     return misuse("config", path,
-                  " was cut short: dlpipe ends such a file with a checksum, and there is none; ",
-                  "to use the options that are left, remove its first line");
+                  " is truncated: dlpipe ends such a file with a checksum, which is missing; ",
+                  "to use the options that remain, remove its first line");
   }
   return parse_config(text, path, config);
 }
@@ -289,7 +301,7 @@ static std::string write_record(const TrainConfig& config) {
   }
   if (record.empty()) return {};
   std::string text =
-      "\n# Paths as they were typed, and the datasets that they held; in base64 what is no "
+      "\n# Paths as they were typed, and the datasets that they contained; in base64 if not "
       "UTF-8.\n[record]\n";
   for (const auto& [name, value] : record) text += concat(name, " = ", toml_string(value), "\n");
   return text;

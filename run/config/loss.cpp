@@ -1,10 +1,10 @@
-#include "dlpipe/run/config/loss.h"
+#include "dlpipe/config.h"
 
 #include <array>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/cross_entropy.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/losses.h"
 
 namespace dlpipe::run {
 
@@ -12,13 +12,19 @@ namespace {
 
 using engine::Tensor;
 
+/// [N,K] of logits of pixels [N,H,W,K], too.
+Tensor rows_of(const Tensor& logits) {
+  if (logits.rank() == 2) return logits;
+  return engine::reshape(engine::plain(logits), {logits.elements() / logits.size(-1), logits.size(-1)});
+}
+
 Tensor cross_entropy_loss(const Tensor& logits, const Tensor& target, const Tensor& weight,
                           const LossArguments& arguments) {
-  return engine::cross_entropy(logits, target, weight, arguments.label_smoothing);
+  return engine::cross_entropy(rows_of(logits), target, weight, arguments.label_smoothing);
 }
 
 Tensor identity(int64_t size, Device& device) {
-  // 1 0 0 ... again and again, one element longer than a row: the one moves on by a place per row.
+  // 1 0 0 ... repeated with a period one element longer than a row, so that the 1 moves by one place per row.
   const Tensor one = Tensor::full({1}, 1.0, DType::kF32, device);
   const Tensor zeros = Tensor::full({size}, 0.0, DType::kF32, device);
   const Tensor longer = engine::concat({one, zeros}, 0)
@@ -27,7 +33,7 @@ Tensor identity(int64_t size, Device& device) {
   return longer.view_as({size, size}, std::array<int64_t, 2>{size, 1}, 0);
 }
 
-/// f32 [N,K]. A label that is no class is an error, but for samples of weight 0, which have a row of zeros. On a device's
+/// f32 [N,K]. A label that is not a class is an error, except for samples of weight 0, which have a row of zeros. On a device's
 /// memory without the host, which can't look at labels there: a row of zeros for all of them.
 Tensor one_hot(const Tensor& target, const Tensor& weight, int64_t classes) {
   const engine::NoGrad no_grad;
@@ -42,24 +48,243 @@ Tensor one_hot(const Tensor& target, const Tensor& weight, int64_t classes) {
   return rows;
 }
 
-// Mean over classes, and over samples by weight, of (logit - one-hot)^2.
-Tensor mse_loss(const Tensor& logits, const Tensor& target, const Tensor& weight, const LossArguments&) {
-  const int64_t samples = logits.size(0);
-  const int64_t classes = logits.size(1);
-  const Tensor difference = engine::sub(logits, one_hot(target, weight, classes));
-  const Tensor squares = engine::mul(difference, difference);
-  if (!weight.defined()) return engine::mean(squares);
-  const Tensor weighted = engine::mul(squares, engine::reshape(weight, {samples, 1}));
-  const Tensor total = engine::scale(engine::sum(weight), static_cast<double>(classes));
+/// Mean over the columns of `each` [N,K], and over samples by weight.
+Tensor mean_of(const Tensor& each, const Tensor& weight) {
+  if (!weight.defined()) return engine::mean(each);
+  const Tensor weighted = engine::mul(each, engine::reshape(weight, {each.size(0), 1}));
+  const Tensor total = engine::scale(engine::sum(weight), static_cast<double>(each.size(1)));
   return engine::div(engine::sum(weighted), total);
 }
 
+/// What the outputs are to be: `target` itself where it is numbers, else the one-hot vectors of its classes.
+Tensor numbers_of(const Tensor& outputs, const Tensor& target, const Tensor& weight) {
+  return target.dtype() == DType::kI64 ? one_hot(target, weight, outputs.size(1)) : target;
+}
+
+Tensor distance(const Tensor& outputs, const Tensor& target, const Tensor& weight) {
+  return engine::sub(outputs, numbers_of(outputs, target, weight));
+}
+
+Tensor absolute(const Tensor& x) {
+  return engine::maximum(x, engine::scale(x, -1));
+}
+
+Tensor mse_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight, const LossArguments&) {
+  const Tensor d = distance(outputs, target, weight);
+  return mean_of(engine::mul(d, d), weight);
+}
+
+Tensor l1_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight, const LossArguments&) {
+  return mean_of(absolute(distance(outputs, target, weight)), weight);
+}
+
+/// m^2 / (2 beta) + |d| - m, where m = min(|d|, beta): a parabola up to beta, a line behind it.
+Tensor smooth_l1_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                      const LossArguments& arguments) {
+  const Tensor d = absolute(distance(outputs, target, weight));
+  const Tensor m = engine::minimum(d, Tensor::full({1}, arguments.beta, DType::kF32, d.device()));
+  const Tensor parabola = engine::scale(engine::mul(m, m), 0.5 / arguments.beta);
+  return mean_of(engine::add(parabola, engine::sub(d, m)), weight);
+}
+
+/// Huber, 1964: smooth_l1 times beta.
+Tensor huber_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                  const LossArguments& arguments) {
+  return engine::scale(smooth_l1_loss(outputs, target, weight, arguments), arguments.beta);
+}
+
+/// Milletari, Navab and Ahmadi, "V-Net", 2016: 1 less the mean over classes of 2 |p t| / (|p| + |t|), over all pixels of the batch, 1 added
+/// above and below.
+Tensor dice_loss(const Tensor& logits, const Tensor& target, const Tensor& weight, const LossArguments&) {
+  const Tensor rows = rows_of(logits);
+  const Tensor column = engine::reshape(weight, {weight.elements(), 1});
+  const Tensor truth = engine::mul(one_hot(target, weight, rows.size(1)), column);
+  const Tensor p = engine::mul(engine::softmax(rows), column);
+  const Tensor both = engine::scale(engine::sum(engine::mul(p, truth), {0}), 2, 1);
+  const Tensor either = engine::scale(engine::add(engine::sum(p, {0}), engine::sum(truth, {0})), 1, 1);
+  return engine::scale(engine::mean(engine::div(both, either)), -1, 1);
+}
+
+Tensor cross_entropy_dice_loss(const Tensor& logits, const Tensor& target, const Tensor& weight,
+                               const LossArguments& arguments) {
+  return engine::add(cross_entropy_loss(logits, target, weight, arguments),
+                     dice_loss(logits, target, weight, arguments));
+}
+
+// Losses of labels that do not exclude one another: each is a choice of two classes, "yes" with the logit x and "no" with 0.
+
+/// log(sigmoid(x)) and log(1 - sigmoid(x)), [N,K,2] of x [N,K]: exact for any x, with a gradient at 0, too.
+Tensor log_choices(const Tensor& x) {
+  const Shape one{x.size(0), x.size(1), 1};
+  const Tensor yes = engine::reshape(x, one);
+  return engine::log_softmax(engine::concat({yes, Tensor::full(one, 0, DType::kF32, x.device())}, 2), -1);
+}
+
+/// [N,K,2]: `yes` where the label is there, times its own weight, `no` where it is not; target f32 [N,K].
+Tensor choices(const Tensor& target, double yes, double no, const LossArguments& arguments) {
+  const Shape one{target.size(0), target.size(1), 1};
+  Tensor there = engine::scale(target, yes);
+  if (arguments.label_weights.defined())
+    there = engine::mul(there, arguments.label_weights.to(target.device()));
+  return engine::concat({engine::reshape(there, one), engine::reshape(engine::scale(target, -no, no), one)},
+                        2);
+}
+
+/// Mean over labels of -(the chosen one of `values` [N,K,2], weighed by `chosen`).
+Tensor chosen_loss(const Tensor& chosen, const Tensor& values, const Tensor& weight) {
+  const Tensor each = engine::sum(engine::mul(chosen, values), {2}, false);
+  return engine::scale(mean_of(each, weight), -1);
+}
+
+Tensor bce_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                const LossArguments& arguments) {
+  return chosen_loss(choices(target, arguments.pos_weight, 1, arguments), log_choices(outputs), weight);
+}
+
+/// [N,K,2] with the last axis in the other order.
+Tensor swapped(const Tensor& x) {
+  return engine::concat({engine::slice(x, 2, 1, 2), engine::slice(x, 2, 0, 1)}, 2);
+}
+
+/// The two terms of the focal loss of each label, [N,K,2], one of which is 0, with the sign of a logarithm.
+Tensor focal_terms(const Tensor& outputs, const Tensor& target, const LossArguments& arguments) {
+  const Tensor log_p = log_choices(outputs);
+  const Tensor doubt = engine::exp(engine::scale(swapped(log_p), arguments.focal_gamma));
+  const bool weighs = arguments.focal_alpha >= 0;
+  const Tensor chosen =
+      choices(target, weighs ? arguments.focal_alpha : 1, weighs ? 1 - arguments.focal_alpha : 1, arguments);
+  return engine::mul(chosen, engine::mul(doubt, log_p));
+}
+
+/// Lin et al., "Focal Loss for Dense Object Detection", 2017: (1 - p)^gamma before each logarithm, alpha for labels that are there.
+Tensor focal_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                  const LossArguments& arguments) {
+  const Tensor each = engine::sum(focal_terms(outputs, target, arguments), {2}, false);
+  return engine::scale(mean_of(each, weight), -1);
+}
+
+/// Ridnik et al., "Asymmetric Loss For Multi-Label Classification", 2021: focal with an exponent each for labels that are there
+/// and not there, and probabilities below `margin` of the latter count as 0.
+Tensor asymmetric_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                       const LossArguments& arguments) {
+  const Tensor log_p = log_choices(outputs);
+  const Tensor log_yes = engine::slice(log_p, 2, 0, 1);
+  const Tensor no = engine::exp(engine::slice(log_p, 2, 1, 2));
+  const Tensor one = Tensor::full({1}, 1, DType::kF32, log_p.device());
+  const Tensor sure_no = engine::minimum(engine::scale(no, 1, arguments.margin), one);
+  constexpr double kLeast = 1e-8;  // of a number before its logarithm
+  const Tensor least = Tensor::full({1}, kLeast, DType::kF32, log_p.device());
+  const auto power = [&](const Tensor& x, double exponent) {
+    return engine::exp(engine::scale(engine::log(engine::maximum(x, least)), exponent));
+  };
+  const auto doubt = [&](const Tensor& p, double gamma) {
+    return gamma == 0 ? engine::scale(p, 0, 1) : power(engine::scale(p, -1, 1), gamma);
+  };
+  const Tensor values = engine::concat(
+      {engine::mul(doubt(engine::exp(log_yes), arguments.gamma_pos), log_yes),
+       engine::mul(doubt(sure_no, arguments.gamma_neg), engine::log(engine::maximum(sure_no, least)))},
+      2);
+  return chosen_loss(choices(target, 1, 1, arguments), values, weight);
+}
+
+// Losses of detectors: outputs [N,H,W,K + 4] and targets [N*H*W,K + 4] as models.h and box_target.h have them.
+
+/// The two columns of `sides` [M,2], multiplied: [M,1].
+Tensor area_of(const Tensor& sides) {
+  return engine::mul(engine::slice(sides, 1, 0, 1), engine::slice(sides, 1, 1, 2));
+}
+
+/// 1 less the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes that share a place: [M,1]
+/// of the distances from it to the left, upper, right and lower side, [M,4], those of the outputs as logarithms.
+Tensor overlap_loss(const Tensor& logarithms, const Tensor& target, bool takes_distance) {
+  constexpr double kMost = 8;  // an image has no more than e^8 strides, and more would overflow
+  const Tensor sides = engine::exp(engine::clip(logarithms, -kMost, kMost));
+  const Tensor before = engine::slice(sides, 1, 0, 2), behind = engine::slice(sides, 1, 2, 4);
+  const Tensor true_before = engine::slice(target, 1, 0, 2), true_behind = engine::slice(target, 1, 2, 4);
+  const Tensor both =
+      area_of(engine::add(engine::minimum(before, true_before), engine::minimum(behind, true_behind)));
+  const Tensor either = engine::sub(
+      engine::add(area_of(engine::add(before, behind)), area_of(engine::add(true_before, true_behind))),
+      both);
+  const Tensor hull = engine::add(engine::maximum(before, true_before), engine::maximum(behind, true_behind));
+  const Tensor overlap = engine::div(both, either);
+  if (!takes_distance) {
+    const Tensor area = area_of(hull);
+    return engine::sub(engine::div(engine::sub(area, either), area), engine::scale(overlap, 1, -1));
+  }
+  const Tensor twice = engine::sub(engine::sub(behind, before), engine::sub(true_behind, true_before));
+  const Tensor distance = engine::scale(engine::sum(engine::mul(twice, twice), {1}, true), 0.25);
+  const Tensor diagonal = engine::sum(engine::mul(hull, hull), {1}, true);
+  return engine::sub(engine::div(distance, diagonal), engine::scale(overlap, 1, -1));
+}
+
+/// Tian et al., "FCOS", 2019: focal loss of all cells, and the boxes' loss of those with an object; each the sum over cells by
+/// weight, over the number of the latter, or over 1 where there is none.
+Tensor detector_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                     const LossArguments& arguments, bool takes_distance) {
+  const engine::UseAutocast off(DType::kF32);
+  const Tensor rows = engine::cast(rows_of(outputs), DType::kF32);
+  const int64_t count = rows.size(0), width = rows.size(1), classes = width - 4;
+  const Tensor column = engine::reshape(weight, {count, 1});
+  const Tensor truths = engine::slice(target, 1, 0, classes);
+  const Tensor has_object = engine::mul(engine::sum(truths, {1}, true), column);
+  const Tensor objects =
+      engine::maximum(engine::sum(has_object), Tensor::full({}, 1, DType::kF32, rows.device()));
+  const Tensor cells =
+      engine::sum(focal_terms(engine::slice(rows, 1, 0, classes), truths, arguments), {2}, false);
+  const Tensor of_classes = engine::scale(engine::sum(engine::mul(cells, column)), -1);
+  const Tensor boxes = overlap_loss(engine::slice(rows, 1, classes, width),
+                                    engine::slice(target, 1, classes, width), takes_distance);
+  return engine::div(engine::add(of_classes, engine::sum(engine::mul(boxes, has_object))), objects);
+}
+
+Tensor fcos_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                 const LossArguments& arguments) {
+  return detector_loss(outputs, target, weight, arguments, false);
+}
+
+Tensor fcos_diou_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                      const LossArguments& arguments) {
+  return detector_loss(outputs, target, weight, arguments, true);
+}
+
 constexpr engine::OptionDefault kCrossEntropyOptions[] = {{"label-smoothing", "0"}};
-constexpr LossRecord kCrossEntropy = {"cross_entropy", "softmax and the logarithm of the label's probability",
-                                      cross_entropy_loss, kCrossEntropyOptions};
-constexpr LossRecord kMse = {
-    "mse", "squared distance of the outputs to the label's one-hot vector", mse_loss, {}};
-constexpr std::array<const LossRecord*, 2> kLosses = {&kCrossEntropy, &kMse};
+constexpr engine::OptionDefault kBceOptions[] = {{"pos-weight", "1"}};
+constexpr engine::OptionDefault kFocalOptions[] = {{"focal-gamma", "2"}, {"focal-alpha", "0.25"}};
+constexpr engine::OptionDefault kAsymmetricOptions[] = {
+    {"gamma-neg", "4"}, {"gamma-pos", "1"}, {"margin", "0.05"}};
+constexpr engine::OptionDefault kBetaOptions[] = {{"loss-beta", "1"}};
+
+constexpr std::array<LossRecord, 12> kRecords = {{
+    {"cross_entropy", "softmax and the logarithm of the label's probability", cross_entropy_loss,
+     kCrossEntropyOptions, "classify, segment"},
+    {"dice", "1 less the Dice coefficient of each class, over the batch", dice_loss, {}, "segment"},
+    {"cross_entropy_dice", "the sum of both", cross_entropy_dice_loss, kCrossEntropyOptions, "segment"},
+    {"mse",
+     "squared distance of the outputs to the targets, of classes to the label's one-hot vector",
+     mse_loss,
+     {},
+     "classify, regress"},
+    {"bce", "binary cross-entropy of each label, with logits; --pos-weight weighs labels that are there",
+     bce_loss, kBceOptions, "multilabel"},
+    {"focal", "binary cross-entropy with less weight on what is certain (Lin et al., 2017)", focal_loss,
+     kFocalOptions, "multilabel"},
+    {"asymmetric",
+     "focal, with an exponent each for labels that are there and not there (Ridnik et al., 2021)",
+     asymmetric_loss, kAsymmetricOptions, "multilabel"},
+    {"l1", "absolute distance of the outputs to the targets", l1_loss, {}, "regress"},
+    {"smooth_l1", "squared distance over 2 --loss-beta up to --loss-beta, absolute behind it", smooth_l1_loss,
+     kBetaOptions, "regress"},
+    {"huber", "smooth_l1 times --loss-beta", huber_loss, kBetaOptions, "regress"},
+    {"fcos", "focal loss of the classes and GIoU loss of the boxes, over the cells with an object", fcos_loss,
+     kFocalOptions, "detect"},
+    {"fcos_diou", "the same with DIoU loss of the boxes", fcos_diou_loss, kFocalOptions, "detect"},
+}};
+constexpr std::array<const LossRecord*, kRecords.size()> kLosses = [] {
+  std::array<const LossRecord*, kRecords.size()> losses{};
+  for (size_t i = 0; i < losses.size(); ++i) losses[i] = &kRecords[i];
+  return losses;
+}();
 
 }  // namespace
 

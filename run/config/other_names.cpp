@@ -1,105 +1,55 @@
-#include "dlpipe/run/config/other_names.h"
+#include "run/config/other_names.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/run/config/config.h"
+#include "base/text.h"
+#include "run/config/config.h"
 
 namespace dlpipe::run {
 
 std::span<const OtherNames> other_names() {
   static const std::vector<OtherNames> kNames = {
-      {"--threads",
-       {"--jobs", "--workers"},
-       {"num-workers", "nthreads", "num-threads", "n-jobs", "cpus", "cores", "processes", "procs", "j"}},
-      {"--batch",
-       {"--batch-size"},
-       {"bs", "b", "minibatch", "batchsize", "train-batch-size", "per-device-batch-size"}},
-      {"--lr", {"--learning-rate"}, {"learn-rate", "rate", "base-lr", "max-lr", "step-size"}},
-      {"--weight-decay", {"--wd"}, {"l2", "decay", "regularization", "weight-decay-rate"}},
-      {"--model", {"--arch"}, {"architecture", "net", "network", "backbone", "m", "a"}},
-      {"--out",
-       {"--output", "-o"},
-       {"output-dir", "out-dir", "outdir", "save-dir", "save", "run-dir", "log-dir", "logdir", "exp-dir",
-        "project", "dest", "destination"}},
-      {"OUT", {"--out", "--output", "-o"}, {"output-dir", "out-dir", "outdir", "dest", "destination"}},
-      {"DATA",
-       {"--data"},
-       {"dataset", "data-dir", "data-path", "datadir", "train-data", "train-dir", "train", "input", "root",
-        "d"}},
-      {"--val", {}, {"val-data", "val-dir", "valid", "validation", "valid-dir", "test", "test-data"}},
-      {"--ckpt",
-       {"--checkpoint", "--init"},
-       {"checkpoint-path", "ckpt-path", "weights", "model-path", "resume", "load", "run", "pretrained"}},
-      {"CKPT",
-       {"--ckpt", "--checkpoint", "--init"},
-       {"checkpoint-path", "ckpt-path", "weights", "model-path", "resume", "load", "run", "pretrained"}},
-      {"--init",
-       {},
-       {"pretrained", "weights", "load", "finetune", "fine-tune", "initial-weights", "from", "checkpoint",
-        "state-dict"}},
-      {"--resume", {}, {"continue", "resume-from", "restart", "ckpt", "restore"}},
-      {"--schedule", {}, {"lr-scheduler", "scheduler", "lr-schedule", "lr-policy", "sched"}},
-      {"--optimizer", {}, {"opt", "optim", "optimiser"}},
-      {"--epochs", {}, {"num-epochs", "n-epochs", "max-epochs", "epoch", "e", "num-train-epochs"}},
-      {"--max-steps", {}, {"steps", "iterations", "iters", "num-steps", "max-iter", "max-iters"}},
-      {"--warmup", {}, {"warmup-epochs", "warmup-steps", "warm-up", "warmup-ratio"}},
-      {"--augment",
-       {},
-       {"augmentation", "augmentations", "aug", "transform", "transforms", "image-size", "img-size", "imgsz",
-        "crop", "input-size", "size", "resize", "normalize"}},
-      {"--size", {}, {"image-size", "img-size", "imgsz", "input-size", "resolution"}},
-      {"--resize-max", {}, {"resize", "max-size", "image-size", "size"}},
-      {"--split",
-       {},
-       {"val-split", "validation-split", "test-size", "val-fraction", "train-split", "splits"}},
-      {"--accumulate",
-       {},
-       {"grad-accum", "gradient-accumulation-steps", "accumulation", "accum-steps", "accum", "update-freq"}},
-      {"--epsilon", {}, {"eps", "adam-eps", "adam-epsilon"}},
-      {"--clip",
-       {},
-       {"grad-clip", "clip-grad", "gradient-clip", "gradient-clipping", "clip-norm", "max-grad-norm",
-        "gradient-clip-val"}},
-      {"--label-smoothing", {}, {"smoothing", "smooth"}},
-      {"--loss", {}, {"criterion", "loss-fn", "objective"}},
-      {"--ema", {}, {"ema-decay", "model-ema"}},
-      {"--val-every",
-       {},
-       {"eval-every", "val-interval", "eval-freq", "eval-interval", "eval-steps", "val-freq"}},
-      {"--checkpoint-every",
-       {},
-       {"save-every", "save-freq", "save-interval", "save-steps", "checkpoint-interval"}},
-      {"--keep", {}, {"save-total-limit", "keep-last", "max-checkpoints"}},
-      {"--early-stop", {}, {"patience", "early-stopping"}},
-      {"--limit",
-       {},
-       {"subset", "max-samples", "num-samples", "max-train-samples", "limit-train-batches", "n", "head"}},
-      {"--top", {}, {"topk", "top-k", "k", "num-classes"}},
-      {"--tokens", {}, {"max-tokens", "max-new-tokens", "length", "n"}},
-      {"--prompt", {}, {"text", "start", "context", "p"}},
-      {"--freeze", {}, {"freeze-backbone", "freeze-layers", "frozen"}},
-      {"--device", {}, {"gpu", "gpus", "cuda", "use-cuda", "use-gpu", "accelerator"}, "cuda"},
-      {"--device", {}, {"cpu", "no-cuda"}, "cpu"},
-      {"--dtype",
-       {},
-       {"amp", "mixed-precision", "bf16", "precision", "autocast", "half", "bfloat16"},
-       "bf16"},
-      {"--dtype", {}, {"fp16", "float16"}, "f16"},
-      {"--optimizer", {}, {"adam"}, "adam"},
-      {"--optimizer", {}, {"adamw"}, "adamw"},
-      {"--optimizer", {}, {"sgd"}, "sgd"},
-      {"--seed", {}, {"random-seed", "manual-seed", "random-state", "s"}},
-      {"--memory", {}, {"max-memory", "mem", "memory-limit", "ram"}},
-      {"--checkpoint-activations", {}, {"gradient-checkpointing", "grad-checkpointing", "recompute"}, "'*'"},
-      {"--config", {}, {"cfg", "config-file", "recipe", "yaml", "c"}},
-      {"--help", {"-h"}, {}},
-      {"--quiet", {}, {"q", "silent", "no-progress"}},
-      {"--color", {}, {"colour", "colors"}},
-      {"--color", {}, {"no-color", "no-colour"}, "never"},
-      {"--json", {}, {"format", "output-format"}},
-      {"--version", {}, {"v"}},
+      {"--threads", {"--jobs", "--workers"}},
+      {"--batch", {"--batch-size"}},
+      {"--lr", {"--learning-rate"}},
+      {"--weight-decay", {"--wd"}},
+      {"--model", {"--arch"}},
+      {"--out", {"--output", "-o"}},
+      {"OUT", {"--out", "--output", "-o"}},
+      {"DATA", {"--data"}},
+      {"--ckpt", {"--checkpoint", "--init"}},
+      {"CKPT", {"--ckpt", "--checkpoint", "--init"}},
+      {"--help", {"-h"}},
+  };
+  return kNames;
+}
+
+// Only names for which the edit distance does not find the intended option.
+std::span<const ForeignName> foreign_names() {
+  static constexpr ForeignName kNames[] = {
+      {"num-workers", "--threads"},
+      {"j", "--threads"},
+      {"bs", "--batch"},
+      {"dataset", "--data"},
+      {"data-dir", "--data"},
+      {"output-dir", "--out"},
+      {"pretrained", "--init"},
+      {"weights", "--init"},
+      {"opt", "--optimizer"},
+      {"lr-scheduler", "--schedule"},
+      {"steps", "--max-steps"},
+      {"img-size", "--size"},
+      {"gradient-accumulation-steps", "--accumulate"},
+      {"clip-grad", "--clip"},
+      {"eps", "--epsilon"},
+      {"patience", "--early-stop"},
+      {"acc", "--metrics", "top1"},
+      {"accuracy", "--metrics", "top1"},
+      {"val-split", "--split"},
+      {"gpu", "--device", "cuda"},
+      {"amp", "--dtype", "bf16"},
+      {"fp16", "--dtype", "f16"},
   };
   return kNames;
 }
@@ -123,10 +73,13 @@ std::string config_suggestion(std::string_view typed, bool is_off, std::string_v
     return concat("; it is called '", before, opposite, "', with the opposite value");
   for (const OtherNames& one : other_names()) {
     const std::string option = plain_name(one.name);
-    if (find_config_option(option) == nullptr) continue;
-    const auto is_typed = [&](const char* other) { return plain_name(other) == word; };
-    if (std::ranges::any_of(one.aliases, is_typed)) return concat("; it is called '", before, option, "'");
-    if (std::ranges::any_of(one.meanings, is_typed))
+    const auto is_typed = [&](const char* alias) { return plain_name(alias) == word; };
+    if (find_config_option(option) != nullptr && std::ranges::any_of(one.aliases, is_typed))
+      return concat("; it is called '", before, option, "'");
+  }
+  for (const ForeignName& one : foreign_names()) {
+    const std::string option = plain_name(one.option);
+    if (word == one.typed && find_config_option(option) != nullptr)
       return concat("; did you mean '", before, option,
                     *one.value == '\0' || is_off ? "'?" : concat("' with '", one.value, "'?"));
   }

@@ -1,6 +1,5 @@
-// One option has one name, on command lines, in config files and in Python. This table holds what else people type for it:
-// other names that command lines accept, and words of other programs that are answered with the option that is meant.
-// Pure functions.
+// One option has one name, on command lines, in config files and in Python. This file holds the other names that command lines
+// accept, and a short list of what users of PyTorch type, so that an error names the intended option. Pure functions.
 #pragma once
 
 #include <span>
@@ -10,23 +9,27 @@
 
 namespace dlpipe::run {
 
+/// Other names that a command line accepts for an option.
 struct OtherNames {
-  const char* name;                   // "--threads", or "DATA" for a word by its place
-  std::vector<const char*> aliases;   // accepted on command lines
-  std::vector<const char*> meanings;  // answered by naming the option
-  const char* value = "";             // what to give it then: "--gpu" means "--device cuda"
+  const char* name;                  // "--threads", or "DATA" for a positional argument
+  std::vector<const char*> aliases;  // "--jobs", "--workers"
 };
-
-/// A word may be meant for several options: the first that the command has is named.
 std::span<const OtherNames> other_names();
 
-/// As the table has words: "--Weight_Decay" is weight-decay.
+/// An option of another program, which is refused with its name here.
+struct ForeignName {
+  const char* typed;       // as plain_name writes it
+  const char* option;      // "--device"
+  const char* value = "";  // the value to suggest: "--gpu" means "--device cuda"
+};
+std::span<const ForeignName> foreign_names();
+
+/// A name as the tables write it: "--Weight_Decay" is weight-decay.
 std::string plain_name(std::string_view name);
 
-/// "; it is called 'batch'" for "batch_size", "; did you mean 'batch'?" for what is near to an option of TrainConfig in meaning or
-/// spelling, or all options. A config file takes no other names: files are kept, and then compared. `is_off`: its value is false, so
-/// that "gpu" doesn't mean "cuda". "no_nesterov" is answered with the opposite of its value. `before`: the "--" of options outside
-/// of files.
+/// "; it is called 'batch'" for an alias of an option of TrainConfig, which a config file does not accept; "; did you mean 'batch'?"
+/// for a foreign or misspelt name; else the list of all options. `is_off`: the value is false, so that "gpu" does not mean "cuda".
+/// "no_nesterov" is called 'nesterov', with the opposite value. `before`: the "--" of options outside of files.
 std::string config_suggestion(std::string_view typed, bool is_off = false, std::string_view before = "");
 
 }  // namespace dlpipe::run

@@ -1,4 +1,4 @@
-#include "dlpipe/run/ingest/draw.h"
+#include "run/ingest/draw.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,16 +6,17 @@
 #include <numeric>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::ingest {
 
 namespace {
 
-/// Puts samples into the order of their draws; without a seed, of their names.
+/// Puts samples or units into the order of their draws; without a seed, of their names.
 void sort_by_draw(std::vector<size_t>& samples, std::span<const std::string_view> names,
                   std::optional<uint64_t> seed) {
   std::vector<std::tuple<uint64_t, std::string_view, size_t>> draws;
@@ -24,6 +25,44 @@ void sort_by_draw(std::vector<size_t>& samples, std::span<const std::string_view
     draws.emplace_back(seed ? data::checksum64(std::as_bytes(std::span(names[i])), *seed) : 0, names[i], i);
   std::sort(draws.begin(), draws.end());
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = std::get<2>(draws[i]);
+}
+
+/// What goes to one split as a whole: a sample, or a group. Columns of a table.
+struct Units {
+  std::vector<std::string_view> names;  // the first one of its samples'
+  std::vector<int64_t> classes;         // the most frequent one
+  std::vector<size_t> sizes;            // in samples
+  std::vector<size_t> of_sample;        // by the sample's place in `taken`
+};
+
+Units units_of(const SampleDraw& draw, const std::vector<size_t>& taken) {
+  Units units;
+  std::unordered_map<int64_t, size_t> of_group;
+  std::map<std::pair<size_t, int64_t>, size_t> counts;  // of groups, by class
+  for (const size_t i : taken) {
+    const int64_t group = draw.groups.empty() ? -1 : draw.groups[i];
+    size_t unit = units.names.size();
+    if (group >= 0) {
+      unit = of_group.emplace(group, unit).first->second;
+      ++counts[{unit, draw.classes[i]}];
+    }
+    units.of_sample.push_back(unit);
+    if (unit == units.names.size()) {
+      units.names.push_back(draw.names[i]);
+      units.classes.push_back(draw.classes[i]);
+      units.sizes.push_back(1);
+    } else {
+      units.names[unit] = std::min(units.names[unit], draw.names[i]);
+      ++units.sizes[unit];
+    }
+  }
+  std::unordered_map<size_t, size_t> most;
+  for (const auto& [of, count] : counts) {  // of equally frequent classes the smaller one
+    if (count <= most[of.first]) continue;
+    most[of.first] = count;
+    units.classes[of.first] = of.second;
+  }
+  return units;
 }
 
 std::vector<size_t> within_limit(const SampleDraw& draw) {
@@ -36,7 +75,7 @@ std::vector<size_t> within_limit(const SampleDraw& draw) {
   return taken;
 }
 
-/// Where the part of each split ends in a class of so many samples.
+/// Where the part of each split ends in a class of this many samples.
 std::vector<size_t> ends_in_class(const std::vector<double>& split, size_t samples) {
   std::vector<size_t> ends;
   double before = 0;
@@ -53,7 +92,7 @@ size_t count_in_class(const std::vector<double>& split, size_t s, size_t samples
   return ends[s] - (s > 0 ? ends[s - 1] : 0);
 }
 
-/// The fractions, in hundredths, nearest to `split` that give each split a sample of a class of so many; "" where there are none.
+/// The fractions, in hundredths, nearest to `split` that give each split a sample of a class of so many; "" if there are none.
 std::string parts_that_would_do(const std::vector<double>& split, size_t samples) {
   constexpr double kHundred = 100;
   if (samples < split.size()) return "";
@@ -79,15 +118,15 @@ std::string parts_that_would_do(const std::vector<double>& split, size_t samples
   return text;
 }
 
-/// Why a split gets no sample, where there are classes: each of them is too small.
+/// Why a split gets no sample, with classes: each of them is too small.
 std::string too_small_classes(const std::vector<double>& split, size_t s, size_t largest) {
-  constexpr size_t kFar = 100'000;  // no help to anybody
+  constexpr size_t kFar = 100'000;  // no longer useful advice
   size_t enough = largest + 1;
   while (enough < kFar && count_in_class(split, s, enough) == 0) ++enough;
   const std::string parts = parts_that_would_do(split, largest);
-  return concat("too few samples for --split: each class is divided by itself, and '", kDrawnSplits[s],
-                "' would get none of the ", largest, " that the largest has",
-                enough < kFar ? concat(" (of ", enough, " it would get one)") : "",
+  return concat("too few samples for --split: each class is divided separately, and '", kDrawnSplits[s],
+                "' would get none of the ", largest, " in the largest class",
+                enough < kFar ? concat(" (it would get one of ", enough, ")") : "",
                 parts.empty() ? "; add some or" : concat("; give --split ", parts, ", add some, or"),
                 " leave out --split");
 }
@@ -95,7 +134,7 @@ std::string too_small_classes(const std::vector<double>& split, size_t s, size_t
 }  // namespace
 
 Status check_limit(int64_t limit) {
-  if (limit == 0 || limit < -1) return misuse("ingest", "--limit ", limit, "; give at least 1");
+  if (limit == 0 || limit < -1) return misuse("ingest", "--limit ", limit, "; use 1 or more");
   return {};
 }
 
@@ -106,27 +145,63 @@ Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw) 
     for (const size_t i : taken) drawn[i] = 0;
     return drawn;
   }
+  const Units units = units_of(draw, taken);
   std::map<int64_t, std::vector<size_t>> by_class;
-  for (const size_t i : taken) by_class[draw.classes[i]].push_back(i);
-  std::vector<size_t> counts(draw.split.size());
+  for (size_t unit = 0; unit < units.names.size(); ++unit) by_class[units.classes[unit]].push_back(unit);
+  std::vector<size_t> counts(draw.split.size()), split_of(units.names.size());
   size_t largest = 0;
-  for (auto& [label, samples] : by_class) {
-    sort_by_draw(samples, draw.names, draw.in_sequence ? std::nullopt : std::optional(draw.seed));
-    largest = std::max(largest, samples.size());
-    const std::vector<size_t> ends = ends_in_class(draw.split, samples.size());
-    size_t begin = 0;
-    for (size_t s = 0; s < ends.size(); ++s) {
-      for (size_t i = begin; i < ends[s]; ++i) drawn[samples[i]] = s;
-      counts[s] += ends[s] - begin;
-      begin = ends[s];
+  for (auto& [label, own] : by_class) {
+    sort_by_draw(own, units.names, draw.in_sequence ? std::nullopt : std::optional(draw.seed));
+    size_t samples = 0, before = 0, s = 0;
+    for (const size_t unit : own) samples += units.sizes[unit];
+    largest = std::max(largest, samples);
+    const std::vector<size_t> ends = ends_in_class(draw.split, samples);
+    for (const size_t unit : own) {
+      while (2 * before + units.sizes[unit] > 2 * ends[s]) ++s;  // it goes where its middle is
+      split_of[unit] = s;
+      counts[s] += units.sizes[unit];
+      before += units.sizes[unit];
     }
   }
+  for (size_t i = 0; i < taken.size(); ++i) drawn[taken[i]] = split_of[units.of_sample[i]];
   for (size_t s = 0; s < counts.size(); ++s) {
     if (counts[s] > 0) continue;
-    if (by_class.size() > 1) return misuse("ingest", too_small_classes(draw.split, s, largest));
-    return misuse("ingest", "too few samples for --split: '", kDrawnSplits[s],
-                  "' would get none; add some or leave out --split");
+    if (by_class.size() > 1 && draw.groups.empty())
+      return misuse("ingest", too_small_classes(draw.split, s, largest));
+    return misuse("ingest", "too few ", draw.groups.empty() ? "samples" : "groups", " for --split: '",
+                  kDrawnSplits[s], "' would get none; add some or leave out --split");
   }
+  return drawn;
+}
+
+Result<std::vector<size_t>> draw_folds(const SampleDraw& draw, size_t folds) {
+  std::vector<size_t> taken(draw.names.size());
+  std::iota(taken.begin(), taken.end(), size_t{0});
+  const Units units = units_of(draw, taken);
+  std::vector<size_t> order(units.names.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  sort_by_draw(order, units.names, draw.seed);
+  // Large ones first, as there is still room to make up for them.
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return units.sizes[a] > units.sizes[b]; });
+  std::map<int64_t, std::vector<size_t>> of_class;
+  std::vector<size_t> all(folds), fold_of(units.names.size());
+  for (const size_t unit : order) {
+    std::vector<size_t>& own = of_class[units.classes[unit]];
+    own.resize(folds);
+    size_t best = 0;
+    for (size_t f = 1; f < folds; ++f)
+      if (std::pair(own[f], all[f]) < std::pair(own[best], all[best])) best = f;
+    own[best] += units.sizes[unit];
+    all[best] += units.sizes[unit];
+    fold_of[unit] = best;
+  }
+  const auto empty = std::ranges::find(all, size_t{0});
+  if (empty != all.end())
+    return misuse("ingest", "--folds ", folds, " is more than there are ",
+                  draw.groups.empty() ? "samples" : "groups", "; give fewer folds");
+  std::vector<size_t> drawn(taken.size());
+  for (const size_t i : taken) drawn[i] = fold_of[units.of_sample[i]];
   return drawn;
 }
 

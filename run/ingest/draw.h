@@ -1,5 +1,5 @@
-// What --limit and --split do to samples: chance by the seed, the sample's name and nothing else, so that a sample keeps its
-// place when others come or go.
+// The random draw of --limit, --split and --folds. It depends only on the seed and on names. With --limit and --split a sample keeps its
+// place when others are added or removed.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::ingest {
 
@@ -18,18 +18,23 @@ inline constexpr std::array<const char*, 3> kDrawnSplits = {"train", "val", "tes
 
 struct SampleDraw {
   std::span<const std::string_view> names;
-  std::span<const int64_t> classes;  // one for each name; -1: none, which is a class of its own here
-  int64_t limit = -1;                // at most so many; -1: all
-  std::vector<double> split = {};    // fractions, as parse_split answers them; empty: no splits
+  std::span<const int64_t> classes;  // one for each name; -1: none, treated as a separate class
+  int64_t limit = -1;                // at most this many; -1: all
+  std::vector<double> split = {};    // fractions, as returned by parse_split; empty: no splits
   uint64_t seed = 0;
-  bool in_sequence = false;  // splits are cut in the order of the names, as texts are
+  bool in_sequence = false;  // splits follow the order of the names, as for texts
+  /// One for each name, or none at all. Samples of a group stay together and count for its most frequent class. -1: of no group.
+  std::span<const int64_t> groups = {};
 };
 
-/// For each sample the number of its split, 0 where there are none; nothing for those that the limit leaves out. Each class
-/// is cut at the same fractions. kMisuse where a split would be empty.
+/// For each sample the number of its split, 0 without splits; nullopt for those that the limit leaves out. Each class is
+/// divided at the same fractions, as nearly as whole groups allow. kMisuse if a split would be empty.
 Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw);
+/// For each sample the number of its fold, 0 to `folds` - 1. Each class, and all samples, are divided as evenly as whole groups allow.
+/// `limit` and `split` do not count. kMisuse if a fold would be empty.
+Result<std::vector<size_t>> draw_folds(const SampleDraw& draw, size_t folds);
 
-/// kMisuse for a --limit that leaves nothing.
+/// kMisuse for a --limit that leaves no samples.
 Status check_limit(int64_t limit);
 
 }  // namespace dlpipe::ingest

@@ -1,28 +1,396 @@
-#include "dlpipe/run/ingest/freeze.h"
+// The plan of an ingest: the check of masks, the frozen list as a file, and freeze() itself.
+
+#include "run/ingest/freeze.h"
 
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/sources/class_numbers.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/draw.h"
-#include "dlpipe/run/ingest/mask_values.h"
-#include "dlpipe/run/ingest/options.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/mask.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/classes.h"
+#include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "run/ingest/dedup.h"
+#include "run/ingest/draw.h"
+#include "run/ingest/options.h"
+#include "run/ingest/publish.h"
 
 namespace dlpipe::ingest {
+
+/// A warning for each field of masks whose first files contain only 0 and 255: drawn for viewing, while 255 usually means
+/// "unknown". `fields` are those after image, label and path. Reads a few masks; unreadable ones are skipped.
+std::vector<std::string> warnings_of_masks(const data::Source& source, const std::vector<data::Field>& fields,
+                                           const std::vector<FrozenSplit>& splits);
+
+namespace {
+
+constexpr size_t kLooked = 16;
+constexpr size_t kNotKnown = 255;
+
+/// The numbers in the first masks of field `f`, and in how many.
+struct Seen {
+  std::bitset<256> numbers;
+  size_t masks = 0;
+};
+
+Seen look(const data::Source& source, size_t f, const std::vector<FrozenSplit>& splits) {
+  Seen seen;
+  data::MaskDecoder decoder;
+  for (const FrozenSplit& split : splits) {
+    for (const data::SourceEntry& entry : split.entries) {
+      if (seen.masks == kLooked) return seen;
+      if (!entry.problem.empty() || f >= entry.extra.size() || entry.extra[f].empty()) continue;
+      const auto bytes = source.read_referred(entry, entry.extra[f]);
+      if (!bytes.ok()) continue;
+      const auto mask = decoder.decode(*bytes);
+      if (!mask.ok() || mask->height == 0) continue;
+      ++seen.masks;
+      for (int y = 0; y < mask->height; ++y) {
+        for (int x = 0; x < mask->width; ++x) seen.numbers.set(mask->row(y)[x]);
+      }
+      std::bitset<256> others = seen.numbers;
+      if (others.reset(0).reset(kNotKnown).any()) return seen;
+    }
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::vector<std::string> warnings_of_masks(const data::Source& source, const std::vector<data::Field>& fields,
+                                           const std::vector<FrozenSplit>& splits) {
+  std::vector<std::string> warnings;
+  for (size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].kind != data::FieldKind::kMask) continue;
+    const Seen seen = look(source, f, splits);
+    std::bitset<256> others = seen.numbers;
+    if (!seen.numbers[kNotKnown] || others.reset(0).reset(kNotKnown).any()) continue;
+    warnings.push_back(
+        concat("[ingest] the masks of the field ", in_quotes(fields[f].name), " contain only 0 and 255 (",
+               seen.masks, seen.masks == 1 ? " was" : " were",
+               " checked) and are stored unchanged; 255 usually means 'unknown': if it is a class, "
+               "replace it with the class's number, such as 1"));
+  }
+  return warnings;
+}
+
+namespace {
+
+using formats::Json;
+
+constexpr int64_t kListVersion = 4;
+constexpr size_t kOwnFields = 3;  // image, label and path, which every source's entries have
+
+// A line holds tab-separated cells; paths may hold any byte.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || c == '%') {
+      out += concat('%', "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string unescaped(std::string_view text) {
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size()) {
+      out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string header_line(const FrozenList& list) {
+  data::DatasetInfo info;
+  info.schema = list.schema;
+  info.class_counts.resize(list.schema.classes.size());
+  Json warnings = Json::array();
+  for (const std::string& warning : list.warnings) warnings.push_back(warning);
+  Json splits = Json::array();
+  for (const FrozenSplit& split : list.splits)
+    splits.push_back(
+        Json::object({{"name", split.name}, {"entries", static_cast<int64_t>(split.entries.size())}}));
+  return Json::object({{"options", list.options},
+                       {"schema", data::to_json(info)},
+                       {"list_version", kListVersion},
+                       {"stored_ratio", list.stored_ratio},
+                       {"map_bytes", static_cast<int64_t>(list.map_bytes)},
+                       {"estimated_bytes", static_cast<int64_t>(list.estimated_bytes)},
+                       {"warnings", std::move(warnings)},
+                       {"splits", std::move(splits)}})
+      .dump();
+}
+
+Status malformed(const std::string& file, std::string_view what) {
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", file, " is malformed: ", what,
+                                            "; remove its directory and ingest again"));
+}
+
+Result<data::SourceEntry> parse_entry(const std::string& line, const std::string& file) {
+  const std::vector<std::string> cells = split(line, '\t');
+  constexpr size_t kNumbers = 9;
+  constexpr size_t kCells = kNumbers + 2;
+  if (cells.size() < kCells) return malformed(file, "a line is truncated");
+  std::array<int64_t, kNumbers> numbers{};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!parse_int(cells[i], &numbers[i])) return malformed(file, "a number can't be read");
+  }
+  data::SourceEntry entry;
+  entry.size_bytes = static_cast<uint64_t>(numbers[0]);
+  entry.modified_ns = numbers[1];
+  entry.label = numbers[2];
+  entry.place = static_cast<uint64_t>(numbers[3]);
+  entry.input = static_cast<uint32_t>(numbers[5]);
+  entry.annotated = {static_cast<int32_t>(numbers[6]), static_cast<int32_t>(numbers[7]), numbers[8] != 0};
+  entry.problem = unescaped(cells[kNumbers]);
+  entry.path = unescaped(cells[kNumbers + 1]);
+  if (numbers[4] < 0 || static_cast<uint64_t>(numbers[4]) > entry.path.size())
+    return malformed(file, "a name begins after its path");
+  entry.name_begin = static_cast<uint64_t>(numbers[4]);
+  for (size_t i = kCells; i < cells.size(); ++i) entry.extra.push_back(unescaped(cells[i]));
+  return entry;
+}
+
+Result<FrozenList> parse_list(const std::string& text, const std::string& file) {
+  const size_t last_line = text.size() < 2 ? std::string::npos : text.rfind('\n', text.size() - 2);
+  if (last_line == std::string::npos) return malformed(file, "it is truncated");
+  const std::string_view body = std::string_view(text).substr(0, last_line + 1);
+  if (text.substr(last_line + 1) !=
+      concat("end ", hex64(data::checksum64(std::as_bytes(std::span(body)))), "\n"))
+    return malformed(file, "its checksum differs");
+  std::string_view rest = body;
+  std::string line;
+  const auto next_line = [&] {  // false if there is none
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos) return false;
+    line = rest.substr(0, end);
+    rest.remove_prefix(end + 1);
+    return true;
+  };
+  next_line();
+  FrozenList list;
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, Json::parse(line));
+  if (json["list_version"].as_int() != kListVersion)
+    return malformed(file, "another version of dlpipe wrote it");
+  list.options = json["options"].as_string();
+  DLPIPE_ASSIGN_OR_RETURN(const data::DatasetInfo info, data::parse_dataset_info(json["schema"].as_string()));
+  list.schema = info.schema;
+  list.stored_ratio = json["stored_ratio"].as_double(-1);
+  if (!(list.stored_ratio >= 0)) return malformed(file, "no 'stored_ratio'");
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t map_bytes, formats::require_int(json, "map_bytes", file));
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t estimated_bytes, formats::require_int(json, "estimated_bytes", file));
+  list.map_bytes = static_cast<uint64_t>(map_bytes);
+  list.estimated_bytes = static_cast<uint64_t>(estimated_bytes);
+  for (const Json& warning : json["warnings"].items()) list.warnings.push_back(warning.as_string());
+  for (const Json& split : json["splits"].items()) {
+    list.splits.push_back({split["name"].as_string(), {}});
+    DLPIPE_ASSIGN_OR_RETURN(const int64_t count, formats::require_int(split, "entries", file));
+    for (int64_t i = 0; i < count; ++i) {
+      if (!next_line()) return malformed(file, "entries are missing");
+      DLPIPE_ASSIGN_OR_RETURN(data::SourceEntry entry, parse_entry(line, file));
+      list.splits.back().entries.push_back(std::move(entry));
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+int64_t FrozenList::entry_count() const {
+  int64_t count = 0;
+  for (const FrozenSplit& split : splits) count += static_cast<int64_t>(split.entries.size());
+  return count;
+}
+
+std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t commit_bytes,
+                                          int64_t commit_entries) const {
+  std::vector<uint64_t> ends;
+  double bytes = 0;
+  uint64_t begin = 0;
+  for (uint64_t i = 0; i < split.entries.size(); ++i) {
+    bytes += static_cast<double>(split.entries[i].size_bytes) * stored_ratio;
+    const uint64_t end = i + 1;
+    if (bytes >= static_cast<double>(commit_bytes) || end - begin >= static_cast<uint64_t>(commit_entries) ||
+        end == split.entries.size()) {
+      ends.push_back(end);
+      begin = end;
+      bytes = 0;
+    }
+  }
+  return ends;
+}
+
+std::string source_hash(const FrozenList& list) {
+  std::string text;
+  std::vector<bool> is_mask;  // of the fields behind image, label and path
+  for (size_t i = kOwnFields; i < list.schema.fields.size(); ++i)
+    is_mask.push_back(list.schema.fields[i].kind == data::FieldKind::kMask);
+  for (const std::string& name : list.schema.classes) text += escaped(name) + '\n';
+  for (const FrozenSplit& split : list.splits) {
+    text += concat("split ", split.name, '\n');
+    for (const data::SourceEntry& entry : split.entries) {
+      text += concat(entry.size_bytes, '\t', entry.label, '\t', escaped(entry.path));
+      for (size_t i = 0; i < entry.extra.size(); ++i) {
+        const bool refers = i < is_mask.size() && is_mask[i];
+        text += '\t' + escaped(refers ? data::lasting_reference(entry.extra[i]) : entry.extra[i]);
+      }
+      text += '\n';
+    }
+  }
+  return hex64(data::checksum64(std::as_bytes(std::span(text))));
+}
+
+Status save_list(const FrozenList& list, const std::string& file) {
+  std::string text = header_line(list) + "\n";
+  for (const FrozenSplit& split : list.splits) {
+    for (const data::SourceEntry& entry : split.entries) {
+      text += concat(entry.size_bytes, '\t', entry.modified_ns, '\t', entry.label, '\t', entry.place, '\t',
+                     entry.name_begin, '\t', entry.input, '\t', entry.annotated.width, '\t',
+                     entry.annotated.height, '\t', entry.annotated.is_relative ? 1 : 0, '\t',
+                     escaped(entry.problem), '\t', escaped(entry.path));
+      for (const std::string& extra : entry.extra) text += '\t' + escaped(extra);
+      text += '\n';
+    }
+  }
+  text += concat("end ", hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
+  return formats::write_file(file, text);
+}
+
+Result<FrozenList> load_list(const std::string& file) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(file, kMostBytes));
+  return parse_list(text, file);
+}
+
+namespace {
+
+// Finds what has changed since the list was frozen.
+class SourceComparison {
+ public:
+  SourceComparison(const FrozenList& list, const data::SourceListing& now, const IngestOptions& options)
+      : list_(list), now_(now), options_(options) {
+    std::unordered_map<std::string, int64_t> label_of;
+    for (size_t i = 0; i < list.schema.classes.size(); ++i)
+      label_of.emplace(list.schema.classes[i], static_cast<int64_t>(i));
+    for (const std::string& name : now.classes) {
+      const auto it = label_of.find(stored_name(name));
+      label_in_list_.push_back(it == label_of.end() ? kUnknown : it->second);
+    }
+  }
+
+  Status run() const {
+    DLPIPE_RETURN_IF_ERROR(compare_fields());
+    std::unordered_map<std::string_view, const data::SourceEntry*> found;
+    found.reserve(now_.entries.size());
+    for (const data::SourceEntry& entry : now_.entries) found.emplace(entry.path, &entry);
+    for (const FrozenSplit& split : list_.splits) {
+      for (const data::SourceEntry& entry : split.entries) {
+        const auto it = found.find(entry.path);
+        const std::string how =
+            it == found.end() ? "was removed" : difference(entry, *it->second, split.name);
+        if (!how.empty()) return changed(concat(printable(entry.path), " ", how));
+      }
+    }
+    return {};
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -2;  // a class that the list doesn't have
+
+  // The list has class names as in a dataset, where bytes that are not UTF-8 are replaced.
+  static std::string stored_name(const std::string& name) {
+    const auto again = Json::parse(Json(name).dump());
+    return again.ok() ? again->as_string() : name;
+  }
+  Status changed(const std::string& what) const {
+    return Status(ErrorCode::kChanged,
+                  concat("[ingest] ", what, " since this ingest began; restore it, or remove ",
+                         printable(Paths(options_.destination).partial), " and ingest again"));
+  }
+  /// Of the source: not the one that --folds adds.
+  std::span<const data::Field> fields() const {
+    const std::span<const data::Field> all = list_.schema.fields;
+    const size_t added = kOwnFields + (options_.folds > 0 ? 1 : 0);
+    return now_.tokens > 0 || all.size() < added ? std::span<const data::Field>()
+                                                 : all.subspan(kOwnFields, all.size() - added);
+  }
+  Status compare_fields() const {
+    const auto is_same = [](const data::Field& a, const data::Field& b) {
+      return a.name == b.name && a.kind == b.kind && a.dtype == b.dtype && a.shape == b.shape && a.of == b.of;
+    };
+    const std::span<const data::Field> was = fields();
+    const bool same = std::equal(was.begin(), was.end(), now_.fields.begin(), now_.fields.end(), is_same);
+    return same ? Status() : changed(concat(sources_text(options_), " now has other fields for its images"));
+  }
+  int64_t label_in_list(int64_t label) const {
+    return label < 0 ? label : label_in_list_[static_cast<size_t>(label)];
+  }
+  std::string class_text(const std::vector<std::string>& classes, int64_t label) const {
+    return label < 0 ? std::string("none") : in_quotes(classes[static_cast<size_t>(label)]);
+  }
+  /// How the file differs; "" if it does not.
+  std::string difference(const data::SourceEntry& was, const data::SourceEntry& is,
+                         const std::string& split) const {
+    if (is.size_bytes != was.size_bytes || is.modified_ns != was.modified_ns) return "changed";
+    if (is.place != was.place || is.input != was.input) return "is in another place";
+    if (options_.split.empty() && is.split != split)
+      return concat("moved from split '", printable(split), "' to '", printable(is.split), "'");
+    if (label_in_list(is.label) != was.label)
+      return concat("changed its class: it is now ", class_text(now_.classes, is.label), " instead of ",
+                    class_text(list_.schema.classes, was.label));
+    data::SourceEntry renumbered;
+    renumbered.extra = is.extra;
+    data::renumber_labels(now_.fields, renumbered, [&](int64_t label) { return label_in_list(label); });
+    for (size_t i = 0; i < fields().size(); ++i) {
+      const bool same = i < was.extra.size() && i < is.extra.size() && renumbered.extra[i] == was.extra[i];
+      if (!same) return concat("has another value of ", in_quotes(fields()[i].name));
+    }
+    const bool is_same_size = is.annotated.width == was.annotated.width &&
+                              is.annotated.height == was.annotated.height &&
+                              is.annotated.is_relative == was.annotated.is_relative;
+    return is_same_size ? "" : "has annotations for another size";
+  }
+
+  const FrozenList& list_;
+  const data::SourceListing& now_;
+  const IngestOptions& options_;
+  std::vector<int64_t> label_in_list_;  // by the label in now_
+};
+
+}  // namespace
+
+Status compare_with_source(const FrozenList& list, const data::SourceListing& now,
+                           const IngestOptions& options) {
+  return SourceComparison(list, now, options).run();
+}
 
 namespace {
 
@@ -42,7 +410,7 @@ Result<std::vector<std::string>> classes_in_file(const std::string& file) {
   for (const std::string& name : classes) {
     if (!known.insert(name).second)
       return misuse("ingest", "--classes-from ", printable(file), " names ", in_quotes(name),
-                    " twice; give each class one line");
+                    " twice; list each class once");
   }
   return classes;
 }
@@ -60,13 +428,12 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
                     printable(suggestion(name, classes)));
   }
   DLPIPE_RETURN_IF_ERROR(data::ClassNumbers(classes).give_to(
-      sources_text(options), "masks are stored as they are, so leave --classes-from out", listing));
+      sources_text(options), "masks are stored unchanged, so leave --classes-from out", listing));
   listing.classes = classes;
   return {};
 }
 
-// Classes that are called by numbers, but not by those that become their labels: what was trained with the numbers
-// would take one class for another.
+// Classes that are named by numbers that differ from their labels: a model trained with the numbers would confuse classes.
 void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
   const std::vector<std::string>& names = listing.classes;
   int64_t number = 0;
@@ -79,39 +446,173 @@ void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
     if (number == static_cast<int64_t>(i)) continue;
     const bool is_sorted_as_text = listing.classes_are_folders && names != data::sorted_class_names(names);
     list.warnings.push_back(concat(
-        "[ingest] the classes are called by numbers that aren't their labels: class '", printable(names[i]),
-        "' becomes label ", i,
-        number < 0 ? ", a class as the others (leave its samples out if it means that they have none)" : "",
-        is_sorted_as_text
-            ? ", as folders are sorted as texts, by torchvision's ImageFolder, too; for the order of the "
-              "numbers: --classes-from FILE, with the names in that order, one per line"
-            : ", and so on; --classes-from DATASET takes another dataset's labels"));
+        "[ingest] the classes are named by numbers that differ from their labels: class '",
+        printable(names[i]), "' becomes label ", i,
+        number < 0 ? ", like the other classes (leave its samples out if it means that they have no class)"
+                   : "",
+        is_sorted_as_text ? ", because folders are sorted as strings, as torchvision's ImageFolder does; for "
+                            "the order of the "
+                            "numbers, use --classes-from FILE with the names in that order, one per line"
+                          : ", and so on; --classes-from DATASET uses another dataset's labels"));
     return;
   }
 }
 
-// What --limit leaves, with the splits of --split.
-Status draw_entries(const IngestOptions& options, SourceListing& listing) {
-  if (options.limit < 0 && options.split.empty()) return {};
-  std::vector<std::string_view> names;
-  std::vector<int64_t> classes;
+/// The number of each entry's group, by --group; -1: its value is empty. None without --group.
+Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const SourceListing& listing) {
+  std::vector<int64_t> groups;
+  if (options.group.empty()) return groups;
+  const std::vector<std::string> names = data::field_names(listing);
+  const auto field = std::ranges::find(names, options.group);
+  const bool is_folder = field == names.end() && options.group == "folder" && listing.tokens == 0;
+  if (field == names.end() && !is_folder)
+    return misuse("ingest", "--group ", printable(options.group), ": ", sources_text(options),
+                  " has no such field; it has ", names.empty() ? "none" : quoted_names(names),
+                  listing.tokens == 0 ? ", and --group folder takes the folder that an image is in" : "");
+  std::unordered_map<std::string_view, int64_t> numbers;
   for (const SourceEntry& entry : listing.entries) {
-    names.emplace_back(entry.path);
-    classes.push_back(entry.label);
+    const std::string_view path = entry.path;
+    const auto f = static_cast<size_t>(field - names.begin());
+    const size_t slash = path.rfind('/');
+    const std::string_view value = is_folder ? slash == path.npos ? "/" : path.substr(0, slash + 1)
+                                   : f < entry.extra.size() ? std::string_view(entry.extra[f])
+                                                            : std::string_view();
+    groups.push_back(
+        value.empty() ? -1 : numbers.emplace(value, static_cast<int64_t>(numbers.size())).first->second);
   }
-  DLPIPE_ASSIGN_OR_RETURN(const auto drawn, draw_samples({names, classes, options.limit, options.split,
-                                                          options.seed, listing.in_sequence}));
+  return groups;
+}
+
+/// kMisuse for a group in two of the source's own splits.
+Status check_groups_of_splits(const IngestOptions& options, const SourceListing& listing,
+                              const std::vector<int64_t>& groups) {
+  std::unordered_map<int64_t, const SourceEntry*> first;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] < 0) continue;
+    const SourceEntry& own = listing.entries[i];
+    const SourceEntry& other = *first.emplace(groups[i], &own).first->second;
+    if (own.split != other.split)
+      return misuse("ingest", printable(other.path), " in split ", in_quotes(other.split), " and ",
+                    printable(own.path), " in split ", in_quotes(own.split),
+                    " have the same value of --group ", printable(options.group),
+                    "; correct the splits, or make others of them with --no-splits "
+                    "--split");
+  }
+  return {};
+}
+
+/// Applies --limit.
+Status limit_entries(const IngestOptions& options, SourceListing& listing) {
+  if (options.limit < 0) return {};
+  std::vector<std::string_view> names;
+  for (const SourceEntry& entry : listing.entries) names.emplace_back(entry.path);
+  DLPIPE_ASSIGN_OR_RETURN(
+      const auto drawn,
+      draw_samples({.names = names, .classes = {}, .limit = options.limit, .seed = options.seed}));
   std::vector<SourceEntry> taken;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    if (!drawn[i]) continue;
-    SourceEntry& entry = taken.emplace_back(std::move(listing.entries[i]));
-    if (!options.split.empty()) entry.split = kDrawnSplits[*drawn[i]];
+    if (drawn[i]) taken.push_back(std::move(listing.entries[i]));
   }
   listing.entries = std::move(taken);
   return {};
 }
 
-// Sources say so themselves where they know more of it; whatever they hold, an empty dataset is none.
+/// The groups that --split and --folds keep together: of --group, joined with the alike images of --dedup group.
+Result<std::vector<int64_t>> joined_groups(const IngestOptions& options, const SourceListing& listing,
+                                           const AlikeEntries& alike) {
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> groups, groups_of(options, listing));
+  if (options.dedup != Dedup::kGroup) return groups;
+  std::vector<data::AlikePair> pairs = alike.pairs;
+  std::unordered_map<int64_t, uint32_t> first;
+  for (uint32_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] >= 0) pairs.push_back({first.emplace(groups[i], i).first->second, i});
+  }
+  return data::alike_groups(listing.entries.size(), pairs);
+}
+
+/// The entries that are stored, as --split and --folds draw them: without the copies that --dedup drop leaves out.
+struct StoredEntries {
+  StoredEntries(const SourceListing& listing, const std::vector<int64_t>& groups_in) {
+    for (size_t i = 0; i < listing.entries.size(); ++i) {
+      if (is_copy(listing.entries[i])) continue;
+      places.push_back(i);
+      names.emplace_back(listing.entries[i].path);
+      classes.push_back(listing.entries[i].label);
+      if (!groups_in.empty()) groups.push_back(groups_in[i]);
+    }
+  }
+  std::vector<size_t> places;
+  std::vector<std::string_view> names;
+  std::vector<int64_t> classes, groups;
+};
+
+/// Applies --split. Copies that are left out get the split of the image that is stored.
+Status draw_splits(const IngestOptions& options, SourceListing& listing, const std::vector<int64_t>& groups,
+                   const AlikeEntries& alike) {
+  if (options.split.empty()) return {};
+  std::vector<SourceEntry>& entries = listing.entries;
+  const StoredEntries stored(listing, groups);
+  const SampleDraw draw{stored.names, stored.classes,      -1,           options.split,
+                        options.seed, listing.in_sequence, stored.groups};
+  DLPIPE_ASSIGN_OR_RETURN(const auto drawn, draw_samples(draw));
+  for (size_t i = 0; i < drawn.size(); ++i) entries[stored.places[i]].split = kDrawnSplits[*drawn[i]];
+  for (size_t i = 0; i < alike.copy_of.size(); ++i) {
+    if (alike.copy_of[i] >= 0) entries[i].split = entries[static_cast<size_t>(alike.copy_of[i])].split;
+  }
+  return {};
+}
+
+/// Warns about classes with all samples in one fold: the run that leaves it out does not learn them.
+void warn_of_classes_in_one_fold(const SourceListing& listing, std::span<const size_t> folds,
+                                 std::span<const size_t> places, FrozenList& list) {
+  constexpr int64_t kSeveral = -1;
+  std::map<int64_t, int64_t> fold_of;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    const int64_t label = listing.entries[places[i]].label;
+    if (label < 0) continue;
+    const auto own = static_cast<int64_t>(folds[i]);
+    const auto [known, is_new] = fold_of.emplace(label, own);
+    if (!is_new && known->second != own) known->second = kSeveral;
+  }
+  std::vector<std::string> alone;
+  for (const auto& [label, fold] : fold_of)
+    if (fold != kSeveral) alone.push_back(listing.classes[static_cast<size_t>(label)]);
+  if (!alone.empty())
+    list.warnings.push_back(concat("[ingest] all samples of ", alone.size(), " of ", fold_of.size(),
+                                   " classes are in one fold: ", quoted_names(alone),
+                                   "; the run that leaves it out does not learn them"));
+}
+
+/// Adds the field `fold` to `listing`, 1 to options.folds.
+Status add_folds(const IngestOptions& options, SourceListing& listing, const std::vector<int64_t>& groups,
+                 FrozenList& list) {
+  if (options.folds == 0) return {};
+  if (listing.tokens > 0) return misuse("ingest", "--folds is for images; leave it out");
+  const std::vector<std::string> fields = data::field_names(listing);
+  if (std::ranges::find(fields, data::kFoldField) != fields.end())
+    return misuse("ingest", sources_text(options), " has a field '", data::kFoldField,
+                  "' of its own, which train --fold takes; leave --folds out");
+  for (SourceEntry& entry : listing.entries) {
+    if (!entry.split.empty())
+      return misuse("ingest", "--folds numbers the samples of one dataset, and ", sources_text(options),
+                    " has splits; ingest one of them with --folds, or all with --no-splits");
+    entry.extra.resize(listing.fields.size() + 1);
+  }
+  const StoredEntries stored(listing, groups);
+  const SampleDraw draw{
+      .names = stored.names, .classes = stored.classes, .seed = options.seed, .groups = stored.groups};
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<size_t> folds,
+                          draw_folds(draw, static_cast<size_t>(options.folds)));
+  for (size_t i = 0; i < folds.size(); ++i) {
+    listing.entries[stored.places[i]].extra.back() =
+        data::encode_labels(std::array{static_cast<int64_t>(folds[i]) + 1});
+  }
+  listing.fields.push_back({data::kFoldField, data::FieldKind::kTensor, DType::kI64, {1}});
+  warn_of_classes_in_one_fold(listing, folds, stored.places, list);
+  return {};
+}
+
+// Sources report this themselves if they know more; in any case, an empty dataset is not allowed.
 Status check_any_entry(const IngestOptions& options, const SourceListing& listing) {
   if (!listing.entries.empty()) return {};
   constexpr size_t kShown = 3;
@@ -122,25 +623,26 @@ Status check_any_entry(const IngestOptions& options, const SourceListing& listin
                 concat("[ingest] there is nothing to ingest in ", sources_text(options), notes));
 }
 
-// Files are made of these names, and the list of skipped ones ends them at a zero byte. (Classes are texts: export has names for
-// their folders.)
+// These names become file names, and the list of skipped files ends them at a zero byte. (Classes are texts: export chooses
+// names for their folders.)
 Status check_names(const SourceListing& listing) {
   for (const SourceEntry& entry : listing.entries) {
     if (entry.path.find('\0') != std::string::npos)
-      return Status(ErrorCode::kCorrupt, concat("[ingest] the name ", in_quotes(entry.path),
-                                                " holds a zero byte, as no file's does; correct it"));
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] the name ", in_quotes(entry.path),
+                           " contains a zero byte, which no file name can have; correct it"));
   }
   return {};
 }
 
-// SRC says what its splits are, and so does --split.
+// Both SRC and --split define splits.
 Status check_split_once(const IngestOptions& options, const SourceListing& listing) {
   if (options.split.empty() || listing.entries.front().split.empty()) return {};
   std::set<std::string> own;
   for (const SourceEntry& entry : listing.entries) own.insert(entry.split);
   return misuse("ingest", "--split, and ", sources_text(options),
-                " has splits of its own: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
-                "; leave out --split, or ingest one of them alone with it");
+                " has its own splits: ", quoted_names(std::vector<std::string>(own.begin(), own.end())),
+                "; leave out --split, or ingest only one of them with it");
 }
 
 // A split's metrics say nothing about the classes that it has no sample of.
@@ -169,7 +671,7 @@ void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
   }
 }
 
-// Each class is rounded to whole samples: many small ones make splits of another size than was asked for.
+// Each class is rounded to whole samples, so with many small classes, splits have another size than requested.
 void warn_of_shares(const IngestOptions& options, FrozenList& list) {
   constexpr double kMuch = 1.0 / 3;  // of the share
   size_t total = 0;
@@ -179,9 +681,9 @@ void warn_of_shares(const IngestOptions& options, FrozenList& list) {
     if (found == list.splits.end()) continue;
     const double share = static_cast<double>(found->entries.size()) / static_cast<double>(total);
     if (std::abs(share / options.split[s] - 1) <= kMuch) continue;
-    list.warnings.push_back(concat(
-        "[ingest] ", found->name, " has ", fixed(100 * share, 1), " % of the samples, and --split asked for ",
-        fixed(100 * options.split[s], 1), " %: each class is divided by itself, and to whole samples"));
+    list.warnings.push_back(concat("[ingest] ", found->name, " has ", fixed(100 * share, 1),
+                                   " % of the samples, but --split is ", fixed(100 * options.split[s], 1),
+                                   " %: each class is divided separately, into whole samples"));
   }
 }
 
@@ -192,7 +694,7 @@ void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) 
                                       [&](const FrozenSplit& split) { return split.name == name; });
     if (!is_there)
       list.warnings.push_back(
-          concat("[ingest] --limit left no file for ", name, ": there will be no such split"));
+          concat("[ingest] --limit leaves no file for ", name, ": there will be no such split"));
   }
 }
 
@@ -209,7 +711,7 @@ std::vector<FrozenSplit> make_splits(SourceListing& listing) {
   return splits;
 }
 
-// Class names stand in the dataset as UTF-8: two that differ only in other bytes would be one name there.
+// Class names are UTF-8 in the dataset: two that differ only in other bytes would be the same name there.
 Status check_class_names(const std::vector<std::string>& classes) {
   std::map<std::string, const std::string*> by_stored_name;
   for (const std::string& name : classes) {
@@ -217,24 +719,45 @@ Status check_class_names(const std::vector<std::string>& classes) {
     if (fresh) continue;
     const std::vector<std::string> both = {*other->second, name};
     return misuse("ingest", "the classes ", quoted_names(both),
-                  " differ in bytes that are no UTF-8; rename one of them");
+                  " differ only in bytes that are not UTF-8; rename one of them");
   }
   return {};
 }
 
-// The dataset says what its classes are called as JSON does, which has no place for other bytes.
+// The dataset stores its class names in JSON, which can't represent other bytes.
 void warn_of_replaced_bytes(const std::vector<std::string>& classes, FrozenList& list) {
   std::vector<std::string> replaced;
   std::copy_if(classes.begin(), classes.end(), std::back_inserter(replaced),
                [](const std::string& name) { return !is_utf8(name); });
   if (!replaced.empty())
     list.warnings.push_back(
-        concat("[ingest] names of classes that aren't UTF-8: ", quoted_names(replaced, 3),
-               "; what isn't is stored as U+FFFD. Save the list as UTF-8, or rename the folders"));
+        concat("[ingest] names of classes that are not UTF-8: ", quoted_names(replaced, 3),
+               "; invalid bytes are stored as U+FFFD. Save the list as UTF-8, or rename the folders"));
 }
 
-// SRC, or the folder that it lies in; "" of several, whose links are absolute. The root stands in JSON, which has no
-// place for paths that aren't UTF-8.
+// "cat" and "Cat" are usually the same class in two spellings. Tokens are letters, which do differ in case.
+void warn_of_case(const SourceListing& listing, FrozenList& list) {
+  if (listing.tokens > 0) return;
+  std::map<std::string, const std::string*> by_lower;
+  std::vector<std::string> first;
+  int64_t more = 0;
+  for (const std::string& name : listing.classes) {
+    const auto [other, fresh] = by_lower.emplace(data::lower_text(name), &name);
+    if (fresh) continue;
+    if (first.empty())
+      first = {*other->second, name};
+    else
+      ++more;
+  }
+  if (first.empty()) return;
+  list.warnings.push_back(concat("[ingest] the classes ", quoted_names(first),
+                                 " differ only in case and become two classes",
+                                 more == 0 ? "" : concat(", as are ", more, " more"),
+                                 "; if they are the same class, give them the same name"));
+}
+
+// SRC, or the folder that it is in; "" for several, whose links are absolute. The root is stored in JSON, which can't represent
+// paths that are not UTF-8.
 std::string root_of_links(const IngestOptions& options) {
   namespace fs = std::filesystem;
   if (options.sources.size() != 1) return {};
@@ -258,21 +781,21 @@ Result<data::Schema> make_schema(const IngestOptions& options, const SourceListi
                    {"label", data::FieldKind::kLabel, DType::kI64, {}},
                    {"path", data::FieldKind::kBytes, DType::kU8, {}}};
   if (schema.fields.size() + listing.fields.size() > data::kMostFields)
-    return misuse("ingest", "the manifest has ", listing.fields.size() + 2, " columns, a dataset at most ",
-                  data::kMostFields, " fields; leave some out");
+    return misuse("ingest", "the manifest has ", listing.fields.size() + 2,
+                  " columns, but a dataset has at most ", data::kMostFields, " fields; leave some out");
   for (const data::Field& own : listing.fields) {
     const std::string& name = own.name;
     const bool taken = std::any_of(schema.fields.begin(), schema.fields.end(),
                                    [&](const data::Field& field) { return field.name == name; });
     if (taken || name.empty())
       return misuse("ingest", "the manifest's column '", printable(name),
-                    "' is empty or there already; rename it");
+                    "' is empty or used twice; rename it");
     schema.fields.push_back(own);
   }
   return schema;
 }
 
-// Before anything is stored. (Each picture is asked again when it is read.)
+// Checked before anything is stored. (Each image is checked again when it is read.)
 Status check_can_be_linked(const IngestOptions& options, const data::Source& source,
                            const std::vector<FrozenSplit>& splits) {
   for (const FrozenSplit& split : splits) {
@@ -280,9 +803,9 @@ Status check_can_be_linked(const IngestOptions& options, const data::Source& sou
       if (!entry.problem.empty()) continue;
       Status status = source.where(entry).status();
       if (status.ok()) return status;
-      const std::string advice = options.late_checksums  // by training, which was given no --store
+      const std::string advice = options.late_checksums  // by training, which has no --store
                                      ? concat("`dlpipe ingest ", shell_word(options.sources.front()),
-                                              " DST` makes a dataset of it, which can be trained on")
+                                              " DST` makes a dataset from it that can be trained on")
                                      : "leave --store link out";
       return {status.code(), concat(status.message(), "; ", advice)};
     }
@@ -307,7 +830,7 @@ double estimate_record(const IngestOptions& options, std::span<const std::byte> 
   return recoded ? pixels * kJpegBytesPerPixel : static_cast<double>(bytes.size());
 }
 
-// A link is little more than the picture's path.
+// A link is little more than the image's path.
 double estimate_links(const std::vector<FrozenSplit>& splits) {
   double file_bytes = 0;
   double record_bytes = 0;
@@ -332,9 +855,9 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
     const size_t step = std::max<size_t>(1, split.entries.size() / kProbes);
     for (size_t i = 0; i < split.entries.size(); i += step) {
       if (!split.entries[i].problem.empty()) continue;
-      if (split.entries[i].size_bytes > data::kMostPictureBytes) continue;  // it will be skipped
+      if (split.entries[i].size_bytes > data::kMostImageBytes) continue;  // it will be skipped
       const auto bytes = source.read(split.entries[i]);
-      if (!bytes.ok() || bytes->empty()) continue;  // what is wrong with it is found when its turn comes
+      if (!bytes.ok() || bytes->empty()) continue;  // errors in it are found when it is processed
       file_bytes += static_cast<double>(bytes->size());
       record_bytes += estimate_record(options, *bytes);
     }
@@ -344,7 +867,8 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
 
 }  // namespace
 
-Result<FrozenList> freeze(const IngestOptions& options, const data::Source& source, SourceListing listing) {
+Result<FrozenList> freeze(const IngestOptions& options, const data::Source& source, SourceListing listing,
+                          const std::function<void(const IngestProgress&)>& progress) {
   DLPIPE_RETURN_IF_ERROR(check_any_entry(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_names(listing));
   FrozenList list;
@@ -356,11 +880,19 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
     DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   warn_of_replaced_bytes(listing.classes, list);
-  DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
+  warn_of_case(listing, list);
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);
-  DLPIPE_RETURN_IF_ERROR(draw_entries(options, listing));
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> given_groups, groups_of(options, listing));
+  if (options.split.empty()) DLPIPE_RETURN_IF_ERROR(check_groups_of_splits(options, listing, given_groups));
+  DLPIPE_RETURN_IF_ERROR(limit_entries(options, listing));
+  DLPIPE_ASSIGN_OR_RETURN(const AlikeEntries alike, find_alike(options, source, listing, progress));
+  list.warnings.insert(list.warnings.end(), alike.warnings.begin(), alike.warnings.end());
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> groups, joined_groups(options, listing, alike));
+  DLPIPE_RETURN_IF_ERROR(draw_splits(options, listing, groups, alike));
+  DLPIPE_RETURN_IF_ERROR(add_folds(options, listing, groups, list));
+  DLPIPE_ASSIGN_OR_RETURN(list.schema, make_schema(options, listing));
   list.splits = make_splits(listing);
   if (options.split.empty()) warn_of_lost_splits(given, list);
   warn_of_missing_classes(options, list);
@@ -376,7 +908,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   double bytes = 0;
   for (const FrozenSplit& split : list.splits) {
     for (const SourceEntry& entry : split.entries) {
-      if (entry.size_bytes <= data::kMostPictureBytes) bytes += static_cast<double>(entry.size_bytes);
+      if (entry.size_bytes <= data::kMostImageBytes) bytes += static_cast<double>(entry.size_bytes);
     }
   }
   const auto count = static_cast<double>(list.entry_count());
@@ -391,7 +923,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   return list;
 }
 
-// Below 8 KB too much of a value's pages would be air.
+// Below 8 KB too much of a value's pages would be unused.
 int64_t records_per_value(double record_bytes) {
   constexpr double kSmallRecord = 8192;
   constexpr double kPackedValue = 65536;
@@ -402,16 +934,16 @@ Status check_free_space(const std::string& destination, uint64_t needed_bytes) {
   const std::string directory = folder_of(destination);
   struct statvfs disk {};
   if (statvfs(directory.c_str(), &disk) != 0)
-    return status_from_errno("ingest", concat("cannot look at ", directory), errno);
+    return status_from_errno("ingest", concat("cannot stat ", directory), errno);
   const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free_bytes >= needed_bytes) return {};
-  // Where both are rounded to one number, what is missing tells them apart.
+  // If both are rounded to the same number, shows the difference.
   const std::string needed = human_bytes(needed_bytes);
   const std::string missing =
       needed == human_bytes(free_bytes) ? concat(" (", needed_bytes - free_bytes, " bytes too few)") : "";
   return Status(ErrorCode::kNoSpace,
-                concat("[ingest] no space: ", needed, " needed, ", human_bytes(free_bytes), " free in ",
-                       directory, missing, "; choose another directory or --limit"));
+                concat("[ingest] not enough space: ", needed, " needed, ", human_bytes(free_bytes),
+                       " free in ", directory, missing, "; choose another directory or --limit"));
 }
 
 }  // namespace dlpipe::ingest

@@ -1,29 +1,229 @@
-#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/ingest.h"
+#include "run/ingest/options.h"
 
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <cmath>
 #include <filesystem>
+#include <map>
+#include <string>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/partial_directory.h"
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/run/ingest/freeze.h"
-#include "dlpipe/run/ingest/frozen_list.h"
-#include "dlpipe/run/ingest/image_worker.h"
-#include "dlpipe/run/ingest/options.h"
-#include "dlpipe/run/ingest/part.h"
-#include "dlpipe/run/ingest/publish.h"
-#include "dlpipe/run/ingest/split_writer.h"
+#include "base/counters.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "io/data/partial_directory.h"
+#include "io/data/sources/bytes/remote.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/classes.h"
+#include "io/data/sources/inputs/inputs.h"
+#include "io/data/sources/source_file.h"
+#include "io/formats/json.h"
+#include "run/ingest/dedup.h"
+#include "run/ingest/draw.h"
+#include "run/ingest/freeze.h"
+#include "run/ingest/image_worker.h"
+#include "run/ingest/join.h"
+#include "run/ingest/publish.h"
+#include "run/ingest/split_writer.h"
 
 namespace dlpipe::ingest {
+
+using formats::Json;
+
+static constexpr Named<Store> kStoreNames[] = {
+    {"auto", Store::kAuto}, {"jpeg", Store::kJpeg}, {"raw", Store::kRaw}, {"link", Store::kLink}};
+static constexpr Named<JpegLayout> kJpegNames[] = {{"auto", JpegLayout::kAuto},
+                                                   {"standard", JpegLayout::kStandard},
+                                                   {"restart", JpegLayout::kRestart},
+                                                   {"coefficients", JpegLayout::kCoefficients},
+                                                   {"coefficients-dense", JpegLayout::kDenseCoefficients}};
+static constexpr Named<OnError> kOnErrorNames[] = {
+    {"auto", OnError::kAuto}, {"skip", OnError::kSkip}, {"stop", OnError::kStop}};
+
+static constexpr Named<Dedup> kDedupNames[] = {
+    {"off", Dedup::kOff}, {"drop", Dedup::kDrop}, {"group", Dedup::kGroup}};
+
+Result<Dedup> parse_dedup(const std::string& name) {
+  return value_named(kDedupNames, name, "ingest", "--dedup");
+}
+
+Result<Store> parse_store(const std::string& name) {
+  return value_named(kStoreNames, name, "ingest", "--store");
+}
+
+Result<JpegLayout> parse_jpeg_layout(const std::string& name) {
+  return value_named(kJpegNames, name, "ingest", "--jpeg");
+}
+
+Result<OnError> parse_on_error(const std::string& name) {
+  return value_named(kOnErrorNames, name, "ingest", "--on-error");
+}
+
+Result<std::array<uint8_t, 3>> parse_background(const std::string& text) {
+  const std::string hex = text == "white" ? "#ffffff" : text == "black" ? "#000000" : text;
+  std::array<uint8_t, 3> colour{};
+  bool sane = hex.size() == 7 && hex[0] == '#';
+  for (size_t i = 0; sane && i < 6; ++i) {
+    const size_t digit = std::string_view("0123456789abcdef")
+                             .find(static_cast<char>(std::tolower(static_cast<unsigned char>(hex[i + 1]))));
+    sane = digit != std::string_view::npos;
+    colour[i / 2] = static_cast<uint8_t>(colour[i / 2] * 16 + digit);
+  }
+  if (sane) return colour;
+  return misuse("ingest", "--background ", printable(text), "; use white, black or a colour such as #ffcc00");
+}
+
+Result<std::vector<double>> parse_split(const std::string& text) {
+  std::vector<double> fractions;
+  double sum = 0;
+  bool sane = true;
+  for (const std::string& piece : split(text, ',')) {
+    double value = 0;
+    sane = sane && parse_double(trim(piece), &value) && value > 0 && value < 1;
+    fractions.push_back(value);
+    sum += value;
+  }
+  if (!sane || fractions.size() < 2 || fractions.size() > 3 || std::abs(sum - 1) > 1e-6)
+    return misuse("ingest", "--split ", text,
+                  "; give two or three fractions that sum to 1: 0.9,0.1 for train "
+                  "and val, 0.8,0.1,0.1 for train, val and test");
+  return fractions;
+}
+
+// Linked images are used unchanged.
+static Status check_link(const IngestOptions& options) {
+  if (options.store != Store::kLink)
+    return options.late_checksums ? misuse("ingest", "late checksums are only for linked images") : Status();
+  const bool keeps_jpegs = options.jpeg == JpegLayout::kAuto || options.jpeg == JpegLayout::kStandard;
+  const char* other = !keeps_jpegs             ? "--jpeg"
+                      : options.resize_max > 0 ? "--resize-max"
+                      : options.zstd           ? "--zstd"
+                      : options.background     ? "--background"
+                                               : nullptr;
+  if (other == nullptr) return {};
+  return misuse("ingest", "--store link does not change the images; leave ", other, " or --store link out");
+}
+
+Status check_options(const IngestOptions& options) {
+  const bool has_source = !options.list.empty() || !options.sources.empty();
+  const bool has_empty =
+      std::find(options.sources.begin(), options.sources.end(), "") != options.sources.end();
+  if (!has_source || has_empty || options.destination.empty()) return misuse("ingest", "give SRC and DST");
+  if (options.quality < 1 || options.quality > 100)
+    return misuse("ingest", "--quality ", options.quality, "; use 1 to 100");
+  if (options.resize_max < 0)
+    return misuse("ingest", "--resize-max ", options.resize_max,
+                  "; use a number of pixels, or 0 for no limit");
+  DLPIPE_RETURN_IF_ERROR(check_link(options));
+  DLPIPE_RETURN_IF_ERROR(check_limit(options.limit));
+  constexpr int kMostFolds = 1000;
+  if (options.folds != 0 && (options.folds < 2 || options.folds > kMostFolds))
+    return misuse("ingest", "--folds ", options.folds, "; use 2 to ", kMostFolds);
+  if (options.folds != 0 && !options.split.empty())
+    return misuse(
+        "ingest",
+        "--folds numbers the samples of one dataset, and --split makes several; leave one of them out");
+  if (options.dedup == Dedup::kGroup && options.split.empty() && options.folds == 0)
+    return misuse("ingest",
+                  "--dedup group keeps copies together in --split and --folds; add one of them, or use ",
+                  "--dedup drop");
+  if (options.jobs < 0 || options.jobs > 4096)
+    return misuse("ingest", "--threads ", options.jobs, "; use 0 to 4096");
+  if (options.max_pixels < 1) return misuse("ingest", "--max-pixels ", options.max_pixels, "; use 1 or more");
+  if (options.commit_bytes == 0 || options.commit_entries < 1)
+    return misuse("ingest", "the size of transactions is 0");
+  constexpr uint64_t kSmallestMap = 1 << 20;
+  if (options.map_bytes != 0 && options.map_bytes < kSmallestMap)
+    return misuse("ingest", "--map-size ", human_bytes(options.map_bytes),
+                  "; use at least 1M, or 0 to choose it automatically");
+  return {};
+}
+
+std::string sources_text(const IngestOptions& options) {
+  if (options.sources.empty()) return options.list;
+  const size_t more = options.sources.size() - 1;
+  return concat(printable(data::shown_address(options.sources[0])),
+                more == 0 ? "" : concat(" and ", more, " more"));
+}
+
+std::string canonical_options(const IngestOptions& options) {
+  std::error_code ignored;
+  const auto absolute = [&](const std::string& path) {
+    if (data::is_address(path)) return data::shown_address(path);
+    return path.empty() || path == "-" ? path : std::filesystem::weakly_canonical(path, ignored).string();
+  };
+  Json sources = Json::array();
+  for (const std::string& source : options.sources) sources.push_back(absolute(source));
+  Json split = Json::array();
+  for (const double fraction : options.split) split.push_back(fraction);
+  Json json =
+      Json::object({{"SRC", options.sources.size() == 1 ? Json(absolute(options.sources[0])) : sources},
+                    {"--manifest", absolute(options.manifest)},
+                    {"--classes-from", absolute(options.classes_from)},
+                    {"--resize-max", options.resize_max},
+                    {"--quality", options.quality},
+                    {"--store", name_of(kStoreNames, options.store)},
+                    {"--jpeg", name_of(kJpegNames, options.jpeg)},
+                    {"--trust", options.trust},
+                    {"--zstd", options.zstd},
+                    {"--limit", options.limit},
+                    {"--split", std::move(split)},
+                    {"--no-splits", options.no_splits},
+                    {"--length", options.length},
+                    {"--seed", static_cast<int64_t>(options.seed)},
+                    {"--max-pixels", options.max_pixels},
+                    {"commit_bytes", static_cast<int64_t>(options.commit_bytes)},
+                    {"commit_entries", options.commit_entries}});
+  // Newer options are included only if given, so that runs of older versions compare as equal.
+  if (!options.list.empty()) json.set("--list", absolute(options.list));
+  if (!options.label.empty()) json.set("--label", options.label);
+  if (!options.fields.empty())
+    json.set("--field", Json(Json::Array(options.fields.begin(), options.fields.end())));
+  if (!options.labels.empty()) json.set("--labels", absolute(options.labels));
+  if (options.background) {
+    const auto& [red, green, blue] = *options.background;
+    json.set("--background", concat(int{red}, ",", int{green}, ",", int{blue}));
+  }
+  if (options.late_checksums) json.set("late_checksums", true);
+  if (!options.group.empty()) json.set("--group", options.group);
+  if (options.folds != 0) json.set("--folds", options.folds);
+  if (!options.images.empty()) json.set("--images", absolute(options.images));
+  if (options.dedup != Dedup::kOff) json.set("--dedup", name_of(kDedupNames, options.dedup));
+  if (options.part) json.set("--part", concat(options.part->number, "/", options.part->count));
+  return json.dump();
+}
+
+// As it is typed: 0.9,0.1, not [0.9,0.1].
+static std::string typed(const Json& value) {
+  std::string text;
+  for (const Json& item : value.items()) text += concat(text.empty() ? "" : ",", item.dump());
+  if (value.is_array()) return text.empty() ? "not set" : text;
+  return value == Json("") || value == Json(int64_t{-1}) ? "not set" : value.dump();  // -1: all
+}
+
+std::string first_difference(const std::string& was, const std::string& is) {
+  if (was == is) return {};
+  const Result<Json> before = Json::parse(was);
+  const Result<Json> after = Json::parse(is);
+  if (!before.ok() || !after.ok() || !before->is_object()) return "options that can't be read";
+  for (const auto& [name, value] : after->members()) {
+    const bool is_off = value == Json(false);  // flags that came later were off before
+    if (!before->contains(name) && is_off) continue;
+    if (!before->contains(name)) return concat(name, " not set, now ", typed(value));
+    if ((*before)[name] != value) return concat(name, " ", typed((*before)[name]), ", now ", typed(value));
+  }
+  for (const auto& [name, value] : before->members()) {
+    if (!after->contains(name)) return concat(name, " ", typed(value), ", now not set");
+  }
+  return {};
+}
 
 namespace {
 
@@ -33,11 +233,11 @@ Status make_directory(const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (!error) return {};
-  return status_from_errno("ingest", concat("cannot make ", directory), error.value());
+  return status_from_errno("ingest", concat("cannot create ", directory), error.value());
 }
 
-// DST inside SRC would be found by the listing as one more class. What the lines of --list and the patterns in SRC stand
-// for counts, too.
+// DST inside SRC would be found by the listing as one more class. This includes what the lines of --list and the patterns in
+// SRC expand to.
 Status check_places(const IngestOptions& options, const Paths& paths) {
   std::vector<std::string> places = options.sources;
   if (options.manifest.empty()) {
@@ -56,7 +256,7 @@ Status check_places(const IngestOptions& options, const Paths& paths) {
     if (source == destination)
       return misuse("ingest", paths.destination, " is both SRC and DST; choose another DST, outside of SRC");
     if (end == source.end() && fs::is_directory(source, ignored))
-      return misuse("ingest", paths.destination, " lies inside ", printable(given),
+      return misuse("ingest", paths.destination, " is inside ", printable(given),
                     "; choose a DST outside of SRC");
   }
   return {};
@@ -78,7 +278,7 @@ data::SourceOptions source_options(const IngestOptions& options, const Paths& pa
   return source;
 }
 
-// Error where SRC holds other files now than those that DST was made of.
+// Error if SRC now contains other files than those that DST was made from.
 Status check_same_files(const IngestOptions& options, const Paths& paths, const Provenance& provenance,
                         data::Source& source) {
   if (provenance.source.empty()) return {};
@@ -86,21 +286,21 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
   return misuse(
-      "ingest", paths.destination, " exists already, made of ",
+      "ingest", paths.destination, " already exists, made from ",
       provenance.files == now.entry_count()
-          ? concat("other files than ", sources_text(options), " holds now")
+          ? concat("other files than ", sources_text(options), " contains now")
           : concat(provenance.files, " files; ", sources_text(options), " holds ", now.entry_count(), " now"),
       "; remove it or choose another DST");
 }
 
-// DST is there: fine if this very command made it, which was then killed after its last rename.
+// DST exists: this is ok if the same command made it and was killed after its last rename.
 Result<IngestReport> already_there(const IngestOptions& options, const Paths& paths, data::Source& source) {
   const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
   const std::string difference = provenance.ok()
                                      ? first_difference(provenance->options, canonical_options(options))
-                                     : "it is no dataset";
+                                     : "it is not a dataset";
   if (!difference.empty())
-    return misuse("ingest", paths.destination, " exists already (", difference,
+    return misuse("ingest", paths.destination, " already exists (", difference,
                   "); remove it or choose another DST");
   DLPIPE_RETURN_IF_ERROR(check_same_files(options, paths, *provenance, source));
   data::PartialDirectory::forget(paths.destination);
@@ -114,18 +314,18 @@ Result<IngestReport> already_there(const IngestOptions& options, const Paths& pa
 Status check_same_options(const Paths& paths, const std::string& was, const std::string& is) {
   const std::string difference = first_difference(was, is);
   if (difference.empty()) return {};
-  return misuse("ingest", paths.partial, " was begun with other options: ", difference,
-                "; use those, or remove it to begin again");
+  return misuse("ingest", paths.partial, " was started with other options: ", difference,
+                "; use those, or remove it to start over");
 }
 
-// What is known to end the ingest is said before anything is stored: a bad file with --on-error stop, and without a word
-// about it an archive that ends too early, which may have lost nearly everything.
+// Errors that are known to end the ingest are reported before anything is stored: a bad file with --on-error stop, and by
+// default an archive that ends too early, which may have lost nearly everything.
 Status check_readable(const IngestOptions& options, const data::SourceListing& listing) {
   if (options.on_error == OnError::kSkip) return {};
   for (const data::SourceEntry& entry : listing.entries) {
     if (entry.is_rest && !entry.problem.empty())
       return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(entry.path), ": ", entry.problem,
-                                                "; to do without what is lost, add --on-error skip"));
+                                                "; to continue without the lost files, add --on-error skip"));
     if (options.on_error == OnError::kAuto) continue;
     if (!entry.problem.empty())
       return bad_file_error("ingest", printable(entry.path), Status(ErrorCode::kUnsupported, entry.problem));
@@ -133,9 +333,10 @@ Status check_readable(const IngestOptions& options, const data::SourceListing& l
   return {};
 }
 
-// The frozen list: of the run that is being continued, or made now. Both are read back from the file, so
-// that both runs go on from the same bytes.
-Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source) {
+// The frozen list: of the resumed run, or made now. Both are read back from the file, so that both runs continue from the same
+// bytes.
+Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source,
+                             const std::function<void(const IngestProgress&)>& progress) {
   const bool resumed = data::is_there(paths.list);
   if (resumed) {
     DLPIPE_ASSIGN_OR_RETURN(FrozenList list, load_list(paths.list));
@@ -147,7 +348,8 @@ Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, d
   }
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
   DLPIPE_RETURN_IF_ERROR(check_readable(options, listing));
-  DLPIPE_ASSIGN_OR_RETURN(const FrozenList list, freeze(options, source, std::move(listing)));
+  DLPIPE_RETURN_IF_ERROR(data::check_class_names(listing, sources_text(options)));
+  DLPIPE_ASSIGN_OR_RETURN(const FrozenList list, freeze(options, source, std::move(listing), progress));
   if (options.part) DLPIPE_RETURN_IF_ERROR(check_part(*options.part, list));
   const auto parts = static_cast<uint64_t>(options.part ? options.part->count : 1);
   DLPIPE_RETURN_IF_ERROR(check_free_space(paths.partial, list.estimated_bytes / parts));
@@ -163,6 +365,16 @@ void fill_stages(const IngestRun& run, IngestReport& report) {
                    {"write", seconds(run.write_ns)}};
   report.seconds = seconds(now_ns() - run.begin_ns);
   report.limiting = run.limiting();
+}
+
+/// What to do about copies in several splits.
+std::string cure(const IngestOptions& options) {
+  if (options.late_checksums || options.dedup != Dedup::kOff)  // training has no --dedup
+    return "remove the copies";
+  if (options.split.empty())
+    return "repeat the command with another DST and --dedup drop, which stores only one of them";
+  return "repeat the command with another DST and --dedup group, which keeps them in one split, or --dedup "
+         "drop, which stores only one of them";
 }
 
 Status fill(const IngestOptions& options, const Paths& paths, const data::Source& source,
@@ -188,9 +400,11 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
   run.report(true);
   fill_stages(run, report);
   report.warnings = list.warnings;
-  DLPIPE_RETURN_IF_ERROR(
-      find_duplicates("ingest", paths, paths.partial, names, run.images, options.on_warning, report));
-  if (!options.part && !options.late_checksums)  // of parts a join says it, of linked pictures the training
+  DLPIPE_RETURN_IF_ERROR(find_duplicates({"ingest", run.looks() ? worker_threads(options) : 0, cure(options)},
+                                         paths, paths.partial, names, run.images, options.on_warning,
+                                         report));
+  if (!options.part &&
+      !options.late_checksums)  // for parts, a join reports it, for linked images the training
     DLPIPE_RETURN_IF_ERROR(
         warn_of_no_validation("ingest", paths, paths.partial, names, options.on_warning, report));
   return describe(paths, paths.partial, names, report);
@@ -221,7 +435,7 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
     return finish_sealed(options, paths, partial);
   IngestReport report;
   report.resumed = data::is_there(paths.list);
-  const auto list = take_list(options, paths, *source);
+  const auto list = take_list(options, paths, *source, progress);
   if (!list.ok()) {
     if (!partial.was_there()) DLPIPE_RETURN_IF_ERROR(partial.remove());  // nothing was frozen
     return list.status();
@@ -231,7 +445,7 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
   if (!options.part)
-    DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));  // of parts all files may be damaged
+    DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));  // of parts all files may be corrupt
   DLPIPE_RETURN_IF_ERROR(seal(paths, {list->options, source_hash(*list), list->entry_count(), {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
@@ -246,6 +460,72 @@ Result<IngestReport> ingest(const IngestOptions& options,
   } catch (...) {
     return status_from_current_exception("ingest");
   }
+}
+
+std::string to_json(const IngestReport& report) {
+  Json datasets = Json::array(), skipped = Json::array(), warnings = Json::array(), busy = Json::object();
+  for (const IngestReport::Split& split : report.splits) {
+    datasets.push_back(Json::object({{"split", split.name},
+                                     {"directory", split.directory},
+                                     {"id", split.id},
+                                     {"samples", split.samples},
+                                     {"bytes", static_cast<int64_t>(split.file_bytes)}}));
+  }
+  for (const SkippedFile& file : report.skipped)
+    skipped.push_back(Json::object().set_path("path", file.path).set("reason", file.reason));
+  for (const std::string& warning : report.warnings) warnings.push_back(warning);
+  for (const auto& stage : report.stages) busy.set(stage.name, stage.busy_s);
+  return Json::object({{"datasets", std::move(datasets)},
+                       {"classes", Json(Json::Array(report.classes.begin(), report.classes.end()))},
+                       {"skipped", std::move(skipped)},
+                       {"warnings", std::move(warnings)},
+                       {"already_complete", report.already_complete},
+                       {"resumed", report.resumed},
+                       {"seconds", report.seconds},
+                       {"busy_seconds", std::move(busy)},
+                       {"limit", report.limiting}})
+      .dump();
+}
+
+/// "HEIC" where a file was skipped because of its format; else "".
+static std::string foreign_format(const std::string& reason) {
+  const size_t at = reason.find(data::kNoDecoder);
+  if (at == std::string::npos) return {};
+  const size_t begin = at + data::kNoDecoder.size();
+  return reason.substr(begin, reason.find(" images", begin) - begin);
+}
+
+std::string skipped_text(const IngestReport& report) {
+  if (report.skipped.empty()) return {};
+  constexpr size_t kShown = 20;
+  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())),
+                            report.skipped.size() == 1 ? " file skipped:" : " files skipped:");
+  const auto copies = std::ranges::count_if(
+      report.skipped, [](const SkippedFile& file) { return file.reason.starts_with(kCopyOf); });
+  if (copies > 0)
+    text += concat("\n  ", human_count(copies), copies == 1 ? " copy" : " copies", ": --dedup drop");
+  // Many files of one foreign format are one line.
+  std::map<std::string, int64_t> foreign;
+  for (const SkippedFile& file : report.skipped) {
+    if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];
+  }
+  for (const auto& [format, count] : foreign) {
+    if (count > 1) text += concat("\n  ", human_count(count), " ", format, " files: no decoder");
+  }
+  size_t shown = 0;
+  size_t others = 0;
+  for (const SkippedFile& file : report.skipped) {
+    if (const std::string format = foreign_format(file.reason); !format.empty() && foreign[format] > 1)
+      continue;
+    if (file.reason.starts_with(kCopyOf)) continue;
+    if (++others <= kShown) {
+      text += concat("\n  ", printable(file.path), ": ", printable(file.reason));
+      ++shown;
+    }
+  }
+  if (shown < report.skipped.size())
+    text += concat("\n  ... all of them: dlpipe inspect --skipped ", shell_word(report.splits[0].directory));
+  return text;
 }
 
 }  // namespace dlpipe::ingest

@@ -1,35 +1,221 @@
-#include "dlpipe/run/ingest/join.h"
+#include "run/ingest/join.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <memory>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/dataset_writer.h"
-#include "dlpipe/io/data/partial_directory.h"
-#include "dlpipe/io/data/schema.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/ingest/files.h"
-#include "dlpipe/run/ingest/freeze.h"
-#include "dlpipe/run/ingest/options.h"
-#include "dlpipe/run/ingest/part.h"
-#include "dlpipe/run/ingest/publish.h"
+#include "base/counters.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "io/data/dataset_writer.h"
+#include "io/data/partial_directory.h"
+#include "io/data/schema.h"
+#include "io/data/sources/source_file.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "run/ingest/freeze.h"
+#include "run/ingest/options.h"
+#include "run/ingest/publish.h"
 
 namespace dlpipe::ingest {
 
 namespace {
 
-namespace fs = std::filesystem;
 using formats::Json;
 
-/// A part as it lies on disk.
+constexpr int64_t kPartVersion = 1;
+constexpr size_t kSums = 8;
+
+std::string hash_of(std::string_view text) {
+  return hex64(data::checksum64(std::as_bytes(std::span(text))));
+}
+
+/// Pixel sums as JSON integers: up to 2^63, like DatasetWriter's own, enough for 10^14 pixels.
+Json json_of(const PartFile::Commit& commit) {
+  const data::PixelSums& s = commit.sums;
+  Json json = Json::array();
+  json.push_back(static_cast<int64_t>(commit.end));
+  json.push_back(commit.is_whole);
+  for (const uint64_t value : {s.pixels, s.color_pixels, s.sum[0], s.sum[1], s.sum[2], s.sum_of_squares[0],
+                               s.sum_of_squares[1], s.sum_of_squares[2]})
+    json.push_back(static_cast<int64_t>(value));
+  return json;
+}
+
+PartFile::Commit commit_of(const Json& json) {
+  const Json::Array& items = json.items();
+  if (items.size() != 2 + kSums) return {};
+  std::array<uint64_t, kSums> n{};
+  for (size_t i = 0; i < kSums; ++i) n[i] = static_cast<uint64_t>(items[2 + i].as_int());
+  return {static_cast<uint64_t>(items[0].as_int()),
+          items[1].as_bool(),
+          {n[0], n[1], {n[2], n[3], n[4]}, {n[5], n[6], n[7]}}};
+}
+
+Json json_of(const PartFile& part) {
+  Json warnings = Json::array();
+  for (const std::string& warning : part.warnings) warnings.push_back(warning);
+  Json splits = Json::array();
+  for (const PartFile::Split& split : part.splits) {
+    Json commits = Json::array();
+    for (const PartFile::Commit& commit : split.commits) commits.push_back(json_of(commit));
+    splits.push_back(Json::object({{"name", split.name},
+                                   {"entries", static_cast<int64_t>(split.entries)},
+                                   {"begin", static_cast<int64_t>(split.range.begin)},
+                                   {"end", static_cast<int64_t>(split.range.end)},
+                                   {"commits", std::move(commits)}}));
+  }
+  return Json::object({{"format", "dlpipe-part"},
+                       {"version", kPartVersion},
+                       {"part", part.part.number},
+                       {"parts", part.part.count},
+                       {"options", part.options},
+                       {"source", part.source},
+                       {"list", part.list},
+                       {"map_bytes", static_cast<int64_t>(part.map_bytes)},
+                       {"files", part.files},
+                       {"warnings", std::move(warnings)},
+                       {"splits", std::move(splits)}});
+}
+
+/// Beside options and files: what sizes were taken for, where transactions end, how records are packed.
+std::string list_hash(const IngestOptions& options, const FrozenList& list) {
+  data::DatasetInfo info;
+  info.schema = list.schema;
+  info.schema.links.reset();  // SRC, which the options have
+  info.class_counts.resize(list.schema.classes.size());
+  std::string text = data::to_json(info);
+  for (const FrozenSplit& split : list.splits) {
+    for (const uint64_t end : list.borders(split, options.commit_bytes, options.commit_entries))
+      text += concat(" ", end);
+    text += "\n";
+  }
+  return hash_of(text);
+}
+
+}  // namespace
+
+PartRange range_of(const Part& part, uint64_t entries) {
+  const auto number = static_cast<uint64_t>(part.number), count = static_cast<uint64_t>(part.count);
+  return {entries * (number - 1) / count, entries * number / count};
+}
+
+std::string part_text(const Part& part) {
+  return concat(part.number, "/", part.count);
+}
+
+Result<Part> parse_part(const std::string& text) {
+  const std::vector<std::string> pieces = split(text, '/');
+  Part part;
+  const bool is_sane = pieces.size() == 2 && parse_int(pieces[0], &part.number) &&
+                       parse_int(pieces[1], &part.count) && part.number >= 1 && part.number <= part.count &&
+                       part.count <= kMostParts;
+  if (is_sane) return part;
+  return misuse("ingest", "--part ", printable(text),
+                "; give its number and the number of parts, such as 3/16: 1/16 to ", "16/16, and at most ",
+                kMostParts);
+}
+
+Status check_part(const Part& part, const FrozenList& list) {
+  if (part.count <= list.entry_count()) return {};
+  return misuse("ingest", "--part ", part_text(part), ", but there are only ", list.entry_count(),
+                " files; make at most that many parts");
+}
+
+Status save_part(const PartFile& part, const std::string& file) {
+  Json json = json_of(part);
+  json.set("checksum", hash_of(json.dump()));
+  return formats::write_file(file, json.dump(1) + "\n");
+}
+
+Result<PartFile> load_part(const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
+  const Status damaged(ErrorCode::kCorrupt, concat("[ingest] ", file, " is corrupt; ingest this part again"));
+  if (json["format"].as_string() != "dlpipe-part") return damaged;
+  if (json["version"].as_int() != kPartVersion)
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", file, " has version ", json["version"].as_int(),
+                         "; this dlpipe reads version ", kPartVersion));
+  PartFile part;
+  part.part = {json["part"].as_int(), json["parts"].as_int()};
+  part.options = json["options"].as_string();
+  part.source = json["source"].as_string();
+  part.list = json["list"].as_string();
+  part.map_bytes = static_cast<uint64_t>(json["map_bytes"].as_int());
+  part.files = json["files"].as_int();
+  for (const Json& warning : json["warnings"].items()) part.warnings.push_back(warning.as_string());
+  for (const Json& split : json["splits"].items()) {
+    PartFile::Split& one = part.splits.emplace_back();
+    one.name = split["name"].as_string();
+    one.entries = static_cast<uint64_t>(split["entries"].as_int());
+    one.range = {static_cast<uint64_t>(split["begin"].as_int()),
+                 static_cast<uint64_t>(split["end"].as_int())};
+    for (const Json& commit : split["commits"].items()) one.commits.push_back(commit_of(commit));
+  }
+  if (json["checksum"].as_string() != hash_of(json_of(part).dump())) return damaged;
+  return part;
+}
+
+Result<PartNotes> PartNotes::begin(const IngestOptions& options, const FrozenList& list, std::string file) {
+  PartNotes notes;
+  notes.file_ = std::move(file);
+  if (std::error_code ignored; std::filesystem::exists(notes.file_, ignored)) {
+    DLPIPE_ASSIGN_OR_RETURN(notes.part_, load_part(notes.file_));
+    return notes;
+  }
+  const Part part = *options.part;
+  IngestOptions whole = options;
+  whole.part.reset();
+  notes.part_ = {.part = part,
+                 .options = canonical_options(whole),
+                 .source = source_hash(list),
+                 .list = list_hash(options, list),
+                 .map_bytes = list.map_bytes,
+                 .files = list.entry_count(),
+                 .warnings = list.warnings,
+                 .splits = {}};
+  for (const FrozenSplit& split : list.splits) {
+    notes.part_.splits.push_back(
+        {split.name, split.entries.size(), range_of(part, split.entries.size()), {}});
+  }
+  return notes;
+}
+
+PartFile::Split& PartNotes::find(const std::string& split) {
+  return *std::find_if(part_.splits.begin(), part_.splits.end(),
+                       [&](const PartFile::Split& one) { return one.name == split; });
+}
+
+PartRange PartNotes::range(const std::string& split) {
+  return find(split).range;
+}
+
+int64_t PartNotes::entry_count() const {
+  int64_t count = 0;
+  for (const PartFile::Split& split : part_.splits)
+    count += static_cast<int64_t>(split.range.end - split.range.begin);
+  return count;
+}
+
+void PartNotes::go_on(const std::string& split, uint64_t position) {
+  std::erase_if(find(split).commits, [&](const PartFile::Commit& commit) { return commit.end > position; });
+}
+
+Status PartNotes::note(const std::string& split, const PartFile::Commit& commit) {
+  find(split).commits.push_back(commit);
+  return save_part(part_, file_);
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A part on disk.
 struct PartDirectory {
   std::string directory;
   PartFile file;
@@ -42,20 +228,20 @@ Result<PartDirectory> open_part(std::string directory) {
     const bool is_begun = data::is_there(directory + ".partial");
     return Status(ErrorCode::kNotFound,
                   concat("[join] there is no ", printable(directory),
-                         is_begun ? ", but an unfinished one; run its ingest again" : ""));
+                         is_begun ? ", only an unfinished one; run its ingest again" : ""));
   }
   if (directory.ends_with(".partial"))
     return misuse("join", printable(directory), " is unfinished; run its ingest again");
   const std::string file = concat(directory, "/", kPartName);
   if (!data::is_there(file))
-    return misuse("join", printable(directory), " is no part of an ingest, it has no ", kPartName,
+    return misuse("join", printable(directory), " is not a part of an ingest: it has no ", kPartName,
                   "; make parts with `dlpipe ingest SRC PART --part 1/16`");
   auto part = load_part(file);
   if (!part.ok()) return part.status();
   return PartDirectory{std::move(directory), *std::move(part)};
 }
 
-/// Without where things lay on the machine that made a part.
+/// Without paths of the machine that made a part.
 std::string comparable_options(const std::string& canonical) {
   Result<Json> json = Json::parse(canonical);
   if (!json.ok()) return canonical;
@@ -73,12 +259,12 @@ bool has_links(const PartFile& part) {
   return json.ok() && (*json)["--store"] == Json("link");
 }
 
-/// kMisuse where `other` isn't of the same ingest as `first`.
+/// kMisuse if `other` does not belong to the same ingest as `first`.
 Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
   const auto differ = [&](std::string_view how) {
-    return misuse("join", first.name(), " and ", other.name(), " are not of one ingest: ", how);
+    return misuse("join", first.name(), " and ", other.name(), " do not belong to the same ingest: ", how);
   };
-  if (first.file.part.count != other.file.part.count) return differ("another number of parts");
+  if (first.file.part.count != other.file.part.count) return differ("the number of parts differs");
   const std::string difference =
       first_difference(comparable_options(first.file.options), comparable_options(other.file.options));
   if (!difference.empty()) return differ(difference);
@@ -87,14 +273,14 @@ Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
     if (!place.empty()) return differ(concat(place, "; links of all parts must lead to the same place"));
   }
   if (first.file.source != other.file.source || first.file.files != other.file.files)
-    return differ("they were made of other files, or of files of other sizes");
+    return differ("their source files or the files' sizes differ");
   if (first.file.list != other.file.list)
     return differ(
-        "they estimated the size of some files differently, as one machine could not read these files");
+        "they estimated the sizes of some files differently, because one machine could not read these files");
   return {};
 }
 
-/// By their numbers, whole and of one ingest.
+/// Sorted by number; checks that they are complete and belong to one ingest.
 Result<std::vector<PartDirectory>> open_parts(const std::vector<std::string>& directories) {
   if (directories.empty()) return misuse("join", "give DST and its parts: dlpipe join DST PART...");
   std::vector<PartDirectory> parts;
@@ -122,11 +308,11 @@ Result<std::vector<PartDirectory>> open_parts(const std::vector<std::string>& di
   }
   if (!missing.empty())
     return misuse("join", missing.size() == 1 ? "a part is" : concat(missing.size(), " parts are"),
-                  " missing: ", quoted_names(missing), "; give all of one ingest");
+                  " missing: ", quoted_names(missing), "; give all parts of the ingest");
   return parts;
 }
 
-/// What a split of a part holds, entry by entry.
+/// Iterates over a part's split, entry by entry.
 class PartReader {
  public:
   static Result<PartReader> open(const PartDirectory& part, const std::string& directory, size_t split) {
@@ -144,7 +330,7 @@ class PartReader {
     const uint64_t entries = range.end - range.begin;
     if (static_cast<uint64_t>(reader.dataset_->size()) + reader.skipped_.size() != entries ||
         (entries > 0 && (reader.split_->commits.empty() || reader.split_->commits.back().end != range.end)))
-      return reader.damaged("it doesn't hold what its part.json says");
+      return reader.damaged("its contents do not match its part.json");
     return reader;
   }
 
@@ -163,10 +349,10 @@ class PartReader {
     if (next_skipped_ == skipped_.size() || skipped_[next_skipped_].place != item) return nullptr;
     return &skipped_[next_skipped_++];
   }
-  /// The next record as it is stored, compared with its checksum. Of a link only that it is one: who uses the picture
-  /// compares. Pixel sums are left out.
+  /// The next record as stored, checked against its checksum. For a link, only checks that it is one: the image's user checks
+  /// the rest. Pixel sums are left out.
   Status take(data::PackedRecord& to) {
-    if (next_sample_ >= dataset_->size()) return damaged("it doesn't hold what its part.json says");
+    if (next_sample_ >= dataset_->size()) return damaged("its contents do not match its part.json");
     DLPIPE_ASSIGN_OR_RETURN(to.header, dataset_->header(next_sample_));
     to.image_checksum = 0;
     DLPIPE_RETURN_IF_ERROR(check_record(to));
@@ -187,14 +373,14 @@ class PartReader {
     const auto record = records_->record(next_sample_);
     if (!record.ok()) return damaged(record.status());
     if (!records_->is_intact(*record, to.header))
-      return damaged(concat("sample ", next_sample_, " is not what its checksum says"));
+      return damaged(concat("sample ", next_sample_, " does not match its checksum"));
     const auto image = data::image_checksum(*dataset_, *record);
     if (!image.ok()) return damaged(image.status());
     to.image_checksum = *image;
     return {};
   }
   Status damaged(std::string_view how) const {
-    return {ErrorCode::kCorrupt, concat("[join] ", part_->name(), " is damaged: ", how,
+    return {ErrorCode::kCorrupt, concat("[join] ", part_->name(), " is corrupt: ", how,
                                         "; copy it again, or ingest this part again")};
   }
   Status damaged(const Status& status) const { return damaged(without_area(status.message())); }
@@ -216,7 +402,7 @@ struct JoinRun {
   int64_t begin_ns = 0;
   int64_t reported_ns = 0;
   int64_t work_files = 0;
-  data::StoredImages images = {};  // of this call, of datasets that aren't linked
+  data::StoredImages images = {};  // of this call, of datasets that are not linked
 
   void report(bool now);
   Status check_stop() const;
@@ -238,10 +424,10 @@ void JoinRun::report(bool now) {
 Status JoinRun::check_stop() const {
   if (!options.stop_requested || !options.stop_requested()) return {};
   return {ErrorCode::kCancelled, concat("[join] stopped after ", progress.done, " of ", progress.total,
-                                        " files; run the same command again to go on")};
+                                        " files; run the same command again to continue")};
 }
 
-/// The entries of one part from `begin` on, of the split `number`, in the transactions of one ingest of all.
+/// The entries of one part from `begin` on, of the split `number`, in the transactions of a single ingest.
 Status append_part(JoinRun& run, PartReader& part, uint64_t begin, size_t number,
                    data::DatasetWriter& writer) {
   const PartFile::Split& split = part.split();
@@ -249,7 +435,7 @@ Status append_part(JoinRun& run, PartReader& part, uint64_t begin, size_t number
                                  [](uint64_t at, const PartFile::Commit& one) { return at < one.end; });
   part.go_to(begin);
   data::PackedRecord record;
-  // The writer wants a transaction's sums, whichever of its records they come with.
+  // The writer needs a transaction's sums, with any of its records.
   bool has_sums = false;
   for (uint64_t item = begin; item < split.range.end; ++item) {
     if (const data::Dataset::Skipped* skipped = part.skipped(item)) {
@@ -294,9 +480,9 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
   const std::string directory = paths.split(paths.partial, name);
   std::error_code error;
   fs::create_directories(directory, error);
-  if (error) return status_from_errno("join", concat("cannot make ", directory), error.value());
+  if (error) return status_from_errno("join", concat("cannot create ", directory), error.value());
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
-  uint64_t map_bytes = 0;  // a part may have been given another one
+  uint64_t map_bytes = 0;  // a part may have had another one
   for (const PartDirectory& part : run.parts) map_bytes = std::max(map_bytes, part.file.map_bytes);
   std::unique_ptr<data::DatasetWriter> writer;
   run.progress.split = name;
@@ -307,7 +493,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
       auto opened = data::DatasetWriter::open(directory, schema_of(reader.dataset()), map_bytes);
       if (!opened.ok())
         return opened.status().with_context(
-            concat("[join] ", directory, " can't be continued; remove ", paths.partial, " to begin again: "));
+            concat("[join] ", directory, " can't be continued; remove ", paths.partial, " to start over: "));
       writer = *std::move(opened);
       const uint64_t done = writer->finished() ? part.file.splits[number].entries : writer->position();
       run.progress.done += static_cast<int64_t>(done);
@@ -320,17 +506,18 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
   }
   if (writer->finished()) return sync_directory("ingest", directory);
   return {ErrorCode::kCorrupt, concat("[join] the parts of ", run.parts.front().name(),
-                                      " don't reach the end of their list; ingest them again")};
+                                      " do not reach the end of their list; ingest them again")};
 }
 
-/// What DST.partial was begun with; made where there is none.
+/// What DST.partial was begun with; made if there is none.
 Status check_begun(const Paths& paths, const PartFile& first) {
   const std::string note = concat(first.source, " ", first.list, " ", first.part.count, " ",
                                   has_links(first) ? first.options : comparable_options(first.options), "\n");
   if (!data::is_there(paths.list)) return formats::write_file(paths.list, note);
   DLPIPE_ASSIGN_OR_RETURN(const std::string was, formats::read_file(paths.list));
   if (was == note) return {};
-  return misuse("join", paths.partial, " was begun with other parts; use those, or remove it to begin again");
+  return misuse("join", paths.partial,
+                " was started with other parts; use those, or remove it to start over");
 }
 
 Status check_space(const Paths& paths, const std::vector<PartDirectory>& parts) {
@@ -354,7 +541,7 @@ Result<IngestReport> joined_already(const Paths& paths, const PartFile& first) {
   const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
   if (!is_made_of(provenance, first))
     return misuse("join", paths.destination,
-                  " exists already, and is not made of these parts; remove it or choose another DST");
+                  " already exists and was not made from these parts; remove it or choose another DST");
   data::PartialDirectory::forget(paths.destination);
   IngestReport report;
   report.already_complete = true;
@@ -394,7 +581,7 @@ Result<IngestReport> join_checked(const JoinOptions& options,
     report.limiting = "write";
     report.warnings = first.warnings;
     DLPIPE_RETURN_IF_ERROR(
-        find_duplicates("join", paths, paths.partial, names, run.images, options.on_warning, report));
+        find_duplicates({"join"}, paths, paths.partial, names, run.images, options.on_warning, report));
     DLPIPE_RETURN_IF_ERROR(
         warn_of_no_validation("join", paths, paths.partial, names, options.on_warning, report));
     DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, names, report));
@@ -403,7 +590,7 @@ Result<IngestReport> join_checked(const JoinOptions& options,
   } else {
     if (!is_made_of(read_provenance(paths.provenance), first))
       return misuse("join", paths.partial,
-                    " holds what was joined of other parts; name those to publish it, or remove it");
+                    " contains the result of joining other parts; give those to finish it, or remove it");
     DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, names, report));
   }
   DLPIPE_RETURN_IF_ERROR(partial.publish());

@@ -1,4 +1,4 @@
-#include "dlpipe/run/ingest/publish.h"
+#include "run/ingest/publish.h"
 
 #include <unistd.h>
 
@@ -9,16 +9,36 @@
 #include <filesystem>
 #include <numeric>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
 
 namespace dlpipe::ingest {
+
+Status drop_unbegun_environment(const std::string& directory) {
+  const std::string file = directory + "/data.mdb";
+  std::error_code absent;
+  const uintmax_t size_bytes = std::filesystem::file_size(file, absent);
+  if (absent || size_bytes >= 2 * static_cast<uintmax_t>(::sysconf(_SC_PAGESIZE))) return {};
+  if (::unlink(file.c_str()) == 0) return {};
+  return status_from_errno("ingest", concat("cannot remove ", file), errno);
+}
+
+Result<std::vector<MadeSplit>> made_splits(const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::Json json, formats::read_json(file));
+  std::vector<MadeSplit> splits;
+  for (const formats::Json& split : json["splits"].items()) {
+    MadeSplit& made = splits.emplace_back();
+    DLPIPE_ASSIGN_OR_RETURN(made.name, formats::require_string(split, "name", file));
+    DLPIPE_ASSIGN_OR_RETURN(made.samples, formats::require_int(split, "samples", file));
+    DLPIPE_ASSIGN_OR_RETURN(made.id, formats::require_string(split, "id", file));
+  }
+  return splits;
+}
 
 using formats::Json;
 
@@ -97,18 +117,19 @@ static void add_warning(const std::string& warning, const std::function<void(con
   if (on_warning) on_warning(warning);
 }
 
-Status find_duplicates(std::string_view area, const Paths& paths, const std::string& root,
+Status find_duplicates(const DuplicateSearch& search, const Paths& paths, const std::string& root,
                        const std::vector<std::string>& splits, data::StoredImages& images,
                        const std::function<void(const std::string&)>& on_warning, IngestReport& report) {
   std::vector<std::shared_ptr<const data::Dataset>> datasets;
   for (size_t i = 0; i < splits.size(); ++i) {
     DLPIPE_ASSIGN_OR_RETURN(datasets.emplace_back(), data::Dataset::open(paths.split(root, splits[i])));
-    DLPIPE_RETURN_IF_ERROR(images.add_missing(i, *datasets.back()));
+    DLPIPE_RETURN_IF_ERROR(images.add_missing(i, *datasets.back(), search.look_threads));
   }
   DLPIPE_RETURN_IF_ERROR(images.read_whole(datasets));
-  DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found, images.duplicates(datasets));
+  DLPIPE_ASSIGN_OR_RETURN(const data::DuplicateImages found,
+                          images.duplicates(datasets, search.look_threads));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
-                          data::warnings_of(found, area, splits, datasets));
+                          data::warnings_of(found, search.area, splits, datasets, search.cure));
   for (const std::string& warning : warnings) add_warning(warning, on_warning, report);
   return {};
 }
@@ -128,7 +149,7 @@ Status warn_of_no_validation(std::string_view area, const Paths& paths, const st
   if (has_images && std::accumulate(counts.begin(), counts.end(), int64_t{0}) != train->size())
     return {};  // boxes and the like: no command trains on them
   add_warning(
-      concat("[", area, "] the splits are ", quoted_names(splits), " and no 'val': `dlpipe train --data ",
+      concat("[", area, "] the splits are ", quoted_names(splits), ", without 'val': `dlpipe train --data ",
              shell_word(paths.destination), " --val ", shell_word(paths.split(paths.destination, "test")),
              " --model ", has_images ? "resnet18" : "gpt_char", " --out runs/a` validates on another one"),
       on_warning, report);
@@ -144,7 +165,7 @@ Status check_not_empty(data::PartialDirectory& partial, const IngestReport& repo
                                   : concat("; the first: ", printable(report.skipped[0].path), ": ",
                                            without_area(report.skipped[0].reason));
     return Status(ErrorCode::kCorrupt,
-                  concat("[ingest] no usable picture",
+                  concat("[ingest] no usable image",
                          split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
                          report.skipped.size(),
                          report.skipped.size() == 1 ? " file was skipped" : " files were skipped", first));

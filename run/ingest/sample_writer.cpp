@@ -1,17 +1,201 @@
-#include "dlpipe/run/ingest/sample_writer.h"
+// SampleWriter: samples of a program through the workers of an ingest into DST.partial. Opening and resuming come first, then
+// processing samples, labels, commits and the end.
+
+#include "run/ingest/sample_writer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/run/ingest/freeze.h"
-#include "dlpipe/run/ingest/options.h"
-#include "dlpipe/run/ingest/sample_writer_impl.h"
+#include "base/counters.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "io/data/dataset_writer.h"
+#include "io/data/partial_directory.h"
+#include "io/data/schema.h"
+#include "io/data/verify.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "run/ingest/freeze.h"
+#include "run/ingest/image_worker.h"
+#include "run/ingest/options.h"
+#include "run/ingest/publish.h"
 
 namespace dlpipe::ingest {
+
+using formats::Json;
+
+// What an interrupted SampleWriter must find again next to its environments: DST.partial/ingest.list, rewritten before each
+// commit that needs it. Value types.
+
+/// How labels become numbers. The values are stored in files.
+enum class Labels : uint8_t { kUnknown, kFixed, kNames, kNumbers };
+
+struct SampleWriterState {
+  std::string options;  // canonical_options
+  std::string source;
+  data::Schema schema;  // with the classes so far; records_per_value 0: not decided yet
+  Labels labels = Labels::kUnknown;
+  std::vector<std::string> splits;  // that samples were written to, in the order in which they came
+  int64_t total = -1;               // of all samples; -1: finish() was not called
+
+  friend bool operator==(const SampleWriterState& a, const SampleWriterState& b) {
+    return a.options == b.options && a.schema.classes == b.schema.classes && a.labels == b.labels &&
+           a.schema.records_per_value == b.schema.records_per_value && a.splits == b.splits &&
+           a.total == b.total;
+  }
+};
+
+namespace {
+
+Status save_state(const SampleWriterState& state, const std::string& file) {
+  data::DatasetInfo info;
+  info.schema = state.schema;
+  info.class_counts.resize(state.schema.classes.size());
+  const Json json = Json::object({{"options", state.options},
+                                  {"source", state.source},
+                                  {"schema", data::to_json(info)},
+                                  {"labels", static_cast<int64_t>(state.labels)},
+                                  {"splits", Json(Json::Array(state.splits.begin(), state.splits.end()))},
+                                  {"total", state.total}});
+  return formats::write_file(file, json.dump(2) + "\n");
+}
+
+/// kCorrupt when it is not whole.
+Result<SampleWriterState> load_state(const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
+  SampleWriterState state;
+  DLPIPE_ASSIGN_OR_RETURN(state.options, formats::require_string(json, "options", file));
+  DLPIPE_ASSIGN_OR_RETURN(state.source, formats::require_string(json, "source", file));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string schema, formats::require_string(json, "schema", file));
+  DLPIPE_ASSIGN_OR_RETURN(data::DatasetInfo info, data::parse_dataset_info(schema));
+  state.schema = std::move(info.schema);
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t labels, formats::require_int(json, "labels", file));
+  if (labels < 0 || labels > static_cast<int64_t>(Labels::kNumbers))
+    return Status(ErrorCode::kCorrupt,
+                  concat("[writer] ", file, " is malformed; remove its directory and start over"));
+  state.labels = static_cast<Labels>(labels);
+  for (const Json& split : json["splits"].items()) state.splits.push_back(split.as_string());
+  DLPIPE_ASSIGN_OR_RETURN(state.total, formats::require_int(json, "total", file));
+  return state;
+}
+
+/// "image, label, path" and the kinds: what two schemas are compared by and what messages show.
+std::string fields_text(const std::vector<data::Field>& fields) {
+  std::string text;
+  for (const data::Field& field : fields) {
+    text += concat(text.empty() ? "" : ", ", field.name, " (", data::field_kind_name(field.kind));
+    if (field.kind == data::FieldKind::kTensor) text += concat(" ", dtype_name(field.dtype));
+    if (field.kind == data::FieldKind::kTensor || field.kind == data::FieldKind::kPoints)
+      text += field.shape.to_string();
+    if (!field.of.empty()) text += concat(" of ", field.of);
+    text += ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+struct SampleWriter::Impl {
+  static constexpr uint64_t kAllOfIt = std::numeric_limits<uint64_t>::max();
+
+  /// One sample on its way to its record.
+  struct Item {
+    uint64_t number = 0;
+    size_t split = 0;
+    int64_t label = -1;
+    std::vector<std::vector<std::byte>> values;
+    std::string problem = {};
+  };
+
+  /// Samples that workers take at once, and where commits lie among them.
+  struct Portion {
+    struct Border {
+      size_t items = 0;       // that come before
+      uint64_t position = 0;  // of the next sample
+    };
+    std::vector<Item> items;
+    std::vector<Border> borders;
+    uint64_t bytes = 0;
+  };
+
+  struct Split {
+    std::string name;
+    uint64_t done = 0;                            // samples below this number are in its environment
+    std::unique_ptr<data::DatasetWriter> writer;  // null: its first sample wasn't taken yet
+  };
+
+  Impl(const SampleWriterOptions& given, Paths paths_in, data::PartialDirectory partial_in)
+      : options(given), paths(std::move(paths_in)), partial(std::move(partial_in)) {}
+
+  SampleWriterOptions options;
+  Paths paths;
+  data::PartialDirectory partial;
+  SampleWriterState state;
+  SampleWriterState saved;
+  bool is_saved = false;
+  bool is_sealed = false;  // provenance stands, only the rename is missing
+  bool is_over = false;
+  Status failure;
+  std::optional<size_t> image_field, label_field, path_field;
+
+  std::vector<Split> splits;
+  uint64_t next = 0;  // number of the next sample
+  uint64_t bytes_since_border = 0;
+  int64_t samples_since_border = 0;
+  Portion filling;
+  Portion working;
+  std::vector<std::unique_ptr<ImageWorker>> image_workers;
+  std::unique_ptr<OrderedWorkers> workers;  // of `working`
+  WorkCounters counters;
+  data::StoredImages images;  // of this writer, by the numbers of state.splits
+  int64_t write_ns = 0;
+  int64_t begin_ns = now_ns();
+  bool is_resumed = false;
+
+  // Opening.
+  Status begin();
+  Status resume();
+  Status resume_sealed();
+  Status refuse_difference(const std::string& difference) const;
+
+  // Labels.
+  Result<int64_t> number_of(const NewSample::Label& label);
+  /// The label's number; those of labels fields become their values. Also finds errors in the other values.
+  Result<int64_t> number_labels(NewSample& sample);
+
+  // Accepting samples.
+  Status check(const NewSample& sample) const;
+  size_t split_of(const std::string& name);
+  Status add(NewSample&& sample);
+  void note_border(uint64_t bytes);
+  Status turn();
+  void start_workers();
+  Status drain();
+  void decide_packing(const std::vector<OrderedWorkers::Outcome>& outcomes);
+  std::string name_of(const Item& item) const;
+  Status take(const Item& item, const OrderedWorkers::Outcome& outcome);
+
+  // The splits' environments.
+  /// Also records the split in the state: a saved state does not name splits whose samples come after its commit.
+  Status open_writer(Split& split);
+  Status commit(uint64_t position);
+  Status save();
+  Status finish_splits();
+  Result<IngestReport> publish();
+};
 
 namespace {
 
@@ -30,7 +214,7 @@ Status check_fields(const std::vector<Field>& fields) {
   int images = 0, labels = 0, masks = 0;
   for (const Field& field : fields) {
     if (field.name.empty() || !names.insert(field.name).second)
-      return misuse("writer", "a field's name is empty or there twice: '", printable(field.name), "'");
+      return misuse("writer", "a field's name is empty or used twice: '", printable(field.name), "'");
     images += field.kind == FieldKind::kImage ? 1 : 0;
     labels += field.kind == FieldKind::kLabel ? 1 : 0;
     const bool known = field.kind == FieldKind::kImage || field.kind == FieldKind::kLabel ||
@@ -38,15 +222,15 @@ Status check_fields(const std::vector<Field>& fields) {
                        data::fixed_field_bytes(field).has_value() || data::field_row_bytes(field).has_value();
     if (!known)
       return misuse("writer", "field '", printable(field.name),
-                    "' is of a kind that is not written: ", data::field_kind_name(field.kind),
+                    "' has a kind that can't be written: ", data::field_kind_name(field.kind),
                     "; use image, label, bytes, labels, boxes, points, mask or a tensor");
     masks += field.kind == FieldKind::kMask ? 1 : 0;
   }
   if (masks > 0 && images == 0)
-    return misuse("writer", "a mask is of a picture, and no field is an image; add one");
+    return misuse("writer", "a mask belongs to an image, but no field is an image; add one");
   if (const Status forms = data::check_forms(fields); !forms.ok()) return misuse("writer", forms.message());
   if (images > 1 || labels > 1)
-    return misuse("writer", "more than one image or label field; one is supported");
+    return misuse("writer", "there is more than one image or label field; only one is supported");
   if (fields.size() > data::kMostFields)
     return misuse("writer", fields.size(), " fields; a dataset has at most ", data::kMostFields);
   return {};
@@ -55,9 +239,9 @@ Status check_fields(const std::vector<Field>& fields) {
 Status check_classes(const std::vector<std::string>& classes) {
   std::set<std::string_view> seen;
   for (const std::string& name : classes) {
-    if (name.empty()) return misuse("writer", "a class has an empty name; give each a name");
+    if (name.empty()) return misuse("writer", "a class has an empty name; name each class");
     if (!seen.insert(name).second)
-      return misuse("writer", "two classes are called '", printable(name), "'; give each a name of its own");
+      return misuse("writer", "two classes are called '", printable(name), "'; use different names");
   }
   return {};
 }
@@ -95,11 +279,11 @@ Status SampleWriter::Impl::begin() {
 
 Status SampleWriter::Impl::refuse_difference(const std::string& difference) const {
   if (difference.empty()) return {};
-  return misuse("writer", paths.partial, " was begun with other options: ", difference,
-                "; use those, or begin again with interrupted 'restart'");
+  return misuse("writer", paths.partial, " was started with other options: ", difference,
+                "; use those, or start over with interrupted 'restart'");
 }
 
-/// Only the rename is missing: what would differ stands in the provenance and in the finished datasets.
+/// Only the rename is missing: everything else is in the provenance and in the finished datasets.
 Status SampleWriter::Impl::resume_sealed() {
   DLPIPE_ASSIGN_OR_RETURN(const Provenance provenance, read_provenance(paths.provenance));
   std::string difference = first_difference(provenance.options, state.options);
@@ -123,10 +307,10 @@ Status SampleWriter::Impl::resume_sealed() {
 
 Status SampleWriter::Impl::resume() {
   if (options.interrupted == Interrupted::kRefuse)
-    return misuse(
-        "writer", paths.partial,
-        " holds what an interrupted writer has committed; open it with interrupted 'resume' to go on "
-        "behind that, or 'restart' to remove it and begin again");
+    return misuse("writer", paths.partial,
+                  " contains the samples that an interrupted writer has committed; open it with interrupted "
+                  "'resume' to continue "
+                  "after them, or 'restart' to remove it and start over");
   is_resumed = true;
   std::error_code ignored;
   if (!fs::exists(paths.list, ignored)) return resume_sealed();
@@ -147,7 +331,7 @@ Status SampleWriter::Impl::resume() {
     Split& split = splits.emplace_back(Split{name, 0, nullptr});
     DLPIPE_RETURN_IF_ERROR(open_writer(split));
     split.done = split.writer->finished() ? kAllOfIt : split.writer->position();
-    // Nothing of it stands: it begins, as in a run without the kill, with its first sample and not with a commit.
+    // It has no commits: as in an uninterrupted run, it starts with its first sample rather than with a commit.
     if (split.done == 0) split.writer.reset();
     next = std::min(next, split.done);
   }
@@ -172,12 +356,12 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
     DLPIPE_RETURN_IF_ERROR(check_classes(options.classes));
     if (options.ingest.store == Store::kLink)
       return misuse("writer",
-                    "pictures in memory are in no file that a link could lead to; choose another store, or "
+                    "images in memory have no file to link to; choose another store, or "
                     "link files with `dlpipe ingest SRC DST --store link`");
     Paths paths(options.ingest.destination);
     std::error_code ignored;
     if (fs::exists(paths.destination, ignored))
-      return misuse("writer", paths.destination, " exists already; remove it or choose another");
+      return misuse("writer", paths.destination, " already exists; remove it or choose another");
     DLPIPE_ASSIGN_OR_RETURN(auto partial, data::PartialDirectory::claim("writer", paths.destination));
     const bool was_there = partial.was_there();
     auto impl = std::make_unique<Impl>(options, std::move(paths), std::move(partial));
@@ -238,7 +422,349 @@ void SampleWriter::abandon() {
   impl_->workers.reset();
   for (Impl::Split& split : impl_->splits) split.writer.reset();
   if (!impl_->is_saved && !impl_->is_sealed) (void)impl_->partial.remove();
-  const data::PartialDirectory let_go(std::move(impl_->partial));  // another writer may go on with it
+  const data::PartialDirectory let_go(std::move(impl_->partial));  // another writer may continue with it
+}
+
+namespace {
+
+// Processing samples: checked, gathered in portions, processed in parallel and collected in order.
+
+constexpr uint64_t kPortionBytes = 16 << 20;
+constexpr size_t kPortionSamples = 1024;
+
+/// A split's folder: one that Dataset::open finds, and none outside of DST.
+Status check_split_name(const std::string& name) {
+  const bool is_folder = name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&
+                         (name.empty() || name.front() != '.') && name.size() < 200;
+  if (is_folder) return {};
+  return misuse("writer", "split '", printable(name),
+                "' is not a valid folder name; use 'train', 'val' or 'test'");
+}
+
+}  // namespace
+
+Status SampleWriter::Impl::check(const NewSample& sample) const {
+  const std::vector<data::Field>& fields = options.fields;
+  if (sample.values.size() != fields.size())
+    return misuse("writer", "sample ", next, " has ", sample.values.size(), " values for ", fields.size(),
+                  " fields: ", fields_text(fields));
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const auto expected = data::fixed_field_bytes(fields[i]);
+    const bool is_label = fields[i].kind == data::FieldKind::kLabel;
+    if (!is_label && expected && sample.values[i].size() != *expected)
+      return misuse("writer", "sample ", next, ": field '", printable(fields[i].name), "' has ",
+                    sample.values[i].size(), " bytes, but its shape says ", *expected);
+  }
+  const auto labels_fields = std::count_if(fields.begin(), fields.end(), [](const data::Field& field) {
+    return field.kind == data::FieldKind::kLabels;
+  });
+  if (sample.labels.size() != static_cast<size_t>(labels_fields))
+    return misuse("writer", "sample ", next, " has ", sample.labels.size(), " lists of labels for ",
+                  labels_fields, " fields of labels");
+  if (!label_field && sample.label.index() != 0)
+    return misuse("writer", "sample ", next, " has a label, but the dataset has no field for it");
+  if (!splits.empty() && sample.split.empty() != splits.front().name.empty())
+    return misuse("writer", "sample ", next,
+                  sample.split.empty() ? " is in no split, but earlier ones were"
+                                       : concat(" is in the split '", printable(sample.split),
+                                                "', but earlier ones were in none"),
+                  "; use splits for all or none");
+  return check_split_name(sample.split);
+}
+
+size_t SampleWriter::Impl::split_of(const std::string& name) {
+  for (size_t i = 0; i < splits.size(); ++i) {
+    if (splits[i].name == name) return i;
+  }
+  splits.push_back({name, 0, nullptr});
+  return splits.size() - 1;
+}
+
+Status SampleWriter::Impl::add(NewSample&& sample) {
+  if (state.total >= 0 && next >= static_cast<uint64_t>(state.total))
+    return misuse("writer", "the interrupted writer had ended after ", state.total,
+                  " samples, but here is one more; finish it, or start over with interrupted 'restart'");
+  DLPIPE_RETURN_IF_ERROR(check(sample));
+  const size_t known_classes = state.schema.classes.size();
+  const Labels known_labels = state.labels;
+  const Result<int64_t> label = number_labels(sample);
+  if (!label.ok()) {  // as if it had not been passed
+    state.schema.classes.resize(known_classes);
+    state.labels = known_labels;
+    return label.status();
+  }
+  const size_t split = split_of(sample.split);
+  uint64_t bytes = 0;
+  for (const auto& value : sample.values) bytes += value.size();
+  if (next >= splits[split].done) {
+    filling.items.push_back({next, split, *label, std::move(sample.values), std::move(sample.problem)});
+    filling.bytes += bytes;
+  }
+  ++next;
+  note_border(bytes);
+  if (filling.bytes < kPortionBytes && filling.items.size() < kPortionSamples) return {};
+  return failure = turn();
+}
+
+/// The places of commits depend only on the sequence of samples, so that a resumed writer commits at the same places.
+void SampleWriter::Impl::note_border(uint64_t bytes) {
+  bytes_since_border += bytes;
+  if (bytes_since_border < options.ingest.commit_bytes &&
+      ++samples_since_border < options.ingest.commit_entries)
+    return;
+  filling.borders.push_back({filling.items.size(), next});
+  bytes_since_border = 0;
+  samples_since_border = 0;
+}
+
+/// Passes the full portion to the workers, and their previous results to the environments.
+Status SampleWriter::Impl::turn() {
+  DLPIPE_RETURN_IF_ERROR(drain());
+  working = std::move(filling);
+  filling = {};
+  start_workers();
+  return {};
+}
+
+void SampleWriter::Impl::start_workers() {
+  if (working.items.empty()) return;
+  const int jobs = worker_threads(options.ingest);
+  while (image_workers.size() < static_cast<size_t>(jobs))
+    image_workers.push_back(std::make_unique<ImageWorker>(options.ingest, state.schema, counters, true));
+  OrderedWorkers::Job job;
+  job.end = working.items.size();
+  job.window = kAllOfIt / 2;
+  job.cost = [this](uint64_t i) {
+    uint64_t bytes = 512;
+    for (const auto& value : working.items[i].values) bytes += value.size();
+    return bytes;
+  };
+  job.work = [this](int worker, uint64_t i) -> OrderedWorkers::Outcome {
+    Item& item = working.items[i];
+    if (!item.problem.empty()) return Status(ErrorCode::kNotFound, item.problem);
+    ImageWorker::Values values(item.values.begin(), item.values.end());
+    if (label_field) values[*label_field] = std::as_bytes(std::span(&item.label, 1));
+    std::vector<std::byte> image;
+    if (image_field) image = std::move(item.values[*image_field]);
+    return image_workers[static_cast<size_t>(worker)]->pack(std::move(image), std::move(values));
+  };
+  workers = std::make_unique<OrderedWorkers>(jobs, std::move(job));
+}
+
+Status SampleWriter::Impl::drain() {
+  std::vector<OrderedWorkers::Outcome> outcomes;
+  outcomes.reserve(working.items.size());
+  for (size_t i = 0; i < working.items.size(); ++i) {
+    outcomes.push_back(workers->next());
+    Status status = outcomes.back().status();
+    if (status.code() == ErrorCode::kOutOfMemory) return status;
+  }
+  workers.reset();
+  if (state.schema.records_per_value == 0 && !outcomes.empty()) decide_packing(outcomes);
+  const int64_t write_begin_ns = now_ns();
+  auto border = working.borders.begin();
+  for (size_t i = 0; i <= working.items.size(); ++i) {
+    for (; border != working.borders.end() && border->items == i; ++border)
+      DLPIPE_RETURN_IF_ERROR(commit(border->position));
+    if (i < working.items.size()) DLPIPE_RETURN_IF_ERROR(take(working.items[i], outcomes[i]));
+  }
+  write_ns += now_ns() - write_begin_ns;
+  working = {};
+  return {};
+}
+
+void SampleWriter::Impl::decide_packing(const std::vector<OrderedWorkers::Outcome>& outcomes) {
+  uint64_t bytes = 0, count = 0;
+  for (const OrderedWorkers::Outcome& outcome : outcomes) {
+    if (!outcome.ok()) continue;
+    bytes += outcome->stored.size();
+    ++count;
+  }
+  state.schema.records_per_value =
+      records_per_value(count == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(count));
+}
+
+std::string SampleWriter::Impl::name_of(const Item& item) const {
+  std::string name = concat("sample ", item.number);
+  if (path_field && !item.values[*path_field].empty()) {
+    const std::vector<std::byte>& path = item.values[*path_field];
+    name = std::string(reinterpret_cast<const char*>(path.data()), path.size());
+  }
+  return name;
+}
+
+Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome& outcome) {
+  Split& split = splits[item.split];
+  if (!split.writer) DLPIPE_RETURN_IF_ERROR(open_writer(split));
+  if (outcome.ok()) {
+    const auto number = std::ranges::find(state.splits, split.name) - state.splits.begin();
+    images.add(static_cast<size_t>(number), split.writer->samples(), outcome->image_checksum, outcome->look);
+    return split.writer->add(*outcome);
+  }
+  if (item.problem.empty() && !is_bad_file(outcome.status())) return outcome.status();
+  const std::string name = name_of(item);
+  if (options.ingest.on_error == OnError::kStop)
+    return bad_file_error("writer", concat("sample ", item.number, " (", printable(name), ")"),
+                          outcome.status());
+  return split.writer->skip(item.number, name, outcome.status().message());
+}
+
+namespace {
+
+// How labels become numbers.
+
+constexpr int64_t kMostClasses = 1'000'000;
+
+}  // namespace
+
+Result<int64_t> SampleWriter::Impl::number_of(const NewSample::Label& label) {
+  std::vector<std::string>& classes = state.schema.classes;
+  if (const auto* name = std::get_if<std::string>(&label)) {
+    const auto found = std::find(classes.begin(), classes.end(), *name);
+    if (state.labels == Labels::kNumbers)
+      return misuse("writer", "sample ", next, " has the label '", printable(*name),
+                    "', but earlier labels were numbers; give classes, or use labels of one kind");
+    if (found != classes.end()) return found - classes.begin();
+    if (state.labels == Labels::kFixed)
+      return misuse("writer", "sample ", next, " has the label '", printable(*name),
+                    "', which is not a class", printable(suggestion(*name, classes)));
+    if (static_cast<int64_t>(classes.size()) == kMostClasses)
+      return misuse("writer", "sample ", next, ": there are more than ", kMostClasses,
+                    " classes; use numbers as labels, or fewer names");
+    state.labels = Labels::kNames;
+    classes.push_back(*name);
+    return static_cast<int64_t>(classes.size()) - 1;
+  }
+  const auto* number = std::get_if<int64_t>(&label);
+  if (number == nullptr || *number == -1) return -1;
+  if (state.labels == Labels::kNames)
+    return misuse("writer", "sample ", next, " has the label ", *number,
+                  ", but earlier labels were names; give classes, or use labels of one kind");
+  const int64_t most = state.labels == Labels::kFixed ? static_cast<int64_t>(classes.size()) : kMostClasses;
+  if (*number < 0 || *number >= most)
+    return misuse("writer", "sample ", next, " has the label ", *number, " of ", most,
+                  " classes; -1 means no class");
+  if (state.labels == Labels::kFixed) return *number;
+  state.labels = Labels::kNumbers;
+  while (static_cast<int64_t>(classes.size()) <= *number) classes.push_back(concat(classes.size()));
+  return *number;
+}
+
+Result<int64_t> SampleWriter::Impl::number_labels(NewSample& sample) {
+  const std::vector<data::Field>& fields = options.fields;
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t label, number_of(sample.label));
+  auto labels = sample.labels.begin();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].kind != data::FieldKind::kLabels) continue;
+    std::vector<int64_t> numbers;
+    for (const NewSample::Label& one : *labels++) {
+      DLPIPE_ASSIGN_OR_RETURN(numbers.emplace_back(), number_of(one));
+      if (numbers.back() < 0)
+        return misuse("writer", "sample ", next, ": field '", printable(fields[i].name),
+                      "' holds a label that is not a class; leave it out");
+    }
+    const auto bytes = std::as_bytes(std::span(numbers));
+    sample.values[i].assign(bytes.begin(), bytes.end());
+  }
+  const std::vector<std::span<const std::byte>> values(sample.values.begin(), sample.values.end());
+  if (const Status status = data::check_values(fields, values, -1); !status.ok())
+    return misuse("writer", "sample ", next, ": ", status.message());
+  return label;
+}
+
+namespace {
+
+// The environments that receive the samples: opened, committed, finished, and renamed to DST.
+
+/// The final size is unknown, and a map only costs address space.
+constexpr uint64_t kMapBytes = uint64_t{1} << 40;
+
+}  // namespace
+
+Status SampleWriter::Impl::open_writer(Split& split) {
+  const std::string directory = paths.split(paths.partial, split.name);
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) return status_from_errno("writer", concat("cannot create ", directory), error.value());
+  DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
+  const uint64_t map_bytes = options.ingest.map_bytes != 0 ? options.ingest.map_bytes : kMapBytes;
+  DLPIPE_ASSIGN_OR_RETURN(split.writer, data::DatasetWriter::open(directory, state.schema, map_bytes));
+  const bool is_named = std::ranges::find(state.splits, split.name) != state.splits.end();
+  if (!is_named) state.splits.push_back(split.name);
+  return {};
+}
+
+static Status no_sample_of(const std::string& split) {
+  return misuse("writer", "no sample was added to the split '", printable(split),
+                "', which the interrupted writer had; add them, or start over with interrupted 'restart'");
+}
+
+Status SampleWriter::Impl::save() {
+  if (is_saved && saved == state) return {};
+  DLPIPE_RETURN_IF_ERROR(save_state(state, paths.list));
+  saved = state;
+  is_saved = true;
+  return {};
+}
+
+Status SampleWriter::Impl::commit(uint64_t position) {
+  DLPIPE_RETURN_IF_ERROR(save());
+  for (Split& split : splits) {
+    if (!split.writer || split.done >= position) continue;
+    DLPIPE_RETURN_IF_ERROR(split.writer->commit(position));
+    split.done = position;
+  }
+  return {};
+}
+
+Status SampleWriter::Impl::finish_splits() {
+  DLPIPE_RETURN_IF_ERROR(turn());
+  DLPIPE_RETURN_IF_ERROR(drain());
+  if (next == 0) return misuse("writer", "no sample was added, so nothing was written");
+  if (state.total >= 0 && next < static_cast<uint64_t>(state.total))
+    return misuse("writer", "the interrupted writer had ended after ", state.total,
+                  " samples, but this one after ", next,
+                  "; add the others, or start over with interrupted 'restart'");
+  for (const Split& split : splits) {
+    if (!split.writer) return no_sample_of(split.name);
+  }
+  state.total = static_cast<int64_t>(next);
+  if (state.schema.records_per_value == 0) state.schema.records_per_value = 1;
+  DLPIPE_RETURN_IF_ERROR(save());
+  for (Split& split : splits) {
+    split.writer->set_classes(state.schema.classes);
+    DLPIPE_RETURN_IF_ERROR(split.writer->finish(next));
+    DLPIPE_RETURN_IF_ERROR(sync_directory("ingest", paths.split(paths.partial, split.name)));
+  }
+  return {};
+}
+
+Result<IngestReport> SampleWriter::Impl::publish() {
+  IngestReport report;
+  report.resumed = is_resumed;
+  DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, state.splits, report));
+  for (const IngestReport::Split& split : report.splits) {
+    if (split.samples > 0) continue;
+    if (report.skipped.empty()) return no_sample_of(split.name);
+    DLPIPE_RETURN_IF_ERROR(partial.remove());
+    return Status(
+        ErrorCode::kCorrupt,
+        concat("[writer] no usable sample", split.name.empty() ? "" : concat(" in the split ", split.name),
+               ": ", report.skipped.size(), " were skipped; the first: ", printable(report.skipped[0].path),
+               ": ", without_area(report.skipped[0].reason)));
+  }
+  if (!is_sealed)
+    DLPIPE_RETURN_IF_ERROR(
+        find_duplicates({"writer", state.splits.size() > 1 ? worker_threads(options.ingest) : 0}, paths,
+                        paths.partial, state.splits, images, options.ingest.on_warning, report));
+  if (!is_sealed) DLPIPE_RETURN_IF_ERROR(seal(paths, {state.options, "", state.total, {}}, report));
+  DLPIPE_RETURN_IF_ERROR(partial.publish());
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };
+  report.stages = {{"decode", seconds(counters.decode_ns.value())},
+                   {"encode", seconds(counters.encode_ns.value())},
+                   {"write", seconds(write_ns)}};
+  report.seconds = seconds(now_ns() - begin_ns);
+  return report;
 }
 
 }  // namespace dlpipe::ingest

@@ -1,15 +1,14 @@
-// Making a dataset of samples that a program has in its memory, with what `dlpipe ingest` does to files: each picture is
-// decoded whole and re-coded where the options ask for it, everything is written into DST.partial, and DST appears by
-// one rename in finish().
+// Makes a dataset from samples in a program's memory, in the way of `dlpipe ingest`: each image is decoded whole and recoded if
+// the options require it, everything is written into DST.partial, and DST appears by one rename in finish().
 //
-// Killed or abandoned, it leaves what it committed. Opened again with Interrupted::kResume it goes on: the caller hands
-// over the samples from position() on, in the same order, and gets the same bytes as without the kill. A sample's number
-// is its place in this order, over all splits.
+// If it is killed or abandoned, committed samples remain. Opened again with Interrupted::kResume it continues: the caller
+// passes the samples from position() on, in the same order, and gets the same bytes as without the interruption. A sample's
+// number is its place in this order, over all splits.
 //
-// Threads: a SampleWriter belongs to one thread at a time and starts `jobs` workers. add() answers at once most of the
-// time; what is wrong with a picture is answered by a later add() or by finish(). Memory: two portions of 16 MiB of
-// samples, what was added since the last commit, and one decoded picture per worker. In a forked child nothing is allowed, not
-// even destruction, which would remove the parent's files.
+// Threads: a SampleWriter belongs to one thread at a time and starts `jobs` workers. add() usually returns at once; errors in
+// an image are returned by a later add() or by finish(). Memory: two portions of 16 MiB of samples, what was added since the
+// last commit, and one decoded image per worker. In a forked child, no use is allowed, not even destruction, which would remove
+// the parent's files.
 #pragma once
 
 #include <cstddef>
@@ -19,37 +18,37 @@
 #include <variant>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
 
 namespace dlpipe::ingest {
 
-/// What to do about the partial dataset that an interrupted writer left.
+/// What to do with the partial dataset of an interrupted writer.
 enum class Interrupted : uint8_t { kRefuse, kResume, kRestart };
 
 Result<Interrupted> parse_interrupted(const std::string& name);  // refuse, resume, restart
 
 struct SampleWriterOptions {
   /// Of these: destination, on_error, resize_max, quality, store, jpeg, trust, zstd, jobs, map_bytes, max_pixels and where
-  /// commits lie (bytes of values as they are handed over).
+  /// commits are (in bytes of passed values).
   IngestOptions ingest;
   /// At most one image and one label; any number of tensors, bytes, labels, boxes and points. Empty: image, label, path.
   std::vector<data::Field> fields;
-  std::vector<std::string> classes;  // empty: names in the order in which they come, or the numbers that come
-  std::string source;  // what the samples are, in the caller's words; a resumed writer must say the same
+  std::vector<std::string> classes;  // empty: names in order of appearance, or the numbers used
+  std::string source;  // the caller's description of the samples; a resumed writer must give the same
   Interrupted interrupted = Interrupted::kRefuse;
 };
 
 struct NewSample {
   using Label = std::variant<std::monostate, int64_t, std::string>;  // nothing or -1: no class
-  /// One for each field, in the schema's order: of an image JPEG, PNG or raw pixels (io/data/codec/raw.h); of a tensor its
-  /// elements, little-endian; of boxes and points their rows; of a label and of labels nothing, they stand below.
+  /// One for each field, in the schema's order. Image: JPEG, PNG or raw pixels (io/data/codec/bitmaps.h); tensor: its elements,
+  /// little-endian; boxes and points: their rows; label and labels: empty, see below.
   std::vector<std::vector<std::byte>> values;
   Label label;
   std::string split;                            // "train", "val", ...; "" when there is one dataset
   std::vector<std::vector<Label>> labels = {};  // of each labels field, in the schema's order
-  /// Why the image can't be read, where that is so: `on_error` says what is done, as about a file that can't be decoded.
+  /// Why the image can't be read, if it can't: `on_error` applies, as for a file that can't be decoded.
   std::string problem = {};
 };
 
@@ -62,13 +61,13 @@ class SampleWriter {
   SampleWriter& operator=(const SampleWriter&) = delete;
 
   const std::vector<data::Field>& fields() const;
-  /// Samples that stand already, or were added since: the number of the next one.
+  /// Samples that are committed or were added since: the number of the next one.
   int64_t position() const;
-  /// kMisuse: this sample is not taken, others may follow. Other errors end the writer.
+  /// kMisuse: this sample is rejected, others may follow. Other errors end the writer.
   Status add(NewSample sample);
-  /// Everything becomes DST. No call follows.
+  /// Everything becomes DST. Call nothing afterwards.
   Result<IngestReport> finish();
-  /// Leaves what is committed to a later writer, and nothing where nothing is. No call follows.
+  /// Leaves committed samples for a later writer, or nothing if there are none. Call nothing afterwards.
   void abandon();
 
   struct Impl;

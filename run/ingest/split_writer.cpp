@@ -1,15 +1,15 @@
-#include "dlpipe/run/ingest/split_writer.h"
+#include "run/ingest/split_writer.h"
 
 #include <algorithm>
 #include <memory>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset_writer.h"
-#include "dlpipe/run/ingest/files.h"
-#include "dlpipe/run/ingest/ordered_workers.h"
+#include "base/counters.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/data/dataset_writer.h"
+#include "run/ingest/dedup.h"
+#include "run/ingest/image_worker.h"
+#include "run/ingest/publish.h"
 
 namespace dlpipe::ingest {
 
@@ -29,7 +29,7 @@ void IngestRun::report(bool now) {
   progress.seconds = static_cast<double>(at - begin_ns) * 1e-9;
   const double window_s = static_cast<double>(at - reported_ns) * 1e-9;
   const double rate = window_s > 0 ? static_cast<double>(work_files - reported_files) / window_s : 0;
-  // Smoothed: single transactions make the rate jump. A window cut short by the end says nothing.
+  // Smoothed, because single transactions make the rate jump. A window that the end truncates is not representative.
   if (!now || progress.samples_per_s <= 0)
     progress.samples_per_s = progress.samples_per_s > 0 ? 0.7 * progress.samples_per_s + 0.3 * rate : rate;
   const double mean = progress.seconds > 0 ? static_cast<double>(work_files) / progress.seconds : 0;
@@ -67,7 +67,7 @@ class SplitWriter {
   const FrozenSplit& split_;
   const std::string& directory_;
   PartRange range_{0, split_.entries.size()};  // the entries that this call stores
-  bool ends_inside_ = false;                   // range_ ends where one ingest of all goes on in a transaction
+  bool ends_inside_ = false;                   // range_ ends inside a transaction of a single ingest
   data::PixelSums sums_;                       // of the transaction, for a part's notes
   std::unique_ptr<data::DatasetWriter> writer_;
   std::vector<std::unique_ptr<ImageWorker>> image_workers_;
@@ -75,11 +75,11 @@ class SplitWriter {
 
 std::unique_ptr<OrderedWorkers> SplitWriter::start_workers(uint64_t begin) {
   const IngestOptions& options = run_.options;
-  const int jobs = options.jobs > 0 ? options.jobs : available_threads();
+  const int jobs = worker_threads(options);
   const uint64_t decode_every = std::max<uint64_t>(1, split_.entries.size() / kDecodedLinks);
   for (int i = 0; i < jobs; ++i)
     image_workers_.push_back(
-        std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters, decode_every));
+        std::make_unique<ImageWorker>(options, run_.list.schema, run_.counters, run_.looks(), decode_every));
   OrderedWorkers::Job job;
   job.begin = begin;
   job.end = range_.end;
@@ -96,12 +96,12 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
   const int64_t begin_ns = now_ns();
   if (outcome.ok()) {
     run_.images.add(static_cast<size_t>(&split_ - run_.list.splits.data()), writer_->samples(),
-                    outcome->image_checksum);
+                    outcome->image_checksum, outcome->look);
     DLPIPE_RETURN_IF_ERROR(writer_->add(*outcome));
     sums_.add(outcome->pixel_sums);
   } else if (!is_bad_file(outcome.status())) {
     return outcome.status();
-  } else if (run_.options.on_error == OnError::kStop) {
+  } else if (run_.options.on_error == OnError::kStop && !is_copy(entry)) {
     return bad_file_error("ingest", printable(entry.path), outcome.status());
   } else {
     DLPIPE_RETURN_IF_ERROR(writer_->skip(item, entry.path, outcome.status().message()));
@@ -127,16 +127,16 @@ Status SplitWriter::end_transaction(uint64_t position, bool last) {
 Status SplitWriter::open_writer() {
   const IngestOptions& options = run_.options;
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
-  // Another map than at first may be asked for after a "map full", or where there is no room for it.
+  // Another map size than at first may be given after a "map full", or if there is no space for it.
   const uint64_t map_bytes = options.map_bytes != 0 ? options.map_bytes : run_.list.map_bytes;
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
-  if (writer.status().code() == ErrorCode::kCorrupt)  // this very command would meet it again
+  if (writer.status().code() == ErrorCode::kCorrupt)  // this command would fail again
     return writer.status().with_context(
-        concat("[ingest] ", directory_, " can't be continued; remove it to begin again: "));
+        concat("[ingest] ", directory_, " can't be continued; remove it to start over: "));
   DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
   if (writer_->finished() || writer_->position() <= range_.end) return {};
   return Status(ErrorCode::kCorrupt,
-                concat("[ingest] ", directory_, " holds more than its list; remove it and ingest again"));
+                concat("[ingest] ", directory_, " contains more than its list; remove it and ingest again"));
 }
 
 /// Where transactions end: where those of all entries do, and at the range's end.
@@ -180,7 +180,7 @@ Status SplitWriter::write() {
     if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled,
                     concat("[ingest] stopped after ", run_.progress.done, " of ", run_.progress.total,
-                           " files; run the same command again to go on"));
+                           " files; run the same command again to continue"));
   }
   run_.writer_wait_ns += workers->taker_wait_ns();
   return {};

@@ -1,18 +1,18 @@
-// Ingests one split: its files through the workers into one LMDB environment, from its last commit on.
+// Ingests one split: passes its files through the workers into one LMDB environment, starting after its last commit.
 //
-// Runs on the calling thread, which is the only one that writes; it owns the workers while it runs.
+// Runs on the calling thread, which is the only writer and owns the workers while it runs.
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/duplicates.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/run/ingest/frozen_list.h"
-#include "dlpipe/run/ingest/image_worker.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/part.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "dlpipe/source.h"
+#include "io/data/verify.h"
+#include "run/ingest/freeze.h"
+#include "run/ingest/image_worker.h"
+#include "run/ingest/join.h"
 
 namespace dlpipe::ingest {
 
@@ -33,13 +33,18 @@ struct IngestRun {
   int64_t reported_ns = 0;     // when progress was last reported
   int64_t reported_files = 0;
 
-  /// "read", "decode", "encode" or "write": what the others waited for.
+  /// "read", "decode", "encode" or "write": the bottleneck.
   std::string limiting() const;
-  /// Calls on_progress if the last call is long enough ago, or `now`.
+  /// Whether near copies in other splits are looked for: all images are here, and are decoded.
+  bool looks() const {
+    const bool decodes_all = options.store != Store::kLink || (!options.trust && !options.late_checksums);
+    return list.splits.size() > 1 && part == nullptr && decodes_all;
+  }
+  /// Calls on_progress if the last call was long enough ago, or if `now`.
   void report(bool now);
 };
 
-/// Leaves a finished environment in `directory`. Committed files are not done again.
+/// Leaves a finished environment in `directory`. Committed files are not processed again.
 Status write_split(IngestRun& run, const FrozenSplit& split, const std::string& directory);
 
 }  // namespace dlpipe::ingest

@@ -1,27 +1,34 @@
-// `dlpipe synth` as a function: a folder of drawn JPEGs by class, to try everything with no data of one's
-// own.
+// `dlpipe synth` as a function: a folder of drawn JPEGs by class, to try dlpipe without data.
 //
-// Ten classes of shapes (bar, crescent, disc, frame, pair, plus, ring, square, star, triangle). Place, scale,
-// rotation, both colours, both textures, light and noise are drawn independently of the class, and a shape
-// may be lighter or darker than its ground, so no weighted sum of pixels tells the classes apart, while a
-// small convolutional net does. A picture is a pure function of (seed, class, number, size)
-// and, in the rounding of a pixel now and then, of the C library's sine: what trains on them says which data it had.
+// Ten classes of shapes (bar, crescent, disc, frame, pair, plus, ring, square, star, triangle). Place, scale, rotation, both
+// colours, both textures, light and noise are drawn independently of the class, and a shape may be lighter or darker than its
+// ground, so no weighted sum of pixels separates the classes, while a small convolutional net does. An image is a pure function
+// of (seed, class, number, size) and, in the rounding of a few pixels, of the C library's sine.
 //
-// Threads: one call starts `jobs` threads and joins them. Memory: one picture per thread.
+// Threads: one call starts `jobs` threads and joins them. Memory: one image per thread.
+//
+// Of another task than classes an image is a scene of one to three shapes of different kinds, and a list says what is in it:
+//
+//   multilabel  images/NNNNN.jpg and list.csv: path,tags ("disc;ring")
+//   regress     images/NNNNN.jpg and list.csv: path,x,y,size: the middle of one shape and its diameter, in pixels
+//   detect      images/NNNNN.jpg and annotations.json, as COCO's
+//   segment     images/NNNNN.jpg and masks/NNNNN.png: 0 the ground, 1 to 10 the shapes
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::ingest {
 
 struct SynthOptions {
-  std::string directory;    // must not exist
-  int64_t per_class = 100;  // pictures of each class
-  int size_min = 32;        // sides in pixels, drawn for width and height apart
+  std::string directory;          // must not exist
+  std::string task = "classify";  // multilabel, regress, detect, segment: scenes, ten times per_class
+  int64_t per_class = 100;        // images of each class
+  int size_min = 32;              // sides in pixels, drawn for width and height apart
   int size_max = 32;
   int quality = 92;  // of the JPEGs
   uint64_t seed = 0;
@@ -34,13 +41,26 @@ struct SynthReport {
   uint64_t bytes = 0;
 };
 
-/// Writes DIRECTORY/CLASS/NNNNN.jpg; DIRECTORY appears by one rename when all are written.
+/// Writes DIRECTORY/CLASS/NNNNN.jpg, or what the task has; DIRECTORY appears by one rename when all are written.
 Result<SynthReport> synth(const SynthOptions& options);
 
 /// The ten names, sorted.
 const std::vector<std::string>& synth_classes();
 
-/// One picture as JPEG bytes.
-Result<std::vector<std::byte>> draw_picture(int class_index, int64_t number, const SynthOptions& options);
+/// What there is besides classify: "multilabel", ...
+std::span<const char* const> synth_scene_tasks();
+
+/// One image as JPEG bytes.
+Result<std::vector<std::byte>> draw_image(int class_index, int64_t number, const SynthOptions& options);
+
+// The ten shapes that synth draws, as tests of points in the plane: each fits the unit circle, unrotated.
+
+struct SynthShape {
+  const char* name;
+  bool (*contains)(double x, double y);
+};
+
+/// Sorted by name.
+const std::vector<SynthShape>& synth_shapes();
 
 }  // namespace dlpipe::ingest

@@ -1,15 +1,19 @@
-#include "dlpipe/run/input/batch_input.h"
+#include "run/input/batch_input.h"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/ops/batch_prep.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/messages.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/ops/conversions.h"
 
 namespace dlpipe::run {
 
@@ -40,9 +44,16 @@ const FieldSpec* token_field(std::span<const FieldSpec> schema) {
   return find_field(schema, is_tokens);
 }
 
+Error unknown_class(const TargetSpec& spec, int64_t sample, int64_t number) {
+  return Error(Status(ErrorCode::kUnsupported,
+                      concat("[data] mask '", spec.fields.at(0), "' of sample ", sample, " contains class ",
+                             number, ", and the model has the classes 0 to ", spec.outputs - 1, "; ",
+                             static_cast<int>(TargetSpec::kIgnored), " marks pixels that do not count")));
+}
+
 namespace {
 
-/// A batch's memory as tensors that don't own it.
+/// A batch's memory as tensors that do not own it.
 class BatchTensors {
  public:
   BatchTensors(const Batch& batch, Device& device)
@@ -98,7 +109,7 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
   const auto flat = [&](const Tensor& x) { return x.view_as({n * length}, std::array<int64_t, 1>{1}, 0); };
   BatchInput input;
   input.pixels = rows(0);
-  input.labels = flat(rows(1));
+  input.target = flat(rows(1));
   input.weight =
       flat(tensors.weight().view_as({n, length}, std::array<int64_t, 2>{1, 0}, 0).contiguous_copy());
   input.sample_weight.assign(batch.weight.begin(), batch.weight.end());
@@ -108,12 +119,12 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
 
 /// Two rows per sample, from labels and weights as they came.
 void mix_targets(BatchInput& input, const Tensor& mixes) {
-  const int64_t n = input.labels.size(0);
+  const int64_t n = input.target.size(0);
   Device& device = mixes.device();
   const Tensor labels = Tensor::empty({{2 * n}, DType::kI64, engine::Layout::kPlain}, device);
   const Tensor weight = Tensor::empty({{2 * n}, DType::kF32, engine::Layout::kPlain}, device);
   const auto* const records = static_cast<const SampleMix*>(mixes.raw());
-  const auto* const own_labels = input.labels.data<int64_t>();
+  const auto* const own_labels = input.target.data<int64_t>();
   const auto* const own_weight = input.weight.data<float>();
   if (device.is_host()) {
     for (int64_t row = 0; row < 2 * n; ++row) {
@@ -125,34 +136,214 @@ void mix_targets(BatchInput& input, const Tensor& mixes) {
     engine::device_code(device).mix_targets(own_labels, own_weight, records, n, labels.data<int64_t>(),
                                             weight.data<float>());
   }
-  input.labels = labels;
+  input.target = labels;
   input.weight = weight;
   input.is_mixed = true;
 }
 
-BatchInput image_input(const Batch& batch, const BatchField& image, const BatchField& label,
-                       const BatchTensors& tensors) {
+const BatchField& field_called(const Batch& batch, const std::string& name) {
+  if (const BatchField* field = batch.field(name)) return *field;
+  throw Error(Status(ErrorCode::kUnsupported,
+                     concat("[data] samples have no field '", name, "', which the model learns")));
+}
+
+/// f32 [capacity, outputs], on the host, where ragged fields are.
+Tensor multi_hot(const Batch& batch, const TargetSpec& spec) {
+  const BatchField& field = field_called(batch, spec.fields.at(0));
+  Tensor rows = Tensor::zeros({batch.capacity, spec.outputs});
+  const auto* const numbers = reinterpret_cast<const int64_t*>(field.data);
+  for (int64_t i = 0; i < batch.capacity; ++i) {
+    for (int64_t k = field.offsets[static_cast<size_t>(i)]; k < field.offsets[static_cast<size_t>(i) + 1];
+         ++k) {
+      if (numbers[k] >= 0 && numbers[k] < spec.outputs) rows.data<float>()[i * spec.outputs + numbers[k]] = 1;
+    }
+  }
+  return rows;
+}
+
+/// f32 [capacity, outputs], where the fields are.
+Tensor standardized(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
+  std::vector<Tensor> columns;
+  for (const std::string& name : spec.fields) {
+    const Tensor values = tensors.field(field_called(batch, name));
+    columns.push_back(engine::reshape(engine::cast(values, DType::kF32),
+                                      {batch.capacity, values.elements() / batch.capacity}));
+  }
+  const Tensor all = columns.size() == 1 ? columns[0] : engine::concat(columns, 1);
+  if (const auto width = static_cast<int64_t>(spec.mean.size()); all.size(1) != width)
+    throw Error(
+        Status(ErrorCode::kUnsupported, concat("[data] samples have ", all.size(1), " numbers in ",
+                                               quoted_names(spec.fields), ", and the model learns ", width)));
+  std::vector<float> factor, offset;
+  for (size_t i = 0; i < spec.mean.size(); ++i) {
+    factor.push_back(static_cast<float>(1 / spec.deviation[i]));
+    offset.push_back(static_cast<float>(-spec.mean[i] / spec.deviation[i]));
+  }
+  const auto row = [&](const std::vector<float>& values) {
+    return Tensor::from(std::span<const float>(values), {static_cast<int64_t>(values.size())})
+        .to(all.device());
+  };
+  return engine::add(engine::mul(all, row(factor)), row(offset));
+}
+
+/// Read where they are, on the host. Samples without rows, as padding, have no objects.
+BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
+  const BatchField& boxes = field_called(batch, spec.fields.at(0));
+  const BatchField& labels = field_called(batch, spec.fields.at(1));
+  const BatchField* const crowds = spec.fields.size() > 2 ? batch.field(spec.fields[2]) : nullptr;
+  const auto* const sides = reinterpret_cast<const float*>(boxes.data);
+  const auto* const numbers = reinterpret_cast<const int64_t*>(labels.data);
+  const auto* const flags = crowds != nullptr ? reinterpret_cast<const float*>(crowds->data) : nullptr;
+  BoxObjects objects;
+  for (size_t i = 0; i < static_cast<size_t>(batch.capacity); ++i) {
+    const int64_t first = boxes.offsets[i], count = boxes.offsets[i + 1] - first;
+    const bool are_paired = labels.offsets[i + 1] - labels.offsets[i] == count &&
+                            (crowds == nullptr || crowds->offsets[i + 1] - crowds->offsets[i] == count);
+    if (!are_paired)
+      throw Error(Status(ErrorCode::kCorrupt,
+                         concat("[data] a sample has another number of values in '", spec.fields[1],
+                                "' than boxes in '", spec.fields[0], "'; ingest the dataset again")));
+    for (int64_t k = 0; k < count; ++k) {
+      const float* const box = sides + 4 * (first + k);
+      objects.all.push_back({{box[0], box[1], box[2], box[3]},
+                             numbers[labels.offsets[i] + k],
+                             flags != nullptr && flags[crowds->offsets[i] + k] != 0});
+    }
+    objects.offsets.push_back(static_cast<int64_t>(objects.all.size()));
+  }
+  return objects;
+}
+
+/// What a detector's loss is divided by, so that its mean over batches does not depend on how they were cut: the weight of the cells with
+/// an object, 1 at least; 0 where no cell counts.
+double box_weight(const Tensor& rows, const Tensor& weight) {
+  const int64_t width = rows.size(1), classes = width - 4;
+  double objects = 0;
+  bool counts = false;
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    const double own = weight.data<float>()[i];
+    const float* const row = rows.data<float>() + i * width;
+    counts = counts || own != 0;
+    objects += own * static_cast<double>(std::count(row, row + classes, 1.0f));
+  }
+  return counts ? std::max(objects, 1.0) : 0;
+}
+
+void add_boxes(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
+  input.objects = objects_of(batch, spec);
+  const BoxGrid grid{input.pixels.size(1), input.pixels.size(2), spec.stride};
+  BoxTarget target = box_target(input.objects, input.sample_weight, grid, spec.outputs);
+  input.target = std::move(target.rows);
+  input.weight = std::move(target.weight);
+  input.total_weight = box_weight(input.target, input.weight);
+}
+
+Tensor target_of(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
+  if (spec.form == TargetSpec::Form::kMask) {
+    const Tensor mask = widened(tensors.field(field_called(batch, spec.fields.at(0))));
+    return mask.view_as({mask.elements()}, std::array<int64_t, 1>{1}, 0);
+  }
+  return spec.form == TargetSpec::Form::kMultiHot ? multi_hot(batch, spec)
+                                                  : standardized(batch, spec, tensors);
+}
+
+/// A weight for each pixel: its sample's, 0 where its class is kIgnored. On the host, where masks are looked at.
+void weigh_pixels(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
+  const Tensor target = input.target.to(cpu_device());
+  const int64_t pixels = target.elements() / batch.capacity;
+  const Tensor weight = Tensor::empty({target.elements()});
+  double total = 0;
+  for (int64_t i = 0; i < target.elements(); ++i) {
+    const int64_t own = target.data<int64_t>()[i];
+    const bool counts = own != TargetSpec::kIgnored;
+    if (counts && own >= spec.outputs)
+      throw unknown_class(spec, batch.sample_ids[static_cast<size_t>(i / pixels)], own);
+    const float of_sample = batch.weight[static_cast<size_t>(i / pixels)];
+    weight.data<float>()[i] = counts ? of_sample : 0.0f;
+    total += weight.data<float>()[i];
+  }
+  input.weight = weight;
+  input.total_weight = total;
+}
+
+/// mix_targets of rows of numbers: two rows per sample, the partners' behind the own ones.
+void mix_rows(BatchInput& input, const Batch& batch, std::span<const SampleMix> mixes) {
+  const Tensor own = input.target.to(cpu_device()).contiguous_copy();
+  const int64_t n = own.size(0), width = own.size(1);
+  Tensor rows = Tensor::empty({2 * n, width}), weight = Tensor::empty({2 * n});
+  for (int64_t row = 0; row < 2 * n; ++row) {
+    const int64_t i = row % n;
+    const SampleMix& mix = mixes[static_cast<size_t>(i)];
+    const float lambda = mix.partner < 0 ? 1.0f : mix.lambda;
+    const int64_t from = row < n || mix.partner < 0 ? i : mix.partner;
+    std::copy_n(own.data<float>() + from * width, width, rows.data<float>() + row * width);
+    weight.data<float>()[row] = batch.weight[static_cast<size_t>(i)] * (row < n ? lambda : 1.0f - lambda);
+  }
+  input.target = rows;
+  input.weight = weight;
+  input.is_mixed = true;
+}
+
+/// Each weight times that of its target's class.
+void weigh_classes(BatchInput& input, const std::vector<float>& weights) {
+  if (weights.empty()) return;
+  const auto classes = static_cast<int64_t>(weights.size());
+  if (!input.target.device().is_host()) {
+    const Tensor table =
+        Tensor::from(std::span<const float>(weights), {classes, 1}).to(input.target.device());
+    const Tensor factors = engine::embedding(table, input.target);
+    input.weight =
+        engine::mul(input.weight.to(input.target.device()), engine::reshape(factors, input.weight.shape()));
+    return;
+  }
+  const Tensor weight = input.weight.to(cpu_device()).clone();
+  for (int64_t i = 0; i < weight.elements(); ++i) {
+    const int64_t own = input.target.data<int64_t>()[i];
+    if (own >= 0 && own < classes) weight.data<float>()[i] *= weights[static_cast<size_t>(own)];
+  }
+  input.weight = weight;
+}
+
+BatchInput image_input(const Batch& batch, const BatchField& image, const BatchField* label,
+                       const BatchTensors& tensors, const TargetSpec& spec) {
   const engine::NoGrad no_grad;
   BatchInput input;
   const BatchPrep prep = batch.prep != nullptr ? *batch.prep : BatchPrep();
   input.sample_weight.assign(batch.weight.begin(), batch.weight.end());
   input.total_weight = total_of(input.sample_weight, 1);
-  if (!prep.mix.empty()) {
-    input.pixels = engine::batch_prep(tensors.field(image), prep, tensors.mixes());
-    input.labels = tensors.field(label);
-    input.weight = tensors.weight();
-    mix_targets(input, tensors.mixes());
+  const bool mixes = !prep.mix.empty();
+  input.pixels = mixes ? engine::batch_prep(tensors.field(image), prep, tensors.mixes())
+                       : engine::batch_prep(tensors.field(image), prep);
+  if (spec.form == TargetSpec::Form::kClass) {
+    input.target = mixes ? tensors.field(*label) : tensors.field(*label).clone();
+    input.weight = mixes ? tensors.weight() : tensors.weight().clone();
+    if (mixes) mix_targets(input, tensors.mixes());
+    weigh_classes(input, spec.class_weights);
     return input;
   }
-  input.pixels = engine::batch_prep(tensors.field(image), prep);
-  input.labels = tensors.field(label).clone();
+  if (mixes && (spec.form == TargetSpec::Form::kMask || spec.form == TargetSpec::Form::kBoxes))
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[train] mixup and cutmix do not mix ",
+                              spec.form == TargetSpec::Form::kMask ? "masks" : "boxes", "; leave them out")));
+  if (spec.form == TargetSpec::Form::kBoxes) {
+    add_boxes(input, batch, spec);
+    return input;
+  }
+  input.target = target_of(batch, spec, tensors);
+  if (spec.form == TargetSpec::Form::kMask) {
+    weigh_pixels(input, batch, spec);
+    if (!spec.class_weights.empty()) input.target = input.target.to(cpu_device());
+    weigh_classes(input, spec.class_weights);
+    return input;
+  }
   input.weight = tensors.weight().clone();
+  if (mixes) mix_rows(input, batch, prep.mix);
   return input;
 }
 
-/// As far as it isn't there.
+/// Copies the parts that are missing.
 void move(BatchInput& input, Device& device) {
-  for (Tensor* tensor : {&input.pixels, &input.labels, &input.weight}) *tensor = tensor->to(device);
+  for (Tensor* tensor : {&input.pixels, &input.target, &input.weight}) *tensor = tensor->to(device);
 }
 
 }  // namespace
@@ -169,7 +360,7 @@ static Tensor rows_of(const Tensor& x, int64_t begin, int64_t count) {
   return x.view_as(Shape(std::span<const int64_t>(sizes)), x.strides(), begin * row).contiguous_copy();
 }
 
-// A copy: an op's kernels may look at how memory is aligned, and a grain must have the same bits wherever it stands.
+// A copy, because an op's kernels may depend on memory alignment, and a grain must have the same bits at any position.
 BatchInput BatchInput::part(int64_t index, int64_t count) const {
   if (count == 1) return *this;
   const engine::NoGrad no_grad;
@@ -178,23 +369,36 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   const int64_t samples = pixels.size(0) / count;
   part.pixels = rows_of(pixels, index * samples, samples);
   const int64_t halves = is_mixed ? 2 : 1;  // own labels, then the partners'
-  const int64_t all = labels.size(0) / halves, each = all / count;
-  std::vector<Tensor> label_halves, weight_halves;
+  const int64_t all = target.size(0) / halves, each = all / count;
+  std::vector<Tensor> target_halves, weight_halves;
   for (int64_t half = 0; half < halves; ++half) {
-    label_halves.push_back(rows_of(labels, half * all + index * each, each));
+    target_halves.push_back(rows_of(target, half * all + index * each, each));
     weight_halves.push_back(rows_of(weight, half * all + index * each, each));
   }
-  part.labels = is_mixed ? engine::concat(label_halves, 0) : label_halves.front();
+  part.target = is_mixed ? engine::concat(target_halves, 0) : target_halves.front();
   part.weight = is_mixed ? engine::concat(weight_halves, 0) : weight_halves.front();
   const auto first = sample_weight.begin() + static_cast<std::ptrdiff_t>(index * samples);
   part.sample_weight.assign(first, first + static_cast<std::ptrdiff_t>(samples));
   part.total_weight = total_of(part.sample_weight, each / samples);
+  const bool are_boxes = objects.offsets.size() > 1;
+  if (are_boxes) part.objects = objects.part(index * samples, samples);
+  if (!weight.device().is_host()) return part;
+  if (are_boxes) {
+    part.total_weight = box_weight(part.target, part.weight);
+  } else if (each != samples && pixels.rank() == 4) {  // pixels, some of which don't count
+    part.total_weight = 0;
+    for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += part.weight.data<float>()[i];
+  }
   return part;
 }
 
-BatchInput batch_input(const Batch& batch, Device& device) {
+BatchInput batch_input(const Batch& batch, Device& device, const TargetSpec& target) {
   wait_for_batch(batch, device);
-  return arrived_batch_input(batch, device);
+  return arrived_batch_input(batch, device, target);
+}
+
+Tensor batch_target(const Batch& batch, const TargetSpec& target, Device& device) {
+  return target_of(batch, target, BatchTensors(batch, device)).to(cpu_device()).contiguous_copy();
 }
 
 void wait_for_batch(const Batch& batch, Device& device) {
@@ -202,7 +406,7 @@ void wait_for_batch(const Batch& batch, Device& device) {
     throw_if_error(device.wait(engine::engine_stream(device), *batch.ready_event));
 }
 
-BatchInput arrived_batch_input(const Batch& batch, Device& device) {
+BatchInput arrived_batch_input(const Batch& batch, Device& device, const TargetSpec& target) {
   const BatchField* image = nullptr;
   const BatchField* label = nullptr;
   const BatchField* tokens = nullptr;
@@ -211,20 +415,134 @@ BatchInput arrived_batch_input(const Batch& batch, Device& device) {
     if (image == nullptr && is_image(*field.spec)) image = &field;
     if (label == nullptr && is_label(*field.spec)) label = &field;
   }
-  if (tokens == nullptr && (image == nullptr || label == nullptr)) {
+  const bool has_target = target.form != TargetSpec::Form::kClass || label != nullptr;
+  if (tokens == nullptr && (image == nullptr || !has_target))
     throw Error(
-        Status(ErrorCode::kUnsupported,
-               "[train] the dataset has no images with one label each; other kinds can't be trained on yet"));
-  }
+        Status(ErrorCode::kUnsupported, "[train] the batch has no images with one label each; see --task"));
   if (tokens != nullptr && batch.prep != nullptr && !batch.prep->mix.empty()) {
     throw Error(Status(ErrorCode::kUnsupported,
-                       "[train] mixing samples (mixup, cutmix) is for pictures; these are tokens"));
+                       "[train] mixing samples (mixup, cutmix) is only for images, but these are tokens"));
   }
   const BatchTensors tensors(batch, device);
-  BatchInput input =
-      tokens != nullptr ? token_input(batch, *tokens, tensors) : image_input(batch, *image, *label, tensors);
+  BatchInput input = tokens != nullptr ? token_input(batch, *tokens, tensors)
+                                       : image_input(batch, *image, label, tensors, target);
   move(input, device);
   return input;
+}
+
+CachedBatch::CachedBatch(const Batch& batch)
+    : weight_(batch.weight.begin(), batch.weight.end()),
+      sample_ids_(batch.sample_ids.begin(), batch.sample_ids.end()),
+      batch_(batch) {
+  if (batch.prep != nullptr) prep_ = *batch.prep;
+  prep_.mix.clear();
+  for (const BatchField& field : batch.fields) {
+    const int64_t rows = field.spec->ragged ? field.offsets.back() : batch.capacity;
+    specs_.push_back(*field.spec);
+    data_.emplace_back(field.data, field.data + field.spec->sample_bytes() * static_cast<size_t>(rows));
+    offsets_.emplace_back(field.offsets.begin(), field.offsets.end());
+  }
+  batch_.fields.clear();
+  for (size_t i = 0; i < specs_.size(); ++i)
+    batch_.fields.push_back({&specs_[i], data_[i].data(), offsets_[i]});
+  batch_.weight = weight_;
+  batch_.sample_ids = sample_ids_;
+  batch_.prep = &prep_;
+  batch_.substitutions = {};
+  batch_.ready_event = batch_.copy_event = nullptr;
+  batch_.last_in_epoch = false;  // it never ends
+}
+
+/// A batch of `count` samples that all count, in memory that the caller keeps.
+static Batch whole_batch(int64_t count, std::vector<BatchField> fields, std::vector<float>& weight,
+                         std::vector<int64_t>& ids) {
+  weight.assign(static_cast<size_t>(count), 1.0f);
+  ids.resize(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  Batch batch;
+  batch.count = count;
+  batch.capacity = count;
+  batch.fields = std::move(fields);
+  batch.weight = weight;
+  batch.sample_ids = ids;
+  return batch;
+}
+
+std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& image, int64_t classes,
+                                                 uint64_t seed, const TargetSpec& target) {
+  const bool are_numbers = target.form == TargetSpec::Form::kNumbers,
+             are_boxes = target.form == TargetSpec::Form::kBoxes,
+             are_labels = target.form == TargetSpec::Form::kMultiHot || are_boxes;
+  std::vector<FieldSpec> specs = {{"image", DType::kU8, image}, {"label", DType::kI64, {}}};
+  if (are_numbers) specs[1] = {target.fields.at(0), DType::kF32, {classes}};
+  if (target.form == TargetSpec::Form::kMask)
+    specs[1] = {target.fields.at(0), DType::kU8, {image[0], image[1]}};
+  if (are_labels) specs[1] = {target.fields.at(are_boxes ? 1 : 0), DType::kI64, {}, true};
+  if (are_boxes) specs.push_back({target.fields.at(0), DType::kF32, {4}, true});
+  std::vector<uint8_t> pixels(static_cast<size_t>(count * image.elements()));
+  std::vector<int64_t> labels(static_cast<size_t>(count));
+  RandomStream random(seed, 0);
+  for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random.next_u32());
+  for (int64_t& label : labels) label = random.below(static_cast<uint32_t>(classes));
+  std::vector<float> numbers(are_numbers ? static_cast<size_t>(count * classes) : 0);
+  std::vector<int64_t> offsets(are_labels ? static_cast<size_t>(count + 1) : 0);  // one label each
+  std::iota(offsets.begin(), offsets.end(), int64_t{0});
+  std::vector<uint8_t> mask(
+      target.form == TargetSpec::Form::kMask ? static_cast<size_t>(count * image[0] * image[1]) : 0);
+  auto* const targets = !mask.empty() ? reinterpret_cast<std::byte*>(mask.data())
+                        : are_numbers ? reinterpret_cast<std::byte*>(numbers.data())
+                                      : reinterpret_cast<std::byte*>(labels.data());
+  BatchPrep prep;  // to about zero mean and unit deviation
+  prep.scale.fill(1.0f / 64.0f);
+  prep.bias.fill(-2.0f);
+  std::vector<float> boxes;  // each the middle of its image
+  for (int64_t i = 0; are_boxes && i < count; ++i)
+    for (const int64_t side : {image[1] / 4, image[0] / 4, image[1] - image[1] / 4, image[0] - image[0] / 4})
+      boxes.push_back(static_cast<float>(side));
+  std::vector<float> weight;
+  std::vector<int64_t> ids;
+  std::vector<BatchField> fields = {{&specs[0], reinterpret_cast<std::byte*>(pixels.data()), {}},
+                                    {&specs[1], targets, offsets}};
+  if (are_boxes) fields.push_back({&specs[2], reinterpret_cast<std::byte*>(boxes.data()), offsets});
+  Batch batch = whole_batch(count, std::move(fields), weight, ids);
+  batch.prep = &prep;
+  return std::make_unique<CachedBatch>(batch);
+}
+
+std::unique_ptr<CachedBatch> CachedBatch::random_tokens(int64_t count, int64_t length, int64_t vocabulary,
+                                                        uint64_t seed) {
+  const FieldSpec spec = {"tokens", DType::kI64, {length + 1}};
+  std::vector<int64_t> tokens(static_cast<size_t>(count * (length + 1)));
+  RandomStream random(seed, 0);
+  for (int64_t& token : tokens) token = random.below(static_cast<uint32_t>(vocabulary));
+  std::vector<float> weight;
+  std::vector<int64_t> ids;
+  return std::make_unique<CachedBatch>(
+      whole_batch(count, {{&spec, reinterpret_cast<std::byte*>(tokens.data()), {}}}, weight, ids));
+}
+
+Result<std::optional<Batch>> CachedBatch::next() {
+  Batch batch = batch_;
+  batch.epoch = 0;
+  batch.index = state_.batch_index++;
+  state_.samples_consumed += batch.count;
+  return std::optional<Batch>(batch);
+}
+
+Status CachedBatch::release(const Batch&, Stream*) {
+  return {};
+}
+
+Status CachedBatch::seek(const SourceState& state) {
+  state_ = state;
+  return {};
+}
+
+SourceStats CachedBatch::stats() const {
+  SourceStats stats;
+  stats.batches = state_.batch_index;
+  stats.samples = state_.samples_consumed;
+  return stats;
 }
 
 }  // namespace dlpipe::run

@@ -1,4 +1,6 @@
-#include "dlpipe/run/record/checkpoint.h"
+// CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers do not hold them everywhere.
+
+#include "run/record/checkpoint.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -6,22 +8,352 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <map>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/checksum.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/input/path_kind.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/log.h"
+#include "dlpipe/tensor.h"
+#include "io/data/checksum.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/safetensors.h"
+#include "io/formats/weights_file.h"
+#include "run/input/path_kind.h"
 
 namespace dlpipe::run {
 
-namespace fs = std::filesystem;
+namespace {
+
 using formats::Json;
+
+constexpr int64_t kVersion = 2;  // 1 had no checksum
+constexpr const char* kChecksum = "checksum";
+
+Json texts(const std::vector<std::string>& values) {
+  return Json(Json::Array(values.begin(), values.end()));
+}
+/// A list of texts; none where there is no `key`.
+Result<std::vector<std::string>> texts(const Json& object, std::string_view key, std::string_view file) {
+  std::vector<std::string> values;
+  for (const Json& item : object[key].items()) values.push_back(item.as_string());
+  const bool are_texts = std::ranges::all_of(object[key].items(), &Json::is_string);
+  if (are_texts && (object[key].is_array() || object[key].is_null())) return values;
+  return Status(ErrorCode::kCorrupt, concat("[checkpoint] '", key, "' in ", file,
+                                            " is not a list of strings; use another checkpoint"));
+}
+
+Result<uint64_t> hex_value(std::string_view text, std::string_view key, std::string_view file) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return Status(ErrorCode::kCorrupt, concat("[checkpoint] '", key, "' in ", file,
+                                              " is not a hexadecimal number; use another checkpoint"));
+  }
+  return value;
+}
+
+Result<uint64_t> require_hex(const Json& object, std::string_view key, std::string_view file) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::require_string(object, key, file));
+  return hex_value(text, key, file);
+}
+
+Json model_json(const ModelState& model) {
+  Json json = Json::object({{"model", model.model},
+                            {"class_count", model.arguments.classes},
+                            {"channels", model.arguments.channels},
+                            {"height", model.arguments.height},
+                            {"width", model.arguments.width},
+                            {"length", model.arguments.length},
+                            {"weights_seed", hex64(model.arguments.seed)},
+                            {"classes", texts(model.classes)},
+                            {"val_augment", model.val_augment},
+                            {"tta", model.tta},
+                            {"dtype", model.dtype},
+                            {"loss", model.loss},
+                            {"metrics", texts(model.metrics)}});
+  if (!model.graph.empty()) json.set("graph", model.graph);
+  if (model.task.name != "classify") {
+    Json task = Json::object({{"name", model.task.name}, {"fields", texts(model.task.fields)}});
+    if (!model.task.mean.empty()) {
+      task.set("mean", Json(Json::Array(model.task.mean.begin(), model.task.mean.end())));
+      task.set("deviation", Json(Json::Array(model.task.deviation.begin(), model.task.deviation.end())));
+    }
+    if (model.task.stride > 0) task.set("stride", model.task.stride);
+    json.set("task", std::move(task));
+  }
+  return json;
+}
+
+Result<ModelState> model_from(const Json& json, std::string_view file) {
+  ModelState model;
+  DLPIPE_ASSIGN_OR_RETURN(model.model, formats::require_string(json, "model", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.classes, formats::require_int(json, "class_count", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.channels, formats::require_int(json, "channels", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.height, formats::require_int(json, "height", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.width, formats::require_int(json, "width", file));
+  if (json["length"].is_integer()) model.arguments.length = json["length"].as_int();  // not in older ones
+  DLPIPE_ASSIGN_OR_RETURN(model.arguments.seed, require_hex(json, "weights_seed", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.val_augment, formats::require_string(json, "val_augment", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.dtype, formats::require_string(json, "dtype", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.classes, texts(json, "classes", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.metrics, texts(json, "metrics", file));
+  if (json.contains("graph")) {
+    DLPIPE_ASSIGN_OR_RETURN(model.graph, formats::require_string(json, "graph", file));
+  }
+  if (json.contains("task")) {  // else it is classify
+    const Json& task = json["task"];
+    DLPIPE_ASSIGN_OR_RETURN(model.task.name, formats::require_string(task, "name", file));
+    DLPIPE_ASSIGN_OR_RETURN(model.task.fields, texts(task, "fields", file));
+    for (const Json& value : task["mean"].items()) model.task.mean.push_back(value.as_double());
+    for (const Json& value : task["deviation"].items()) model.task.deviation.push_back(value.as_double());
+    if (task["stride"].is_integer()) model.task.stride = task["stride"].as_int();
+    constexpr int64_t kMostStride = 1 << 10;
+    const bool has_grid = model.task.name == "detect";
+    const size_t numbers = model.task.name == "regress" ? static_cast<size_t>(model.arguments.classes) : 0;
+    const auto is_bad = [](double value) { return !std::isfinite(value); };
+    if (model.task.fields.size() < (has_grid ? 2 : 1) || model.task.stride < (has_grid ? 1 : 0) ||
+        model.task.stride > (has_grid ? kMostStride : 0) || model.task.mean.size() != numbers ||
+        model.task.deviation.size() != numbers || std::ranges::any_of(model.task.mean, is_bad) ||
+        std::ranges::any_of(model.task.deviation, is_bad))
+      return Status(ErrorCode::kCorrupt,
+                    concat("[checkpoint] impossible task in ", file, "; take another checkpoint"));
+  }
+  const engine::ModelArguments& a = model.arguments;
+  constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;
+  if (a.classes < 1 || a.classes > (int64_t{1} << 24) || a.channels < 1 || a.channels > 4 || a.height < 1 ||
+      a.height > kMaxSide || a.width < 1 || a.width > kMaxSide || a.length < 0 || a.length > kMaxLength) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] invalid model sizes in ", file, "; use another checkpoint"));
+  }
+  if (!model.classes.empty() && static_cast<int64_t>(model.classes.size()) != a.classes) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] ", file, " names ", model.classes.size(),
+                         " classes, but its model has outputs for ", a.classes, "; use another checkpoint"));
+  }
+  return model;
+}
+
+Json trainer_json(const TrainerState& trainer) {
+  return Json::object(
+      {{"step", trainer.step},
+       {"best", trainer.best},
+       {"best_step", trainer.best_step},
+       {"worse_validations", trainer.worse_validations},
+       {"skipped_steps", trainer.skipped_steps},
+       {"overflowed_steps", trainer.overflowed_steps},
+       {"loss_scale", trainer.loss_scale},
+       {"good_steps", trainer.good_steps},
+       {"parameters_chain", hex64(trainer.parameters_chain)},
+       {"validated_step", trainer.validated_step},
+       {"chained_step", trainer.chained_step},
+       {"epoch_loss_sum",
+        std::isnan(trainer.epoch_loss_sum) ? formats::Json() : formats::Json(trainer.epoch_loss_sum)},
+       {"epoch_loss_steps", trainer.epoch_loss_steps},
+       {"metrics_bytes", trainer.metrics_bytes},
+       {"quarantine_bytes", trainer.quarantine_bytes}});
+}
+
+Result<TrainerState> trainer_from(const Json& json, std::string_view file) {
+  TrainerState trainer;
+  DLPIPE_ASSIGN_OR_RETURN(trainer.step, formats::require_int(json, "step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.best_step, formats::require_int(json, "best_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.validated_step, formats::require_int(json, "validated_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.chained_step, formats::require_int(json, "chained_step", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.worse_validations, formats::require_int(json, "worse_validations", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.skipped_steps, formats::require_int(json, "skipped_steps", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.parameters_chain, require_hex(json, "parameters_chain", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.metrics_bytes, formats::require_int(json, "metrics_bytes", file));
+  DLPIPE_ASSIGN_OR_RETURN(trainer.quarantine_bytes, formats::require_int(json, "quarantine_bytes", file));
+  trainer.best = json["best"].as_double();
+  // Older ones have no sum: NaN means that the epoch's mean is unknown.
+  trainer.epoch_loss_sum = json["epoch_loss_sum"].as_double(std::numeric_limits<double>::quiet_NaN());
+  trainer.epoch_loss_steps = json["epoch_loss_steps"].as_int();
+  // Older ones have no loss scale.
+  trainer.overflowed_steps = json["overflowed_steps"].as_int();
+  trainer.loss_scale = json["loss_scale"].as_double();
+  trainer.good_steps = json["good_steps"].as_int();
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (!(trainer.loss_scale >= 0 && trainer.loss_scale <= std::numeric_limits<float>::max()) ||
+      trainer.good_steps < 0 || trainer.good_steps > kMost) {
+    return Status(ErrorCode::kCorrupt,
+                  concat("[checkpoint] invalid loss scale in ", file, "; use another checkpoint"));
+  }
+  return trainer;
+}
+
+Json source_json(const SourceState& source) {
+  Json json = Json::object(
+      {{"dataset_id", source.dataset_id},
+       {"pipeline_id", source.pipeline_id},
+       {"seed", hex64(source.seed)},
+       {"epoch", source.epoch},
+       {"batch_index", source.batch_index},
+       {"samples_consumed", source.samples_consumed},
+       {"batches_chain", hex64(source.chain)},
+       {"bad_samples", Json(Json::Array(source.bad_samples.begin(), source.bad_samples.end()))}});
+  if (source.grain_chains.empty()) return json;
+  Json chains = Json::array();
+  for (const uint64_t chain : source.grain_chains) chains.push_back(hex64(chain));
+  json.set("grain_chains", std::move(chains));
+  return json;
+}
+
+Result<SourceState> source_from(const Json& json, std::string_view file) {
+  SourceState source;
+  DLPIPE_ASSIGN_OR_RETURN(source.dataset_id, formats::require_string(json, "dataset_id", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.pipeline_id, formats::require_string(json, "pipeline_id", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.seed, require_hex(json, "seed", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.epoch, formats::require_int(json, "epoch", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.batch_index, formats::require_int(json, "batch_index", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.samples_consumed, formats::require_int(json, "samples_consumed", file));
+  DLPIPE_ASSIGN_OR_RETURN(source.chain, require_hex(json, "batches_chain", file));
+  for (const Json& sample : json["bad_samples"].items()) source.bad_samples.push_back(sample.as_int());
+  for (const Json& chain : json["grain_chains"].items()) {
+    DLPIPE_ASSIGN_OR_RETURN(const uint64_t value,
+                            hex_value(chain.is_string() ? chain.as_string() : "", "grain_chains", file));
+    source.grain_chains.push_back(value);
+  }
+  return source;
+}
+
+}  // namespace
+
+Json to_json(const ModelState& state) {
+  return model_json(state);
+}
+
+Result<ModelState> model_state_from_json(const Json& json, const std::string& file) {
+  return model_from(json, file);
+}
+
+Json to_json(const CheckpointState& state) {
+  return Json::object({{"version", kVersion},
+                       {"model", model_json(state.model)},
+                       {"trainer", trainer_json(state.trainer)},
+                       {"source", source_json(state.source)}});
+}
+
+Json with_checksum(Json json) {
+  const std::string text = json.dump();
+  json.set(kChecksum, hex64(data::checksum64(std::as_bytes(std::span(text)))));
+  return json;
+}
+
+Status check_checksum(const Json& json, const std::string& file, std::string_view advice) {
+  if (!json.contains(kChecksum) && json["version"] == Json(1)) return {};
+  Json without = Json::object();
+  for (const auto& [key, value] : json.members()) {
+    if (key != kChecksum) without.set(key, value);
+  }
+  if (with_checksum(std::move(without)) == json) return {};
+  return {ErrorCode::kCorrupt,
+          concat("[checkpoint] ", file, " has changed or is corrupt (its checksum differs); ", advice)};
+}
+
+Result<CheckpointState> checkpoint_state_from_json(const Json& json, const std::string& file) {
+  DLPIPE_ASSIGN_OR_RETURN(const int64_t version, formats::require_int(json, "version", file));
+  if (version < 1 || version > kVersion) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[checkpoint] ", file, " has version ", version, "; this dlpipe reads 1 to ",
+                         kVersion, ": use the one that wrote it, or a later one"));
+  }
+  CheckpointState state;
+  DLPIPE_ASSIGN_OR_RETURN(state.model, model_from(json["model"], file));
+  DLPIPE_ASSIGN_OR_RETURN(state.trainer, trainer_from(json["trainer"], file));
+  DLPIPE_ASSIGN_OR_RETURN(state.source, source_from(json["source"], file));
+  return state;
+}
+
+namespace {
+
+using engine::NamedTensor;
+using engine::Tensor;
+
+Tensor plain_contiguous(const Tensor& tensor) {
+  return (tensor.is_contiguous() ? tensor : tensor.contiguous_copy()).to(cpu_device());
+}
+
+Result<Shape> shape_of(const formats::WeightsFile& file, const formats::SafetensorsEntry& entry) {
+  if (entry.shape.size() > static_cast<size_t>(Shape::kMaxRank)) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[weights] tensor '", entry.name, "' of ", file.path(), " has ", entry.shape.size(),
+                         " dimensions; at most ", Shape::kMaxRank, " are supported"));
+  }
+  return Shape{std::span<const int64_t>(entry.shape)};
+}
+
+Result<Tensor> read_tensor(const formats::WeightsFile& file, const formats::SafetensorsEntry& entry) {
+  DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
+  if (!entry.dtype) {
+    return Status(ErrorCode::kUnsupported, concat("[weights] tensor '", entry.name, "' of ", file.path(),
+                                                  " is ", entry.dtype_text, "; convert it to F32"));
+  }
+  Tensor tensor = Tensor::empty(shape, *entry.dtype);
+  DLPIPE_RETURN_IF_ERROR(file.read(entry, bytes_of(tensor)));
+  return tensor;
+}
+
+}  // namespace
+
+Status save_tensors(const std::string& path, std::span<const NamedTensor> tensors,
+                    std::map<std::string, std::string> metadata) {
+  std::vector<Tensor> kept;  // copies of what is not contiguous live until the file is written
+  std::vector<formats::SafetensorsTensor> entries;
+  for (const NamedTensor& named : tensors) {
+    kept.push_back(plain_contiguous(named.tensor));
+    const Tensor& tensor = kept.back();
+    entries.push_back(
+        {named.name, tensor.dtype(), {tensor.shape().begin(), tensor.shape().end()}, bytes_of(tensor)});
+  }
+  metadata.emplace("format", "pt");
+  return formats::write_safetensors(path, entries, metadata).status();
+}
+
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
+  return file.metadata();
+}
+
+Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
+  std::vector<engine::NamedShape> shapes;
+  for (const formats::SafetensorsEntry& entry : file.entries()) {
+    DLPIPE_ASSIGN_OR_RETURN(const Shape shape, shape_of(file, entry));
+    shapes.push_back({entry.name, shape});
+  }
+  return shapes;
+}
+
+Result<std::vector<NamedTensor>> load_tensors(const std::string& path) {
+  DLPIPE_ASSIGN_OR_RETURN(const formats::WeightsFile file, formats::WeightsFile::open(path));
+  std::vector<NamedTensor> tensors;
+  for (const formats::SafetensorsEntry& entry : file.entries()) {
+    DLPIPE_ASSIGN_OR_RETURN(Tensor tensor, read_tensor(file, entry));
+    tensors.push_back({entry.name, std::move(tensor)});
+  }
+  return tensors;
+}
+
+uint64_t hash_tensors(std::span<const NamedTensor> tensors, uint64_t seed) {
+  uint64_t hash = seed;
+  for (const NamedTensor& named : tensors) {
+    const std::string head =
+        concat(named.name, " ", dtype_name(named.tensor.dtype()), " ", named.tensor.shape().to_string());
+    hash = data::checksum64(std::as_bytes(std::span(head.data(), head.size())), hash);
+    hash = data::checksum64(bytes_of(plain_contiguous(named.tensor)), hash);
+  }
+  return hash;
+}
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -33,7 +365,7 @@ constexpr std::string_view kStateFile = "state.json";
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kReplaced = ".replaced";
-constexpr std::string_view kDamaged = ".damaged";
+constexpr std::string_view kDamaged = ".corrupt";
 
 std::string in(const std::string& directory, std::string_view name) {
   return concat(directory, "/", name);
@@ -43,7 +375,7 @@ Status file_system_error(std::string_view what, const std::error_code& error) {
   return status_from_errno("checkpoint", what, error.value());
 }
 
-/// Step of "step-000000500"; -1 for anything else, so also for what is only partly written.
+/// Step of "step-000000500"; -1 for anything else, including partly written ones.
 int64_t step_of(const std::string& name) {
   int64_t step = -1;
   if (name.rfind(kStepPrefix, 0) != 0 || !parse_int(std::string_view(name).substr(kStepPrefix.size()), &step))
@@ -57,7 +389,7 @@ std::string step_name(int64_t step) {
   return concat(kStepPrefix, digits);
 }
 
-/// What begins as a checkpoint's name does, whole or not.
+/// Names that begin like a checkpoint's, complete or not.
 Result<std::vector<std::string>> step_names(const std::string& checkpoints) {
   std::vector<std::string> names;
   std::error_code error;
@@ -73,7 +405,7 @@ Result<std::vector<std::string>> step_names(const std::string& checkpoints) {
 /// Directories of checkpoints by step, latest first.
 using Steps = std::map<int64_t, std::string, std::greater<>>;
 
-/// All whole checkpoints. Of a step that was being replaced when its writer was killed this is the old one.
+/// All complete checkpoints. If the writer was killed while replacing a step, this is the old one.
 Result<Steps> find_steps(const std::string& checkpoints) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> names, step_names(checkpoints));
   Steps steps;
@@ -119,8 +451,7 @@ Status write_files(const std::string& directory, const CheckpointState& state,
   return formats::write_json(in(directory, kStateFile), with_checksum(std::move(json)));
 }
 
-// Puts `partial` in the place of `final`, which may hold an earlier checkpoint of the same step. At no moment
-// is there neither.
+// Replaces `final`, which may be an earlier checkpoint of the same step, by `partial`. At all times, one of them exists.
 Status publish(const std::string& partial, const std::string& final) {
   std::error_code error;
   if (!fs::exists(final, error)) {
@@ -128,7 +459,7 @@ Status publish(const std::string& partial, const std::string& final) {
     return status_from_errno("checkpoint", concat("cannot rename ", partial), errno);
   }
   if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, final.c_str(), RENAME_EXCHANGE) != 0) {
-    // File systems without an exchange. remove_old() takes the old one away; find_steps() knows its name.
+    // For file systems without an atomic exchange. remove_old() removes the old one; find_steps() knows its name.
     const std::string replaced = concat(final, kReplaced);
     fs::remove_all(replaced, error);
     if (::rename(final.c_str(), replaced.c_str()) != 0)
@@ -141,7 +472,7 @@ Status publish(const std::string& partial, const std::string& final) {
   return error ? file_system_error(concat("cannot remove ", partial), error) : Status();
 }
 
-// Of the steps before `trainer`'s, the `keep` - 1 latest and the best stay.
+// Keeps the `keep` - 1 latest of the steps before `trainer`'s, and the best.
 Status remove_old(const std::string& checkpoints, int64_t keep, const TrainerState& trainer) {
   DLPIPE_ASSIGN_OR_RETURN(const Steps steps, find_steps(checkpoints));
   std::vector<std::string> leftovers;
@@ -168,14 +499,14 @@ Result<std::vector<engine::NamedTensor>> load_checked(const std::string& directo
                                                       std::string_view name) {
   const std::string path = in(directory, name);
   const auto differs = [&] {
-    return Status(ErrorCode::kCorrupt,
-                  concat("[checkpoint] ", path,
-                         " is not what state.json beside it describes; take another checkpoint"));
+    return Status(
+        ErrorCode::kCorrupt,
+        concat("[checkpoint] ", path, " does not match the state.json next to it; use another checkpoint"));
   };
-  // The size first: it costs nothing, and reading a file that is far too large would cost much.
+  // Checks the size first, which is free, while reading a file that is far too large is expensive.
   std::error_code error;
   const uintmax_t size_bytes = fs::file_size(path, error);
-  if (error) return file_system_error(concat("cannot look at ", path), error);
+  if (error) return file_system_error(concat("cannot stat ", path), error);
   if (!(Json(static_cast<int64_t>(size_bytes)) == files[name]["bytes"])) return differs();
   DLPIPE_ASSIGN_OR_RETURN(const Json found, describe_file(path));
   if (!(found == files[name])) return differs();
@@ -198,13 +529,13 @@ Result<std::vector<engine::NamedTensor>> load_optimizer(const std::string& direc
 Result<Json> read_state(const std::string& directory) {
   const std::string file = in(directory, kStateFile);
   DLPIPE_ASSIGN_OR_RETURN(Json json, formats::read_json(file));
-  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file, "take another checkpoint"));
+  DLPIPE_RETURN_IF_ERROR(check_checksum(json, file, "use another checkpoint"));
   return json;
 }
 
-/// The best of the checkpoints below, else the last, as the latest state.json knows them; the links may
-/// be behind it when the writer was killed. "" where there is none. Where that file can't be used an older checkpoint
-/// isn't taken instead: its weights are others than those asked for.
+/// The best of the checkpoints below, else the last, according to the latest state.json; the links may be older if the writer
+/// was killed. "" if there is none. If that file can't be used, an older checkpoint is not used instead, because its weights
+/// are not the requested ones.
 Result<std::string> best_of(const std::string& checkpoints) {
   const Result<Steps> found_steps = find_steps(checkpoints);
   if (found_steps.status().code() == ErrorCode::kNotFound) return std::string();
@@ -216,7 +547,7 @@ Result<std::string> best_of(const std::string& checkpoints) {
     return checkpoint_state_from_json(json, in(latest, kStateFile));
   }();
   if (!state.ok()) {
-    std::string advice = "; it says which checkpoint is the run's best";
+    std::string advice = "; it records which checkpoint is the run's best";
     if (steps.size() > 1)
       advice += concat(": name the one to use, such as ", std::next(steps.begin())->second);
     return Status(state.status().code(), state.status().message() + advice);
@@ -225,7 +556,7 @@ Result<std::string> best_of(const std::string& checkpoints) {
   if (const auto found = steps.find(best); found != steps.end()) return found->second;
   if (best >= 0) {
     log(LogLevel::kWarning, concat("the best checkpoint of ", checkpoints, " (step ", best,
-                                   ") is not there; taking the last, of step ", steps.begin()->first));
+                                   ") is missing; using the last one, of step ", steps.begin()->first));
   }
   return latest;
 }
@@ -317,8 +648,8 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
   if (found.status().code() == ErrorCode::kNotFound) {
     return Status(ErrorCode::kNotFound,
                   concat(found.status().message(),
-                         "; put the run's checkpoints back, or a link to where they are now; an empty folder "
-                         "begins the run again"));
+                         "; restore the run's checkpoints, or a link to them; with an empty folder "
+                         "the run starts over"));
   }
   DLPIPE_RETURN_IF_ERROR(found.status());
   std::vector<std::string> damaged;
@@ -326,7 +657,7 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
   for (const std::string& path : *found) {
     Result<Checkpoint> loaded = load_checkpoint(path);
     if (!loaded.ok()) {
-      // Memory or a disk that fails says nothing about the checkpoint.
+      // A failure of memory or disk says nothing about the checkpoint.
       const ErrorCode code = loaded.status().code();
       if (code != ErrorCode::kCorrupt && code != ErrorCode::kNotFound) return loaded.status();
       if (damaged.empty()) first_damage = loaded.status();
@@ -341,8 +672,8 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
       if (error) return file_system_error(concat("cannot rename ", bad), error);
     }
     if (!damaged.empty()) {
-      note(concat("skipping a damaged checkpoint: ", first_damage.message(), "; going on from ", path,
-                  ", and ", damaged.front(), kDamaged, " keeps what was skipped"));
+      note(concat("skipping a corrupt checkpoint: ", first_damage.message(), "; continuing from ", path,
+                  "; what was skipped is kept in ", damaged.front(), kDamaged));
     }
     DLPIPE_RETURN_IF_ERROR(point_links(checkpoints, loaded->state.trainer));
     return std::optional<Checkpoint>(*std::move(loaded));
@@ -353,7 +684,7 @@ Result<std::optional<Checkpoint>> open_latest_checkpoint(
                        damaged.size() == 1 ? std::string("the only checkpoint")
                                            : concat("all ", damaged.size(), " checkpoints"),
                        " in ", checkpoints, damaged.size() == 1 ? " is" : " are",
-                       " damaged, so the run can't go on; begin another: dlpipe train --config "
+                       " corrupt, so the run can't continue; start another: dlpipe train --config "
                        "RUN/config.toml --out NEW"));
 }
 
@@ -384,7 +715,7 @@ Result<std::string> find_checkpoint(const std::string& path) {
   }
   DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kCheckpoint));
   return Status(ErrorCode::kNotFound, concat("[checkpoint] ", path,
-                                             " is no checkpoint and no run with one; give runs/NAME or "
+                                             " is neither a checkpoint nor a run with one; give runs/NAME or "
                                              "runs/NAME/checkpoints/best"));
 }
 

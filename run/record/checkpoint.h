@@ -1,34 +1,37 @@
-// Checkpoints: a directory that holds all that eval, predict and resume need, and nothing else is needed.
+// Checkpoints: a directory with everything that eval, predict and resume need.
 //
 //   checkpoints/step-000000500/    appears by one rename, after everything in it is on disk
 //     model.safetensors            weights and buffers, PyTorch's names and shapes
 //     optimizer.safetensors        momentum, moments
-//     optimizer-3-of-4.safetensors instead of it: what one of four processes has of them (--shard-optimizer)
-//     ema.safetensors              with --ema: the averaged weights, which eval and predict take
-//     state.json                   CheckpointState, the size and checksum of each file beside it, and its own
-//   checkpoints/last, best         symbolic links, for people: which one is best stands in state.json
+//     optimizer-3-of-4.safetensors in its place: the part of one of four processes (--shard-optimizer)
+//     ema.safetensors              with --ema: the averaged weights, which eval and predict use
+//     state.json                   CheckpointState, the size and checksum of each file next to it, and its own
+//   checkpoints/last, best         symbolic links, for people: state.json says which one is best
 //   checkpoints/step-N.partial     being written, or left by a killed writer
-//   checkpoints/step-N.replaced    the same step's former checkpoint, where the file system can't exchange two folders
-//   checkpoints/step-N.damaged     what a resumed run couldn't read and went on without
+//   checkpoints/step-N.replaced    the same step's former checkpoint, if the file system can't exchange two folders
+//   checkpoints/step-N.corrupt     a checkpoint that a resumed run couldn't read and skipped
 //
-// One writer per run directory (the run's lock sees to it); readers may come at any time.
+// One writer per run directory (ensured by the run's lock); readers may read at any time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/io/formats/json.h"
+#include "dlpipe/batch.h"
+#include "dlpipe/config.h"
+#include "dlpipe/error.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "io/formats/json.h"
 
 namespace dlpipe::run {
 
-/// Where training stands, beside the tensors.
+/// The state of training, apart from tensors.
 struct TrainerState {
   int64_t step = 0;  // optimizer steps done
   double best = 0;   // value of the deciding metric at best_step
@@ -36,30 +39,17 @@ struct TrainerState {
   int64_t worse_validations = 0;  // in a row, for --early-stop
   int64_t skipped_steps = 0;
   int64_t overflowed_steps = 0;  // skipped because the loss scale was too large
-  double loss_scale = 0;         // with f16: of the next step; 0: the loss isn't scaled
+  double loss_scale = 0;         // with f16: of the next step; 0: the loss is not scaled
   int64_t good_steps = 0;        // with f16: since the loss scale last changed
   uint64_t parameters_chain = 0;
   int64_t validated_step = -1;  // the last validation came after this many steps
   int64_t chained_step = -1;    // parameters_chain last grew after this many
-  /// Of the epoch's steps so far whose loss is a number: their losses' sum, NaN where an older program didn't keep it, and how many.
+  /// Over the epoch's steps so far whose loss is a number: the sum of their losses (NaN if an older program did not store it)
+  /// and their count.
   double epoch_loss_sum = 0;
   int64_t epoch_loss_steps = 0;
   int64_t metrics_bytes = 0;     // of metrics.jsonl up to this step
   int64_t quarantine_bytes = 0;  // of quarantine.txt
-};
-
-/// What a model is and how its inputs are made; enough to evaluate it anywhere.
-struct ModelState {
-  std::string model;
-  engine::ModelArguments arguments;
-  std::vector<std::string> classes;
-  std::string val_augment;   // the whole chain, normalisation with its numbers included
-  std::string tta = "none";  // views that evaluation averages over (views.h)
-  std::string dtype = "f32";
-  std::string loss;
-  std::vector<std::string> metrics;
-  std::string graph =
-      {};  // of a model that no code builds: the JSON of graph/FORMAT.md; its constants are the weights
 };
 
 struct CheckpointState {
@@ -75,8 +65,8 @@ Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, co
 
 /// `json` with a last member "checksum", over all others.
 formats::Json with_checksum(formats::Json json);
-/// kCorrupt when `json`, read from `file`, is not what with_checksum() gave; `advice` ends the message. Files of
-/// version 1 without one are from older programs, and pass.
+/// kCorrupt if `json`, read from `file`, is not a result of with_checksum(); `advice` ends the message. Files of version 1
+/// without a checksum are from older programs and are accepted.
 Status check_checksum(const formats::Json& json, const std::string& file, std::string_view advice);
 
 struct CheckpointTensors {
@@ -87,16 +77,16 @@ struct CheckpointTensors {
 
 /// Files of one checkpoint as state.json describes them, by name.
 using FileDescriptions = formats::Json;
-/// Writes the optimizer's state into the directory of a checkpoint that is being written and answers its files; told the
-/// error where there is no directory. For processes that each write a part.
+/// Writes the optimizer's state into the directory of a checkpoint that is being written and returns its files; receives the
+/// error if there is no directory. For processes that each write a part.
 using OptimizerWriter = std::function<Result<FileDescriptions>(const Result<std::string>& directory)>;
 /// Writes part number `part` (from 0) of `parts`.
 Result<FileDescriptions> write_optimizer_part(const std::string& directory, int part, int parts,
                                               const std::vector<engine::NamedTensor>& optimizer);
 
-/// Writes `checkpoints`/step-N, points the links `last` and `best` as `state` says, and removes all earlier
-/// ones but `keep` - 1 and the best. Answers the directory. On an error what was there before stays as it
-/// was. With `write_optimizer` tensors.optimizer isn't looked at.
+/// Writes `checkpoints`/step-N, points the links `last` and `best` as `state` says, and removes all earlier ones except `keep`
+/// - 1 and the best. Returns the directory. On an error, existing checkpoints are unchanged. With `write_optimizer`,
+/// tensors.optimizer is ignored.
 Result<std::string> save_checkpoint(const std::string& checkpoints, const CheckpointState& state,
                                     const CheckpointTensors& tensors, int64_t keep,
                                     const OptimizerWriter& write_optimizer = nullptr);
@@ -106,24 +96,42 @@ struct Checkpoint {
   CheckpointState state;
   CheckpointTensors tensors;
 };
-/// Reads one back, sizes and checksums verified; the optimizer's parts one after another. `with_optimizer` false leaves the optimizer's state out.
+/// Reads one back, verifying sizes and checksums and joining the optimizer's parts. `with_optimizer` false leaves out the
+/// optimizer's state.
 Result<Checkpoint> load_checkpoint(const std::string& directory, bool with_optimizer = true);
 
-/// For the one that goes on writing: the latest checkpoint that is whole; empty when there is none at all.
-/// Later ones that are damaged are renamed to step-N.damaged, and `note` is told; the links are set right.
-/// kCorrupt when all are damaged, and other errors when one can't be read for another reason.
+/// For the process that resumes: the latest valid checkpoint; empty if there is none at all. Later corrupt ones are renamed to
+/// step-N.corrupt and reported to `note`; the links are corrected. kCorrupt if all are corrupt, and other errors if one can't
+/// be read for another reason.
 Result<std::optional<Checkpoint>> open_latest_checkpoint(const std::string& checkpoints,
                                                          const std::function<void(const std::string&)>& note);
 
-/// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best;
-/// its last when nothing was validated, or, with a warning, when the best is gone). kNotFound says what was
-/// looked for; kCorrupt that the latest checkpoint's state.json, which says which one is the best, can't be used.
+/// The checkpoint that a user means: a checkpoint's directory, a file in one, or a run directory (its best; its last if nothing
+/// was validated, or, with a warning, if the best is missing). kNotFound says what was looked for; kCorrupt if the latest
+/// checkpoint's state.json, which records the best one, can't be used.
 Result<std::string> find_checkpoint(const std::string& path);
-/// The whole checkpoints of a run's checkpoints directory, latest first. kNotFound where there is no such directory.
+/// The complete checkpoints of a run's checkpoints directory, latest first. kNotFound if there is no such directory.
 Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);
-/// The step of one of them; -1 where the name has none.
+/// The step of one of them; -1 if the name has none.
 int64_t checkpoint_step(const std::string& directory);
-/// Something in there that a run of its own would replace or remove: a checkpoint, whole or not. "" where there is nothing.
+/// A file in there that another run would replace or remove: a checkpoint, complete or not. "" if there is none.
 Result<std::string> any_checkpoint_file(const std::string& checkpoints);
+
+// Named tensors of the engine in safetensors files, for reading and writing, or torch.save's files, for reading only; and the
+// hash over them in receipts.
+
+/// Writes to a temporary name and renames; tensors are stored row-major without blocked layouts, with PyTorch's names and
+/// shapes. `metadata` is stored in the file.
+Status save_tensors(const std::string& path, std::span<const engine::NamedTensor> tensors,
+                    std::map<std::string, std::string> metadata = {});
+/// A file's metadata.
+Result<std::map<std::string, std::string>> read_metadata(const std::string& path);
+/// Names and shapes of a file's tensors; their bytes are not read.
+Result<std::vector<engine::NamedShape>> list_tensors(const std::string& path);
+/// All tensors of a file. kUnsupported names element types that dlpipe does not have.
+Result<std::vector<engine::NamedTensor>> load_tensors(const std::string& path);
+
+/// xxHash3-64 over names, shapes, dtypes and bytes in order, chained from `seed`.
+uint64_t hash_tensors(std::span<const engine::NamedTensor> tensors, uint64_t seed);
 
 }  // namespace dlpipe::run

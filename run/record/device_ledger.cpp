@@ -1,9 +1,9 @@
-#include "dlpipe/run/record/device_ledger.h"
+#include "run/record/device_ledger.h"
 
 #include <cmath>
 #include <utility>
 
-#include "dlpipe/engine/core/device_memory.h"
+#include "engine/core/device_memory.h"
 
 namespace dlpipe::run {
 

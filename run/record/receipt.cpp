@@ -1,17 +1,19 @@
-#include "dlpipe/run/record/receipt.h"
+#include "run/record/receipt.h"
 
 #include <algorithm>
 #include <array>
 #include <fstream>
 #include <utility>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/config/config.h"
-#include "dlpipe/run/config/enumerated.h"
-#include "dlpipe/run/input/path_kind.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "dlpipe/config.h"
+#include "dlpipe/log.h"
+#include "engine/core/kernel_table.h"
+#include "io/formats/atomic_file.h"
+#include "run/config/config.h"
+#include "run/config/values.h"
+#include "run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -97,12 +99,12 @@ bool RunDifference::has_measured_otherwise() const {
   const bool decides = std::ranges::any_of(std::array{"model", "batch", "dtype", "augment", "grains", "isa"},
                                            [&](const char* name) { return lists(options, name); });
   return lists(receipt, "kernels_hash") && !lists(receipt, "isa") && !(by_rules[0] && by_rules[1]) &&
-         !decides;
+         !chose_none && !decides;
 }
 
 namespace {
 
-/// metrics.jsonl, line by line. One that isn't there has none.
+/// metrics.jsonl, line by line. One that is not there has none.
 class MetricsLines {
  public:
   explicit MetricsLines(const std::string& path) : file_(path) {
@@ -133,8 +135,8 @@ class MetricsLines {
   bool has_following_ = false;
 };
 
-/// Weights that only one run noted (one of before, or one whose epoch ended elsewhere), and a validation that a run ended with and
-/// that the other wasn't due for, are no differences. Answers whether there was such a line.
+/// Weights that only one run recorded (an older one, or one whose epoch ended elsewhere), and a final validation that was not
+/// due in the other run, are not differences. Returns whether there was such a line.
 bool skip_what_one_noted(MetricsLines& one, const MetricsLines& other) {
   const bool is_chain = one.holds(kChainKey) && !other.holds(kChainKey);
   const bool is_end = one.is_last() && one.holds("val_loss") && !other.holds("val_loss") && !other.is_over();
@@ -144,7 +146,7 @@ bool skip_what_one_noted(MetricsLines& one, const MetricsLines& other) {
 
 }  // namespace
 
-// The first line that differs tells from which step on the runs went apart.
+// The first line that differs shows from which step on the runs diverged.
 static Status compare_metrics(const std::string& first, const std::string& second,
                               RunDifference& difference) {
   const std::array<std::string, 2> paths = {first + "/metrics.jsonl", second + "/metrics.jsonl"};
@@ -177,15 +179,21 @@ static std::string with_id(const std::string& path, const std::string& id) {
   return id.empty() ? path : concat(path.empty() ? "the data's own" : path, " (", id, ")");
 }
 
-/// Whether a run's kernels were chosen by rules, as an option, the environment or several machines may say: of each that was measured
-/// kernels.json says why.
+/// Whether a run's kernels were chosen by rules, which an option, the environment or several machines may cause: kernels.json
+/// has the reason for each measured one.
 static bool is_by_rules(const std::string& directory, const TrainConfig& config) {
   if (config.kernels == name_of(kKernelsByNames, KernelsBy::kRules)) return true;
   const auto kernels = formats::read_file(directory + "/kernels.json");
   return kernels.ok() && kernels->find("\"why\"") == std::string::npos;
 }
 
-// Runs whose config can't be read are compared by what they left alone.
+/// Whether a run's kernels.json exists but is empty: the run had no step.
+static bool has_no_kernels(const std::string& directory) {
+  const auto kernels = formats::read_json(directory + "/kernels.json");
+  return kernels.ok() && (*kernels)["choices"].is_object() && (*kernels)["choices"].members().empty();
+}
+
+// Runs whose config can't be read are compared only by their results.
 static void compare_options(const std::string& first, const std::string& second, RunDifference& difference) {
   TrainConfig a, b;
   bool is_read = true;
@@ -196,6 +204,7 @@ static void compare_options(const std::string& first, const std::string& second,
       log(LogLevel::kWarning, concat(status.message(), "; options are not compared"));
   }
   if (!is_read) return;
+  difference.chose_none = has_no_kernels(first) || has_no_kernels(second);
   difference.by_rules = {is_by_rules(first, a), is_by_rules(second, b)};
   for (const ConfigOption& option : config_options()) {
     const std::string_view name = option.name;
@@ -227,6 +236,21 @@ Result<RunDifference> compare_runs(const std::string& first, const std::string& 
   if (a.steps == b.steps || shorter.steps > std::min(a.steps, b.steps)) difference.beginning = 0;
   if (difference.beginning != 0) difference.end_step = shorter.steps;
   return difference;
+}
+
+std::string build_line() {
+  return concat("dlpipe ", DLPIPE_VERSION, " (", DLPIPE_BUILD_TYPE, ", ", DLPIPE_COMPILER, ", ",
+                engine::kernel_library(), ")");
+}
+
+// DLPIPE_LIBRARIES is "name=version,name=version", written by CMake from the libraries it found.
+std::vector<std::pair<std::string, std::string>> library_versions() {
+  std::vector<std::pair<std::string, std::string>> versions;
+  for (const std::string& entry : split(DLPIPE_LIBRARIES, ',')) {
+    const std::vector<std::string> parts = split(entry, '=');
+    if (parts.size() == 2) versions.emplace_back(parts[0], parts[1]);
+  }
+  return versions;
 }
 
 }  // namespace dlpipe::run

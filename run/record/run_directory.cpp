@@ -1,4 +1,4 @@
-#include "dlpipe/run/record/run_directory.h"
+#include "run/record/run_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -7,16 +7,17 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <map>
 
-#include "dlpipe/base/aside_file.h"
-#include "dlpipe/base/lock_holder.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/regular_file.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/input/path_kind.h"
-#include "dlpipe/run/record/checkpoint.h"
+#include "base/file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "io/formats/atomic_file.h"
+#include "run/config/config.h"
+#include "run/input/path_kind.h"
+#include "run/record/checkpoint.h"
 
 namespace dlpipe::run {
 
@@ -26,15 +27,16 @@ static Status cut_file(const std::string& path, int64_t bytes) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT && bytes == 0) return {};
-    return status_from_errno("run", concat("cannot look at ", path), errno);
+    return status_from_errno("run", concat("cannot stat ", path), errno);
   }
   DLPIPE_ASSIGN_OR_RETURN(const RegularFile file, RegularFile::open_to_write("run", path, O_WRONLY));
   const auto size = static_cast<int64_t>(file.stamp().size_bytes);
   if (size < bytes) {
-    return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", size, " bytes, its checkpoint knew ", bytes,
-                                        "; it was cut since: restore it, or begin another run")};
+    return {ErrorCode::kCorrupt, concat("[run] ", path, " has ", size, " bytes, but its checkpoint recorded ",
+                                        bytes, "; it was truncated since: restore it, or start another run")};
   }
-  if (::ftruncate(file.fd(), bytes) != 0) return status_from_errno("run", concat("cannot cut ", path), errno);
+  if (::ftruncate(file.fd(), bytes) != 0)
+    return status_from_errno("run", concat("cannot truncate ", path), errno);
   return {};
 }
 
@@ -45,7 +47,7 @@ std::string free_run_name(const std::string& name) {
   return free;
 }
 
-/// What is there of a run, though no config.toml is: a checkpoint, or lines in a file that a resumed run cuts; "" where nothing is. A
+/// Remains of a run without config.toml: a checkpoint, or lines in a file that a resumed run truncates; "" if there are none. A
 /// start that was stopped before its first step leaves neither.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
   for (const std::string& log : {directory.metrics_file(), directory.quarantine_file()}) {
@@ -59,15 +61,16 @@ static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
 Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& path) {
   std::error_code error;
   if (fs::exists(path + "/config.toml", error)) {
-    return misuse("run", path, " already holds a run; go on with `dlpipe train --resume ", shell_word(path),
-                  "` or give another --out");
+    return misuse("run", path, " already contains a run; continue it with `dlpipe train --resume ",
+                  shell_word(path), "` or give another --out");
   }
   if (has_dataset(path))
     return misuse("run", "--out ", path, " is a dataset; give another folder, such as --out ",
                   shell_word(free_run_name("runs/a")));
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(*directory));
-  if (!trace.empty()) return misuse("run", trace, " is of another run; give another --out, or move it away");
+  if (!trace.empty())
+    return misuse("run", trace, " belongs to another run; give another --out, or move it away");
   directory->is_new_ = true;
   for (fs::path folder = directory->checkpoints(); !folder.empty() && !fs::exists(folder, error);
        folder = folder.parent_path())
@@ -86,15 +89,15 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
     const std::string copy = path + "/checkpoints/config.toml";
     if (!trace.empty() && fs::exists(copy, error))
       return Status(ErrorCode::kNotFound,
-                    concat("[run] ", path, " has lost its config.toml; to go on, put it back: cp ",
+                    concat("[run] ", path, " has lost its config.toml; to continue, restore it: cp ",
                            shell_word(copy), " ", shell_word(path + "/config.toml")));
     const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
     return Status(
         ErrorCode::kNotFound,
         concat("[run] ", path,
-               has_begun ? " holds no run yet: it was stopped before its first step; run the command "
-                           "that began it once more"
-                         : " holds no run (no config.toml); give a run directory"));
+               has_begun ? " contains no run yet: it was stopped before its first step; run the command "
+                           "that started it again"
+                         : " contains no run (no config.toml); give a run directory"));
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_RETURN_IF_ERROR(directory->lock());
@@ -112,7 +115,7 @@ Status RunDirectory::lock() {
   lock_process_ = ::getpid();
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
     made_lock_ = false;  // its holder's now
-    return misuse("run", lock_holder(lock_fd_), " trains in ", path_, "; stop it first");
+    return misuse("run", lock_holder(lock_fd_), " is training in ", path_, "; stop it first");
   }
   return {};
 }
@@ -128,7 +131,7 @@ bool RunDirectory::is_in_use(const std::string& path) {
 RunDirectory::~RunDirectory() {
   if (metrics_fd_ >= 0) ::close(metrics_fd_);
   std::error_code ignored;  // what isn't empty by now is somebody else's, and stays
-  // While it is locked: nobody else has it, whose run would then have no lock.
+  // Called while it is locked, so that no other process has it, whose run would then have no lock.
   if (is_new_ && made_lock_) fs::remove(file("lock"), ignored);
   if (lock_fd_ >= 0) close_locked(lock_fd_, lock_process_);
   if (!is_new_) return;
@@ -175,6 +178,97 @@ Result<RunDirectory::LogSizes> RunDirectory::sync_logs() {
     return status_from_errno("run", concat("cannot sync ", quarantine_file()), errno);
   sizes.quarantine_bytes = info.st_size;
   return sizes;
+}
+
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+
+std::string last_line_for(std::string_view text) {
+  return concat(kConfigChecksum, hex64(data::checksum64(std::as_bytes(std::span(text)))), "\n");
+}
+
+bool is_as_written(std::string_view text) {
+  const size_t mark = text.rfind(kConfigChecksum);
+  return mark != std::string_view::npos && last_line_for(text.substr(0, mark)) == text.substr(mark);
+}
+
+/// "lr is 0.2, was 0.1; ...", of options that may not change; "" if there is none.
+std::string describe_changes(const TrainConfig& now, const TrainConfig& written) {
+  constexpr int kMostNamed = 5;
+  std::string text;
+  int changes = 0;
+  const auto compare = [&](std::string_view name, const std::string& is, const std::string& was) {
+    if (is == was || ++changes > kMostNamed) return;
+    text += concat(text.empty() ? "" : "; ", name, " is '", is, "', was '", was, "'");
+  };
+  for (const ConfigOption& option : config_options()) {
+    if (!option.free_on_resume) compare(option.name, option_text(option, now), option_text(option, written));
+  }
+  std::map<std::string, std::string> names = written.record;
+  names.insert(now.record.begin(), now.record.end());
+  const auto value_in = [](const TrainConfig& config, const std::string& name) {
+    const auto found = config.record.find(name);
+    return found != config.record.end() ? found->second : "";
+  };
+  for (const auto& [name, unused] : names) compare(name, value_in(now, name), value_in(written, name));
+  return changes > kMostNamed ? concat(text, "; and ", changes - kMostNamed, " more") : text;
+}
+
+}  // namespace
+
+Status save_config(const std::string& run, const TrainConfig& config) {
+  std::string text = write_config(config);
+  text += last_line_for(text);
+  DLPIPE_RETURN_IF_ERROR(formats::write_file(run + "/checkpoints/config.toml", text));
+  return formats::write_file(run + "/config.toml", text);
+}
+
+Result<TrainConfig> load_config(const std::string& run) {
+  const std::string file = run + "/config.toml";
+  const std::string copy = run + "/checkpoints/config.toml";
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(file, kMostBytes));
+  TrainConfig config;
+  const Status readable = parse_config(text, file, config);
+  const Result<std::string> copied = formats::read_file(copy, kMostBytes);
+  const bool has_copy = copied.ok() && is_as_written(*copied);
+  if (is_as_written(text) || (!has_copy && text.find(kConfigChecksum) == std::string::npos)) {
+    if (!readable.ok()) return readable;
+    return config;
+  }
+  const std::string how_to_go_on =
+      concat(has_copy ? concat("; to continue, restore it: cp ", shell_word(copy), " ", shell_word(file))
+                      : std::string(),
+             "; to train with other options, start another run: dlpipe train --config ", shell_word(file),
+             " --out NEW");
+  if (!readable.ok()) return Status(ErrorCode::kChanged, concat(readable.message(), how_to_go_on));
+  if (!has_copy) {
+    return Status(ErrorCode::kChanged,
+                  concat("[run] ", file,
+                         " was changed since dlpipe wrote it, and the copy in checkpoints/ is "
+                         "corrupt or missing",
+                         how_to_go_on));
+  }
+  TrainConfig written;
+  DLPIPE_RETURN_IF_ERROR(parse_config(*copied, copy, written));
+  const std::string changes = describe_changes(config, written);
+  if (changes.empty()) return config;
+  return Status(
+      ErrorCode::kChanged,
+      concat("[run] ", file, " was changed since dlpipe wrote it: ", changes, how_to_go_on,
+             "; options that may change on --resume are given on the command line: ", free_option_names(),
+             ", --data (the same dataset elsewhere), --epochs (a longer run)"));
+}
+
+std::string dataset_of_run(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::path run = path;
+  if (!run.has_filename()) run = run.parent_path();
+  for (int above = 0; above < 2 && !std::filesystem::exists(run / "config.toml", ignored); ++above)
+    run = run.parent_path();
+  TrainConfig config;
+  if (!read_config(run / "config.toml", config).ok() || !has_dataset(config.data)) return "";
+  return config.data;
 }
 
 }  // namespace dlpipe::run

@@ -1,10 +1,10 @@
-// A run directory: what stands where, who may write, and the files that grow while a run goes on.
+// A run directory: its files, who may write, and the logs that grow during a run.
 //
-//   config.toml          saved_config.h                checkpoints/     checkpoint.h
+//   config.toml          run_directory.h                checkpoints/     checkpoint.h
 //   metrics.jsonl        a line per step, epoch, ...   events.out.*     the same for TensorBoard
 //   quarantine.txt       bad records                   ledger.json      where the time went
 //   kernels.json         kernel and slice choices      receipt.json     receipt.h
-//   linked/, linked-val/ links to pictures             cache/           coefficient records (--cache); of a rank cache-N/
+//   linked/, linked-val/ links to images             cache/           coefficient records (--cache); of a rank cache-N/
 //   lock                 held while a process trains here; the system drops it when the process ends
 //
 // Belongs to one thread.
@@ -21,23 +21,24 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/io/formats/tfevents.h"
+#include "dlpipe/config.h"
+#include "dlpipe/error.h"
+#include "io/formats/json.h"
+#include "io/formats/tfevents.h"
 
 namespace dlpipe::run {
 
-/// `name`, or where that is there "name-2", "name-3", ...: for an --out that is offered.
+/// `name`, or if that exists "name-2", "name-3", ...: to suggest an --out.
 std::string free_run_name(const std::string& name);
 
 class RunDirectory {
  public:
-  /// Makes `path` for a new run; removed again unless start_logs is called. kMisuse when it holds one
-  /// already, or what is left of one, or a dataset.
+  /// Creates `path` for a new run; it is removed again unless start_logs is called. kMisuse if it already contains a run,
+  /// remains of one, or a dataset.
   static Result<std::unique_ptr<RunDirectory>> create(const std::string& path);
-  /// An existing run. kNotFound when there is none, kMisuse when another process trains there.
+  /// An existing run. kNotFound if there is none, kMisuse if another process is training there.
   static Result<std::unique_ptr<RunDirectory>> reopen(const std::string& path);
-  /// Whether a process trains in the run directory `path` now.
+  /// Whether a process is training in the run directory `path`.
   static bool is_in_use(const std::string& path);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -54,17 +55,16 @@ class RunDirectory {
   std::string receipt_file() const { return file("receipt.json"); }
   std::string metrics_file() const { return file("metrics.jsonl"); }
 
-  /// For a resumed run, before the loader opens the quarantine file: cuts metrics.jsonl and quarantine.txt to
-  /// what the checkpoint knew.
+  /// For a resumed run, before the loader opens the quarantine file: truncates metrics.jsonl and quarantine.txt to the sizes in
+  /// the checkpoint.
   Status cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes);
-  /// Opens metrics.jsonl and a new event file, which says that points after `step`, where the run stands, come
-  /// again.
+  /// Opens metrics.jsonl and a new event file, which says that points after `step`, the run's current step, are repeated.
   Status start_logs(int64_t step);
-  /// One line in metrics.jsonl, which holds nothing that two equal runs don't share.
+  /// One line in metrics.jsonl, which contains only what two equal runs share.
   Status log_line(const formats::Json& line);
   /// Scalars in the event file; rates and times may be among them.
   Status log_scalars(int64_t step, std::span<const formats::Scalar> scalars);
-  /// Sizes of metrics.jsonl and quarantine.txt, which are on disk after this: what a checkpoint keeps.
+  /// Sizes of metrics.jsonl and quarantine.txt for a checkpoint; syncs both to disk.
   struct LogSizes {
     int64_t metrics_bytes = 0;
     int64_t quarantine_bytes = 0;
@@ -76,7 +76,7 @@ class RunDirectory {
   Status lock();
 
   std::string path_;
-  bool is_new_ = false;  // made by create() and without a log yet: the destructor takes it away again
+  bool is_new_ = false;  // made by create() and without a log yet: the destructor removes it
   bool made_lock_ = false;
   std::vector<std::filesystem::path> made_folders_;  // by create(), the innermost first
   int lock_fd_ = -1;
@@ -85,5 +85,18 @@ class RunDirectory {
   int64_t metrics_bytes_ = 0;
   std::optional<formats::EventWriter> events_;
 };
+
+// The config.toml of a run directory, which --resume reads back: its last line has its checksum, and checkpoints/config.toml is
+// a copy of it. So a truncated or edited file is detected, and the copy has the original contents.
+
+/// Writes both atomically, the copy first.
+Status save_config(const std::string& run, const TrainConfig& config);
+
+/// Reads what save_config() wrote. Options that may change on resume may have been edited by hand; otherwise kChanged names
+/// each changed option with both values, and how to continue. Runs of older programs have no checksum and are trusted.
+Result<TrainConfig> load_config(const std::string& run);
+
+/// The dataset that a run was trained on, for the run or one of its checkpoints; "" if it is unknown or no longer exists.
+std::string dataset_of_run(const std::string& path);
 
 }  // namespace dlpipe::run

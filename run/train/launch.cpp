@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/launch.h"
+#include "run/train/launch.h"
 
 #include <signal.h>
 #include <spawn.h>
@@ -12,12 +12,12 @@
 #include <thread>
 #include <utility>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/collective/launched.h"
-#include "dlpipe/run/config/config.h"
-#include "dlpipe/run/config/other_names.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/config.h"
+#include "dlpipe/error.h"
+#include "engine/collective/launched.h"
+#include "run/config/other_names.h"
 
 extern char** environ;
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kDone = 0, kUnknown = 1, kMisused = 2, kStopped = 3;  // exit codes of `dlpipe train`
 
-/// All that command lines take for `name`: --out, --output, -o.
+/// All spellings of `name` on command lines: --out, --output, -o.
 std::vector<std::string> names_of(const std::string& name) {
   std::vector<std::string> names = {name};
   for (const OtherNames& one : other_names()) {
@@ -53,7 +53,7 @@ std::string option_of(const std::vector<std::string>& arguments, const std::stri
   return value;
 }
 
-/// `train --resume RUN` with those of `arguments` that are about what is printed: the others stand in the run's config.toml.
+/// `train --resume RUN` with those of `arguments` that affect output; the others are in the run's config.toml.
 std::vector<std::string> resuming(const std::string& run, const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {"train", "--resume", run};
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<std::string> resuming(const std::string& run, const std::vector<std:
   return words;
 }
 
-/// Of the run behind --, as its command line and its config file have it.
+/// The run directory of the command after --, from its command line and config file.
 struct RunOptions {
   std::string run;  // its directory; empty: not said
   bool resumes = false;
@@ -78,7 +78,7 @@ Result<RunOptions> run_options(const std::vector<std::string>& arguments) {
   TrainConfig config;
   if (!file.empty()) {
     const Status status = read_config(file, config);
-    if (!status.ok() && !options.resumes) return status;  // of a run that isn't there, train says more
+    if (!status.ok() && !options.resumes) return status;  // for a missing run, train reports more
   }
   if (const std::string out = option_of(arguments, "--out"); !out.empty()) config.out = out;
   if (!options.resumes) options.run = config.out;
@@ -88,8 +88,8 @@ Result<RunOptions> run_options(const std::vector<std::string>& arguments) {
   return options;
 }
 
-/// The command line of one attempt. The processes share the machine's cores out themselves: mpirun would give each one core where
-/// there are two processes, and a socket's cores to as many as it likes. Its slots are cores, where dlpipe counts threads.
+/// The command line of one attempt. The processes divide the machine's cores themselves: mpirun would bind each to one core
+/// with two processes, and to a socket's cores with more. Its slots are cores, while dlpipe counts threads.
 std::vector<std::string> command_of(const LaunchOptions& options, const std::vector<std::string>& train,
                                     int64_t processes) {
   std::vector<std::string> words = {options.mpirun, "-np", std::to_string(processes)};
@@ -104,9 +104,9 @@ std::vector<std::string> command_of(const LaunchOptions& options, const std::vec
   return words;
 }
 
-/// mpirun looks every five minutes whether it still reaches its other machines. One that has lost its network would be missed by
-/// its ranks' peers first; what mpirun then sends after it is waited for, a quarter of an hour. It looks more often here, and so ends
-/// the run in half of --peer-timeout, naming the machine. What the user chose stays.
+/// mpirun checks every five minutes whether it still reaches its other machines. One that has lost its network would be missed
+/// by its ranks' peers first; mpirun's messages to it would then block for a quarter of an hour. Here it checks more often, and
+/// so ends the run within half of --peer-timeout, naming the machine. The user's own settings are kept.
 void let_mpirun_miss_machines_early(double timeout_s) {
   const auto seconds = [&](double share) {
     return std::to_string(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * share)));
@@ -118,13 +118,13 @@ void let_mpirun_miss_machines_early(double timeout_s) {
   }
 }
 
-/// Starts it in a process group of its own: Ctrl-C reaches this process alone, which then says it in mpirun's way.
+/// Starts it in a process group of its own: Ctrl-C reaches only this process, which then forwards it in mpirun's way.
 Result<pid_t> start(std::vector<std::string>& words) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  // Where whoever started this program ignores it, the system would keep no exit code of a child.
+  // If the parent of this program ignores the signal, the system would not keep a child's exit code.
   struct sigaction handled {};
   if (::sigaction(SIGCHLD, nullptr, &handled) == 0 && handled.sa_handler == SIG_IGN)
     ::signal(SIGCHLD, SIG_DFL);
@@ -137,14 +137,14 @@ Result<pid_t> start(std::vector<std::string>& words) {
   if (error == ENOENT) {
     return Status(ErrorCode::kNotFound,
                   concat("[launch] there is no program ", words[0],
-                         "; install Open MPI (openmpi-bin), or say with --mpirun where it is"));
+                         "; install Open MPI (openmpi-bin), or give its path with --mpirun"));
   }
   if (error != 0) return status_from_errno("launch", concat("cannot start ", words[0]), error);
   return pid;
 }
 
-/// Waits; passes a stop on once, by the signal that mpirun forwards and survives. Answers the exit code; 128 and the
-/// signal's number where one ended it.
+/// Waits; passes a stop on once, with the signal that mpirun forwards and survives. Returns the exit code, or 128 plus the
+/// number of the signal that ended it.
 int wait_for(pid_t pid, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kLook{20};
   bool has_said = false;
@@ -152,7 +152,7 @@ int wait_for(pid_t pid, const std::atomic<bool>* stop) {
     int status = 0;
     const pid_t ended = ::waitpid(pid, &status, WNOHANG);
     if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (ended < 0 && errno != EINTR) return kUnknown;  // somebody else of this program waited for it
+    if (ended < 0 && errno != EINTR) return kUnknown;  // other code of this program waited for it
     if (!has_said && stop != nullptr && stop->load()) {
       has_said = true;
       ::kill(pid, SIGUSR1);
@@ -165,19 +165,20 @@ Status check(const LaunchOptions& options, const RunOptions& run) {
   const auto is_power_of_two = [](int64_t n) { return n > 0 && (n & (n - 1)) == 0; };
   if (options.arguments.empty() || options.arguments.front() != "train")
     return misuse("launch",
-                  "give the command behind --: dlpipe launch --np 4 -- train --data DATA ... --out RUN");
+                  "give the command after --: dlpipe launch --np 4 -- train --data DATA ... --out RUN");
   if (!is_power_of_two(options.processes))
-    return misuse("launch", "--np ", options.processes, "; give 1, 2, 4, 8 or another power of two");
+    return misuse("launch", "--np ", options.processes, "; use 1, 2, 4, 8 or another power of two");
   if (options.fewest < 1 || options.fewest > options.processes)
-    return misuse("launch", "--min-np ", options.fewest, "; give 1 to ", options.processes, " (--np)");
-  if (run.run.empty()) return misuse("launch", "no run directory; give --out RUN or --resume RUN behind --");
+    return misuse("launch", "--min-np ", options.fewest, "; use 1 to ", options.processes, " (--np)");
+  if (run.run.empty())
+    return misuse("launch", "there is no run directory; give --out RUN or --resume RUN after --");
   return {};
 }
 
 /// Empty where nothing was saved.
 std::string again_text(const std::string& run, int64_t processes) {
   if (!std::filesystem::exists(run + "/checkpoints/last")) return "";
-  return concat("; go on with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run));
+  return concat("; continue with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run));
 }
 
 }  // namespace
@@ -192,11 +193,11 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
   }
   let_mpirun_miss_machines_early(given.peer_timeout_s);
   const auto is_run = [&] { return std::filesystem::exists(given.run + "/config.toml"); };
-  // Another run in --out is train's to refuse, also where the first attempt didn't get so far.
+  // `train` rejects another run in --out, even if the first attempt failed before that.
   const bool may_go_on = !given.resumes && !is_run();
   for (int64_t processes = options.processes;; processes /= 2) {
-    // What was killed before its run began begins anew. A run that goes on is asked for what it was asked for: changes may not
-    // stand in its config.toml yet, and take effect once.
+    // A launch that was killed before its run began starts over. A resumed run gets the same options again, because changes may
+    // not be in its config.toml yet, and they take effect only once.
     const bool goes_on = may_go_on && processes != options.processes && is_run();
     std::vector<std::string> words =
         command_of(options, goes_on ? resuming(given.run, options.arguments) : options.arguments, processes);
@@ -208,16 +209,16 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
     const std::string again = again_text(given.run, processes);
     if (code == kStopped || is_stopped) {
       return {code == kStopped ? ErrorCode::kCancelled : ErrorCode::kIo,
-              concat("[launch] stopped", code == kStopped ? "" : " before all was saved", again)};
+              concat("[launch] stopped", code == kStopped ? "" : " before everything was saved", again)};
     }
     if (!options.elastic || processes / 2 < options.fewest) {
       return {ErrorCode::kIo,
               concat("[launch] the run failed with ", processes, processes == 1 ? " process" : " processes",
                      " (mpirun's exit code is ", code, ")",
-                     options.elastic ? ", and --min-np wants no fewer" : "", again)};
+                     options.elastic ? ", and --min-np does not allow fewer" : "", again)};
     }
     note(concat("the run failed with ", processes, " processes (mpirun's exit code is ", code,
-                "); going on with ", processes / 2));
+                "); continuing with ", processes / 2));
   }
 }
 

@@ -1,42 +1,164 @@
-#include "dlpipe/run/use/evaluate.h"
+#include "run/use/evaluate.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <span>
+#include <string>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/layers/eval_scope.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/input/batch_input.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/module.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/device_memory.h"
+#include "run/input/batch_input.h"
 
 namespace dlpipe::run {
 
+using engine::Tensor;
+
 namespace {
 
-using engine::Tensor;
+/// Places [first, last) of an axis.
+Tensor part(const Tensor& pixels, int axis, int64_t first, int64_t last) {
+  return engine::slice(pixels, axis, first, last);
+}
+
+Tensor mirrored(const Tensor& pixels) {
+  const Tensor x = engine::plain(pixels);
+  const Tensor whole = x.is_contiguous() ? x : x.contiguous_copy();
+  const int64_t columns = whole.size(2), channels = whole.size(3);
+  const std::span<const int64_t> strides = whole.strides();
+  const std::array<int64_t, 4> turned = {strides[0], strides[1], -channels, 1};
+  return whole.view_as(whole.shape(), turned, (columns - 1) * channels).contiguous_copy();
+}
+
+// Place i shows what was at i + by (1 or -1), the edge reflected about the outermost place.
+Tensor moved(const Tensor& pixels, int axis, int64_t by) {
+  const int64_t size = pixels.size(axis);
+  if (size < 2) return pixels;
+  const Tensor reflected = by > 0 ? part(pixels, axis, size - 2, size - 1) : part(pixels, axis, 1, 2);
+  if (by > 0) return engine::concat({part(pixels, axis, 1, size), reflected}, axis);
+  return engine::concat({reflected, part(pixels, axis, 0, size - 1)}, axis);
+}
+
+Tensor translated(const Tensor& pixels, int64_t by) {
+  return moved(moved(engine::plain(pixels), 1, by), 2, by);
+}
+
+Tensor plain_logits(engine::Module& model, const Tensor& pixels) {
+  return engine::plain(engine::cast(model(pixels), DType::kF32));
+}
+
+Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
+  return engine::scale(engine::add(plain_logits(model, pixels), plain_logits(model, mirrored(pixels))), 0.5);
+}
+
+/// The smallest extent whose crop has at least `extent`.
+int64_t extent_for_crop(int64_t extent) {
+  return (extent * 8 + 6) / 7;
+}
+
+/// A chain that makes images of this size.
+std::string chain_for(int64_t height, int64_t width) {
+  return height == width ? concat("resize(", height, ") center_crop(", height, ")")
+                         : concat("resize(", height, "x", width, ")");
+}
+
+/// Extends `error` from a model that got crops of `whole`: most likely it only accepts the full size.
+Error with_crop_advice(const Error& error, const Tensor& whole, bool flips) {
+  const int64_t height = whole.size(1), width = whole.size(2);
+  return Error(Status(
+      error.code(),
+      concat(error.what(), "; --tta ", flips ? "ten_crop" : "five_crop", " gives the model ",
+             seen_extent(height, Views::kFiveCrop), "x", seen_extent(width, Views::kFiveCrop),
+             " pixels of each image of ", height, "x", width, "; for a model that needs ", height, "x", width,
+             " give --val-augment \"", chain_for(extent_for_crop(height), extent_for_crop(width)), "\"")));
+}
+
+/// The mean over corners and centre, of each also mirrored if `flips`.
+Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
+  const Tensor whole = engine::plain(pixels);
+  const int64_t height = seen_extent(whole.size(1), Views::kFiveCrop);
+  const int64_t width = seen_extent(whole.size(2), Views::kFiveCrop);
+  const int64_t down = whole.size(1) - height, across = whole.size(2) - width;
+  // Half of what is left over, a half rounded to even: torchvision's centre.
+  const auto middle = [](int64_t rest) { return rest / 2 + (rest % 2 == 1 && rest / 2 % 2 == 1 ? 1 : 0); };
+  const std::array<std::array<int64_t, 2>, 5> places = {
+      {{0, 0}, {0, across}, {down, 0}, {down, across}, {middle(down), middle(across)}}};
+  Tensor sum;
+  for (const auto& [top, left] : places) {
+    const Tensor crop = part(part(whole, 1, top, top + height), 2, left, left + width).contiguous_copy();
+    Tensor logits;
+    try {
+      logits = flips ? flip_logits(model, crop) : plain_logits(model, crop);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kMisuse) throw;
+      throw with_crop_advice(error, whole, flips);
+    }
+    sum = sum.defined() ? engine::add(sum, logits) : logits;
+  }
+  return engine::scale(sum, 1.0 / static_cast<double>(places.size()));
+}
+
+}  // namespace
+
+int64_t seen_extent(int64_t extent, Views views) {
+  const bool is_cropped = views == Views::kFiveCrop || views == Views::kTenCrop;
+  return is_cropped ? std::max<int64_t>(extent * 7 / 8, 1) : extent;
+}
+
+Tensor view_logits(engine::Module& model, const Tensor& pixels, Views views) {
+  const engine::InferenceMode mode;
+  if (views == Views::kOne) return plain_logits(model, pixels);
+  if (views == Views::kFiveCrop || views == Views::kTenCrop)
+    return crop_logits(model, pixels, views == Views::kTenCrop);
+  Tensor logits = flip_logits(model, pixels);
+  if (views == Views::kFlip) return logits;
+  const Tensor moved =
+      engine::add(flip_logits(model, translated(pixels, -1)), flip_logits(model, translated(pixels, 1)));
+  return engine::add(engine::scale(logits, 0.5), engine::scale(moved, 0.25));
+}
+
+namespace {
 
 int64_t dropped_rows(const Batch& batch) {
   const std::span<const float> there = batch.weight.first(static_cast<size_t>(batch.count));
   return std::count(there.begin(), there.end(), 0.0f);
 }
 
-/// Sums over rows, in their order.
+/// What is counted of some rows, in their order.
 struct Sums {
-  explicit Sums(const EvalOptions& options) : metrics(options.metrics) {}
-  engine::MetricSums metrics;
   double loss = 0;
   double weight = 0;
+  std::unique_ptr<Tally> tally;
 };
 
-/// What ranks tell each other of their sums: loss, weight, weight of the metrics, each metric.
-std::vector<double> numbers_of(const Sums& sums) {
-  std::vector<double> numbers = {sums.loss, sums.weight, sums.metrics.weight()};
-  for (size_t m = 0; m < sums.metrics.metrics().size(); ++m) numbers.push_back(sums.metrics.sum(m));
-  return numbers;
+/// What ranks tell each other of their sums: loss, weight, and the tally with its length.
+std::string counted_bytes(const Sums& sums) {
+  const std::string tally = sums.tally->bytes();
+  return concat(bytes_of(std::array<double, 3>{sums.loss, sums.weight, static_cast<double>(tally.size())}),
+                tally);
+}
+
+/// The next of many; `bytes` are those behind it then.
+struct Counted {
+  double loss = 0;
+  double weight = 0;
+  std::string tally;
+};
+Counted take_counted(std::string_view& bytes) {
+  const std::vector<double> head = doubles_of(bytes.substr(0, 3 * sizeof(double)));
+  const auto size = static_cast<size_t>(head.at(2));
+  Counted counted{head[0], head[1], std::string(bytes.substr(3 * sizeof(double), size))};
+  bytes.remove_prefix(3 * sizeof(double) + size);
+  return counted;
 }
 
 /// One pass: a Sums for all rows, or where batches are cut into grains, one per grain.
@@ -45,54 +167,63 @@ class Pass {
   Pass(engine::Module& model, const EvalOptions& options, const LogitsObserver& observer)
       : model_(model),
         options_(options),
+        task_(options.task != nullptr ? *options.task : task_of({})),
         observer_(observer),
         grains_(options.ranks != nullptr ? options.grains / options.ranks->world() : options.grains) {
-    if (options.grains == 1) sums_.emplace_back(options);
+    if (options.grains == 1) add_sums();
   }
 
   void take(const Batch& batch) {
-    const BatchInput input = batch_input(batch, model_.device());
+    const BatchInput input = batch_input(batch, model_.device(), options_.target);
     for (int64_t grain = 0; grain < grains_; ++grain) {
       const bool cuts = options_.grains > 1;
-      if (cuts) sums_.emplace_back(options_);
-      const Tensor logits = judge(cuts ? input.part(grain, grains_) : input, sums_.back());
+      if (cuts) add_sums();
+      const Tensor logits = judge(batch, cuts ? input.part(grain, grains_) : input, sums_.back());
       if (observer_)
-        observer_(batch, {logits.data<float>(), static_cast<size_t>(logits.elements())}, logits.size(1));
+        observer_(batch, {logits.data<float>(), static_cast<size_t>(logits.elements())},
+                  logits.elements() / logits.size(0));
     }
     const int64_t dropped = dropped_rows(batch);
     dropped_ += dropped;
     samples_ += batch.count - dropped;
   }
 
-  EvalReport report() const {
+  EvalReport report(OutputReport* figures) const {
     EvalReport report;
-    std::vector<double> numbers = numbers_of(Sums(options_));
-    for (const std::vector<double>& each : all_numbers(report)) {
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += each[i];
+    double loss = 0, weight = 0;
+    std::vector<std::string> tallies;
+    for (Counted& each : all_counted(report)) {
+      loss += each.loss;
+      weight += each.weight;
+      tallies.push_back(std::move(each.tally));
     }
-    const auto mean = [&](size_t i, size_t weight, double without) {
-      return numbers[weight] > 0 ? numbers[i] / numbers[weight] : without;
-    };
-    report.loss = mean(0, 1, std::numeric_limits<double>::quiet_NaN());
-    for (size_t m = 0; m < options_.metrics.size(); ++m)
-      report.metrics.emplace_back(options_.metrics[m]->name, mean(3 + m, 2, 0));
-    for (auto& [name, value] : report.metrics) {
-      if (name == engine::kLossMetric)
-        value = report.loss;  // the loss that was asked for, not always the metric's cross-entropy
+    report.loss = weight > 0 ? loss / weight : std::numeric_limits<double>::quiet_NaN();
+    const std::vector<double> values = task_.judge(tallies, options_.metrics, options_.task_state);
+    for (size_t m = 0; m < options_.metrics.size(); ++m) {
+      const std::string_view name = options_.metrics[m]->name;
+      // the loss that was asked for, not always the metric's cross-entropy
+      report.metrics.emplace_back(name, name == engine::kLossMetric ? report.loss : values.at(m));
     }
+    if (figures != nullptr && task_.report != nullptr)
+      figures->figures = task_.report(tallies, options_.task_state, figures->names);
     return report;
   }
 
  private:
+  void add_sums() {
+    sums_.emplace_back();
+    sums_.back().tally = task_.tally(options_.metrics, options_.task_state);
+  }
+
   /// Logits of the rows, on the host.
-  Tensor judge(const BatchInput& input, Sums& sums) {
+  Tensor judge(const Batch& batch, const BatchInput& input, Sums& sums) {
     const engine::UseAutocast autocast(options_.dtype);
     const engine::UseTf32 tf32(options_.tf32);
     const Tensor there = view_logits(model_, input.pixels, options_.views);
     Tensor logits = there.contiguous_copy().to(cpu_device());
-    sums.metrics.add(logits, input.labels.to(cpu_device()), input.weight.to(cpu_device()));
+    options_.count ? options_.count(batch, logits, *sums.tally) : sums.tally->add(logits, input);
     if (input.total_weight > 0) {
-      const Tensor loss = options_.loss->compute(there, input.labels, input.weight, options_.loss_arguments);
+      const Tensor loss = options_.loss->compute(there, input.target, input.weight, options_.loss_arguments);
       sums.loss += loss.item() * input.total_weight;
       sums.weight += input.total_weight;
     }
@@ -100,33 +231,33 @@ class Pass {
   }
 
   /// Of all ranks, in the order of batches and grains; counts of samples go into `report`.
-  std::vector<std::vector<double>> all_numbers(EvalReport& report) const {
-    std::vector<std::vector<double>> mine;
-    for (const Sums& sums : sums_) mine.push_back(numbers_of(sums));
+  std::vector<Counted> all_counted(EvalReport& report) const {
     report.samples = samples_;
     report.dropped = dropped_;
-    if (options_.ranks == nullptr) return mine;
-    std::vector<double> flat = {static_cast<double>(samples_), static_cast<double>(dropped_)};
-    for (const auto& numbers : mine) flat.insert(flat.end(), numbers.begin(), numbers.end());
-    const std::vector<std::string> texts = value_or_throw(
-        options_.ranks->gather({reinterpret_cast<const char*>(flat.data()), flat.size() * sizeof(double)},
-                               "the results of validation"));
-    report.samples = report.dropped = 0;
-    std::vector<std::vector<double>> all;
-    const size_t width = mine.empty() ? 0 : mine.front().size();
-    for (const std::string& text : texts) {
-      std::memcpy(flat.data(), text.data(), text.size());
-      report.samples += static_cast<int64_t>(flat[0]);
-      report.dropped += static_cast<int64_t>(flat[1]);
+    std::string mine;
+    for (const Sums& sums : sums_) mine += counted_bytes(sums);
+    std::vector<std::string> texts = {mine};
+    if (options_.ranks != nullptr) {
+      const std::array counts = {static_cast<double>(samples_), static_cast<double>(dropped_)};
+      texts =
+          value_or_throw(options_.ranks->gather(concat(bytes_of(counts), mine), "the results of validation"));
+      report.samples = report.dropped = 0;
     }
-    const auto grains = static_cast<size_t>(grains_);
-    for (size_t batch = 0; batch * grains < mine.size(); ++batch) {
-      for (const std::string& text : texts) {
-        std::memcpy(flat.data(), text.data(), text.size());
-        for (size_t grain = 0; grain < grains; ++grain) {
-          const double* const first = &flat[2 + (batch * grains + grain) * width];
-          all.emplace_back(first, first + width);
-        }
+    std::vector<std::string_view> left;
+    for (const std::string& text : texts) {
+      left.emplace_back(text);
+      if (options_.ranks == nullptr) continue;
+      const std::vector<double> counts = doubles_of(left.back().substr(0, 2 * sizeof(double)));
+      report.samples += static_cast<int64_t>(counts.at(0));
+      report.dropped += static_cast<int64_t>(counts.at(1));
+      left.back().remove_prefix(2 * sizeof(double));
+    }
+    std::vector<Counted> all;
+    const bool cuts = options_.grains > 1;
+    while (std::ranges::any_of(left, [](std::string_view bytes) { return !bytes.empty(); })) {
+      for (std::string_view& bytes : left) {
+        for (int64_t grain = 0; grain < (cuts ? grains_ : 1) && !bytes.empty(); ++grain)
+          all.push_back(take_counted(bytes));
       }
     }
     return all;
@@ -134,6 +265,7 @@ class Pass {
 
   engine::Module& model_;
   const EvalOptions& options_;
+  const TaskRecord& task_;
   const LogitsObserver& observer_;
   const int64_t grains_;  // of this rank
   std::vector<Sums> sums_;
@@ -141,7 +273,7 @@ class Pass {
   int64_t dropped_ = 0;
 };
 
-/// Whether evaluation is to end here: all ranks do at the same batch.
+/// Whether evaluation should end here; all ranks end at the same batch.
 bool is_stopped(const EvalOptions& options) {
   const bool mine = options.stop != nullptr && options.stop->load();
   if (options.all_ranks == nullptr) return mine;
@@ -161,7 +293,7 @@ double EvalReport::value(std::string_view name) const {
 }
 
 EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
-                    const LogitsObserver& observer) {
+                    const LogitsObserver& observer, OutputReport* figures) {
   const int64_t begin_ns = now_ns();
   const engine::EvalScope mode(model);
   const engine::NoGrad no_grad;
@@ -176,7 +308,7 @@ EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOption
     throw_if_error(source.release(*batch, device.is_host() ? nullptr : &engine::engine_stream(device)));
     if (is_last) break;
   }
-  EvalReport report = pass.report();
+  EvalReport report = pass.report(figures);
   report.seconds = static_cast<double>(now_ns() - begin_ns) * 1e-9;
   return report;
 }

@@ -1,8 +1,7 @@
-// Judging a model on one pass over a source: mean loss and metrics over the rows that count.
+// One pass of a model over a source of batches, with several views of each image if --tta requests them. Used for validation.
 //
-// A row counts when its weight isn't 0: padding of the last batch and records that could not be read are left
-// out, and the records are reported. Runs on the calling thread, without a graph, with the model in eval mode
-// (restored after).
+// Test-time augmentation: a model's logits averaged over views of the same images. It is part of the model's preprocessing:
+// checkpoints record it, and eval and predict use it too.
 #pragma once
 
 #include <atomic>
@@ -12,16 +11,34 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/metrics/metrics.h"
-#include "dlpipe/run/config/loss.h"
-#include "dlpipe/run/use/views.h"
+#include "dlpipe/batch.h"
+#include "dlpipe/config.h"
+#include "dlpipe/metrics.h"
+#include "dlpipe/module.h"
+#include "dlpipe/report.h"
+#include "engine/collective/collective.h"
+#include "run/config/values.h"
+#include "run/input/batch_input.h"
+#include "run/task/task.h"
 
 namespace dlpipe::run {
 
+/// How much of an image's extent a model gets, in pixels: all of it, or 7/8 for crops.
+int64_t seen_extent(int64_t extent, Views views);
+
+/// Logits f32 [N,K] of pixels [N,H,W,C], without a blocked layout and without history. Runs on the calling thread and the
+/// engine's threads.
+engine::Tensor view_logits(engine::Module& model, const engine::Tensor& pixels, Views views);
+
+// Evaluates a model on one pass over a source: mean loss and metrics over the rows that count.
+//
+// A row counts if its weight is not 0: padding of the last batch and records that could not be read are left out, and the
+// records are reported. Runs on the calling thread, without a graph, with the model in eval mode (restored after).
+
 struct EvalOptions {
+  const TaskRecord* task = nullptr;  // null: one class each
+  TaskState task_state = {};
+  TargetSpec target = {};
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};  // none: validation smooths no labels
   std::vector<const engine::MetricRecord*> metrics;
@@ -30,31 +47,24 @@ struct EvalOptions {
   Views views = Views::kOne;
   /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null. With ranks, of any of them.
   const std::atomic<bool>* stop = nullptr;
-  /// Equal parts of every batch that are judged by themselves and added up in their order, so that the report is the
-  /// same bits however many ranks share them; of all `ranks` together, as `source` was opened with.
+  /// What metrics count of a batch, from its logits on the host; empty: its rows as the model sees them. Not with grains.
+  std::function<void(const Batch& batch, const engine::Tensor& logits, Tally& tally)> count = {};
+  /// Equal parts of every batch that are evaluated separately and added up in order, so that the report has the same bits for
+  /// any number of ranks; of all `ranks` together, as in `source`.
   int64_t grains = 1;
-  engine::Collective* ranks = nullptr;      // that judge other grains; null: none do
+  engine::Collective* ranks = nullptr;      // that evaluate other grains; null: none do
   engine::Collective* all_ranks = nullptr;  // that stop together; null: this process is alone
 };
 
-struct EvalReport {
-  int64_t samples = 0;  // that counted
-  int64_t dropped = 0;  // records that could not be used
-  double loss = 0;
-  std::vector<std::pair<std::string, double>> metrics;  // as asked for
-  double seconds = 0;
-
-  /// The value of a metric, or of kLossMetric; NaN when it wasn't asked for.
-  double value(std::string_view name) const;
+/// Figures of each label or target, with the `names` of the outputs, for tasks that have some.
+struct OutputReport {
+  std::vector<std::string> names;
+  TaskReport figures = {};
 };
-
-/// Logits f32 [N,K] of a batch's rows, in order; rows of weight 0 are given too.
-using LogitsObserver =
-    std::function<void(const Batch& batch, std::span<const float> logits, int64_t classes)>;
 
 /// One epoch of `source` (from where it stands to its last_in_epoch), of all ranks: all get the same report. Throws
 /// Error.
 EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
-                    const LogitsObserver& observer = {});
+                    const LogitsObserver& observer = {}, OutputReport* report = nullptr);
 
 }  // namespace dlpipe::run

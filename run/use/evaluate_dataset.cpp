@@ -1,25 +1,134 @@
-#include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/predictor.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/config/precision.h"
-#include "dlpipe/run/input/data_paths.h"
-#include "dlpipe/run/input/preprocess.h"
-#include "dlpipe/run/record/saved_config.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/log.h"
+#include "dlpipe/ops.h"
+#include "engine/core/constant_cache.h"
+#include "engine/core/device_code.h"
+#include "engine/core/parallel.h"
+#include "io/data/codec/mask.h"
+#include "run/config/values.h"
+#include "run/input/dataset.h"
+#include "run/record/run_directory.h"
+#include "run/task/task.h"
+#include "run/use/evaluate.h"
+#include "run/use/loaded_model.h"
+#include "run/use/predict.h"
+#include "run/use/seen_map.h"
 
 namespace dlpipe::run {
 
+using formats::Json;
+
+static double ratio(int64_t part, int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+double ClassScore::precision() const {
+  return ratio(right, predicted);
+}
+double ClassScore::recall() const {
+  return ratio(right, support);
+}
+double ClassScore::f1() const {
+  return ratio(2 * right, support + predicted);
+}
+
+Result<ClassReport> ClassReport::make(int64_t classes) {
+  constexpr int64_t kMost = 4096;  // 128 MiB of counts
+  if (classes > kMost) {
+    return misuse("eval", "--report supports up to ", human_count(kMost), " classes, but there are ",
+                  human_count(classes), "; compute it from what --predictions writes");
+  }
+  return ClassReport(classes);
+}
+
+ClassReport::ClassReport(int64_t classes)
+    : classes_(classes),
+      counts_(static_cast<size_t>(classes * classes)),
+      support_(static_cast<size_t>(classes)) {}
+
+void ClassReport::add(int64_t label, std::span<const float> logits) {
+  ++support_.at(static_cast<size_t>(label));
+  const size_t first = top_classes(logits, 1).at(0);
+  if (std::isnan(logits[first])) {
+    ++undecided_;
+    return;
+  }
+  ++counts_.at(static_cast<size_t>(label * classes_) + first);
+}
+
+std::vector<ClassScore> ClassReport::scores() const {
+  std::vector<ClassScore> scores(static_cast<size_t>(classes_));
+  for (int64_t label = 0; label < classes_; ++label) {
+    ClassScore& own = scores[static_cast<size_t>(label)];
+    own.support = support_[static_cast<size_t>(label)];
+    own.right = count(label, label);
+    for (int64_t c = 0; c < classes_; ++c) scores[static_cast<size_t>(c)].predicted += count(label, c);
+  }
+  return scores;
+}
+
+ClassReport::Means ClassReport::mean(bool weighted) const {
+  Means sums;
+  double total = 0;
+  for (const ClassScore& score : scores()) {
+    const double weight = score.support == 0 ? 0.0 : weighted ? static_cast<double>(score.support) : 1.0;
+    sums.precision += weight * score.precision();
+    sums.recall += weight * score.recall();
+    sums.f1 += weight * score.f1();
+    total += weight;
+  }
+  if (total == 0) return {};
+  return {sums.precision / total, sums.recall / total, sums.f1 / total};
+}
+
+ClassReport::Means ClassReport::macro_mean() const {
+  return mean(false);
+}
+ClassReport::Means ClassReport::weighted_mean() const {
+  return mean(true);
+}
+
+Json to_json(const ClassReport& report, std::span<const std::string> names) {
+  const auto means_json = [](const ClassReport::Means& means) {
+    return Json::object({{"precision", means.precision}, {"recall", means.recall}, {"f1", means.f1}});
+  };
+  Json classes = Json::array();
+  Json matrix = Json::array();
+  const std::vector<ClassScore> all = report.scores();
+  for (int64_t label = 0; label < report.classes(); ++label) {
+    const ClassScore& score = all[static_cast<size_t>(label)];
+    classes.push_back(Json::object({{"class", names[static_cast<size_t>(label)]},
+                                    {"support", score.support},
+                                    {"predicted", score.predicted},
+                                    {"precision", score.precision()},
+                                    {"recall", score.recall()},
+                                    {"f1", score.f1()},
+                                    {"top1", score.recall()}}));
+    Json row = Json::array();
+    for (int64_t c = 0; c < report.classes(); ++c) row.push_back(report.count(label, c));
+    matrix.push_back(std::move(row));
+  }
+  return Json::object({{"classes", std::move(classes)},
+                       {"macro", means_json(report.macro_mean())},
+                       {"weighted", means_json(report.weighted_mean())},
+                       {"undecided", report.undecided()},
+                       {"confusion_matrix", std::move(matrix)}});
+}
+
 namespace {
 
-// The largest batch that is of use: rows without a sample are computed, too. In 64s, so that a validation set
-// that fits one of the run's batches is judged in the shapes, and by the kernels, of the run.
+// The largest useful batch, because rows without a sample are also computed. A multiple of 64, so that a validation set that
+// fits into one of the run's batches is evaluated with the run's shapes and kernels.
 int64_t rows_for(int64_t samples, int64_t limit) {
   constexpr int64_t kRows = 64;
   if (limit >= 0) samples = std::min(limit, samples);
@@ -32,12 +141,19 @@ std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, co
   pipeline::LoaderOptions loader;
   loader.data = dataset.directory();
   loader.augment = state.val_augment;
+  const auto chain = value_or_throw(augment::Chain::parse(state.val_augment, registries.augmentations));
+  if (const std::string random = random_chain_warning(chain, state.val_augment); !random.empty())
+    log(LogLevel::kWarning, random);
   loader.channels = static_cast<int>(state.arguments.channels);
   loader.batch = std::min(options.batch, rows_for(dataset.size(), options.limit));
   loader.threads = threads;
   loader.limit = options.limit;
+  if (!options.fold.empty())
+    loader.samples = value_or_throw(samples_of_fold(dataset, options.fold, "eval")).own;
   loader.epochs = 1;
-  loader.fields = value_or_throw(model_fields(loader.data, state.arguments.length > 0)).names;
+  loader.fields =
+      value_or_throw(model_fields(loader.data, state.arguments.length > 0, state.task.fields)).names;
+  loader.mask_fill = TargetSpec::kIgnored;
   loader.ops = &registries.augmentations;
   loader.device = &device;
   if (!device.is_host()) loader.coef_decode = engine::device_code(device).decode_coefficients;
@@ -48,6 +164,9 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
                          const LoadedModel& loaded) {
   const ModelState& state = loaded.state;
   EvalOptions eval;
+  eval.task = &task_of(state.task);
+  eval.task_state = state.task;
+  eval.target = eval.task->target(state.task, state.arguments.classes);
   eval.loss = value_or_throw(registries.losses.find(state.loss));
   eval.dtype = dtype_of(loaded, options.model.dtype);
   eval.tf32 = take_tf32(options.tf32, loaded.model->device());
@@ -59,7 +178,64 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
   return eval;
 }
 
-// Hands each sample of a batch to whoever asked for it.
+/// Counts the pixels of masks in their own size. One thread.
+class WholeMasks {
+ public:
+  WholeMasks(const data::Dataset& dataset, const TargetSpec& target, const ModelState& state,
+             const augment::OpRegistry& ops)
+      : dataset_(dataset),
+        target_(target),
+        channels_(static_cast<int>(state.arguments.channels)),
+        chain_(value_or_throw(augment::Chain::parse(state.val_augment, ops))),
+        reader_(value_or_throw(dataset.reader())) {
+    if (!random_chain_warning(chain_, state.val_augment).empty())
+      refuse("eval",
+             "masks in their own size need a --val-augment that draws nothing at random; give another, "
+             "or --resized-masks");
+  }
+
+  void count(const Batch& batch, const engine::Tensor& logits, Tally& tally) {
+    for (int64_t i = 0; i < batch.count; ++i) {
+      if (batch.weight[static_cast<size_t>(i)] == 0) continue;
+      const int64_t id = batch.sample_ids[static_cast<size_t>(i)];
+      const auto record = value_or_throw(reader_->record(id));
+      const ConstImageView mask = value_or_throw(
+          decoder_.decode(value_or_throw(data::field_bytes(dataset_, record, target_.fields.at(0)))));
+      check(mask, id);
+      const engine::Tensor own = engine::slice(logits, 0, i, i + 1).contiguous_copy();
+      count_whole_mask(engine::reshape(own, {logits.size(1), logits.size(2), logits.size(3)}), map_of(id),
+                       mask, tally);
+    }
+  }
+
+ private:
+  void check(const ConstImageView& mask, int64_t id) const {
+    for (int y = 0; y < mask.height; ++y)
+      for (int x = 0; x < mask.width; ++x)
+        if (mask.row(y)[x] != TargetSpec::kIgnored && mask.row(y)[x] >= target_.outputs)
+          throw unknown_class(target_, id, mask.row(y)[x]);
+  }
+
+  SeenMap map_of(int64_t id) const {
+    const data::RecordHeader header = value_or_throw(dataset_.header(id));
+    augment::ChainPlan plan;
+    throw_if_error(chain_.plan({header.width, header.height, channels_}, SampleKey{}, plan));
+    Result<SeenMap> map = seen_map(plan);
+    if (!map.ok())
+      throw Error(
+          Status(map.status().code(), concat("[eval] ", map.status().message(), ", or --resized-masks")));
+    return *map;
+  }
+
+  const data::Dataset& dataset_;
+  const TargetSpec& target_;
+  const int channels_;
+  const augment::Chain chain_;
+  const std::unique_ptr<data::Dataset::Reader> reader_;
+  data::MaskDecoder decoder_;
+};
+
+// Passes each sample of a batch to the consumers that requested it.
 class SampleObserver {
  public:
   SampleObserver(const EvaluateOptions& options, const data::Dataset& dataset, int64_t total,
@@ -67,6 +243,8 @@ class SampleObserver {
       : options_(options),
         dataset_(dataset),
         total_(total),
+        state_(evaluation.model.state),
+        task_(task_of(state_.task)),
         classes_(evaluation.model.state.classes),
         report_(evaluation.classes) {
     if (options_.on_sample) reader_ = value_or_throw(dataset_.reader());
@@ -74,16 +252,36 @@ class SampleObserver {
 
   void add(const Batch& batch, std::span<const float> logits, int64_t classes) {
     const auto width = static_cast<size_t>(classes);
+    if (options_.on_sample && !has_classes())
+      targets_ = batch_target(batch, task_.target(state_.task, classes));
     for (size_t i = 0; i < static_cast<size_t>(batch.count); ++i) {
       const bool counts = batch.weight[i] != 0;
       if (counts && (report_ || options_.on_sample))
-        add_sample(batch.sample_ids[i], logits.subspan(i * width, width));
+        has_classes() ? add_sample(batch.sample_ids[i], logits.subspan(i * width, width))
+                      : add_answers(batch.sample_ids[i], i, logits.subspan(i * width, width));
     }
     done_ += batch.count;
     if (options_.on_progress) options_.on_progress(done_, total_);
   }
 
  private:
+  /// Whether each sample has one class.
+  bool has_classes() const { return state_.task.fields.empty(); }
+
+  void add_answers(int64_t id, size_t row, std::span<const float> outputs) {
+    if (!options_.on_sample) return;
+    SampleAnswer answer;
+    answer.id = id;
+    answer.path = path_of(id);
+    answer.answers = task_.answers(outputs, state_.task);
+    const std::span<const float> own(targets_.data<float>() + row * outputs.size(), outputs.size());
+    if (state_.task.mean.empty())
+      answer.targets.assign(own.begin(), own.end());
+    else
+      answer.targets = task_.answers(own, state_.task);  // in the data's units, as the outputs
+    options_.on_sample(answer, classes_);
+  }
+
   void add_sample(int64_t id, std::span<const float> logits) {
     const int64_t label = value_or_throw(dataset_.header(id)).label;
     if (report_) report_->add(label, logits);
@@ -111,6 +309,9 @@ class SampleObserver {
   const data::Dataset& dataset_;
   int64_t total_;
   int64_t done_ = 0;
+  const ModelState& state_;
+  const TaskRecord& task_;
+  engine::Tensor targets_;  // of the batch, where they are numbers
   const std::vector<std::string>& classes_;
   std::optional<ClassReport>& report_;
   std::unique_ptr<data::Dataset::Reader> reader_;
@@ -123,7 +324,9 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   const int threads = options.threads > 0 ? options.threads : available_threads();
   engine::set_engine_threads(threads);
   Device& device = *value_or_throw(registries.find_device(options.device));
-  const EvaluationData data = value_or_throw(evaluation_data(options.data, options.split));
+  const EvaluationData data = options.fold.empty() || !options.split.empty()
+                                  ? value_or_throw(evaluation_data(options.data, options.split))
+                                  : EvaluationData{value_or_throw(training_data(options.data)), ""};
   const auto dataset = value_or_throw(data::Dataset::open(data.directory));
   Evaluation evaluation;
   evaluation.data = data.directory;
@@ -134,30 +337,61 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   throw_if_error(check_input_kind(state.model, takes_tokens, data.directory,
                                   value_or_throw(image_channels(data.directory))));
   if (takes_tokens && (options.report || options.on_sample)) {
-    refuse("eval", "--report and --predictions are for pictures; ", state.model, " takes tokens");
+    refuse("eval", "--report and --predictions are only for images; ", state.model, " takes tokens");
   }
-  if (!takes_tokens)
+  const TaskRecord& task = task_of(state.task);
+  if (task.output == engine::ModelOutput::kPixels && options.on_sample)
+    refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
+           " answers a class for each pixel; dlpipe predict --draw writes masks");
+  if (task.output == engine::ModelOutput::kBoxes && options.on_sample)
+    refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
+           " answers boxes; dlpipe predict --json prints them");
+  if (!state.task.fields.empty()) {
+    throw_if_error(check_fields(state.task, *dataset, "eval"));
+  } else if (!takes_tokens) {
     throw_if_error(check_samples_have_classes(
         "eval", *dataset, value_or_throw(model_fields(data.directory, takes_tokens)).unused));
-  throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes(),
-                               dataset_of_run(evaluation.model.path)));
-  if (options.report) evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
+  }
+  if (task.names_classes)
+    throw_if_error(check_classes(evaluation.model.path, state.classes, data.directory, dataset->classes(),
+                                 dataset_of_run(evaluation.model.path)));
+  if (options.report && task.report == nullptr)
+    evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
   const auto source = open_loader(options, registries, state, *dataset, threads, device);
   evaluation.subset = source->subset();
   if (options.on_note) {
     if (!data.note.empty()) options.on_note(data.note);
     for (const std::string& note : evaluation.model.notes) options.on_note(note);
+    const bool has_folds = std::ranges::any_of(
+        dataset->fields(), [](const data::Field& field) { return field.name == data::kFoldField; });
+    if (has_folds && options.fold.empty())
+      options.on_note(concat(dataset->directory(),
+                             " has folds, and all of them are evaluated; --fold N evaluates one, which a run "
+                             "with --fold N was not trained on"));
   }
   engine::ConstantCache constants = weights_as_constants(evaluation.model.model->parameters());
   const engine::UseConstantCache packed_once(&constants);
   SampleObserver samples(options, *dataset, source->samples_per_epoch(), evaluation);
-  evaluation.report =
-      evaluate(*evaluation.model.model, *source, eval_options(options, registries, evaluation.model),
-               [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
-                 if (observer) observer(batch, logits, classes);
-                 samples.add(batch, logits, classes);
-               });
+  OutputReport figures{.names = state.classes};
+  EvalOptions eval = eval_options(options, registries, evaluation.model);
+  std::optional<WholeMasks> masks;
+  evaluation.has_whole_masks = task.output == engine::ModelOutput::kPixels && !options.resized_masks;
+  if (evaluation.has_whole_masks) {
+    masks.emplace(*dataset, eval.target, state, registries.augmentations);
+    eval.count = [&](const Batch& batch, const engine::Tensor& logits, Tally& tally) {
+      masks->count(batch, logits, tally);
+    };
+  }
+  evaluation.report = evaluate(
+      *evaluation.model.model, *source, eval,
+      [&](const Batch& batch, std::span<const float> logits, int64_t classes) {
+        if (observer) observer(batch, logits, classes);
+        samples.add(batch, logits, classes);
+      },
+      options.report ? &figures : nullptr);
+  evaluation.columns = std::move(figures.figures.columns);
+  evaluation.figures = std::move(figures.figures.rows);
   return evaluation;
 }
 

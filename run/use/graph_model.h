@@ -1,19 +1,66 @@
-// Compiled models (.dlg, engine/graph/FORMAT.md) where a trained model is asked for: eval and predict take them as they
-// take checkpoints. Throws Error.
+// Models that are captured graphs, compiled or from an ONNX file: trained, used where weights are, compiled.
+//
+// Models without code that builds them, used as weights: a captured graph in a compiled model, an ONNX file, or a checkpoint of
+// a run that began with one. Throws Error.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/run/use/loaded_model.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "engine/graph/passes.h"
+#include "run/record/checkpoint.h"
+#include "run/use/loaded_model.h"
 
 namespace dlpipe::run {
 
-/// A graph of one input and one output as a module in eval mode; its weights are the module's buffers.
+/// A regular file that begins as one.
+bool is_onnx_file(const std::string& path);
+
+/// A file that is a model itself: a captured or compiled one, or an ONNX file.
+bool is_model_file(const std::string& path);
+
+/// The graph of a compiled model or of an ONNX file, and which of them it is. Nothing where `path` is neither.
+struct OpenedGraph {
+  engine::graph::Graph graph;
+  bool is_compiled = false;
+};
+std::optional<OpenedGraph> open_graph(const std::string& path);
+
+/// The metadata that compile_model (graph_model.h) writes a ModelState into, as JSON.
+inline constexpr const char* kModelKey = "model";
+/// Reads it; nullopt if another program wrote the file, or compile knew nothing about images.
+std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file);
+
+/// An ONNX file as a graph. `shapes` are texts for inputs with open sizes: "x=N,3,224,224", without the name if there is only
+/// one input. kMisuse says what is wrong with them.
+engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::string>& shapes = {});
+/// The same for batches of any size: a file for one batch size is converted with engine::onnx::with_any_batch, if the results
+/// are the same, with a note. `check` is called before that is tried, which takes a while; it may throw.
+engine::graph::Graph read_onnx_of_any_batch(
+    const std::string& path, const std::vector<std::string>& shapes, std::vector<std::string>& notes,
+    const std::function<void(const engine::graph::Graph&)>& check = nullptr, bool live_batch_norm = false);
+
+/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with; with its state_in, whose
+/// classes are left out where they are numbers, which says that nobody named them. Nothing where `path` is neither a compiled
+/// model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
+/// `live_batch_norm`: of an ONNX file, its batch norms are live (engine::onnx::ImportOptions).
+std::optional<WeightsSource> open_graph_weights(const std::string& path, bool live_batch_norm = false);
+
+/// The model of this checkpoint if its state has a graph; else null.
+std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
+                                                    const std::vector<engine::NamedTensor>& tensors,
+                                                    const std::string& path);
+
+// Compiled models (.dlg, engine/graph/FORMAT.md) as trained models: eval and predict accept them like checkpoints. Throws
+// Error.
+
+/// A graph with one input and one output as a module in eval mode; its weights are the module's buffers.
 class GraphModel final : public engine::Module {
  public:
   explicit GraphModel(engine::graph::Graph graph);
@@ -33,25 +80,25 @@ struct CompiledModel {
   size_t captured_nodes = 0;
   std::vector<engine::graph::PassReport> passes;
   std::vector<std::string> notes;  // of load_model
-  // Most memory of values at once, for a batch of one: the model as written, its graph. 0: there is no model.
+  // Peak memory of values for a batch of one: of the model as written, and of its graph. 0: there is no model.
   int64_t model_peak_bytes = 0;
   int64_t graph_peak_bytes = 0;
 };
-/// The forward pass of the model that `options.weights` names: weights of a model that dlpipe builds, a compiled model, or an
-/// ONNX file. An ONNX file that compile wrote says how pictures are prepared and what the classes are. One of another program
-/// doesn't: where `options.val_augment` (with normalize) says it, the graph takes pictures [N,H,W,C] and answers logits, and
-/// eval and predict take it, with numbers for the classes that `options.classes` doesn't name. Else it is compiled as it is,
-/// for dlpipe run.
+/// The forward pass of the model that `options.weights` names: weights of a built-in model, a compiled model, or an ONNX file.
+/// An ONNX file that compile wrote records how images are prepared and what the classes are. One of another program does not:
+/// with `options.val_augment` (including normalize), the graph's input is images [N,H,W,C] and its output logits, and eval and
+/// predict accept it, with numbers for classes that `options.classes` does not name. Otherwise it is compiled unchanged, for
+/// dlpipe run.
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
 
-/// An ONNX file as such a model, for eval and predict: pictures are prepared as `options`, the file, where compile wrote it, or `dataset`,
-/// which may be null, says.
+/// An ONNX file as such a model, for eval and predict: images are prepared according to `options`, the file (if compile wrote
+/// it), or `dataset`, which may be null.
 LoadedModel load_onnx_model(const ModelOptions& options, const Registries& registries,
                             const data::Dataset* dataset);
 
-/// What a compiled model's file holds, as load_model answers it. kMisuse where options are given that only other
-/// weights take, or where the graph was compiled from something that says nothing of pictures and classes.
+/// Loads a compiled model's file, like load_model. kMisuse for options that only apply to other weights, or if the graph was
+/// compiled without information about images and classes.
 LoadedModel load_graph_model(const ModelOptions& options, const Registries& registries);
 
 }  // namespace dlpipe::run

@@ -1,63 +1,131 @@
-// A trained model from its weights: what eval, predict and generate begin with. Throws Error.
+// A trained model from its weights: what is known about the weights that a user names, and the model for eval, predict and
+// generate.
+//
+// Weights as a user names them: a checkpoint or run of dlpipe's, or a file of tensors with PyTorch's names, safetensors or what
+// torch.save wrote. Used by `train --init`, `eval`, `predict`, `generate` and `info`. Throws Error.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/graph/graph.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/run/config/registries.h"
-#include "dlpipe/run/record/checkpoint.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/config.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "dlpipe/predictor.h"
+#include "engine/core/constant_cache.h"
+#include "run/record/checkpoint.h"
 
 namespace dlpipe::run {
 
-/// Which weights, and what a checkpoint doesn't say or is to be done otherwise. Empty: as the checkpoint says.
-struct ModelOptions {
-  std::string weights =
-      {};                  // a checkpoint, a run (its best, else its last checkpoint), or a safetensors file
-  std::string model = {};  // of a bare safetensors file, which doesn't say
-  std::string classes = {};      // for a bare file: a text file with a name on each line, or a dataset
-  std::string val_augment = {};  // the weights' normalisation is added where this has none
-  std::string tta = {};          // views.h
-  std::string dtype = {};
-  std::vector<std::string> input_shapes =
-      {};  // of an ONNX file that leaves some open: read_onnx (graph_weights.h)
+/// Where weights are and what is known about them. A value; keeps no file open.
+struct WeightsSource {
+  std::string path;  // the file, or the checkpoint's directory
+  std::optional<ModelState>
+      state;  // of the checkpoint that it is, lies in, was exported or compiled from; nothing: a bare file
+  int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
+  /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module."), torch.compile ("_orig_mod.") and, in files
+  /// that do not record their model, PyTorch Lightning ("model.", "net.") put before every name.
+  std::vector<engine::NamedShape> shapes;
+  std::vector<std::string> notes;  // for the user: what was left out
+  std::shared_ptr<const engine::ModelRecord>
+      graph;  // the model itself, where no code builds it (graph_model.h)
+
+  // The source of copy_weights: the file, whose names begin with `prefix`, or a checkpoint's tensors.
+  std::string prefix;
+  std::vector<engine::NamedTensor> checkpoint_tensors;
 };
 
-/// Whether a bare file will do; else a checkpoint is asked for, as its alphabet is needed.
+/// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". Empty for a
+/// model that no code builds.
+std::map<std::string, std::string> weights_metadata(const ModelState& state);
+
+/// The state_dict that PyTorch's model has: of a captured model, `tensors` without the numbers of its code, and tied weights under
+/// each of their names.
+std::vector<engine::NamedTensor> published_tensors(const ModelState& state,
+                                                   const std::vector<engine::NamedTensor>& tensors);
+
+/// A checkpoint or a run gives its averaged weights where it has some, else its weights; sizes and checksums
+/// are compared. A safetensors file gives its own tensors, of which only names and shapes are read. Error for
+/// other kinds of files, with the command that converts them.
+WeightsSource open_weights(const std::string& path);
+
+/// Copies the source's tensors into `model`, one of `record`, built from `arguments`. With `keep_head`, the model's own
+/// classifier (parameters under record.head) is unchanged. kMisuse names the first tensors that differ, and the model of
+/// `registries` that the weights fit, or how they differ for the same model; it ends with `head_advice` if keep_head would
+/// help. Then nothing has been read or copied.
+void copy_weights(const WeightsSource& source, const engine::ModelRecord& record, bool keep_head,
+                  engine::Module& model, const engine::ModelArguments& arguments,
+                  const Registries& registries, std::string_view head_advice = {});
+
+/// The arguments of a model of `record` that follow from the shapes: classes, and channels if there is a convolution. nullopt:
+/// there is no classifier with that model's name.
+std::optional<engine::ModelArguments> arguments_from(std::span<const engine::NamedShape> shapes,
+                                                     const engine::ModelRecord& record);
+/// The image model that all tensors fit; "" if there is none.
+std::string fitting_model(std::span<const engine::NamedShape> shapes, const Registries& registries);
+/// The message for a bare file without a named model: that it does not record its model, and what to give.
+std::string without_model(const WeightsSource& source, const Registries& registries);
+
+/// How images are normalised for some weights, and the source of that information.
+struct WeightsNormalization {
+  std::string op;      // "normalize(mean=...,std=...)"; empty: unknown
+  std::string origin;  // for a person
+};
+/// The checkpoint's if the source has one; else, for colour images, that of the published weights with the record's names.
+WeightsNormalization normalization_of(const WeightsSource& source, const engine::ModelRecord& record,
+                                      int64_t channels, const augment::OpRegistry& registry);
+
+/// The warning if images are evaluated with `chain` and an op in it is random, with an alternative; "" otherwise.
+std::string random_chain_warning(const augment::Chain& chain, std::string_view chain_text);
+
+/// How images are cropped for weights without a checkpoint: as their publisher does, to the model's own size, or, for a model
+/// of any size, to that of `dataset`'s first image. kMisuse if it is unknown.
+std::string default_cut(const engine::ModelRecord& record, const data::Dataset* dataset);
+
+// A trained model from its weights, for eval, predict and generate. Throws Error.
+
+/// Whether a bare file is enough; otherwise a checkpoint is required, because its alphabet is needed.
 enum class BareFiles : uint8_t { kTaken, kRefused };
 
-struct LoadedModel {
-  std::shared_ptr<engine::Module> model;  // in eval mode, with the averaged weights where there are some
-  ModelState state;
-  std::string path;                // of the checkpoint's directory, or of the bare file
-  int64_t step = -1;               // of the checkpoint; -1: a bare file
-  std::vector<std::string> notes;  // for a person: what was found out or assumed
-};
-/// A bare file's classes are those of options.classes, else of `dataset`, else their numbers; its pictures are
-/// cut to the model's input size and normalised as normalization_of (weights_source.h) says, or as `dataset`'s
-/// pixels ask for. `dataset` may be null.
+/// A bare file's classes are those of options.classes, else of `dataset`, else their numbers; its images are cropped to the
+/// model's input size and normalised by normalization_of (loaded_model.h), or by `dataset`'s statistics. `dataset` may be null.
 LoadedModel load_model(const ModelOptions& options, const Registries& registries = {},
                        const data::Dataset* dataset = nullptr, BareFiles bare_files = BareFiles::kTaken);
 
-/// What a checkpoint would say of a graph that takes pictures, from an ONNX file `options.weights`: their size and the number of
-/// classes by the graph, names and preparation as load_model finds them for a bare file. kMisuse where it is no such graph
-/// (engine/models/picture_graph.h), and where the chain makes pictures of another size.
-ModelState state_of_pictures(const engine::graph::Graph& graph, const ModelOptions& options,
-                             const Registries& registries, const data::Dataset* dataset,
-                             std::vector<std::string>& notes);
+/// The state that a checkpoint would have for an image graph from an ONNX file `options.weights`: image size and number of
+/// classes from the graph, names and preparation as in load_model for a bare file. kMisuse if it is not such a graph
+/// (engine/models/graph_module.h), or if the chain makes images of another size.
+ModelState state_of_images(const engine::graph::Graph& graph, const ModelOptions& options,
+                           const Registries& registries, const data::Dataset* dataset,
+                           std::vector<std::string>& notes);
 
-/// A cache of what kernels make of a model's weights, its parameters(): packed, transformed, in a low dtype. For who has it stand while the
-/// model runs (UseConstantCache) and leaves its weights where and as they are meanwhile. It takes memory, most often once
-/// more that of the weights.
+/// A cache of a model's weights, its parameters(), as kernels pack, transform or cast them. For callers that keep it active
+/// while the model runs (UseConstantCache) and do not change or move its weights meanwhile. It needs memory, usually as much as
+/// the weights.
 engine::ConstantCache weights_as_constants(std::span<const engine::NamedTensor> parameters);
 
 /// The dtype that the model runs in on its device: `asked`, else the checkpoint's.
 DType dtype_of(const LoadedModel& loaded, const std::string& asked);
+
+// The names of a model's classes if its own file does not have them.
+
+/// `count` names from `from`, a text file with a name on each line, a dataset or a folder of splits. If `from` is empty they
+/// are numbers, which is reported in `notes`. kMisuse, naming `weights` and what determines its classes, if the number differs;
+/// rethrows errors of reading.
+std::vector<std::string> class_names(const std::string& from, const std::string& weights,
+                                     const std::string& counted_by, int64_t count,
+                                     std::vector<std::string>& notes);
+
+/// "0", "1", ...: names of unnamed classes.
+std::vector<std::string> numbered_classes(int64_t count);
 
 }  // namespace dlpipe::run

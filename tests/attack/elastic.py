@@ -156,7 +156,7 @@ def disturbed_run(runs, count, seed, epochs, steps, longest_s):
             text = log.read()
         if code == 0:
             return run, kills, launches
-        if code != 1 or "go on with: dlpipe launch" not in text:
+        if code != 1 or "continue with: dlpipe launch" not in text:
             raise Finding(f"after kill {len(kills)} the launcher ended with {code}: {text[-1000:]}")
         if len(kills) >= count and launches > count + 1:
             raise Finding(f"nobody kills it any more, and it fails: {text[-1000:]}")
@@ -179,8 +179,8 @@ def main():
         runs = Runs(program, pathlib.Path(name))
         begin = time.monotonic()
         try:
-            runs.must("synth", str(runs.root / "pictures"), "--per-class", "20", "--size", "32")
-            runs.must("ingest", str(runs.root / "pictures"), str(runs.root / "data"), "--split", "0.8,0.2")
+            runs.must("synth", str(runs.root / "images"), "--per-class", "20", "--size", "32")
+            runs.must("ingest", str(runs.root / "images"), str(runs.root / "data"), "--split", "0.8,0.2")
             epochs = 20 + 15 * arguments.count
             runs.must(*runs.train(runs.root / "one", epochs))
             expected = digest_of_run(runs.root / "one")

@@ -21,7 +21,7 @@ PAGE = 4096
 ROWS = 511
 ROW_BYTES = 32
 
-# name, sides of the pictures, options of ingest
+# name, sides of the images, options of ingest
 FORMS = (
     ("coefficients", "40..90", ()),
     ("packed", "16", ("--store", "raw")),
@@ -73,7 +73,7 @@ class Subject:
         self.directory = root / name
         source = root / f"{name}.src"
         attack.must("synth", source, "--per-class", 13, "--size", size)
-        (source / "ring" / "bad.jpg").write_bytes(b"no picture")  # the list of skipped files isn't empty
+        (source / "ring" / "bad.jpg").write_bytes(b"no image")  # the list of skipped files isn't empty
         attack.must("ingest", source, self.directory, "--jobs", 2, *options)
         self.file = self.directory / "data.mdb"
         self.whole = self.file.read_bytes()
@@ -99,7 +99,7 @@ class Subject:
         return seen
 
     def verdict(self, seen):
-        """What became of a damaged dataset, or (None, why it must not)."""
+        """What became of a corrupt dataset, or (None, why it must not)."""
         for command in ("inspect", "verify", "train"):
             if why := seen[command].failure(self.most_mb):
                 return None, f"{command} {why}"
@@ -125,9 +125,9 @@ def flip(subject, root, count):
         kind = f"{subject.name}, {region}"
         for _ in range(count):
             at, bit = attack.random.choice(offsets), attack.random.randrange(8)
-            damaged = bytearray(subject.whole)
-            damaged[at] ^= 1 << bit
-            subject.file.write_bytes(damaged)
+            corrupt = bytearray(subject.whole)
+            corrupt[at] ^= 1 << bit
+            subject.file.write_bytes(corrupt)
             verdict, why = subject.verdict(subject.look(root))
             if verdict:
                 attack.count(kind, verdict)
@@ -213,19 +213,19 @@ def resume(attack, root, count):
                 os.truncate(partial / "data.mdb", at)
             else:
                 file = partial / ("ingest.list" if "list" in kind else "data.mdb")
-                damaged = bytearray(file.read_bytes())
-                spots = range(len(damaged)) if "list" in kind else attack.random.choice(
-                    [o for name, o in partial_places(damaged).items() if o])
+                corrupt = bytearray(file.read_bytes())
+                spots = range(len(corrupt)) if "list" in kind else attack.random.choice(
+                    [o for name, o in partial_places(corrupt).items() if o])
                 at, bit = attack.random.choice(spots), attack.random.randrange(8)
-                damaged[at] ^= 1 << bit
-                file.write_bytes(damaged)
+                corrupt[at] ^= 1 << bit
+                file.write_bytes(corrupt)
             outcome = attack.run("ingest", source, root / "long", *RESUMED)
             why = outcome.failure(MOST_MEMORY_MB)
             if not why and outcome.exit_code == 0:
                 verified = attack.run("verify", "--decode", root / "long")
                 why = verified.failure(MOST_MEMORY_MB)
                 if not why and verified.exit_code != 0 and not kind.endswith("flipped"):
-                    why = "a damaged dataset was made of it"
+                    why = "a corrupt dataset was made of it"
                 elif not why and verified.exit_code == 0 and id_of(attack, root / "long") != expected:
                     why = "verify is content, and the dataset is another than without the interruption"
                 verdict = "nothing changed" if verified.exit_code == 0 else "found by verify"

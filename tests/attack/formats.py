@@ -1,8 +1,8 @@
-"""The files that other programs write, damaged: archives, records, arrays, annotations, pictures, models, parts and links.
+"""The files that other programs write, corrupt: archives, records, arrays, annotations, images, models, parts and links.
 
 A small whole file of each format is made, or taken from the tests' own. Of each, --count mutants are read as a user would
 read it, then what no file may be: a pipe, a device, 40 GB of nothing, the first half of itself. A mutant may be refused, may
-lose pictures, and may give other pictures where its format has no checksum; a dataset that was made of it must be whole."""
+lose images, and may give other images where its format has no checksum; a dataset that was made of it must be whole."""
 
 import gzip
 import io
@@ -16,10 +16,10 @@ import tempfile
 import zipfile
 
 from attack import Attack
-from hostile import HUGE, PICTURES, good_pictures, judge, mutate, sparse
+from hostile import HUGE, IMAGES, good_images, judge, mutate, sparse
 
 TESTS = pathlib.Path(__file__).parent.parent
-JPEG = (PICTURES / "rgb_444.jpg").read_bytes()
+JPEG = (IMAGES / "rgb_444.jpg").read_bytes()
 PAGE = 4096
 
 
@@ -135,7 +135,7 @@ def beton(name):
 
 def sources():
     """Format -> (what SRC is below the folder, the file to damage, all files)."""
-    pictures = {"a.jpg": JPEG, "b.jpg": JPEG}
+    images = {"a.jpg": JPEG, "b.jpg": JPEG}
     samples = {f"{i:03}.{end}": data for i in range(4) for end, data in (("jpg", JPEG), ("cls", b"%d" % (i % 2)))}
     folders = {f"{c}/{i}.jpg": JPEG for c in ("cat", "dog") for i in range(2)}
     return {
@@ -150,16 +150,16 @@ def sources():
         "npz, stored": ("a.npz", "a.npz", {"a.npz": npz_bytes(zipfile.ZIP_STORED)}),
         "npz, packed": ("a.npz", "a.npz", {"a.npz": npz_bytes(zipfile.ZIP_DEFLATED)}),
         "caffe": ("db", "db/data.mdb", {"db/data.mdb": caffe_bytes()}),
-        "coco": ("a.json", "a.json", pictures | {"a.json": coco_bytes()}),
-        "voc": (".", "a.xml", pictures | {"a.xml": VOC, "b.xml": VOC.replace(b"a.jpg", b"b.jpg")}),
+        "coco": ("a.json", "a.json", images | {"a.json": coco_bytes()}),
+        "voc": (".", "a.xml", images | {"a.xml": VOC, "b.xml": VOC.replace(b"a.jpg", b"b.jpg")}),
         "yolo": ("data.yaml", "labels/a.txt", {
             "data.yaml": b"train: images\nnames: [cat, dog]\n", "images/a.jpg": JPEG, "images/b.jpg": JPEG,
             "labels/a.txt": b"0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.9 0.1 0.9 0.9\n", "labels/b.txt": b"1 0.5 0.5 1 1\n"}),
         "yolo, its yaml": ("data.yaml", "data.yaml", {
             "data.yaml": b"path: .\ntrain: images\nval: images\nnc: 2\nnames:\n  0: cat\n  1: dog\n", "images/a.jpg": JPEG,
             "labels/a.txt": b"0 0.5 0.5 0.25 0.5\n"}),
-        "csv": ("a.csv", "a.csv", pictures | {"a.csv": b'path,label,split\n"a.jpg",cat,train\nb.jpg,"d""og",train\n'}),
-        "jsonl": ("a.jsonl", "a.jsonl", pictures | {"a.jsonl": b'{"path": "a.jpg", "label": "cat"}\n{"path":"b.jpg","label":"dog"}\n'}),
+        "csv": ("a.csv", "a.csv", images | {"a.csv": b'path,label,split\n"a.jpg",cat,train\nb.jpg,"d""og",train\n'}),
+        "jsonl": ("a.jsonl", "a.jsonl", images | {"a.jsonl": b'{"path": "a.jpg", "label": "cat"}\n{"path":"b.jpg","label":"dog"}\n'}),
     }
 
 
@@ -218,10 +218,10 @@ def attack_source(attack, root, name, count):
         judge(attack, "no file of its format", f"{name}: {case}", outcome, ingested(attack, out))
 
 
-def attack_pictures(attack, root, count):
+def attack_images(attack, root, count):
     """WebP, BMP and PNM: what ingest takes, predict takes, whatever --jobs."""
-    originals = sorted(p for p in PICTURES.iterdir() if p.suffix in (".webp", ".bmp", ".ppm", ".pgm", ".pbm"))
-    folder = root / "pictures"
+    originals = sorted(p for p in IMAGES.iterdir() if p.suffix in (".webp", ".bmp", ".ppm", ".pgm", ".pbm"))
+    folder = root / "images"
     write(folder, {"a/good.jpg": JPEG})
     for i in range(count * len(originals)):
         original = originals[i % len(originals)]
@@ -229,14 +229,14 @@ def attack_pictures(attack, root, count):
     paths = sorted((folder / "a").iterdir())
     files = []
     for jobs in (1, 3):
-        out = root / f"pictures.{jobs}"
+        out = root / f"images.{jobs}"
         outcome = attack.run("ingest", folder, out, "--jobs", jobs)
         judge(attack, "webp, bmp, pnm", f"{len(paths)} files, --jobs {jobs}", outcome, ingested(attack, out), folder)
         files.append((out / "data.mdb").read_bytes() if (out / "data.mdb").exists() else b"")
     if files[0] != files[1] or not files[0]:
         attack.fail("webp, bmp, pnm", "ingest", "--jobs changes data.mdb", folder)
         return
-    samples = json.loads(attack.must("inspect", "--json", root / "pictures.1").out)["samples"]
+    samples = json.loads(attack.must("inspect", "--json", root / "images.1").out)["samples"]
 
     def predicted(outcome):
         usable = sum("class" in json.loads(line) for line in outcome.out.splitlines())
@@ -251,12 +251,12 @@ def attack_models(attack, root, good, count):
     dlg, onnx = root / "model.dlg", root / "model.onnx"
     attack.must("compile", "--ckpt", root / "run", "--out", dlg)
     attack.must("compile", "--ckpt", root / "run", "--out", onnx)
-    picture = next(iter(sorted((good / "ring").iterdir())))
+    image = next(iter(sorted((good / "ring").iterdir())))
     whole = {path: path.read_bytes() for path in (dlg, onnx)}
-    answer = attack.must("predict", "--json", "--ckpt", dlg, picture).out
+    answer = attack.must("predict", "--json", "--ckpt", dlg, image).out
     for path, data in whole.items():
         kind = path.suffix
-        commands = {"info": ("info", path), "predict": ("predict", "--json", "--ckpt", path, picture)}
+        commands = {"info": ("info", path), "predict": ("predict", "--json", "--ckpt", path, image)}
         if path == onnx:
             commands["predict"] = ("compile", path, "--out", root / "again.dlg")
 
@@ -285,24 +285,24 @@ def attack_models(attack, root, good, count):
                         ("weights", field(5, field(2, 1) + field(1, 0)) * 8_000_000)):
         onnx.write_bytes(field(1, 8) + field(7, graph))
         judge(attack, ".onnx", f"empty {case} of 40 MB", attack.run("compile", onnx, "--out", root / "again.dlg"),
-              "weights apart, take more than")
+              "without weights, need more than")
     onnx.write_bytes(field(1, 8) + field(7, field(99, 0) * 15_000_000))
     judge(attack, ".onnx", "fields of 45 MB that mean nothing", attack.run("compile", onnx, "--out", root / "again.dlg"),
-          "the model is of opset 1")
+          "opset 1;")
     # More weights beside a model than there is memory: by a file with holes, and by tensors that all name the same bytes.
     for case, tensors, size in (("40 GB beside it", 1, HUGE), ("1 GB beside it, 100 times", 100, 1 << 30)):
         beside = field(13, field(1, b"location") + field(2, b"w.bin"))
         tensor = field(1, size // 4) + field(2, 1) + field(8, b"w") + beside + field(14, 1)
         onnx.write_bytes(field(1, 8) + field(7, field(5, tensor) * tensors))
         sparse(root / "w.bin", size=size)
-        judge(attack, ".onnx", case, attack.run("compile", onnx, "--out", root / "again.dlg"), "beside the model take")
+        judge(attack, ".onnx", case, attack.run("compile", onnx, "--out", root / "again.dlg"), "external weights need")
     sparse(root / "array.npy", npy_bytes("<f4", (HUGE // 4,), b""))
     outcome = attack.run("run", dlg, "--input", root / "array.npy", "--out", root / "o.npy")
     judge(attack, ".npy", "40 GB", outcome, lambda o: "" if o.exit_code else "accepted")
 
 
 def attack_parts(attack, root, good, count):
-    """Parts of an ingest, one of them damaged: join refuses, or gives the bytes that one ingest gives."""
+    """Parts of an ingest, one of them corrupt: join refuses, or gives the bytes that one ingest gives."""
     attack.must("ingest", good, root / "one.d")
     whole = (root / "one.d" / "data.mdb").read_bytes()
     parts = [root / "parts" / str(i) for i in (1, 2)]
@@ -330,11 +330,11 @@ def attack_parts(attack, root, good, count):
 
 
 def attack_links(attack, root, good, count):
-    """Pictures that a dataset links to, changed behind its back: verify names them, training goes on without them."""
-    pictures = root / "linked"
-    shutil.copytree(good, pictures)
-    attack.must("ingest", pictures, root / "links.d", "--store", "link")
-    paths = sorted(p for p in pictures.rglob("*") if p.is_file())
+    """Images that a dataset links to, changed behind its back: verify names them, training goes on without them."""
+    images = root / "linked"
+    shutil.copytree(good, images)
+    attack.must("ingest", images, root / "links.d", "--store", "link")
+    paths = sorted(p for p in images.rglob("*") if p.is_file())
     changes = {"flipped": lambda p, data: p.write_bytes(mutate(attack.random, data)), "gone": lambda p, data: p.unlink(),
                "a pipe": lambda p, data: (p.unlink(), os.mkfifo(p)), "a folder": lambda p, data: (p.unlink(), p.mkdir()),
                "a device": lambda p, data: (p.unlink(), p.symlink_to("/dev/zero")),
@@ -364,10 +364,10 @@ def main():
     count = attack.options.count
     with tempfile.TemporaryDirectory(prefix="dlpipe_formats_") as name:
         root = pathlib.Path(name)
-        good = good_pictures(attack, root)
+        good = good_images(attack, root)
         for source in sources():
             attack_source(attack, root, source, count)
-        attack_pictures(attack, root, count)
+        attack_images(attack, root, count)
         attack_models(attack, root, good, count)
         attack_parts(attack, root, good, count)
         attack_links(attack, root, good, count)

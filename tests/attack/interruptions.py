@@ -133,7 +133,7 @@ class Ingest(Synth):
     name = "ingest"
 
     def words(self, folder):
-        return ["ingest", str(self.attack.root / "pictures"), str(folder / "out"), "--split", "0.7,0.3", "--jobs", "1"]
+        return ["ingest", str(self.attack.root / "images"), str(folder / "out"), "--split", "0.7,0.3", "--jobs", "1"]
 
     def again(self, folder):
         self.attack.must(self.words(folder))
@@ -149,11 +149,11 @@ class IngestOf(Ingest):
         super().__init__(attack)
         self.name = "ingest of " + form
         self.source, _, files = formats.sources()[form]
-        self.pictures = attack.root / "sources" / form
-        formats.write(self.pictures, files)
+        self.images = attack.root / "sources" / form
+        formats.write(self.images, files)
 
     def words(self, folder):
-        return ["ingest", str(self.pictures / self.source), str(folder / "out"), "--jobs", "1"]
+        return ["ingest", str(self.images / self.source), str(folder / "out"), "--jobs", "1"]
 
 
 class IngestLinks(Ingest):
@@ -167,7 +167,7 @@ class IngestPart(Ingest):
     name = "ingest --part"
 
     def words(self, folder):
-        return ["ingest", str(self.attack.root / "pictures"), str(folder / "out"), "--part", "1/2", "--jobs", "1"]
+        return ["ingest", str(self.attack.root / "images"), str(folder / "out"), "--part", "1/2", "--jobs", "1"]
 
 
 class Join(Ingest):
@@ -198,7 +198,7 @@ class Train(Synth):
         checkpoints = folder / "run/checkpoints"
         whole = {}
         for path in checkpoints.glob("step-*"):
-            if not path.name.endswith((".partial", ".damaged")):
+            if not path.name.endswith((".partial", ".corrupt")):
                 whole[int(path.name[5:14])] = path
         metrics = folder / "run/metrics.jsonl"
         steps = 0
@@ -241,10 +241,10 @@ class PlainResume(Resume):
 
 
 def prepare_shared(attack):
-    attack.must(["synth", str(attack.root / "pictures"), "--per-class", "6", "--size", "16", "--jobs", "1"])
-    attack.must(["ingest", str(attack.root / "pictures"), str(attack.root / "data"), "--split", "0.7,0.3"])
+    attack.must(["synth", str(attack.root / "images"), "--per-class", "6", "--size", "16", "--jobs", "1"])
+    attack.must(["ingest", str(attack.root / "images"), str(attack.root / "data"), "--split", "0.7,0.3"])
     for part in "12":
-        attack.must(["ingest", str(attack.root / "pictures"), str(attack.root / "parts" / part), "--part", part + "/2"])
+        attack.must(["ingest", str(attack.root / "images"), str(attack.root / "parts" / part), "--part", part + "/2"])
     train = Train(attack)
     stopped = attack.root / "shared"
     stopped.mkdir()

@@ -74,8 +74,8 @@ class Signals:
         return done.stdout
 
     def make_data(self):
-        self.must("synth", self.root / "pictures", "--per-class", "40", "--size", "32")
-        self.must("ingest", self.root / "pictures", self.root / "images")
+        self.must("synth", self.root / "drawn", "--per-class", "40", "--size", "32")
+        self.must("ingest", self.root / "drawn", self.root / "images")
         (self.root / "text.txt").write_text("".join(self.random.choice("abcdefgh ,\n") for _ in range(40000)))
         self.must("ingest", self.root / "text.txt", self.root / "text", "--length", "64")
 

@@ -3,9 +3,8 @@
 
 #include <cstring>
 
-#include "dlpipe/augment/blur_kernels.h"
-#include "dlpipe/augment/blur_weights.h"
-#include "dlpipe/augment/copy.h"
+#include "augment/copy.h"
+#include "augment/neighbourhood_kernels.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/guarded_bytes.h"

@@ -1,7 +1,8 @@
-#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment.h"
 
 #include <thread>
 
+#include "augment/resize.h"
 #include "tests/augment/chain_testing.h"
 
 namespace dlpipe::augment {
@@ -24,9 +25,8 @@ TEST(Chain, OutputIsKnownOrSaysWhatToAdd) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.status().code(), ErrorCode::kMisuse);
   EXPECT_EQ(unknown.status().message(),
-            "[augment] \"resize(size=256)@1 hflip(p=0.5)@1\" gives images of different sizes, "
-            "which can't be in one batch; add rrc(SIZE), resize(HxW), center_crop(SIZE) or "
-            "pad_crop(SIZE,PAD)");
+            "[augment] \"resize(size=256)@1 hflip(p=0.5)@1\" makes images of different sizes, which can't be "
+            "in one batch; add rrc(SIZE), resize(HxW), center_crop(SIZE) or pad_crop(SIZE,PAD)");
 }
 
 TEST(Chain, OpsThatRunOthersHaveTheSizeOfAllThatTheyMayChoose) {
@@ -50,6 +50,22 @@ TEST(Chain, OpsThatRunOthersHaveTheSizeOfAllThatTheyMayChoose) {
     EXPECT_FALSE(parse_or_die(expression).output({32, 32, 3}).ok()) << expression;
   }
   EXPECT_EQ(side("repeat(0..1,center_crop(24)) resize(16x16)"), 16);
+}
+
+TEST(Chain, FindsTheOpThatIsRandom) {
+  const auto random = [](const char* expression) {
+    const OpRecord* const found = parse_or_die(expression).find_random();
+    return std::string(found == nullptr ? "" : found->name);
+  };
+  for (const char* expression :
+       {"", "resize(40) center_crop(32)", "resize(32x48) normalize(0.5,0.5)", "hflip(p=1)", "hflip(p=0)",
+        "repeat(2,pad(4)) resize(16x16)", "center_crop(5000)"})
+    EXPECT_EQ(random(expression), "") << expression;
+  EXPECT_EQ(random("resize(40) rrc(32) hflip"), "rrc");
+  EXPECT_EQ(random("resize(40) center_crop(32) hflip"), "hflip");
+  EXPECT_EQ(random("pad_crop(32,4)"), "pad_crop");
+  EXPECT_EQ(random("resize(32x32) one_of(hflip(p=1)|pad(1))"), "one_of");
+  EXPECT_EQ(random("resize(32x32) color_jitter(0.4,0.4,0.4,0)"), "color_jitter");
 }
 
 TEST(Chain, OnlyTheFirstOpsRegionIsDecoded) {
@@ -105,7 +121,7 @@ TEST(Chain, APlanThatIsOneResizeSaysWhich) {
     for (int position = 0; position < 40; ++position) {
       const SampleKey key{.seed = 9, .epoch = 2, .position = position};
       const ChainPlan plan = plan_or_die(chain, {97, 83, 3}, key);
-      const std::optional<PlannedResize> planned = chain.as_resize(plan);
+      const std::optional<PlannedResize> planned = as_resize(plan);
       if (!planned) continue;
       ++resizes;
       EXPECT_EQ(resize_support(planned->geometry).width, plan.source_region.width) << expression;
@@ -176,10 +192,9 @@ TEST(Chain, ApplyRefusesImagesThatAreNotThePlans) {
   const OwnedImage decoded(7, 8);
   OwnedImage out(8, 8);
   ChainScratch scratch;
-  EXPECT_EQ(
-      chain.apply(plan, decoded.view(), out.view(), scratch).message(),
-      "[augment] apply got 7x8x3 -> 8x8x3, but the plan says 8x8 -> 8x8x3; decode plan.source_region and "
-      "give plan.out's size");
+  EXPECT_EQ(chain.apply(plan, decoded.view(), out.view(), scratch).message(),
+            "[augment] apply got 7x8x3 -> 8x8x3, but the plan says 8x8 -> 8x8x3; decode plan.source_region "
+            "and pass plan.out's size");
 }
 
 TEST(Chain, RefusesASourceWithoutPixels) {

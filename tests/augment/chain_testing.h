@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment.h"
 
 namespace dlpipe::augment {
 

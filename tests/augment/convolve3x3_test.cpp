@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "dlpipe/augment/neighbourhood_kernels.h"
+#include "augment/neighbourhood_kernels.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 

@@ -1,17 +1,17 @@
-#include "dlpipe/augment/copy.h"
+#include "augment/copy.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 #include "tests/augment/every_target.h"
 
 namespace dlpipe::augment {
 namespace {
 
-/// A picture in memory of its own, with a margin on the right that nobody may touch.
+/// An image in memory of its own, with a margin on the right that nobody may touch.
 struct Framed {
   static constexpr int kMargin = 5;
   Framed(int width, int height, int channels)
@@ -31,11 +31,11 @@ struct Framed {
   ImageView view;
 };
 
-void fill(Framed& picture) {
-  RandomStream random(static_cast<uint64_t>(picture.view.width), 0);
-  for (int y = 0; y < picture.view.height; ++y) {
-    for (int x = 0; x < picture.view.width * picture.view.channels; ++x)
-      picture.view.row(y)[x] = static_cast<uint8_t>(random.below(256));
+void fill(Framed& image) {
+  RandomStream random(static_cast<uint64_t>(image.view.width), 0);
+  for (int y = 0; y < image.view.height; ++y) {
+    for (int x = 0; x < image.view.width * image.view.channels; ++x)
+      image.view.row(y)[x] = static_cast<uint8_t>(random.below(256));
   }
 }
 
@@ -62,7 +62,7 @@ TEST(CopyImage, MovesOrMirrorsEveryPixelAndNothingElse) {
   });
 }
 
-TEST(PlaceImage, PutsThePictureIntoAFrameWhereverItLies) {
+TEST(PlaceImage, PutsTheImageIntoAFrameWhereverItLies) {
   const Pixel value = {9, 8, 7, 6};
   for (const int channels : {1, 3}) {
     Framed in(20, 6, channels);

@@ -1,7 +1,7 @@
 // One wrong input a kind of mistake; the messages are what a user sees, so they are compared whole.
-#include "dlpipe/augment/expression.h"
+#include "augment/expression.h"
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 #include "tests/augment/chain_testing.h"
 
 namespace dlpipe::augment {
@@ -41,15 +41,14 @@ TEST(ExpressionError, UnknownOp) {
     EXPECT_NE(unknown.find(record->name), std::string::npos) << record->name;
 }
 
-TEST(ExpressionError, WhatIsNoOpOfOnePictureIsToldWhereItIs) {
+TEST(ExpressionError, WhatIsNoOpOfOneImageIsToldWhereItIs) {
   EXPECT_EQ(parse_error("hflip mixup(0.2)"),
-            "[augment] 'mixup' at position 7 of \"hflip mixup(0.2)\" is no op of one picture; it mixes the "
-            "pictures "
-            "of a batch: --mixup ALPHA, mixup= in Python");
+            "[augment] 'mixup' at position 7 of \"hflip mixup(0.2)\" is not an op for single images; it "
+            "mixes the images of a batch: --mixup ALPHA, mixup= in Python");
   EXPECT_NE(parse_error("CutMix").find("--cutmix ALPHA"), std::string::npos);
   EXPECT_NE(parse_error("five_crop(224)").find("--tta five_crop"), std::string::npos);
   EXPECT_NE(parse_error("TenCrop(224)").find("--tta ten_crop"), std::string::npos);
-  EXPECT_NE(parse_error("to_float").find("here it is 'cast'"), std::string::npos);
+  EXPECT_NE(parse_error("to_float").find("dlpipe calls it 'cast'"), std::string::npos);
 }
 
 TEST(ExpressionError, NamesOfOtherLibrariesNameTheOp) {
@@ -62,7 +61,7 @@ TEST(ExpressionError, NamesOfOtherLibrariesNameTheOp) {
                                  {"CoarseDropout", "coarse_dropout"},
                                  {"ISONoise", "iso_noise"}}) {
     const std::string message = parse_error(name);
-    EXPECT_TRUE(message.ends_with(concat("; here it is '", op, "'"))) << message;
+    EXPECT_TRUE(message.ends_with(concat("; dlpipe calls it '", op, "'"))) << message;
   }
 }
 
@@ -105,8 +104,8 @@ TEST(ExpressionError, BadNumbersOfEveryKind) {
             "'224.5' at "
             "position 5 of \"rrc(224.5)\"");
   EXPECT_EQ(parse_error("rrc(224, 1..0.5)"),
-            "[augment] rrc: scale must be a range such as 0.08..1, its lower end first, got '1..0.5' at "
-            "position 10 of \"rrc(224, 1..0.5)\"");
+            "[augment] rrc: scale must be a range such as 0.08..1, lower end first, got '1..0.5' at position "
+            "10 of \"rrc(224, 1..0.5)\"");
   EXPECT_EQ(
       parse_error("pad_crop(32, 4.0)"),
       "[augment] pad_crop: pad must be a whole number, got '4.0' at position 14 of \"pad_crop(32, 4.0)\"");
@@ -154,8 +153,8 @@ TEST(ExpressionError, OrderThatCannotWork) {
             "[augment] rrc at position 11 of \"normalize rrc(224)\" can't follow normalize, which describes "
             "the finished batch; put normalize at the end");
   EXPECT_EQ(parse_error("rrc(224) cast(f32) cast(bf16)"),
-            "[augment] second cast at position 20 of \"rrc(224) cast(f32) cast(bf16)\"; a batch takes one, "
-            "leave the other out");
+            "[augment] second cast at position 20 of \"rrc(224) cast(f32) cast(bf16)\"; a batch allows only "
+            "one, so leave the other out");
 }
 
 // Any text gives an error or a chain, never a crash; ends with a bracket, so most bytes of the grammar occur.

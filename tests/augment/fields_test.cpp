@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 #include "tests/augment/golden_crops.h"
 
 namespace dlpipe::augment {
@@ -13,16 +13,16 @@ namespace {
 constexpr int kSourceWidth = 120;
 constexpr int kSourceHeight = 90;
 constexpr int kLeft = 30, kTop = 25, kRight = 70, kBottom = 55;
-constexpr uint8_t kOutside = 255;  // of a mask: not of the picture
+constexpr uint8_t kOutside = 255;  // of a mask: not of the image
 
 enum class Rule {
-  kMoves,      // pixels go elsewhere, and what belongs to the picture with them
+  kMoves,      // pixels go elsewhere, and what belongs to the image with them
   kStays,      // pixels change where they are, or are erased: nothing moves and no box is dropped
   kDrops,      // no pixel changes: boxes may be dropped
-  kRefused,    // the picture stands at several places at once: OpTraits::blends
-  kDescribes,  // of the whole batch: no op of one picture
+  kRefused,    // the image stands at several places at once: OpTraits::blends
+  kDescribes,  // of the whole batch: no op of one image
   kSees,       // draws by the boxes, and may drop others
-  kJoins,      // puts several pictures into one: its own test moves the fields of each
+  kJoins,      // puts several images into one: its own test moves the fields of each
 };
 
 struct Row {
@@ -107,7 +107,7 @@ bool is_inside(int x, int y) {
   return x >= kLeft && x < kRight && y >= kTop && y < kBottom;
 }
 
-OwnedImage marked_picture() {
+OwnedImage marked_image() {
   constexpr std::array<uint8_t, 3> kGround = {40, 80, 160}, kRectangle = {220, 180, 60};
   OwnedImage image(kSourceWidth, kSourceHeight);
   for (int y = 0; y < kSourceHeight; ++y) {
@@ -135,7 +135,7 @@ Outcome run(const Chain& chain, const SampleKey& key) {
     for (int x = 0; x < kSourceWidth; ++x)
       mask.pixels[size_t(y * kSourceWidth + x)] = is_inside(x, y) ? 1 : 0;
   }
-  outcome.pixels = apply_plan(chain, marked_picture(), plan);
+  outcome.pixels = apply_plan(chain, marked_image(), plan);
   outcome.mask = OwnedImage(plan.out.width, plan.out.height, 1);
   for (size_t i = 0; i < plan.draws.size(); ++i) {
     if (plan.draws[i].active && !Chain::op_of(plan, i).first->movement(plan.draws[i]).is_none())

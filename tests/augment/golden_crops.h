@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/base/test_file.h"
 
@@ -19,7 +19,7 @@ struct GoldenCrop {
   int width = 0;
   int height = 0;
   std::vector<float> boxes;
-  std::vector<int> crop;  // x, y, width, height; empty: the picture stays as it is
+  std::vector<int> crop;  // x, y, width, height; empty: the image stays as it is
   std::vector<uint8_t> kept;
 };
 
@@ -59,9 +59,9 @@ void for_golden_crops(const std::string& op, const Body& body) {
 
 inline ChainPlan plan_with_boxes(const Chain& chain, int width, int height, std::span<const float> boxes,
                                  const SampleKey& key) {
-  const PlannedPicture picture = {{width, height, 3}, key.sample, boxes};
+  const PlannedImage image = {{width, height, 3}, key.sample, boxes};
   ChainPlan plan;
-  const Status status = chain.plan({&picture, 1}, key, plan);
+  const Status status = chain.plan({&image, 1}, key, plan);
   EXPECT_TRUE(status.ok()) << status.message();
   return plan;
 }

@@ -1,5 +1,5 @@
 // Comparing an op with the library that defined it: golden/ops/NAME.golden holds expressions, with everything drawn
-// fixed, and what the library made of the same pictures. golden/make_ops_golden.py wrote them.
+// fixed, and what the library made of the same images. golden/make_ops_golden.py wrote them.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
-#include "tests/augment/picture.h"
+#include "tests/augment/golden_image.h"
 #include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
@@ -56,7 +56,7 @@ void for_golden_cases(const std::string& op, const Body& body) {
               static_cast<std::streamsize>(golden.result.pixels.size()));
     ASSERT_TRUE(file) << golden.expression;
     file.get();
-    golden.source = picture(channels, width, height);
+    golden.source = make_image(channels, width, height);
     body(golden);
   }
   EXPECT_GT(cases, 0);
@@ -89,7 +89,7 @@ inline void expect_golden(const std::string& op, int most = 0, double most_mean 
 /// A crop behind the op gives the pixels of the crop of the op's whole result, wherever the crop lies, though less is
 /// computed and decoded.
 inline void expect_region_is_enough(const std::string& expression, bool reads_less = true) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   const Chain alone = parse_or_die(expression);
   const Chain cropped = parse_or_die(expression + " pad_crop(12x16,0)");
   bool has_read_less = false;

@@ -1,4 +1,4 @@
-// For tests of ops that put several pictures into one.
+// For tests of ops that put several images into one.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace dlpipe::augment {
 
-/// Hands regions of whole pictures out, as a decoder would.
-class Pictures : public PictureSource {
+/// Hands regions of whole images out, as a decoder would.
+class Images : public ImageSource {
  public:
-  explicit Pictures(const std::vector<OwnedImage>& whole) : whole_(whole) {}
+  explicit Images(const std::vector<OwnedImage>& whole) : whole_(whole) {}
   Result<ConstImageView> pixels(size_t index, const ChainPlan& plan, const ImageView& out) override {
     part_ = std::make_unique<OwnedImage>(whole_[index].part(plan.source_region));
     read_ += int64_t{plan.source_region.width} * plan.source_region.height;

@@ -1,5 +1,5 @@
 // Boxes, points and masks move as the pixels do.
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 
 #include <algorithm>
 #include <cmath>
@@ -148,7 +148,7 @@ TEST(Moving, PointsThatLeaveAreNoLongerVisibleAndKeepTheirRows) {
   EXPECT_EQ(rows, (std::vector<float>{59, 1, 1, 61, 1, 0, 0, 40, 2, 50, 5, 0, 91, 5, 0}));
 }
 
-TEST(Moving, BoxesOfNoChainAreClippedToThePicture) {
+TEST(Moving, BoxesOfNoChainAreClippedToTheImage) {
   const Chain chain = parse_or_die("");
   const ChainPlan plan = plan_or_die(chain, {100, 50, 3}, {});
   std::vector<float> rows = {-5, 10, 120, 60, 3, 3, 3, 9, 10, 10, 20, 20};

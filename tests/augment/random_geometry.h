@@ -1,10 +1,10 @@
-// Sizes and parts of pictures for tests.
+// Sizes and parts of images for tests.
 #pragma once
 
 #include <cmath>
 
-#include "dlpipe/base/image.h"
-#include "dlpipe/base/rng.h"
+#include "dlpipe/image.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::augment {
 

@@ -1,5 +1,5 @@
 // The filters with negative weights against their twin by plain loops, on every instruction set of this machine.
-#include "dlpipe/augment/resample.h"
+#include "augment/resize.h"
 
 #include <gtest/gtest.h>
 

@@ -3,10 +3,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "dlpipe/augment/resize.h"
+#include "augment/resize.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
-#include "tests/augment/picture.h"
+#include "tests/augment/golden_image.h"
 #include "tests/base/test_file.h"
 
 namespace dlpipe::augment {
@@ -49,7 +49,7 @@ OwnedImage resized(const GoldenCase& golden, bool scalar, bool mirror) {
   const ResizeGeometry geometry{golden.width, golden.height, golden.box,
                                 result.width, result.height, {0, 0, result.width, result.height}};
   const OwnedImage source =
-      picture(result.channels, golden.width, golden.height).part(resize_support(geometry));
+      make_image(result.channels, golden.width, golden.height).part(resize_support(geometry));
   OwnedImage out(result.width, result.height, result.channels);
   std::vector<std::byte> work;
   if (scalar) {
@@ -82,7 +82,7 @@ TEST(ResizeGolden, EveryInstructionSetGivesPillowsPixels) {
 
 TEST(ResizeGolden, RrcGivesPillowsCropAndResize) {
   const Chain chain = parse_or_die("rrc(32)");
-  const OwnedImage image = picture(3, 500, 375);
+  const OwnedImage image = make_image(3, 500, 375);
   int64_t position = 0;
   for (const GoldenCase& golden : golden_cases()) {
     if (golden.kind != "crop") continue;
@@ -97,7 +97,7 @@ TEST(ResizeGolden, ResizeAndCenterCropFoldedGivePillowsPixels) {
   int cases = 0;
   for (const GoldenCase& golden : golden_cases()) {
     if (golden.kind != "val") continue;
-    EXPECT_EQ(run_chain("resize(48) center_crop(40)", picture(3, golden.width, golden.height), {}),
+    EXPECT_EQ(run_chain("resize(48) center_crop(40)", make_image(3, golden.width, golden.height), {}),
               golden.result)
         << golden.line;
     ++cases;

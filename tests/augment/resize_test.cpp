@@ -1,12 +1,12 @@
 // The fast resize against its twin by plain loops, on every instruction set of this machine, and its manners
 // with memory.
-#include "dlpipe/augment/resize.h"
+#include "augment/resize.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "dlpipe/augment/resize_kernels.h"
+#include "augment/resize_kernels.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/guarded_bytes.h"

@@ -25,7 +25,7 @@ static void expect_enough(const Chain& chain, const std::string& name, int width
     ChainPlan plan;
     if (!chain.plan({width, height, channels}, {.seed = 4, .epoch = 1, .position = position}, plan).ok())
       continue;
-    if (plan.is_joined()) continue;  // of several pictures: tests/pipeline/scratch_test.cpp
+    if (plan.is_joined()) continue;  // of several images: tests/pipeline/scratch_test.cpp
     OwnedImage out(plan.out.width, plan.out.height, channels);
     ChainScratch scratch;
     ASSERT_TRUE(chain.apply(plan, image.part(plan.source_region).view(), out.view(), scratch).ok()) << name;

@@ -1,10 +1,10 @@
-#include "dlpipe/augment/warp.h"
+#include "augment/warp.h"
 
 #include <sys/mman.h>
 
 #include "tests/augment/chain_testing.h"
 #include "tests/augment/every_target.h"
-#include "tests/augment/picture.h"
+#include "tests/augment/golden_image.h"
 
 namespace dlpipe::augment {
 namespace {
@@ -37,7 +37,7 @@ TEST(Warp, GivesTheSameBitsOnEveryInstructionSet) {
     for (const auto& [width, height] : {std::pair{1, 1}, {2, 3}, {5, 2}, {17, 16}, {40, 33}, {131, 70}}) {
       for (const int channels : {1, 3, 4}) {
         if (channels != 3 && std::string_view(expression).find("fill") != std::string_view::npos) continue;
-        const OwnedImage source = picture(channels, width, height);
+        const OwnedImage source = make_image(channels, width, height);
         std::vector<uint8_t> first;
         on_every_target([&] {
           const OwnedImage out = warped(expression, source.view());
@@ -51,7 +51,7 @@ TEST(Warp, GivesTheSameBitsOnEveryInstructionSet) {
 }
 
 // A coordinate has 15 bits before the point with nearest, 20 with bilinear.
-TEST(Warp, ReadsAllColumnsOfALongPictureOrRefusesIt) {
+TEST(Warp, ReadsAllColumnsOfALongImageOrRefusesIt) {
   OwnedImage source(32767, 2, 1);
   for (int y = 0; y < 2; ++y)
     for (int x = 0; x < source.width; ++x) source.view().row(y)[x] = static_cast<uint8_t>(x / 128);
@@ -70,9 +70,9 @@ TEST(Warp, ReadsAllColumnsOfALongPictureOrRefusesIt) {
 }
 
 // Rows that lie a gigabyte apart: places in memory that 32 bits don't hold.
-TEST(Warp, ReadsPicturesOfAnySize) {
+TEST(Warp, ReadsImagesOfAnySize) {
   constexpr ptrdiff_t kStride = ptrdiff_t{1} << 30;
-  const OwnedImage source = picture(3, 9, 4);
+  const OwnedImage source = make_image(3, 9, 4);
   void* const memory = ::mmap(nullptr, 4 * kStride, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) GTEST_SKIP() << "no 4 GiB of addresses";

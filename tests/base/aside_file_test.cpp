@@ -1,4 +1,4 @@
-#include "dlpipe/base/aside_file.h"
+#include "base/file.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

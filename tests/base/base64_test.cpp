@@ -1,4 +1,4 @@
-#include "dlpipe/base/base64.h"
+#include "base/bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/counter.h"
+#include "base/counters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/crc32c.h"
+#include "base/bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,10 @@
-#include "dlpipe/base/device/device.h"
+#include "dlpipe/device.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <limits>
 #include <vector>
-
-#include "dlpipe/base/buffer.h"
 
 namespace dlpipe {
 namespace {

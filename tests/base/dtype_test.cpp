@@ -1,11 +1,9 @@
-#include "dlpipe/base/dtype.h"
+#include "dlpipe/dtype.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-
-#include "dlpipe/base/shape.h"
 
 namespace dlpipe {
 namespace {

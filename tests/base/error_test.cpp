@@ -1,4 +1,4 @@
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/image.h"
+#include "dlpipe/image.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 namespace dlpipe {
 namespace {
 
-// A 3 x 2 stored picture whose pixels are numbered, as it must be seen under each EXIF orientation.
-TEST(Orientation, MapsThePictureAsExifDefines) {
+// A 3 x 2 stored image whose pixels are numbered, as it must be seen under each EXIF orientation.
+TEST(Orientation, MapsTheImageAsExifDefines) {
   const std::vector<uint8_t> stored = {0, 1, 2, 3, 4, 5};
   const std::vector<std::vector<uint8_t>> seen = {{0, 1, 2, 3, 4, 5}, {2, 1, 0, 5, 4, 3}, {5, 4, 3, 2, 1, 0},
                                                   {3, 4, 5, 0, 1, 2}, {0, 3, 1, 4, 2, 5}, {3, 0, 4, 1, 5, 2},
@@ -23,7 +23,7 @@ TEST(Orientation, MapsThePictureAsExifDefines) {
   }
 }
 
-// Cutting a region from the oriented picture equals orienting the region that stored_region names.
+// Cutting a region from the oriented image equals orienting the region that stored_region names.
 TEST(Orientation, StoredRegionShowsTheSeenRegion) {
   constexpr int kWidth = 7;
   constexpr int kHeight = 5;

@@ -1,4 +1,4 @@
-#include "dlpipe/base/ledger.h"
+#include "base/counters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "dlpipe/base/machine.h"
+#include "base/machine.h"
 
 #include <gtest/gtest.h>
 
 #include <sched.h>
-#include "dlpipe/base/counter.h"
+#include "base/counters.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/named_values.h"
+#include "base/names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/portable_math.h"
+#include "base/portable_math.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <numbers>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe {
 namespace {

@@ -1,11 +1,10 @@
-#include "dlpipe/base/printable.h"
+#include "base/messages.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/shortened.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe {
 namespace {

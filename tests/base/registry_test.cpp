@@ -1,4 +1,4 @@
-#include "dlpipe/base/registry.h"
+#include "dlpipe/registry.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/base/regular_file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

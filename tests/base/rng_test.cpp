@@ -1,4 +1,4 @@
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "dlpipe/base/shell_word.h"
+#include "base/messages.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe {
 namespace {
@@ -29,6 +29,12 @@ TEST(ShellWord, IsPlainWhereItCanBe) {
   EXPECT_EQ(shell_word("-rf"), "./-rf") << "no option";
   EXPECT_EQ(shell_word("-"), "-") << "the standard input";
   EXPECT_EQ(shell_word("a\nb"), "$'a\\x0ab'");
+}
+
+TEST(ShellText, IsNoPath) {
+  EXPECT_EQ(shell_text("--lr=0.2"), "--lr=0.2");
+  EXPECT_EQ(shell_text("--augment=rrc(32) hflip"), "'--augment=rrc(32) hflip'");
+  EXPECT_EQ(shell_text("-1"), "-1");
 }
 
 TEST(ShellWord, AShellReadsTheSameBack) {

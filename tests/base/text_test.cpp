@@ -1,4 +1,4 @@
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 #include <gtest/gtest.h>
 
@@ -60,6 +60,11 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   EXPECT_EQ(suggestion("quantum", names), "; known: hflip, rrc, resize");
   const std::vector<std::string> models = {"lenet", "resnet18", "resnet50"};
   EXPECT_EQ(suggestion("resnet", models), "; did you mean 'resnet18', 'resnet50'?");
+  const std::vector<std::string> tasks = {"classify", "regress", "segment"};
+  EXPECT_EQ(suggestion("classification", tasks), "; did you mean 'classify'?");
+  EXPECT_EQ(suggestion("segmentation", tasks), "; did you mean 'segment'?");
+  EXPECT_EQ(suggestion("class", std::vector<std::string>{"clash", "clip"}), "; did you mean 'clash'?");
+  EXPECT_EQ(suggestion("--max-foo", std::vector<std::string>{"--max-bad"}), "; known: --max-bad");
   std::vector<std::string> many;
   for (int i = 0; i < 2000; ++i) many.push_back(concat("n0", i, std::string(i == 0 ? 1'000'000 : 0, 'x')));
   for (const char* name : {"quantum", "n01"}) {

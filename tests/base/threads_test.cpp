@@ -1,4 +1,4 @@
-#include "dlpipe/base/threads.h"
+#include "base/threads.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "dlpipe/base/worker_limit.h"
+#include "base/threads.h"
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>

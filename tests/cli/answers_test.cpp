@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <sstream>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/text.h"
+#include "io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -81,7 +81,7 @@ TEST(Answers, FitATerminalOf80Columns) {
   const std::string& data = trained_run().data.val;
   all.insert(all.end(),
              {{{"info", "resnet50"}, "layer4.2.conv3"},
-              {{"eval", "--ckpt", run, "--data", data, "--report"}, "taken for"},
+              {{"eval", "--ckpt", run, "--data", data, "--report"}, "predicted"},
               {{"info", run}, "parameters"},
               {{"bench", "train", "--model", "lenet", "--batch", "4", "--seconds", "0.1"}, "median step"}});
   const std::string scratch = std::filesystem::temp_directory_path().string();

@@ -9,8 +9,8 @@
 #include <span>
 #include <sstream>
 
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/io/formats/npy.h"
+#include "io/formats/json.h"
+#include "io/formats/npy.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -129,6 +129,7 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe join", {"join", *folder_ / "joined", *folder_ / "part"});
   expect("dlpipe inspect", {"inspect", *folder_ / "data"});
   expect("dlpipe inspect --skipped", {"inspect", *folder_ / "data", "--skipped"});
+  expect("dlpipe inspect --problems", {"inspect", *folder_ / "data", "--problems"});
   expect("dlpipe preview",
          {"preview", "--data", *folder_ / "data", "--augment", "rrc(8)", "-o", *folder_ / "grid.png"});
   expect("dlpipe verify", {"verify", *folder_ / "data"});
@@ -137,11 +138,14 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
   expect("dlpipe train", train);
   expect("dlpipe train --overfit-batch", {"train", data, "--model", "lenet", "--batch", "16", "--lr", "0.01",
                                           "--schedule", "constant", "--overfit-batch", "100"});
+  ASSERT_EQ(run_dlpipe({"ingest", *folder_ / "jpegs", *folder_ / "folds", "--folds", "2"}).exit_code, 0);
+  expect("dlpipe crossval", {"crossval", *folder_ / "folds", "--model", "lenet", "--batch", "8",
+                             "--max-steps", "1", "--out", *folder_ / "cv"});
   expect("dlpipe eval", {"eval", "--ckpt", run, data});
   expect("dlpipe eval", {"eval", "--ckpt", run, data, "--report"});
-  const std::string picture = *folder_ / "jpegs/ring/00000.jpg";
-  expect("dlpipe predict", {"predict", "--ckpt", run, picture, "--top", "2"});
-  expect("dlpipe predict", {"predict", "--ckpt", run, *folder_ / "jpegs/ring/00001.jpg"}, 1);  // no picture
+  const std::string image = *folder_ / "jpegs/ring/00000.jpg";
+  expect("dlpipe predict", {"predict", "--ckpt", run, image, "--top", "2"});
+  expect("dlpipe predict", {"predict", "--ckpt", run, *folder_ / "jpegs/ring/00001.jpg"}, 1);  // no image
   expect("dlpipe export-weights", {"export-weights", run, "-o", *folder_ / "weights.safetensors"});
   expect("dlpipe diff", {"diff", run, *folder_ / "run"}, 1);
   expect("dlpipe doctor", {"doctor", run});
@@ -150,7 +154,6 @@ TEST_F(JsonKeys, AreDocumentedForEveryCommand) {
         {"decode", data},
         {"storage", data},
         {"train", "--model", "mlp", "--batch", "4", "--size", "8"},
-        {"train", "--model", "mlp", "--batch", "4", "--size", "8", "--compile"},
         {"run", *folder_ / "m.dlg", "--batch", "2"},
         {"ops", "--quick", "--ops", "soft*"},
         {"h2d", "--device", "cpu"}}) {

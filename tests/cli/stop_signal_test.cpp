@@ -85,7 +85,7 @@ TEST(StopSignal, PredictSaysHowManyFilesHaveTheirLine) {
   ASSERT_TRUE(outcome.err.starts_with(kBegin)) << outcome.err;
   const int64_t said = std::stoll(outcome.err.substr(kBegin.size()));
   EXPECT_LE(said, std::count(out.begin(), out.end(), '\n'));
-  EXPECT_NE(outcome.err.find("which are printed whole"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("which are printed completely"), std::string::npos) << outcome.err;
 }
 
 TEST(StopSignal, SynthLeavesNothingThatLooksWhole) {

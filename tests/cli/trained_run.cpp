@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "dlpipe/io/formats/atomic_file.h"
+#include "io/formats/atomic_file.h"
 
 namespace dlpipe::test {
 

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/device_code.h"
+#include "engine/core/isa.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 

@@ -1,7 +1,7 @@
 // Every check that an op's record makes possible, driven by its samples.
 #pragma once
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 

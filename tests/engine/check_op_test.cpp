@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/core/isa.h"
+#include "engine/core/isa.h"
 #include "tests/engine/distance.h"
 
 namespace dlpipe::engine {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
 #include "tests/engine/distance.h"
 
 namespace dlpipe::test {

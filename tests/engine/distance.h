@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::test {
 

@@ -1,10 +1,10 @@
 // Examples of the engine: see README.md here.
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/collective/simulated.h"
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/simulated.h"
+#include "engine/core/isa.h"
+#include "engine/ops/elementwise.h"
 
 namespace dlpipe::engine {
 
@@ -22,6 +22,7 @@ void function_example(const Tensor& x) {
   Tensor y = run_function(std::make_shared<Square>(), {x})[0];
 }
 
+namespace formula_example {  // ops/unary.h has one of this name
 struct ReluFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kOutput;
@@ -37,6 +38,7 @@ struct ReluFormula {
 float relu_of(float x) {
   return ReluFormula::forward(x, NoAttrs{});
 }
+}  // namespace formula_example
 
 void isa_example(int64_t n, const float* x, float factor, float* y) {
   using cpu::on_best_isa;

@@ -1,15 +1,18 @@
 // Examples of the pipeline, of augmentations and of training: see README.md here.
-#include "dlpipe/augment/chain.h"
-#include "dlpipe/augment/kinds.h"
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/base/named_values.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/pipeline/feed.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/train/session.h"
+#include "augment/kinds.h"
+#include "base/mutex.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/session.h"
+#include "engine/core/parallel.h"
+#include "run/config/values.h"
+#include "run/input/batch_input.h"
+#include "run/train/session/data.h"
+#include "run/train/session/model.h"
+#include "run/train/session/options.h"
 
 namespace dlpipe {
 
@@ -68,7 +71,7 @@ void registries_example(const run::TrainConfig& config, const engine::ModelRecor
   dlpipe::run::Session session(config, registries);
 }
 
-// base/named_values.h
+// dlpipe/registry.h
 namespace named_values {
 enum class Views : uint8_t { kOne, kFlip };
 bool example(std::string_view text) {

@@ -2,11 +2,10 @@
 #include <memory>
 #include <string>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/cli/command.h"
-#include "dlpipe/cli/flags.h"
-#include "dlpipe/cli/output.h"
-#include "dlpipe/io/data/dataset.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "dlpipe/dataset.h"
 
 namespace dlpipe::cli {
 

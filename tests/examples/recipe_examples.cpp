@@ -1,20 +1,19 @@
 // The worked examples of the engine's READMEs and of io/data: see README.md here.
 #include <cmath>
 
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/loops/formula.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/axis_split.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/slice.h"
-#include "dlpipe/engine/ops/vector_math.h"
-#include "dlpipe/engine/optim/elementwise.h"
-#include "dlpipe/engine/reference/typed.h"
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/optim.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/loops/formula.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/shape_ops.h"
+#include "engine/ops/vector_math.h"
+#include "engine/reference/formula.h"
 
 namespace dlpipe::engine {
 

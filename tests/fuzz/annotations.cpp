@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/io/data/sources/annotations/coco_json.h"
-#include "dlpipe/io/data/sources/annotations/voc_xml.h"
-#include "dlpipe/io/data/sources/annotations/yolo_files.h"
+#include "io/data/sources/annotations/coco.h"
+#include "io/data/sources/annotations/voc.h"
+#include "io/data/sources/annotations/yolo.h"
 
 using namespace dlpipe::data;
 

@@ -1,7 +1,7 @@
 // Any bytes as a file of CIFAR-10 in binary; what is listed must be readable.
 #include <cstdlib>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/run/config/config.h"
+#include "dlpipe/config.h"
+#include "run/config/config.h"
 
 namespace dlpipe::run {
 namespace {

@@ -1,7 +1,7 @@
 // Any bytes as a data.mdb of Caffe's; what is listed is read or refused.
 #include <filesystem>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -4,8 +4,8 @@
 #include <span>
 #include <string_view>
 
-#include "dlpipe/io/data/record.h"
-#include "dlpipe/io/data/schema.h"
+#include "io/data/record.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 namespace {

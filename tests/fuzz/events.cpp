@@ -1,5 +1,5 @@
 // Any bytes as a TensorBoard event file.
-#include "dlpipe/io/formats/tfevents.h"
+#include "io/formats/tfevents.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

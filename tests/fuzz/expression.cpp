@@ -1,10 +1,10 @@
-// Any text as an augmentation expression; what parses is planned and applied to a small picture.
+// Any text as an augmentation expression; what parses is planned and applied to a small image.
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
+#include "dlpipe/augment.h"
 
 namespace dlpipe::augment {
 namespace {

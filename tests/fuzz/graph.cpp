@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/graph/passes.h"
+#include "engine/graph/graph_file.h"
+#include "engine/graph/passes.h"
 
 namespace dlpipe::engine::graph {
 namespace {

@@ -1,34 +1,34 @@
 // Any bytes as an image: probe, decode whole or in part, to a coefficient record and a restart index and
-// back. What decodes must decode to the same pixels from both, and whatever picture a decoder had before.
+// back. What decodes must decode to the same pixels from both, and whatever image a decoder had before.
 #include <cstdint>
 #include <cstdlib>
 #include <span>
 #include <vector>
 
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/codec.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/restart.h"
 
 namespace dlpipe::data {
 namespace {
 
 constexpr int64_t kMaxPixels = 1 << 18;
 
-struct Picture {
+struct Image {
   std::vector<uint8_t> pixels;
   bool ok = false;
 };
 
-Picture decode(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
-  Picture picture;
-  picture.pixels.resize(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * 3);
-  const ImageView view{picture.pixels.data(), region.width, region.height, 3, ptrdiff_t{3} * region.width};
-  picture.ok = decoder.decode(bytes, region, view).ok();
-  return picture;
+Image decode(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
+  Image image;
+  image.pixels.resize(static_cast<size_t>(region.width) * static_cast<size_t>(region.height) * 3);
+  const ImageView view{image.pixels.data(), region.width, region.height, 3, ptrdiff_t{3} * region.width};
+  image.ok = decoder.decode(bytes, region, view).ok();
+  return image;
 }
 
-/// A decoder that has just had another picture.
-Picture decode_after_another(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
+/// A decoder that has just had another image.
+Image decode_after_another(ImageDecoder& decoder, std::span<const std::byte> bytes, const Region& region) {
   static const std::vector<std::byte> another = [] {
     std::vector<uint8_t> pixels(16 * 16 * 3, 90);
     return value_or_throw(encode_jpeg(ConstImageView(pixels.data(), 16, 16, 3, 48), 37));
@@ -37,7 +37,7 @@ Picture decode_after_another(ImageDecoder& decoder, std::span<const std::byte> b
   return decode(decoder, bytes, region);
 }
 
-/// A part of the picture that depends on its bytes.
+/// A part of the image that depends on its bytes.
 Region some_region(const ImageInfo& info, std::span<const std::byte> bytes) {
   const auto at = [&](size_t i) { return static_cast<int>(bytes[bytes.size() - 1 - i % bytes.size()]); };
   const int width = 1 + at(0) * (info.width - 1) / 255;
@@ -55,11 +55,11 @@ void check(std::span<const std::byte> bytes) {
   const Region part = some_region(*info, bytes);
   decode(decoder, bytes, part);
   const Region whole{0, 0, info->width, info->height};
-  const Picture expected = decode(decoder, bytes, whole);
+  const Image expected = decode(decoder, bytes, whole);
   ImageDecoder fresh(limits);
-  const Picture alone = decode(fresh, bytes, whole);
-  const Picture after = decode_after_another(decoder, bytes, whole);
-  for (const Picture* other : {&alone, &after}) {
+  const Image alone = decode(fresh, bytes, whole);
+  const Image after = decode_after_another(decoder, bytes, whole);
+  for (const Image* other : {&alone, &after}) {
     if (other->ok != expected.ok || (expected.ok && other->pixels != expected.pixels)) std::abort();
   }
   if (info->layout == ImageLayout::kCoefficients) (void)coefficients_to_jpeg(bytes, limits);
@@ -67,7 +67,7 @@ void check(std::span<const std::byte> bytes) {
   for (const TileKind& tiles : {kFastTiles, kDenseTiles}) {
     const auto record = encode_coefficients(bytes, limits, tiles);
     if (!record.ok()) continue;
-    // Pixels may differ where a damaged file's coefficients leave the range that both transforms keep: ingest
+    // Pixels may differ where a corrupt file's coefficients leave the range that both transforms keep: ingest
     // compares them. Reading it must never fail.
     if (!decode(decoder, *record, whole).ok || !coefficients_to_jpeg(*record, limits).ok()) std::abort();
   }

@@ -1,10 +1,10 @@
-// Any text as a CSV, TSV or JSONL manifest of a folder with one picture, with columns of every kind.
-#include "dlpipe/io/data/sources/source.h"
+// Any text as a CSV, TSV or JSONL manifest of a folder with one image, with columns of every kind.
+#include "dlpipe/source.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const dlpipe::FuzzFolder folder;
-  static const std::string picture = folder.write("a.png", data, 0);
+  static const std::string image = folder.write("a.png", data, 0);
   for (const char* name : {"list.csv", "list.tsv", "list.jsonl"}) {
     dlpipe::data::SourceOptions options{folder.path(), folder.write(name, data, size)};
     const auto plain = dlpipe::data::open_source(options);

@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/formats/npy.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/formats/npy.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 static void take(const std::string& path, const std::string& scratch) {

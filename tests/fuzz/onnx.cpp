@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/onnx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dlpipe::engine;

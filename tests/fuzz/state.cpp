@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/run/record/checkpoint.h"
+#include "run/record/checkpoint.h"
 
 namespace dlpipe::run {
 namespace {

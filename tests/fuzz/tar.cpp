@@ -1,8 +1,8 @@
 // Any bytes as a tar archive, packed or not; what is listed must be readable, and only within the archive.
 #include <cstdlib>
 
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/bytes/scratch_file.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

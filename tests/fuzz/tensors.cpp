@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/io/formats/safetensors.h"
+#include "io/formats/json.h"
+#include "io/formats/safetensors.h"
 
 namespace dlpipe::formats {
 namespace {

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/fuzz/fuzz_folder.h"
 #include "tests/io/data/sources/wire_writing.h"
 

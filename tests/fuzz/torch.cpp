@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/io/formats/torch_file.h"
+#include "io/formats/torch_file.h"
 #include "tests/fuzz/fuzz_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,7 +2,9 @@
 """Checks the documents:
   1. words that CONTRIBUTING.md's table replaces do not appear in prose. Code, code spans and links' targets don't count. Checked are
      the documents in CHECKED; others join the list when they have been cleaned;
-  2. a link of any Markdown file leads to a file that exists, and its #anchor to a heading of that file.
+  2. a link of any Markdown file leads to a file that exists, and its #anchor to a heading of that file;
+  3. a source file that a document names by its path exists. Names in capitals (ops/NAME.cpp), recipes under a heading "Adding ..."
+     and records of what was (HISTORY) do not count.
 Standard library of Python only. Usage: check_documents.py SOURCE_DIR
 """
 import pathlib
@@ -11,6 +13,7 @@ import sys
 
 CHECKED = ["*.md", "benchmarks/**/*.md", "deploy/*.md", "docs/**/*.md", "scripts/*.md", "tests/**/*.md"]
 RECORDS = "benchmarks/results"  # what was printed then
+HISTORY = (RECORDS, "docs/decisions", "CHANGELOG.md")
 
 # What is always wrong -> what to write.
 WORDS = {
@@ -44,6 +47,8 @@ INDENTED = re.compile(r"(?<=\n\n) {4,}\S.*\n(?:(?: {4,}.*)?\n)*")
 SPAN = re.compile(r"(`+)(?:(?!\1).)+?\1", re.S)
 TARGET = re.compile(r"\]\([^)\s]*\)")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+SOURCE = re.compile(r"(?<![\w./<-])(?:[\w.-]+/)+[\w.-]+\.(?:h|cpp|cu|cuh|py|cmake)(?![\w/.])")
+RECIPE = re.compile(r"^#+ Adding .*\n(?:(?!#).*\n)*", re.M)
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 
 
@@ -97,6 +102,15 @@ def check_links(root, path, text):
             yield f"{place}: {name or path.name} has no heading #{anchor}"
 
 
+def check_sources(sources, where, text):
+    """Paths may begin in any directory. `sources` holds every end of every path."""
+    text = RECIPE.sub(blank, FENCE.sub(blank, text))
+    for match in SOURCE.finditer(text):
+        name = re.sub(r"^(?:\.\.?/)+", "", match.group(0))
+        if name not in sources and not re.search(r"(?<![a-z])[A-Z]{3,}(?![a-z])", name):
+            yield f"{where}:{text.count(chr(10), 0, match.start()) + 1}: there is no file {name}"
+
+
 def check(root):
     """(number of documents, errors)"""
     errors = []
@@ -105,9 +119,17 @@ def check(root):
         if not where.startswith(RECORDS):
             errors += check_words(prose(path.read_text()), where)
     folders = [path for path in root.iterdir() if path.is_dir() and path.name not in ("build", ".git", ".venv")]
+    sources = set()
+    for path in (path for folder in folders for path in folder.rglob("*.*")):
+        parts = path.relative_to(root).parts
+        sources.update("/".join(parts[i:]) for i in range(len(parts)))
+        sources.add("/".join(("dlpipe", *parts)))  # as includes have it
     documents = sorted([*root.glob("*.md"), *(path for folder in folders for path in folder.rglob("*.md"))])
     for path in documents:
+        where = path.relative_to(root).as_posix()
         errors += check_links(root, path, path.read_text())
+        if not where.startswith(HISTORY):
+            errors += check_sources(sources, where, path.read_text())
     return len(documents), errors
 
 

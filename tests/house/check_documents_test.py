@@ -47,6 +47,11 @@ class CheckDocuments(unittest.TestCase):
         self.assertEqual(self.check(module="[a](none.md)\n\n[b](#none)\n"),
                          ["base/README.md:1: the link none.md leads nowhere", "base/README.md:3: README.md has no heading #none"])
 
+    def test_reports_a_source_that_does_not_exist(self):
+        self.assertEqual(self.check(module="`base/a.h` and `../base/README.md`, `ops/NAME.cpp`\n\n## Adding one\n\n`base/b.h`\n"),
+                         ["base/README.md:1: there is no file base/a.h"])
+        self.assertEqual(self.check(decision="`base/a.h` went.\n"), [])
+
     def test_leaves_the_table_of_words_alone(self):
         self.assertEqual(self.check(README="\n| not | but |\n|---|---|\n| picture | image |\n\nA picture.\n"),
                          ["README.md:6: 'picture': write image"])

@@ -8,17 +8,19 @@ Checks, over the real #include lines:
      in a circle;
   2. a third-party library appears only where it is allowed, and in no public header outside those places; nothing is
      allowed that isn't done;
-  3. every folder has a README.md;
-  4. every public header opens with a comment that says what it is;
+  3. every folder of ARCHITECTURE.md's table has a README.md;
+  4. every header opens with a comment that says what it is; the public ones, include/dlpipe, are those of ARCHITECTURE.md's
+     table, include the standard library and each other alone, and have at most 400 lines;
   5. a header of the standard library that a header of dlpipe stands for is included there alone;
-  6. "[area] what; what to do" of kMisuse is put together by base/refuse.h alone;
+  6. "[area] what; what to do" of kMisuse is put together by dlpipe/error.h alone;
   7. numbers become text, and texts numbers, without a locale, which a program that uses the library may change: what
      is stored, hashed or sent must not depend on it.
 The tables are read from the documents themselves, so document and code can't part. A table stands under a heading
 that contains "folder table" and has the columns `folder | may include` or `folder | may include | from outside`: folders
 are named from the room, `.` are the files beside its folders, cells are lists, `all`, `all but ...` or words that name no
 folder; `from outside` lists headers, by the ends of their paths. `may include` may list headers, too: those make no circle,
-and the reason stands under the table. Standard library of Python only.
+and the reason stands under the table. A public header has a home, the second column of its table: "dlpipe/tensor.h" of home
+engine/core counts as engine/core/tensor.h, in what it includes and where it is included. Standard library of Python only.
 Usage: check_tree.py SOURCE_DIR
 """
 import pathlib
@@ -37,14 +39,14 @@ THIRD_PARTY = {
     "zstd.h": ["io/data/"],
     "zlib.h": ["io/data/"],
     "xxhash.h": ["io/data/"],
-    "tbb/": ["base/worker_limit.cpp", "pipeline/graph/", "engine/core/"],
-    "tbb/flow_graph.h": ["pipeline/graph/"],
+    "tbb/": ["base/threads.cpp", "pipeline/pipeline.cpp", "engine/core/"],
+    "tbb/flow_graph.h": ["pipeline/pipeline.cpp"],
     "dnnl": ["engine/cpu/"],
-    "mpi.h": ["engine/collective/mpi_library.h"],
+    "mpi.h": ["engine/collective/mpi.cpp"],
     "omp.h": ["engine/core/"],
     "hwy/": ["io/data/", "augment/", "engine/cpu/"],
-    "cuda": ["engine/cuda/", "base/device/cuda.cpp"],
-    "nvtx3/": ["base/device/cuda.cpp"],
+    "cuda": ["engine/cuda/", "base/cuda_device.cpp"],
+    "nvtx3/": ["base/cuda_device.cpp"],
     "cublas": ["engine/cuda/"],
     "spdlog/": ["cli/"],
     "CLI/": ["cli/"],
@@ -53,8 +55,9 @@ THIRD_PARTY = {
     "sanitizer/": ["engine/core/allocator.cpp"],
     "nlohmann/": ["io/formats/", "io/data/"],
 }
-# Public headers hold no third-party types: these may appear in .cpp files and in headers named *-inl.h or listed here.
-INTERNAL_HEADERS = re.compile(r"(-inl\.h$|/graph/|/engine/cpu/|/io/data/(?!dataset\.h|codec/image_codec\.h)|/engine/collective/mpi_library\.h$|/cli/|/python/)")
+# Headers that other modules include hold no third-party types: these may appear in .cpp files and in headers named *-inl.h or
+# listed here.
+INTERNAL_HEADERS = re.compile(r"(-inl\.h$|/graph/|/engine/cpu/|/io/data/|/cli/|/python/)")
 
 # Standard headers that one header of dlpipe wraps -> that header, and why.
 WRAPPED = {
@@ -66,10 +69,12 @@ WRAPPED = {
 LOCALE = re.compile(r'\b[io]?stringstream\b|\bo?fstream\b(?!>)|\bstd::(?:cout|cerr|clog|locale)\b|\bsetlocale\b'
                     r'|\b(?:sto[dfil]|stoll|stoull?|stold|strto(?:[dfl]|ld|ll|ull?)|ato[fil]|atoll)\('
                     r'|printf\([^;]*?%[-+ #0-9.*\']*L?[aefgAEFG]')
-LOCALE_FILES = {"base/text.h": "concat(), in the classic locale"}
+LOCALE_FILES = {"base/error.h": "concat(), in the classic locale"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SOURCES = (".h", ".cpp", ".cu", ".cuh")
+PUBLIC = "include/dlpipe"
+MOST_PUBLIC_LINES = 400
 STANDARD = re.compile(r"^[a-z_0-9]+$|^(sys|linux|netinet|arpa)/|^[a-z_]+\.h$")
 
 
@@ -96,6 +101,19 @@ def read_table(document):
         for folder in cells[0].split(","):
             rows[folder.strip()] = Row(cells[1], cells[2] if len(cells) > 2 else "all")
     return rows
+
+
+def read_public_headers(document):
+    """name -> home, of the first table under the heading that names the public headers."""
+    homes = {}
+    inside = False
+    for line in document.splitlines():
+        if line.startswith("#"):
+            inside = "public headers" in line.lower() and not homes
+        elif inside and line.startswith("| `dlpipe/"):
+            header, home = [c.strip().replace("`", "") for c in line.strip("|").split("|")][:2]
+            homes[header[len("dlpipe/"):]] = home
+    return homes
 
 
 def listed(cell):
@@ -138,7 +156,7 @@ def name_of(room, folder):
 
 
 def check_include(tables, where, header):
-    """What is wrong with `where` including "dlpipe/`header`", or None."""
+    """What is wrong with `where` including `header`, both as paths from the root, or None."""
     for room, rows in tables.items():
         if not is_within(header, room):
             continue
@@ -206,7 +224,7 @@ def check_tables(sources, tables):
 def check_wrapped(header, where, errors, place):
     wrapper, why = WRAPPED.get(header, (where, ""))
     if where != wrapper:
-        errors.append(f"{place}: include dlpipe/{wrapper} instead of <{header}>: {why}")
+        errors.append(f"{place}: include {wrapper} instead of <{header}>: {why}")
 
 
 # A status of kMisuse whose message brings its own "[area]".
@@ -214,11 +232,11 @@ OWN_REFUSAL = re.compile(r'ErrorCode::kMisuse,\s*(?:(?:dlpipe::)?concat\()?\s*"\
 
 
 def check_refusals(text, where, errors):
-    if where == "base/refuse.h":
+    if where == "base/error.h":
         return
     for match in OWN_REFUSAL.finditer(text):
         place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
-        errors.append(f"{place}: misuse() and refuse() of base/refuse.h put the area before a message")
+        errors.append(f"{place}: misuse() and refuse() of dlpipe/error.h put the area before a message")
 
 
 def check_locale(text, where, errors):
@@ -226,7 +244,7 @@ def check_locale(text, where, errors):
         return
     for match in LOCALE.finditer(text):
         place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
-        errors.append(f"{place}: '{' '.join(match.group(0).split())}' depends on a locale; base/text.h has concat, fixed and parse_*")
+        errors.append(f"{place}: '{' '.join(match.group(0).split())}' depends on a locale; use concat of dlpipe/error.h, fixed and parse_* of base/text.h")
 
 
 def check_third_party(header, where, errors, place, used):
@@ -241,12 +259,30 @@ def check_third_party(header, where, errors, place, used):
     if not any(where.startswith(room) for room in rooms):
         errors.append(f"{place}: <{header}> belongs in {' or '.join(rooms)} only")
     elif where.endswith(".h") and not INTERNAL_HEADERS.search("/" + where):
-        errors.append(f"{place}: a public header includes third-party <{header}>; move it into a .cpp")
+        errors.append(f"{place}: a header that other modules include has third-party <{header}>; move it into a .cpp")
 
 
 def unused_permissions(used):
     return [f"THIRD_PARTY lets {room} include <{library}>, which nothing there does: take it out"
             for library, rooms in THIRD_PARTY.items() for room in rooms if (library, room) not in used]
+
+
+def check_public_headers(root, homes):
+    """The table and the directory name the same headers."""
+    there = {path.name for path in (root / PUBLIC).glob("*.h")}
+    errors = [f"{PUBLIC}/{name}: is not in the table of public headers" for name in sorted(there - set(homes))]
+    errors += [f"ARCHITECTURE.md: {PUBLIC}/{name} does not exist" for name in sorted(set(homes) - there)]
+    return errors + [f"{path.relative_to(root).as_posix()}: public headers are beside each other, named *.h"
+                     for path in sorted((root / "include").rglob("*"))
+                     if path.is_file() and (path.parent != root / PUBLIC or path.suffix != ".h")]
+
+
+def check_public_include(match, place):
+    """What is wrong with a public header's #include, or None."""
+    header = match.group(2)
+    if header.startswith("dlpipe/") or match.group(1) == "<" and STANDARD.match(header) and not header.endswith(".h"):
+        return None
+    return f"{place}: a public header includes public headers and the C++ standard library alone, not {header}"
 
 
 def main(root, every_permission_is_used=True):
@@ -262,14 +298,21 @@ def main(root, every_permission_is_used=True):
             tables[room] = rows
             errors += [f"{room}/README.md: the table names {folder}, which is no folder"
                        for folder in rows if not (readme.parent / folder).is_dir()]
+    homes = read_public_headers((root / "ARCHITECTURE.md").read_text())
+    errors += check_public_headers(root, homes)
     files = [p for room in rooms for p in sorted((root / room).rglob("*")) if p.suffix in SOURCES]
     errors += check_tables([path.relative_to(root).as_posix() for path in files], tables)
     checked = 0
     used = set()  # permissions of THIRD_PARTY
     joined = set()  # (room, folder, folder) that includes lead from and to
-    for path in files:
-        where = path.relative_to(root).as_posix()
+    for path in files + [root / PUBLIC / name for name in sorted(homes) if (root / PUBLIC / name).exists()]:
+        where = shown = path.relative_to(root).as_posix()
         text = path.read_text()
+        is_public = where.startswith(PUBLIC + "/")
+        if is_public:
+            where = f"{homes[path.name]}/{path.name}"
+            if text.count("\n") > MOST_PUBLIC_LINES:
+                errors.append(f"{shown}: has {text.count(chr(10))} lines; a public header has at most {MOST_PUBLIC_LINES}")
         homeless = [room for room, rows in tables.items()
                     if is_within(where, room) and folder_of(rows, where[len(room) + 1 if room else 0:]) is None]
         if homeless:
@@ -277,28 +320,39 @@ def main(root, every_permission_is_used=True):
             continue
         for match in INCLUDE.finditer(text):
             header = match.group(2)
-            place = f"{where}:{text.count(chr(10), 0, match.start()) + 1}"
+            place = f"{shown}:{text.count(chr(10), 0, match.start()) + 1}"
             checked += 1
-            if header.startswith("dlpipe/"):
-                wrong = check_include(tables, where, header[len("dlpipe/"):])
-                if wrong:
+            if is_public and (wrong := check_public_include(match, place)):
+                errors.append(wrong)
+            elif header.startswith("dlpipe/"):
+                name = header[len("dlpipe/"):]
+                if name not in homes:
+                    errors.append(f"{place}: {header} is not a public header")
+                    continue
+                target = f"{homes[name]}/{name}"
+                if wrong := check_include(tables, where, target):
                     errors.append(f"{place}: {wrong}")
-                elif not (root / header[len("dlpipe/"):]).exists():
-                    errors.append(f"{place}: {header} does not exist")
                 else:
-                    joined.update(folders_joined(tables, where, header[len("dlpipe/"):]))
+                    joined.update(folders_joined(tables, where, target))
             elif match.group(1) == "<":
                 check_third_party(header, where, errors, place, used)
                 check_wrapped(header, where, errors, place)
+            elif header.split("/")[0] in rooms:
+                if wrong := check_include(tables, where, header):
+                    errors.append(f"{place}: {wrong}")
+                elif not (root / header).exists():
+                    errors.append(f"{place}: {header} does not exist")
+                else:
+                    joined.update(folders_joined(tables, where, header))
             elif not header.startswith("hwy/"):
-                errors.append(f'{place}: "{header}": include project headers as "dlpipe/..."')
+                errors.append(f'{place}: "{header}": include headers of the tree by their path from the root')
         check_refusals(text, where, errors)
         check_locale(text, where, errors)
         if path.suffix == ".h" and not text.lstrip().startswith("//"):
-            errors.append(f"{where}: a header opens with a comment that says what it is")
-    for directory in sorted({p.parent for p in files}):
-        if not (directory / "README.md").exists():
-            errors.append(f"{directory.relative_to(root)}: has no README.md")
+            errors.append(f"{shown}: a header opens with a comment that says what it is")
+    for folder in sorted({folder_of(tables[""], path.relative_to(root).as_posix()) for path in files} - {None}):
+        if not (root / folder / "README.md").exists():
+            errors.append(f"{folder}: has no README.md")
     errors += check_circles(joined)
     if every_permission_is_used:
         errors += unused_permissions(used)

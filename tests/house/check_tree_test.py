@@ -52,7 +52,7 @@ class CheckTree(unittest.TestCase):
                 path = root / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-                if not name.endswith("README.md") and "noreadme" not in name:
+                if not name.endswith("README.md") and "noreadme" not in name and not name.startswith("include/"):
                     (path.parent / "README.md").write_text("# room\n")
             said = io.StringIO()
             with contextlib.redirect_stdout(said):
@@ -62,25 +62,25 @@ class CheckTree(unittest.TestCase):
             return errors
 
     def test_accepts_a_tree_that_keeps_the_rules(self):
-        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/error.h"\n'}), [])
+        self.assertEqual(self.check({"pipeline/a.cpp": '#include "base/error.h"\n'}), [])
 
     def test_reports_an_include_against_the_table(self):
-        self.assertEqual(self.check({"engine/a.h": "// A.\n", "pipeline/a.cpp": '#include "dlpipe/engine/a.h"\n'}),
+        self.assertEqual(self.check({"engine/a.h": "// A.\n", "pipeline/a.cpp": '#include "engine/a.h"\n'}),
                          ["pipeline/a.cpp:1: pipeline may not include engine/a.h (pipeline may include base, io/data, augment)"])
 
     def test_reports_an_include_of_nothing(self):
-        self.assertEqual(self.check({"pipeline/a.cpp": '#include "dlpipe/base/none.h"\n#include "b.h"\n'}),
-                         ["pipeline/a.cpp:1: dlpipe/base/none.h does not exist",
-                          'pipeline/a.cpp:2: "b.h": include project headers as "dlpipe/..."'])
+        self.assertEqual(self.check({"pipeline/a.cpp": '#include "base/none.h"\n#include "b.h"\n'}),
+                         ["pipeline/a.cpp:1: base/none.h does not exist",
+                          'pipeline/a.cpp:2: "b.h": include headers of the tree by their path from the root'])
 
     def test_reports_a_refusal_that_brings_its_own_area(self):
-        code = '#include "dlpipe/base/error.h"\nthrow Error(Status(ErrorCode::kMisuse,\n    concat("[a] ", x)));\n'
+        code = '#include "base/error.h"\nthrow Error(Status(ErrorCode::kMisuse,\n    concat("[a] ", x)));\n'
         self.assertEqual(self.check({"pipeline/a.cpp": code}),
-                         ["pipeline/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
+                         ["pipeline/a.cpp:2: misuse() and refuse() of dlpipe/error.h put the area before a message"])
         self.assertEqual(self.check({"pipeline/a.cpp": code.replace("[a] ", "")}), [])
         with_python = {"ARCHITECTURE.md": ARCHITECTURE + "| python | all |\n"}
         self.assertEqual(self.check({"python/a.cpp": code, **with_python}),
-                         ["python/a.cpp:2: misuse() and refuse() of base/refuse.h put the area before a message"])
+                         ["python/a.cpp:2: misuse() and refuse() of dlpipe/error.h put the area before a message"])
 
     def test_reports_what_depends_on_a_locale(self):
         for code in ("std::ostringstream out;\n", "std::stringstream s;\n", "std::ofstream f(p);\n", "std::cout << 1;\n",
@@ -99,16 +99,17 @@ class CheckTree(unittest.TestCase):
     def test_reports_folders_without_a_table(self):
         tree = {"engine/core/a.h": "// A.\n", "engine/cpu/gemm/b.h": "// B.\n"}
         self.assertEqual(self.check(tree), ["engine: has folders, and no folder table in its README.md",
-                                            "engine/cpu: has folders, and no folder table in its README.md"])
+                                            "engine/cpu: has folders, and no folder table in its README.md",
+                                            "engine: has no README.md"])
         self.assertEqual(self.check({"io/data/a.h": "// A.\n"}), [])  # io is no room of the table
         self.assertEqual(self.check({"io/data/codec/a.h": "// A.\n"}),
-                         ["io/data: has folders, and no folder table in its README.md"])
+                         ["io/data: has folders, and no folder table in its README.md", "io/data: has no README.md"])
 
     def check_two_folders(self, core, cpu, below=""):
         table = "## The folder table\n| folder | may include |\n|---|---|\n" \
                 f"| core | {core} |\n| cpu | {cpu} |\n{below}"
-        return self.check({"engine/core/a.h": "// A.\n", "engine/core/b.h": '// B.\n#include "dlpipe/engine/cpu/d.h"\n',
-                           "engine/cpu/c.cpp": '#include "dlpipe/engine/core/a.h"\n', "engine/cpu/d.h": "// D.\n",
+        return self.check({"engine/core/a.h": "// A.\n", "engine/core/b.h": '// B.\n#include "engine/cpu/d.h"\n',
+                           "engine/cpu/c.cpp": '#include "engine/core/a.h"\n', "engine/cpu/d.h": "// D.\n",
                            "engine/README.md": table})
 
     def test_reports_folders_that_include_each_other_in_a_circle(self):
@@ -127,9 +128,9 @@ class CheckTree(unittest.TestCase):
                          [may_not])
 
     def test_reads_the_table_of_a_room(self):
-        self.assertEqual(self.check_engine({"engine/cpu/b.cpp": '#include "dlpipe/engine/core/a.h"\n'
-                                                                '#include "dlpipe/engine/cpu/b.h"\n'}), [])
-        self.assertEqual(self.check_engine({"engine/core/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}),
+        self.assertEqual(self.check_engine({"engine/cpu/b.cpp": '#include "engine/core/a.h"\n'
+                                                                '#include "engine/cpu/b.h"\n'}), [])
+        self.assertEqual(self.check_engine({"engine/core/a.cpp": '#include "engine/cpu/b.h"\n'}),
                          ["engine/core/a.cpp:1: engine/core may not include engine/cpu/b.h "
                           "(engine/core may include nothing else of the engine)"])
 
@@ -142,9 +143,9 @@ class CheckTree(unittest.TestCase):
                          ["engine/README.md: the table names cpu, which is no folder"])
 
     def test_holds_other_rooms_to_what_a_table_shows_them(self):
-        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/core/a.h"\n'
-                                                         '#include "dlpipe/engine/cpu/gemm/roofline.h"\n'}), [])
-        self.assertEqual(self.check_engine({"run/a.cpp": '#include "dlpipe/engine/cpu/b.h"\n'}),
+        self.assertEqual(self.check_engine({"run/a.cpp": '#include "engine/core/a.h"\n'
+                                                         '#include "engine/cpu/gemm/roofline.h"\n'}), [])
+        self.assertEqual(self.check_engine({"run/a.cpp": '#include "engine/cpu/b.h"\n'}),
                          ["run/a.cpp:1: from outside engine only roofline.h of engine/cpu may be included, not engine/cpu/b.h"])
 
     def test_a_table_has_a_row_for_the_files_beside_the_folders(self):
@@ -152,7 +153,7 @@ class CheckTree(unittest.TestCase):
                 "| plan | nothing else of the room | nothing |\n| . | plan | loader.h |\n"
         tree = {"pipeline/plan/slot.h": "// A.\n", "pipeline/loader.h": "// B.\n", "pipeline/stream.h": "// C.\n",
                 "pipeline/README.md": table}
-        loader, slot, stream = (f'#include "dlpipe/pipeline/{header}"\n' for header in ("loader.h", "plan/slot.h", "stream.h"))
+        loader, slot, stream = (f'#include "pipeline/{header}"\n' for header in ("loader.h", "plan/slot.h", "stream.h"))
         self.assertEqual(self.check({"pipeline/loader.cpp": slot + stream, "run/a.cpp": loader, **tree}), [])
         for name, text, error in (
                 ("pipeline/plan/slot.cpp", loader,
@@ -167,7 +168,7 @@ class CheckTree(unittest.TestCase):
         self.assertEqual(self.check({"run/a.cpp": "#include <lmdb.h>\n"}),
                          ["run/a.cpp:1: <lmdb.h> belongs in io/data/ only"])
         self.assertEqual(self.check({"pipeline/a.cpp": "#include <tbb/flow_graph.h>\n"}),
-                         ["pipeline/a.cpp:1: <tbb/flow_graph.h> belongs in pipeline/graph/ only"])
+                         ["pipeline/a.cpp:1: <tbb/flow_graph.h> belongs in pipeline/pipeline.cpp only"])
 
     def test_reports_a_permission_that_nothing_uses(self):
         used = set()
@@ -179,27 +180,62 @@ class CheckTree(unittest.TestCase):
     def test_reports_a_standard_header_that_has_a_wrapper(self):
         self.assertEqual(self.check({"base/mutex.h": "// Locks.\n#include <mutex>\n"}), [])
         self.assertEqual(self.check({"run/a.cpp": "#include <mutex>\n"}),
-                         ["run/a.cpp:1: include dlpipe/base/mutex.h instead of <mutex>: "
+                         ["run/a.cpp:1: include base/mutex.h instead of <mutex>: "
                           "clang holds its users to its rules (scripts/test --only locks)"])
 
-    def test_reports_third_party_in_a_public_header_of_its_room(self):
+    def test_reports_third_party_in_a_header_that_other_modules_include(self):
         include = "// A.\n#include <nlohmann/json.hpp>\n"
         self.assertEqual(self.check({"io/formats/a.cpp": include, "io/formats/a-inl.h": include}), [])
         self.assertEqual(self.check({"io/formats/a.h": include}),
-                         ["io/formats/a.h:2: a public header includes third-party <nlohmann/json.hpp>; move it into a .cpp"])
+                         ["io/formats/a.h:2: a header that other modules include has third-party <nlohmann/json.hpp>; move it into a .cpp"])
 
     def test_reports_an_unknown_dependency(self):
         self.assertEqual(self.check({"run/a.cpp": "#include <boost/any.hpp>\n"}),
                          ["run/a.cpp:1: <boost/any.hpp> is not a known dependency; add it to THIRD_PARTY with its room"])
 
     def test_reports_a_missing_readme(self):
+        self.assertEqual(self.check({"pipeline/noreadme.cpp": "#include <string>\n"}), ["pipeline: has no README.md"])
         table = "## The folder table\n| folder | may include |\n|---|---|\n| noreadme | nothing |\n"
-        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n", "run/README.md": table}),
-                         ["run/noreadme: has no README.md"])
+        self.assertEqual(self.check({"run/noreadme/a.cpp": "#include <string>\n", "run/README.md": table}), [])
 
     def test_reports_a_header_without_an_opening_comment(self):
         self.assertEqual(self.check({"run/a.h": "#pragma once\n"}),
                          ["run/a.h: a header opens with a comment that says what it is"])
+
+    def check_public(self, extra, rows="| `dlpipe/error.h` | base |\n| `dlpipe/tensor.h` | engine |\n"):
+        table = "## Public headers\n| public header | home | what |\n|---|---|---|\n" + rows
+        return self.check({"ARCHITECTURE.md": ARCHITECTURE + table, "include/dlpipe/error.h": "// Errors.\n#include <string>\n",
+                           "include/dlpipe/tensor.h": '// A tensor.\n#include "dlpipe/error.h"\n', "engine/a.cpp": '#include "dlpipe/tensor.h"\n', **extra})
+
+    def test_a_public_header_counts_as_one_of_its_home(self):
+        self.assertEqual(self.check_public({}), [])
+        self.assertEqual(self.check_public({"pipeline/a.cpp": '#include "dlpipe/error.h"\n#include "dlpipe/tensor.h"\n'}),
+                         ["pipeline/a.cpp:2: pipeline may not include engine/tensor.h (pipeline may include base, io/data, augment)"])
+        self.assertEqual(self.check_public({"include/dlpipe/error.h": '// Errors.\n#include "dlpipe/tensor.h"\n'}),
+                         ["include/dlpipe/error.h:2: base may not include engine/tensor.h (base may include standard library only)"])
+
+    def test_public_headers_include_public_ones_alone(self):
+        alone = "a public header includes public headers and the C++ standard library alone, not"
+        for include, name in (('"engine/b.h"', "engine/b.h"), ("<lmdb.h>", "lmdb.h"), ("<hwy/base.h>", "hwy/base.h")):
+            self.assertEqual(self.check_public({"engine/b.h": "// B.\n",
+                                                "include/dlpipe/tensor.h": f"// A tensor.\n#include {include}\n"}),
+                             [f"include/dlpipe/tensor.h:2: {alone} {name}"])
+        self.assertEqual(self.check_public({"engine/a.cpp": '#include "dlpipe/none.h"\n'}),
+                         ["engine/a.cpp:1: dlpipe/none.h is not a public header"])
+
+    def test_the_table_and_the_directory_name_the_same_public_headers(self):
+        self.assertEqual(self.check_public({"include/dlpipe/b.h": "// B.\n"}),
+                         ["include/dlpipe/b.h: is not in the table of public headers"])
+        self.assertEqual(self.check_public({}, "| `dlpipe/error.h` | base |\n| `dlpipe/tensor.h` | engine |\n| `dlpipe/b.h` | run |\n"),
+                         ["ARCHITECTURE.md: include/dlpipe/b.h does not exist"])
+        self.assertEqual(self.check_public({"include/dlpipe/a/b.h": "// B.\n"}),
+                         ["include/dlpipe/a/b.h: public headers are beside each other, named *.h"])
+
+    def test_a_public_header_is_read_in_one_sitting(self):
+        self.assertEqual(self.check_public({"include/dlpipe/error.h": "// Errors.\n" * 401}),
+                         ["include/dlpipe/error.h: has 401 lines; a public header has at most 400"])
+        self.assertEqual(self.check_public({"include/dlpipe/error.h": "#pragma once\n"}),
+                         ["include/dlpipe/error.h: a header opens with a comment that says what it is"])
 
 
 if __name__ == "__main__":

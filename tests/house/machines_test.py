@@ -234,15 +234,15 @@ class Machines(unittest.TestCase):
         program(self.folder, "dlpipe", 'echo "$@"')
 
         def ingest(number, first, last, count, parts=""):
-            done = subprocess.run(["bash", SOURCE / "deploy/slurm/ingest.sbatch", "pictures", "data", "--jpeg", "standard"], text=True,
+            done = subprocess.run(["bash", SOURCE / "deploy/slurm/ingest.sbatch", "images", "data", "--jpeg", "standard"], text=True,
                                   capture_output=True, env={
                                       **os.environ, "DLPIPE": str(self.folder / "dlpipe"), "PARTS": parts,
                                       "SLURM_ARRAY_TASK_ID": str(number), "SLURM_ARRAY_TASK_MIN": str(first),
                                       "SLURM_ARRAY_TASK_MAX": str(last), "SLURM_ARRAY_TASK_COUNT": str(count)})
             return done.stdout if done.returncode == 0 else (done.returncode, done.stderr.split("(")[-1])
 
-        self.assertEqual(ingest(2, 1, 3, 3), "ingest pictures data.part-2 --part 2/3 --jpeg standard\n")
-        self.assertEqual(ingest(2, 1, 2, 2, parts="16"), "ingest pictures data.part-2 --part 2/16 --jpeg standard\n")
+        self.assertEqual(ingest(2, 1, 3, 3), "ingest images data.part-2 --part 2/3 --jpeg standard\n")
+        self.assertEqual(ingest(2, 1, 2, 2, parts="16"), "ingest images data.part-2 --part 2/16 --jpeg standard\n")
         refused = (2, "PARTS=N sbatch --array=...), or submit --array=1-N\n")
         for array in ((3, 3, 7, 2), (1, 1, 7, 2), (0, 0, 15, 16), ("", "", "", "")):
             self.assertEqual(ingest(*array), refused, array)

@@ -1,5 +1,5 @@
 # Installs the build into a fresh prefix, and builds and runs the C++ examples against it, as a user would.
-# Variables: BUILD_DIR, EXAMPLES, WORK_DIR, GENERATOR, CXX
+# Variables: SOURCE_DIR, BUILD_DIR, EXAMPLES, WORK_DIR, GENERATOR, CXX
 file(REMOVE_RECURSE ${WORK_DIR})
 file(MAKE_DIRECTORY ${WORK_DIR})
 
@@ -14,6 +14,18 @@ endfunction()
 
 set(prefix ${WORK_DIR}/prefix)
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+# The public headers, and no other.
+file(GLOB_RECURSE installed RELATIVE ${prefix}/include ${prefix}/include/*)
+file(GLOB public RELATIVE ${SOURCE_DIR}/include ${SOURCE_DIR}/include/dlpipe/*.h)
+if(NOT public OR NOT installed STREQUAL public)
+  message(FATAL_ERROR "installed headers: ${installed}\npublic headers: ${public}")
+endif()
+# Each can be included alone, against the installed tree.
+foreach(header ${public})
+  string(REGEX REPLACE "[/.]" "_" name ${header})
+  file(WRITE ${WORK_DIR}/alone/${name}.cpp "#include <${header}>\n")
+  run(${CXX} -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I${prefix}/include ${WORK_DIR}/alone/${name}.cpp)
+endforeach()
 foreach(file share/man/man1/dlpipe.1 share/bash-completion/completions/dlpipe share/zsh/vendor-completions/_dlpipe
              share/fish/vendor_completions.d/dlpipe.fish)
   file(READ ${prefix}/${file} text)

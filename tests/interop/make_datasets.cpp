@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/synth.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "run/ingest/synth.h"
 #include "tests/base/test_file.h"
 
 namespace fs = std::filesystem;
@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const fs::path out = argv[1];
   try {
-    // Every stored form of the codec's tests, in two classes, and one file that is no picture.
+    // Every stored form of the codec's tests, in two classes, and one file that is no image.
     size_t number = 0;
     for (const auto& entry : fs::directory_iterator(test_file("io/data/codec/images"))) {
       if (entry.path().extension() == ".txt") continue;

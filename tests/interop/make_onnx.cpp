@@ -2,14 +2,14 @@
 // what the model answers, NAME.y.npy. For read_onnx.py.
 #include <cstdio>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/models/capture_model.h"
-#include "dlpipe/engine/onnx/export.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/resize.h"
-#include "dlpipe/io/formats/npy.h"
+#include "dlpipe/onnx.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/graph/capture.h"
+#include "engine/graph/passes.h"
+#include "engine/models/graph_module.h"
+#include "engine/ops/resize.h"
+#include "io/formats/npy.h"
 
 using namespace dlpipe;
 using namespace dlpipe::engine;
@@ -81,7 +81,7 @@ static void make_resizes(const std::string& folder) {
   write(folder + "/resizes", graph::capture("resizes", {&input, 1}, {}, resizes), x, resizes({x})[0]);
 }
 
-// And windows that go past the picture and past its padding, which count or don't.
+// And windows that go past the image and past its padding, which count or don't.
 static void make_pools(const std::string& folder) {
   const std::vector<Pool2dAttrs> all = {
       {.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 1}},

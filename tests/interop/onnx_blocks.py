@@ -151,7 +151,7 @@ def relative_places():
 
 
 def anchors():
-    """Where the pixels of a picture are, counted as floats, and twice as many of them by sizes that were floats (ultralytics)."""
+    """Where the pixels of an image are, counted as floats, and twice as many of them by sizes that were floats (ultralytics)."""
     block = Block([3, 4, 6])
     sizes = block.add("Shape", "x")
     lengths = []
@@ -201,7 +201,7 @@ def local_response(**attributes):
 
 
 def squeezed_head():
-    """Iandola et al., 2016 (SqueezeNet): a softmax of pictures of one pixel, of an opset in which it joins axes."""
+    """Iandola et al., 2016 (SqueezeNet): a softmax of images of one pixel, of an opset in which it joins axes."""
     block = Block([6, 4, 5])
     x = block.add("Relu", block.add("Conv", "x", block.drawn(10, 6, 1, 1), block.drawn(10)))
     block.add("Softmax", block.add("GlobalAveragePool", x))
@@ -239,7 +239,7 @@ def transposed(shape, weight, **attributes):
 
 
 def pixels(size):
-    """Pictures as cameras give them: integers, channels last."""
+    """Images as cameras give them: integers, channels last."""
     block = Block([*size, 3], numpy.int32)
     x = block.add("Cast", block.add("Transpose", "x", perm=[0, 3, 1, 2]), to=onnx.TensorProto.FLOAT)
     x = block.add("Sub", x, block.constant(numpy.array([120.0, 110, 100]).reshape(3, 1, 1)))

@@ -28,7 +28,7 @@ SECRET = "wJalrXUtnFEMI/secret+key"
 KEY_ID = "AKIAEXAMPLEKEYID"
 
 
-def picture(number):
+def make_image(number):
     out = io.BytesIO()
     Image.fromarray(np.random.default_rng(number).integers(0, 255, (40, 50, 3), np.uint8)).save(out, "JPEG")
     return out.getvalue()
@@ -38,7 +38,7 @@ def shard(begin, end, mode="w"):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:
         for i in range(begin, end):
-            for name, data in ((f"{i:05d}.jpg", picture(i)), (f"{i:05d}.cls", str(i % 3).encode())):
+            for name, data in ((f"{i:05d}.jpg", make_image(i)), (f"{i:05d}.cls", str(i % 3).encode())):
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
@@ -133,7 +133,7 @@ def check(destination, begin, end):
     dataset = Dataset(destination)
     assert dataset.info["samples"] == end - begin, dataset.info["samples"]
     for i in range(end - begin):
-        assert bytes(dataset.fields(i)["image"]) == picture(begin + i), i
+        assert bytes(dataset.fields(i)["image"]) == make_image(begin + i), i
 
 
 def no_secrets(destination, result, *secrets):
@@ -168,7 +168,7 @@ def test_faults(folder):
     for name, faults in (("changed", ["cut", "changed"]), ("no ranges", ["cut", "no ranges"])):
         server.versions, server.faults = {}, list(faults)
         destination, result = ingest(folder, server.address + "/s-00.tar")
-        assert result.returncode == 1 and "changed while it was read" in result.stderr, (name, result.stderr)
+        assert result.returncode == 1 and "changed while it was being read" in result.stderr, (name, result.stderr)
         assert not os.path.exists(destination), name
         print(f"http {name}: refused")
     _, result = ingest(folder, server.address + "/none.tar")
@@ -199,13 +199,13 @@ def ingest_on_small_disk(folder, most_bytes, *arguments):
 
 
 def shuffled_shard(begin, end):
-    """A tar of class folders whose pictures lie in no order of their names."""
+    """A tar of class folders whose images lie in no order of their names."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for i in map(int, begin + np.random.default_rng(begin).permutation(end - begin)):
             info = tarfile.TarInfo(f"c{i % 2}/{i:05d}.jpg")
-            info.size = len(picture(i))
-            archive.addfile(info, io.BytesIO(picture(i)))
+            info.size = len(make_image(i))
+            archive.addfile(info, io.BytesIO(make_image(i)))
     return out.getvalue()
 
 
@@ -214,7 +214,7 @@ def large_shard(begin, end, filler_bytes, places):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for i in range(begin, end):
-            members = {f"{i:05d}.jpg": picture(i), f"{i:05d}.cls": str(i % 3).encode()}
+            members = {f"{i:05d}.jpg": make_image(i), f"{i:05d}.cls": str(i % 3).encode()}
             if i in places:
                 members[f"filler{i}.bin"] = os.urandom(filler_bytes)
             for name, data in members.items():
@@ -248,7 +248,7 @@ def test_parts(folder):
     assert result.returncode == 0, result.stderr
     check(destination, 0, 30)
     server.requests = []
-    # one thread, because two may read far from each other, where each asks for its pictures one by one
+    # one thread, because two may read far from each other, where each asks for its images one by one
     destination, result = ingest_on_small_disk(folder, most, server.address + "/long.tar", "--threads", "1")
     assert result.returncode == 0, result.stderr
     check(destination, 0, 60)
@@ -262,7 +262,7 @@ def test_parts(folder):
     assert result.returncode == 0, result.stderr
     dataset = Dataset(destination)
     found = {bytes(dataset.fields(i)["path"])[-8:]: bytes(dataset.fields(i)["image"]) for i in range(dataset.info["samples"])}
-    assert found == {f"{i:05d}.jpg".encode()[-8:]: picture(i) for i in range(20 * SIX)}
+    assert found == {f"{i:05d}.jpg".encode()[-8:]: make_image(i) for i in range(20 * SIX)}
     destination, result = ingest(folder, server.address + "/p.tar.gz")
     assert result.returncode == 0, result.stderr
     check(destination, 0, 30)
@@ -270,7 +270,7 @@ def test_parts(folder):
     for name, faults in (("after it was listed", [None] * SIX + ["changed"]), ("while it was listed", ["cut", "changed"])):
         server.versions, server.faults = {}, list(faults)
         destination, result = ingest(folder, server.address + "/u-{0..5}.tar")
-        assert result.returncode == 1 and "changed while it was read" in result.stderr, (name, result.stderr)
+        assert result.returncode == 1 and "changed while it was being read" in result.stderr, (name, result.stderr)
         assert not os.path.exists(destination), name
     print("parts of a file that changes: refused")
 
@@ -294,7 +294,7 @@ def test_short_parts(folder):
     assert Dataset(destination).info["samples"] == 30
     untagged = Server(files, tags=False, parts=True, most=most)
     destination, result = ingest(folder, untagged.address + "/s.tar", "--on-error", "skip")
-    assert result.returncode == 1 and "less than it was asked for" in result.stderr, result.stderr
+    assert result.returncode == 1 and "the server sends less than requested" in result.stderr, result.stderr
     assert "neither ETag nor Last-Modified" in result.stderr, result.stderr
     assert not os.path.exists(destination)
     print("short parts without tags: refused")
@@ -405,7 +405,7 @@ def test_nginx(folder):
         assert result.returncode == 0, result.stderr
         check(destination, 0, 60)
         destination, result = server.ingest_meanwhile(folder, lambda: restart(shard(60, 121)))
-        assert result.returncode == 1 and "changed while it was read" in result.stderr, result.stderr
+        assert result.returncode == 1 and "changed while it was being read" in result.stderr, result.stderr
         assert not os.path.exists(destination)
         destination, result = ingest(folder, server.address + "/none.tar")
         assert result.returncode == 1 and "no such file (404)" in result.stderr, result.stderr

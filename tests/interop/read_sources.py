@@ -16,7 +16,7 @@ import numpy as np
 
 import source_archives
 import source_objects
-import source_pictures
+import source_images
 import source_records
 from read_datasets import Dataset
 
@@ -95,11 +95,11 @@ def cut_short(name, case, folder):
 
 
 CASES = [
-    source_pictures.case_pillow, source_pictures.case_json_lines, source_archives.case_python_tar,
+    source_images.case_pillow, source_images.case_json_lines, source_archives.case_python_tar,
     source_archives.case_gnu_tar, source_archives.case_webdataset, source_archives.case_imagenet,
     source_records.case_cifar, source_records.case_tfrecord, source_records.case_caffe_lmdb,
     source_objects.case_coco, source_objects.case_voc, source_objects.case_yolo, source_records.case_numpy,
-    source_records.case_beton, source_pictures.case_background]
+    source_records.case_beton, source_images.case_background]
 
 
 def main():

@@ -8,7 +8,7 @@ import tarfile
 
 import zstandard
 
-from source_case import Case, picture
+from source_case import Case, make_image
 
 
 def write_tar(path, files, format, mode="w"):
@@ -22,10 +22,10 @@ def write_tar(path, files, format, mode="w"):
 def class_files(prefix=""):
     long = "d" * 90 + "/" + "e" * 120
     return {
-        prefix + "cat/1.jpg": picture(1),
-        prefix + "cat/2.png": picture(2, "PNG"),
-        prefix + f"dog/{long}.jpg": picture(3),
-        prefix + "dog/\u00fcber.jpg": picture(4),
+        prefix + "cat/1.jpg": make_image(1),
+        prefix + "cat/2.png": make_image(2, "PNG"),
+        prefix + f"dog/{long}.jpg": make_image(3),
+        prefix + "dog/\u00fcber.jpg": make_image(4),
     }
 
 
@@ -65,7 +65,7 @@ def case_webdataset(folder):
     samples, shards = {}, []
     with webdataset.ShardWriter(os.path.join(folder, "s-%04d.tar"), maxcount=5, verbose=0) as writer:
         for i in range(20):
-            data, info = picture(i), {"label": i % 4, "n": i}
+            data, info = make_image(i), {"label": i % 4, "n": i}
             writer.write({"__key__": f"k{i:05d}", "jpg": data, "cls": i % 3, "json": info, "txt": f"number {i}"})
             ending = {2: ".gz", 3: ".zst"}.get(i // 5, "")
             shards.append(f"s-{i // 5:04d}.tar{ending}")
@@ -97,20 +97,20 @@ def case_webdataset(folder):
 
 
 def case_imagenet(folder):
-    """As published: an archive of class archives, and validation pictures with a list of their classes."""
+    """As published: an archive of class archives, and validation images with a list of their classes."""
     classes = {"n01440764": 3, "n01443537": 2}
     train, samples = {}, {}
     for name, count in classes.items():
         inner = io.BytesIO()
         with tarfile.open(fileobj=inner, mode="w", format=tarfile.USTAR_FORMAT) as archive:
             for i in range(count):
-                data = picture(i + 100 * count)
+                data = make_image(i + 100 * count)
                 info = tarfile.TarInfo(f"{name}_{i}.JPEG")
                 info.size = len(data)
                 archive.addfile(info, io.BytesIO(data))
                 samples[f"train:{name}/{name}_{i}.JPEG"] = (name, data, {})
         train[f"{name}.tar"] = inner.getvalue()
-    val = {f"ILSVRC2012_val_{i:08d}.JPEG": picture(50 + i) for i in range(1, 5)}
+    val = {f"ILSVRC2012_val_{i:08d}.JPEG": make_image(50 + i) for i in range(1, 5)}
     labels = ["n01443537", "n01440764", "n01440764", "n01443537"]
     for name, files in (("train", train), ("val", val)):
         write_tar(os.path.join(folder, f"ILSVRC2012_img_{name}.tar"), files, tarfile.USTAR_FORMAT)

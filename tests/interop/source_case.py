@@ -1,4 +1,4 @@
-"""What read_sources.py ingests and compares: a case, and pictures for it."""
+"""What read_sources.py ingests and compares: a case, and images for it."""
 
 import io
 
@@ -16,7 +16,7 @@ class Case:
         self.stdin, self.splits = stdin, splits
 
 
-def picture(number, format="JPEG", mode="RGB", size=(20, 16)):
+def make_image(number, format="JPEG", mode="RGB", size=(20, 16)):
     rng = np.random.default_rng(number)
     shape = (size[1], size[0], 3) if mode == "RGB" else (size[1], size[0])
     out = io.BytesIO()

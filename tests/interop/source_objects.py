@@ -1,4 +1,4 @@
-"""Pictures with objects: COCO, Pascal VOC, YOLO."""
+"""Images with objects: COCO, Pascal VOC, YOLO."""
 
 import io
 import json
@@ -7,7 +7,7 @@ import os
 import numpy as np
 from PIL import Image
 
-from source_case import Case, floats, picture
+from source_case import Case, floats, make_image
 
 
 def polygons(rng, size):
@@ -55,7 +55,7 @@ def case_coco(folder):
         for i in range(count):
             name, size = f"{i:012d}.jpg", (20 + i, 16)
             with open(os.path.join(folder, split, name), "wb") as file:
-                file.write(picture(i + count, size=size))
+                file.write(make_image(i + count, size=size))
             images.append({"id": 1000 - i, "file_name": name, "width": size[0], "height": size[1], "license": 1})
             for n in range(i % 3):
                 box = [float(x) for x in rng.uniform(0, 8, 4).round(2)]
@@ -107,7 +107,7 @@ def case_voc(folder):
         with open(os.path.join(root, "ImageSets/Main", split + ".txt"), "w") as file:
             file.write("".join(f"2008_{i:06d}\n" for i in numbers))
         for i in numbers:
-            data, tree = picture(i), ElementTree.Element("annotation")
+            data, tree = make_image(i), ElementTree.Element("annotation")
             ElementTree.SubElement(tree, "filename").text = f"2008_{i:06d}.jpg"
             size = ElementTree.SubElement(tree, "size")
             for key, value in (("width", 20), ("height", 16), ("depth", 3)):
@@ -151,7 +151,7 @@ def case_yolo(folder):
             os.makedirs(os.path.join(folder, kind, split))
         for i in range(count):
             width, height = 20 + i, 16
-            data = picture(i + count, size=(width, height))
+            data = make_image(i + count, size=(width, height))
             with open(os.path.join(folder, "images", split, f"{i}.jpg"), "wb") as file:
                 file.write(data)
             boxes = rng.uniform(0.2, 0.4, (i % 3, 4))

@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from source_case import Case, picture
+from source_case import Case, make_image
 
 
 def case_cifar(folder):
@@ -42,7 +42,7 @@ def case_tfrecord(folder):
         paths.append(os.path.join(folder, name))
         writer = TFRecordWriter(paths[-1])
         for i in range(6):
-            data = picture(10 * len(paths) + i, size=(40, 30))
+            data = make_image(10 * len(paths) + i, size=(40, 30))
             writer.write({"image/encoded": (data, "byte"), "image/class/label": (i % 2, "int"),
                           "image/height": (30, "int"), "weights": ([0.5, 0.25], "float")})
             # The file stands in front where several make a split.
@@ -67,7 +67,7 @@ def case_caffe_lmdb(folder):
         for i in range(9):
             key, label = f"{i:08d}_x", b"\x28" + varint(i * 100 % 300)
             if i % 2 == 0:
-                data = picture(i)
+                data = make_image(i)
                 datum, expected = b"\x22" + varint(len(data)) + data + label + b"\x38\x01", data
             else:
                 expected = np.random.default_rng(i).integers(0, 256, (5, 7, 3), np.uint8)

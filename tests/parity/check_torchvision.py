@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds `dlpipe predict` and `dlpipe eval` of bare weights to torchvision on real picture files.
+"""Holds `dlpipe predict` and `dlpipe eval` of bare weights to torchvision on real image files.
 
-    check_torchvision.py DLPIPE PICTURES [--model resnet18] [--count 20]
+    check_torchvision.py DLPIPE IMAGES [--model resnet18] [--count 20]
 
-PICTURES is a folder of CLASS/FILE.jpg. Weights are drawn, with running statistics of these very pictures, so that no
+IMAGES is a folder of CLASS/FILE.jpg. Weights are drawn, with running statistics of these very images, so that no
 download is needed; they go to dlpipe as torch.save writes them under torch.nn.DataParallel, by way of the command that
 dlpipe answers to such a file. Not run by the tests: needs torch, torchvision, Pillow and safetensors. The small
 twin of it that needs none of them is predict_test.cpp.
@@ -33,8 +33,8 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def take_pictures(source, target, count):
-    """The first `count` pictures, one class after the other in turn; answers the classes in order."""
+def take_images(source, target, count):
+    """The first `count` images, one class after the other in turn; answers the classes in order."""
     classes = sorted(p for p in source.iterdir() if p.is_dir())
     turns = [sorted(c.iterdir()) for c in classes]
     taken = 0
@@ -51,7 +51,7 @@ def take_pictures(source, target, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dlpipe", type=pathlib.Path)
-    parser.add_argument("pictures", type=pathlib.Path)
+    parser.add_argument("images", type=pathlib.Path)
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--tolerance", type=float, default=1e-4, help="of logarithms of probabilities")
@@ -60,8 +60,8 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         work = pathlib.Path(name)
-        classes = take_pictures(arguments.pictures, work / "pictures", arguments.count)
-        files = sorted((work / "pictures").glob("*/*"))
+        classes = take_images(arguments.images, work / "images", arguments.count)
+        files = sorted((work / "images").glob("*/*"))
         t = torchvision.transforms
         prepare = t.Compose([t.Resize(256), t.CenterCrop(224), t.ToTensor(),
                              t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
@@ -79,14 +79,14 @@ def main():
         model_flags = ["--ckpt", weights, "--model", arguments.model]
 
         differences = []
-        run(arguments.dlpipe, "ingest", work / "pictures", work / "data")
+        run(arguments.dlpipe, "ingest", work / "images", work / "data")
         predicted = run(arguments.dlpipe, "predict", *model_flags, "--classes", work / "data", "--json", "--top",
                         len(classes), *files)
         for row, line in zip(wanted, lines_of(predicted.stdout), strict=True):
             for one in line["top"]:
                 differences.append(math.log(one["probability"]) - row[classes.index(one["class"])].item())
         worst = torch.tensor(differences).abs().max().item()  # NaN where one is
-        print(f"predict: {len(files)} pictures, log probabilities differ by at most {worst:.1e}")
+        print(f"predict: {len(files)} images, log probabilities differ by at most {worst:.1e}")
 
         labels = [classes.index(f.parent.name) for f in files]
         loss = -sum(wanted[i, label].item() for i, label in enumerate(labels)) / len(files)

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::engine::parity {
 

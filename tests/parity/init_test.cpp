@@ -1,13 +1,13 @@
 // Initial weights against PyTorch's: the generators differ, so moments and bounds are compared.
-#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/module.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/models/model.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
 #include "tests/parity/golden.h"
 
 namespace dlpipe::engine::parity {

@@ -255,10 +255,10 @@ def names_files():
         write(HERE.parent / f"engine/models/{name}_state_dict.txt", ["state_dict in order: name, shape"], lines)
 
 
-PICTURES = [(300, 260), (224, 400), (97, 131), (640, 480)]  # width, height
+IMAGES = [(300, 260), (224, 400), (97, 131), (640, 480)]  # width, height
 
 
-def picture(name, width, height):
+def make_image(name, width, height):
     """Squares of 16 pixels in drawn colours."""
     rows, columns = -(-height // 16), -(-width // 16)
     squares = (words(name, rows * columns * 3) >> np.uint64(24)).astype(np.uint8).reshape(rows, columns, 3)
@@ -266,7 +266,7 @@ def picture(name, width, height):
 
 
 def predict_file():
-    """What torchvision's evaluation makes of pictures: Resize(256), CenterCrop(224), ToTensor, Normalize."""
+    """What torchvision's evaluation makes of images: Resize(256), CenterCrop(224), ToTensor, Normalize."""
     t = torchvision.transforms
     prepare = t.Compose([t.Resize(256), t.CenterCrop(224), t.ToTensor()])
     mean, std = (torch.tensor(v, dtype=torch.float64)[:, None, None] for v in
@@ -276,13 +276,13 @@ def predict_file():
         model = torchvision.models.resnet18(num_classes=10).to(dtype)
         set_weights(model)
         model.eval()
-        for i, (width, height) in enumerate(PICTURES):
-            pixels = prepare(picture(f"picture.{i}", width, height)).double()
+        for i, (width, height) in enumerate(IMAGES):
+            pixels = prepare(make_image(f"picture.{i}", width, height)).double()
             with torch.no_grad():
                 logits = model(((pixels - mean) / std).to(dtype)[None])[0].double()
             lines.append(f"log_probabilities.{i}.{kind} {numbers(torch.log_softmax(logits, 0).tolist())}")
     write(HERE / "golden/predict_resnet18.txt",
-          [f"resnet18 of 10 classes; pictures of {PICTURES}; Pillow {PIL.__version__}"], lines)
+          [f"resnet18 of 10 classes; images of {IMAGES}; Pillow {PIL.__version__}"], lines)
 
 
 def report_file():

@@ -1,9 +1,9 @@
 // Optimizers, clipping, averages and schedules against torch.optim's.
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/optim.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/layers/linear.h"
+#include "dlpipe/layers.h"
 #include "tests/parity/formula.h"
 #include "tests/parity/golden.h"
 

@@ -1,15 +1,15 @@
-// Prediction of whole picture files from bare weights with torchvision's names, against torchvision itself:
+// Prediction of whole image files from bare weights with torchvision's names, against torchvision itself:
 // decoding, resize, crop, normalisation and model together.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/use/predictor.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/models.h"
+#include "dlpipe/predictor.h"
+#include "io/formats/atomic_file.h"
+#include "run/record/checkpoint.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/parity/formula.h"
 #include "tests/parity/golden.h"
@@ -19,10 +19,10 @@ namespace dlpipe::engine::parity {
 struct Size {
   int width, height;
 };
-constexpr Size kPictures[] = {{300, 260}, {224, 400}, {97, 131}, {640, 480}};  // as in make_golden.py
+constexpr Size kImages[] = {{300, 260}, {224, 400}, {97, 131}, {640, 480}};  // as in make_golden.py
 
 /// Squares of 16 pixels in drawn colours, as a PNG.
-static void write_picture(const std::string& path, const std::string& name, const Size& size) {
+static void write_image(const std::string& path, const std::string& name, const Size& size) {
   constexpr int kSquare = 16;
   const int rows = (size.height + kSquare - 1) / kSquare;
   const int columns = (size.width + kSquare - 1) / kSquare;
@@ -49,10 +49,10 @@ TEST(PredictParity, BareWeightsOfAResNetGiveTorchvisionsProbabilities) {
                          ->build({.classes = 10, .channels = 3, .height = 224, .width = 224});
   set_weights(*model);
   ASSERT_TRUE(run::save_tensors(folder / "w.safetensors", model->state_dict()).ok());
-  std::vector<run::PictureFile> files;
-  for (size_t i = 0; i < std::size(kPictures); ++i) {
-    files.push_back({folder / ("picture" + std::to_string(i) + ".png")});
-    write_picture(files.back().path, "picture." + std::to_string(i), kPictures[i]);
+  std::vector<run::ImageFile> files;
+  for (size_t i = 0; i < std::size(kImages); ++i) {
+    files.push_back({folder / ("image" + std::to_string(i) + ".png")});
+    write_image(files.back().path, "picture." + std::to_string(i), kImages[i]);
   }
   run::Predictor predictor({.model = {.weights = folder / "w.safetensors", .model = "resnet18"},
                             .batch = 4,

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "dlpipe/run/use/class_report.h"
+#include "dlpipe/predictor.h"
 #include "tests/parity/golden.h"
 
 namespace dlpipe::engine::parity {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/optim.h"
 #include "tests/parity/formula.h"
 #include "tests/parity/golden.h"
 

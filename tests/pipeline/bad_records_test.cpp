@@ -1,6 +1,6 @@
-// Damaged records, unreadable disks: what is replaced, what is dropped, what ends the run, and the account of
+// Corrupt records, unreadable disks: what is replaced, what is dropped, what ends the run, and the account of
 // it.
-#include "dlpipe/pipeline/bad_records.h"
+#include "pipeline/pipeline.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>  // mkfifo
@@ -34,7 +34,7 @@ class BadRecordsTest : public DatasetTest<BadRecordsTest> {
   static LoaderOptions options(const std::string& name = "bad") {
     LoaderOptions options;
     options.data = *dir_ / name;
-    options.augment = "resize(32x32)";  // needs the whole picture, so that damage anywhere is met
+    options.augment = "resize(32x32)";  // needs the whole image, so that damage anywhere is met
     options.batch = 8;
     options.threads = 2;
     options.epochs = 3;
@@ -67,7 +67,7 @@ TEST_F(BadRecordsTest, SubstitutesAreTheSameForAnyThreadCount) {
 // A dataset whose id was made of wrong rows: each such sample is bad, is named, and nothing is allocated for it.
 TEST_F(BadRecordsTest, HeaderRowsThatTheirImagesContradictAreBadSamples) {
   data::TempDir dir;
-  const std::map<int64_t, std::string> wrong = {{4, "pixels, which its image doesn't have"},
+  const std::map<int64_t, std::string> wrong = {{4, "pixels, which its image does not have"},
                                                 {9, "sample 9 0x"},
                                                 {21, "65535x65535 pixels are more than"}};
   for (const data::ImageLayout layout : {data::ImageLayout::kJpeg, data::ImageLayout::kCoefficients}) {
@@ -271,7 +271,7 @@ TEST_F(BadRecordsTest, WhenEverySubstituteIsBadTheRunEnds) {
 
 TEST_F(BadRecordsTest, TooManyPixelsAreABadRecord) {
   LoaderOptions o = options("good");
-  o.max_pixels = 100 * 100;  // some of the pictures are larger
+  o.max_pixels = 100 * 100;  // some of the images are larger
   o.max_bad = 40;
   const auto loader = open_loader(o);
   read_hashes(*loader, 5);

@@ -1,5 +1,5 @@
 // Ops that draw by a sample's boxes (ssd_crop, safe_crop): the same bits however they are loaded, what the chain alone makes of
-// the same boxes, and with the damaged records found.
+// the same boxes, and with the corrupt records found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/kinds.h"
-#include "dlpipe/pipeline/bench.h"
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "augment/kinds.h"
+#include "pipeline/bench.h"
+#include "pipeline/plan/sampler.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -63,7 +63,7 @@ TEST_F(BoxedTest, TheSameBehindAMosaicAndInEveryLayout) {
   o.fields = {"image", "boxes"};
   o.augment = "safe_crop mosaic(40) ssd_crop resize(40x40)";
   expect_same_everywhere(o, 14);
-  expect_same_images(pictures_alone(options()), pictures_alone(options("coefficients")));
+  expect_same_images(images_alone(options()), images_alone(options("coefficients")));
 }
 
 TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
@@ -77,9 +77,9 @@ TEST_F(BoxedTest, BatchesHoldWhatTheChainMakesOfTheBoxes) {
       const int64_t sample = batch.sample_ids[static_cast<size_t>(i)];
       const data::RecordHeader header = value_or_throw(dataset->header(sample));
       const DrawnObjects objects = drawn_objects(sample, header.width, header.height);
-      const augment::PlannedPicture picture = {{header.width, header.height, 3}, sample, objects.boxes};
+      const augment::PlannedImage image = {{header.width, header.height, 3}, sample, objects.boxes};
       augment::ChainPlan plan;
-      throw_if_error(chain.plan({&picture, 1}, key_of(o, batch, i), plan));
+      throw_if_error(chain.plan({&image, 1}, key_of(o, batch, i), plan));
       cropped += plan.draws[2].active ? 1u : 0u;
       const augment::Moving moving(plan);
       MovedObjects moved;
@@ -136,8 +136,8 @@ TEST_F(BoxedTest, AProgramsOwnOpGetsBoxesByItsClass) {
 }
 
 /// Which of its fields a batch holds changes no pixel.
-TEST_F(BoxedTest, PicturesAloneAreCroppedByTheirBoxesToo) {
-  expect_same_images(options(), pictures_alone(options()));
+TEST_F(BoxedTest, ImagesAloneAreCroppedByTheirBoxesToo) {
+  expect_same_images(options(), images_alone(options()));
 }
 
 TEST_F(BoxedTest, TheDamagedAreReplaced) {
@@ -158,7 +158,7 @@ LoaderOptions pasting(LoaderOptions options) {
   return options;
 }
 
-TEST_F(BoxedTest, PastedPicturesAreTheSameForAnyThreadsAndResumed) {
+TEST_F(BoxedTest, PastedImagesAreTheSameForAnyThreadsAndResumed) {
   expect_same_everywhere(pasting(options()), 14);
   expect_same_everywhere(pasting(options("bad")), 14);
   LoaderOptions cropped = pasting(options());
@@ -182,27 +182,27 @@ TEST_F(BoxedTest, BatchesHoldThePastedObjects) {
       alone += samples.size() == 1 ? 1u : 0u;
       std::vector<DrawnObjects> objects;
       std::vector<std::vector<uint8_t>> masks;
-      std::vector<augment::PlannedPicture> pictures;
+      std::vector<augment::PlannedImage> images;
       for (const int64_t sample : samples) {
         const data::RecordHeader header = value_or_throw(dataset->header(sample));
         objects.push_back(drawn_objects(sample, header.width, header.height));
         masks.push_back(drawn_mask(sample, header.width, header.height));
-        pictures.push_back({{header.width, header.height, 3}, sample});
+        images.push_back({{header.width, header.height, 3}, sample});
         if (sample % 10 != 4)
-          pictures.back().mask = {masks.back().data(), header.width, header.height, 1, header.width};
+          images.back().mask = {masks.back().data(), header.width, header.height, 1, header.width};
       }
       for (size_t k = 0; k < samples.size(); ++k) {
-        pictures[k].boxes = objects[k].boxes;
-        pictures[k].labels = objects[k].kinds;
+        images[k].boxes = objects[k].boxes;
+        images[k].labels = objects[k].kinds;
       }
       augment::ChainPlan plan;
-      throw_if_error(chain.plan(pictures, key, plan));
+      throw_if_error(chain.plan(images, key, plan));
       MovedObjects moved;
       std::vector<uint8_t> mask(40 * 40, 255);
       for (size_t k = 0; k < samples.size(); ++k) {
         const augment::Moving moving = plan.is_joined() ? augment::Moving(plan, k) : augment::Moving(plan);
         pasted += moved.add(moving, objects[k]) * (k > 0 ? 1u : 0u);
-        if (pictures[k].mask.width > 0) moving.paint_mask(pictures[k].mask, {mask.data(), 40, 40, 1, 40});
+        if (images[k].mask.width > 0) moving.paint_mask(images[k].mask, {mask.data(), 40, 40, 1, 40});
       }
       moved.expect_in(batch, i);
       EXPECT_TRUE(std::ranges::equal(bytes_of_sample(batch, "mask", i), std::as_bytes(std::span(mask))));
@@ -212,8 +212,8 @@ TEST_F(BoxedTest, BatchesHoldThePastedObjects) {
   EXPECT_GT(alone, 2u);
 }
 
-/// Its mask has another size than its picture: found while planning, and another is drawn beside the sample.
-TEST_F(BoxedTest, APictureWithAWrongMaskIsReplaced) {
+/// Its mask has another size than its image: found while planning, and another is drawn beside the sample.
+TEST_F(BoxedTest, AnImageWithAWrongMaskIsReplaced) {
   write_drawn_dataset(
       *dir_ / "wrong",
       {.count = kBoxedCount, .object_fields = true, .mask_field = true, .wrong_masks = kBoxedDamaged});
@@ -221,13 +221,13 @@ TEST_F(BoxedTest, APictureWithAWrongMaskIsReplaced) {
 }
 
 TEST_F(BoxedTest, PastingWithoutAMaskIsRefusedByName) {
-  const std::string refused = Loader::open(pasting(pictures_alone(options("packed")))).status().message();
-  EXPECT_NE(refused.find("copy_paste, which takes one field of boxes and one mask, and"), std::string::npos)
+  const std::string refused = Loader::open(pasting(images_alone(options("packed")))).status().message();
+  EXPECT_NE(refused.find("copy_paste, which needs one field of boxes and one mask, but"), std::string::npos)
       << refused;
 }
 
 /// As where no op looks at boxes, and the chain is planned before the record is there.
-TEST_F(BoxedTest, AChainThatCannotTakeAPictureEndsTheStreamAndBlamesNoRecord) {
+TEST_F(BoxedTest, AChainThatCannotTakeAnImageEndsTheStreamAndBlamesNoRecord) {
   for (const OnBadRecord on_bad : {OnBadRecord::kSubstitute, OnBadRecord::kDrop}) {
     LoaderOptions o = options();
     o.on_bad = on_bad;
@@ -252,7 +252,7 @@ TEST_F(BoxedTest, ADatasetWithoutBoxesIsRefusedByName) {
   LoaderOptions o = options("plain");
   o.fields = {};
   const std::string refused = Loader::open(o).status().message();
-  EXPECT_NE(refused.find("--augment has ssd_crop, which draws by boxes, and"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("--augment has ssd_crop, which draws by boxes, but"), std::string::npos) << refused;
 }
 
 }  // namespace

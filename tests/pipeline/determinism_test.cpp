@@ -1,7 +1,7 @@
 // Same seed, same batches, bit for bit, whatever the threads, slots, layouts and interruptions.
 #include <gtest/gtest.h>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -54,7 +54,7 @@ TEST_F(Determinism, ViewsAreTheSameForAnyThreadCountAndAfterResuming) {
   expect_same_everywhere(two, 8);
 }
 
-// Each decoder meets other pictures before a bare one: which, depends on the threads.
+// Each decoder meets other images before a bare one: which, depends on the threads.
 TEST_F(Determinism, JpegsWithoutTablesGiveTheSameBatchesForAnyThreadCount) {
   data::TempDir dir;
   DrawnOptions drawn{.count = 60};

@@ -1,6 +1,6 @@
 // Coefficients on their way to a device that decodes them (the simulated one, with CUDA's kernels as plain
 // C++): the host's batches to the bit, whatever is stored, whoever is slow, and the host's opinion of records
-// that are damaged.
+// that are corrupt.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/engine/cuda/coef/coef_kernels.h"
+#include "engine/cuda/coef/coef_kernels.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
@@ -125,7 +125,7 @@ class DeviceDecodeTest : public DatasetTest<DeviceDecodeTest> {
     };
     write("d", {});
     write("mixed", {.truncated = {9, 30}, .jpegs = {3, 4, 20}, .coded = {0, 7, 21}});
-    write("damaged", {.jpegs = {5}, .damaged = {2, 11, 12, 40}});
+    write("corrupt", {.jpegs = {5}, .damaged = {2, 11, 12, 40}});
     write("large", {.large = {13}});
     write("boxes", {.object_fields = true});
     flip_bit(*dir_ / "mixed", 17);
@@ -235,7 +235,7 @@ TEST_F(DeviceDecodeTest, DamagedTilesAreReplacedOrDroppedAsOnTheHost) {
   for (SimulatedDevice* device : {&quick(), &slow()}) {
     for (const OnBadRecord on_bad : {OnBadRecord::kSubstitute, OnBadRecord::kDrop}) {
       for (const int threads : {1, 3}) {
-        LoaderOptions o = options("damaged", *device);
+        LoaderOptions o = options("corrupt", *device);
         o.on_bad = on_bad;
         o.last = LastBatch::kKeep;
         o.threads = threads;
@@ -248,7 +248,7 @@ TEST_F(DeviceDecodeTest, DamagedTilesAreReplacedOrDroppedAsOnTheHost) {
         EXPECT_EQ(on_device(*device, *loader, microseconds(500)), expected);
         EXPECT_EQ(loader->state().bad_samples, (std::vector<int64_t>{2, 11, 12, 40}));
         EXPECT_EQ(data::file_text(*dir_ / "device.txt"), data::file_text(*dir_ / "host.txt"));
-        EXPECT_NE(data::file_text(*dir_ / "device.txt").find("damaged"), std::string::npos);
+        EXPECT_NE(data::file_text(*dir_ / "device.txt").find("corrupt"), std::string::npos);
         EXPECT_GE(items(*loader, "selector"), 3 * 41);
         EXPECT_GE(items(*loader, "decoder"), 3 * 5);  // once more
         std::filesystem::remove(*dir_ / "host.txt");
@@ -259,14 +259,14 @@ TEST_F(DeviceDecodeTest, DamagedTilesAreReplacedOrDroppedAsOnTheHost) {
 }
 
 TEST_F(DeviceDecodeTest, ADamagedTileThatEndsTheStreamSaysWhatItSaysOnTheHost) {
-  LoaderOptions o = options("damaged", slow());
+  LoaderOptions o = options("corrupt", slow());
   o.on_bad = OnBadRecord::kStop;
   const Status there = read_to_error(*open_loader(o));
   o.device = nullptr;
   const Status here = read_to_error(*open_loader(o));
   EXPECT_EQ(there.code(), ErrorCode::kCorrupt);
   EXPECT_EQ(there.message(), here.message());
-  o = options("damaged", slow());
+  o = options("corrupt", slow());
   o.max_bad = 2;
   const Status too_many = read_to_error(*open_loader(o));
   o.device = nullptr;
@@ -276,7 +276,7 @@ TEST_F(DeviceDecodeTest, ADamagedTileThatEndsTheStreamSaysWhatItSaysOnTheHost) {
 TEST_F(DeviceDecodeTest, SeekingAndStoppingInMidFlightLosesNothing) {
   const int64_t held = slow().bytes_held;
   {
-    LoaderOptions o = options("damaged", slow());
+    LoaderOptions o = options("corrupt", slow());
     o.threads = 3;
     const std::vector<Seen> expected = on_host(o);
     const auto loader = open_loader(o);

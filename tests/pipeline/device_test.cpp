@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/buffer.h"
+#include "dlpipe/device.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"

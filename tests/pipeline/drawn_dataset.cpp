@@ -8,20 +8,20 @@
 #include <span>
 #include <stdexcept>
 
-#include "dlpipe/base/image.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/dataset_writer.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/image.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/dataset_writer.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 
 namespace dlpipe::pipeline {
 
 namespace {
 
-struct Picture {
+struct Image {
   int width;
   int height;
   int channels;
@@ -32,10 +32,10 @@ struct Picture {
 };
 
 // A gradient, some discs and noise.
-Picture draw(int64_t sample, int width, int height, int channels) {
+Image draw(int64_t sample, int width, int height, int channels) {
   RandomStream rng(77, static_cast<uint64_t>(sample));
-  Picture picture{width, height, channels, {}};
-  picture.pixels.resize(static_cast<size_t>(width) * height * channels);
+  Image image{width, height, channels, {}};
+  image.pixels.resize(static_cast<size_t>(width) * height * channels);
   struct Disc {
     int x, y, r;
     uint8_t color[3];
@@ -60,11 +60,11 @@ Picture draw(int64_t sample, int width, int height, int channels) {
       for (int c = 0; c < channels; ++c) {
         int value = top != nullptr ? top->color[c] : (x * 255 / width + y * (c + 1) * 120 / height) / 2;
         value += static_cast<int>(rng.below(17)) - 8;
-        picture.pixels[at++] = static_cast<uint8_t>(std::clamp(value, 0, 255));
+        image.pixels[at++] = static_cast<uint8_t>(std::clamp(value, 0, 255));
       }
     }
   }
-  return picture;
+  return image;
 }
 
 // An APP1 segment with one EXIF entry, the orientation (CIPA DC-008), behind the JPEG's start marker.
@@ -113,20 +113,20 @@ Encoded encode(int64_t sample, const DrawnOptions& options) {
   const int width = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
   const int height = times * (varied ? static_cast<int>(40 + rng.below(150)) : options.size);
   const int channels = (varied && rng.below(4) == 0) || options.grey ? 1 : 3;
-  const Picture picture = draw(sample, width, height, channels);
+  const Image image = draw(sample, width, height, channels);
   Encoded encoded;
   encoded.header.layout = options.layout;
   encoded.header.channels = static_cast<uint8_t>(channels);
-  if (options.grey) encoded.sums.add_image(picture.view());
+  if (options.grey) encoded.sums.add_image(image.view());
   switch (options.layout) {
     case data::ImageLayout::kRaw:
-      encoded.bytes = data::encode_raw(picture.view());
+      encoded.bytes = data::encode_raw(image.view());
       break;
     case data::ImageLayout::kPng:
-      encoded.bytes = value_or_throw(data::encode_png(picture.view()));
+      encoded.bytes = value_or_throw(data::encode_png(image.view()));
       break;
     default:
-      encoded.bytes = value_or_throw(data::encode_jpeg(picture.view(), 85, rng.below(2) == 0));
+      encoded.bytes = value_or_throw(data::encode_jpeg(image.view(), 85, rng.below(2) == 0));
       if (varied && rng.below(3) == 0) {
         encoded.header.orientation = static_cast<Orientation>(2 + rng.below(7));
         encoded.bytes = with_exif(encoded.bytes, encoded.header.orientation);

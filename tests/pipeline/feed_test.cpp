@@ -1,5 +1,5 @@
 // Batches that are kept: on any thread, for any time, over any number of passes.
-#include "dlpipe/pipeline/feed.h"
+#include "dlpipe/loader.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,7 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/augment/function_op.h"
+#include "augment/function_op.h"
+#include "pipeline/plan/setup.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
@@ -49,7 +50,7 @@ class FeedTest : public DatasetTest<FeedTest> {
     o.epochs = epochs;
     return read_hashes(*open_loader(o));
   }
-  /// Checksums of the first batches' pictures.
+  /// Checksums of the first batches' images.
   static std::vector<uint64_t> first_pixels(int batches) {
     std::vector<uint64_t> hashes;
     const auto loader = open_loader(options().loader);
@@ -162,8 +163,7 @@ TEST_F(FeedTest, AConsumerThatKeepsBatchesGetsMoreSlotsAndThenAnError) {
   EXPECT_EQ(feed->held(), 7);
   const auto none = feed->next(pass);
   ASSERT_EQ(none.status().code(), ErrorCode::kMisuse);
-  EXPECT_NE(none.status().message().find("all 7 batches that there may be (slots_max) are kept"),
-            std::string::npos)
+  EXPECT_NE(none.status().message().find("all 7 allowed batches (slots_max) are held"), std::string::npos)
       << none.status().message();
   for (size_t i = 0; i < 7; ++i) EXPECT_EQ(batch_hash(kept[i]->batch()), all[i]);
   kept.erase(kept.begin() + 1, kept.begin() + 6);  // in any order

@@ -1,5 +1,5 @@
 // Batches as normalised numbers: what BatchPrep says of the bytes, done in the loader.
-#include "dlpipe/pipeline/plan/float_pixels.h"
+#include "pipeline/plan/batch_pixels.h"
 
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ TEST_F(FloatPixelsTest, AStdThatMakesThemInfiniteIsRefused) {
   o.image_dtype = DType::kF16;
   const Status refused = Loader::open(o).status();
   EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
-  EXPECT_NE(refused.message().find("larger than f16 holds"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("f16"), std::string::npos) << refused.message();
 }
 
 TEST_F(FloatPixelsTest, OtherDtypesAreRefused) {

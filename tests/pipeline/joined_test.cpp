@@ -1,5 +1,5 @@
-// Pictures put together from several of the dataset (mosaic): the same bits however they are loaded, with the boxes, points,
-// labels and masks of all, and without the damaged ones.
+// Images put together from several of the dataset (mosaic): the same bits however they are loaded, with the boxes, points,
+// labels and masks of all, and without the corrupt ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "pipeline/plan/sampler.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
@@ -58,12 +58,12 @@ TEST_F(JoinedTest, TheSameWhereSomeAreDamaged) {
 }
 
 TEST_F(JoinedTest, TheSameForManySizesAndInEveryLayout) {
-  expect_same_everywhere(pictures_alone(options("sizes")), 14);
-  expect_same_everywhere(pictures_alone(options("packed")), 14);
-  expect_same_images(pictures_alone(options("sizes")), pictures_alone(options("coefficients")));
+  expect_same_everywhere(images_alone(options("sizes")), 14);
+  expect_same_everywhere(images_alone(options("packed")), 14);
+  expect_same_images(images_alone(options("sizes")), images_alone(options("coefficients")));
 }
 
-TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
+TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllImages) {
   const LoaderOptions o = options();
   const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
   const Sampler sampler({.subset = Subset::all(kCount), .batch = 8, .seed = o.seed});
@@ -74,10 +74,10 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
       const SampleKey key = key_of(o, batch, i);
       std::array<int64_t, 4> samples = {key.sample};
       sampler.companions(key.epoch, key.position, 0, std::span(samples).last(3));
-      std::vector<augment::PlannedPicture> pictures;
-      for (const int64_t sample : samples) pictures.push_back({{kSide, kSide, 3}, sample});
+      std::vector<augment::PlannedImage> images;
+      for (const int64_t sample : samples) images.push_back({{kSide, kSide, 3}, sample});
       augment::ChainPlan plan;
-      throw_if_error(chain.plan(pictures, key, plan));
+      throw_if_error(chain.plan(images, key, plan));
       MovedObjects moved;
       std::set<int64_t> tags;
       std::vector<uint8_t> mask(56 * 56, 255);
@@ -85,7 +85,7 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
         const augment::Moving moving(plan, k);
         const DrawnObjects objects = drawn_objects(samples[k], kSide, kSide);
         boxes_of_others += moved.add(moving, objects) * (k > 0 ? 1u : 0u);
-        if (plan.pictures[k].needed.width > 0) tags.insert(objects.tags.begin(), objects.tags.end());
+        if (plan.images[k].needed.width > 0) tags.insert(objects.tags.begin(), objects.tags.end());
         if (samples[k] % 10 == 4) continue;
         const std::vector<uint8_t> drawn = drawn_mask(samples[k], kSide, kSide);
         moving.paint_mask({drawn.data(), kSide, kSide, 1, kSide}, {mask.data(), 56, 56, 1, 56});
@@ -102,7 +102,7 @@ TEST_F(JoinedTest, BatchesHoldTheFieldsOfAllPictures) {
   EXPECT_GT(boxes_of_others, 20u);
 }
 
-TEST_F(JoinedTest, WhereAnotherPictureIsDamagedTheSampleStays) {
+TEST_F(JoinedTest, WhereAnotherImageIsDamagedTheSampleStays) {
   const auto loader = open_loader(options("bad"));
   const auto whole = open_loader(options());
   std::set<int64_t> bad;
@@ -148,7 +148,7 @@ TEST_F(JoinedTest, DroppedAndStoppedNameTheDamagedOne) {
 
 TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   const auto device = std::make_unique<SimulatedDevice>();
-  LoaderOptions o = pictures_alone(options("coefficients"));
+  LoaderOptions o = images_alone(options("coefficients"));
   o.hash_pixels = false;
   o.augment = "rrc(40) mosaic(20,p=0.5) center_crop(40)";
   const auto here = open_loader(o);
@@ -165,17 +165,16 @@ TEST_F(JoinedTest, OnADeviceTheHostDecodes) {
   expect_no_violations(*device);
 }
 
-TEST_F(JoinedTest, WhatAPictureHasOneOfIsRefusedByName) {
+TEST_F(JoinedTest, WhatAnImageHasOneOfIsRefusedByName) {
   LoaderOptions o = options();
   o.fields = {};
   const std::string refused = Loader::open(o).status().message();
-  EXPECT_NE(
-      refused.find("--augment has mosaic, which puts several pictures into one, and of the field 'label'"),
-      std::string::npos)
+  EXPECT_NE(refused.find("--augment has mosaic, which joins several images, but of the field 'label'"),
+            std::string::npos)
       << refused;
 }
 
-// What COCO and the like are ingested to: a field for a class of the picture, and nothing in it.
+// What COCO and the like are ingested to: a field for a class of the image, and nothing in it.
 TEST_F(JoinedTest, WhereNoSampleHasAClassAllFieldsMayBeTaken) {
   write_drawn_dataset(*dir_ / "unlabelled",
                       {.count = 16, .size = kSide, .unlabelled = true, .object_fields = true});

@@ -1,6 +1,6 @@
 // What a loader gives, and what it refuses.
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "dlpipe/loader.h"
+#include "pipeline/plan/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,11 @@
 #include <map>
 #include <set>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "base/machine.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/augment_op.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
 #include "tests/base/grouping_locale.h"
 #include "tests/pipeline/loader_fixture.h"
 
@@ -185,7 +188,7 @@ TEST_F(LoaderTest, OneSampleDatasetGivesThatSampleForever) {
   EXPECT_EQ(hashes.size(), 5u);
 }
 
-TEST_F(LoaderTest, PicturesOfOnePixelAreAsGoodAsOthers) {
+TEST_F(LoaderTest, ImagesOfOnePixelAreAsGoodAsOthers) {
   const std::string dots = *dir_ / "dots";
   write_drawn_dataset(dots, {.count = 8, .layout = data::ImageLayout::kRaw, .size = 1});
   LoaderOptions o = options();
@@ -200,7 +203,8 @@ TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
   LoaderOptions o = options("square");
   o.batch = 64;
   EXPECT_NE(error_of(o).find("fewer than one batch of 64"), std::string::npos);
-  EXPECT_NE(error_of(o).find("use --batch "), std::string::npos);
+  const std::string most = std::to_string(value_or_throw(data::Dataset::open(o.data))->size());
+  EXPECT_NE(error_of(o).find(concat("use --batch ", most, " or less")), std::string::npos) << error_of(o);
   o.last = LastBatch::kKeep;
   const auto loader = open_loader(o);
   const auto batch = value_or_throw(loader->next());
@@ -271,7 +275,7 @@ TEST_F(LoaderTest, ViewsAreOfOneSampleAndAugmentedEachByItself) {
     throw_if_error(loader->release(*batch));
   }
   EXPECT_EQ(seen.size(), 28u);
-  EXPECT_EQ(equal, 0) << "two crops of one picture";
+  EXPECT_EQ(equal, 0) << "two crops of one image";
   EXPECT_NE(loader->pipeline_id(), open_loader(options())->pipeline_id());
 }
 
@@ -301,14 +305,14 @@ TEST_F(LoaderTest, RefusesOptionsByName) {
            o.views = 2;
            o.mixup = 0.5;
          }),
-         "--views 2 does not go with --mixup");
+         "--views 2 does not work with --mixup");
   expect(with([](auto& o) {
            o.views = 2;
            o.augment = "one_of(alternating_flip | vflip)";
          }),
          "use hflip");
   expect(with([](auto& o) { o.augment = "rcc(32)"; }), "did you mean 'rrc'");
-  expect(with([](auto& o) { o.augment = "hflip"; }), "many sizes");
+  expect(with([](auto& o) { o.augment = "hflip"; }), "different sizes");
 }
 
 TEST_F(LoaderTest, ADatasetThatIsNotThereIsNotFound) {
@@ -319,12 +323,12 @@ TEST_F(LoaderTest, ADatasetThatIsNotThereIsNotFound) {
   EXPECT_EQ(loader.status().code(), ErrorCode::kNotFound);
 }
 
-// An op that can't take narrow pictures, as a program might bring.
+// An op that can't take narrow images, as a program might bring.
 class PickyOp final : public augment::Op {
  public:
   augment::ImageSize output(const augment::ImageSize& in) const override { return {16, 16, in.channels}; }
   Status plan(const augment::ImageSize& in, RandomStream&, augment::OpDraw& draw) const override {
-    if (in.width < 100) return Status(ErrorCode::kMisuse, "a picture is too narrow");
+    if (in.width < 100) return Status(ErrorCode::kMisuse, "an image is too narrow");
     draw.region = {0, 0, 16, 16};
     draw.out = {16, 16, in.channels};
     draw.crop_only = true;
@@ -336,7 +340,7 @@ class PickyOp final : public augment::Op {
   }
 };
 
-TEST_F(LoaderTest, AnOpThatRefusesAPictureEndsTheStreamAndNamesTheSample) {
+TEST_F(LoaderTest, AnOpThatRefusesAnImageEndsTheStreamAndNamesTheSample) {
   const augment::OpRecord picky{
       .name = "picky",
       .help = "",
@@ -360,7 +364,7 @@ TEST_F(LoaderTest, AnOpThatRefusesAPictureEndsTheStreamAndNamesTheSample) {
     EXPECT_NE(status.message().find("too narrow"), std::string::npos) << status.message();
     EXPECT_EQ(loader->next().status().message(), status.message());  // and stays ended
     if (message.empty()) message = status.message();
-    EXPECT_EQ(status.message(), message);  // the same picture whatever the threads
+    EXPECT_EQ(status.message(), message);  // the same image whatever the threads
   }
 }
 

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::pipeline {
 
@@ -121,7 +122,7 @@ void read_all(Loader& loader, const Look& look) {
   EXPECT_GT(batches, 0);
 }
 
-/// The damaged samples that a loader met; none of them is in a batch.
+/// The corrupt samples that a loader met; none of them is in a batch.
 inline std::set<int64_t> replaced_samples(Loader& loader) {
   std::set<int64_t> bad, used;
   read_all(loader, [&](const Batch& batch) {
@@ -144,12 +145,12 @@ inline void expect_same_images(const Batch& a, const Batch& b) {
     EXPECT_TRUE(std::ranges::equal(bytes_of_sample(a, "image", i), bytes_of_sample(b, "image", i))) << i;
 }
 
-inline LoaderOptions pictures_alone(LoaderOptions options) {
+inline LoaderOptions images_alone(LoaderOptions options) {
   options.fields = {"image"};
   return options;
 }
 
-/// Two loaders' batches hold the same pictures.
+/// Two loaders' batches hold the same images.
 inline void expect_same_images(const LoaderOptions& first, const LoaderOptions& second) {
   const auto one = open_loader(first);
   const auto other = open_loader(second);

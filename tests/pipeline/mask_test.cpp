@@ -1,10 +1,10 @@
-// Masks in batches: as large as the pictures, moved with them, their numbers untouched.
+// Masks in batches: as large as the images, moved with them, their numbers untouched.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 #include "tests/base/device/simulated_device.h"
 #include "tests/base/device/violations.h"
 #include "tests/pipeline/dataset_test.h"
@@ -36,7 +36,7 @@ class MaskTest : public DatasetTest<MaskTest> {
   }
 };
 
-TEST_F(MaskTest, MasksMoveWithTheirPictures) {
+TEST_F(MaskTest, MasksMoveWithTheirImages) {
   const LoaderOptions o = options();
   const augment::Chain chain = value_or_throw(augment::Chain::parse(o.augment));
   const auto loader = open_loader(o);
@@ -85,7 +85,7 @@ TEST_F(MaskTest, AMaskOfAnotherSizeIsABadRecord) {
     for (const Substitution& one : batch.substitutions) {
       EXPECT_TRUE(one.bad_sample == 5 || one.bad_sample == 20) << one.bad_sample;
       EXPECT_NE(one.reason.find("field 'mask' of sample"), std::string::npos) << one.reason;
-      EXPECT_NE(one.reason.find("its picture as seen"), std::string::npos) << one.reason;
+      EXPECT_NE(one.reason.find("but its image is"), std::string::npos) << one.reason;
       ++substituted;
     }
   });
@@ -104,7 +104,7 @@ TEST_F(MaskTest, WhatCannotBeIsRefused) {
   o = options();
   o.augment = "";
   o.fields = {"mask"};
-  EXPECT_NE(Loader::open(o).status().message().find("'mask' is a mask of pictures, which aren't chosen"),
+  EXPECT_NE(Loader::open(o).status().message().find("'mask' is a mask of images, which are not chosen"),
             std::string::npos);
 }
 

@@ -1,6 +1,6 @@
 // Who is mixed with whom and by how much: the distributions of the papers, every draw a function of its place
 // in the run.
-#include "dlpipe/pipeline/plan/mixing.h"
+#include "pipeline/plan/batch_pixels.h"
 
 #include <gtest/gtest.h>
 
@@ -260,7 +260,7 @@ TEST_F(MixedBatches, PaddingAndDroppedSamplesStayOut) {
     }
     throw_if_error(loader->release(*batch));
   }
-  EXPECT_EQ(left_out, 3 + 2);  // places of the last batch, damaged records
+  EXPECT_EQ(left_out, 3 + 2);  // places of the last batch, corrupt records
   EXPECT_GT(mixed, 10);
 }
 

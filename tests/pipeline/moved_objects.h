@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
 
@@ -18,7 +18,7 @@ struct MovedObjects {
   std::vector<int64_t> kinds;
   size_t dropped = 0;  // boxes
 
-  /// Adds what `moving` keeps of one picture's; answers how many boxes.
+  /// Adds what `moving` keeps of one image's; answers how many boxes.
   size_t add(const augment::Moving& moving, DrawnObjects objects) {
     std::vector<uint8_t> kept;
     moving.boxes(objects.boxes, kept);

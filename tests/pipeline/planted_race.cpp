@@ -2,7 +2,10 @@
 // loader's threads. Built and run only with -fsanitize=thread, where the test looks for the report.
 #include <cstdio>
 
-#include "dlpipe/base/counter.h"
+#include "base/counters.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/augment_op.h"
+#include "dlpipe/random.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"

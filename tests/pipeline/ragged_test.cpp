@@ -61,7 +61,7 @@ TEST_F(RaggedTest, TheSameForAnyThreadsAndSlotsAndResumed) {
   expect_same_everywhere(options(), 14);
 }
 
-TEST_F(RaggedTest, BoxesAndPointsMoveWithThePictures) {
+TEST_F(RaggedTest, BoxesAndPointsMoveWithTheImages) {
   LoaderOptions o = options();
   o.augment = "rrc(32,scale=0.1..0.5) hflip rotate(20) drop_boxes(share=0.1)";
   o.threads = 1;
@@ -93,17 +93,17 @@ TEST_F(RaggedTest, WhatCannotMoveIsRefusedByName) {
   o.augment = "rrc(32) one_of(augmix|hflip)";
   const Status refused = Loader::open(o).status();
   EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
-  EXPECT_NE(refused.message().find(
-                "--augment has augmix, which shows a picture at several places at once, and the field "
-                "'boxes' of kind boxes can't move with it"),
+  EXPECT_NE(refused.message().find("--augment has augmix, which shows an image in several places at once, "
+                                   "but the field 'boxes' of kind boxes can't move with it"),
             std::string::npos)
       << refused.message();
   o.fields = {"image", "label"};
   EXPECT_TRUE(Loader::open(o).ok());
   o.augment = "";
   o.fields = {"kinds"};
-  EXPECT_NE(Loader::open(o).status().message().find("the field 'kinds' is of 'boxes', which isn't chosen"),
-            std::string::npos);
+  EXPECT_NE(
+      Loader::open(o).status().message().find("the field 'kinds' belongs to 'boxes', which is not chosen"),
+      std::string::npos);
 }
 
 TEST_F(RaggedTest, SubstitutesBringTheirOwnRowsAndDroppedSamplesHaveNone) {

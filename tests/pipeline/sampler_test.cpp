@@ -1,4 +1,4 @@
-#include "dlpipe/pipeline/plan/sampler.h"
+#include "pipeline/plan/sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -344,6 +344,96 @@ TEST(Sampler, SubstitutesAreInRangeAndDifferByAttempt) {
     }
   }
   EXPECT_GT(seen.size(), 300u);  // 400 draws of 1000: about 330 distinct
+}
+
+/// 1,000 samples: 700 of class 0, 250 of class 1, 50 of class 2, none of class 3.
+std::vector<int32_t> uneven_classes() {
+  std::vector<int32_t> classes;
+  for (int32_t i = 0; i < 1000; ++i) classes.push_back(i % 20 == 19 ? 2 : i % 4 == 0 ? 1 : 0);
+  return classes;
+}
+
+Sampler sampler_with(const std::vector<double>& weights, int rank = 0, int world = 1) {
+  return Sampler({.subset = Subset::all(1000),
+                  .quotas = std::make_shared<const Quotas>(uneven_classes(), weights),
+                  .batch = 20 / world,
+                  .rank = rank,
+                  .world = world,
+                  .seed = 11});
+}
+
+TEST(Quotas, EachClassHasItsShareOfEveryEpoch) {
+  const std::vector<int32_t> classes = uneven_classes();
+  const Sampler sampler = sampler_with({1, 2, 1, 5});
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::map<int32_t, int64_t> counts;
+    const Sampler::Order order = sampler.order(epoch);
+    for (int64_t position = 0; position < 1000; ++position)
+      ++counts[classes[static_cast<size_t>(order.sample(position))]];
+    EXPECT_EQ(counts, (std::map<int32_t, int64_t>{{0, 250}, {1, 500}, {2, 250}}))
+        << "of class 3 there is no sample";
+  }
+}
+
+TEST(Quotas, ASampleComesAgainWhenAllOthersOfItsClassHaveCome) {
+  const std::vector<int32_t> classes = uneven_classes();
+  const Sampler sampler = sampler_with({1, 1, 1, 0});
+  std::map<int64_t, int64_t> times;
+  constexpr int64_t kEpochs = 9;
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const Sampler::Order order = sampler.order(epoch);
+    for (int64_t position = 0; position < 1000; ++position) ++times[order.sample(position)];
+  }
+  std::map<int32_t, std::pair<int64_t, int64_t>> range;
+  for (int64_t sample = 0; sample < 1000; ++sample) {
+    auto& [least, most] =
+        range.try_emplace(classes[static_cast<size_t>(sample)], kEpochs * 1000, 0).first->second;
+    least = std::min(least, times[sample]);
+    most = std::max(most, times[sample]);
+  }
+  for (const auto& [label, counts] : range) EXPECT_LE(counts.second - counts.first, 1) << "class " << label;
+}
+
+TEST(Quotas, RanksShareOutTheEpochOfOne) {
+  const Sampler whole = sampler_with({1, 1, 1, 1});
+  for (int64_t sequence = 0; sequence < 2 * whole.batches_per_epoch(); ++sequence) {
+    const BatchRange all = whole.range(sequence);
+    std::vector<int64_t> expected, got;
+    for (int64_t i = 0; i < all.count; ++i) expected.push_back(whole.order(all.epoch).sample(all.first + i));
+    for (int rank = 0; rank < 4; ++rank) {
+      const Sampler own = sampler_with({1, 1, 1, 1}, rank, 4);
+      const BatchRange range = own.range(sequence);
+      for (int64_t i = 0; i < range.count; ++i) got.push_back(own.order(range.epoch).sample(range.first + i));
+    }
+    EXPECT_EQ(got, expected);
+  }
+}
+
+// Pearson's test: within a class every sample is as likely at every place of an epoch.
+TEST(Quotas, DrawsAreUniformWithinAClassAndOverPlaces) {
+  constexpr int64_t kSamples = 60, kParts = 10, kEpochs = 3000;
+  std::vector<int32_t> classes;
+  for (int64_t i = 0; i < kSamples; ++i) classes.push_back(i < 12 ? 1 : 0);
+  const Sampler sampler({.subset = Subset::all(kSamples),
+                         .quotas = std::make_shared<const Quotas>(classes, std::vector<double>{1, 1}),
+                         .batch = 10,
+                         .seed = 3});
+  std::vector<std::vector<double>> counts(static_cast<size_t>(kSamples), std::vector<double>(kParts));
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const Sampler::Order order = sampler.order(epoch);
+    for (int64_t position = 0; position < kSamples; ++position)
+      ++counts[static_cast<size_t>(order.sample(position))]
+              [static_cast<size_t>(position * kParts / kSamples)];
+  }
+  double chi_squared = 0;
+  for (int64_t sample = 0; sample < kSamples; ++sample) {
+    const double draws = (sample < 12 ? 30.0 / 12 : 30.0 / 48) * kEpochs;
+    for (const double count : counts[static_cast<size_t>(sample)])
+      chi_squared += (count - draws / kParts) * (count - draws / kParts) / (draws / kParts);
+  }
+  // At most 60 x 10 degrees of freedom; 5 deviations above the mean.
+  const double degrees = kSamples * kParts;
+  EXPECT_LT(chi_squared, degrees + 5 * std::sqrt(2 * degrees));
 }
 
 }  // namespace

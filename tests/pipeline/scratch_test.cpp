@@ -33,7 +33,7 @@ TEST(ScratchPlan, HoldsForWhatTheThreadsTake) {
       EXPECT_GT(taken, 0);
       EXPECT_GE(planned, taken);
       constexpr int64_t kSmall =
-          int64_t{8} << 20;  // one thread may not have had a sample; tables count for little pictures
+          int64_t{8} << 20;  // one thread may not have had a sample; tables count for little images
       EXPECT_LE(planned, 8 * taken + kSmall) << "a plan that nobody could keep to is none";
     }
   }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "dlpipe/base/machine.h"
+#include "base/machine.h"
 #include "tests/io/data/temp_dir.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -24,7 +24,7 @@ TEST(Soak, ResidentMemoryStaysFlatOverTwentyEpochs) {
   const uint64_t before = resident_bytes();
   const auto loader = open_loader(o);
   const int64_t epoch = loader->batches_per_epoch();
-  read_hashes(*loader, 5 * epoch);  // every picture has been the largest for some thread by now
+  read_hashes(*loader, 5 * epoch);  // every image has been the largest for some thread by now
   const uint64_t warm = resident_bytes();
   uint64_t most = warm;
   for (int i = 0; i < 20; ++i) {
@@ -69,7 +69,7 @@ TEST(Soak, ACeilingHoldsForADatasetSeveralTimesAsLarge) {
   EXPECT_EQ(refused.code(), ErrorCode::kOutOfMemory);
   // It names the parts: batches of 2 x 32 x 32 x 3 bytes, and what else belongs to a slot.
   for (const char* part :
-       {"--memory 1.0 MiB is less than ", "the whole process needs: ", " that it takes already, ",
+       {"--memory 1.0 MiB is less than ", "the whole process needs: ", " that it already uses, ",
         " for 2 batches (--slots) of 6.", " for the pages of their records", "in each of 2 threads"})
     EXPECT_NE(refused.message().find(part), std::string::npos) << part << " in " << refused.message();
 }

@@ -5,10 +5,10 @@
 #include <map>
 #include <thread>
 
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/pipeline/bench.h"
-#include "dlpipe/pipeline/bottleneck.h"
+#include "base/counters.h"
+#include "base/machine.h"
+#include "pipeline/bench.h"
+#include "pipeline/plan/stage_counters.h"
 #include "tests/pipeline/dataset_test.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/pipeline/loader_testing.h"
@@ -74,7 +74,7 @@ TEST_F(StatsTest, BusyAndWaitingStayWithinThreadsTimesWall) {
     LoaderOptions o = options();
     o.threads = threads;
     o.epochs = 20;
-    if (mixup > 0) {  // the batcher makes numbers of all pictures, and the other stages have little to do
+    if (mixup > 0) {  // the batcher makes numbers of all images, and the other stages have little to do
       o.data = *dir_ / "large";
       o.augment = "";
       o.batch = 200;
@@ -133,7 +133,7 @@ TEST(BottleneckTest, NamesTheStageThatKeptTheTrainerWaiting) {
   EXPECT_EQ(Bottleneck::name(before, after), "decoder");
   busy(Stage::kAugmenter) = 950;
   EXPECT_EQ(Bottleneck::name(before, after), "augmenter");
-  busy(Stage::kBatcher) = 960;  // mixes pictures into numbers
+  busy(Stage::kBatcher) = 960;  // mixes images into numbers
   EXPECT_EQ(Bottleneck::name(before, after), "batcher");
   after.flow.starved_ns = 1500;  // threads idle while runs wait for storage
   busy(Stage::kPrefault) = 990;
@@ -247,7 +247,7 @@ TEST_F(StatsTest, BenchGivesEachStagesRateAlone) {
   EXPECT_NEAR(bytes_per_sample(1), bytes_per_sample(2), 1e-6 * bytes_per_sample(2));
 }
 
-TEST_F(StatsTest, BenchCountsTheRecordsOfAllPicturesThatAreJoined) {
+TEST_F(StatsTest, BenchCountsTheRecordsOfAllImagesThatAreJoined) {
   LoaderOptions o = options();
   o.fields = {"image"};
   o.augment = "resize(24x24) mosaic(24)";
@@ -258,16 +258,16 @@ TEST_F(StatsTest, BenchCountsTheRecordsOfAllPicturesThatAreJoined) {
 }
 
 TEST_F(StatsTest, BenchPassesOverDamagedRecords) {
-  write_drawn_dataset(*dir_ / "damaged", {.count = 16, .truncated = {6}});
-  flip_bit(*dir_ / "damaged", 3);
+  write_drawn_dataset(*dir_ / "corrupt", {.count = 16, .truncated = {6}});
+  flip_bit(*dir_ / "corrupt", 3);
   LoaderOptions o = options();
-  o.data = *dir_ / "damaged";
+  o.data = *dir_ / "corrupt";
   o.batch = 16;  // all of them
   EXPECT_GT(value_or_throw(bench_decode(o, 0)).region.samples_per_s, 0);
   EXPECT_GT(value_or_throw(bench_stages(o, 0))[4].samples_per_s, 0);
 }
 
-TEST_F(StatsTest, BenchDecodesWholePicturesAndRegions) {
+TEST_F(StatsTest, BenchDecodesWholeImagesAndRegions) {
   const DecodeBench bench = value_or_throw(bench_decode(options(), 0.2));
   EXPECT_GT(bench.full.samples_per_s, 0);
   EXPECT_GT(bench.region.samples_per_s, 0);

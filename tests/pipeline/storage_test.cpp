@@ -8,11 +8,10 @@
 #include <fstream>
 #include <thread>
 
-#include "dlpipe/pipeline/graph/portion_queue.h"
-#include "dlpipe/pipeline/plan/stage_counters.h"
-#include "dlpipe/pipeline/plan/touched.h"
-#include "dlpipe/pipeline/stages/mapped_file.h"
-#include "dlpipe/pipeline/stages/page_window.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/plan/stage_counters.h"
+#include "pipeline/stages/prefault.h"
+#include "pipeline/stages/sample_worker.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::pipeline {

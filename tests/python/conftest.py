@@ -1,4 +1,4 @@
-"""Datasets for the tests: drawn pictures, ingested by the package's own program. Nothing but the package is needed."""
+"""Datasets for the tests: drawn images, ingested by the package's own program. Nothing but the package is needed."""
 
 import os
 import signal
@@ -39,18 +39,18 @@ def side_by_side(*iterables):
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory):
-    """400 pictures of 10 classes, 32 to 56 pixels wide."""
-    folder = tmp_path_factory.mktemp("pictures") / "jpegs"
+def images(tmp_path_factory):
+    """400 images of 10 classes, 32 to 56 pixels wide."""
+    folder = tmp_path_factory.mktemp("images") / "jpegs"
     run_program("synth", folder, "--per-class", 40, "--size", "32..56", "--seed", 5)
     return folder
 
 
 @pytest.fixture(scope="session")
-def splits(pictures, tmp_path_factory):
+def splits(images, tmp_path_factory):
     """A folder of two datasets: train, 320 samples, and val, 80."""
     folder = tmp_path_factory.mktemp("datasets") / "data"
-    run_program("ingest", pictures, folder, "--split", "0.8,0.2")
+    run_program("ingest", images, folder, "--split", "0.8,0.2")
     return folder
 
 

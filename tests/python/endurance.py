@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """endurance.py [--long] [--only NAME ...] [--seed S]: what a loader has to bear, tried on the installed package, with figures.
 
-Makes a dataset of 320 pictures and prints a table: what was tried how often, and what was seen. A case that finds something
+Makes a dataset of 320 images and prints a table: what was tried how often, and what was seen. A case that finds something
 raises, and the script ends with 1. --long is what benchmarks/results records; without it the counts are those of a quick
 look (tests/python/test_endurance.py runs them). Needs dlpipe and NumPy."""
 import argparse

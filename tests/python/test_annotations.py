@@ -1,4 +1,4 @@
-"""dlpipe.from_dataset: boxes, points and masks beside pictures, which augmentations move."""
+"""dlpipe.from_dataset: boxes, points and masks beside images, which augmentations move."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ POINTS = np.float32([[1, 2, 1], [3, 4, 0], [5, 5, 1]])
 
 def refused(tmp_path, samples):
     """The fields that the refusal of these samples says to give."""
-    with pytest.raises(dlpipe.MisuseError, match="which no augmentation moves with the picture") as caught:
+    with pytest.raises(dlpipe.MisuseError, match="which no augmentation moves with the image") as caught:
         dlpipe.from_dataset(samples, tmp_path / "refused")
     assert list(tmp_path.iterdir()) == []
     return ast.literal_eval(re.search(r"give dlpipe.from_dataset fields=(\{.*?\})", str(caught.value))[1])
@@ -73,14 +73,14 @@ def test_key_points_without_visibility_and_masks_of_several_objects_want_a_funct
     ([{"bbox": [1, 2, 3, 4], "category_id": 1}], "bbox"),
 ])  # fmt: skip
 def test_boxes_deep_in_an_annotation_want_a_function(tmp_path, target, key):
-    with pytest.raises(dlpipe.MisuseError, match=f"'label' has '{key}' in it, .* give sample=.* dlpipe.ingest reads"):
+    with pytest.raises(dlpipe.MisuseError, match=f"'label' contains '{key}', .* give sample=.* dlpipe.ingest reads"):
         dlpipe.from_dataset([(WIDE, target)], tmp_path / "d")
     dlpipe.from_dataset([(WIDE, target)], tmp_path / "d", fields={"image": "image", "label": "text"})
     assert json.loads(dlpipe.Dataset(tmp_path / "d")[0].label) == target
 
 
 @pytest.mark.parametrize("sample", [
-    {"boxes": TWO_BOXES, "mask": CLASSES},  # no picture that could be moved
+    {"boxes": TWO_BOXES, "mask": CLASSES},  # no image that could be moved
     {"image": WIDE, "matrix": TWO_BOXES, "attention_mask": np.ones(7, int), "mask_ratio": 0.5, "depth": CLASSES.astype(np.float32)},
     {"image": WIDE, "meta": {"box": 3, "text": "x"}},
 ])  # fmt: skip
@@ -90,7 +90,7 @@ def test_what_may_be_something_else_is_stored(tmp_path, sample):
 
 
 def test_boxes_can_stay_plain_numbers_where_fields_says_so(tmp_path):
-    with pytest.raises(dlpipe.MisuseError, match=r"'boxes': \('float32', \(2, 4\)\) there keeps plain numbers"):
+    with pytest.raises(dlpipe.MisuseError, match=r"use 'boxes': \('float32', \(2, 4\)\) to keep plain numbers"):
         dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d")
     dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d", fields={"image": "image", "boxes": ("float32", (2, 4))})
     assert dlpipe.Dataset(tmp_path / "d")[0].boxes.tolist() == TWO_BOXES.tolist()
@@ -99,7 +99,7 @@ def test_boxes_can_stay_plain_numbers_where_fields_says_so(tmp_path):
 
 
 def test_a_dict_that_is_no_json_is_told_by_name(tmp_path):
-    with pytest.raises(dlpipe.MisuseError, match="'meta' is dict, stored as JSON, and that fails: .* 'meta.part'"):
+    with pytest.raises(dlpipe.MisuseError, match="'meta' is dict, which can't be stored as JSON: .* 'meta.part'"):
         dlpipe.from_dataset([{"image": WIDE, "meta": {"x": np.float32([1, 2])}}], tmp_path / "d")
     dlpipe.from_dataset([{"image": WIDE, "meta": {"x": np.float32([1, 2])}}], tmp_path / "d", fields={"image": "image", "meta.x": ("f32", 2)})
     assert dlpipe.Dataset(tmp_path / "d")[0].meta_x.tolist() == [1, 2]
@@ -107,14 +107,14 @@ def test_a_dict_that_is_no_json_is_told_by_name(tmp_path):
 
 def test_torchs_tensors_of_boxes_and_masks(tmp_path):
     torch = pytest.importorskip("torch")
-    picture = torch.from_numpy(WIDE).permute(2, 0, 1)
-    assert refused(tmp_path, [(picture, torch.from_numpy(CLASSES))]) == {"image": "image", "label": "mask"}
+    image = torch.from_numpy(WIDE).permute(2, 0, 1)
+    assert refused(tmp_path, [(image, torch.from_numpy(CLASSES))]) == {"image": "image", "label": "mask"}
     target = {name: torch.as_tensor(value) for name, value in TARGET.items()}
-    fields = refused(tmp_path, [(picture, target)])
+    fields = refused(tmp_path, [(image, target)])
     assert fields == {"image": "image", "boxes": "boxes", "labels": "labels:boxes", "image_id": ("int64", (1,)), "area": "f32:boxes",
                       "iscrowd": "i64:boxes"}  # fmt: skip
     fewer = {name: value[:1] if value.ndim else value for name, value in target.items()}
-    dlpipe.from_dataset([(picture, target), (picture, fewer)], tmp_path / "d", fields=fields)
+    dlpipe.from_dataset([(image, target), (image, fewer)], tmp_path / "d", fields=fields)
     assert [s.boxes.tolist() for s in dlpipe.Dataset(tmp_path / "d")] == [TWO_BOXES.tolist(), TWO_BOXES[:1].tolist()]
 
 
@@ -146,7 +146,7 @@ def test_torchvisions_boxes_of_another_image_are_refused(tmp_path):
     tensors = pytest.importorskip("torchvision.tv_tensors")
     fields = {"image": "image", "boxes": "boxes"}
     halved = tensors.BoundingBoxes([[1, 2, 3, 4]], format="XYXY", canvas_size=(3, 5))
-    with pytest.raises(dlpipe.MisuseError, match=r"'boxes' has places in an image of 3 x 5 \(canvas_size\), and 'image' is 6 x 10"):
+    with pytest.raises(dlpipe.MisuseError, match=r"'boxes' has coordinates for an image of 3 x 5 \(canvas_size\), but 'image' is 6 x 10"):
         dlpipe.from_dataset([{"image": WIDE, "boxes": halved}], tmp_path / "d", fields=fields)
     turned = tensors.BoundingBoxes([[1.0, 2, 3, 4, 30]], format="XYWHR", canvas_size=(6, 10))
     with pytest.raises(dlpipe.MisuseError, match="'boxes' holds BoundingBoxes of the format XYWHR"):

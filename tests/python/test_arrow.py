@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 
-def picture(number, format="JPEG"):
+def make_image(number, format="JPEG"):
     out = io.BytesIO()
     Image.fromarray(np.random.default_rng(number).integers(0, 256, (16, 20, 3), np.uint8)).save(out, format)
     return out.getvalue()
@@ -28,7 +28,7 @@ def hugging_face_table(begin, end):
     features = {"image": {"_type": "Image"}, "label": {"names": ["cat", "dog"], "_type": "ClassLabel"},
                 "note": {"dtype": "string", "_type": "Value"}}  # fmt: skip
     columns = {
-        "image": pa.array([{"bytes": picture(i), "path": f"{i}.jpg"} for i in range(begin, end)],
+        "image": pa.array([{"bytes": make_image(i), "path": f"{i}.jpg"} for i in range(begin, end)],
                           pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
         "label": pa.array([i % 2 for i in range(begin, end)], pa.int64()),
         "note": pa.array([f"number {i}" for i in range(begin, end)]),
@@ -43,7 +43,7 @@ def check(directory, begin, end):
     for i, sample in zip(range(begin, end), dataset, strict=True):
         assert sample.path == f"{i}.jpg"
         assert sample.label == i % 2
-        assert np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(picture(i)))))
+        assert np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(make_image(i)))))
     assert len(dataset) == end - begin
 
 
@@ -74,11 +74,11 @@ def test_ingest_takes_them_too(tmp_path):
     assert seen[-1]["done"] == seen[-1]["total"] == 44 and {"skipped", "samples_per_s", "remaining_s", "limit"} <= {*seen[-1]}
     dlpipe.ingest([hub / "train-00000-of-00002.parquet", hub / "train-00001-of-00002.parquet"], tmp_path / "e", jpeg="standard")
     check(tmp_path / "e", 0, 30)
-    assert dlpipe.Dataset(tmp_path / "e").file(3) == picture(3)  # not encoded again
+    assert dlpipe.Dataset(tmp_path / "e").file(3) == make_image(3)  # not encoded again
     dlpipe.ingest(str(hub / "*.parquet"), tmp_path / "f", no_splits=True)
     assert len(dlpipe.Dataset(tmp_path / "f")) == 44
-    for options, words in (({"split": (0.9, 0.1)}, "splits of their own: 'test', 'train', 'val'; leave split out, or give no_splits"),
-                           ({"manifest": "x.csv"}, "manifest does nothing for Parquet")):  # fmt: skip
+    for options, words in (({"split": (0.9, 0.1)}, "the files have splits already: 'test', 'train', 'val'; leave split out, or give no_splits"),
+                           ({"manifest": "x.csv"}, "manifest has no effect on Parquet")):  # fmt: skip
         with pytest.raises(dlpipe.MisuseError, match=words):
             dlpipe.ingest(tmp_path / "hub", tmp_path / "g", **options)
     report = dlpipe.ingest(tmp_path / "hub", tmp_path / "g", limit=12, seed=1)
@@ -87,10 +87,10 @@ def test_ingest_takes_them_too(tmp_path):
 
 
 def check_some(directory, numbers):
-    """Samples are rows of these, each with its own picture."""
+    """Samples are rows of these, each with its own image."""
     for sample in dlpipe.Dataset(directory):
         number = int(sample.path.split(".")[0])
-        assert number in numbers and np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(picture(number)))))
+        assert number in numbers and np.array_equal(sample.image, np.asarray(Image.open(io.BytesIO(make_image(number)))))
 
 
 def paths_of(directory):
@@ -113,7 +113,7 @@ def test_limit_and_split_draw_rows(tmp_path, names):
     few = [*paths_of(tmp_path / "few" / "train"), *paths_of(tmp_path / "few" / "val")]
     assert len({*few}) == 20
     check_some(tmp_path / "few" / "train", range(40))
-    for wrong, words in (({"limit": 0}, "limit 0; give at least 1"), ({"split": "0.9"}, "two or three fractions"),
+    for wrong, words in (({"limit": 0}, "limit 0; use 1 or more"), ({"split": "0.9"}, "two or three fractions"),
                          ({"split": (0.5, 0.5), "limit": 1}, "too few samples")):  # fmt: skip
         with pytest.raises(dlpipe.MisuseError, match=words):
             dlpipe.ingest(tmp_path, tmp_path / "e", no_splits=True, **wrong)
@@ -128,8 +128,8 @@ def test_rows_that_were_drawn_otherwise_are_another_source(tmp_path):
     assert [row["path"] for row in again] == [row["path"] for row in drawn[0]] and len(again) == 10
 
 
-def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path, caplog):
-    images = [{"bytes": picture(0), "path": "0.jpg"}, None, {"bytes": b"no picture", "path": "2.jpg"}, {"bytes": None, "path": None}]
+def test_rows_without_an_image_are_skipped_as_bad_files_are(tmp_path, caplog):
+    images = [{"bytes": make_image(0), "path": "0.jpg"}, None, {"bytes": b"no image", "path": "2.jpg"}, {"bytes": None, "path": None}]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     parquet.write_table(pa.table({"image": pa.array(images, kind), "label": [0, 1, 0, 1]}), tmp_path / "a.parquet")
     dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
@@ -140,15 +140,15 @@ def test_rows_without_a_picture_are_skipped_as_bad_files_are(tmp_path, caplog):
         dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "e", on_error="stop")
 
 
-def test_paths_without_pictures_are_refused(pictures, tmp_path):
-    files = [str(path.relative_to(pictures)) for path in sorted(pictures.rglob("*.jpg"))[:60]]
+def test_paths_without_images_are_refused(images, tmp_path):
+    files = [str(path.relative_to(images)) for path in sorted(images.rglob("*.jpg"))[:60]]
     table = pa.table({"label": [file.split("/")[0] for file in files], "file_name": files})
     gaps = table.set_column(1, "file_name", pa.array([None, "README", *files[2:]]))
     parquet.write_table(gaps, tmp_path / "gaps.parquet")
-    with pytest.raises(dlpipe.MisuseError, match=f"paths of pictures, such as '{files[2]}'"):
+    with pytest.raises(dlpipe.MisuseError, match=f"paths of images, such as '{files[2]}'"):
         dlpipe.ingest(tmp_path / "gaps.parquet", tmp_path / "d")
     parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(dlpipe.MisuseError, match="'file_name' of .*a.parquet has paths of pictures.*'list.csv'") as raised:
+    with pytest.raises(dlpipe.MisuseError, match="'file_name' of .*a.parquet has paths of images.*'list.csv'") as raised:
         dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
     assert files[0] in str(raised.value)
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d", fields={"file_name": "text"})
@@ -156,15 +156,15 @@ def test_paths_without_pictures_are_refused(pictures, tmp_path):
     # as it advises
     rows = [",".join(row.values()) for row in table.rename_columns(["label", "path"]).select(["path", "label"]).to_pylist()]
     (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows]) + "\n")
-    report = dlpipe.ingest(tmp_path / "list.csv", tmp_path / "e", images=pictures)
+    report = dlpipe.ingest(tmp_path / "list.csv", tmp_path / "e", images=images)
     assert report["datasets"][0]["samples"] == 60
-    parquet.write_table(table.append_column("image", pa.array([picture(0)] * 60)), tmp_path / "b.parquet")
+    parquet.write_table(table.append_column("image", pa.array([make_image(0)] * 60)), tmp_path / "b.parquet")
     assert dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "f")["datasets"][0]["samples"] == 60
 
 
-def test_a_folder_of_pictures_beside_such_files_is_one_of_pictures(pictures, tmp_path):
-    shutil.copytree(pictures / "disc", tmp_path / "src" / "disc")
-    shutil.copytree(pictures / "ring", tmp_path / "src" / "ring")
+def test_a_folder_of_images_beside_such_files_is_one_of_images(images, tmp_path):
+    shutil.copytree(images / "disc", tmp_path / "src" / "disc")
+    shutil.copytree(images / "ring", tmp_path / "src" / "ring")
     parquet.write_table(hugging_face_table(0, 4), tmp_path / "src" / "index.parquet")
     dlpipe.ingest(tmp_path / "src", tmp_path / "d")
     assert len(dlpipe.Dataset(tmp_path / "d")) == 80
@@ -190,7 +190,7 @@ def test_arrow_files(tmp_path, stream):
 
 def test_columns_by_their_types(tmp_path):
     parquet.write_table(pa.table({
-        "jpg": pa.array([picture(i) for i in range(4)]), "label": pa.array(["b", "a", "b", "b"]),
+        "jpg": pa.array([make_image(i) for i in range(4)]), "label": pa.array(["b", "a", "b", "b"]),
         "weight": pa.array([0.5, 1.5, 2.5, 3.5]), "box": pa.array([[1.0, 2.0], [], [3.0], []]),
         "odd": pa.array([{"x": 1}] * 4)}), tmp_path / "a.parquet")  # fmt: skip
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_named(tmp_path):
         with pytest.raises(dlpipe.Error, match="a.parquet can't be read"):
             dlpipe.from_dataset(path, tmp_path / "d")
         assert not os.path.exists(tmp_path / "d")
-    with pytest.raises(dlpipe.MisuseError, match="no Parquet or Arrow file"):
+    with pytest.raises(dlpipe.MisuseError, match="not a Parquet or Arrow file"):
         dlpipe.from_dataset(str(tmp_path / "none.parquet"), tmp_path / "d")
 
 
@@ -242,23 +242,23 @@ def test_the_program_takes_what_every_ingest_takes(tmp_path):
 
 
 def test_nothing_in_a_column_of_numbers(tmp_path):
-    pictures = pa.array([{"bytes": picture(i), "path": None} for i in range(3)],
+    images = pa.array([{"bytes": make_image(i), "path": None} for i in range(3)],
                         pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # fmt: skip
-    parquet.write_table(pa.table({"image": pictures, "label": [0, None, 1], "age": [1.5, None, 2.0]}), tmp_path / "f.parquet")
+    parquet.write_table(pa.table({"image": images, "label": [0, None, 1], "age": [1.5, None, 2.0]}), tmp_path / "f.parquet")
     report = dlpipe.ingest(tmp_path / "f.parquet", tmp_path / "d")
     assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
     samples = list(dlpipe.Dataset(tmp_path / "d"))
     assert [sample.label for sample in samples] == [0, -1, 1]
     np.testing.assert_array_equal(np.array([sample.age for sample in samples]), [1.5, np.nan, 2.0])
 
-    parquet.write_table(pa.table({"image": pictures, "count": pa.array([1, None, 2])}), tmp_path / "i.parquet")
+    parquet.write_table(pa.table({"image": images, "count": pa.array([1, None, 2])}), tmp_path / "i.parquet")
     with pytest.raises(dlpipe.MisuseError, match="row 1 of .*i.parquet has no 'count', .* floating-point numbers"):
         dlpipe.ingest(tmp_path / "i.parquet", tmp_path / "e")
 
 
 def test_a_label_of_yes_and_no_is_a_class(tmp_path):
-    pictures = pa.array([picture(i) for i in range(2)], pa.binary())
-    parquet.write_table(pa.table({"image": pictures, "label": [True, False]}), tmp_path / "b.parquet")
+    images = pa.array([make_image(i) for i in range(2)], pa.binary())
+    parquet.write_table(pa.table({"image": images, "label": [True, False]}), tmp_path / "b.parquet")
     dlpipe.ingest(tmp_path / "b.parquet", tmp_path / "d")
     assert dlpipe.Dataset(tmp_path / "d").classes == ["0", "1"]
     assert [sample.label for sample in dlpipe.Dataset(tmp_path / "d")] == [1, 0]
@@ -266,13 +266,13 @@ def test_a_label_of_yes_and_no_is_a_class(tmp_path):
 
 def test_a_second_column_that_is_called_as_classes_are_is_stored_by_its_type(tmp_path):
     columns = {"label": [0, 1], "category": ["pet", None], "target": [7, -1]}
-    parquet.write_table(pa.table({"image": [picture(0), picture(1)], **columns}), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"image": [make_image(0), make_image(1)], **columns}), tmp_path / "a.parquet")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d")
     assert [(s.label, s.category, s.target.tolist()) for s in dlpipe.Dataset(tmp_path / "d")] == [(0, "pet", 7), (1, "", -1)]
 
 
 def test_boxes_and_masks_are_what_fields_say(tmp_path, caplog):
-    some = [picture(i) for i in range(2)]
+    some = [make_image(i) for i in range(2)]
     size = Image.open(io.BytesIO(some[0])).size
     file = io.BytesIO()
     Image.new("L", size, 3).save(file, "png")
@@ -281,7 +281,7 @@ def test_boxes_and_masks_are_what_fields_say(tmp_path, caplog):
     table = pa.table({"image": some, "objects": boxes, "annotation": masks})
     parquet.write_table(table, tmp_path / "a.parquet")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "none")
-    assert "left aside, no field holds them: objects, annotation; fields= of from_dataset may say" in caplog.text
+    assert "columns ignored, because no field can hold them: objects, annotation; to store them" in caplog.text
     caplog.clear()
     fields = {"image": "image", "objects": "boxes", "annotation": "mask"}
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "all", fields=fields, workers=2)
@@ -316,7 +316,7 @@ TEXTS = pa.array(["cat", "dog", "cat", None])
 ], ids=lambda labels: str(labels.type))  # fmt: skip
 @pytest.mark.parametrize("store", [dlpipe.ingest, dlpipe.from_dataset], ids=["ingest", "from_dataset"])
 def test_texts_of_any_arrow_type_are_classes(tmp_path, labels, store):
-    parquet.write_table(pa.table({"image": [picture(i) for i in range(4)], "label": labels, "note": labels}), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"image": [make_image(i) for i in range(4)], "label": labels, "note": labels}), tmp_path / "a.parquet")
     assert store(tmp_path / "a.parquet", tmp_path / "d")["classes"] == ["cat", "dog"]
     samples = dlpipe.Dataset(tmp_path / "d")
     assert [(s.label, s.note) for s in samples] == [(0, "cat"), (1, "dog"), (0, "cat"), (-1, "")]
@@ -324,16 +324,16 @@ def test_texts_of_any_arrow_type_are_classes(tmp_path, labels, store):
 
 def test_files_of_one_table_may_have_their_texts_in_other_ways(tmp_path):
     for name, labels in (("a", TEXTS.dictionary_encode()), ("b", TEXTS), ("c", TEXTS.cast(pa.large_string()))):
-        parquet.write_table(pa.table({"image": [picture(0)] * 4, "label": labels}), tmp_path / f"{name}.parquet")
+        parquet.write_table(pa.table({"image": [make_image(0)] * 4, "label": labels}), tmp_path / f"{name}.parquet")
     assert dlpipe.ingest(tmp_path, tmp_path / "d")["classes"] == ["cat", "dog"]
     assert len(dlpipe.Dataset(tmp_path / "d")) == 12
 
 
 def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):
-    some = [picture(0), picture(1)]
+    some = [make_image(0), make_image(1)]
     parquet.write_table(pa.table({"image": some, "label": [["a"], ["b", "c"]]}), tmp_path / "a.parquet")
     for store in (dlpipe.from_dataset, dlpipe.ingest):
-        with pytest.raises(dlpipe.MisuseError, match="column 'label' of .*a.parquet is called as classes are, and is list"):
+        with pytest.raises(dlpipe.MisuseError, match="column 'label' of .*a.parquet has a name of classes, but is list"):
             store(tmp_path / "a.parquet", tmp_path / "d")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d", fields={"image": "image"})
     parquet.write_table(pa.table({"image": some, "label": [0.5, 1.0]}), tmp_path / "b.parquet")
@@ -346,7 +346,7 @@ def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):
 def test_paths_begin_where_the_file_lies(tmp_path, monkeypatch, workers):
     (tmp_path / "data/jpegs").mkdir(parents=True)
     for i in range(2):
-        (tmp_path / f"data/jpegs/{i}.jpg").write_bytes(picture(i))
+        (tmp_path / f"data/jpegs/{i}.jpg").write_bytes(make_image(i))
     paths = ["jpegs/0.jpg", "jpegs/gone.jpg", str(tmp_path / "data/jpegs/1.jpg")]
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     table = pa.table({"image": pa.array([{"bytes": None, "path": path} for path in paths], kind), "label": [0, 1, 0]})
@@ -356,13 +356,13 @@ def test_paths_begin_where_the_file_lies(tmp_path, monkeypatch, workers):
         dlpipe.from_dataset("data/a.parquet", tmp_path / "d", workers=workers)
     dlpipe.ingest("data/a.parquet", tmp_path / "d")
     samples = dlpipe.Dataset(tmp_path / "d")
-    assert [samples.file(i) for i in range(2)] == [picture(0), picture(1)]
+    assert [samples.file(i) for i in range(2)] == [make_image(0), make_image(1)]
     assert [(path, "No such file" in reason) for path, reason in samples.skipped] == [("gone.jpg", True)]
 
 
 def test_a_device_in_a_row_is_a_bad_sample(tmp_path):
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    rows = [{"bytes": None, "path": "/dev/zero"}, {"bytes": picture(0), "path": None}]
+    rows = [{"bytes": None, "path": "/dev/zero"}, {"bytes": make_image(0), "path": None}]
     parquet.write_table(pa.table({"image": pa.array(rows, kind), "label": [0, 0]}), tmp_path / "a.parquet")
     dlpipe.ingest(tmp_path / "a.parquet", tmp_path / "d")
     samples = dlpipe.Dataset(tmp_path / "d")

@@ -102,7 +102,7 @@ def test_a_dictionary_of_recipes_gives_each_by_its_key():
 
 def test_a_functions_recipe_has_its_name():
     assert converted("import torch\n\ndef build(size):\n    return T.Compose([T.CenterCrop(8), T.Resize(size)])\n") == [
-        "build: center_crop(8)", "without line 4: Resize: size is size, and not a number; write its value"]  # fmt: skip
+        "build: center_crop(8)", "without line 4: Resize: size is size, not a number; write its value"]  # fmt: skip
     # What the function takes when it is given nothing.
     assert converted("size = 3\n"
                      "def get_transforms(train: bool, size: int = 224, *, mean=(0.5, 0.5, 0.5)) -> T.Compose:\n"
@@ -143,7 +143,7 @@ def test_arithmetic(size, crop):
                                   "round(n, 1, 2)", "4611686018427387904 * n", "~n", "n < 3", "n ** 99", "9 ** 9 ** 9"])  # fmt: skip
 def test_what_is_no_number_is_left_out_by_its_text(size):
     assert converted(f"n = 8\ntf = T.Compose([T.CenterCrop({size})])")[1] == (
-        f"without line 2: CenterCrop: size is {ast.unparse(ast.parse(size))}, and not a number; write its value")
+        f"without line 2: CenterCrop: size is {ast.unparse(ast.parse(size))}, not a number; write its value")
 
 
 def test_annotations_and_other_targets_are_names():
@@ -183,13 +183,13 @@ def test_what_has_no_equal_is_named_with_its_line():
                      "    T.RandomVerticalFlip(),\n"
                      "])\n") == [
         "tf: center_crop(8) vflip(0.5)",
-        "without line 3: Lambda: Python code of your own; dlpipe.Loader runs such over batches, with transform=, or compiled "
+        "without line 3: Lambda: it is your own Python code; dlpipe.Loader runs such code over batches with transform=, or compiled "
         "(dlpipe.add_augmentation)",
-        "without line 4: T.RandomHorizontalFlip() if train else T.Identity(): it is known only when the program runs",
-        "without line 5: *more: it is known only when the program runs",
+        "without line 4: T.RandomHorizontalFlip() if train else T.Identity(): it is only known when the program runs",
+        "without line 5: *more: it is only known when the program runs",
         "without line 6: MyNoise: dlpipe has no such op",
-        "without line 7: Resize: size is int(8 * scale), and not a number; write its value"]  # fmt: skip
-    assert converted("tf = T.Compose(get_list())") == ["tf: ", "without Compose: transforms is get_list(), and not a list of transforms"]
+        "without line 7: Resize: size is int(8 * scale), not a number; write its value"]  # fmt: skip
+    assert converted("tf = T.Compose(get_list())") == ["tf: ", "without Compose: transforms is get_list(), not a list of transforms"]
 
 
 # As where a part of a class was pasted.
@@ -201,7 +201,7 @@ def test_what_is_selfs_outside_of_a_class_is_the_programs_own():
 @pytest.mark.parametrize("list_", ["[T.RandomHorizontalFlip()] + more", "[T.RandomHorizontalFlip()] if train else []"])
 @pytest.mark.parametrize("name", ["T.RandomApply", "T.RandomChoice", "A.OneOf"])
 def test_what_containers_take_from_is_read_whole_or_not_at_all(name, list_):
-    assert converted(f"{name}({list_})") == [": ", f"without {list_}: it is known only when the program runs"]
+    assert converted(f"{name}({list_})") == [": ", f"without {list_}: it is only known when the program runs"]
 
 
 def test_lists_that_grow_are_followed():
@@ -213,7 +213,7 @@ def test_lists_that_grow_are_followed():
                      "steps.extend([T.ToTensor(), T.Normalize([0.5] * 3, (0.5,) * 3)])\n"
                      "tf = T.Compose(steps)\n") == [
         "tf: center_crop(8) hflip(0.5) grayscale vflip(0.5) normalize(0.5:0.5:0.5,0.5:0.5:0.5)",
-        "without line 5: [T.GaussianBlur(3)], which is added to steps under a condition: it is known only when the program runs",
+        "without line 5: [T.GaussianBlur(3)], which is added to steps under a condition: it is only known when the program runs",
     ]  # fmt: skip
 
 
@@ -230,17 +230,17 @@ def test_presets_take_their_defaults():
         "transforms: rrc(9,0.08..1,3/4..4/3,interpolation=bicubic) normalize(0.5:0.5:0.5,0.5:0.5:0.5)",
         "note interpolation is InterpolationMode.BICUBIC, its default in Preset",
         "note mean is (0.5, 0.5, 0.5), its default in Preset",
-        "without line 5: transforms.RandomHorizontalFlip(flip), which is added to trans under a condition: it is known only when the "
+        "without line 5: transforms.RandomHorizontalFlip(flip), which is added to trans under a condition: it is only known when the "
         "program runs",
-        "without line 6: CenterCrop: size is crop_size, and not a number; write its value"]  # fmt: skip
-    assert converted("T.CenterCrop(S), T.CenterCrop(S)") == [": "] + ["without CenterCrop: size is S, and not a number; write its value"] * 2
+        "without line 6: CenterCrop: size is crop_size, not a number; write its value"]  # fmt: skip
+    assert converted("T.CenterCrop(S), T.CenterCrop(S)") == [": "] + ["without CenterCrop: size is S, not a number; write its value"] * 2
 
 
 def test_a_name_with_a_value_for_each_branch_is_noted():
     assert converted("if plus:\n    steps = [T.CenterCrop(1)]\nelse:\n    steps = [T.CenterCrop(2)]\n"
                      "data = ImageFolder('x', TwoCrops(T.Compose(steps)))\n") == [
         "steps:2: center_crop(1)", "data: center_crop(2)",
-        "note steps is what line 4 says; by a condition it may be that of line 2"]  # fmt: skip
+        "note steps has its value of line 4; depending on a condition it may have that of line 2"]  # fmt: skip
     assert converted("size = 5\nsize = 6\ntf = T.Compose([T.CenterCrop(size)])\n") == ["tf: center_crop(6)"]
 
 
@@ -253,7 +253,7 @@ def test_a_name_with_a_value_for_each_branch_is_noted():
 ])  # fmt: skip
 def test_albumentations_is_told_by_its_import(program):
     made, note = converted(program)
-    assert made == "tf: center_crop(20x24)" and "CenterCrop: it begins a pixel later here where 3, 7, 11" in note
+    assert made == "tf: center_crop(20x24)" and "CenterCrop: it begins one pixel later in dlpipe if the margin is 3, 7, 11" in note
 
 
 def test_recipes_of_a_function_and_its_variables():
@@ -265,8 +265,8 @@ def test_recipes_of_a_function_and_its_variables():
 
 
 def test_classes_and_functions_of_every_kind_are_followed():
-    assert converted("class Data:\n    size = 8\n    def pictures(self):\n"
-                     "        return T.Compose([T.CenterCrop(self.size)])\n") == ["pictures: center_crop(8)"]  # fmt: skip
+    assert converted("class Data:\n    size = 8\n    def images(self):\n"
+                     "        return T.Compose([T.CenterCrop(self.size)])\n") == ["images: center_crop(8)"]  # fmt: skip
     assert converted("async def load(size=7):\n    return T.Compose([T.CenterCrop(size)])\n") == [
         "load: center_crop(7)", "note size is 7, its default in load"]  # fmt: skip
 
@@ -280,7 +280,7 @@ def test_transforms_that_stand_alone_are_one_recipe():
 
 @pytest.mark.parametrize("program, said", [
     ("x = 1\ny = T.Compose([T.CenterCrop(8)\n", "line 2"), ("x = 1\n)", "line 2"), ("x = 'a\n", "line 1"), ("x = '''a\n\n", "line 1"),
-    ("x = 1\n", "no transforms in it"), ("", "no transforms in it"), ('{"cells": [], "nbformat": 4}', "jupyter nbconvert"),
+    ("x = 1\n", "it has no transforms"), ("", "it has no transforms"), ('{"cells": [], "nbformat": 4}', "jupyter nbconvert"),
     ("Compose([", "line 1"), ('{"a": 1}', "transform"), ('{"a"', "line 1"), ("3 4", "line 1"), ("Flip)", "line 1"), ("'never", "line 1"),
     ("a: - __class_fullname__", "no transforms"), ("x = 1\0", "null bytes"), ('{"transform": {"__class_fullname__": "Comp', "JSON"),
     ('{"transform": {"p": 1}}', "__class_fullname__")])  # fmt: skip
@@ -377,22 +377,22 @@ def test_a_filter_that_warps_lack_is_noted(given, said):
 
 @pytest.mark.parametrize("given, said", [
     ("T.RandomRotation(9, center=(0, 0))", "center is (0, 0)"), ("T.RandomRotation(9, 0, False, (0, 0))", "center is (0, 0)"),
-    ("T.RandomAffine(9, center=(0, 0))", "center is (0, 0)"), ("T.Resize(8, interpolation=5)", "interpolation is 5, and not a filter"),
-    ("T.GaussianBlur((3, 5))", "a kernel that isn't square"), ("A.Erasing(ratio=(0, 1))", "and not above 0")])  # fmt: skip
+    ("T.RandomAffine(9, center=(0, 0))", "center is (0, 0)"), ("T.Resize(8, interpolation=5)", "interpolation is 5, not a filter"),
+    ("T.GaussianBlur((3, 5))", "its kernel isn't square"), ("A.Erasing(ratio=(0, 1))", "not above 0")])  # fmt: skip
 def test_what_changes_all_is_refused(given, said):
     assert said in one(given).no_equal[0]
 
 
 @pytest.mark.parametrize("given, said", [
-    ("T.Grayscale()", "one channel there"), ("T.Grayscale(1)", "one channel there"), ("A.ToGray(num_output_channels=1)", "num_output_channels=1"),
+    ("T.Grayscale()", "one channel in torchvision"), ("T.Grayscale(1)", "one channel in torchvision"), ("A.ToGray(num_output_channels=1)", "num_output_channels=1"),
     ("T.Resize(224, max_size=300)", "max_size=300 is left out"), ("T.Resize(9, antialias=False)", "antialias=False is left out"),
     ("T.RandomRotation(15, expand=True)", "expand=True is left out"), ("T.CenterCrop(9, 7)", "its argument 2, 7, is left out"),
     ("T.TenCrop(9, vertical_flip=True)", "vertical_flip=True is left out"), ("v2.GaussianNoise(clip=False)", "clip=False is left out"),
     ("A.Normalize(max_pixel_value=1.0)", "max_pixel_value=1.0 is left out"), ("A.Resize(9, 9, p=0.5)", "p=0.5 is left out"),
-    ("A.MotionBlur(allow_shifted=False)", "is stronger to one side"), ("A.MotionBlur(9, False, (45, 45), (0, 0))", "counts twice here"),
-    ("T.RandomErasing(value='random')", "of a normal distribution"), ("A.Erasing()", "the ratio's logarithm is drawn evenly here"),
-    ("A.GridDistortion()", "up to a pixel further away"), ("A.GridDistortion(distort_limit=(0.3, 0.3))", "up to a pixel further away"),
-    ("A.Affine(translate_percent=0.11)", "there cut off to such"), ("A.ShiftScaleRotate((0.1, 0.1))", "there cut off to such"),
+    ("A.MotionBlur(allow_shifted=False)", "is stronger to one side"), ("A.MotionBlur(9, False, (45, 45), (0, 0))", "counts twice in dlpipe"),
+    ("T.RandomErasing(value='random')", "from a normal distribution"), ("A.Erasing()", "draws the logarithm of the ratio uniformly"),
+    ("A.GridDistortion()", "up to one pixel further away"), ("A.GridDistortion(distort_limit=(0.3, 0.3))", "up to one pixel further away"),
+    ("A.Affine(translate_percent=0.11)", "truncated in Albumentations"), ("A.ShiftScaleRotate((0.1, 0.1))", "truncated in Albumentations"),
     ("A.GaussNoise(per_channel=False)", "per_channel=False"),
     ("A.Equalize(by_channels=False)", "by_channels=False"), ("A.Affine(fit_output=True)", "fit_output=True")])  # fmt: skip
 def test_what_it_leaves_out_of_a_transform_is_noted(given, said):
@@ -401,12 +401,12 @@ def test_what_it_leaves_out_of_a_transform_is_noted(given, said):
 
 def test_what_depends_on_the_image_is_noted_where_it_matters():
     notes = one("A.Compose([A.Resize(43, 43, interpolation=6), A.CenterCrop(20, 22)])").notes
-    assert len(notes) == 1 and "CenterCrop: it begins a pixel later" in notes[0]
+    assert len(notes) == 1 and "CenterCrop: it begins one pixel later" in notes[0]
     assert one("A.Compose([A.Resize(44, 44, interpolation=6), A.CenterCrop(20, 22)])").notes == []
     nearest = "v2.Resize(8, InterpolationMode.NEAREST)"
     assert one(f"v2.Compose([{nearest}, v2.ToImage()])").notes == []
     for recipe in (f"v2.Compose([v2.ToImage(), {nearest}])", f"v2.Compose([v2.PILToTensor(), {nearest}])", f"T.Compose([T.ToTensor(), {nearest}])"):
-        assert "nearest of tensors takes other pixels" in one(recipe).notes[0]
+        assert "nearest of tensors picks other pixels" in one(recipe).notes[0]
     assert one(f"T.Compose([T.ToTensor(), T.ToPILImage(), {nearest}])").notes == []
     assert one("v2.Compose([v2.ToImage(), v2.Resize(8, InterpolationMode.NEAREST_EXACT)])").notes == []
 
@@ -431,13 +431,14 @@ def test_what_is_so_anyway_is_not_noted(given):
 
 def test_numbers_behind_to_tensor_are_shares():
     for to_float in ("T.ToTensor()", "v2.ToDtype(torch.float32, scale=True)", "T.ConvertImageDtype(torch.float)"):
-        assert expression(f"T.Compose([{to_float}, T.RandomSolarize(0.5, 1)])") == "solarize(127.5,1)"
-        assert expression(f"T.Compose([{to_float}, T.RandomErasing(1, value=0.5)])").endswith("fill=128,p=1)")
-        assert expression(f"T.Compose([{to_float}, T.Pad(2, fill=1)])") == "pad(2,constant,fill=255)"
-        assert expression(f"T.Compose([{to_float}, T.RandomRotation(9, fill=(1, 0.5, 0))])").endswith("fill=255:128:0)")
-    for to_bytes in ("T.PILToTensor()", "v2.ToImage()", "v2.ToDtype(torch.uint8, scale=True)", "v2.ToDtype(torch.float32)",
-                     "T.ToTensor(), T.ToPILImage()"):  # fmt: skip
+        assert expression(f"T.Compose([{to_float}, T.RandomSolarize(0.5, 1)])") == "solarize(127.5,1) normalize(0,1)"
+        assert expression(f"T.Compose([{to_float}, T.RandomErasing(1, value=0.5)])").endswith("fill=128,p=1) normalize(0,1)")
+        assert expression(f"T.Compose([{to_float}, T.Pad(2, fill=1)])") == "pad(2,constant,fill=255) normalize(0,1)"
+        assert expression(f"T.Compose([{to_float}, T.RandomRotation(9, fill=(1, 0.5, 0))])").endswith("fill=255:128:0) normalize(0,1)")
+    for to_bytes in ("T.PILToTensor()", "v2.ToImage()", "v2.ToDtype(torch.uint8, scale=True)", "T.ToTensor(), T.ToPILImage()"):
         assert expression(f"T.Compose([{to_bytes}, T.RandomSolarize(128, 1), T.Pad(2, fill=1)])") == "solarize(128,1) pad(2,constant,fill=1)"
+    # Floats of 0..255.
+    assert expression("T.Compose([v2.ToDtype(torch.float32), T.RandomSolarize(128, 1)])") == "solarize(128,1) normalize(0,0.00392156863)"
     # Behind Normalize, 0 is the mean.
     assert expression("T.Compose([T.ToTensor(), T.Normalize(0.5, 0.5), T.Pad(2)])") == "pad(2,constant,fill=128) normalize(0.5,0.5)"
 
@@ -518,8 +519,8 @@ def test_crops_of_evaluation_are_views():
 
 
 @pytest.mark.parametrize("recipe, said", [
-    ("T.Normalize(MEAN, STD)", "Normalize: mean is MEAN, and not a number; write its value"),
-    ("T.Normalize((0.5, M, 0.5), 0.5)", "Normalize: mean is M, and"),
+    ("T.Normalize(MEAN, STD)", "Normalize: mean is MEAN, not a number; write its value"),
+    ("T.Normalize((0.5, M, 0.5), 0.5)", "Normalize: mean is M, not a number"),
     ("T.RandomHorizontalFlip(p=FLIP)", "RandomHorizontalFlip: p is FLIP"),
     ("T.ColorJitter(brightness=B, contrast=0.2)", "ColorJitter: brightness is B"),
     ("T.RandomRotation(degrees=DEG)", "RandomRotation: degrees is DEG"),
@@ -527,13 +528,13 @@ def test_crops_of_evaluation_are_views():
     ("T.RandomErasing(p=ERASE)", "RandomErasing: p is ERASE"),
     ("T.RandomCrop(SIZE)", "RandomCrop: size is SIZE"),
     ("T.GaussianBlur(K)", "GaussianBlur: kernel_size is K"),
-    ("T.GaussianBlur((3, 5))", "GaussianBlur: a kernel that isn't square"),
-    ("T.Resize(224, interpolation=HOW)", "Resize: interpolation is HOW, and not a filter"),
+    ("T.GaussianBlur((3, 5))", "GaussianBlur: its kernel isn't square"),
+    ("T.Resize(224, interpolation=HOW)", "Resize: interpolation is HOW, not a filter"),
     ("A.PadIfNeeded(32, 32, border_mode=MODE)", "PadIfNeeded: border_mode is MODE"),
     ("T.RandomAffine(10, translate=(args.shift, args.shift))", "translate is args.shift"),
     ("T.RandomAffine(10, translate=args.shift)", "translate is args.shift"),
-    ("T.RandomAffine(10, shear=(1, 2, 3))", "is (1, 2, 3), and not one number or two"),
-    ("T.RandomRotation((1, 2, 3))", "is (1, 2, 3), and not one number or two"),
+    ("T.RandomAffine(10, shear=(1, 2, 3))", "is (1, 2, 3), not one number or two"),
+    ("T.RandomRotation((1, 2, 3))", "is (1, 2, 3), not one number or two"),
     ("create_transform(224, is_training=train)", "is_training is train"),
     ("create_transform(224, is_training=True, auto_augment=args.aa)", "auto_augment is args.aa"),
     ("create_transform(224, is_training=True, color_jitter=args.cj)", "color_jitter is args.cj"),
@@ -573,9 +574,9 @@ def test_normalize_comes_last():
         "rrc(224,0.08..1,3/4..4/3) random_erasing(0.02..0.33,0.3..3.3,fill=128,p=0.25) normalize(0.5,0.5)")
     assert expression("T.Compose([T.Normalize((0.4, 0.5, 0.6), (0.2, 0.2, 0.2)), T.RandomErasing(1, value=(1, 0, -9))])") == (
         "random_erasing(0.02..0.33,0.3..3.3,fill=153:128:0,p=1) normalize(0.4:0.5:0.6,0.2:0.2:0.2)")
-    assert any("stands in OneOf" in line for line in one("A.OneOf([A.Normalize(), A.HorizontalFlip()])").no_equal)
+    assert any("inside OneOf" in line for line in one("A.OneOf([A.Normalize(), A.HorizontalFlip()])").no_equal)
     assert one("T.Compose([T.Normalize(0.5, 0.5), T.RandomHorizontalFlip()])").notes == []
-    assert "it stands behind Normalize" in one("T.Compose([T.Normalize(0.5, 0.5), T.ColorJitter(0.4)])").notes[0]
+    assert "it comes after Normalize" in one("T.Compose([T.Normalize(0.5, 0.5), T.ColorJitter(0.4)])").notes[0]
 
 
 @pytest.mark.parametrize("recipe, made", [
@@ -661,9 +662,9 @@ SAVED = """{"__version__": "2.0.8", "transform": {"__class_fullname__": "Compose
      "blur_limit": [0, 0], "sigma_limit": [0.5, 3.0]}, {"__class_fullname__": "MotionBlur", "p": 1.0,
      "angle_range": [0.0, 360.0], "blur_limit": [3, 7]}]}], "bbox_params": null}}"""
 SAVED_EXPRESSION = "rrc(224x224,0.08..1,0.75..1.25) hflip(0.5) one_of(gaussian_blur(sigma=0.5..3) | motion_blur(3..7,0..360),p=0.3)"
-SAVED_LINES = [": " + SAVED_EXPRESSION, "note RandomResizedCrop: where images become smaller they are smoothed here, as by Pillow, and not "
-               "there: 3 of 255 apart on average at half the size", "note MotionBlur: the line is centred and even here, there it may be "
-               "shifted and is stronger to one side"]  # fmt: skip
+SAVED_LINES = [": " + SAVED_EXPRESSION, "note RandomResizedCrop: dlpipe smooths images when it shrinks them, as Pillow does; "
+               "Albumentations does not: 3 of 255 apart on average at half the size", "note MotionBlur: dlpipe's line is centred and even; "
+               "Albumentations' may be shifted and is stronger to one side"]  # fmt: skip
 
 
 def test_takes_what_albumentations_saves():
@@ -690,9 +691,9 @@ def test_takes_what_happens_to_boxes():
 
 @pytest.mark.parametrize("transforms, options, said", [
     ("A.Affine(scale=(2, 2))", "max_accept_ratio=3", "max_accept_ratio=3 of its bbox_params is left out"),
-    ("A.HorizontalFlip(), A.Affine(scale=(2, 2))", "min_area=9", "there after each transform"),
-    ("A.RandomGamma(), A.Affine(scale=(2, 2))", "min_width=3, min_height=3", "there after each transform"),
-    ("A.RandomCrop(9, 9), A.Affine(scale=(2, 2))", "min_visibility=0.3", "there after each transform"),
+    ("A.HorizontalFlip(), A.Affine(scale=(2, 2))", "min_area=9", "Albumentations after each transform"),
+    ("A.RandomGamma(), A.Affine(scale=(2, 2))", "min_width=3, min_height=3", "Albumentations after each transform"),
+    ("A.RandomCrop(9, 9), A.Affine(scale=(2, 2))", "min_visibility=0.3", "Albumentations after each transform"),
     ("A.RandomCrop(9, 9), A.Affine(scale=(2, 2))", "min_visibility=0.3, check_each_transform=False", ""),
     ("A.HorizontalFlip(), A.Affine(scale=(2, 2))", "min_visibility=0.3", ""), ("A.RandomCrop(9, 9), A.HorizontalFlip()", "min_area=9", "")])
 def test_boxes_that_are_dropped_on_the_way_there_are_noted(transforms, options, said):
@@ -710,16 +711,16 @@ RESIZE = '{"__class_fullname__": "Resize", "always_apply": false, "p": 1, "heigh
      "gaussian_noise(0.0124..0.02773,0)", ""),
     ([RESIZE, '{"__class_fullname__": "CoarseDropout", "always_apply": false, "p": 0.5, "max_holes": 8, "max_height": 8, "max_width": 8, '
       '"min_holes": 2, "min_height": 4, "min_width": null, "fill_value": 7, "mask_fill_value": null}'],
-     "resize(200x400) coarse_dropout(2..8,0.02..0.045,0.02125,fill=7,p=0.5)", "Resize: where images become smaller"),
+     "resize(200x400) coarse_dropout(2..8,0.02..0.045,0.02125,fill=7,p=0.5)", "Resize: dlpipe smooths images"),
     (['{"__class_fullname__": "CoarseDropout", "p": 1, "max_holes": 3, "max_height": 0.2, "max_width": 0.25, "min_holes": null, '
       '"min_height": 0.1, "min_width": null, "fill_value": 0}'], "coarse_dropout(3..3,0.1..0.2,0.25..0.25)", ""),
     ([RESIZE, '{"__class_fullname__": "Cutout", "p": 0.5, "num_holes": 4, "max_h_size": 8, "max_w_size": 8, "fill_value": 0}'],
-     "resize(200x400) coarse_dropout(4..4,0.0425,0.02125,p=0.5)", "Resize: where images become smaller"),
+     "resize(200x400) coarse_dropout(4..4,0.0425,0.02125,p=0.5)", "Resize: dlpipe smooths images"),
     (['{"__class_fullname__": "ImageCompression", "p": 0.5, "quality_lower": 60, "quality_upper": 90, "compression_type": 0}'],
-     "jpeg(60..90,p=0.5)", "red and blue change places"),
+     "jpeg(60..90,p=0.5)", "swaps JPEG's red and blue"),
     (['{"__class_fullname__": "ImageCompression", "p": 1, "quality_lower": 60, "quality_upper": 90, "compression_type": 1}'],
      "jpeg(60..90)", "WebP"),
-    (['{"__class_fullname__": "Downscale", "p": 0.5, "scale_min": 0.25, "scale_max": 0.5}'], "downscale(0.25..0.5,p=0.5)", "nearest takes other pixels"),
+    (['{"__class_fullname__": "Downscale", "p": 0.5, "scale_min": 0.25, "scale_max": 0.5}'], "downscale(0.25..0.5,p=0.5)", "nearest picks other pixels"),
     (['{"__class_fullname__": "Solarize", "p": 0.5, "threshold": [64, 100]}'], "solarize(64..100,p=0.5)", ""),
     (['{"__class_fullname__": "GaussianBlur", "p": 0.5, "blur_limit": [3, 7], "sigma_limit": [0, 0]}'],
      "gaussian_blur(sigma=0.8..1.4,p=0.5)", ""),
@@ -728,7 +729,7 @@ RESIZE = '{"__class_fullname__": "Resize", "always_apply": false, "p": 1, "heigh
      "elastic(11.78,10,interpolation=bilinear)", "alpha_affine=3.6 is left out"),
     (['{"__class_fullname__": "Rotate", "p": 0.5, "limit": [-15, 15], "interpolation": 1, "border_mode": 4, "value": null, '
       '"mask_value": null, "rotate_method": "largest_box", "crop_border": false}'],
-     "rotate(-15..15,interpolation=bilinear,p=0.5)", "Rotate: what comes from outside is one colour"),
+     "rotate(-15..15,interpolation=bilinear,p=0.5)", "Rotate: dlpipe fills the outside with one colour"),
     (['{"__class_fullname__": "ShiftScaleRotate", "p": 0.5, "shift_limit_x": [-0.1, 0.1], "shift_limit_y": [-0.1, 0.1], '
       '"scale_limit": [-0.25, 0.25], "rotate_limit": [-30, 30], "interpolation": 1, "border_mode": 0, "value": [1, 2, 3], "mask_value": null}'],
      "affine(-30..30,-0.1..0.1,-0.1..0.1,0.75..1.25,interpolation=bilinear,fill=1:2:3,p=0.5)", ""),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pathlib
 import pickle
 import signal
@@ -25,8 +26,8 @@ def dataset_files(folder):
 
 
 def test_samples_are_those_of_the_loader(tmp_path):
-    run_program("synth", tmp_path / "pictures", "--per-class", 5, "--size", 40, "--seed", 2)
-    dlpipe.ingest(tmp_path / "pictures", tmp_path / "data")
+    run_program("synth", tmp_path / "images", "--per-class", 5, "--size", 40, "--seed", 2)
+    dlpipe.ingest(tmp_path / "images", tmp_path / "data")
     samples = dlpipe.Dataset(tmp_path / "data")
     assert samples.fields == ("image", "label", "path")
     seen = 0
@@ -101,9 +102,9 @@ def test_nothing_is_a_list_of_no_numbers(train):
     (1.5, "the index is 1.5"),
     (None, "the index is None"),
     ([1.5], "sample 1.5; give a whole number"),
-    ([True, False], "2 bools among 2 items; a mask has one for each of the 320 samples"),
+    ([True, False], "2 bools among 2 items; a mask has one bool for each of the 320 samples"),
     ([True, 5], "1 bools among 2 items"),
-    (np.zeros((2, 2), np.int64), "an array of 2 axes"),
+    (np.zeros((2, 2), np.int64), "an array with 2 axes"),
 ])
 def test_other_indices_are_told_what_there_is(train, index, words):
     with pytest.raises(dlpipe.MisuseError, match=words):
@@ -125,7 +126,7 @@ def test_names_of_labels(train):
             samples.class_name(label)
 
 
-def test_a_printed_sample_does_not_hold_the_picture(train):
+def test_a_printed_sample_does_not_hold_the_image(train):
     sample = dlpipe.Dataset(train)[0]
     height, width, channels = sample.image.shape
     image = f"<uint8 {height} x {width} x {channels}>"
@@ -162,8 +163,8 @@ def test_many_threads_read(train):
     assert wrong == []
 
 
-def test_files_and_export_give_the_jpegs_back(pictures, splits, tmp_path):
-    originals = tree(pictures)
+def test_files_and_export_give_the_jpegs_back(images, splits, tmp_path):
+    originals = tree(images)
     samples = dlpipe.Dataset(splits, split="val")
     for i in (0, 17, 79):
         assert samples.file(i) == originals[samples[i].path]
@@ -177,30 +178,30 @@ def test_files_and_export_give_the_jpegs_back(pictures, splits, tmp_path):
 
 
 def test_to_pil(train):
-    image = pytest.importorskip("PIL.Image")
+    pil = pytest.importorskip("PIL.Image")
     samples = dlpipe.Dataset(train)
-    picture = samples.to_pil(7)
-    assert np.array_equal(np.asarray(picture), samples[7].image)
-    assert np.array_equal(np.asarray(image.open(io.BytesIO(samples.file(7)))), samples[7].image)
+    image = samples.to_pil(7)
+    assert np.array_equal(np.asarray(image), samples[7].image)
+    assert np.array_equal(np.asarray(pil.open(io.BytesIO(samples.file(7)))), samples[7].image)
 
 
-def test_to_pil_shows_the_picture_and_no_other_field(tmp_path):
+def test_to_pil_shows_the_image_and_no_other_field(tmp_path):
     pytest.importorskip("PIL.Image")
-    picture = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
+    image = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
     with dlpipe.Writer(tmp_path / "d", fields={"before": ("u8", (2, 4, 3)), "image": "image"}) as writer:
-        writer.write(before=np.zeros((2, 4, 3), np.uint8), image=picture)
+        writer.write(before=np.zeros((2, 4, 3), np.uint8), image=image)
     samples = dlpipe.Dataset(tmp_path / "d")
     for sample in (samples[0], pickle.loads(pickle.dumps(samples[0]))):
-        assert np.array_equal(np.asarray(sample.to_pil()), picture)
-    assert np.array_equal(np.asarray(samples.to_pil(0)), picture)
+        assert np.array_equal(np.asarray(sample.to_pil()), image)
+    assert np.array_equal(np.asarray(samples.to_pil(0)), image)
     with dlpipe.Writer(tmp_path / "e", fields={"before": ("u8", (2, 4, 3)), "label": "label"}) as writer:
         writer.write(before=np.zeros((2, 4, 3), np.uint8), label=0)
-    with pytest.raises(dlpipe.MisuseError, match="no picture, its fields are before, label"):
+    with pytest.raises(dlpipe.MisuseError, match="no image; its fields are before, label"):
         dlpipe.Dataset(tmp_path / "e")[0].to_pil()
 
 
-def test_a_damaged_sample_is_an_error_that_names_it(pictures, tmp_path):
-    dlpipe.ingest(pictures, tmp_path / "d", limit=20)
+def test_a_damaged_sample_is_an_error_that_names_it(images, tmp_path):
+    dlpipe.ingest(images, tmp_path / "d", limit=20)
     needle = dlpipe.Dataset(tmp_path / "d")
     file = tmp_path / "d" / "data.mdb"
     data = bytearray(file.read_bytes())
@@ -210,7 +211,7 @@ def test_a_damaged_sample_is_an_error_that_names_it(pictures, tmp_path):
     data[place] ^= 1
     file.write_bytes(data)
     samples = dlpipe.Dataset(tmp_path / "d")
-    with pytest.raises(dlpipe.CorruptError, match="sample 11 of .* is damaged"):
+    with pytest.raises(dlpipe.CorruptError, match="sample 11 of .* is corrupt"):
         samples[11]
     assert samples[12].image.shape[2] == 3
 
@@ -225,40 +226,40 @@ def test_no_dataset(tmp_path, splits):
 # Ingest.
 
 
-def test_ingest_is_the_programs(pictures, tmp_path):
-    report = dlpipe.ingest(pictures, tmp_path / "python", split=(0.75, 0.25), seed=3, quality=80, resize_max=40)
+def test_ingest_is_the_programs(images, tmp_path):
+    report = dlpipe.ingest(images, tmp_path / "python", split=(0.75, 0.25), seed=3, quality=80, resize_max=40)
     printed = json.loads(
-        run_program("ingest", pictures, tmp_path / "cli", "--split", "0.75,0.25", "--seed", 3, "--quality", 80,
+        run_program("ingest", images, tmp_path / "cli", "--split", "0.75,0.25", "--seed", 3, "--quality", 80,
                     "--resize-max", 40, "--json")
     )
     assert dataset_files(tmp_path / "python") == dataset_files(tmp_path / "cli")
     assert report.keys() == printed.keys()
     assert [d["id"] for d in report["datasets"]] == [d["id"] for d in printed["datasets"]]
-    assert dlpipe.ingest(pictures, tmp_path / "cli", split="0.75,0.25", seed=3, quality=80, resize_max=40)["already_complete"]
+    assert dlpipe.ingest(images, tmp_path / "cli", split="0.75,0.25", seed=3, quality=80, resize_max=40)["already_complete"]
 
 
-def test_a_split_of_one_number_is_told_what_split_takes(pictures, tmp_path):
-    with pytest.raises(TypeError, match=r"split=0.9; give the fractions of train, val and test, as \(0.9, 0.1\)"):
-        dlpipe.ingest(pictures, tmp_path / "d", split=0.9)
+def test_a_split_of_one_number_is_told_what_split_takes(images, tmp_path):
+    with pytest.raises(TypeError, match=r"split=0.9; give the fractions of train, val and test, such as \(0.9, 0.1\)"):
+        dlpipe.ingest(images, tmp_path / "d", split=0.9)
 
 
-def test_ingest_takes_several_sources(pictures, tmp_path):
-    folders = sorted(p for p in pictures.iterdir())
+def test_ingest_takes_several_sources(images, tmp_path):
+    folders = sorted(p for p in images.iterdir())
     archives = []
     for i in range(2):
         archives.append(tmp_path / f"{i}.tar")
-        subprocess.run(["tar", "-cf", archives[i], "-C", pictures, *(f.name for f in folders[i::2])], check=True)
+        subprocess.run(["tar", "-cf", archives[i], "-C", images, *(f.name for f in folders[i::2])], check=True)
     report = dlpipe.ingest(archives, tmp_path / "d")
     assert report["datasets"][0]["samples"] == 400 and len(report["classes"]) == 10
 
 
-def test_ingest_keeps_labels_boxes_and_numbers_of_a_list(pictures, tmp_path):
-    names = sorted(tree(pictures))[:6]
+def test_ingest_keeps_labels_boxes_and_numbers_of_a_list(images, tmp_path):
+    names = sorted(tree(images))[:6]
     with open(tmp_path / "list.jsonl", "w") as file:
         for i, name in enumerate(names):
             row = {"path": name, "label": "ab"[i % 2], "age": i / 2, "tags": [0, i], "bbox": [[0, 0, i + 1, 2], [1, 1, 2, 2]]}
             file.write(json.dumps(row) + "\n")
-    dlpipe.ingest(pictures, tmp_path / "d", manifest=tmp_path / "list.jsonl",
+    dlpipe.ingest(images, tmp_path / "d", manifest=tmp_path / "list.jsonl",
                   field=["age:number", "tags:labels", "bbox:boxes-xywh"])  # fmt: skip
     samples = {sample.path: sample for sample in dlpipe.Dataset(tmp_path / "d")}
     one = samples[names[3]]
@@ -266,29 +267,29 @@ def test_ingest_keeps_labels_boxes_and_numbers_of_a_list(pictures, tmp_path):
     assert one.bbox.dtype == np.float32 and one.bbox.tolist() == [[0, 0, 4, 2], [1, 1, 3, 3]]
 
 
-def test_ingest_says_how_far_it_is(pictures, tmp_path):
+def test_ingest_says_how_far_it_is(images, tmp_path):
     calls = []
-    dlpipe.ingest(pictures, tmp_path / "d", progress=calls.append)
+    dlpipe.ingest(images, tmp_path / "d", progress=calls.append)
     assert calls[-1]["done"] == calls[-1]["total"] == 400
     assert calls[-1]["limit"] in ("read", "decode", "encode", "write")
 
 
-def test_ingest_with_a_bar(pictures, tmp_path):
+def test_ingest_with_a_bar(images, tmp_path):
     pytest.importorskip("tqdm")
     out = io.StringIO()
-    dlpipe.ingest(pictures, tmp_path / "d", progress=dlpipe.TqdmProgress(file=out, desc="pictures"))
-    assert "pictures" in out.getvalue() and "400/400" in out.getvalue()
+    dlpipe.ingest(images, tmp_path / "d", progress=dlpipe.TqdmProgress(file=out, desc="images"))
+    assert "images" in out.getvalue() and "400/400" in out.getvalue()
 
 
-def test_a_bar_without_tqdm_says_what_to_install(pictures, tmp_path, monkeypatch):
+def test_a_bar_without_tqdm_says_what_to_install(images, tmp_path, monkeypatch):
     for module in ("tqdm", "tqdm.auto"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(dlpipe.MisuseError, match="pip install tqdm"):
-        dlpipe.ingest(pictures, tmp_path / "d", progress=True)
+        dlpipe.ingest(images, tmp_path / "d", progress=True)
     assert not (tmp_path / "d").exists()
 
 
-def test_options_that_make_no_sense(pictures, tmp_path):
+def test_options_that_make_no_sense(images, tmp_path):
     for options, words in [
         ({"store": "jepg"}, "store jepg.*jpeg"),
         ({"quality": 0}, "quality 0"),
@@ -296,18 +297,18 @@ def test_options_that_make_no_sense(pictures, tmp_path):
         ({"split": "0.9"}, "split 0.9"),
     ]:
         with pytest.raises(dlpipe.MisuseError, match=words):
-            dlpipe.ingest(pictures, tmp_path / "d", **options)
+            dlpipe.ingest(images, tmp_path / "d", **options)
     with pytest.raises(TypeError):
-        dlpipe.ingest(pictures, tmp_path / "d", progress=3)
+        dlpipe.ingest(images, tmp_path / "d", progress=3)
     with pytest.raises(FileNotFoundError):
         dlpipe.ingest(tmp_path / "none", tmp_path / "d")
     assert not (tmp_path / "d").exists() and not (tmp_path / "d.partial").exists()
 
 
-def test_bad_files_are_listed_or_stop_it(pictures, tmp_path):
+def test_bad_files_are_listed_or_stop_it(images, tmp_path):
     bad = tmp_path / "bad"
-    subprocess.run(["cp", "-r", pictures, bad], check=True)
-    (bad / "disc" / "00001.jpg").write_bytes(b"no picture")
+    subprocess.run(["cp", "-r", images, bad], check=True)
+    (bad / "disc" / "00001.jpg").write_bytes(b"no image")
     report = dlpipe.ingest(bad, tmp_path / "d")
     assert [s["path"] for s in report["skipped"]] == ["disc/00001.jpg"]
     assert dlpipe.Dataset(tmp_path / "d").skipped[0][0] == "disc/00001.jpg"
@@ -315,7 +316,7 @@ def test_bad_files_are_listed_or_stop_it(pictures, tmp_path):
         dlpipe.ingest(bad, tmp_path / "e", on_error="stop")
 
 
-def test_an_exception_of_the_callback_stops_it_and_comes_out(pictures, tmp_path):
+def test_an_exception_of_the_callback_stops_it_and_comes_out(images, tmp_path):
     class Mine(Exception):
         pass
 
@@ -323,14 +324,14 @@ def test_an_exception_of_the_callback_stops_it_and_comes_out(pictures, tmp_path)
         raise Mine("no more")
 
     with pytest.raises(Mine, match="no more"):
-        dlpipe.ingest(pictures, tmp_path / "d", progress=progress, window=1, threads=1)
+        dlpipe.ingest(images, tmp_path / "d", progress=progress, window=1, threads=1)
 
 
 def test_ctrl_c_stops_and_the_same_call_goes_on(tmp_path):
-    run_program("synth", tmp_path / "pictures", "--per-class", 400, "--size", 64, "--seed", 1)
+    run_program("synth", tmp_path / "images", "--per-class", 400, "--size", 64, "--seed", 1)
     code = (
         "import dlpipe, time\n"
-        f"dlpipe.ingest({str(tmp_path / 'pictures')!r}, {str(tmp_path / 'd')!r}, resize_max=60, threads=1,\n"
+        f"dlpipe.ingest({str(tmp_path / 'images')!r}, {str(tmp_path / 'd')!r}, resize_max=60, threads=1,\n"
         "              progress=lambda now: (print(now['done'], flush=True), time.sleep(1)))\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -340,7 +341,26 @@ def test_ctrl_c_stops_and_the_same_call_goes_on(tmp_path):
     assert process.returncode != 0
     assert "dlpipe.errors.CancelledError: [ingest] stopped after" in errors
     assert not (tmp_path / "d").exists() and (tmp_path / "d.partial").exists()
-    report = dlpipe.ingest(tmp_path / "pictures", tmp_path / "d", resize_max=60)
+    report = dlpipe.ingest(tmp_path / "images", tmp_path / "d", resize_max=60)
     assert report["resumed"] and report["datasets"][0]["samples"] == 4000
-    dlpipe.ingest(tmp_path / "pictures", tmp_path / "whole", resize_max=60)
+    dlpipe.ingest(tmp_path / "images", tmp_path / "whole", resize_max=60)
     assert dataset_files(tmp_path / "d") == dataset_files(tmp_path / "whole")
+
+
+def test_groups_and_folds(images, tmp_path):
+    """A group is in one fold; a run of one fold is judged on it alone."""
+    names = sorted(os.path.relpath(os.path.join(folder, name), images) for folder, _, files in os.walk(images) for name in files
+                   if name.endswith(".jpg"))  # fmt: skip
+    lines = [f"{name},{os.path.dirname(name) or 'one'},p{i % 6}" for i, name in enumerate(names)]
+    (tmp_path / "list.csv").write_text("path,label,patient\n" + "\n".join(lines))
+    dlpipe.ingest(images, tmp_path / "data", manifest=tmp_path / "list.csv", group="patient", folds=3)
+    loader = dlpipe.Loader(tmp_path / "data", augment="resize(8x8)", batch=len(names), epochs=1, shuffle=False, as_="numpy",
+                           fields=["image", "patient", "fold"])  # fmt: skip
+    batch = next(iter(loader))
+    folds = {}
+    for patient, fold in zip(batch["patient"], batch["fold"]):
+        folds.setdefault(bytes(patient), set()).add(int(fold))
+    assert len(folds) == 6 and all(len(fold) == 1 for fold in folds.values())
+    assert set.union(*folds.values()) == {1, 2, 3}
+    with pytest.raises(dlpipe.MisuseError, match="no such field"):
+        dlpipe.ingest(images, tmp_path / "no", group="patient", folds=3)

@@ -37,7 +37,7 @@ def test_any_library_takes_the_dlpack_protocol(train):
         np.testing.assert_array_equal(taken, images)
         np.testing.assert_array_equal(np.from_dlpack(batch.label), labels)
         assert np.shares_memory(taken, np.from_dlpack(batch.image))
-        with pytest.raises(BufferError, match="the batch is the CPU's"):
+        with pytest.raises(BufferError, match="the batch is on the CPU"):
             batch.image.__dlpack__(stream=1)
         with pytest.raises(BufferError, match="give the stream that reads"):
             batch.image.__dlpack__(stream=0)
@@ -65,7 +65,7 @@ def test_an_array_of_the_protocol_keeps_its_batch(train):
     ({"device": "gpu"}, "unknown device 'gpu'; use cpu, cuda or cuda:N"),
     ({"device": "cuda"}, "built without CUDA|no CUDA device|NumPy has no arrays on device 'cuda'"),
     ({"pin_memory": True}, "built without CUDA|no CUDA device|pin_memory is for copies on PyTorch's stream"),
-    ({"device": "cuda", "pin_memory": True}, "built without CUDA|no CUDA device|pin_memory is for batches of the CPU"),
+    ({"device": "cuda", "pin_memory": True}, "built without CUDA|no CUDA device|pin_memory is for CPU batches"),
 ])  # fmt: skip
 def test_what_cannot_be(train, options, words):
     with pytest.raises(dlpipe.Error, match=words):

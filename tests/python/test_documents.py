@@ -24,11 +24,11 @@ def run(code, folder):
 
 
 @pytest.fixture(scope="module")
-def folder(pictures, tmp_path_factory):
+def folder(images, tmp_path_factory):
     """Where a reader is: beside `images`."""
     pytest.importorskip("torch")
     folder = tmp_path_factory.mktemp("reader")
-    (folder / "images").symlink_to(pictures)
+    (folder / "images").symlink_to(images)
     return folder
 
 

@@ -93,7 +93,7 @@ def in_op():
     except dlpipe.MisuseError as error:
         told.append(str(error))
 next(iter(loader))
-print("each would wait for the other" in told[0])
+print("which would deadlock" in told[0])
 """
     assert run(program, train) == (0, "True", "")
 

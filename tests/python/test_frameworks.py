@@ -51,6 +51,18 @@ def test_nchw_is_torchs_channels_last(train):
         np.testing.assert_array_equal(images.permute(0, 2, 3, 1).numpy(), image)
 
 
+@pytest.mark.parametrize("views", [1, 2])
+def test_weights_and_ids_are_tensors_as_the_fields(train, views):
+    torch = pytest.importorskip("torch")
+    options = {"augment": CROP, "batch": 32, "views": views, "train": False, "rank": 1, "world": 3, "limit": 91}
+    loader = dlpipe.Loader(train, as_="torch", **options)
+    for batch, same in side_by_side(loader, dlpipe.Loader(train, as_="numpy", **options)):
+        assert batch.weight.dtype == torch.float32 and batch.sample_ids.dtype == torch.int64
+        assert batch.weight.tolist() == same.weight.tolist() and batch.sample_ids.tolist() == same.sample_ids.tolist()
+        batch.weight[:] = 7  # a copy
+        assert batch.weight.tolist() == same.weight.tolist()
+
+
 @pytest.mark.parametrize("view", [
     lambda batch: batch.image,
     lambda batch: batch.image[2:].flatten(1)[:, 5],
@@ -84,7 +96,7 @@ def test_torchs_copies_let_go_and_what_autograd_saved_holds_on(train):
     weight = torch.ones(24, 24, 3, requires_grad=True)
     product = (weight * next(iterator).image).sum()
     gc.collect()
-    assert loader.held == 1  # backward needs the pictures
+    assert loader.held == 1  # backward needs the images
     product.backward()
     del product
     gc.collect()
@@ -236,7 +248,7 @@ def test_what_jax_narrows_is_said_once(tmp_path, caplog):
         caplog.clear()
         for _ in dlpipe.Loader(tmp_path / "data", train=False, batch=2, augment="", **options):
             pass
-        return [one.message for one in caplog.records if "JAX gives 32 bits" in one.message]
+        return [one.message for one in caplog.records if "JAX narrows" in one.message]
 
     (said,) = warnings(as_="jax")
     assert "of class (int64), place (float64), and" in said and "jax_enable_x64" in said

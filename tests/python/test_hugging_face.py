@@ -12,9 +12,9 @@ from test_annotations import CLASSES, POINTS, TWO_BOXES, WIDE, refused
 from test_dataset import tree
 
 
-def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
+def test_hugging_faces_jpegs_keep_their_bytes(images, tmp_path):
     datasets = pytest.importorskip("datasets")
-    files = tree(pictures)
+    files = tree(images)
     names = sorted(files)[::4]
     classes = sorted({name.split("/")[0] for name in names})
     rows = {
@@ -52,9 +52,9 @@ def test_hugging_faces_jpegs_keep_their_bytes(pictures, tmp_path):
     assert [s.caption for s in dlpipe.Dataset(tmp_path / "stream")] == both["test"]["caption"][:]
 
 
-def test_hugging_faces_bytes_that_are_called_as_pictures(pictures, tmp_path, caplog):
+def test_hugging_faces_bytes_that_are_called_as_images(images, tmp_path, caplog):
     datasets = pytest.importorskip("datasets")
-    files = list(tree(pictures).values())[:6]
+    files = list(tree(images).values())[:6]
     dataset = datasets.Dataset.from_dict({"image": files, "mask_file": files, "label": [0, 1] * 3})
     dlpipe.from_dataset(dataset, tmp_path / "d")
     samples = dlpipe.Dataset(tmp_path / "d")
@@ -66,12 +66,12 @@ def test_hugging_faces_bytes_that_are_called_as_pictures(pictures, tmp_path, cap
     assert [dlpipe.Dataset(tmp_path / "named").class_name(s.label) for s in dlpipe.Dataset(tmp_path / "named")] == ["b", "a"] * 3
     assert dlpipe.Dataset(tmp_path / "named")[0]["class"] == "x"
     dlpipe.from_dataset(dataset.with_transform(lambda rows: rows), tmp_path / "e")
-    assert "with_transform is left out" in caplog.text and dlpipe.Dataset(tmp_path / "e").id == samples.id
+    assert "with_transform is ignored" in caplog.text and dlpipe.Dataset(tmp_path / "e").id == samples.id
 
 
-def detections(datasets, pictures, **columns):
-    """Two pictures, with two objects and with none."""
-    files = [data for _, data in sorted(tree(pictures).items())[:2]]
+def detections(datasets, images, **columns):
+    """Two images, with two objects and with none."""
+    files = [data for _, data in sorted(tree(images).items())[:2]]
     boxes = [[[1, 2, 3, 4], [5, 6, 7, 8]], []]
     rows = {"image": [{"bytes": data, "path": None} for data in files],
             "objects": [{"bbox": b, "category": [1, 0][: len(b)], "area": [12.0, 56.0][: len(b)], "crowd": [True, False][: len(b)]}
@@ -84,7 +84,7 @@ def detections(datasets, pictures, **columns):
     return d.Dataset.from_dict(rows, features=features)
 
 
-def test_hugging_faces_objects_become_boxes_with_their_classes(pictures, tmp_path):
+def test_hugging_faces_objects_become_boxes_with_their_classes(images, tmp_path):
     datasets = pytest.importorskip("datasets")
     tags = ([[0, 1], []], datasets.Sequence(datasets.ClassLabel(names=["cat", "dog"])))
     other = ([[1], [0, 0]], datasets.Sequence(datasets.ClassLabel(names=["x", "y"])))
@@ -92,8 +92,8 @@ def test_hugging_faces_objects_become_boxes_with_their_classes(pictures, tmp_pat
     many = ([[1, 2, 3], []], datasets.Sequence(datasets.Value("int32")))
     matrix = ([[[1.5, 2]], [[3, 4]]], datasets.Array2D((1, 2), "float32"))
     listed = ([[{"x": 1}, {"x": 5}], []], [{"x": datasets.Value("int64")}])
-    dataset = detections(datasets, pictures, tags=tags, other=other, words=words, many=many, matrix=matrix, listed=listed)
-    with pytest.raises(dlpipe.MisuseError, match="column 'objects.bbox' holds boxes; say of which form: boxes='xywh'"):
+    dataset = detections(datasets, images, tags=tags, other=other, words=words, many=many, matrix=matrix, listed=listed)
+    with pytest.raises(dlpipe.MisuseError, match="column 'objects.bbox' holds boxes; give their format: boxes='xywh'"):
         dlpipe.from_dataset(dataset, tmp_path / "d")
     with pytest.raises(dlpipe.MisuseError, match="boxes='coco'; give 'xywh'"):
         dlpipe.from_dataset(dataset, tmp_path / "d", boxes="coco")
@@ -113,7 +113,7 @@ def test_hugging_faces_objects_become_boxes_with_their_classes(pictures, tmp_pat
     assert dlpipe.Dataset(tmp_path / "some").fields == ("image", "objects.bbox", "many")
 
 
-def test_hugging_face_columns_that_no_field_holds(pictures, tmp_path):
+def test_hugging_face_columns_that_no_field_holds(images, tmp_path):
     datasets = pytest.importorskip("datasets")
     with pytest.raises(dlpipe.MisuseError, match=r"column 'many' .*remove_columns\('many'\)"):
         dlpipe.from_dataset(datasets.Dataset.from_dict({"many": [[[1]], [[2, 3]]]}), tmp_path / "d")
@@ -130,11 +130,11 @@ def png(image, array, **options):
     return {"bytes": file.getvalue(), "path": None}
 
 
-def rows_beside_pictures(datasets, **columns):
-    """Two rows of a picture, WIDE, and columns of (values, feature)."""
+def rows_beside_images(datasets, **columns):
+    """Two rows of an image, WIDE, and columns of (values, feature)."""
     d = datasets
-    picture = png(pytest.importorskip("PIL.Image"), WIDE)
-    return d.Dataset.from_dict({"image": [picture] * 2, **{name: [value] * 2 for name, (value, _) in columns.items()}},
+    image = png(pytest.importorskip("PIL.Image"), WIDE)
+    return d.Dataset.from_dict({"image": [image] * 2, **{name: [value] * 2 for name, (value, _) in columns.items()}},
                                features=d.Features({"image": d.Image(), **{name: of for name, (_, of) in columns.items()}}))  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def test_hugging_faces_masks_boxes_and_points_are_refused_with_the_fields_that_m
           "score": ([0.5, 1.0], d.Sequence(number))},
          {"bboxes": "boxes", "labels": "labels:bboxes", "score": "f64:bboxes"}),
     ]:  # fmt: skip
-        rows = rows_beside_pictures(d, **columns)
+        rows = rows_beside_images(d, **columns)
         for source in (rows, rows.to_iterable_dataset()):
             assert refused(tmp_path, source) == {"image": "image", **fields}
         dlpipe.from_dataset(rows, tmp_path / "d", fields={"image": "image", **fields})
@@ -160,10 +160,10 @@ def test_hugging_faces_masks_boxes_and_points_are_refused_with_the_fields_that_m
                        for name, (value, _) in columns.items() if name != "label")  # fmt: skip
         shutil.rmtree(tmp_path / "d")
     polygons = d.Sequence(d.Sequence(d.Sequence(number)))
-    rows = rows_beside_pictures(d, segmentation=([[[1.0, 2, 3, 4, 5, 6]], [[1.0, 2], [3, 4, 5]]], polygons))
-    with pytest.raises(dlpipe.MisuseError, match="'segmentation' .* no field holds that"):
+    rows = rows_beside_images(d, segmentation=([[[1.0, 2, 3, 4, 5, 6]], [[1.0, 2], [3, 4, 5]]], polygons))
+    with pytest.raises(dlpipe.MisuseError, match="'segmentation' .* which no field can hold"):
         dlpipe.from_dataset(rows, tmp_path / "d")
-    rows = rows_beside_pictures(d, matrix=(TWO_BOXES, d.Array2D((2, 4), "float32")), numbers=(CLASSES[0], d.Sequence(whole)))
+    rows = rows_beside_images(d, matrix=(TWO_BOXES, d.Array2D((2, 4), "float32")), numbers=(CLASSES[0], d.Sequence(whole)))
     dlpipe.from_dataset(rows, tmp_path / "d")
     assert dlpipe.Dataset(tmp_path / "d").fields == ("image", "matrix", "numbers", "path")
 
@@ -172,16 +172,16 @@ def test_hugging_faces_image_column_may_be_a_mask(tmp_path):
     d = pytest.importorskip("datasets")
     image = pytest.importorskip("PIL.Image")
     classes = png(image, CLASSES.astype(np.uint8))
-    rows = rows_beside_pictures(d, annotation=(classes, d.Image()))
-    with pytest.raises(dlpipe.MisuseError, match="'image' and 'annotation' are images; .* with 'annotation': 'mask'"):
+    rows = rows_beside_images(d, annotation=(classes, d.Image()))
+    with pytest.raises(dlpipe.MisuseError, match="columns 'image' and 'annotation' are images, .* with 'annotation': 'mask'"):
         dlpipe.from_dataset(rows, tmp_path / "d")
     colours = png(image, np.stack([CLASSES.astype(np.uint8)] * 3, 2))
-    for one in (rows, rows_beside_pictures(d, annotation=(colours, d.Image(mode="L")))):
+    for one in (rows, rows_beside_images(d, annotation=(colours, d.Image(mode="L")))):
         dlpipe.from_dataset(one, tmp_path / "d", fields={"image": "image", "annotation": "mask"})
         for sample in dlpipe.Dataset(tmp_path / "d"):
             assert np.array_equal(sample.image, WIDE) and np.array_equal(sample.annotation, CLASSES)
         shutil.rmtree(tmp_path / "d")
-    masks = rows_beside_pictures(d, mask=(classes, d.Image()))
+    masks = rows_beside_images(d, mask=(classes, d.Image()))
     assert refused(tmp_path, masks) == {"image": "image", "mask": "mask"}
     subset = pytest.importorskip("torch.utils.data").Subset(masks, [1])
     dlpipe.from_dataset(subset, tmp_path / "d", fields={"image": "image", "mask": "mask"})
@@ -191,15 +191,15 @@ def test_hugging_faces_image_column_may_be_a_mask(tmp_path):
 def test_hugging_faces_mode_of_an_image_column(tmp_path):
     d = pytest.importorskip("datasets")
     image = pytest.importorskip("PIL.Image")
-    grey = rows_beside_pictures(d).cast_column("image", d.Image(mode="L"))
+    grey = rows_beside_images(d).cast_column("image", d.Image(mode="L"))
     dlpipe.from_dataset(grey, tmp_path / "grey", workers=2)
     assert np.array_equal(dlpipe.Dataset(tmp_path / "grey")[1].image[:, :, 0], np.asarray(image.fromarray(WIDE).convert("L")))
-    coloured = rows_beside_pictures(d).cast_column("image", d.Image(mode="RGB"))
+    coloured = rows_beside_images(d).cast_column("image", d.Image(mode="RGB"))
     dlpipe.from_dataset(coloured, tmp_path / "coloured")
     assert dlpipe.Dataset(tmp_path / "coloured").file(0) == png(image, WIDE)["bytes"], "the file has that mode and stays"
 
 
-def test_hugging_faces_paths_are_no_pictures(tmp_path):
+def test_hugging_faces_paths_are_no_images(tmp_path):
     d = pytest.importorskip("datasets")
     paths = d.Dataset.from_dict({"image": ["pics/0.jpg", "pics/1.jpg"], "label": [0, 1]})
     with pytest.raises(dlpipe.MisuseError, match=r"column 'image' holds texts; .*cast_column\('image', datasets.Image\(\)\)"):
@@ -207,13 +207,13 @@ def test_hugging_faces_paths_are_no_pictures(tmp_path):
     dlpipe.from_dataset(paths, tmp_path / "d", fields={"image": "text", "label": "label"})
     assert [s.image for s in dlpipe.Dataset(tmp_path / "d")] == ["pics/0.jpg", "pics/1.jpg"]
     none = d.Dataset.from_dict({"image": [None], "label": [0]}, features=d.Features({"image": d.Image(), "label": d.Value("int64")}))
-    with pytest.raises(dlpipe.MisuseError, match="a sample has no picture 'image'; filter such samples out"):
+    with pytest.raises(dlpipe.MisuseError, match="a sample has no image 'image'; filter such samples out"):
         dlpipe.from_dataset(none, tmp_path / "e")
 
 
-def test_hugging_faces_files_that_are_gone_follow_on_error(pictures, tmp_path):
+def test_hugging_faces_files_that_are_gone_follow_on_error(images, tmp_path):
     d = pytest.importorskip("datasets")
-    there = str(next(iter(sorted(pictures.rglob("*.jpg")))))
+    there = str(next(iter(sorted(images.rglob("*.jpg")))))
     rows = d.Dataset.from_dict({"image": [there, str(tmp_path / "gone.jpg")], "label": [0, 1]},
                                features=d.Features({"image": d.Image(), "label": d.Value("int64")}))  # fmt: skip
     with pytest.raises(dlpipe.NotFoundError, match="sample 1 .*column 'image': .*gone.jpg: No such file"):
@@ -224,6 +224,6 @@ def test_hugging_faces_files_that_are_gone_follow_on_error(pictures, tmp_path):
 
 def test_hugging_faces_labels_that_are_no_classes_are_warned_of(tmp_path, caplog):
     d = pytest.importorskip("datasets")
-    rows = rows_beside_pictures(d, label=(0.5, d.Value("float32")))
+    rows = rows_beside_images(d, label=(0.5, d.Value("float32")))
     dlpipe.from_dataset(rows, tmp_path / "d")
-    assert "column 'label' is called as classes are" in caplog.text and dlpipe.Dataset(tmp_path / "d")[0].label == 0.5
+    assert "column 'label' has a name of classes" in caplog.text and dlpipe.Dataset(tmp_path / "d")[0].label == 0.5

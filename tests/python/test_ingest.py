@@ -11,7 +11,7 @@ import dlpipe
 import numpy as np
 import pytest
 from conftest import run_program, side_by_side
-from dlpipe.storing import StoringOptions
+from dlpipe.writer import StoringOptions
 
 #: of the program alone, and of the function alone
 PROGRAM = {"help", "json", "quiet", "color"}
@@ -40,19 +40,19 @@ def test_transparent_pixels_stand_on_the_background(tmp_path):
         dlpipe.ingest(tmp_path / "src", data, **background)
         for images, _ in dlpipe.Loader(data, batch=2, train=False, as_="numpy"):
             assert np.array_equal(np.unique(images.reshape(-1, 3), axis=0), [colour])
-    with pytest.raises(dlpipe.MisuseError, match="background red; give white, black or a colour"):
+    with pytest.raises(dlpipe.MisuseError, match="background red; use white, black or a colour"):
         dlpipe.ingest(tmp_path / "src", tmp_path / "red", background="red")
 
 
-def test_a_part_is_stored_alone(pictures, tmp_path):
-    counts = [dlpipe.ingest(pictures, tmp_path / str(i), part=f"{i}/2")["datasets"][0]["samples"] for i in (1, 2)]
+def test_a_part_is_stored_alone(images, tmp_path):
+    counts = [dlpipe.ingest(images, tmp_path / str(i), part=f"{i}/2")["datasets"][0]["samples"] for i in (1, 2)]
     assert sum(counts) == 400 and min(counts) > 0
     with pytest.raises(dlpipe.MisuseError, match="part"):
-        dlpipe.ingest(pictures, tmp_path / "3", part="3/2")
+        dlpipe.ingest(images, tmp_path / "3", part="3/2")
 
 
-def test_skipped_files_are_told_by_a_warning_as_the_program_does(pictures, tmp_path, caplog):
-    there = sorted(str(path) for path in (pictures / "disc").iterdir())
+def test_skipped_files_are_told_by_a_warning_as_the_program_does(images, tmp_path, caplog):
+    there = sorted(str(path) for path in (images / "disc").iterdir())
     rows = [f"{path},disc" for path in there] + [f"{tmp_path}/gone/{i}.jpg,ring" for i in range(30)]
     (tmp_path / "list.csv").write_text("\n".join(["path,label", *rows]) + "\n")
     report = dlpipe.ingest(tmp_path / "list.csv", tmp_path / "d")
@@ -61,14 +61,14 @@ def test_skipped_files_are_told_by_a_warning_as_the_program_does(pictures, tmp_p
     assert warning.startswith("[ingest] 30 files skipped:\n") and f"{tmp_path}/gone/0.jpg: " in warning
     assert warning.endswith(f"all of them: dlpipe inspect --skipped {tmp_path / 'd'}")
     caplog.clear()
-    dlpipe.ingest(pictures, tmp_path / "e", limit=20)
+    dlpipe.ingest(images, tmp_path / "e", limit=20)
     assert "skipped" not in caplog.text
 
 
-def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
+def test_linked_images_make_the_same_batches(images, tmp_path):
     source = tmp_path / "src"
     for name in ("disc", "ring"):
-        shutil.copytree(pictures / name, source / name)
+        shutil.copytree(images / name, source / name)
     ids = [dlpipe.ingest(source, tmp_path / str(i), **store)["datasets"][0]["id"]
            for i, store in enumerate(({"jpeg": "standard"}, {"store": "link"}))]  # fmt: skip
     assert ids[0] == ids[1]
@@ -76,8 +76,8 @@ def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
     assert len(batches[0]) == len(batches[1]) == 10
     for stored, linked in zip(*batches):
         assert np.array_equal(stored.image, linked.image) and np.array_equal(stored.label, linked.label)
-    damaged = source / "ring" / "00003.jpg"
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    corrupt = source / "ring" / "00003.jpg"
+    corrupt.write_bytes(corrupt.read_bytes()[:-1] + b"?")
     with pytest.raises(dlpipe.Error, match="the linked file .*ring/00003.jpg changed"):
         list(dlpipe.Loader(tmp_path / "1", augment="rrc(16)", batch=8, on_bad="stop", as_="numpy"))
     report = tmp_path / "bad.txt"
@@ -85,8 +85,8 @@ def test_linked_pictures_make_the_same_batches(pictures, tmp_path):
     assert "ring/00003.jpg changed" in report.read_text()
 
 
-def test_a_cache_of_linked_pictures_changes_no_batch(pictures, tmp_path):
-    dlpipe.ingest(pictures, tmp_path / "linked", store="link")
+def test_a_cache_of_linked_images_changes_no_batch(images, tmp_path):
+    dlpipe.ingest(images, tmp_path / "linked", store="link")
     options = {"augment": "rrc(16) hflip", "batch": 8, "seed": 1, "threads": 2, "as_": "numpy"}
     plain = dlpipe.Loader(tmp_path / "linked", **options)
     loader = dlpipe.Loader(tmp_path / "linked", cache=tmp_path / "cache", **options)
@@ -102,5 +102,5 @@ def test_a_cache_of_linked_pictures_changes_no_batch(pictures, tmp_path):
     with pytest.raises(dlpipe.MisuseError, match="in use by another loader"):
         dlpipe.Loader(tmp_path / "linked", cache=tmp_path / "cache", **options)
     with pytest.raises(dlpipe.MisuseError, match="stores its records"):
-        dlpipe.ingest(pictures, tmp_path / "stored")
+        dlpipe.ingest(images, tmp_path / "stored")
         dlpipe.Loader(tmp_path / "stored", cache=tmp_path / "other", **options)

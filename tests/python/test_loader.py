@@ -21,7 +21,7 @@ def test_a_printed_loader_says_what_it_reads(train):
     assert repr(loader) == said
 
 
-def test_views_are_lists_of_pictures_of_the_same_samples(train):
+def test_views_are_lists_of_images_of_the_same_samples(train):
     loader = Loader(train, augment=CROP, batch=32, seed=1, views=2)
     single = Loader(train, augment=CROP, batch=32, seed=1)
     assert (len(loader), loader.samples, loader.batch_size) == (len(single), single.samples, 32)
@@ -75,8 +75,8 @@ def test_views_keep_their_memory_and_resume(train):
 def test_views_that_make_no_sense_are_refused(train):
     for options, message in (
         ({"views": 0}, "views 0; use 1 to 64"),
-        ({"views": 2, "mixup": 0.5, "dtype": "f32"}, "views 2 does not go with mixup, cutmix and grains"),
-        ({"views": 2, "fields": ["image", "path"]}, "'path' has any number of rows"),
+        ({"views": 2, "mixup": 0.5, "dtype": "f32"}, "views 2 does not work with mixup, cutmix and grains"),
+        ({"views": 2, "fields": ["image", "path"]}, "'path' has a variable length"),
         ({"views": 2, "as_": "dlpack"}, "as_='dlpack'"),
         ({"views": True}, "views is True"),
     ):
@@ -188,9 +188,9 @@ def test_paths_may_be_any_bytes(train, tmp_path):
         Loader(folder + "x")
 
 
-def test_classes_may_be_called_by_any_bytes(pictures, tmp_path):
+def test_classes_may_be_called_by_any_bytes(images, tmp_path):
     for name, one in ((b"caf\xe9", "disc"), (b"ring", "ring")):
-        shutil.copytree(pictures / one, tmp_path / "src" / os.fsdecode(name))
+        shutil.copytree(images / one, tmp_path / "src" / os.fsdecode(name))
     dlpipe.ingest(tmp_path / "src", tmp_path / "d")
     assert Loader(tmp_path / "d", augment=CROP).classes == dlpipe.Dataset(tmp_path / "d").classes == ["caf\ufffd", "ring"]
 

@@ -1,4 +1,4 @@
-"""Damaged samples, and what a loader is told wrongly."""
+"""Corrupt samples, and what a loader is told wrongly."""
 
 import copy
 import itertools
@@ -11,16 +11,16 @@ import pytest
 from loaders import CROP, Loader
 
 import dlpipe
-from dlpipe.paths import read_file
+from dlpipe.arguments import read_file
 
 
-# --- damaged samples
+# --- corrupt samples
 
 
 @pytest.fixture
-def damaged(pictures, tmp_path):
-    """A dataset of 20 samples whose samples 3 and 11 are damaged."""
-    dlpipe.ingest(pictures, tmp_path / "d", limit=20)
+def corrupt(images, tmp_path):
+    """A dataset of 20 samples whose samples 3 and 11 are corrupt."""
+    dlpipe.ingest(images, tmp_path / "d", limit=20)
     file = tmp_path / "d" / "data.mdb"
     data = bytearray(file.read_bytes())
     for path in [dlpipe.Dataset(tmp_path / "d")[i].path for i in (3, 11)]:
@@ -29,32 +29,32 @@ def damaged(pictures, tmp_path):
     return tmp_path / "d"
 
 
-def test_damaged_samples_are_replaced_dropped_or_stop_it(damaged):
+def test_damaged_samples_are_replaced_dropped_or_stop_it(corrupt):
     options = {"augment": CROP, "batch": 20, "shuffle": False}
-    batch = next(iter(Loader(damaged, **options)))
+    batch = next(iter(Loader(corrupt, **options)))
     assert [one["bad_sample"] for one in batch.substitutions] == [3, 11]
     assert all(one["used_sample"] not in (3, 11) and one["reason"] for one in batch.substitutions)
     assert batch.weight.all()
-    dropped = next(iter(Loader(damaged, on_bad="drop", **options)))
+    dropped = next(iter(Loader(corrupt, on_bad="drop", **options)))
     assert np.flatnonzero(dropped.weight == 0).tolist() == [3, 11]
     assert not dropped.image[[3, 11]].any() and dropped.image[4].any()
     with pytest.raises(dlpipe.CorruptError, match="sample"):
-        next(iter(Loader(damaged, on_bad="stop", **options)))
+        next(iter(Loader(corrupt, on_bad="stop", **options)))
     with pytest.raises(dlpipe.Error, match="max.bad"):
-        list(Loader(damaged, max_bad=0, **options))
+        list(Loader(corrupt, max_bad=0, **options))
 
 
-def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
+def test_the_first_damaged_sample_is_told_once(corrupt, train, caplog):
     options = {"augment": CROP, "batch": 4, "epochs": 2}
     list(Loader(train, augment=CROP, batch=32))
     assert caplog.text == ""
-    for is_train, words in ((True, "another sample stands in for it"), (False, "a 0 in batch.weight")):
+    for is_train, words in ((True, "another sample replaces it"), (False, "its batch.weight is 0")):
         caplog.clear()
-        bad = sum(len(batch.substitutions) for batch in Loader(damaged, train=is_train, **options))
+        bad = sum(len(batch.substitutions) for batch in Loader(corrupt, train=is_train, **options))
         assert bad >= 4
         [record] = caplog.records
         assert record.name == "dlpipe" and record.levelname == "WARNING"
-        assert words in record.message and f"of {damaged} is damaged: " in record.message and "quarantine=FILE" in record.message
+        assert words in record.message and f"of {corrupt} is corrupt: " in record.message and "quarantine=FILE" in record.message
 
 
 # --- errors
@@ -63,7 +63,7 @@ def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
 @pytest.mark.parametrize("options, kind, text", [
     ({"data": "no/such/dataset"}, FileNotFoundError, "no dataset no/such/dataset"),
     ({"augment": "rcc(24)"}, ValueError, "did you mean 'rrc'"),
-    ({"augment": ""}, ValueError, "many sizes"),
+    ({"augment": ""}, ValueError, "different sizes"),
     ({"batch": 0}, ValueError, "batch 0"),
     ({"batch": 1000}, ValueError, "fewer than one batch"),
     ({"slots": 0}, ValueError, "slots 0"),
@@ -80,9 +80,9 @@ def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
     ({"memory": 1 << 20}, MemoryError, "memory"),
     ({"batch": "32"}, ValueError, "batch is '32'; give a whole number"),
     ({"threads": True}, ValueError, "threads is True; give a whole number"),
-    ({"seed": -1}, ValueError, "seed is -1; give a number from 0 on"),
+    ({"seed": -1}, ValueError, "seed is -1; give a number of at least 0"),
     ({"seed": None}, ValueError, "seed is None; give a whole number"),
-    ({"augment": ["rrc(24)", "hflip"]}, ValueError, "give a text, such as"),
+    ({"augment": ["rrc(24)", "hflip"]}, ValueError, "give a string, such as"),
     ({"data": [1, 2, 3]}, ValueError, "data is list; .*from_dataset"),
     ({"fields": "image"}, ValueError, r"fields is 'image'; give a list of names, such as \['image'\]"),
     ({"fields": []}, ValueError, "or leave it out"),
@@ -97,15 +97,15 @@ def test_the_first_damaged_sample_is_told_once(damaged, train, caplog):
     ({"batch": 2**70}, ValueError, r"give a number below 2\*\*63"),
     ({"rank": "0", "world": 1}, ValueError, "rank is '0'; give a whole number"),
     ({"slots_max": 2.5}, ValueError, "slots_max is 2.5; give a whole number"),
-    ({"on_bad": 3}, ValueError, "on_bad is 3; give a text"),
+    ({"on_bad": 3}, ValueError, "on_bad is 3; give a string"),
     ({"quarantine": 3}, ValueError, "quarantine is 3; give a path"),
     ({"transform": 5}, ValueError, "transform is 5; give a function"),
     ({"mean": "abc", "std": [0.5] * 3}, ValueError, "mean is 'abc'; give a number for each channel"),
     ({"mean": [0.5, None, 0.5], "std": [0.5] * 3}, ValueError, r"mean\[1\] is None; give a number"),
-    ({"fields": [1]}, ValueError, r"fields\[0\] is 1; give a text"),
+    ({"fields": [1]}, ValueError, r"fields\[0\] is 1; give a string"),
     ({"fields": ["image", "image"]}, ValueError, "fields names 'image' twice"),
-    ({"device": 0}, ValueError, 'device is 0; give a text, such as "cpu"'),
-    ({"mean": [0.5] * 3, "std": [0.5] * 3, "dtype": "u8"}, ValueError, "dtype 'u8' leaves pixels as they are"),
+    ({"device": 0}, ValueError, 'device is 0; give a string, such as "cpu"'),
+    ({"mean": [0.5] * 3, "std": [0.5] * 3, "dtype": "u8"}, ValueError, "dtype 'u8' leaves pixels unchanged"),
 ])
 def test_errors_are_pythons_own_and_say_what_is_wrong(train, options, kind, text):
     with pytest.raises(kind, match=text) as raised:
@@ -123,11 +123,11 @@ def test_options_of_other_functions_are_looked_at_likewise(train, tmp_path):
     for function, given, options, text in [
         (dlpipe.ingest, ("x", tmp_path / "d"), {"no_splits": 1}, r"\[ingest\] no_splits is 1; give True or False"),
         (dlpipe.ingest, ("x", tmp_path / "d"), {"limit": "3"}, "limit is '3'; give a whole number"),
-        (dlpipe.ingest, ("x", tmp_path / "d"), {"seed": -1}, "seed is -1; give a number from 0 on"),
+        (dlpipe.ingest, ("x", tmp_path / "d"), {"seed": -1}, "seed is -1; give a number of at least 0"),
         (dlpipe.ingest, ("x", tmp_path / "d"), {"manifest": 3}, "manifest is 3; give a path"),
         (dlpipe.from_dataset, ([], tmp_path / "d"), {"workers": "2"}, "workers is '2'; give a whole number"),
-        (dlpipe.Writer, (tmp_path / "d",), {"source": 3}, "source is 3; give a text"),
-        (dlpipe.Dataset, (train,), {"split": 3}, "split is 3; give a text"),
+        (dlpipe.Writer, (tmp_path / "d",), {"source": 3}, "source is 3; give a string"),
+        (dlpipe.Dataset, (train,), {"split": 3}, "split is 3; give a string"),
         (dlpipe.Dataset, (train,), {"max_pixels": 1e9}, "max_pixels is 1000000000.0; give a whole number"),
         (dlpipe.evaluate, ("run", train), {"tf32": 1}, r"\[eval\] tf32 is 1; give True or False"),
         (dlpipe.Predictor, ("run",), {"batch": 1.5}, "batch is 1.5; give a whole number"),
@@ -138,11 +138,11 @@ def test_options_of_other_functions_are_looked_at_likewise(train, tmp_path):
         (dlpipe.from_dataset, ([], None), {}, "dst is None; give a path"),
         (dlpipe.from_dataset, ([], tmp_path / "d"), {"sample": 3}, "sample is 3; give a function"),
         (dlpipe.from_dataset, ([], tmp_path / "d"), {"fields": ["image"]}, "fields is .*; give a dict"),
-        (dlpipe.from_dataset, ([], tmp_path / "d"), {"classes": [1]}, r"classes\[0\] is 1; give a text"),
+        (dlpipe.from_dataset, ([], tmp_path / "d"), {"classes": [1]}, r"classes\[0\] is 1; give a string"),
         (dlpipe.from_dataset, ([], tmp_path / "d"), {"workers": -1}, "workers is -1"),
         (dlpipe.train, (train,), {"on_step": 3}, "on_step is 3; give a function"),
         (dlpipe.Predictor, (None,), {}, "ckpt is None; give a path"),
-        (dlpipe.Writer(tmp_path / "d").write, (), {"split": None}, "split is None; give a text"),
+        (dlpipe.Writer(tmp_path / "d").write, (), {"split": None}, "split is None; give a string"),
         (Loader(train, augment=CROP).doctor, ("a",), {}, "samples_per_s is 'a'; give a number"),
         (Loader(train, augment=CROP).doctor, (-3,), {}, "samples_per_s is -3"),
         (Loader(train, augment=CROP).doctor, (float("nan"),), {}, "samples_per_s is nan"),
@@ -160,7 +160,7 @@ def test_paths_have_no_zero_bytes(train, tmp_path):
                  lambda: dlpipe.from_dataset(odd + "/*.parquet", tmp_path / "d"), lambda: dlpipe.from_dataset([{"label": 0}], odd),
                  lambda: dlpipe.train(train, model="lenet", augment=CROP, out=odd), lambda: dlpipe.train(resume=odd),
                  lambda: dlpipe.Predictor(odd), lambda: dlpipe.predict("run", [odd]), lambda: read_file("predict", odd)):  # fmt: skip
-        with pytest.raises(dlpipe.Error, match="has a zero byte"):
+        with pytest.raises(dlpipe.Error, match="zero byte"):
             call()
     assert list(tmp_path.iterdir()) == []
 
@@ -183,7 +183,7 @@ def test_as_many_batches_are_kept_as_there_are(train):
     assert len(kept) == loader.held == 80
     del kept
     kept = list(loader)
-    with pytest.raises(dlpipe.MisuseError, match="all 3 batches .*slots_max.*epochs=-1 .itertools.cycle keeps"):
+    with pytest.raises(dlpipe.MisuseError, match="all 3 allowed batches .*slots_max.*epochs=-1 .itertools.cycle keeps"):
         for _ in itertools.cycle(Loader(train, augment=CROP, slots_max=3)):
             pass
 
@@ -221,7 +221,7 @@ def test_a_framework_that_there_is_not_is_told_at_once(train, monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     monkeypatch.delitem(sys.modules, "jax")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(dlpipe.MisuseError, match="this Python has no jax"):
+    with pytest.raises(dlpipe.MisuseError, match="jax is not installed"):
         Loader(train, augment=CROP, as_="jax")
 
 

@@ -124,7 +124,7 @@ def test_a_global_batch_is_the_same_for_every_world_size(train, world, monkeypat
 
 
 def test_a_global_batch_that_no_rank_can_take_a_part_of(train):
-    with pytest.raises(dlpipe.MisuseError, match="global_batch 30 can't be shared out among 4 ranks evenly"):
+    with pytest.raises(dlpipe.MisuseError, match="global_batch 30 can't be divided evenly among 4 ranks"):
         Loader(train, augment=CROP, global_batch=30, rank=0, world=4)
     with pytest.raises(dlpipe.MisuseError, match="batch 8 and global_batch 32"):
         Loader(train, augment=CROP, batch=8, global_batch=32)
@@ -241,7 +241,7 @@ def test_a_group_that_comes_after_batches_is_an_error(train, monkeypatch):
     next(running)
     group.rank_and_world = (1, 2)
     for use in (iter, len, lambda one: one.state_dict(), lambda one: next(running)):
-        with pytest.raises(dlpipe.MisuseError, match="as rank 0 of 1, and now this process is rank 1 of 2: .*init_process_group.*rank="):
+        with pytest.raises(dlpipe.MisuseError, match="as rank 0 of 1, and now this process is rank 1 of 2; .*init_process_group.*rank="):
             use(loader)
     assert len(of_a_rank) == 10  # it was told
 
@@ -298,7 +298,7 @@ def test_chosen_samples_go_on_and_are_shared_out(train):
 
 
 @pytest.mark.parametrize("subset, text", [
-    ([320], "sample 320 of a dataset of 320"), ([], "no sample of .* is chosen"), ([True, False], "a mask has one for each"),
+    ([320], "sample 320 of a dataset of 320"), ([], "no sample of .* is chosen"), ([True, False], "a mask has one bool for each"),
     (["rign"], "no class 'rign' among 10; did you mean 'ring'"), (3, "the index is 3; give"), ("ring", "the index is 'ring'; give"),
     ("ring", r"such as \['ring'\]"), (np.array(["rign"]), "no class 'rign' among 10; did you mean 'ring'"),
     (np.ones((2, 2)).nonzero(), "give a whole number"),

@@ -52,7 +52,7 @@ def test_who_keeps_more_than_slots_max_is_told_so(train):
     loader = loader_of(train)
     iterator = iter(loader)
     kept = [next(iterator) for _ in range(6)]
-    with pytest.raises(dlpipe.MisuseError, match="all 6 batches .*slots_max.* are kept"):
+    with pytest.raises(dlpipe.MisuseError, match="all 6 allowed batches .*slots_max.* are held"):
         next(iterator)
     del kept[2]
     assert next(iterator).index == 6
@@ -411,11 +411,11 @@ def test_a_killed_process_is_gone_on_with(train):
     assert len(got) > 30 and got == expected[:len(got)]
 
 
-def test_a_dataset_that_is_removed_under_a_loader(pictures, tmp_path):
+def test_a_dataset_that_is_removed_under_a_loader(images, tmp_path):
     import shutil
 
     from conftest import run_program
-    run_program("ingest", pictures, tmp_path / "data")
+    run_program("ingest", images, tmp_path / "data")
     loader = loader_of(tmp_path / "data", epochs=2)
     iterator = iter(loader)
     next(iterator)

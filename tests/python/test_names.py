@@ -35,14 +35,14 @@ def test_batches(odd):
     assert batch.index == 1 and batch["index"].shape == (4,) and batch["index"][0] == 304
     assert [batch["a-b"][0], batch["a_b"][0], batch["_fields"][0], batch["3d"][0]] == [504, 604, 704, 804]
     assert tuple(batch._asdict()) == tuple(FIELDS)
-    with pytest.raises(KeyError, match="no field 'b'; there are image, class, weight"):
+    with pytest.raises(KeyError, match="no field 'b'; the fields are image, class, weight"):
         batch["b"]
-    with pytest.raises(AttributeError, match="a batch has no 'b'; its fields are image, class_"):
+    with pytest.raises(AttributeError, match="the batch has no 'b'; its fields are image, class_"):
         batch.b
     copy = pickle.loads(pickle.dumps(batch))
     assert isinstance(copy, dlpipe.Batch) and copy._fields == BATCH_NAMES and copy["3d"].tolist() == batch["3d"].tolist()
     assert not hasattr(copy, "weight")  # a copy has the fields alone
-    with pytest.raises(AttributeError, match="this is a copy of a batch, which has its fields alone"):
+    with pytest.raises(AttributeError, match="this is a copy of a batch, which has the fields only"):
         copy.epoch
     replaced = batch._replace(class_=None)
     assert replaced["class"] is None and replaced[2] is batch[2]
@@ -80,7 +80,7 @@ def test_unpacking_another_number_of_fields_names_them(odd):
     assert list(batch)[0] is batch.image and tuple(batch)[1] is labels and [one for one in batch][2] is numbers
     for images, labels in dlpipe.Loader(odd, batch=4, as_="numpy", fields=["image", "class"]):
         assert images.shape == (4, 4, 4, 3) and labels.shape == (4,)
-    with pytest.raises(ValueError, match="too many values .*a Sample here has image, class, weight, .*; take them by name: sample.image"):
+    with pytest.raises(ValueError, match="too many values .*a Sample here has image, class, weight, .*; access them by name: sample.image"):
         _image, _label = dlpipe.Dataset(odd)[0]
 
 

@@ -89,14 +89,14 @@ def test_cutmix_pastes_a_box(train):
         for i, (image, lam) in enumerate(zip(batch.image, batch.lam)):
             differs = (image != own.image[i]).any(-1)
             assert differs.mean() <= 1 - lam + 1e-6
-            if not differs.any():  # no box, or one of the same picture
+            if not differs.any():  # no box, or one of the same image
                 continue
             rows, columns = np.flatnonzero(differs.any(1)), np.flatnonzero(differs.any(0))
             box = np.s_[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
             assert differs[box].size <= (1 - lam) * differs.size + 1e-3
             partners = own.image[own.label == batch.partner_label[i]]
             assert any(np.array_equal(image[box], partner[box]) for partner in partners)
-            whole_boxes += differs.mean() > 0.9 * (1 - lam)  # some pixels both pictures have
+            whole_boxes += differs.mean() > 0.9 * (1 - lam)  # some pixels both images have
     assert whole_boxes > 250, "of 320 samples"
 
 
@@ -108,8 +108,8 @@ def test_cutmix_pastes_a_box(train):
     ({"mean": (0.5, 0.5, 0.5)}, "mean and std"),
     ({"mean": (0.5, 0.5), "std": (1, 1), "dtype": "f32"}, "normalize"),
     ({"mixup": -1, "dtype": "f32"}, "mixup -1"),
-    ({"augment": CROP + " normalize(0.5,0.5)", "dtype": "u8"}, "ends in normalize, .* dtype is u8: leave one of them out"),
-    ({"augment": CROP + " cast(f16)", "dtype": "f32"}, "ends in cast, which makes pixels f16, and dtype is f32"),
+    ({"augment": CROP + " normalize(0.5,0.5)", "dtype": "u8"}, "ends in normalize, .* dtype is u8; leave one of them out"),
+    ({"augment": CROP + " cast(f16)", "dtype": "f32"}, "ends in cast, which makes pixels f16, but dtype is f32"),
     ({"augment": CROP + " normalize(0.5,0.5)", "mean": [0.5] * 3, "std": [1] * 3}, "mean and std are given, too"),
 ])
 def test_what_cannot_be_is_refused(train, options, text):
@@ -203,14 +203,14 @@ def test_the_doctor_names_a_loop_that_limits(train):
     loader = loader_of(train, epochs=2)
     for _ in loader:
         time.sleep(0.03)
-    assert "Your loop limits. The loader could give" in loader.doctor(), loader.doctor()
+    assert "Your loop is the bottleneck. The loader could deliver" in loader.doctor(), loader.doctor()
 
 
 def test_the_doctor_names_a_loader_that_limits(train):
     loader = loader_of(train, augment="resize(512x512) gaussian_blur rrc(224) hflip", epochs=1, threads=1)
     for _ in loader:
         pass
-    assert "The loader limits: give it more threads" in loader.doctor(), loader.doctor()
+    assert "The loader is the bottleneck: give it more threads" in loader.doctor(), loader.doctor()
 
 
 def test_paths_are_those_of_the_samples(train):
@@ -250,7 +250,7 @@ def test_a_c_function_is_an_op_of_the_expression(train):
 @pytest.mark.parametrize("options", [{}, {"version": 1}])
 def test_a_python_function_is_no_augmentation(options):
     for function in (lambda pixels: 255 - pixels, np.invert, "negative", None):
-        with pytest.raises(dlpipe.MisuseError, match=r"negative is a .*numba.cfunc.* or a function of ctypes; .*transform="):
+        with pytest.raises(dlpipe.MisuseError, match=r"negative is a .*numba.cfunc.* or a ctypes function; .*transform="):
             dlpipe.add_augmentation("negative", function, **options)
 
 
@@ -308,10 +308,10 @@ def test_training_and_judging_know_added_functions(splits, tmp_path):
     plain = dlpipe.train(splits, out=tmp_path / "plain", **{**options, "augment": CROP})
     assert answer["steps"] == 10 and answer["loss"] != plain["loss"]
     assert dlpipe.evaluate(tmp_path / "run", splits)["samples"] == 80
-    picture = np.full((24, 24, 3), 50, np.uint8)
+    image = np.full((24, 24, 3), 50, np.uint8)
     added = dlpipe.Predictor(tmp_path / "run")
     without = dlpipe.Predictor(tmp_path / "run", val_augment="resize(24x24)")
-    np.testing.assert_allclose(added(picture), without(picture + 7), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(added(image), without(image + 7), rtol=0, atol=1e-6)
     assert dlpipe.train(resume=tmp_path / "run", epochs=2)["steps"] == 20
 
 

@@ -12,19 +12,19 @@ from conftest import run_program, side_by_side
 
 
 @pytest.fixture(scope="module")
-def objects(pictures, tmp_path_factory):
-    """A dataset of 40 pictures with boxes and what belongs to them, and by path what each was listed with."""
+def objects(images, tmp_path_factory):
+    """A dataset of 40 images with boxes and what belongs to them, and by path what each was listed with."""
     folder = tmp_path_factory.mktemp("objects")
     rows = []
-    for i, path in enumerate(sorted(pictures.rglob("*.jpg"))[:40]):
+    for i, path in enumerate(sorted(images.rglob("*.jpg"))[:40]):
         boxes = [[k, k + 1, k + 5, k + 9] for k in range(i % 4)]
-        rows.append({"path": str(path.relative_to(pictures)), "label": "ab"[i % 2], "box": boxes,
+        rows.append({"path": str(path.relative_to(images)), "label": "ab"[i % 2], "box": boxes,
                      "kind": ["xyz"[k] for k in range(i % 4)], "score": [k / 4 for k in range(i % 4)],
-                     "spot": [[i, 1, 1]] * (i % 3), "caption": f"picture {i}", "class": f"word {i}"})  # fmt: skip
+                     "spot": [[i, 1, 1]] * (i % 3), "caption": f"image {i}", "class": f"word {i}"})  # fmt: skip
     with open(folder / "list.jsonl", "w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     fields = ["box:boxes", "kind:labels:box", "score:numbers:box", "spot:points"]
-    run_program("ingest", pictures, folder / "data", "--manifest", folder / "list.jsonl", "--label", "label",
+    run_program("ingest", images, folder / "data", "--manifest", folder / "list.jsonl", "--label", "label",
                 *(word for field in fields for word in ("--field", field)))  # fmt: skip
     return folder / "data", {row["path"]: row for row in rows}
 
@@ -89,7 +89,7 @@ def test_ragged_fields_are_indexed_pickled_and_chosen(objects):
 def test_training_says_which_fields_it_leaves_aside(objects, tmp_path, caplog):
     run = dlpipe.train(objects[0], model="lenet", augment="resize(32x32)", out=tmp_path / "run", batch=8, max_steps=1)
     assert run is not None
-    assert "lenet is not trained on box (boxes), kind (labels), score (tensor), spot (points)" in caplog.text
+    assert "lenet does not use box (boxes), kind (labels), score (tensor), spot (points)" in caplog.text
 
 
 def test_paths_are_read_with_the_batch_where_they_are_asked_for(objects):
@@ -101,14 +101,14 @@ def test_paths_are_read_with_the_batch_where_they_are_asked_for(objects):
         assert batch.path == paths
 
 
-def test_masks_move_with_their_pictures(tmp_path):
+def test_masks_move_with_their_images(tmp_path):
     from PIL import Image
 
     rng = np.random.default_rng(1)
     rows = []
     for i in range(12):
         mask = rng.integers(0, 9, (20 + i, 30)).astype(np.uint8)
-        Image.fromarray(mask * 20).convert("RGB").save(tmp_path / f"{i}.png")  # the picture shows its mask
+        Image.fromarray(mask * 20).convert("RGB").save(tmp_path / f"{i}.png")  # the image shows its mask
         paletted = Image.fromarray(mask, "P")
         paletted.putpalette(list(rng.integers(0, 256, 768)))
         paletted.save(tmp_path / f"m{i}.png")
@@ -121,8 +121,8 @@ def test_masks_move_with_their_pictures(tmp_path):
     chain = "random_crop(16) rot90 hflip transpose pad_to(24x24)"
     for batch in dlpipe.Loader(tmp_path / "data", augment=chain, batch=4, seed=2, as_="numpy", mask_fill=77):
         assert batch.mask.shape == (4, 24, 24) and batch.mask.dtype == np.uint8
-        for picture, mask, path in zip(batch.image, batch.mask, batch.path):
+        for image, mask, path in zip(batch.image, batch.mask, batch.path):
             if path == "7.png":
                 assert (mask == 77).all()
             else:
-                np.testing.assert_array_equal(np.where(mask == 77, 0, mask) * 20, picture[:, :, 0])
+                np.testing.assert_array_equal(np.where(mask == 77, 0, mask) * 20, image[:, :, 0])

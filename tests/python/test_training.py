@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -59,11 +60,24 @@ def test_options_that_make_no_sense(splits, tmp_path):
         ({"batch": "many"}, "batch"),
         ({"nesterov": "perhaps"}, "nesterov"),
         ({"out": ""}, "no run directory; give out="),
+        ({"acc": True}, "no option acc; did you mean 'metrics' with 'top1'"),
+        ({"task": "classification"}, "did you mean 'classify'"),
+        ({"callbacks": []}, "give functions as on_step=, on_validation= and progress="),
+        ({"world_size": 2}, "one call trains in one process; `dlpipe launch"),
     ]:
         with pytest.raises(dlpipe.MisuseError, match=words):
             dlpipe.train(splits, **{**OPTIONS, "out": tmp_path / "run", **options})
     with pytest.raises(FileNotFoundError):
         dlpipe.train(tmp_path / "none", out=tmp_path / "run", **OPTIONS)
+    for function, options, words in [
+        (dlpipe.evaluate, {"batch_size": 4}, "did you mean 'batch'"),
+        (dlpipe.evaluate, {"num_workers": 4}, "did you mean 'threads'"),
+        (dlpipe.predict, {"topk": 4}, "did you mean 'top'"),
+        (dlpipe.predict, {"tresholds": 4}, "did you mean 'threshold'"),
+        (dlpipe.predict, {"frobnicate": 4}, "known: top, threshold, draw, .*progress$"),
+    ]:
+        with pytest.raises(TypeError, match=words):
+            function("run", "images", **options)
 
 
 def test_options_may_be_numpys_numbers_and_paths_no_text(splits, tmp_path):
@@ -75,6 +89,25 @@ def test_options_may_be_numpys_numbers_and_paths_no_text(splits, tmp_path):
         numbers = {"lr": np.float64(OPTIONS["lr"]), "batch": np.int64(OPTIONS["batch"]), "epochs": np.array(OPTIONS["epochs"])}
         dlpipe.train(data, out=out, nesterov=np.True_, momentum=np.float64(0.9), **{**OPTIONS, **numbers})
         assert "the same" in run_program("diff", plain, os.fsdecode(out))
+
+
+def test_a_finished_run_that_is_resumed_has_its_last_metrics(splits, tmp_path):
+    answer = dlpipe.train(splits, out=tmp_path / "run", **OPTIONS)
+    again = dlpipe.train(resume=tmp_path / "run")
+    assert (again["steps"], again["loss"], again["validation"]) == (answer["steps"], answer["loss"], answer["validation"])
+
+
+def test_a_resume_with_other_epochs_tells_the_rates_apart(splits, tmp_path):
+    def on_step(step, loss):
+        if step == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        dlpipe.train(splits, out=tmp_path / "run", schedule="cosine", on_step=on_step, **{**OPTIONS, "epochs": 900})
+    with pytest.raises(dlpipe.MisuseError, match="another rate") as raised:
+        dlpipe.train(resume=tmp_path / "run", epochs=900.1)
+    one, other = re.search(r"another rate \((\S+), it had (\S+)\)", str(raised.value)).groups()
+    assert one != other and float(one) == pytest.approx(float(other))
 
 
 def test_an_exception_of_a_callback_saves_and_comes_out_and_the_run_goes_on(splits, run, tmp_path):
@@ -117,7 +150,7 @@ def test_ctrl_c_saves_and_raises_and_the_run_goes_on(splits, run, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert "dlpipe.errors.CancelledError: [train] stopped after step" in errors
-    assert "go on with dlpipe.train(resume='" in errors
+    assert "resume with dlpipe.train(resume='" in errors
     assert process.returncode != 0
     assert dlpipe.train(resume=tmp_path / "run")["steps"] == 400
 
@@ -133,15 +166,24 @@ def test_evaluate_is_the_programs(splits, run):
     assert calls[-1] == (80, 80)
 
 
-def test_predict_is_the_programs(pictures, run):
-    answers = dlpipe.predict(run, pictures / "disc", top=3)
+def test_evaluate_and_predictors_log_no_notes_of_their_choices(splits, run, tmp_path, caplog):
+    run_program("export-weights", run, "-o", tmp_path / "w.safetensors")
+    with caplog.at_level(logging.INFO, "dlpipe"):
+        dlpipe.evaluate(run, splits)
+        dlpipe.Predictor(tmp_path / "w.safetensors", val_augment="center_crop(24)")
+    assert "val is used" in caplog.text and "images are prepared by" in caplog.text
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+
+
+def test_predict_is_the_programs(images, run):
+    answers = dlpipe.predict(run, images / "disc", top=3)
     printed = [json.loads(line) for line in
-               run_program("predict", "--ckpt", run, pictures / "disc", "--top", 3, "--json").splitlines()]  # fmt: skip
+               run_program("predict", "--ckpt", run, images / "disc", "--top", 3, "--json").splitlines()]  # fmt: skip
     assert answers == printed and len(answers) == 40
 
 
-def test_a_predictor_takes_pictures_in_every_form(pictures, run):
-    files = sorted((pictures / "ring").iterdir())[:5]
+def test_a_predictor_takes_images_in_every_form(images, run):
+    files = sorted((images / "ring").iterdir())[:5]
     predictor = dlpipe.Predictor(run, batch=3)
     expected = {answer["path"]: answer for answer in dlpipe.predict(run, files, top=10)}
     many = predictor([file.read_bytes() for file in files])
@@ -155,13 +197,13 @@ def test_a_predictor_takes_pictures_in_every_form(pictures, run):
         assert expected[str(file)]["class"] == predictor.classes[row.argmax()]
         assert abs(expected[str(file)]["probability"] - row.max()) < 1e-6
     image = pytest.importorskip("PIL.Image")
-    picture = image.open(files[0])
-    assert np.array_equal(predictor(picture), ones[0])
-    assert np.array_equal(predictor(np.asarray(picture)), ones[0])
-    np.testing.assert_allclose(predictor(np.stack([np.asarray(picture)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
+    image = image.open(files[0])
+    assert np.array_equal(predictor(image), ones[0])
+    assert np.array_equal(predictor(np.asarray(image)), ones[0])
+    np.testing.assert_allclose(predictor(np.stack([np.asarray(image)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
     torch = pytest.importorskip("torch")
-    tensor = torch.from_numpy(np.asarray(picture).copy()).permute(2, 0, 1)
+    tensor = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)
     assert np.array_equal(predictor(tensor), ones[0])
     np.testing.assert_allclose(predictor(torch.stack([tensor] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor.top(torch.stack([tensor] * 2), 3)[1][0] == predictor.top(tensor, 3)[0]
@@ -174,24 +216,24 @@ def test_a_predictor_has_no_top_of_fewer_than_one(run):
         dlpipe.Predictor(run).top(b"", -1)
 
 
-def test_a_predictor_turns_pillow_pictures_as_files(run):
+def test_a_predictor_turns_pillow_images_as_files(run):
     image = pytest.importorskip("PIL.Image")
     predictor = dlpipe.Predictor(run)
     file = turned_file(image, 6)
     assert np.array_equal(predictor(image.open(io.BytesIO(file))), predictor(file))
 
 
-def test_ctrl_c_ends_a_predictor_between_batches(pictures, run):
-    picture = sorted((pictures / "ring").iterdir())[0]
+def test_ctrl_c_ends_a_predictor_between_batches(images, run):
+    image = sorted((images / "ring").iterdir())[0]
     code = ("import dlpipe, sys\n"
             f"predictor = dlpipe.Predictor({str(run)!r}, batch=8)\n"
-            f"pictures = [open({str(picture)!r}, 'rb').read()] * 2_000_000\n"  # minutes of work
-            "predictor(pictures[:8])\n"
+            f"images = [open({str(image)!r}, 'rb').read()] * 2_000_000\n"  # minutes of work
+            "predictor(images[:8])\n"
             "print('begun', flush=True)\n"
             "try:\n"
-            "    predictor(pictures)\n"
+            "    predictor(images)\n"
             "except KeyboardInterrupt:\n"
-            "    print('stopped', predictor(pictures[0]).shape)\n")
+            "    print('stopped', predictor(images[0]).shape)\n")
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "begun\n"
     time.sleep(1)
@@ -200,48 +242,48 @@ def test_ctrl_c_ends_a_predictor_between_batches(pictures, run):
     assert said == "stopped (10,)\n"
 
 
-def test_a_predictor_reads_a_batch_at_a_time(pictures, run, monkeypatch):
-    picture = str(sorted((pictures / "ring").iterdir())[0])
+def test_a_predictor_reads_a_batch_at_a_time(images, run, monkeypatch):
+    image = str(sorted((images / "ring").iterdir())[0])
     loaded = []
     load = dlpipe.training._load
     monkeypatch.setattr(dlpipe.training, "_load", lambda one: loaded.append(one) or load(one))
     predictor = dlpipe.Predictor(run, batch=8)
-    assert predictor([picture] * 20).shape == (20, 10)
+    assert predictor([image] * 20).shape == (20, 10)
     assert len(loaded) == 20
     loaded.clear()
-    with pytest.raises(dlpipe.CorruptError, match="picture 9"):
-        predictor([picture] * 9 + [b"no picture"] + [picture] * 1000)
+    with pytest.raises(dlpipe.CorruptError, match="image 9"):
+        predictor([image] * 9 + [b"no image"] + [image] * 1000)
     assert len(loaded) == 16
     assert predictor([]).shape == (0, 10)
 
 
-def test_the_guides_example_trains_and_evaluates(splits, pictures, tmp_path):
+def test_the_guides_example_trains_and_evaluates(splits, images, tmp_path):
     guide = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "python.md"
     part = guide.read_text().split("## Training and evaluating without a loop")[1]
     script = tmp_path / "example.py"
     script.write_text(part.split("```python\n")[1].split("```")[0])
-    picture = sorted((pictures / "ring").iterdir())[0]
-    done = subprocess.run([sys.executable, str(script), str(splits), str(picture), str(tmp_path / "run")], capture_output=True,
+    image = sorted((images / "ring").iterdir())[0]
+    done = subprocess.run([sys.executable, str(script), str(splits), str(image), str(tmp_path / "run")], capture_output=True,
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     steps, top1, top, answer = done.stdout.splitlines()
     assert steps.startswith("20 steps, loss ") and top1.endswith("% of 80")
-    assert len(eval(top)) == 3 and answer.startswith(f"{picture} ")
+    assert len(eval(top)) == 3 and answer.startswith(f"{image} ")
 
 
-def test_exported_weights_know_their_model_and_classes(run, pictures, tmp_path):
+def test_exported_weights_know_their_model_and_classes(run, images, tmp_path):
     run_program("export-weights", run, "-o", tmp_path / "w.safetensors")
-    picture = sorted((pictures / "ring").iterdir())[0]
-    assert dlpipe.Predictor(tmp_path / "w.safetensors").top(picture) == dlpipe.Predictor(run).top(picture)
+    image = sorted((images / "ring").iterdir())[0]
+    assert dlpipe.Predictor(tmp_path / "w.safetensors").top(image) == dlpipe.Predictor(run).top(image)
 
 
-def test_a_predictor_says_which_picture_is_bad(pictures, run):
+def test_a_predictor_says_which_image_is_bad(images, run):
     predictor = dlpipe.Predictor(run)
     assert repr(predictor) == f"dlpipe.Predictor({str(run)!r}): 10 classes"
     good = np.zeros((30, 30, 3), np.uint8)
-    with pytest.raises(dlpipe.CorruptError, match="picture 1"):
-        predictor([good, b"no picture", good])
-    with pytest.raises(dlpipe.UnsupportedError, match="picture 1: .*30x30 pixels are more than max_pixels 899"):
+    with pytest.raises(dlpipe.CorruptError, match="image 1"):
+        predictor([good, b"no image", good])
+    with pytest.raises(dlpipe.UnsupportedError, match="image 1: .*30x30 pixels are more than max_pixels 899"):
         dlpipe.Predictor(run, max_pixels=899)([good[1:], good])
     with pytest.raises(dlpipe.MisuseError, match="float32; give uint8"):
         predictor(good.astype(np.float32))
@@ -249,7 +291,7 @@ def test_a_predictor_says_which_picture_is_bad(pictures, run):
         predictor("none.jpg")
     assert isinstance(raised.value, FileNotFoundError)
     with pytest.raises(dlpipe.IoError, match="Is a directory"):
-        predictor([good, pictures])
+        predictor([good, images])
     with pytest.raises(FileNotFoundError):
         dlpipe.Predictor("none")
     assert predictor(good).shape == (10,)

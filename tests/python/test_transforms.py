@@ -49,7 +49,7 @@ def images_of(loader):
     (v2("Normalize", mean=np.float32([0.485, 0.5, 0.5]), std=[0.5] * 3), "normalize(0.485:0.5:0.5,0.5:0.5:0.5)"),
     (v2("RandomRotation", degrees=[-9.0, 9.0], fill={type("Image", (), {}): 7, "others": 0}), "rotate(-9..9,interpolation=nearest,fill=7)"),
     (compose(v2("ToDtype", dtype={type("Image", (), {}): "torch.float32", "others": None}, scale=True), v2("RandomSolarize", threshold=0.5, p=1.0)),
-     "solarize(127.5,1)"),
+     "solarize(127.5,1) normalize(0,1)"),
     (fake("torchvision.transforms._presets", "ImageClassification", crop_size=[224], resize_size=[232], mean=[0.5] * 3, std=[0.25] * 3,
           interpolation="bilinear", antialias=True), "resize(232) center_crop(224) normalize(0.5:0.5:0.5,0.25:0.25:0.25)"),
     (fake("timm.data.random_erasing", "RandomErasing", probability=0.25, min_area=0.02, max_area=0.5, mode="pixel", max_count=1,
@@ -66,9 +66,9 @@ def test_live_transforms_are_chains(transform, chain):
 
 @pytest.mark.parametrize("transform, said", [
     (compose(CROP, lambda image: image), "<lambda>"), (compose(CROP, functools.partial(len)), "partial"),
-    (fake("my.code", "Resize", size=8), "my.code.Resize"), (v2("Lambda", lambd=len), "Lambda: Python code of your own"),
+    (fake("my.code", "Resize", size=8), "my.code.Resize"), (v2("Lambda", lambd=len), "Lambda: it is your own Python code"),
     (v2("RandomRotation", degrees=[9, 9], center=[0, 0]), "center is (0, 0)"), (v2("CutMix"), "mixes batches"), (3, "builtins.int"),
-    (fake("albumentations.augmentations.other", "Lambda", to_dict=lambda: 1 / 0), "Lambda: Python code of your own")])  # fmt: skip
+    (fake("albumentations.augmentations.other", "Lambda", to_dict=lambda: 1 / 0), "Lambda: it is your own Python code")])  # fmt: skip
 def test_what_has_no_equal_is_named(transform, said):
     with pytest.raises(dlpipe.UnsupportedError, match=r"\[convert-augment\]") as error:
         dlpipe.convert_augment(transform)
@@ -78,7 +78,7 @@ def test_what_has_no_equal_is_named(transform, said):
 def test_what_works_in_another_way_is_logged(caplog):
     grey = v2("Grayscale", num_output_channels=1)
     assert dlpipe.convert_augment(grey) == "grayscale"
-    assert "one channel there" in caplog.text
+    assert "one channel in torchvision" in caplog.text
 
 
 def test_a_loader_takes_live_transforms(splits):
@@ -93,8 +93,8 @@ def test_a_loader_takes_live_transforms(splits):
 @pytest.mark.parametrize("augment, error, said", [
     (compose(CROP, v2("Grayscale", num_output_channels=1)), dlpipe.UnsupportedError, "augment='center_crop(24x24) grayscale'"),
     (compose(CROP, v2("Resize", max_size=30)), dlpipe.UnsupportedError, "max_size=30"),
-    (compose(CROP, len), dlpipe.UnsupportedError, "builtins.len"), (len, dlpipe.MisuseError, "give a text"), (3, dlpipe.MisuseError, "give a text"),
-    ([3], dlpipe.MisuseError, "give a text"), (None, dlpipe.MisuseError, "give a text")])  # fmt: skip
+    (compose(CROP, len), dlpipe.UnsupportedError, "builtins.len"), (len, dlpipe.MisuseError, "give a string"), (3, dlpipe.MisuseError, "give a string"),
+    ([3], dlpipe.MisuseError, "give a string"), (None, dlpipe.MisuseError, "give a string")])  # fmt: skip
 def test_what_a_chain_does_not_mean_exactly_is_refused(splits, augment, error, said):
     with pytest.raises(error) as raised:
         Loader(splits / "val", augment=augment)
@@ -168,6 +168,44 @@ def test_functions_of_single_images_are_warned_about_too(splits, caplog):
     caplog.clear()
     Loader(splits / "val", augment="rrc(8)", transform=lambda batch: (torchvision, batch))
     assert caplog.text == ""
+
+
+def test_what_ends_with_a_tensor_gives_its_values_and_axes(train):
+    tensor = fake("torchvision.transforms.transforms", "ToTensor")
+    options = {"batch": 16, "seed": 1}
+    bytes_ = images_of(Loader(train, augment="center_crop(24)", **options))
+    assert bytes_.dtype == np.uint8 and bytes_.shape == (16, 24, 24, 3)
+    shares = np.moveaxis(bytes_, 3, 1) / np.float32(255)
+    given = images_of(Loader(train, augment=compose(CROP, tensor), **options))
+    assert given.dtype == np.float32
+    np.testing.assert_allclose(given, shares, rtol=0, atol=1e-6)
+    # What is said otherwise counts.
+    named = images_of(Loader(train, augment=compose(CROP, tensor), layout="NHWC", dtype="u8", **options))
+    assert np.array_equal(named, bytes_)
+    normalised = images_of(Loader(train, augment=compose(CROP, tensor), mean=[0.5] * 3, std=[0.25] * 3, **options))
+    np.testing.assert_allclose(normalised, (shares - 0.5) / 0.25, rtol=0, atol=1e-5)
+    whole = images_of(Loader(train, augment=compose(CROP, tensor, v2("Normalize", mean=[0.5] * 3, std=[0.25] * 3)), **options))
+    assert np.array_equal(whole, normalised)
+    for image in (v2("ToImage"), fake("torchvision.transforms.transforms", "PILToTensor"),
+                  fake("albumentations.pytorch.transforms", "ToTensorV2",
+                       to_dict=lambda: {"transform": {"__class_fullname__": "ToTensorV2", "transpose_mask": False, "p": 1.0}})):  # fmt: skip
+        assert np.array_equal(images_of(Loader(train, augment=[CROP, image], **options)), np.moveaxis(bytes_, 3, 1))
+    assert dlpipe.convert_augment(compose(CROP, tensor)) == "center_crop(24x24) normalize(0,1)"
+
+
+def test_tensors_of_bytes_as_floats_and_of_presets_are_torchvisions(train):
+    torch = pytest.importorskip("torch")
+    v2_, presets = pytest.importorskip("torchvision.transforms.v2"), pytest.importorskip("torchvision.transforms._presets")
+    options = {"batch": 16, "seed": 1}
+    bytes_ = images_of(Loader(train, augment="center_crop(24)", **options))
+    floats = images_of(Loader(train, augment=v2_.Compose([v2_.CenterCrop(24), v2_.ToImage(), v2_.ToDtype(torch.float32)]), **options))
+    assert floats.dtype == np.float32 and floats.shape == (16, 3, 24, 24)
+    np.testing.assert_allclose(floats, np.moveaxis(bytes_, 3, 1), rtol=0, atol=1e-4)
+    unscaled = v2_.Compose([v2_.CenterCrop(24), v2_.ToImage(), v2_.ToDtype(torch.float32)])  # what is said otherwise counts
+    assert images_of(Loader(train, augment=unscaled, mean=[0.5] * 3, std=[0.25] * 3, **options)).dtype == np.float32
+    assert np.array_equal(images_of(Loader(train, augment=unscaled, dtype="u8", layout="NHWC", **options)), bytes_)
+    preset = presets.ImageClassification(crop_size=24, resize_size=24)
+    assert images_of(Loader(train, augment=preset, **options)).shape == (16, 3, 24, 24)
 
 
 # The libraries themselves

@@ -66,7 +66,7 @@ MISTAKES = [
     ("dlpipe.Loader('b', batsh=4)", "call-arg"),
     ("dlpipe.Loader('b', layout='CHW')", "arg-type"),
     ("dlpipe.Loader('b', on_bad='skip')", "arg-type"),
-    ("ids: str = next(iter(dlpipe.Loader('b'))).sample_ids", "assignment"),
+    ("number: str = next(iter(dlpipe.Loader('b'))).epoch", "assignment"),
     ("dlpipe.ingest('a', 'b', qualty=4)", "call-arg"),
     ("dlpipe.Writer('a', quality='high')", "arg-type"),
     ("dlpipe.Dataset('a').class_name('cat')", "arg-type"),

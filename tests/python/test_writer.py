@@ -14,15 +14,15 @@ def pixels_of(seed, height=20, width=30, channels=3):
     return np.random.default_rng(seed).integers(0, 256, (height, width, channels), np.uint8)
 
 
-def test_files_in_memory_make_what_ingest_makes(pictures, tmp_path):
-    report = dlpipe.ingest(pictures, tmp_path / "files")
+def test_files_in_memory_make_what_ingest_makes(images, tmp_path):
+    report = dlpipe.ingest(images, tmp_path / "files")
     with dlpipe.Writer(tmp_path / "memory", classes=report["classes"]) as writer:
-        for name, data in sorted(tree(pictures).items()):
+        for name, data in sorted(tree(images).items()):
             writer.write(image=data, label=name.split("/")[0], path=name)
     assert writer.report["datasets"][0]["id"] == report["datasets"][0]["id"]
     assert writer.report.keys() == report.keys()
     samples = dlpipe.Dataset(tmp_path / "memory")
-    assert samples.file(123) == tree(pictures)[samples[123].path]
+    assert samples.file(123) == tree(images)[samples[123].path]
     run_program("verify", tmp_path / "memory", "--decode")
     assert len(dlpipe.Loader(tmp_path / "memory", augment="rrc(16)", batch=40)) == 10
 
@@ -60,7 +60,7 @@ def turned_file(image, orientation, mode="RGB"):
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
-def test_pillow_pictures_are_turned_as_their_files_are(tmp_path, mode):
+def test_pillow_images_are_turned_as_their_files_are(tmp_path, mode):
     image = pytest.importorskip("PIL.Image")
     files = [turned_file(image, orientation, mode) for orientation in range(1, 9)]
     with dlpipe.Writer(tmp_path / "d") as writer:
@@ -88,14 +88,14 @@ def test_torch_tensors_are_channels_first(tmp_path):
 
 
 def test_fields_of_all_kinds(tmp_path):
-    fields = {"picture": "image", "caption": "text", "blob": "bytes", "price": "f32", "box": ("i32", (2, 2)),
+    fields = {"image": "image", "caption": "text", "blob": "bytes", "price": "f32", "box": ("i32", (2, 2)),
               "tokens": (np.int64, 5), "kind": "label"}  # fmt: skip
     with dlpipe.Writer(tmp_path / "d", fields=fields) as writer:
         for i in range(30):
-            writer.write({"picture": pixels_of(i, 8, 8), "caption": f"größe {i}", "blob": bytes([i]), "price": i / 2,
+            writer.write({"image": pixels_of(i, 8, 8), "caption": f"größe {i}", "blob": bytes([i]), "price": i / 2,
                           "box": [[i, 1], [2, 3]], "tokens": range(i, i + 5), "kind": "ab"[i % 2]})  # fmt: skip
     samples = dlpipe.Dataset(tmp_path / "d")
-    assert samples.fields == ("picture", "kind", *(name for name in fields if name not in ("picture", "kind")))
+    assert samples.fields == ("image", "kind", *(name for name in fields if name not in ("image", "kind")))
     one = samples[7]
     assert one.caption == "größe 7" and one.blob == "\x07" and one.price == 3.5
     assert one.box.tolist() == [[7, 1], [2, 3]] and one.tokens.dtype == np.int64 and one.tokens.tolist() == [7, 8, 9, 10, 11]
@@ -107,7 +107,7 @@ def test_fields_of_all_kinds(tmp_path):
 def test_a_class_may_be_called_as_a_folder_that_is_no_text(tmp_path):
     with dlpipe.Writer(tmp_path / "d", fields={"label": "label", "tags": "labels"}) as writer:
         writer.write(label="gr\udcfc", tags=["blå", "gr\udcfc"])
-        with pytest.raises(dlpipe.MisuseError, match="field 'tags' holds the label -9223372036854775809; give a number of 64"):
+        with pytest.raises(dlpipe.MisuseError, match="field 'tags' holds the label -9223372036854775809; give a 64-bit number"):
             writer.write(label="blå", tags=[-(2**63) - 1])
     samples = dlpipe.Dataset(tmp_path / "d")
     assert samples.classes == ["gr\ufffd", "blå"] and samples[0].tags.tolist() == [1, 0]
@@ -150,17 +150,17 @@ def test_objects_that_make_no_sense(tmp_path):
         for change, words in [
             ({"class": ["horse"]}, "sample 0: field 'class' has 1 rows for 2 boxes of field 'bbox'"),
             ({"class": None}, "'class' has 0 rows for 2 boxes"),
-            ({"bbox": [[1, 2, 3, -4], [5, 6, 7, 8]]}, "field 'bbox': box 1 ends before it begins; boxes-xywh takes x_min"),
+            ({"bbox": [[1, 2, 3, -4], [5, 6, 7, 8]]}, "field 'bbox': box 1 ends before it begins; boxes-xywh expects x_min"),
             ({"corners": [[0, 0, 1, 1], [5, 0, 4, 1]]}, "'corners' holds box 2, which ends before it begins"),
             ({"corners": [0, 0, 1, 1]}, r"'corners' has the shape \(4,\), the dataset's is \(any, 4\)"),
-            ({"corners": [[0, 0, 1, float("nan")]]}, "'corners' holds something that is no number"),
+            ({"corners": [[0, 0, 1, float("nan")]]}, "'corners' holds NaN or infinity"),
             ({"joints": [[1, 2, 1], [3, 4, 0]]}, r"'joints' has the shape \(2, 3\), the dataset's is \(any, 2, 3\)"),
-            ({"id": [7, 0.5]}, "'id' is .*, which is no i64"),
+            ({"id": [7, 0.5]}, "'id' is .*, which is not a valid i64"),
             ({"lengths": 3}, r"'lengths' has the shape \(\)"),
             ({"tags": "cat"}, "'tags' is 'cat'; give a list of classes"),
-            ({"tags": ["cat", None]}, "'tags' holds a label that is no class"),
+            ({"tags": ["cat", None]}, "'tags' holds a label that is not a class"),
             ({"tags": ["cat", 1.5]}, "'tags' holds the label 1.5"),
-            ({"tags": ["cat", 1]}, "label 1, those before were names"),
+            ({"tags": ["cat", 1]}, "label 1, but earlier labels were names"),
         ]:
             with pytest.raises(dlpipe.MisuseError, match=words):
                 writer.write(two_objects(**change))
@@ -179,16 +179,16 @@ def test_splits(tmp_path):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"fields": {"image": "picture"}}, "'image' is 'picture'; give 'image', 'label'"),
+        ({"fields": {"image": "photo"}}, "'image' is 'photo'; give 'image', 'label'"),
         ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
         ({"fields": {"image": "image", "x": ("f32", "a")}}, "'x' has the shape 'a'"),
         ({"fields": {1: "image"}}, "a field is called 1"),
         ({"fields": ["image"]}, r"fields is \['image'\]; give a dict"),
-        ({"classes": [1, 2, 3]}, r"classes\[0\] is 1; give a text"),
-        ({"classes": 3}, "classes is 3; give a list of texts"),
+        ({"classes": [1, 2, 3]}, r"classes\[0\] is 1; give a string"),
+        ({"classes": 3}, "classes is 3; give a list of strings"),
         ({"fields": {"image": "image", "x": ("boxes", 4)}}, "boxes has no shape"),
-        ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' is of 'bbox'; labels, points and"),
-        ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' is of 'b'; labels, points and"),
+        ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' belongs to 'bbox'; labels, points and"),
+        ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' belongs to 'b'; labels, points and"),
         ({"fields": {"a": "image", "b": "image"}}, "more than one image"),
         ({"fields": {}}, "no fields"),
         ({"interrupted": "resum"}, "interrupted resum.*resume"),
@@ -215,7 +215,7 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
             ({"label": "cats"}, "label 'cats'.*did you mean.*cat"),
             ({"label": 2}, "label 2 of 2 classes"),
             ({"label": 1.5}, "the label is 1.5"),
-            ({"label": 2**64}, "the label is 18446744073709551616; give a number of 64 bits"),
+            ({"label": 2**64}, "the label is 18446744073709551616; give a 64-bit number"),
             ({"label": "\ud800"}, "the label is '.*'; give an int or a str"),
             ({"n": 300}, "'n' is 300"),
             ({"n": -1}, "'n' is -1"),
@@ -234,14 +234,14 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
 
 
 @pytest.mark.parametrize("kind, value, words", [
-    ("number", 123456789, "'x' is 123456789, which is no f32; give 'i64'"),
-    ("numbers", [1, 2**24 + 1], "no f32; give 'i64'"),
-    ("f16", 1e9, "'x' is 1000000000.0, which is no f16$"),
-    ("f16", 10**9, "no f16; give 'i64'"),
-    ("f32", 1e300, "no f32"),
-    ("f64", 2**53 + 1, "no f64; give 'i64'"),
-    ("f64", np.int64(2**63 - 1), "no f64"),
-    ("f32", np.array(-(2**63) + 1), "no f32"),
+    ("number", 123456789, "'x' is 123456789, which is not a valid f32; give 'i64'"),
+    ("numbers", [1, 2**24 + 1], "not a valid f32; give 'i64'"),
+    ("f16", 1e9, "'x' is 1000000000.0, which is not a valid f16$"),
+    ("f16", 10**9, "not a valid f16; give 'i64'"),
+    ("f32", 1e300, "not a valid f32"),
+    ("f64", 2**53 + 1, "not a valid f64; give 'i64'"),
+    ("f64", np.int64(2**63 - 1), "not a valid f64"),
+    ("f32", np.array(-(2**63) + 1), "not a valid f32"),
 ])
 @pytest.mark.filterwarnings("error")
 def test_numbers_that_a_field_of_floats_does_not_hold(tmp_path, kind, value, words):
@@ -263,7 +263,7 @@ def test_numbers_that_a_field_of_floats_holds(tmp_path, kind, value):
     np.testing.assert_array_equal(held, np.asarray(value).astype(held.dtype))
 
 
-def test_masks_move_with_their_pictures(tmp_path):
+def test_masks_move_with_their_images(tmp_path):
     image = pytest.importorskip("PIL.Image")
     numbers = [np.random.default_rng(i).integers(0, 9, (20, 30), np.uint8) for i in range(5)]
     palette = image.fromarray(numbers[2], "L").convert("P")
@@ -286,10 +286,10 @@ def test_masks_move_with_their_pictures(tmp_path):
 
 @pytest.mark.parametrize("mask, words", [
     (np.zeros((20, 30, 3), np.uint8), r"field 'mask' is a mask of shape \(20, 30, 3\); give \[height, width\]"),
-    (np.full((20, 30), 256), "holds int64 numbers that are no classes; give uint8, 0 to 255"),
-    (np.zeros((20, 30), np.float32), "holds float32 numbers that are no classes"),
+    (np.full((20, 30), 256), "holds int64 numbers that can't be classes; give uint8, 0 to 255"),
+    (np.zeros((20, 30), np.float32), "holds float32 numbers that can't be classes"),
     (np.zeros((19, 30), np.uint8), "field 'mask'.*30x19"),
-    (b"no picture", "field 'mask'"),
+    (b"no image", "field 'mask'"),
 ])  # fmt: skip
 def test_what_is_no_mask_is_named(tmp_path, mask, words):
     with pytest.raises(dlpipe.Error, match=words):
@@ -297,7 +297,7 @@ def test_what_is_no_mask_is_named(tmp_path, mask, words):
             writer.write(image=pixels_of(1), mask=mask)
 
 
-def test_a_mask_is_of_a_picture(tmp_path):
+def test_a_mask_is_of_an_image(tmp_path):
     with pytest.raises(dlpipe.MisuseError, match="no field is an image"):
         dlpipe.Writer(tmp_path / "d", fields={"mask": "mask", "label": "label"})
 
@@ -313,16 +313,16 @@ def test_classes_are_names_of_their_own(tmp_path, classes, words):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pictures_with_alpha_lie_over_the_background(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    picture = image.fromarray(pixels_of(3, channels=4), "RGBA")
+def test_images_with_alpha_lie_over_the_background(tmp_path):
+    pil = pytest.importorskip("PIL.Image")
+    image = pil.fromarray(pixels_of(3, channels=4), "RGBA")
     for background, expected in ((None, pixels_of(3, channels=4)[:, :, :3]), ("white", None)):
         with dlpipe.Writer(tmp_path / f"{background}", **({"background": background} if background else {})) as writer:
-            writer.write(image=picture, label="a")
+            writer.write(image=image, label="a")
         got = np.asarray(dlpipe.Dataset(tmp_path / f"{background}")[0].image)
         if expected is None:
-            white = image.new("RGBA", picture.size, "white")
-            white.alpha_composite(picture)
+            white = pil.new("RGBA", image.size, "white")
+            white.alpha_composite(image)
             assert np.abs(np.asarray(white.convert("RGB")).astype(int) - got).max() <= 1
         else:
             np.testing.assert_array_equal(got, expected)

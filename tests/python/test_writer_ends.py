@@ -15,8 +15,8 @@ from test_dataset import dataset_files
 from test_writer import pixels_of
 
 
-def test_a_damaged_picture_stops_it_and_nothing_stays(pictures, tmp_path):
-    data = (pictures / "disc" / "00001.jpg").read_bytes()
+def test_a_damaged_image_stops_it_and_nothing_stays(images, tmp_path):
+    data = (images / "disc" / "00001.jpg").read_bytes()
     with pytest.raises(dlpipe.CorruptError, match=r"sample 1 \(half.jpg\)"):
         with dlpipe.Writer(tmp_path / "d") as writer:
             writer.write(image=data, label=0, path="whole.jpg")
@@ -50,8 +50,8 @@ def test_close_makes_the_dataset(tmp_path):
     assert len(dlpipe.Dataset(tmp_path / "e")) == 1
 
 
-def test_close_says_why_there_is_no_dataset(pictures, tmp_path):
-    data = (pictures / "disc" / "00001.jpg").read_bytes()
+def test_close_says_why_there_is_no_dataset(images, tmp_path):
+    data = (images / "disc" / "00001.jpg").read_bytes()
     writer = dlpipe.Writer(tmp_path / "d")
     writer.write(image=data[: len(data) // 2], label=0, path="half.jpg")
     with pytest.raises(dlpipe.CorruptError, match=r"sample 0 \(half.jpg\)"):
@@ -70,7 +70,7 @@ def test_abandon_drops_the_samples(tmp_path):
 def test_a_forgotten_writer_warns(tmp_path):
     writer = dlpipe.Writer(tmp_path / "d")
     writer.write(image=pixels_of(1), label=0)
-    with pytest.warns(ResourceWarning, match="1 samples and no dataset; call close"):
+    with pytest.warns(ResourceWarning, match="1 samples was destroyed before its dataset was completed; call close"):
         del writer
         gc.collect()
     assert list(tmp_path.iterdir()) == []
@@ -89,7 +89,7 @@ def test_writers_that_are_done_or_never_began_do_not_warn(tmp_path):
 
 
 def test_what_is_there_is_not_written_over(train, tmp_path):
-    with pytest.raises(dlpipe.MisuseError, match="exists already"):
+    with pytest.raises(dlpipe.MisuseError, match="already exists"):
         dlpipe.Writer(train)
     with dlpipe.Writer(tmp_path / "d") as writer:
         writer.write(image=pixels_of(1), label=0)
@@ -131,7 +131,7 @@ print(len(dlpipe.Dataset(sys.argv[1])))
 """
 
 
-# Of 13 such pictures the first are written and none is committed, of 20 some are, and some are with the writer's threads.
+# Of 13 such images the first are written and none is committed, of 20 some are, and some are with the writer's threads.
 @pytest.mark.parametrize("count", [1, 13, 20])
 @pytest.mark.parametrize("end, is_refused", [("exit", False), ("del", False), ("abandon", False), ("write", True),
                                              ("close", True)])  # fmt: skip

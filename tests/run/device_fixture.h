@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/run/train/session.h"
+#include "dlpipe/session.h"
+#include "engine/core/device_memory.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/session_fixture.h"

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "dlpipe/engine/collective/device_sums.h"
+#include "engine/collective/nccl.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/collective/simulated_ranks.h"
 #include "tests/engine/cuda/simulated.h"

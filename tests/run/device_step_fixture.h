@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/train/step/train_step.h"
+#include "engine/core/device_memory.h"
+#include "run/record/checkpoint.h"
+#include "run/train/step/train_step.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/rng.h"
+#include "base/counters.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::test {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
+#include "dlpipe/batch.h"
 
 namespace dlpipe::test {
 

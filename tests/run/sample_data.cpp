@@ -2,9 +2,9 @@
 
 #include <fstream>
 
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/ingest/synth.h"
+#include "dlpipe/ingest.h"
+#include "io/formats/atomic_file.h"
+#include "run/ingest/synth.h"
 
 namespace dlpipe::test {
 

@@ -14,7 +14,7 @@ struct SampleData {
   std::string val;
 };
 
-/// Ten classes, `per_class` pictures each of `side` pixels, a fifth of them for validation, below `folder`.
+/// Ten classes, `per_class` images each of `side` pixels, a fifth of them for validation, below `folder`.
 /// JPEGs stay as they are (tests look for the files' bytes and damage them) or become `coefficients`.
 SampleData make_sample_data(const std::string& folder, int per_class, int side = 32,
                             bool coefficients = false);

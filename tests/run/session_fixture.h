@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/train/session.h"
+#include "dlpipe/session.h"
+#include "io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
 

@@ -1,7 +1,7 @@
 #include "tests/run/small_net.h"
 
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::test {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::test {
 

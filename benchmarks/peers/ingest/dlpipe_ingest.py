@@ -11,7 +11,7 @@ PROGRAM, OPTIONS = sys.argv[1:3]
 del sys.argv[1:3]
 
 
-CHECKS = "decodes every picture" if "--trust" in OPTIONS else "decodes and checks every picture"
+CHECKS = "decodes every image" if "--trust" in OPTIONS else "decodes and checks every image"
 
 
 def write(args):

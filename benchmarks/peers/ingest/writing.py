@@ -2,7 +2,7 @@
 
     python writers/NAME.py FOLDER OUT --threads T [--classes]
 
-FOLDER holds one folder of pictures per class. A writer hands `main` a function that writes all of them to OUT, which does
+FOLDER holds one folder of images per class. A writer hands `main` a function that writes all of them to OUT, which does
 not exist; `main` times it and prints one JSON line. Imports and start-up are not timed.
 """
 

@@ -3,7 +3,7 @@
     python loaders/NAME.py FOLDER --threads T --seconds S [--task rrc] [--batch 64] [--size 224] [--cache DIR] [--wants N]
 
 Tasks: rrc, RandomResizedCrop(size) and a random flip; val, the shorter side to 8/7 of size and the middle; small, a
-random crop of the picture padded by four black pixels, and a random flip.
+random crop of the image padded by four black pixels, and a random flip.
 
 A loader hands `main` a function that makes an endless iterator of uint8 batches [N,H,W,C]; `main` checks the first
 one, warms up, times, and prints one JSON line. With --wants N the consumer takes N samples per second, sleeping in
@@ -40,7 +40,7 @@ def arguments():
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--cache", type=pathlib.Path, default=pathlib.Path("."), help="where to keep re-encoded files")
     parser.add_argument("--wants", type=float, help="samples per second that the consumer takes (default: all)")
-    parser.add_argument("--data", help="for dlpipe: the same pictures, ingested")
+    parser.add_argument("--data", help="for dlpipe: the same images, ingested")
     args = parser.parse_args()
     endings = {".jpg", ".jpeg"}
     args.files = sorted(str(path) for path in args.folder.rglob("*") if path.suffix.lower() in endings)
@@ -50,7 +50,7 @@ def arguments():
 
 
 def written_once(args, name, write):
-    """Where `write(files, path)` has put the pictures in a peer's own format, in the cache; it runs at the first start only,
+    """Where `write(files, path)` has put the images in a peer's own format, in the cache; it runs at the first start only,
     and what is left of a run that was killed is not taken for whole."""
     total = sum(pathlib.Path(file).stat().st_size for file in args.files)
     path = args.cache / f"{name}_{len(args.files)}_{total}"

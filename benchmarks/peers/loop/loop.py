@@ -4,7 +4,7 @@
     python loop.py --loader dlpipe --data DATASET --train all --seconds 20
     python loop.py --check --data DATASET      # the same pixels through both: the losses must be the same
 
-FOLDER has one folder of pictures per class; DATASET is what `dlpipe ingest` made of it. Needs torch, torchvision, dlpipe.
+FOLDER has one folder of images per class; DATASET is what `dlpipe ingest` made of it. Needs torch, torchvision, dlpipe.
 """
 
 import argparse
@@ -42,9 +42,9 @@ def dataloader_batches(args):
         v2.PILToTensor(), v2.RandomResizedCrop(args.size, antialias=True), v2.RandomHorizontalFlip(),
         v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD),
     ]  # fmt: skip
-    pictures = torchvision.datasets.ImageFolder(str(args.folder), v2.Compose(steps))
+    dataset = torchvision.datasets.ImageFolder(str(args.folder), v2.Compose(steps))
     loader = torch.utils.data.DataLoader(
-        pictures, args.batch, shuffle=True, num_workers=args.workers, drop_last=True, persistent_workers=args.workers > 0
+        dataset, args.batch, shuffle=True, num_workers=args.workers, drop_last=True, persistent_workers=args.workers > 0
     )
     while True:
         for images, labels in loader:

@@ -5,7 +5,7 @@
 # ///
 """Boxes and masks for a folder of JPEGs, by which a check can see whether they moved with the pixels.
 
-    annotate.py FOLDER OUT      writes OUT/pictures.jsonl and OUT/masks/*.png
+    annotate.py FOLDER OUT      writes OUT/images.jsonl and OUT/masks/*.png
 
 Boxes lie around bright places; the mask's classes 1 to 4 are levels of brightness of coarse blocks. Labels go round.
 Equal folders give equal files. PyTorch isn't used: the environment is that of the peers.
@@ -45,9 +45,9 @@ def main():
     lines = []
     for i, file in enumerate(files):
         rng = random.Random(i)
-        with Image.open(file) as picture:
-            width, height = picture.size
-            grey = numpy.asarray(picture.convert("L").resize((BLOCKS, BLOCKS), Image.Resampling.BOX), numpy.float32)
+        with Image.open(file) as image:
+            width, height = image.size
+            grey = numpy.asarray(image.convert("L").resize((BLOCKS, BLOCKS), Image.Resampling.BOX), numpy.float32)
         levels = numpy.searchsorted(numpy.quantile(grey, (0.25, 0.5, 0.75)), grey, side="right") + 1
         mask = out / "masks" / f"{i:05}.png"
         Image.fromarray(levels.astype(numpy.uint8)).resize((width, height), Image.Resampling.NEAREST).save(mask)
@@ -55,7 +55,7 @@ def main():
         kinds = [rng.randrange(CLASSES) for _ in boxes]
         row = {"path": str(file.resolve()), "label": i % CLASSES, "width": width, "height": height}
         lines.append(json.dumps(row | {"boxes": boxes, "kinds": kinds, "mask": str(mask.resolve())}))
-    (out / "pictures.jsonl").write_text("\n".join(lines) + "\n")
+    (out / "images.jsonl").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def make_batches(args):
 
 def of_views(first, second):
     if (first.label != second.label).any():
-        raise SystemExit("[peers] the two views are of different pictures")
+        raise SystemExit("[peers] the two views are of different images")
     return {"image": first.image, "second": second.image}
 
 

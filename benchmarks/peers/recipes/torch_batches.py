@@ -1,4 +1,4 @@
-"""A DataLoader with one worker process per thread, and batches as a careful user collates them: uint8 pictures stacked,
+"""A DataLoader with one worker process per thread, and batches as a careful user collates them: uint8 images stacked,
 normalised and mixed at once in the worker. Shared by torchvision's and Albumentations' loaders."""
 
 import pathlib
@@ -15,19 +15,19 @@ from torchvision_pillow import Forever  # noqa: E402
 
 
 class Samples(torch.utils.data.Dataset):
-    """`make(picture, others)` answers a dict of one sample's tensors: image uint8 [H,W,3], or [2,H,W,3] for two views."""
+    """`make(image, others)` answers a dict of one sample's tensors: image uint8 [H,W,3], or [2,H,W,3] for two views."""
 
     def __init__(self, args, make):
-        self.pictures = args.pictures
+        self.images = args.images
         self.joined = 3 if args.name == "mosaic" else 0
         self.make = make
 
     def __len__(self):
-        return len(self.pictures)
+        return len(self.images)
 
     def __getitem__(self, index):
-        picture = self.pictures[index]
-        return self.make(picture, random.choices(self.pictures, k=self.joined)) | {"label": picture.label}
+        image = self.images[index]
+        return self.make(image, random.choices(self.images, k=self.joined)) | {"label": image.label}
 
 
 class Collate:
@@ -72,7 +72,7 @@ def batches_of(args, make):
         torch.utils.data.DataLoader(
             Samples(args, make),
             batch_size=args.recipe.batch,
-            sampler=Forever(len(args.pictures)),
+            sampler=Forever(len(args.images)),
             num_workers=args.threads,
             collate_fn=Collate(args.recipe),
             worker_init_fn=start_worker,

@@ -1,15 +1,15 @@
 """What every loader of the recipes shares: the recipes' numbers, the command line, the clock and the check.
 
-    python loaders/NAME.py RECIPE --pictures FILE --threads T --seconds S      times batches, prints one JSON line
-    python loaders/NAME.py RECIPE --pictures FILE --threads T --check N        prints statistics of N pictures
+    python loaders/NAME.py RECIPE --images FILE --threads T --seconds S      times batches, prints one JSON line
+    python loaders/NAME.py RECIPE --images FILE --threads T --check N        prints statistics of N images
 
 A loader hands `main` a function that makes an endless iterator of batches. A batch is a dict of arrays (NumPy's or
 PyTorch's), of the recipe's fields:
 
     image   [N, side, side, 3], float32 normalised by MEAN and STD, or uint8
-    second  of simclr: the other view of each picture, like image
-    boxes   float32 [rows, 4], x_min y_min x_max y_max in pixels, of all pictures below each other; kinds int64 [rows];
-            rows int64 [N]: how many of each picture
+    second  of simclr: the other view of each image, like image
+    boxes   float32 [rows, 4], x_min y_min x_max y_max in pixels, of all images below each other; kinds int64 [rows];
+            rows int64 [N]: how many of each image
     mask    uint8 [N, side, side]
 
 Standard library only, but for what `check` needs.
@@ -27,9 +27,9 @@ sys.path[:0] = [str(here.parent), str(here.parent / "input")]
 import measure  # noqa: E402
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pixels in 0..1
-PICTURES_PER_MOSAIC = 4
+IMAGES_PER_MOSAIC = 4
 FILL = 114  # YOLO's grey
-UNKNOWN = 255  # of a mask, where the picture shows nothing
+UNKNOWN = 255  # of a mask, where the image shows nothing
 SIZES = (260, 390, 520, 650, 780, 910, 1040)  # DeepLab's scales, 0.5 to 2 in steps of 0.25, of 520
 MAGNITUDE, BINS = 21, 31  # RandAugment's 7 of 10 on torchvision's scale of 0..30
 SMALLEST = 1  # pixels of a side of a box that is kept: the least that torchvision's SanitizeBoundingBoxes takes
@@ -40,7 +40,7 @@ CENTER, SHIFT, SCALE = (0.25, 0.75), 0.05, (0.5, 1.5)  # of the mosaic: shares o
 class Recipe:
     title: str
     side: int
-    batch: int  # pictures; a batch of simclr has two views of each
+    batch: int  # images; a batch of simclr has two views of each
     dtype: str
     fields: tuple[str, ...] = ("image",)
     mixup: float = 0.0
@@ -54,14 +54,14 @@ class Recipe:
 RECIPES = {
     "a2": Recipe("ResNet strikes back, A2: RandAugment and mixup", 224, 64, "float32", mixup=0.1),
     "deit3": Recipe("DeiT III: 3-Augment and mixup", 224, 64, "float32", mixup=0.8),
-    "simclr": Recipe("SimCLR: two views of each picture", 224, 32, "float32", ("image", "second")),
-    "mosaic": Recipe("YOLO: mosaic of four pictures with their boxes", 640, 8, "uint8", ("image", "boxes")),
-    "segmentation": Recipe("DeepLab: random scale and crop, picture and mask", 480, 16, "float32", ("image", "mask")),
+    "simclr": Recipe("SimCLR: two views of each image", 224, 32, "float32", ("image", "second")),
+    "mosaic": Recipe("YOLO: mosaic of four images with their boxes", 640, 8, "uint8", ("image", "boxes")),
+    "segmentation": Recipe("DeepLab: random scale and crop, image and mask", 480, 16, "float32", ("image", "mask")),
 }
 
 
 @dataclasses.dataclass
-class Picture:
+class Image:
     path: str
     label: int
     width: int
@@ -74,15 +74,15 @@ class Picture:
 def arguments(argv=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=RECIPES)
-    parser.add_argument("--pictures", type=pathlib.Path, required=True, help="the list that annotate.py wrote")
+    parser.add_argument("--images", type=pathlib.Path, required=True, help="the list that annotate.py wrote")
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--check", type=int, metavar="N", help="statistics of N pictures in place of the time")
-    parser.add_argument("--data", help="for dlpipe: the same pictures, ingested")
+    parser.add_argument("--check", type=int, metavar="N", help="statistics of N images in place of the time")
+    parser.add_argument("--data", help="for dlpipe: the same images, ingested")
     args = parser.parse_args(argv)
     args.recipe = RECIPES[args.name]
-    lines = args.pictures.read_text().splitlines()
-    args.pictures = [Picture(**json.loads(line)) for line in lines]
+    lines = args.images.read_text().splitlines()
+    args.images = [Image(**json.loads(line)) for line in lines]
     return args
 
 
@@ -117,7 +117,7 @@ def refuse_other_batches(recipe, batch):
 
 
 def statistics(recipe, batches, samples):
-    """Means over at least `samples` pictures (after the first batch) of what a recipe's ops decide: brightness, contrast and detail of the pictures,
+    """Means over at least `samples` images (after the first batch) of what a recipe's ops decide: brightness, contrast and detail of the images,
     places and sizes of the boxes, shares of the classes of the mask, and how both lie on the pixels."""
     import numpy
 
@@ -126,7 +126,7 @@ def statistics(recipe, batches, samples):
         batch = {name: numpy.asarray(array) for name, array in next(batches).items()}
         for name, value in of_batch(recipe, batch, numpy).items():
             sums.setdefault(name, []).append(value)
-        taken += recipe.samples * (PICTURES_PER_MOSAIC if "boxes" in recipe.fields else 1)
+        taken += recipe.samples * (IMAGES_PER_MOSAIC if "boxes" in recipe.fields else 1)
     return {name: float(numpy.mean(values)) for name, values in sums.items()}
 
 
@@ -141,16 +141,16 @@ def of_batch(recipe, batch, numpy):
     grey = pixels.mean(axis=3)
     if "boxes" in recipe.fields:
         boxes, side = batch["boxes"], recipe.side
-        found["boxes per picture"] = len(boxes) / recipe.batch
+        found["boxes per image"] = len(boxes) / recipe.batch
         found["box width"], found["box height"] = (boxes[:, 2:] - boxes[:, :2]).mean(axis=0) / side
         found["box x"], found["box y"] = (boxes[:, 2:] + boxes[:, :2]).mean(axis=0) / 2 / side
         found["outside"] = float((boxes < 0).any() or (boxes > side).any())
         found["mean kind"] = batch["kinds"].mean()
-        pictures = numpy.repeat(numpy.arange(recipe.batch), batch["rows"])
+        images = numpy.repeat(numpy.arange(recipe.batch), batch["rows"])
         inside = []
-        for picture, (left, top, right, bottom) in zip(pictures, boxes.round().astype(int)):
+        for image, (left, top, right, bottom) in zip(images, boxes.round().astype(int)):
             if right - left > 8 and bottom - top > 8:
-                inside.append(grey[picture, top:bottom, left:right].mean() - grey[picture].mean())
+                inside.append(grey[image, top:bottom, left:right].mean() - grey[image].mean())
         found["brighter in boxes"] = numpy.mean(inside)
     if "mask" in recipe.fields:
         mask = batch["mask"]
@@ -162,10 +162,10 @@ def of_batch(recipe, batch, numpy):
     return found
 
 
-# Of statistics over 512 pictures: several times what two runs of the same loader differ by, so that nobody differs by chance.
+# Of statistics over 512 images: several times what two runs of the same loader differ by, so that nobody differs by chance.
 TOLERANCE = {
     "mean red": 0.15, "mean green": 0.15, "mean blue": 0.15, "deviation": 0.08, "detail": 0.03, "colour": 0.08,
-    "boxes per picture": 1.5, "box width": 0.02, "box height": 0.02, "box x": 0.02, "box y": 0.02, "outside": 0.0,
+    "boxes per image": 1.5, "box width": 0.02, "box height": 0.02, "box x": 0.02, "box y": 0.02, "outside": 0.0,
     "mean kind": 0.3, "brighter in boxes": 0.08, "unknown": 0.03, "mean class": 0.1, "mask follows brightness": 0.06,
 }  # fmt: skip
 
@@ -181,9 +181,9 @@ def differences(reference, other, tolerance=TOLERANCE):
 
 @dataclasses.dataclass
 class Part:
-    """One picture of a mosaic: its size once its longer side is `side`, and which part of it lies where on the canvas."""
+    """One image of a mosaic: its size once its longer side is `side`, and which part of it lies where on the canvas."""
 
-    picture: Picture
+    image: Image
     width: int
     height: int
     source: tuple[int, int]  # x, y
@@ -210,10 +210,10 @@ class Mosaic:
         kept, kinds = [], []
         for part in self.parts:
             x, y = part.target[0] - part.source[0], part.target[1] - part.source[1]
-            across, down = part.width / part.picture.width, part.height / part.picture.height
+            across, down = part.width / part.image.width, part.height / part.image.height
             left, top = part.target
             right, bottom = left + part.shape[0], top + part.shape[1]
-            for (x0, y0, x1, y1), kind in zip(part.picture.boxes, part.picture.kinds):
+            for (x0, y0, x1, y1), kind in zip(part.image.boxes, part.image.kinds):
                 box = (max(left, x0 * across + x), max(top, y0 * down + y), min(right, x1 * across + x), min(bottom, y1 * down + y))
                 if box[0] < box[2] and box[1] < box[3]:
                     kept.append(box)
@@ -231,17 +231,17 @@ class Mosaic:
         return kept, kinds
 
 
-def draw_mosaic(pictures, side, rng=random):
-    """Four pictures around a drawn point, the first upper left, then upper right, lower left, lower right."""
+def draw_mosaic(images, side, rng=random):
+    """Four images around a drawn point, the first upper left, then upper right, lower left, lower right."""
     x, y = (round(2 * side * rng.uniform(*CENTER)) for _ in range(2))
     parts = []
-    for i, picture in enumerate(pictures):
-        scale = side / max(picture.width, picture.height)
-        width, height = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+    for i, image in enumerate(images):
+        scale = side / max(image.width, image.height)
+        width, height = max(1, round(image.width * scale)), max(1, round(image.height * scale))
         shown_x, shown_y = min(width, x if i % 2 == 0 else 2 * side - x), min(height, y if i < 2 else 2 * side - y)
         source = (width - shown_x if i % 2 == 0 else 0, height - shown_y if i < 2 else 0)
         target = (x - shown_x if i % 2 == 0 else x, y - shown_y if i < 2 else y)
-        parts.append(Part(picture, width, height, source, target, (shown_x, shown_y)))
+        parts.append(Part(image, width, height, source, target, (shown_x, shown_y)))
     factor = rng.uniform(*SCALE)
     shift = [side / 2 - factor * side + 2 * side * rng.uniform(-SHIFT, SHIFT) for _ in range(2)]
     return Mosaic(side, parts, factor, (shift[0], shift[1]))

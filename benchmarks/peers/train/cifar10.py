@@ -7,7 +7,7 @@
 
     python cifar10.py --recipe airbench --data CIFAR --dtype f32 --threads T --seed 1
 
-CIFAR holds train/CLASS/*.jpg and test/CLASS/*.jpg. The numbers come from dlpipe's own recipe (recipe.py). All pictures
+CIFAR holds train/CLASS/*.jpg and test/CLASS/*.jpg. The numbers come from dlpipe's own recipe (recipe.py). All images
 are decoded beforehand into one tensor; augmentation works on a batch at once. Progress goes to stderr, one JSON line to
 stdout. Runs in the trainers' environment.
 """
@@ -46,7 +46,7 @@ def say(text):
 # Data.
 
 
-class Pictures:
+class Images:
     """Pixels u8 [N,32,32,3] and labels [N] of a folder of classes, in memory; `limit` takes a random part of them."""
 
     def __init__(self, folder, limit, threads):
@@ -75,7 +75,7 @@ class Pictures:
         return mean, deviation
 
     def batch(self, chosen, top, left, mirrored):
-        """The pictures `chosen` u8 [B,32,32,3], each seen through a window at (top, left), edges reflected, then
+        """The images `chosen` u8 [B,32,32,3], each seen through a window at (top, left), edges reflected, then
         mirrored where so said. All [B]; one gather."""
         steps = torch.arange(SIZE)
         rows = reflected(top[:, None] + steps)
@@ -84,7 +84,7 @@ class Pictures:
 
 
 def reflected(index):
-    """The pixel that a coordinate outside of the picture shows: -1 is 1, 32 is 30."""
+    """The pixel that a coordinate outside of the image shows: -1 is 1, 32 is 30."""
     last = SIZE - 1
     return last - (last - index.abs()).abs()
 
@@ -100,15 +100,15 @@ class Normalize(nn.Module):
         return pixels.float().sub_(self.mean).div_(self.deviation).permute(0, 3, 1, 2)
 
 
-def training_batches(pictures, settings, epoch, coins):
-    """Every picture once in random order, but for a last batch that isn't full."""
+def training_batches(images, settings, epoch, coins):
+    """Every image once in random order, but for a last batch that isn't full."""
     padding, batch = settings.padding, settings.batch
-    order = torch.randperm(len(pictures))[: len(pictures) // batch * batch]
+    order = torch.randperm(len(images))[: len(images) // batch * batch]
     for chosen in order.split(batch):
         top, left = torch.randint(-padding, padding + 1, (2, batch))
-        # alternating_flip: a coin a picture for the first epoch, from then on the other side every time.
+        # alternating_flip: a coin an image for the first epoch, from then on the other side every time.
         mirrored = (coins[chosen] + epoch) % 2 == 1 if settings.flip == "alternating_flip" else torch.rand(batch) < 0.5
-        yield pictures.batch(chosen, top, left, mirrored), pictures.labels[chosen]
+        yield images.batch(chosen, top, left, mirrored), images.labels[chosen]
 
 
 # Networks, with dlpipe's names for their parameters.
@@ -155,7 +155,7 @@ def airbench(images):
 
 def whiten(stem, images, epsilon=5e-4):
     """Filters e / sqrt(l + epsilon), each followed by its negative, for the eigenvectors e and eigenvalues l of the
-    patches' second moment, the largest first (engine/layers/whiten.h)."""
+    patches' second moment, the largest first (engine/layers/init.h)."""
     patches = functional.unfold(images, stem.kernel_size).transpose(1, 2).flatten(0, 1).double()
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values.clamp(min=0) + epsilon).sqrt()).T.flip(0)
@@ -178,7 +178,7 @@ MODELS = {"airbench": airbench, "resnet18_cifar": resnet18}
 
 class Muon(torch.optim.Optimizer):
     """Nesterov's momentum, orthogonalised, for filters that keep a norm of sqrt(outputs)
-    (engine/optim/muon.cpp)."""
+    (engine/optim/sgd.cpp)."""
 
     def __init__(self, parts, momentum, iterations):
         super().__init__(parts, {"momentum": momentum, "iterations": iterations})
@@ -231,21 +231,21 @@ def make_optimizers(model, settings):
 # Training and judging.
 
 
-def train(pictures, settings, normalize, autocast, state):
+def train(images, settings, normalize, autocast, state):
     """The trained model, the mean loss of each epoch, the seconds and CPU seconds they took. A file `state`, where one
     is named, holds the run after its last whole epoch; where it exists the run goes on from there."""
     start, cpu_start = time.monotonic(), measure.cpu_seconds()
-    first = torch.randperm(len(pictures))[:WHITENING_IMAGES]
-    model = MODELS[settings.model](normalize(pictures.pixels[first]))
+    first = torch.randperm(len(images))[:WHITENING_IMAGES]
+    model = MODELS[settings.model](normalize(images.pixels[first]))
     model = model.to(memory_format=torch.channels_last).train()
     optimizers = make_optimizers(model, settings)
-    steps = len(pictures) // settings.batch
+    steps = len(images) // settings.batch
     total, warmup = settings.epochs * steps, round(settings.warmup * steps)
     schedules = [
         torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: recipes.rate(step, total, warmup))
         for optimizer in optimizers
     ]
-    coins = torch.randint(2, (len(pictures),))
+    coins = torch.randint(2, (len(images),))
     losses = []
     parts = [model, *optimizers, *schedules]
     if state and state.exists():
@@ -258,7 +258,7 @@ def train(pictures, settings, normalize, autocast, state):
         start, cpu_start = start - spent[0], cpu_start - spent[1]
     for epoch in range(len(losses), settings.epochs):
         epoch_start, epoch_loss = time.monotonic(), 0.0
-        for pixels, labels in training_batches(pictures, settings, epoch, coins):
+        for pixels, labels in training_batches(images, settings, epoch, coins):
             with autocast():
                 logits = model(normalize(pixels))
             loss = functional.cross_entropy(logits.float(), labels, label_smoothing=settings.label_smoothing)
@@ -288,21 +288,21 @@ def save(path, what):
 
 
 @torch.inference_mode()
-def accuracy(model, pictures, settings, normalize, autocast):
-    """The share of pictures whose greatest logit, averaged over the recipe's views, is that of their label."""
+def accuracy(model, images, settings, normalize, autocast):
+    """The share of images whose greatest logit, averaged over the recipe's views, is that of their label."""
     model.eval()
     right = 0
-    for chosen in torch.arange(len(pictures)).split(VALIDATION_BATCH):
+    for chosen in torch.arange(len(images)).split(VALIDATION_BATCH):
         logits = torch.zeros(len(chosen), 10)
         for moved, weight in VIEWS[settings.tta]:
             at = torch.full((len(chosen),), -moved)
             mirrors = [False] if settings.tta == "none" else [False, True]
             for mirrored in mirrors:
-                pixels = pictures.batch(chosen, at, at, torch.full((len(chosen),), mirrored))
+                pixels = images.batch(chosen, at, at, torch.full((len(chosen),), mirrored))
                 with autocast():
                     logits += model(normalize(pixels)).float() * (weight / len(mirrors))
-        right += (logits.argmax(1) == pictures.labels[chosen]).sum().item()
-    return right / len(pictures)
+        right += (logits.argmax(1) == images.labels[chosen]).sum().item()
+    return right / len(images)
 
 
 def arguments():
@@ -316,7 +316,7 @@ def arguments():
     parser.add_argument("--batch", type=int, help="default: the recipe's")
     parser.add_argument("--lr", type=float, help="at its peak; scaled rates follow it; default: the recipe's")
     parser.add_argument("--state", type=pathlib.Path, help="file to go on from if a run ends early")
-    parser.add_argument("--limit", type=int, help="only N random pictures of train and of test, for a quick look")
+    parser.add_argument("--limit", type=int, help="only N random images of train and of test, for a quick look")
     return parser.parse_args()
 
 
@@ -344,22 +344,22 @@ def main():
         start = time.monotonic()
         return function(*arguments), time.monotonic() - start
 
-    pictures, decode_s = timed(Pictures, args.data / "train", args.limit, args.threads)
-    test, test_decode_s = timed(Pictures, args.data / "test", args.limit, args.threads)
+    images, decode_s = timed(Images, args.data / "train", args.limit, args.threads)
+    test, test_decode_s = timed(Images, args.data / "test", args.limit, args.threads)
     decode_s += test_decode_s
-    say(f"decoded {len(pictures):,} training and {len(test):,} test pictures in {decode_s:.1f} s")
-    if len(pictures) < settings.batch:
-        raise SystemExit(f"[cifar10] {len(pictures)} training pictures fill no batch of {settings.batch}; give --batch")
-    normalize, normalize_s = timed(lambda: Normalize(*pictures.statistics()))
-    model, losses, train_s, train_cpu_s = train(pictures, settings, normalize, autocast, args.state)
+    say(f"decoded {len(images):,} training and {len(test):,} test images in {decode_s:.1f} s")
+    if len(images) < settings.batch:
+        raise SystemExit(f"[cifar10] {len(images)} training images fill no batch of {settings.batch}; give --batch")
+    normalize, normalize_s = timed(lambda: Normalize(*images.statistics()))
+    model, losses, train_s, train_cpu_s = train(images, settings, normalize, autocast, args.state)
     train_s += normalize_s
     top1, eval_s = timed(accuracy, model, test, settings, normalize, autocast)
 
-    samples = settings.epochs * (len(pictures) // settings.batch) * settings.batch
+    samples = settings.epochs * (len(images) // settings.batch) * settings.batch
     versions = {"torch": torch.__version__, "torchvision": torchvision.__version__}
     isa = torch.backends.cpu.get_cpu_capability()
     say(
-        f"accuracy {top1:.4f} on {len(test):,} pictures: {args.recipe}, {args.dtype}, {settings.epochs} epochs, seed "
+        f"accuracy {top1:.4f} on {len(test):,} images: {args.recipe}, {args.dtype}, {settings.epochs} epochs, seed "
         f"{settings.seed}, {args.threads} threads; decoding {decode_s:.1f} s, training {train_s:.1f} s, evaluation "
         f"{eval_s:.1f} s; torch {versions['torch']}, torchvision {versions['torchvision']}, {isa}"
     )

@@ -34,7 +34,7 @@ BLOCK_S = 0.25  # steps that are timed together on a GPU
 
 
 def resnet18_cifar():
-    """ResNet-18 for small pictures: 3x3 stem of stride 1, no max-pool, ten classes."""
+    """ResNet-18 for small images: 3x3 stem of stride 1, no max-pool, ten classes."""
     model = resnet18(num_classes=10)
     model.conv1 = torch.nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
     model.maxpool = torch.nn.Identity()

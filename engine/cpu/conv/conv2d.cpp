@@ -1,20 +1,21 @@
 // conv2d on the CPU: runs the slices of a plan (conv2d_plan.h), converting images to the primitive's form
 // where tensors hold another one.
+#include "engine/ops/conv2d.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/conv2d_plan.h"
-#include "dlpipe/engine/cpu/conv/conv2d_product.h"
-#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
-#include "dlpipe/engine/cpu/elementwise/activation.h"
-#include "dlpipe/engine/cpu/loops/supports.h"
-#include "dlpipe/engine/cpu/loops/vec.h"
-#include "dlpipe/engine/cpu/loops/with_type.h"
+#include "dlpipe/log.h"
+#include "dlpipe/op.h"
+#include "engine/core/constant_cache.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_plan.h"
+#include "engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/conv2d_winograd.h"
+#include "engine/cpu/loops/activation.h"
+#include "engine/cpu/loops/elementwise.h"
+#include "engine/cpu/loops/vec.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -46,7 +47,7 @@ int block_of(Form form) {
   return form == Form::kBlocked8 ? 8 : 16;
 }
 
-/// `piece` of `held` in `form`, in `scratch` (or on the spot, as held).
+/// `piece` of `held` converted to `form` in `scratch` (or in place, as held).
 const void* bring(Form form, const Tensor& held, const Piece& piece, void* scratch) {
   const std::byte* from = element(held, piece.offset);
   if (form == Form::kAsHeld) return from;
@@ -68,7 +69,7 @@ const void* bring(Form form, const Tensor& held, const Piece& piece, void* scrat
   return scratch;
 }
 
-/// The other way: what the primitive left in `scratch` into `piece` of `held`.
+/// The reverse: copies the primitive's result in `scratch` to `piece` of `held`.
 void take_back(Form form, const void* scratch, const Tensor& held, const Piece& piece) {
   if (form == Form::kAsHeld) return;
   const auto* from = static_cast<const float*>(scratch);
@@ -99,7 +100,7 @@ void* scratch_for(Form form, int slot, const dnnl::memory::desc& desc) {
   return form == Form::kAsHeld ? nullptr : worker_scratch(slot, desc.get_size());
 }
 
-/// All of a bf16 tensor in f32; an f32 one as it is.
+/// A bf16 tensor converted to f32; an f32 one unchanged.
 Tensor widened(const Tensor& tensor) {
   if (tensor.dtype() != DType::kBF16) return tensor;
   Tensor wide = Tensor::empty(tensor.shape());
@@ -138,7 +139,7 @@ void activate_piece(Activation activation, const Tensor& y, const Piece& piece) 
   std::byte* const first = element(y, piece.offset);
   const int64_t pixels = piece.run.images * piece.run.pixels;
   const int64_t channels = piece.run.channels;
-  if (y.layout() != Layout::kPlain)  // whole blocks of channels lie together
+  if (y.layout() != Layout::kPlain)  // whole blocks of channels are contiguous
     return cpu::activate_rows(activation, y.dtype(), first, first, 1, pixels * channels, pixels * channels);
   cpu::activate_rows(activation, y.dtype(), first, first, pixels, channels, piece.run.plain_channels);
 }
@@ -171,7 +172,7 @@ void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const 
 }
 
 void backward_data(const ConvPlan& plan, const Tensor& dy, const Tensor& weight, const Tensor& dx) {
-  // They are constants where this is conv_transpose2d's forward.
+  // The weights are constants if this is conv_transpose2d's forward.
   const Tensor weights = cached_or(weight, plan.form, [&] { return prepared_weights(plan, weight); });
   parallel_slices(static_cast<int64_t>(plan.slices.size()), [&](int64_t i) {
     const ConvSlice& slice = plan.slices[static_cast<size_t>(i)];
@@ -224,7 +225,7 @@ void backward_weights_by_images(const ConvPlan& plan, const Tensor& x, const Ten
   }
 }
 
-/// The whole batch in the primitive's form, where the tensor holds another.
+/// The whole batch in the primitive's form, if the tensor has another.
 Tensor brought_batch(Form form, const Tensor& held) {
   if (form == Form::kAsHeld) return held;
   const Shape& shape = held.shape();
@@ -237,7 +238,7 @@ Tensor brought_batch(Form form, const Tensor& held) {
   return all;
 }
 
-/// The same where each slice makes the gradient of its own output channels from the whole batch: it gathers
+/// The same if each slice computes the gradient of its own output channels from the whole batch: it gathers
 /// those channels of dy (blocked) into scratch.
 void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const Tensor& dy, float* dweight,
                                   float* dbias) {
@@ -262,7 +263,7 @@ void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const T
   });
 }
 
-/// run(), after finding out by it which kernel is best, where that is to be measured.
+/// Calls run(), after measuring the best kernel with it if necessary.
 template <class Run>
 void run_chosen(ConvPass pass, const Conv2dShape& shape, DType dtype, const Run& run) {
   cpu::measure_conv(pass, shape, dtype, run);
@@ -281,7 +282,7 @@ void backward_weights_in_f32(const Conv2dShape& shape, const Tensor& x, const Te
                             : backward_weights_by_images(*plan, x, dy, dweight, dbias);
 }
 
-/// The same, narrowed where the gradients are bf16.
+/// The same, rounded if the gradients are bf16.
 void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, const Tensor& weight_grad,
                       const Tensor& bias_grad) {
   const auto in_f32 = [](const Tensor& grad, int64_t elements) {
@@ -386,7 +387,16 @@ const Kernels conv2d_cpu{
     .explain = explain,
     .fused = cpu::fused_kernels<Conv2dAttrs>,
     .choose_layout = choose_layout,
-    .same_bits_on_every_isa = false,  // oneDNN sums in an order of its own
+    .same_bits_on_every_isa = false,  // oneDNN chooses its own order of sums
+};
+
+extern const Kernels conv_transpose2d_cpu;
+const Kernels conv_transpose2d_cpu{
+    .forward = ConvTransposeKernels<conv2d_cpu>::forward,
+    .backward = ConvTransposeKernels<conv2d_cpu>::backward,
+    .supports = ConvTransposeKernels<conv2d_cpu>::supports,
+    .choose_layout = ConvTransposeKernels<conv2d_cpu>::choose_layout,
+    .same_bits_on_every_isa = false,  // as conv2d's
 };
 
 }  // namespace dlpipe::engine

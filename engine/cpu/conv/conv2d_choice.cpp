@@ -1,15 +1,15 @@
-#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
+#include "engine/cpu/conv/conv2d_choice.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/measured_kernels.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/conv2d_product.h"
-#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
-#include "dlpipe/engine/cpu/onednn/onednn_version.h"
+#include "base/text.h"
+#include "engine/core/measured_kernels.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/conv2d_winograd.h"
+#include "engine/cpu/onednn/onednn.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -92,7 +92,7 @@ KernelChoice weights_rule(const Conv2dShape& s, int block, int64_t slices) {
   return {"direct", images_a_slice(s.n, slices), 1};
 }
 
-// Ours: what a slice does before and after its tiles wants enough of them; then channels are cut.
+// dlpipe's Winograd: a slice's work before and after its tiles only pays with enough tiles; then channels are cut.
 KernelChoice own_winograd_rule(ConvPass pass, const Conv2dShape& s) {
   const int64_t tiles_an_image = winograd_tiles_an_image(pass, s);
   const bool weights = pass == ConvPass::kBackwardWeights;
@@ -175,7 +175,8 @@ std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType 
   add(direct_rule(pass, s, block));
   if (can_be_product(pass, s, dtype, block)) add(product_rule(s));
   if (has_winograd(s, block)) add({"winograd", std::min(s.n, kWinogradImages), 1});
-  // The transformed weights of few tiles are read from memory, four times as many: fast alone, not beside other programs.
+  // With few tiles, the transformed weights, four times as large, are read from memory: fast on an idle machine, but not under
+  // load.
   const bool has_tiles = s.n * winograd_tiles_an_image(pass, s) >= kFewestTiles;
   if (kernel_isa() >= KernelIsa::kAvx2 && winograd_fits(s) && has_tiles) add(own_winograd_rule(pass, s));
   return all;
@@ -199,10 +200,11 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
                      (choice.kernel == kOwnWinograd && winograd_fits(s)) ||
                      (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
-    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
-                                                   "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                                                   " (3x3, stride 1, channels in eights) or ", kOwnProduct,
-                                                   " (forward, one group, channels in whole vectors)")));
+    throw Error(
+        Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                                           "' in kernels.json; use direct, winograd, ", kOwnWinograd,
+                                           " (3x3, stride 1, channels in eights) or ", kOwnProduct,
+                                           " (forward, one group, channels in whole vectors)")));
   }
   return choice;
 }
@@ -220,7 +222,7 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s, DType d
   if (!winograd_fits(s)) return "channels not in eights, dilation or padding";
   if (kernel_isa() < KernelIsa::kAvx2) return "no fused multiply-add";
   if (s.n * winograd_tiles_an_image(pass, s) < kFewestTiles)
-    return "too few tiles for the weights' transform";
+    return "too few tiles to pay for transforming the weights";
   if (!wants_own_winograd(dtype)) return "oneDNN's kernels";
   return prefers_own_winograd(pass, s, dtype) ? "kernels.json says so" : "images fill their tiles badly";
 }

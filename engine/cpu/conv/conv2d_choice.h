@@ -1,14 +1,17 @@
 // The built-in rules for convolutions: which layout, kernel and slices, as functions of shape, dtype and ISA.
-// What was measured to find them is told beside them. Internal to engine/cpu.
+// The measurements behind them are in comments next to them. Internal to engine/cpu.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/window.h"
+#include "dlpipe/op.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/parallel.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -24,26 +27,61 @@ std::string conv_key(const Conv2dShape& shape, DType dtype);
 /// the rule's.
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& shape, DType dtype, int block);
 
-/// Where the table is told to measure: which kernel is best for this pass, by run(), which does it.
+/// If the table measures: finds the best kernel for this pass with run(), which does the pass.
 void measure_conv(ConvPass pass, const Conv2dShape& shape, DType dtype, const std::function<void()>& run);
 
-/// What conv_choice takes, and why not something faster: for --explain.
+/// What conv_choice chooses, and why not something faster: for --explain.
 std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtype);
 
-/// The same where that is our Winograd (conv2d_winograd.h).
+/// The same if it is dlpipe's Winograd (conv2d_winograd.h).
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
 inline constexpr const char* kOwnWinograd = "winograd4x4";
-/// Tiles of a part of an image, at least, where several slices share it.
+/// The minimum number of tiles in a part of an image that several slices share.
 inline constexpr int64_t kWinogradTilesAPart = 24;
 
-/// The same of a forward pass where that is our product of pixels and weights (conv2d_product.h) and takes images that are held so.
+/// The same for a forward pass, if it is dlpipe's product of pixels and weights (conv2d_product.h) and supports images in
+/// `held`.
 std::optional<KernelChoice> product_choice(const Conv2dShape& shape, DType dtype, LayoutChoice held);
 inline constexpr const char* kOwnProduct = "product";
 
-/// Whether a product of pixels and weights can read the image as it lies.
+/// Whether a product of pixels and weights can read the image without a copy.
 bool is_pointwise(const Conv2dShape& shape);
 
 /// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
 bool computes_bf16();
+
+// How slices share the images of a convolution with a result that doesn't depend on the cut. Internal to engine/cpu.
+
+struct Range {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+/// Part `index` of `parts` of [0, whole), in multiples of `unit`.
+inline Range part_of(int64_t whole, int64_t unit, int64_t parts, int64_t index) {
+  const int64_t units = divide_up(whole, unit);
+  return {std::min(whole, units * index / parts * unit), std::min(whole, units * (index + 1) / parts * unit)};
+}
+
+/// Groups of choice.images images, each cut into choice.parts parts: first by positions (tiles, pixels), at least `fewest` in
+/// each, then by panels of channels. Every part of the channels reads all positions, so that there are only as many of them as
+/// the threads need.
+struct ImageCut {
+  ImageCut(const KernelChoice& choice, int64_t images, int64_t positions, int64_t fewest, int64_t panels)
+      : groups(divide_up(images, choice.images)),
+        down(std::clamp<int64_t>(positions / fewest, 1, choice.parts)),
+        across(std::min({choice.parts / down, panels, divide_up(engine_threads(), groups * down)})) {}
+
+  int64_t slices() const { return groups * down * across; }
+  int64_t group(int64_t slice) const { return slice / (down * across); }
+  Range positions(int64_t slice, int64_t whole) const {
+    return part_of(whole, 1, down, slice / across % down);
+  }
+  Range channels(int64_t slice, int64_t whole, int64_t panel) const {
+    return part_of(whole, panel, across, slice % across);
+  }
+
+  int64_t groups, down, across;
+};
 
 }  // namespace dlpipe::engine::cpu

@@ -1,12 +1,12 @@
-// How one pass of one convolution runs on the CPU: which kernel, in which form its images and weights go in,
-// and the slices the work is cut into. A plan is made once a (pass, shape, dtype, layouts) and kept; it is
-// immutable, so any thread may run it. Internal to engine/cpu.
+// How one pass of a convolution runs on the CPU: the kernel, the form of its images and weights, and the
+// slices that the work is cut into. A plan is made once per (pass, shape, dtype, layouts) and kept. It is
+// immutable, so that any thread may run it. Internal to engine/cpu.
 //
-// Images: a tensor *holds* them plain (f32 or bf16) or channel-blocked (f32). The primitive takes them in a
-// form of its own; where the two differ, each slice is converted in the worker's scratch.
+// Images: a tensor *holds* them plain (f32 or bf16) or channel-blocked (f32). The primitive may need another
+// form; then each slice is converted in the worker's scratch.
 //
 // Slices cut the batch; when one image is the whole slice, its output channels (blocked) or rows (plain). For
-// the gradient of deep layers' weights, whose partial sums would outweigh the images, slices cut the output
+// the gradient of deep layers' weights, with partial sums larger than the images, slices cut the output
 // channels of the whole batch instead.
 #pragma once
 
@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
-#include "dlpipe/engine/cpu/images/image_copy.h"
-#include "dlpipe/engine/cpu/onednn/onednn.h"
-#include "dlpipe/engine/ops/window.h"
+#include "dlpipe/op.h"
+#include "engine/core/constant_cache.h"
+#include "engine/cpu/conv/conv2d_choice.h"
+#include "engine/cpu/loops/image_copy.h"
+#include "engine/cpu/onednn/onednn.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {
 
-/// How a slice's images reach the primitive.
+/// The form in which the primitive gets a slice's images.
 enum class Form : uint8_t {
   kAsHeld,    // the primitive works on the tensor itself
   kPlain,     // f32 NHWC, widened from bf16
@@ -40,7 +40,7 @@ struct Piece {
 };
 
 struct ConvSlice {
-  int variant = 0;  // of ConvPlan::variants
+  int variant = 0;  // index into ConvPlan::variants
   int part = 0;     // of the output (backward data: input) channels
   Piece x, y;
 };
@@ -56,21 +56,21 @@ struct ConvPlan {
   Conv2dShape shape;
   std::string kernel;
   bool low = false;   // the primitive computes on bf16
-  bool bias = false;  // forward: adds it; backward weights: gives its gradient
+  bool bias = false;  // forward: adds the bias; backward weights: computes its gradient
   Form x_form = Form::kAsHeld, y_form = Form::kAsHeld;
   std::vector<ConvVariant> variants;
   std::vector<ConvSlice> slices;
-  /// Backward weights: slices cut channels, and each makes its own part of the gradient.
+  /// Backward weights: slices cut channels, and each computes its own part of the gradient.
   bool slices_cut_channels = false;
-  /// Parts of the channels, each with weights of its own: forward and backward weights of o, backward data of
-  /// c.
+  /// Parts of the channels, each with its own weights: of o for forward and backward weights, of c for backward
+  /// data.
   int64_t parts = 1;
 
   /// Between OIHW and the primitive's format, one part. oihw_step: elements from part to part.
   onednn::FormatCopy weights_copy;
   int64_t oihw_step = 0;
-  /// Of weights in the primitive's format, where they are kept: plans of one format share it, also those made anew while
-  /// kernels are measured.
+  /// The ConstantForm of cached weights in the primitive's format. Plans with the same format share it, including those made
+  /// again while kernels are measured.
   uint64_t form = 0;
   size_t weights_bytes() const { return variants[0].weights.get_size(); }
 };
@@ -78,5 +78,24 @@ struct ConvPlan {
 /// The plan of one pass; `held` are the layouts of the tensors that hold x and y (or their gradients).
 std::shared_ptr<const ConvPlan> conv_plan(ConvPass pass, const Conv2dShape& shape, DType dtype,
                                           LayoutChoice held, bool bias);
+
+// Makes the oneDNN primitive of one slice of a convolution. Internal to engine/cpu.
+
+/// What one primitive computes: a whole convolution of some images, with all or part of the rows or channels.
+struct ConvGeometry {
+  int64_t n = 0, c = 0, o = 0;
+  int64_t h = 0, w = 0, oh = 0, ow = 0;
+  int64_t pad_top = 0, pad_bottom = 0;
+  friend bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
+};
+
+/// PyTorch's weights [O, C/groups, KH, KW] of `dtype`, for oneDNN [G, O/G, C/G, KH, KW] when there are
+/// groups.
+dnnl::memory::desc oihw_desc(const Conv2dShape& shape, dnnl::memory::data_type dtype);
+
+/// The primitive for `geometry` with the plan's pass, kernel, forms and bias. It uses weights in the format
+/// `weights` unless that is null. If oneDNN doesn't have Winograd for it, `plan.kernel` becomes direct.
+ConvVariant make_conv_primitive(ConvPlan& plan, LayoutChoice held, const ConvGeometry& geometry,
+                                const dnnl::memory::desc* weights);
 
 }  // namespace dlpipe::engine::cpu

@@ -1,20 +1,20 @@
-#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
-#include "dlpipe/engine/core/constant_cache.h"
+#include "engine/cpu/conv/conv2d_winograd.h"
+
+#include "engine/core/constant_cache.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/image_cut.h"
-#include "dlpipe/engine/cpu/conv/winograd_kernels.h"
-#include "dlpipe/engine/cpu/gemm/block_product.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_choice.h"
+#include "engine/cpu/gemm/block_product.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int kWinogradSlot = 1;  // of worker_scratch; 0 is oneDNN's
-// Planes of a transformed range lie this much further apart than they are long: rows of all frequencies would
+// Padding between the planes of a transformed range: without it, rows of all frequencies would
 // share a few sets of the cache otherwise.
 constexpr int64_t kPlanesApart = 16;
 // Tiles that are transformed, multiplied and transformed back together, at most. From 18 to 128 made no
@@ -43,7 +43,7 @@ WinogradImages images_of(const Tensor& tensor) {
           block};
 }
 
-/// The tiles of a convolution's outputs of `height` x `width`, whose inputs are padded so.
+/// The tiles of a convolution's outputs of `height` x `width`, with this padding of the input.
 WinogradTiles tiles_of(int64_t height, int64_t width, int64_t pad_top, int64_t pad_left) {
   return {divide_up(height, kWinogradTile), divide_up(width, kWinogradTile), pad_top, pad_left};
 }
@@ -52,7 +52,7 @@ WinogradTiles unpadded(const WinogradTiles& tiles) {
   return {tiles.rows, tiles.columns, 0, 0};
 }
 
-/// Lays a transformed range out at `data`; how many floats it takes.
+/// Lays out a transformed range at `data`; returns how many floats it needs.
 int64_t lay_out(WinogradRange& range, int64_t tiles, int64_t row, float* data) {
   range.data = data;
   range.row = row;

@@ -1,22 +1,25 @@
-// conv2d by Winograd's F(4x4, 3x3) with our own kernels: 3x3, stride 1, channels in eights, on any layout and
-// both dtypes. Four times fewer multiplications than the direct convolution; what that gives and costs in
-// accuracy is in ARCHITECTURE.md. Internal to engine/cpu.
+// conv2d by Winograd's F(4x4, 3x3) with dlpipe's own kernels: 3x3, stride 1, channels in multiples of eight, any
+// layout and both dtypes. It needs a quarter of the direct convolution's multiplications; ARCHITECTURE.md has the
+// effect on speed and accuracy. Internal to engine/cpu.
 //
-// Slices cut the images; where there are few of them, their tiles, then the output channels. What a slice computes doesn't
-// depend on how they are cut, except for the gradient of the weights, whose partial sums are added in slice
+// Slices cut the images; if there are few, also their tiles, then the output channels. The results don't depend on
+// the cut, except for the gradient of the weights, which adds its partial sums in slice
 // order. All functions work on the training pool and return when done.
 #pragma once
 
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
-#include "dlpipe/engine/ops/window.h"
+#include <cstdint>
+
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
+#include "engine/cpu/conv/conv2d_choice.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {
 
-/// Whether these functions can do it.
+/// Whether these functions support the shape.
 bool winograd_fits(const Conv2dShape& shape);
 
-/// Tiles of 4x4 pixels of what a pass computes (backward weights: of the output).
+/// The number of tiles of 4x4 pixels of a pass's result (backward weights: of the output).
 int64_t winograd_tiles_an_image(ConvPass pass, const Conv2dShape& shape);
 
 /// y of x; weight is f32 OIHW; bias (f32) may be undefined; kNone or kRelu.
@@ -28,5 +31,77 @@ void winograd_backward_data(const Conv2dShape& shape, const KernelChoice& choice
 /// dweight (f32, OIHW) and, where not null, dbias [O] of x and dy.
 void winograd_backward_weights(const Conv2dShape& shape, const KernelChoice& choice, const Tensor& x,
                                const Tensor& dy, float* dweight, float* dbias);
+
+// The transforms of Winograd's convolution F(4x4, 3x3), of images, weights and gradients, in Highway, chosen
+// at run time for the CPU. conv2d_winograd.cpp puts them around the 36 products.
+//
+// A tile is 4x4 pixels of the output and the 6x6 of the input that they need. Transformed, a convolution is
+// one product of matrices per frequency, 36 of them: 2.25 multiplications per output pixel and pair of channels
+// where the plain loop has 9. The points are 0, +-1/sqrt(2), +-sqrt(2) and infinity, whose transforms round
+// about half as much as those of 0, +-1, +-2 (which most libraries use); the formulas follow from
+// Y = A^T [(G g G^T) * (B^T d B)] A (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks").
+// The gradient of the weights is that expression's adjoint: G^T [sum over tiles of V * (A dY A^T)] G.
+//
+// The order of sums doesn't depend on the width of vectors and blocks, so that all instruction sets with
+// fused multiply-add compute the same bits. Pure functions; any thread. Internal to engine/cpu.
+
+inline constexpr int64_t kWinogradTile = 4;          // output pixels along a tile's side
+inline constexpr int64_t kWinogradFrequencies = 36;  // matrix products per convolution
+inline constexpr int64_t kWinogradChannels = 8;      // channels come in multiples of this
+inline constexpr int64_t kWinogradMostTiles = 192;   // of a WinogradRange
+
+/// A tensor of images as transforms address it: pixel (n, y, x), channel c is element
+/// n * image + (c / block) * plane + (y * width + x) * pixel + c % block. Blocks are multiples of 8.
+struct WinogradImages {
+  void* data = nullptr;
+  bool low = false;  // bf16, else f32
+  int64_t height = 0, width = 0;
+  int64_t image = 0, plane = 0, pixel = 0, block = 0;  // elements
+};
+
+/// Tiles of each image, numbered row by row and image after image. A tile's pixels begin at 4 * its place -
+/// pad: the convolution's padding for its input, none for its output.
+struct WinogradTiles {
+  int64_t rows = 0, columns = 0;
+  int64_t pad_top = 0, pad_left = 0;
+};
+
+/// One range of tiles and channels, and the layout of its transform: element (frequency, tile, channel) at
+/// data + frequency * plane + tile * row + channel, tile and channel counted from the range's first.
+struct WinogradRange {
+  int64_t first_tile = 0, tiles = 0;
+  int64_t first_channel = 0, channels = 0;
+  float* data = nullptr;
+  int64_t row = 0, plane = 0;
+};
+
+/// How OIHW weights are read: element (out, in, tap) at data + out * out_step + in * in_step + tap.
+struct WinogradWeights {
+  const float* data = nullptr;
+  int64_t outs = 0, ins = 0;
+  int64_t out_step = 0, in_step = 0;
+  bool flipped = false;  // taps from last to first: for the gradient of the images
+};
+
+struct WinogradKernels {
+  /// B^T d B of the range's tiles; pixels outside the image are zeros.
+  void (*input)(const WinogradImages& x, const WinogradTiles& tiles, const WinogradRange& to);
+  /// A dy A^T of the range's tiles (4x4 each), and, if `sums` isn't null, sums[channel] += dy.
+  void (*gradient)(const WinogradImages& dy, const WinogradTiles& tiles, const WinogradRange& to,
+                   float* sums);
+  /// A^T m A of the range's tiles into the pixels inside the image, plus bias[channel] if given,
+  /// then relu (kNone, kRelu).
+  void (*output)(const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
+                 const float* bias, Activation activation);
+  /// G g G^T of `panel` outs from `first` on, zeros after the last: element (frequency, in, out) at
+  /// to + frequency * plane + in * panel + out. Panels are multiples of a vector, at most 64.
+  void (*weights)(const WinogradWeights& weights, int64_t first, int64_t panel, float* to, int64_t plane);
+  /// G^T d G of one row of `outs` (a multiple of 8): tap k of out at to + k * to_tap + out.
+  void (*weights_gradient)(const float* d, int64_t d_plane, int64_t outs, float* to, int64_t to_tap);
+};
+
+/// The kernels for the best instruction set of this machine. They work without fused multiply-add (below AVX2), but
+/// aren't worth using.
+const WinogradKernels& winograd_kernels();
 
 }  // namespace dlpipe::engine::cpu

@@ -1,23 +1,21 @@
-// conv_unit on the CPU: our loops (unit_kernels.h, unit_bf16.h) on plain images, or conv2d's kernels and what follows, one after
+// conv_unit on the CPU: our loops (unit_kernels.h) on plain images, or conv2d's kernels and what follows, one after
 // another.
-#include "dlpipe/engine/ops/conv_unit.h"
+#include "engine/ops/conv_unit.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/measured_kernels.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
-#include "dlpipe/engine/cpu/conv/unit_bands.h"
-#include "dlpipe/engine/cpu/conv/unit_bf16.h"
-#include "dlpipe/engine/cpu/conv/unit_kernels.h"
-#include "dlpipe/engine/cpu/conv/unit_parts.h"
-#include "dlpipe/engine/cpu/loops/supports.h"
-#include "dlpipe/engine/ops/window.h"
+#include "base/text.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/measured_kernels.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_choice.h"
+#include "engine/cpu/conv/unit_kernels.h"
+#include "engine/cpu/conv/unit_parts.h"
+#include "engine/cpu/loops/elementwise.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine {
 
@@ -46,7 +44,7 @@ bool is_depthwise(const Conv2dShape& s) {
 }
 
 // Terms of bf16 come in pairs; windows are copied to an even number of them.
-bool fits(const Conv2dShape& s, DType dtype) {
+bool unit_fits(const Conv2dShape& s, DType dtype) {
   if (!cpu::has_units(dtype) || (s.groups != 1 && !is_depthwise(s))) return false;
   return dtype == DType::kF32 || s.c % 2 == 0 || !cpu::is_pointwise(s);
 }
@@ -134,7 +132,7 @@ class UnitCall {
 
   static constexpr int64_t kChunk = 16;
 
-  /// Copies the windows of `count` output pixels, one per row of `terms` values. What lies outside the image is 0.
+  /// Copies the windows of `count` output pixels, one per row of `terms` values. Pixels outside of the image are 0.
   void copy_windows(int64_t first, int64_t count, int64_t terms, T* to) const {
     const T* const end = x_ + s_.n * s_.h * s_.w * s_.c;
     int64_t n = first / (s_.oh * s_.ow), oy = first / s_.ow % s_.oh, ox = first % s_.ow;
@@ -151,7 +149,7 @@ class UnitCall {
 
   T* copy_window(int64_t n, int64_t oy, int64_t ox, T* to, const T* end) const {
     const int64_t x = ox * s_.stride[1] - s_.padding[1], last = x + (s_.kw - 1) * s_.dilation[1];
-    const bool is_run = x >= 0 && last < s_.w && s_.dilation[1] == 1;  // a row of taps lies together
+    const bool is_run = x >= 0 && last < s_.w && s_.dilation[1] == 1;  // a row of taps is contiguous
     const int64_t values = s_.kw * s_.c;
     for (int64_t ky = 0; ky < s_.kh; ++ky) {
       const int64_t y = oy * s_.stride[0] - s_.padding[0] + ky * s_.dilation[0];
@@ -222,27 +220,27 @@ class UnitCall {
   cpu::UnitTail tail_;
 };
 
-std::string key_of(const Conv2dShape& s, DType dtype) {
+std::string unit_key(const Conv2dShape& s, DType dtype) {
   return concat("conv_unit ", cpu::conv_key(s, dtype));
 }
 
-KernelChoice choice_of(const std::string& key, const Conv2dShape& s) {
+KernelChoice unit_choice(const std::string& key, const Conv2dShape& s) {
   KernelChoice choice = kernel_table().find_or_add(key, [&] { return rule(s); });
   if (choice.kernel == kUnit || choice.kernel == kConv2d) return choice;
-  throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
+  throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
                                                  "' in kernels.json; use ", kUnit, " or ", kConv2d)));
 }
 
-void forward(const ForwardArgs& args) {
+void conv_unit_forward(const ForwardArgs& args) {
   const Tensor& x = args.inputs[0];
   const Conv2dShape s =
       conv2d_shape(x.shape(), args.inputs[1].shape(), args.attrs.as<ConvUnitAttrs>().conv2d());
   if (s.n == 0) return;
   const auto by_parts = [&] { run_in_parts({conv2d_cpu, clip_cpu, silu_cpu, add_cpu}, args); };
-  if (!fits(s, x.dtype())) return by_parts();
-  const std::string key = key_of(s, x.dtype());
+  if (!unit_fits(s, x.dtype())) return by_parts();
+  const std::string key = unit_key(s, x.dtype());
   const auto run = [&] {
-    if (choice_of(key, s).kernel != kUnit) return by_parts();
+    if (unit_choice(key, s).kernel != kUnit) return by_parts();
     x.dtype() == DType::kBF16 ? UnitCall<BFloat16>(s, args).run() : UnitCall<float>(s, args).run();
   };
   const auto candidates = [&] {
@@ -253,19 +251,118 @@ void forward(const ForwardArgs& args) {
   run();
 }
 
-std::string explain(std::span<const TensorSpec> inputs, const Attrs& attrs, bool /*backward*/) {
+std::string explain_conv_unit(std::span<const TensorSpec> inputs, const Attrs& attrs, bool /*backward*/) {
   const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<ConvUnitAttrs>().conv2d());
   if (s.n == 0) return "nothing to do";
-  return fits(s, inputs[0].dtype) ? choice_of(key_of(s, inputs[0].dtype), s).kernel : kConv2d;
+  return unit_fits(s, inputs[0].dtype) ? unit_choice(unit_key(s, inputs[0].dtype), s).kernel : kConv2d;
 }
 
 }  // namespace
 
 extern const Kernels conv_unit_cpu;
 const Kernels conv_unit_cpu{
-    .forward = forward,
+    .forward = conv_unit_forward,
     .supports = cpu::supports_first_f32_bf16,
-    .explain = explain,
+    .explain = explain_conv_unit,
+    .same_bits_on_every_isa = false,  // conv2d's kernels
+};
+
+// conv_pair on the CPU: one panel of channels at a time passes from the product to the depthwise convolution within a core's
+// second-level cache; or both as conv_units.
+
+namespace {
+
+constexpr const char* kPair = "pair";
+constexpr const char* kUnits = "units";
+
+void run_pair(const ForwardArgs& args) {
+  const auto& attrs = args.attrs.as<ConvPairAttrs>();
+  const Tensor& x = args.inputs[0];
+  const int64_t middle = args.inputs[1].size(0), channels = x.size(3),
+                image = x.size(1) * x.size(2) * channels;
+  const Conv2dShape s = conv2d_shape({x.size(0), x.size(1), x.size(2), middle}, args.inputs[2].shape(),
+                                     attrs.outer(middle).conv2d());
+  const auto bias = [&](size_t i) {
+    return cpu::vectors_of_bias(has_input(args.inputs, i) ? args.inputs[i] : Tensor(), middle);
+  };
+  const Tensor inner_bias = bias(3), outer_bias = bias(4), panels = cpu::panels_of_weights(args.inputs[1]);
+  const cpu::UnitTail inner = cpu::tail_of(attrs.inner_tail, attrs.inner_low, attrs.inner_high, inner_bias);
+  const cpu::UnitTail outer = cpu::tail_of(attrs.tail, attrs.low, attrs.high, outer_bias);
+  const auto product = [&]<class Product>(Product p, const cpu::UnitBand& band, const auto* images) {
+    p.a = images + band.n * image + band.first * s.w * channels;
+    p.a_row = p.terms = channels;
+    p.rows = (band.last - band.first) * s.w;
+    p.y_row = band.width;
+    p.first_vector = band.begin;
+    p.last_vector = band.end;
+    p.columns = middle;
+    p.tail = inner;
+    return p;
+  };
+  cpu::run_in_bands(s, cpu::taps_of_weights(args.inputs[2]), outer, Tensor(), args.outputs[0],
+                    [&](const cpu::UnitBand& band) {
+                      if (x.dtype() == DType::kBF16) {
+                        auto p = product(cpu::UnitProductBf16(), band, x.data<BFloat16>());
+                        p.b = panels.data<BFloat16>();
+                        p.wide = band.x;
+                        cpu::unit_product_bf16(p);
+                      } else {
+                        auto p = product(cpu::UnitProduct(), band, x.data<float>());
+                        p.b = panels.data<float>();
+                        p.y = band.x;
+                        cpu::unit_kernels().product(p);
+                      }
+                    });
+}
+
+std::string pair_key(std::span<const TensorSpec> inputs, const ConvPairAttrs& attrs) {
+  const Shape& x = inputs[0].shape;
+  const int64_t middle = inputs[1].shape[0];
+  const Conv2dShape s =
+      conv2d_shape({x[0], x[1], x[2], middle}, inputs[2].shape, attrs.outer(middle).conv2d());
+  return concat("conv_pair c", x[3], " ", cpu::conv_key(s, inputs[0].dtype));
+}
+
+KernelChoice pair_choice(const std::string& key) {
+  KernelChoice choice = kernel_table().find_or_add(key, [] { return KernelChoice{kPair}; });
+  if (choice.kernel == kPair || choice.kernel == kUnits) return choice;
+  throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                                                 "' in kernels.json; use ", kPair, " or ", kUnits)));
+}
+
+// Terms of bf16 come in pairs.
+bool pair_fits(const TensorSpec& x) {
+  return cpu::has_units(x.dtype) && (x.dtype == DType::kF32 || x.shape[3] % 2 == 0);
+}
+
+void conv_pair_forward(const ForwardArgs& args) {
+  if (args.inputs[0].size(0) == 0) return;
+  if (!pair_fits(args.inputs[0].spec())) return run_as_units(conv_unit_cpu, args);
+  const std::string key = pair_key(specs_of(args.inputs), args.attrs.as<ConvPairAttrs>());
+  const auto run = [&] {
+    pair_choice(key).kernel == kPair ? run_pair(args) : run_as_units(conv_unit_cpu, args);
+  };
+  cpu::measure_choices(
+      key,
+      [] {
+        return std::vector<KernelChoice>{{kPair}, {kUnits}};
+      },
+      run);
+  run();
+}
+
+std::string explain_conv_pair(std::span<const TensorSpec> inputs, const Attrs& attrs, bool /*backward*/) {
+  if (inputs[0].shape[0] == 0) return "nothing to do";
+  return pair_fits(inputs[0]) ? pair_choice(pair_key(inputs, attrs.as<ConvPairAttrs>())).kernel : kUnits;
+}
+
+}  // namespace
+
+extern const Kernels conv_pair_cpu;
+const Kernels conv_pair_cpu{
+    .forward = conv_pair_forward,
+    .supports = cpu::supports_first_f32_bf16,
+    .explain = explain_conv_pair,
     .same_bits_on_every_isa = false,  // conv2d's kernels
 };
 

@@ -1,26 +1,26 @@
-#include "dlpipe/engine/cpu/conv/unit_bf16.h"
+#include "engine/cpu/conv/unit_kernels.h"
 
 #include <algorithm>
 
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/kernel_table.h"
 
 #if defined(__x86_64__)
 
-#include "dlpipe/engine/cpu/gemm/pair_sums.h"
+#include "engine/cpu/gemm/pair_sums.h"
 
 namespace dlpipe::engine::cpu {
 
 namespace {
 
 constexpr int64_t kUnitLanes = kPairLanes;
-// Rows of a product beside one, two and three vectors of columns, as unit_kernels.cpp has them.
+// Rows of a product with one, two and three vectors of columns, as in unit_kernels.cpp.
 constexpr int kRows[] = {0, 12, 12, 8};
 
 DLPIPE_BF16_TARGET inline __m512 widened(const BFloat16* from, __mmask16 mask) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
 }
-// R rows of W vectors of columns, of which `columns` are there; y_at: where they begin in the answer.
+// R rows of W vectors of columns, of which `columns` exist; y_at: where they begin in the result.
 template <int R, int W>
 DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p, const BFloat16* a,
                                                        const BFloat16* b, const float* bias, int64_t y_at,
@@ -33,7 +33,7 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
   }
   add_pairs<R, W>(a, p.a_row, p.terms, b, sums);
   if (p.tail.silu) {
-    // Vectors behind the last column are left out.
+    // Vectors after the last column are skipped.
     alignas(64) float stored[R * W * kUnitLanes];
     const int64_t vectors = std::min<int64_t>(W, (columns + kUnitLanes - 1) / kUnitLanes),
                   row = vectors * kUnitLanes;
@@ -55,7 +55,7 @@ DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p,
     if (mask == 0) break;
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      // The bounds stand first: where a sum is NaN, NaN comes out.
+      // The bounds are the first operands, so that NaN stays NaN.
       __m512 value = _mm512_min_ps(high, _mm512_max_ps(low, sums[r][w]));
       const int64_t at = y_at + r * p.y_row + w * kUnitLanes;
       if (p.wide != nullptr) {

@@ -1,17 +1,17 @@
-#include "dlpipe/engine/cpu/conv/unit_kernels.h"
+#include "engine/cpu/conv/unit_kernels.h"
 
 #include <algorithm>
 
-// Sums stay in registers, in blocks whose size is known when compiling: not so for SVE and RVV.
+// Sums stay in registers, in blocks of a size known at compile time, which excludes SVE and RVV.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/conv/unit_kernels.cpp"
+#define HWY_TARGET_INCLUDE "engine/cpu/conv/unit_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
 
-#include "dlpipe/engine/cpu/loops/within_isa.h"
+#include "engine/cpu/loops/within_isa.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
@@ -22,10 +22,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Rows of a product beside one, two and three vectors of columns: sums, factors and columns fill the registers.
+// Rows of a product with one, two and three vectors of columns: sums, factors and columns fill the registers.
 constexpr int kRows[] = {0, HWY_TARGET <= HWY_AVX3 ? 12 : 6, HWY_TARGET <= HWY_AVX3 ? 12 : 6,
                          HWY_TARGET <= HWY_AVX3 ? 8 : 4};
-// The first `count` lanes, and zeros; nothing behind them in memory is touched.
+// The first `count` lanes, and zeros; memory after them is not accessed.
 HWY_INLINE V load_some(D d, const float* from, size_t count) {
 #if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN float lanes[hn::MaxLanes(D())] = {};
@@ -55,10 +55,10 @@ HWY_INLINE V reciprocal(D d, V x) {
 #endif
 }
 
-// x / (1 + e^-x). Of the exponential's argument no more is kept than f32 needs where the answer isn't x or nothing.
+// x / (1 + e^-x). The exponential's argument is only as precise as f32 needs when the result is neither x nor 0.
 HWY_INLINE V silu_of(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V c = hn::Max(hn::Set(d, -87.0f), x);  // below the answer is less than 1e-35; NaN comes out
+  const V c = hn::Max(hn::Set(d, -87.0f), x);  // below it the result is less than 1e-35; NaN stays NaN
   const V t = hn::Min(hn::Set(d, 87.0f), c);   // above it is x
   // -t = n ln 2 - r with an integer n, which 1.5 * 2^23 + 127 puts into the low bits, where exponents have it.
   const V round = hn::Set(d, 12583039.0f);
@@ -76,13 +76,13 @@ HWY_INLINE V silu_of(D d, V x) {
   return hn::Mul(c, reciprocal(d, hn::MulAdd(e, scale, one)));
 }
 
-// The bounds stand first: where x is NaN, x comes out.
+// The bounds are the first operands, so that NaN stays NaN.
 HWY_INLINE V clipped(V low, V high, V x) {
   return hn::Min(high, hn::Max(low, x));
 }
 
-// silu of `rows` rows of sums, each of whole vectors, and the residual, to y. The sums lie on the stack: in y they would have
-// to wait for its lines. One loop: rows are often one vector, and constants would be loaded anew for each.
+// silu of `rows` rows of sums, each of whole vectors, and the residual, to y. The sums are on the stack, because
+// in y they would wait for its cache lines. One loop: rows are often one vector, and constants would be reloaded for each.
 HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
                             const float* residual) {
   const D d;
@@ -133,7 +133,7 @@ HWY_NOINLINE void product_tile(const UnitProduct& p, const float* a, const float
     }
   }
   if (p.tail.silu) {
-    // Vectors behind the last column are left out.
+    // Vectors after the last column are skipped.
     HWY_ALIGN float stored[R * W * hn::MaxLanes(D())];
     const int64_t vectors = std::min<int64_t>(W, (columns + lanes - 1) / lanes);
 #pragma GCC unroll 16

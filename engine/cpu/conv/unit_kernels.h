@@ -1,32 +1,34 @@
 // The inner loops of conv_unit on plain f32 images, in Highway, chosen at run time for the CPU: products of pixels and
-// weights (1x1 convolutions, others by rows of windows) and depthwise convolutions, whose sums get bias, activation and
-// residual before they leave the registers. conv_unit.cpp cuts the work.
+// weights (1x1 convolutions, others by rows of windows) and depthwise convolutions, with bias, activation and residual
+// applied to the sums in registers. conv_unit.cpp cuts the work.
 //
-// Every sum is one chain of fused multiply-adds in the order of the terms, however the work is cut. Pure functions; any
+// Every sum is one chain of fused multiply-adds in the order of the terms, for any cut of the work. Pure functions; any
 // thread. Internal to engine/cpu.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "dlpipe/dtype.h"
+
 namespace dlpipe::engine::cpu {
 
-/// What happens to a sum: clipped (infinite bounds: as it is), or silu; then the residual is added.
+/// What is applied to a sum: a clip (infinite bounds: nothing), or silu; then the residual is added.
 struct UnitTail {
-  const float* bias = nullptr;  // whole vectors of it
+  const float* bias = nullptr;  // padded to whole vectors
   float low = 0, high = 0;
   bool silu = false;
-  const float* residual = nullptr;  // null, or laid out as y
+  const float* residual = nullptr;  // null, or with y's layout
 };
 
-/// Columns of a product come in panels of one to three vectors: how wide the next one is where `left` vectors are left.
-/// Four are two and two: a panel of one has a load for each multiply-add.
+/// Columns of a product are in panels of one to three vectors. Returns the width of the next one if `left` vectors are left.
+/// Four are split into two and two, because a panel of one needs a load for each multiply-add.
 constexpr int64_t unit_panel(int64_t left) {
   return left == 4 ? 2 : left < 3 ? left : 3;
 }
 
 /// y[r, j] = tail(sum over k of a[r, k] b[k, j]). b: panel after panel, the one that begins at vector v at
-/// b + v * lanes * terms, term after term, its columns side by side; zeros behind the last column.
+/// b + v * lanes * terms, term after term, its columns side by side; zeros after the last column.
 struct UnitProduct {
   const float* a = nullptr;
   int64_t a_row = 0, terms = 0;
@@ -38,24 +40,24 @@ struct UnitProduct {
   UnitTail tail;                              // residual and y: their first row and column
 };
 
-/// Taps [from, to) of a side of a filter: those inside the image.
+/// The taps [from, to) along one side of a filter that are inside the image.
 struct UnitTaps {
   int64_t from = 0, to = 0;
 };
 
 /// Up to kUnitPixels output pixels of a depthwise convolution that have the same taps, in a row or a column. Offsets and
-/// steps in elements; x is where the first pixel's first tap lies, or would.
+/// steps in elements; x is the position of the first pixel's first tap, which may be outside of the image.
 inline constexpr int64_t kUnitPixels = 8;
 struct UnitPiece {
   int64_t x = 0, x_step = 0;
   int64_t y = 0, y_step = 0;
   int64_t count = 0;
-  /// So many times, each time so much further.
+  /// Repeated this many times, advancing by these offsets.
   int64_t repeats = 1, x_repeat = 0, y_repeat = 0;
   UnitTaps rows, columns;
-  /// What a pixel shares with the next one stays in registers where all taps of a row are there and pixels lie one or two
-  /// taps apart, in filters of 3, 5 or 7 columns: how many taps.
-  int stride = 0;  // 0: not so
+  /// The distance of pixels in taps, 1 or 2, if all taps of a row are inside, in filters with 3, 5 or 7 columns: inputs that
+  /// neighbouring pixels share then stay in registers.
+  int stride = 0;  // 0: not applicable
 };
 
 /// Some pieces of one image, channels [first_channel, last_channel): from a whole vector to one, or to the last. weights:
@@ -82,7 +84,35 @@ struct UnitKernels {
                const float* residual);
 };
 
-/// For the best instruction set of this machine.
+/// The kernels for the best instruction set of this machine.
 const UnitKernels& unit_kernels();
+
+// The product of unit_kernels.h on bf16 images: dot products of pairs (AVX512_BF16), twice as many multiplications an
+// instruction as f32 has. Sums, bias and activation are f32. Pure functions; any thread. Internal to engine/cpu.
+
+/// Like UnitProduct; `terms` is even, and two terms of a column are adjacent in b.
+struct UnitProductBf16 {
+  const BFloat16* a = nullptr;
+  int64_t a_row = 0, terms = 0;
+  const BFloat16* b = nullptr;
+  float* wide = nullptr;  // the result, as f32,
+  BFloat16* y = nullptr;  // or as bf16
+  int64_t y_row = 0, rows = 0;
+  int64_t first_vector = 0, last_vector = 0, columns = 0;
+  UnitTail tail;                       // without a residual
+  const BFloat16* residual = nullptr;  // of y
+};
+
+/// Whether this machine has these, within kernel_isa().
+bool has_unit_bf16();
+void unit_product_bf16(const UnitProductBf16& product);
+
+/// Rows of `columns` elements that begin `from_row` and `to_row` elements apart.
+struct UnitRows {
+  int64_t rows = 0, columns = 0, from_row = 0, to_row = 0;
+};
+void widen_rows(const UnitRows& rows, const BFloat16* from, float* to);
+/// Adds `residual`, which has the layout of `to`, if it isn't null.
+void narrow_rows(const UnitRows& rows, const float* from, const BFloat16* residual, BFloat16* to);
 
 }  // namespace dlpipe::engine::cpu

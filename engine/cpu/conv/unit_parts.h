@@ -1,23 +1,24 @@
-// What conv_unit and conv_pair share around the loops of unit_kernels.h: weights and biases as those take them, made once of
+// What conv_unit and conv_pair share around the loops of unit_kernels.h: weights and biases in their format, converted once for
 // constants, and a depthwise convolution cut into pieces. Internal to engine/cpu.
 #pragma once
 
+#include <functional>
 #include <vector>
 
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/cpu/conv/unit_kernels.h"
-#include "dlpipe/engine/ops/conv_unit.h"
-#include "dlpipe/engine/ops/window.h"
+#include "dlpipe/tensor.h"
+#include "engine/cpu/conv/unit_kernels.h"
+#include "engine/ops/conv_unit.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cpu {
 
-/// Whether this machine's kernels (unit_kernels.h, unit_bf16.h) take images of `dtype`.
+/// Whether this machine's kernels (unit_kernels.h) support images of `dtype`.
 bool has_units(DType dtype);
 
-/// How many vectors hold the channels, and how many channels these are.
+/// The number of vectors for the channels, and the number of channels in whole vectors.
 int64_t vectors_of(int64_t channels);
 int64_t padded(int64_t channels);
-/// Vectors where panels begin, and the end.
+/// The first vector of each panel, and the end.
 std::vector<int64_t> panels_of(int64_t channels);
 
 /// OIHW weights, f32 or bf16, as a product's panels of the same dtype, the terms in the order of a window's memory: rows,
@@ -25,18 +26,18 @@ std::vector<int64_t> panels_of(int64_t channels);
 Tensor panels_of_weights(const Tensor& weight);
 /// Depthwise weights, f32 or bf16, tap after tap, f32.
 Tensor taps_of_weights(const Tensor& weight);
-/// Whole vectors of it, f32; zeros where it is undefined.
+/// The bias in whole vectors, f32; zeros if it is undefined.
 Tensor vectors_of_bias(const Tensor& bias, int64_t channels);
 UnitTail tail_of(ConvTail tail, double low, double high, const Tensor& bias);
 
-/// Where a depthwise convolution's input lies: its pixels `pixel` elements apart, its rows w pixels, the first row in memory
-/// being row `first_row` of the image.
+/// The position in memory of a depthwise convolution's input: its pixels `pixel` elements apart, its rows w pixels, the first
+/// row in memory being row `first_row` of the image.
 struct UnitImage {
   int64_t pixel = 0, first_row = 0;
 };
 
-/// Some output rows of a depthwise convolution as pieces. A group's rows lie beneath one another, so that channel after
-/// channel, row after row its input comes from memory once, in as many streams as there are rows.
+/// Some output rows of a depthwise convolution as pieces. A group has consecutive rows, so that its input
+/// is read from memory once, channel by channel and row by row, in as many streams as there are rows.
 class DepthwisePieces {
  public:
   DepthwisePieces(const Conv2dShape& s, const UnitImage& x, int64_t first_row, int64_t last_row);
@@ -50,9 +51,9 @@ class DepthwisePieces {
   enum class Direction : uint8_t { kRight, kDown };
 
   UnitTaps taps(int64_t o, size_t axis, int64_t count, int64_t size) const;
-  /// Those of `range` whose taps all lie inside the image.
+  /// The part of `range` with all taps inside the image.
   Range whole(size_t axis, int64_t count, int64_t size, Range range) const;
-  /// Columns at the side, whose taps are the same from row to row.
+  /// Columns at a side, which have the same taps in every row.
   void add_border(Range columns, Range rows, Range all);
   void add(int64_t oy, int64_t ox, int64_t count, Direction direction, UnitTaps rows, UnitTaps columns);
 
@@ -61,5 +62,22 @@ class DepthwisePieces {
   int shared_stride_ = 0;  // UnitPiece::stride of pieces to the right
   std::vector<std::vector<UnitPiece>> groups_;
 };
+
+// A depthwise convolution by bands of rows and panels of channels. The input of a band is computed just before it is read, by
+// the preceding 1x1 convolution or from a narrower dtype, so that it is still in the core's second-level cache.
+// Internal to engine/cpu.
+
+/// Input rows [first, last) of image n, vectors [begin, end) of channels, to be written at x: [rows, w, width].
+struct UnitBand {
+  int64_t n = 0, first = 0, last = 0;
+  int64_t begin = 0, end = 0;
+  int64_t width = 0;  // of the vectors, in channels
+  float* x = nullptr;
+};
+
+/// y f32 or bf16 [n, oh, ow, c]; `taps`: taps_of_weights; `fill` is called by several threads at once. The residual, of y's
+/// dtype and shape, may be undefined.
+void run_in_bands(const Conv2dShape& s, const Tensor& taps, const UnitTail& tail, const Tensor& residual,
+                  const Tensor& y, const std::function<void(const UnitBand&)>& fill);
 
 }  // namespace dlpipe::engine::cpu

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/conv/winograd_kernels.h"
+#include "engine/cpu/conv/conv2d_winograd.h"
 
 #include <algorithm>
 
@@ -7,12 +7,12 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dlpipe/engine/cpu/conv/winograd_kernels.cpp"
+#define HWY_TARGET_INCLUDE "engine/cpu/conv/winograd_kernels.cpp"
 #include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
 
 #include <hwy/highway.h>
 
-#include "dlpipe/engine/cpu/loops/within_isa.h"
+#include "engine/cpu/loops/within_isa.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr float kA = 0.70710678118654752440f;
 constexpr float kB = 1.41421356237309504880f;
 constexpr int64_t kFrequencies = kWinogradFrequencies;
-constexpr int64_t kAhead = 2;  // tiles whose pixels are asked for early
+constexpr int64_t kAhead = 2;  // how many tiles ahead pixels are prefetched
 
 // Transforms take a vector of channels at a time: eight or, where there are whole groups of them and vectors
 // hold as many, sixteen (fewer where vectors are shorter).
@@ -129,7 +129,7 @@ HWY_INLINE void transform_taps_gradient(D d, const V (&u)[6], V (&g)[3]) {
   g[2] = hn::MulAdd(third, hn::Sub(sum_b, sum_a), u[5]);
 }
 
-// Where a tile's pixels lie: (i, j) at first + (i * width + j) * pixel elements from a channel of its image,
+// The position of a tile's pixels: (i, j) at first + (i * width + j) * pixel elements from a channel of its image,
 // and inside the image where top <= i < bottom and left <= j < right.
 struct Place {
   int64_t image, first;

@@ -1,12 +1,12 @@
-#include "dlpipe/engine/cpu/gemm/block_gemm.h"
+#include "engine/cpu/gemm/gemm.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/cpu/gemm/block_product.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/constant_cache.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/gemm/block_product.h"
 
 namespace dlpipe::engine::cpu {
 namespace {
@@ -32,8 +32,8 @@ int64_t block_terms() {
 }
 
 /// All of b as strips of block_product().wide columns, the last one of whole panels, block of terms after block:
-/// [block][strip][term][column of the strip], zeros behind the last column. Once for all slices, and for all calls where b is a
-/// constant.
+/// [block][strip][term][column of the strip], zeros after the last column. Packed once for all slices, and for all calls if b
+/// is a constant.
 class PackedStrips {
  public:
   PackedStrips(const GemmMatrix& b, int64_t n, int64_t k)
@@ -86,8 +86,9 @@ struct Slice {
   int64_t row, rows, column, columns;
 };
 
-/// All of a that is few rows, as groups of product.rows rows, block of terms after block: [block][group][term][row of the group].
-/// Each strip of b reads all of it, here one line after another. Once for all slices; of many rows it would cost memory.
+/// All of a that is few rows, as groups of product.rows rows, block of terms after block: [block][group][term][row of the
+/// group]. Each strip of b reads all of it, here one line after another. Once for all slices; of many rows it would cost
+/// memory.
 class PackedRows {
  public:
   PackedRows(const GemmMatrix& a, int64_t m, int64_t k) : rows_(divide_up(m, group()) * group()) {
@@ -118,7 +119,7 @@ class PackedRows {
   Tensor data_;
 };
 
-/// Rows of a block of terms: as they lie or as groups of product.rows rows, [group][term][row of the group], packed before or,
+/// Rows of a block of terms: unpacked, or as groups of product.rows rows, [group][term][row of the group], packed before or,
 /// where a is transposed, copied here.
 class LeftBlock {
  public:
@@ -144,7 +145,7 @@ class LeftBlock {
     first_ = data + term * ld_ + slice_.row;
     const BlockProduct& product = block_product();
     for (int64_t r = 0; r < slice_.rows; r += product.rows) {
-      // The last rows of the matrix may have no vector behind them.
+      // There may be no whole vector after the last rows of the matrix.
       const bool inside = slice_.row + r + 2 * product.panel <= ld_;
       const int64_t rows = std::min(product.rows, slice_.rows - r);
       float* const to = groups_ + r * terms;
@@ -174,7 +175,7 @@ class LeftBlock {
   Slice slice_;
   const PackedRows* packed_;
   const float* first_ = nullptr;
-  float* groups_;  // null: rows as they lie
+  float* groups_;  // null: rows are not packed
   int64_t terms_ = 0;
 };
 
@@ -204,7 +205,7 @@ void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gemm
     s.rows = std::min(rows_step, m - s.row);
     s.columns = std::min(columns_step, n - s.column);
     const int64_t last = (s.columns - 1) / wide * wide;
-    // A last strip with more columns than c has is computed beside it.
+    // A last strip with more columns than c is computed in scratch.
     const int64_t whole = last + packed.width(s.column + last) == s.columns ? s.columns : last;
     // Of transposed rows, a vector more than there are.
     const int64_t left_floats = a.transposed ? (s.rows + 2 * wide) * block_terms() : 0;

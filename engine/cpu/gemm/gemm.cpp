@@ -1,17 +1,17 @@
-#include "dlpipe/engine/cpu/gemm/gemm.h"
+#include "engine/cpu/gemm/gemm.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/measured_kernels.h"
-#include "dlpipe/engine/cpu/gemm/block_gemm.h"
-#include "dlpipe/engine/cpu/gemm/block_product.h"
-#include "dlpipe/engine/cpu/gemm/few_rows.h"
-#include "dlpipe/engine/cpu/gemm/onednn_gemm.h"
-#include "dlpipe/engine/cpu/loops/elementwise.h"
+#include "base/text.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/isa.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/measured_kernels.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/gemm/block_product.h"
+#include "engine/cpu/loops/elementwise.h"
+#include "engine/cpu/loops/vec.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -28,8 +28,8 @@ bool blocks_fit(int64_t m, int64_t n, DType dtype) {
          n >= block_product().panel;
 }
 
-/// Whether few_rows_gemm is. Small weights lie in caches, where oneDNN isn't slower. Of answers alone: steps of few rows keep
-/// their bits.
+/// Whether few_rows_gemm is faster. Small weights are in caches, where oneDNN isn't slower. Only for inference: steps with few
+/// rows keep their bits.
 bool few_rows_fit(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
   constexpr int64_t kFewestFloats = 1 << 16;
   return dtype == DType::kF32 && m <= kMostFewRows && !a.transposed && b.transposed &&
@@ -67,8 +67,8 @@ void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const 
       return few_rows_gemm(m, n, k, static_cast<const float*>(a.data), static_cast<const float*>(b.data),
                            static_cast<const float*>(bias), static_cast<float*>(c), done);
     if (choice.kernel == kOneDnn) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
-    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is no kernel for '", key,
-                                                   "' in kernels.json; use ",
+    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '",
+                                                   key, "' in kernels.json; use ",
                                                    has_few_rows ? kFewRows : kBlocks, " or ", kOneDnn)));
   };
   const auto candidates = [&] {
@@ -133,6 +133,55 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
     });
     if (done) done(begin, end - begin, 0, n);
   });
+}
+
+namespace {
+
+constexpr int64_t kSliceFloats = 1 << 16;  // of b: ten microseconds and more
+constexpr int64_t kVectors = 4;            // concurrent sums of one element
+
+// M elements of one column of c: M products of a row of a and one of b's, in 32 lanes, added up in order.
+template <int M>
+DLPIPE_INLINE inline void column(const float* a, const float* b, int64_t k, float start, float* c,
+                                 int64_t n) {
+  F32x8 sums[M][kVectors] = {};
+  int64_t i = 0;
+  for (; i + kVectors * kLanes <= k; i += kVectors * kLanes) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      const F32x8 factor = load(b + i + v * kLanes);
+      for (int r = 0; r < M; ++r) sums[r][v] += load(a + r * k + i + v * kLanes) * factor;
+    }
+  }
+  for (int r = 0; r < M; ++r) {
+    const F32x8 all_lanes = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]);
+    float sum = start;
+    for (int64_t lane = 0; lane < kLanes; ++lane) sum += all_lanes[lane];
+    for (int64_t rest = i; rest < k; ++rest) sum += a[r * k + rest] * b[rest];
+    c[r * n] = sum;
+  }
+}
+
+template <int M>
+void columns(int64_t n, int64_t k, const float* a, const float* b, const float* bias, float* c,
+             const GemmPartDone& done) {
+  parallel_ranges(n, std::max<int64_t>(1, kSliceFloats / k), [&](int64_t begin, int64_t end) {
+    on_best_isa([=]() DLPIPE_INLINE {
+      for (int64_t j = begin; j < end; ++j)
+        column<M>(a, b + j * k, k, bias == nullptr ? 0.0f : bias[j], c + j, n);
+    });
+    if (done) done(0, M, begin, end - begin);
+  });
+}
+
+}  // namespace
+
+void few_rows_gemm(int64_t m, int64_t n, int64_t k, const float* a, const float* b, const float* bias,
+                   float* c, const GemmPartDone& done) {
+  static_assert(kMostFewRows == 4);
+  if (m == 1) columns<1>(n, k, a, b, bias, c, done);
+  if (m == 2) columns<2>(n, k, a, b, bias, c, done);
+  if (m == 3) columns<3>(n, k, a, b, bias, c, done);
+  if (m == 4) columns<4>(n, k, a, b, bias, c, done);
 }
 
 }  // namespace dlpipe::engine::cpu

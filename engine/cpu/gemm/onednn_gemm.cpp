@@ -1,11 +1,11 @@
-#include "dlpipe/engine/cpu/gemm/onednn_gemm.h"
+#include "engine/cpu/gemm/gemm.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/cpu/onednn/onednn.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/constant_cache.h"
+#include "engine/cpu/onednn/onednn.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -45,16 +45,16 @@ dnnl::matmul::primitive_desc describe_matmul(const Matrices&... matrices) {
   return onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), matrices...);
 }
 
-/// b in the form that oneDNN chooses. It chooses for each product by itself, only where a and c are dense, and takes none of its
-/// own forms that it is given.
+/// b in the form that oneDNN chooses. It chooses for each product by itself, only where a and c are dense, and takes none of
+/// its own forms that it is given.
 memory::desc any_matrix_desc(int64_t rows, int64_t columns, DType dtype) {
   return {{rows, columns}, data_type_of(dtype), memory::format_tag::any};
 }
 
-/// How oneDNN wants b of some columns for most products.
+/// oneDNN's preferred format of b with some columns, for most products.
 struct PackedFormat {
   memory::desc b;
-  bool is_packed;  // by an implementation that packs what lies plainly, each time
+  bool is_packed;  // by an implementation that packs plain memory in each call
 };
 
 struct PackedFormatKey {
@@ -97,8 +97,8 @@ std::shared_ptr<const GemmPrimitive> primitive_for(const GemmKey& key) {
   return cache->find_or_make(key, [&] { return make_primitive(key); });
 }
 
-// How c is cut: about 4 MFLOP a slice and at most 64 slices, in steps of 16. Each slice packs the columns of b that it needs, so
-// that there are no more slices of rows than it takes: of 192 rows, or 64 of fewer where that is all the cut.
+// How c is cut: about 4 MFLOP a slice and at most 64 slices, in steps of 16. Each slice packs the columns of b that it needs,
+// so that there are no more slices of rows than it takes: of 192 rows, or 64 of fewer where that is all the cut.
 struct Cut {
   int64_t rows, columns;  // of a slice
   Cut(int64_t m, int64_t n, int64_t k) {
@@ -120,9 +120,9 @@ const std::byte* corner(const GemmMatrix& matrix, int64_t ld, int64_t i, int64_t
   return at(matrix.data, matrix.transposed ? j * ld + i : i * ld + j, dtype);
 }
 
-/// The columns of b, slice after slice, as packed_format() says, kept where b is a constant. Undefined where oneDNN gains nothing
-/// by it; of few rows, which aren't worth it where b is no constant; and outside of inference: sums are cut elsewhere then, and
-/// steps keep their bits.
+/// The columns of b, slice after slice, as packed_format() says, kept where b is a constant. Undefined where oneDNN gains
+/// nothing by it; of few rows, which aren't worth it where b is no constant; and outside of inference: sums are cut elsewhere
+/// then, and steps keep their bits.
 class PackedColumns {
  public:
   PackedColumns(int64_t m, int64_t n, int64_t k, int64_t columns, const GemmMatrix& b, DType dtype) {
@@ -131,7 +131,7 @@ class PackedColumns {
     const auto format = packed_format(std::min(columns, n), k, dtype);
     if (!format->is_packed) return;
     step_ = divide_up(static_cast<int64_t>(format->b.get_size()), 64) * 64;
-    // A form of its own for each cut.
+    // Each cut has its own form.
     const uint64_t form = uint64_t{1} << 62 | static_cast<uint64_t>(columns) << 1 | (b.transposed ? 1 : 0);
     data_ = cached_or(*b.tensor, form, [&] {
       Tensor packed = Tensor::empty({divide_up(n, columns) * step_}, DType::kU8);
@@ -145,7 +145,7 @@ class PackedColumns {
       return packed;
     });
   }
-  /// What multiplies by packed columns, and has a dense slice of c; null where there is none for these sizes.
+  /// The primitive for packed columns and a dense slice of c; null if there is none for these sizes.
   std::shared_ptr<const GemmPrimitive> primitive(GemmKey key) const {
     if (!data_.defined()) return nullptr;
     key.packed = 1;

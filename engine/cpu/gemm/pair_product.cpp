@@ -1,12 +1,12 @@
-#include "dlpipe/engine/cpu/gemm/pair_product.h"
+#include "engine/cpu/gemm/pair_product.h"
 
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/isa.h"
+#include "engine/core/kernel_table.h"
 
 #if defined(__x86_64__)
 
-#include "dlpipe/engine/cpu/gemm/block_product.h"
-#include "dlpipe/engine/cpu/gemm/pair_sums.h"
+#include "engine/cpu/gemm/block_product.h"
+#include "engine/cpu/gemm/pair_sums.h"
 
 namespace dlpipe::engine::cpu {
 

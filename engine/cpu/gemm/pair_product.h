@@ -1,24 +1,24 @@
-// Products of small bf16 matrices that lie in a core's caches, with f32 sums: what attention in bf16 is made of, where the CPU
-// has AVX512_BF16. One thread; large matrices are gemm.h's. Pure functions. Internal to engine/cpu.
+// Products of small bf16 matrices in a core's caches, with f32 sums; used by attention in bf16 if the CPU has AVX512_BF16.
+// One thread; for large matrices see gemm.h. Pure functions. Internal to engine/cpu.
 #pragma once
 
 #include <cstdint>
 
-#include "dlpipe/base/dtype.h"
+#include "dlpipe/dtype.h"
 
 namespace dlpipe::engine::cpu {
 
-/// Whether this machine, and what kernels are limited to, has these.
+/// Whether this machine has these, within kernel_isa().
 bool has_pair_products();
 
-/// The right side: panels of 32 columns (16 where the last has no more), pair of terms after pair, zeros behind the last column
-/// and the last term. Made by what follows.
+/// The right side: panels of 32 columns (16 if the last has no more), pair of terms after pair, zeros after the last column
+/// and the last term. Created by the functions below.
 struct PairPanels {
   int64_t terms = 0, columns = 0;
 
   int64_t even_terms() const { return (terms + 1) / 2 * 2; }
   int64_t padded_columns() const { return (columns + 15) / 16 * 16; }
-  /// Of bf16 numbers.
+  /// The number of bf16 elements.
   int64_t size() const { return even_terms() * padded_columns(); }
 };
 /// Term t of column c is from[t * from_row + c].
@@ -34,7 +34,7 @@ struct PairProduct {
   const BFloat16* b = nullptr;
   PairPanels panels;
   int64_t columns = 0;    // the first ones of b
-  float* wide = nullptr;  // the answer in f32, whole vectors of columns a row,
+  float* wide = nullptr;  // the result in f32, whole vectors of columns per row,
   BFloat16* y = nullptr;  // or in bf16
   int64_t y_row = 0;
 };

@@ -1,6 +1,6 @@
-// The inner loop of bf16 products where the CPU has AVX512_BF16: dot products of pairs, twice as many multiplications an
+// The inner loop of bf16 products on CPUs with AVX512_BF16: dot products of pairs, twice as many multiplications an
 // instruction as f32 has, with sums in f32. Intrinsics: Highway has this instruction from 1.1 on, and Debian 12 has 1.0.
-// Internal to engine/cpu; for x86 alone.
+// Internal to engine/cpu; for x86 only.
 #pragma once
 
 #if !defined(__clang__)
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "dlpipe/base/dtype.h"
+#include "dlpipe/dtype.h"
 
 #define DLPIPE_BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
 
@@ -21,7 +21,7 @@ namespace dlpipe::engine::cpu {
 
 inline constexpr int64_t kPairLanes = 16;
 
-/// The first `count` lanes, all or none where it is more or less.
+/// A mask of the first `count` lanes; all or none if it is out of range.
 DLPIPE_BF16_TARGET inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= kPairLanes ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
 }
@@ -29,7 +29,7 @@ DLPIPE_BF16_TARGET inline void store_narrowed(BFloat16* to, __mmask16 mask, __m5
   _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
 }
 
-/// sums[r][w] += row r of a times vector w of b's columns: `terms`, an even number, of which two of a column stand side by side.
+/// sums[r][w] += row r of a times vector w of b's columns: `terms`, an even number, with two of a column adjacent.
 template <int R, int W>
 DLPIPE_BF16_TARGET __attribute__((always_inline)) inline void add_pairs(const BFloat16* a, int64_t a_row,
                                                                         int64_t terms, const BFloat16* b,

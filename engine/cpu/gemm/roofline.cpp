@@ -1,12 +1,12 @@
-#include "dlpipe/engine/cpu/gemm/roofline.h"
+#include "engine/cpu/gemm/roofline.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/gemm/block_product.h"
+#include "base/counters.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/gemm/block_product.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,21 +1,78 @@
 // The fast loops around an elementwise formula (ops/elementwise.h): f32 and bf16 (computed in f32), compiled
 // for each instruction set, in parallel over fixed ranges. A blocked tensor is a flat array here: all tensors
-// of a call that is not broadcast have one layout.
+// of a call without broadcasting have the same layout. First come helpers for all kernels of such tensors: functions for
+// `supports`, and dispatch by the type of elements.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
 #include <type_traits>
+#include <vector>
 
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/loops/bf16_table.h"
-#include "dlpipe/engine/cpu/loops/one_element.h"
-#include "dlpipe/engine/cpu/loops/supports.h"  // IWYU pragma: export
-#include "dlpipe/engine/ops/elementwise.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/op.h"
+#include "engine/core/isa.h"
+#include "engine/core/parallel.h"
+#include "engine/ops/elementwise.h"
 
 namespace dlpipe::engine::cpu {
 
-/// Elements a slice of an elementwise op: 64 K floats in and out stay in the second-level cache's reach and
-/// cost tens of microseconds.
+/// Elementwise ops, norms and reductions: all inputs are f32 or bf16.
+inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
+  return std::all_of(inputs.begin(), inputs.end(),
+                     [](const TensorSpec& spec) { return is_f32_or_bf16(spec.dtype); });
+}
+
+/// For ops whose shape rule determines the other inputs' dtypes from the first.
+inline bool supports_first_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
+  return is_f32_or_bf16(inputs[0].dtype);
+}
+
+/// Calls work(BFloat16()) or work(float()), the storage type of `dtype`.
+template <class Work>
+void with_type(DType dtype, const Work& work) {
+  dtype == DType::kBF16 ? work(BFloat16()) : work(float());
+}
+
+DLPIPE_FORMULA float load_one(const float* from) {
+  return *from;
+}
+DLPIPE_FORMULA float load_one(const BFloat16* from) {
+  return std::bit_cast<float>(static_cast<uint32_t>(from->bits) << 16);
+}
+DLPIPE_FORMULA void store_one(float* to, float value) {
+  *to = value;
+}
+DLPIPE_FORMULA void store_one(BFloat16* to, float value) {
+  auto u = std::bit_cast<uint32_t>(value);
+  round_to_bf16(u, is_nan_f32(u));
+  to->bits = static_cast<uint16_t>(u);
+}
+
+// A function of one bf16 has 65,536 values. A table look-up takes a quarter of the time of a formula with fifty operations
+// (docs/decisions/058-bf16-tables.md), with the formula's bits.
+
+/// F's value for each bf16, indexed by its bits: 128 KiB, created at first use and kept.
+template <CostlyFormula F>
+const BFloat16* bf16_table() {
+  static const std::vector<BFloat16> kTable = [] {
+    std::vector<BFloat16> table(size_t{1} << 16);
+    on_best_isa([to = table.data()]() DLPIPE_INLINE {
+      for (uint32_t i = 0; i < (1u << 16); ++i) {
+        BFloat16 x;
+        x.bits = static_cast<uint16_t>(i);
+        store_one(to + i, F::template forward<float>(load_one(&x), typename F::Attrs{}));
+      }
+    });
+    return table;
+  }();
+  return kTable.data();
+}
+
+/// Elements per slice of an elementwise op: 64 K floats in and out nearly fit the second-level cache and take
+/// tens of microseconds.
 inline constexpr int64_t kElementwiseGrain = 65536;
 
 /// Calls body(T*) with a null pointer of the storage type: float or BFloat16.
@@ -33,7 +90,7 @@ void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& a
     for (int64_t i = 0; i < count; ++i) to[i] = table[from[i].bits];
     return;
   }
-  // One pointer where both are the same: the compiler's vectors are for memory that doesn't overlap.
+  // Use one pointer if both are equal: the compiler's vectorised loop is for memory that doesn't overlap.
   if (from == to) {
     on_best_isa([=]() DLPIPE_INLINE {
       for (int64_t i = 0; i < count; ++i)

@@ -1,12 +1,15 @@
-// Loops along a row for norms, softmax and losses: f32, sixteen lanes in a fixed order, so that every
-// instruction set and thread count gives the same bits. For use inside on_best_isa.
+// Loops along a row for norms, softmax and losses: f32, sixteen lanes in a fixed order, so that the bits are
+// the same for every instruction set and number of threads. For use inside on_best_isa.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 
-#include "dlpipe/engine/ops/vector_math.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/loops/vec.h"
+#include "engine/ops/vector_math.h"
 
 namespace dlpipe::engine::cpu {
 
@@ -33,7 +36,7 @@ DLPIPE_FORMULA float sum_terms(int64_t count, const Term& term) {
   return sum + lanes[0];
 }
 
-/// The largest of x[0 .. count), count > 0; anything if there is a NaN.
+/// The largest of x[0 .. count), count > 0; unspecified if there is a NaN.
 DLPIPE_FORMULA float largest_of(const float* x, int64_t count) {
   std::array<float, kRowLanes> lanes;
   lanes.fill(x[0]);
@@ -46,6 +49,55 @@ DLPIPE_FORMULA float largest_of(const float* x, int64_t count) {
   for (; i < count; ++i) largest = largest > x[i] ? largest : x[i];
   for (int lane = 0; lane < kRowLanes; ++lane) largest = largest > lanes[lane] ? largest : lanes[lane];
   return largest;
+}
+
+// Rows that are f32 or bf16 in memory and computed in f32: converted row by row in the first-level cache, so
+// that memory is read once and a cast needs no separate pass. For bodies of
+// on_best_isa().
+
+/// A tensor's memory, f32 or bf16; null if it is undefined.
+struct StoredRows {
+  void* data = nullptr;
+  bool low = false;
+
+  explicit StoredRows(const Tensor& tensor) {
+    if (!tensor.defined()) return;
+    data = tensor.raw();
+    low = tensor.dtype() == DType::kBF16;
+  }
+  DLPIPE_INLINE float* floats(int64_t at) const { return static_cast<float*>(data) + at; }
+  DLPIPE_INLINE BFloat16* lows(int64_t at) const { return static_cast<BFloat16*>(data) + at; }
+
+  /// A row from element `at` on as floats: in place, or in `scratch`.
+  DLPIPE_INLINE const float* read(int64_t at, int64_t count, float* scratch) const {
+    if (!low) return floats(at);
+    const BFloat16* const from = lows(at);
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(scratch + i, load(from + i));
+    for (; i < count; ++i) scratch[i] = load_one(from + i);
+    return scratch;
+  }
+  /// Where to compute a row for `write`.
+  DLPIPE_INLINE float* target(int64_t at, float* scratch) const {
+    return data == nullptr || low ? scratch : floats(at);
+  }
+  /// Stores a row, unless it was computed in place.
+  DLPIPE_INLINE void write(int64_t at, int64_t count, const float* row) const {
+    if (data == nullptr) return;
+    if (!low) {
+      if (row != floats(at)) std::copy_n(row, count, floats(at));
+      return;
+    }
+    BFloat16* const to = lows(at);
+    int64_t i = 0;
+    for (; i + kLanes <= count; i += kLanes) store(to + i, load(row + i));
+    for (; i < count; ++i) store_one(to + i, row[i]);
+  }
+};
+
+/// Scratch for this many rows of floats, of the calling worker.
+inline float* scratch_rows(int64_t rows, int64_t channels) {
+  return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(rows * channels) * sizeof(float)));
 }
 
 }  // namespace dlpipe::engine::cpu

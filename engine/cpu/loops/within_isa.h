@@ -1,5 +1,5 @@
-// Kernels in Highway, held to kernel_isa() as all others are. HWY_DYNAMIC_DISPATCH takes the best that the CPU has, and what
-// hwy::DisableTargets leaves out comes back with anybody's call of hwy::SupportedTargets().
+// Limits Highway kernels to kernel_isa(), like all others. HWY_DYNAMIC_DISPATCH uses the best target of the CPU, and any call
+// of hwy::SupportedTargets() undoes hwy::DisableTargets.
 #pragma once
 
 #include <hwy/highway.h>
@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/kernel_table.h"
 
 namespace dlpipe::engine::cpu {
 
-/// The place of kernel_isa()'s target in tables of HWY_EXPORT, where better ones stand before it. 0: all are within it. Those with
-/// AVX-512 have the same bits.
+/// The index of kernel_isa()'s target in tables of HWY_EXPORT, where better ones come first. 0: all targets are allowed.
+/// Targets with AVX-512 have the same bits.
 inline size_t first_within_isa() {
   static const size_t first = []() -> size_t {
 #if HWY_ARCH_X86
@@ -27,7 +27,7 @@ inline size_t first_within_isa() {
   return first;
 }
 
-/// As HWY_DYNAMIC_DISPATCH(NAME) for `table`, HWY_DISPATCH_TABLE(NAME), with the best target within kernel_isa().
+/// Like HWY_DYNAMIC_DISPATCH(NAME) for `table`, HWY_DISPATCH_TABLE(NAME), with the best target within kernel_isa().
 template <class Function, size_t kTargets>
 Function& dispatch_within_isa(Function* const (&table)[kTargets]) {
   if constexpr (kTargets == 1) return *table[0];

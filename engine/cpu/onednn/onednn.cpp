@@ -1,20 +1,18 @@
-#include "dlpipe/engine/cpu/onednn/onednn.h"
+#include "engine/cpu/onednn/onednn.h"
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <algorithm>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/limit_isa.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/kernel_table.h"
 
 namespace dlpipe::engine::onednn {
 
 const dnnl::engine& cpu_engine() {
-  // Never destroyed: threads that end after main still hold streams of it.
+  // Never destroyed: threads that end after main still have its streams.
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
 }
@@ -35,11 +33,11 @@ dnnl::stream& worker_stream() {
   return stream;
 }
 
-/// While one lives, this thread handles no signal that something else sends: a person, a launcher, a timer. They stay pending, or
-/// another thread handles them. oneDNN's f32 products (jit_avx_gemm_f32.cpp, jit_avx512_common_gemm_f32.cpp, in releases 2 and 3)
-/// put the stack pointer at the start of a buffer on the heap where K is large. A handler's frame would overwrite
-/// what lies before that buffer. Handlers belong to the program that uses this library, such as Python, so no choice of
-/// flags or threads for our own handlers helps.
+/// While one lives, this thread handles no signal that something else sends: a person, a launcher, a timer. They stay pending,
+/// or another thread handles them. oneDNN's f32 products (jit_avx_gemm_f32.cpp, jit_avx512_common_gemm_f32.cpp, in releases 2
+/// and 3) put the stack pointer at the start of a buffer on the heap where K is large. A handler's frame would overwrite what
+/// lies before that buffer. Handlers belong to the program that uses this library, such as Python, so no choice of flags or
+/// threads for our own handlers helps.
 class SignalsBlocked {
  public:
   SignalsBlocked() { ::pthread_sigmask(SIG_BLOCK, &asynchronous(), &former_); }
@@ -169,8 +167,8 @@ KernelIsa kernel_isa() {
   return isa;
 }
 
-// oneDNN takes a limit until it has looked at the CPU, which kernel_isa() has it do. Our own loops (isa.h) and kernels in Highway
-// (loops/within_isa.h) follow kernel_isa().
+// oneDNN accepts a limit until it has detected the CPU, which kernel_isa() triggers. Our own loops (isa.h) and kernels in
+// Highway (loops/within_isa.h) follow kernel_isa().
 Status limit_kernel_isa(KernelIsa isa) {
   static constexpr dnnl::cpu_isa kLimits[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::avx2,
                                               dnnl::cpu_isa::avx512_core, dnnl::cpu_isa::avx512_core_bf16,
@@ -178,12 +176,12 @@ Status limit_kernel_isa(KernelIsa isa) {
   (void)dnnl::set_max_cpu_isa(kLimits[static_cast<size_t>(isa)]);  // what came of it is seen next
   const KernelIsa now = kernel_isa();
   if (now > isa) {
-    return misuse("engine", "this process has computed with ", isa_name(now), " already and can't change to ",
-                  isa_name(isa), "; start another");
+    return misuse("engine", "this process has already computed with ", isa_name(now), " and can't change to ",
+                  isa_name(isa), "; start a new process");
   }
   if (now < isa) {
     return misuse("engine", "this machine's instruction set is ", isa_name(now), ", less than ",
-                  isa_name(isa), "; take ", isa_name(now), " on all machines of a run");
+                  isa_name(isa), "; use ", isa_name(now), " on all machines of a run");
   }
   return {};
 }

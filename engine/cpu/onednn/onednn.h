@@ -1,28 +1,126 @@
 // oneDNN for slices: what every kernel that calls it needs. Internal to engine/cpu; the only header that
 // shows oneDNN's types.
 //
-// Rules that hold for each primitive (design: a Winograd primitive made in one thread and run in another
-// crashes otherwise): user scratchpad, made and executed under one OpenMP thread, executed on the calling
+// Rules for each primitive (without them, a Winograd primitive made in one thread and run in another
+// crashes): user scratchpad, made and executed under one OpenMP thread, executed on the calling
 // worker's own stream, with signals blocked (Primitive::run is the only place that executes one). Primitives may be executed
-// by many threads at once; they are made once and kept by their users in an LruCache.
+// by many threads at once; their users create them once and keep them in an LruCache.
 #pragma once
 
-#include <dnnl.hpp>
-
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <dnnl.hpp>
 #include <initializer_list>
 #include <list>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "dlpipe/base/mutex.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/onednn/onednn_version.h"
+#include "base/mutex.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine::onednn {
+
+// What differs between oneDNN 2 (2.6: Debian 12) and oneDNN 3 (3.7: Debian 13): how a primitive is described
+// and how a memory descriptor is read. No other code depends on the major version.
+//
+// oneDNN 3 is without Winograd (kHasWinograd).
+
+#if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MAJOR < 2
+#error "dlpipe supports oneDNN 2.6 and later releases of 2 and 3"
+#endif
+
+inline constexpr bool kHasWinograd = DNNL_VERSION_MAJOR == 2;
+
+/// "oneDNN 2.6.3": the version of the library loaded by this process. Different versions compute different bits.
+inline std::string version() {
+  const dnnl_version_t* v = dnnl_version();
+  return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+         std::to_string(v->patch);
+}
+
+/// The description of a forward or other self-contained primitive: `arguments` are those of oneDNN's constructors,
+/// without engine and attributes.
+template <class Kind, class... Arguments>
+typename Kind::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+                                       const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR == 2
+  return typename Kind::primitive_desc(typename Kind::desc(arguments...), attributes, engine);
+#else
+  return typename Kind::primitive_desc(engine, arguments..., attributes);
+#endif
+}
+
+/// The description of a backward primitive; `hint` is its forward's.
+template <class Kind, class Hint, class... Arguments>
+typename Kind::primitive_desc describe_backward(const dnnl::engine& engine,
+                                                const dnnl::primitive_attr& attributes, const Hint& hint,
+                                                const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR == 2
+  return typename Kind::primitive_desc(typename Kind::desc(arguments...), attributes, engine, hint);
+#else
+  return typename Kind::primitive_desc(engine, arguments..., hint, attributes);
+#endif
+}
+
+inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
+#if DNNL_VERSION_MAJOR == 2
+  return desc.dims();
+#else
+  return desc.get_dims();
+#endif
+}
+
+inline dnnl::memory::data_type data_type_of(const dnnl::memory::desc& desc) {
+#if DNNL_VERSION_MAJOR == 2
+  return desc.data_type();
+#else
+  return desc.get_data_type();
+#endif
+}
+
+/// A tensor's memory format: strides of its axes (in elements, from block to block), and inner blocks of some of
+/// the axes.
+struct Blocking {
+  bool strided = false;  // false: a format internal to oneDNN; the rest is empty
+  dnnl::memory::dims strides, padded;
+  std::vector<int64_t> inner_axes, inner_blocks;
+
+  /// The product of the inner blocks of `axis`: ranges along it must be multiples of that.
+  int64_t inner_block(int axis) const {
+    int64_t block = 1;
+    for (size_t i = 0; i < inner_axes.size(); ++i) {
+      if (inner_axes[i] == axis) block *= inner_blocks[i];
+    }
+    return block;
+  }
+};
+
+inline Blocking blocking_of(const dnnl::memory::desc& desc) {
+  Blocking made;
+#if DNNL_VERSION_MAJOR == 2
+  const auto& data = desc.data;
+  made.strided = data.format_kind == dnnl_blocked && data.extra.flags == dnnl_memory_extra_flag_none;
+  if (!made.strided) return made;
+  const dnnl_blocking_desc_t& blocking = data.format_desc.blocking;
+  made.strides.assign(blocking.strides, blocking.strides + data.ndims);
+  made.padded.assign(data.padded_dims, data.padded_dims + data.ndims);
+  made.inner_axes.assign(blocking.inner_idxs, blocking.inner_idxs + blocking.inner_nblks);
+  made.inner_blocks.assign(blocking.inner_blks, blocking.inner_blks + blocking.inner_nblks);
+#else
+  // Extra flags are only for int8 and recurrent weights, which are not used here.
+  made.strided = desc.get_format_kind() == dnnl::memory::format_kind::blocked;
+  if (!made.strided) return made;
+  made.strides = desc.get_strides();
+  made.padded = desc.get_padded_dims();
+  made.inner_axes = desc.get_inner_idxs();
+  made.inner_blocks = desc.get_inner_blks();
+#endif
+  return made;
+}
 
 /// Scratch slot of worker_scratch() that oneDNN's scratchpads use: no body may hold it across run().
 inline constexpr int kScratchpadSlot = 0;
@@ -32,7 +130,7 @@ const dnnl::engine& cpu_engine();
 /// Attributes with the user scratchpad: pass them to every primitive_desc.
 const dnnl::primitive_attr& user_scratchpad();
 
-/// A primitive with what it takes to run it.
+/// A primitive with everything needed to run it.
 class Primitive {
  public:
   Primitive() = default;
@@ -67,12 +165,12 @@ template <class Work>
 auto translate_errors(const char* what, const Work& work) -> decltype(work());
 [[noreturn]] void throw_translated(const char* what, const dnnl::error& error);
 
-/// Copies one dense tensor to another memory format, or part of it: ranges along the axis that lies outermost
+/// Copies one dense tensor to another memory format, or part of it: ranges along the outermost axis
 /// in the blocked format, so that several workers can share the work.
 class FormatCopy {
  public:
   FormatCopy() = default;
-  /// At most `parts` ranges; one where the formats don't split.
+  /// At most `parts` ranges; one if the formats can't be split.
   FormatCopy(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int64_t parts);
 
   int64_t parts() const { return parts_; }
@@ -100,7 +198,7 @@ struct BytesHash {
   }
 };
 
-/// Keeps the `capacity` values used last. Any thread; a value outlives its place here while someone holds it.
+/// Keeps the `capacity` most recently used values. Any thread; an evicted value lives as long as it is held elsewhere.
 template <class Key, class Value>
 class LruCache {
  public:

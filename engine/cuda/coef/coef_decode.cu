@@ -1,7 +1,7 @@
-#include "dlpipe/engine/cuda/coef/coef_decode.h"
+#include "engine/cuda/coef/coef_decode.h"
 
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/cuda/coef/coef_kernels.h"
+#include "engine/core/device_memory.h"
+#include "engine/cuda/coef/coef_kernels.h"
 
 namespace dlpipe::engine::cuda {
 

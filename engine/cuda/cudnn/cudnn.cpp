@@ -1,11 +1,11 @@
-#include "dlpipe/engine/cuda/cudnn/cudnn.h"
+#include "engine/cuda/cudnn/cudnn.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/libraries/loaded_library.h"
+#include "base/text.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 namespace {
@@ -138,7 +138,7 @@ std::vector<Descriptor> Descriptor::get_descriptors(Attribute name, DescriptorTy
 namespace dlpipe::engine::cuda {
 
 std::string cudnn_summary() {
-  constexpr const char* kWithout = "; convolutions run as products by cuBLAS, attention by our own kernels";
+  constexpr const char* kWithout = "; convolutions run as cuBLAS products, attention with dlpipe's kernels";
   if (!cudnn::library().ok()) return concat("no cuDNN 9: ", cudnn::library().status().message(), kWithout);
   const std::string version = cudnn::version_text(cudnn::library()->version());
   const Result<cudnn::Handle> handle = cudnn::make_handle();

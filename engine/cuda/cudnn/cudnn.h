@@ -1,6 +1,6 @@
-// cuDNN 9, loaded when first asked for, as cuBLAS is: a program that trains on the CPU carries none of it,
-// and one that finds none goes on without. Descriptors own what cuDNN made for them; they and handles belong
-// to one thread at a time, all else here may be called from any. Host code: no CUDA headers.
+// cuDNN 9, loaded at first use, like cuBLAS: a program that trains on the CPU doesn't load it, and without it
+// dlpipe uses its own kernels. Descriptors own their cuDNN objects. Descriptors and handles belong to one
+// thread at a time; all other functions may be called from any thread. Host code: no CUDA headers.
 #pragma once
 
 #include <memory>
@@ -9,28 +9,28 @@
 #include <type_traits>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn_api.h"
+#include "dlpipe/error.h"
+#include "engine/cuda/cudnn/cudnn_api.h"
 
 namespace dlpipe::engine::cuda {
 
-/// One line for people: cuDNN's version, or why there is none. Loads it and makes a handle: some ms, and
+/// One line for users: cuDNN's version, or why it can't be used. Loads it and creates a handle: some ms, and
 /// memory of the first device.
 std::string cudnn_summary();
 
 namespace cudnn {
 
-/// The library's functions, or why there are none: kUnsupported with what dlopen or dlsym said. The first
-/// call loads it ("libcudnn.so.9" where the dynamic loader looks) and all answer the same.
+/// The library's functions, or kUnsupported with the error of dlopen or dlsym. The first call loads it
+/// ("libcudnn.so.9" on the dynamic loader's path), and all calls return the same result.
 const Result<Functions>& library();
-/// "[cuda] cuDNN: WHAT: CODE: what cuDNN added". Of a library that is there.
+/// "[cuda] cuDNN: WHAT: CODE: what cuDNN added". Requires that the library is loaded.
 Status status_of(Code code, std::string_view what);
 
 struct CloseHandle {
   void operator()(Context* handle) const;
 };
 using Handle = std::unique_ptr<Context, CloseHandle>;
-/// On the calling thread's current device. An error where the library isn't there or doesn't take the device.
+/// Creates a handle on the calling thread's current device. An error if the library is missing or doesn't support the device.
 Result<Handle> make_handle();
 
 template <class T>
@@ -66,17 +66,17 @@ struct AttributeTypeOf<NanPropagation> : AttributeTypeIs<AttributeType::kNanProp
 template <>
 struct AttributeTypeOf<Backend*> : AttributeTypeIs<AttributeType::kDescriptor> {};
 
-/// What an attribute's elements are as an array.
+/// The attribute type of an element type.
 template <class T>
 concept AttributeElement = requires {
   AttributeTypeOf<T>::value;
 };
 
-/// A backend descriptor. The first call that fails is kept and makes the later ones do nothing: set
-/// everything, finalize, then ask for status().
+/// A backend descriptor. The first error is kept, and later calls do nothing: set everything, finalize, then
+/// check status().
 class Descriptor {
  public:
-  /// Of a library that is there.
+  /// Requires that the library is loaded.
   explicit Descriptor(DescriptorType type);
 
   template <AttributeElement T>
@@ -87,11 +87,11 @@ class Descriptor {
   Descriptor& set(Attribute name, std::span<const T> values) {
     return set_elements(name, AttributeTypeOf<T>::value, static_cast<int64_t>(values.size()), values.data());
   }
-  /// Keep it alive as long as this one.
+  /// `value` must outlive this descriptor.
   Descriptor& set(Attribute name, const Descriptor& value) { return set(name, value.get()); }
   Descriptor& finalize();
 
-  /// One element.
+  /// Sets one element.
   template <AttributeElement T>
   T get(Attribute name) {
     T value{};
@@ -118,9 +118,9 @@ class Descriptor {
   };
 
   Descriptor& set_elements(Attribute name, AttributeType type, int64_t count, const void* elements);
-  /// How many there are; at most `wanted` of them come.
+  /// Returns how many there are; copies at most `wanted` of them.
   int64_t get_elements(Attribute name, AttributeType type, int64_t wanted, void* elements);
-  /// How many came.
+  /// Returns how many were copied.
   size_t get_filled(Attribute name, AttributeType type, int64_t wanted, void* elements);
 
   DescriptorType type_;

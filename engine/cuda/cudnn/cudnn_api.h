@@ -1,7 +1,7 @@
-// The part of cuDNN 9's graph API (its C "backend" API) that is used here, declared by us: machines that
-// build dlpipe have no cuDNN headers. Names on the right are cuDNN's. Source: cuDNN backend API, "cudnn_graph
-// Library", https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. Where
-// <cudnn.h> is found, tests/engine/cuda/cudnn_api_test.cpp compares every value and signature with it.
+// The part of cuDNN 9's graph API (its C "backend" API) that is used here, declared here because machines
+// that build dlpipe may not have cuDNN's headers. Names on the right are cuDNN's. Source: cuDNN backend API, "cudnn_graph
+// Library", https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. If
+// <cudnn.h> is available, tests/engine/cuda/cudnn_api_test.cpp compares every value and signature with it.
 #pragma once
 
 #include <cstddef>

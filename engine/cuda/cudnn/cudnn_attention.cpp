@@ -1,19 +1,19 @@
-#include "dlpipe/engine/cuda/cudnn/cudnn_attention.h"
+#include "engine/cuda/cudnn/cudnn_attention.h"
 
 #include <cuda_runtime_api.h>
 
 #include <utility>
 
-#include "dlpipe/base/device/current_cuda.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn_plan.h"
+#include "base/current_cuda.h"
+#include "dlpipe/op.h"
+#include "engine/cuda/cudnn/cudnn_plan.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
 
-constexpr size_t kMostAttentionPlans = 64;  // a thread: a transformer's step takes two
+constexpr size_t kMostAttentionPlans = 64;  // per thread: a transformer's step uses two
 
-/// Major number of the first device's; 0 where it doesn't say.
+/// Major number of the first device's compute capability; 0 if not known.
 int compute_capability() {
   int major = 0;
   const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
@@ -34,7 +34,7 @@ const Result<cudnn::Plan>& plan_of(const AttentionProblem& p) {
 
 }  // namespace
 
-// This file is host code, which grid.h takes for the simulated grid's.
+// This file is host code, for which grid.h would choose the simulated grid.
 namespace on_device {
 
 bool attend(const AttentionProblem& problem) {

@@ -1,13 +1,13 @@
-#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
+#include "engine/cuda/cudnn/cudnn_conv.h"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/device/current_cuda.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn_plan.h"
+#include "base/current_cuda.h"
+#include "dlpipe/op.h"
+#include "engine/cuda/cudnn/cudnn_plan.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using cudnn::Attribute;
 using cudnn::DescriptorType;
 
-constexpr size_t kMostPlans = 512;  // a thread: a ResNet-50's step takes some sixty
+constexpr size_t kMostPlans = 512;  // per thread: a ResNet-50's step uses about sixty
 
 /// Of tensors in a graph.
 enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId, kBiasedId };
@@ -48,7 +48,7 @@ int64_t common_alignment(const Convolution& c) {
   return bits % 16 == 0 ? 16 : static_cast<int64_t>(dtype_size(c.dtype));
 }
 
-/// Whether engines that round factors to TF32 are taken.
+/// Whether engines that round factors to TF32 are accepted.
 bool may_round(const Convolution& c) {
   return c.dtype == DType::kF32 && tf32_allowed();
 }
@@ -162,7 +162,7 @@ ConvPlanner& current_planner() {
 
 }  // namespace
 
-// This file is host code, which grid.h takes for the simulated grid's.
+// This file is host code, for which grid.h would choose the simulated grid.
 namespace on_device {
 
 bool has_convolutions() {

@@ -1,5 +1,5 @@
-// What cuDNN is told to compute, as plain data: tensors and the operations between them. Touches no library,
-// so that tests do as told over host memory.
+// A computation for cuDNN as plain data: tensors and the operations between them. Needs no library, so that
+// tests can execute it on host memory.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/cuda/cudnn/cudnn_api.h"
+#include "engine/cuda/cudnn/cudnn_api.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 
@@ -16,12 +16,12 @@ namespace dlpipe::engine::cuda::cudnn {
 using Extents = std::array<int64_t, 4>;
 
 struct GraphTensor {
-  int64_t id = 0;  // its own in the graph
+  int64_t id = 0;  // unique in the graph
   DataType type = DataType::kF32;
   Extents dims = {};
   Extents strides = {};
   int64_t alignment = 16;           // of its memory, in bytes
-  bool is_virtual = false;          // has no memory: lives within the graph alone
+  bool is_virtual = false;          // has no memory: only exists within the graph
   std::optional<float> value = {};  // a constant, of type f32 and size 1
 };
 
@@ -29,14 +29,14 @@ inline Extents contiguous_strides(const Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
-/// y of x and, where the operation takes them, b and t. Tensors are places in Operations::tensors.
+/// Computes y from x and, if the operation uses them, b and t. Tensors are indices into Operations::tensors.
 struct Operation {
   DescriptorType type = DescriptorType::kPointwiseOperation;
   size_t x = 0, y = 0;
   std::optional<size_t> b = {}, t = {};
   PointwiseMode pointwise = PointwiseMode::kAdd;
   ReductionMode reduction = ReductionMode::kSum;
-  std::optional<int64_t> axis = {};  // kIndex's
+  std::optional<int64_t> axis = {};  // for kIndex
   DataType math = DataType::kF32;
 };
 
@@ -54,7 +54,7 @@ struct Operations {
     tensors.push_back(tensor);
     return tensors.size() - 1;
   }
-  /// Puts the operation behind the others. Answers its y.
+  /// Appends the operation and returns its y.
   size_t add(const Operation& operation) {
     list.push_back(operation);
     return operation.y;

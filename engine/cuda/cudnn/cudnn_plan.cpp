@@ -2,13 +2,13 @@
 // https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html; what engines
 // promise: "Numerical notes" there and "Reproducibility",
 // https://docs.nvidia.com/deeplearning/cudnn/latest/developer/misc.html.
-#include "dlpipe/engine/cuda/cudnn/cudnn_plan.h"
+#include "engine/cuda/cudnn/cudnn_plan.h"
 
 #include <algorithm>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/cuda/grid/stream.h"
+#include "base/text.h"
+#include "dlpipe/tensor.h"
+#include "engine/cuda/grid/stream.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 namespace {
@@ -59,7 +59,7 @@ Descriptor reduction(const Operation& operation) {
   return std::move(out.finalize());
 }
 
-/// The operation on tensors that are there, and what it takes beside them.
+/// The operation on tensors of the graph, and its other operands.
 void add_operation(Graph& graph, const Operation& o, const std::vector<const Descriptor*>& tensors) {
   Descriptor out(o.type);
   switch (o.type) {
@@ -95,7 +95,8 @@ DataType data_type(DType dtype) {
 }
 
 Result<Context*> thread_handle() {
-  CUstream_st* const stream = current_stream();  // one per thread; asked for first, it outlives the handle
+  CUstream_st* const stream =
+      current_stream();  // one per thread; created first, so that it outlives the handle
   static thread_local Handle t_handle;
   if (t_handle == nullptr) {
     DLPIPE_ASSIGN_OR_RETURN(t_handle, make_thread_handle(stream));

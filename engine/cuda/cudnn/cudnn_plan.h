@@ -1,5 +1,5 @@
-// From a graph of operations to something that runs: which of cuDNN's engines is taken, its plan, the calling
-// thread's handle. One thread's, all of it. Host code: no CUDA headers.
+// From a graph of operations to something that runs: the choice of cuDNN's engine, its plan, and the calling
+// thread's handle. Everything is for one thread. Host code: no CUDA headers.
 #pragma once
 
 #include <deque>
@@ -10,40 +10,40 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn_graph.h"
-#include "dlpipe/engine/cuda/libraries/plan_cache.h"
+#include "dlpipe/dtype.h"
+#include "engine/core/allocator.h"
+#include "engine/core/device_memory.h"
+#include "engine/cuda/cudnn/cudnn.h"
+#include "engine/cuda/cudnn/cudnn_graph.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 namespace dlpipe::engine::cuda::cudnn {
 
-/// What cuDNN calls f32, bf16 and f16.
+/// cuDNN's names of f32, bf16 and f16.
 DataType data_type(DType dtype);
 
-/// The calling thread's handle on the first device, or why there is none, which the next call finds out anew. Its work goes into
+/// The calling thread's handle on the first device, or the error, after which the next call tries again. Its work is queued in
 /// the thread's stream.
 Result<Context*> thread_handle();
 
 struct Plan;
-/// Whether an engine that says this of its sums is taken.
+/// Whether to accept an engine with these notes about its sums.
 using TakesNotes = std::function<bool(std::span<const NumericalNote> notes)>;
 
-/// Descriptors of an operation graph. They refer to one another and stay where they are.
+/// Descriptors of an operation graph. They refer to one another and never move.
 class Graph {
  public:
-  /// Without a handle it can't be finished.
+  /// finish() needs a handle.
   explicit Graph(Context* handle) : handle_(handle) {}
 
   const Descriptor& keep(Descriptor part);
-  /// Made once an id.
+  /// Created once per id.
   const Descriptor& tensor(const GraphTensor& tensor);
-  /// Keeps it, final, as the next operation.
+  /// Adds a finalized descriptor as the next operation.
   void operation(Descriptor operation);
-  /// All of them, in their order.
+  /// Adds all of them, in order.
   void add(const Operations& operations);
-  /// No more comes; the status of the first part that failed.
+  /// Finishes the graph; returns the status of the first part that failed.
   Status finish();
 
  private:
@@ -56,37 +56,38 @@ class Graph {
   std::vector<std::pair<int64_t, float>> constants_;
 };
 
-/// An execution plan and all it was made of.
+/// An execution plan and everything it refers to.
 struct Plan {
   std::deque<Descriptor> parts;
   std::vector<std::pair<int64_t, float>> constants;  // tensors' ids and values
-  Descriptor plan;                                   // gone before its parts
+  Descriptor plan;                                   // destroyed before its parts
   int64_t workspace_bytes = 0;
 };
 
-/// A plan for a graph that was not finished yet, by the first engine that `takes` likes the notes of, best
-/// first: by heuristics A, then of those that take nearly everything. An engine that isn't deterministic or
-/// doesn't sum in f32 is never taken. `what` is for errors: "convolution". kUnsupported: cuDNN has no such engine. An engine that
-/// fails otherwise is passed over, but one that wants memory is what the caller may find.
+/// Builds a plan for an unfinished graph, with the first engine that `takes` accepts, best first: by heuristics A,
+/// then fallback engines. Engines that aren't deterministic or don't sum in f32 are never used. `what` is for errors:
+/// "convolution". kUnsupported: cuDNN has no such engine. Skips an engine that fails for another reason, except for lack of
+/// memory, which the caller may be able to free.
 Result<Plan> build_plan(Graph graph, std::string_view what, const TakesNotes& takes);
 
-/// Puts the plan's work into the thread's stream. Throws Error.
+/// Queues the plan's work in the thread's stream. Throws Error.
 void execute(const Plan& plan, std::span<const Binding> bindings, std::string_view what);
 
-/// A thread's plans, kept by what they are for: built once, and what cuDNN has no engine for stays refused.
+/// A thread's plans by key: each is built once, and it also remembers keys without an engine.
 template <class Key>
 class Planner {
  public:
   /// `most`: plans kept, at least 1.
   explicit Planner(size_t most) : plans_(most) {
     (void)thread_handle();
-  }  // so that the handle goes after the plans
+  }  // so that the handle is destroyed after the plans
 
-  /// Calls build(handle) for a Result<Plan> where there is none. Throws what is no refusal (plan_cache.h).
+  /// Calls build(handle) for a Result<Plan> if there is none. Throws errors other than kUnsupported
+  /// (libraries/loaded_library.h).
   template <class Build>
   const Result<Plan>& plan(const Key& key, const Build& build) {
     if (const Result<Plan>* known = plans_.find(key, is_capturing())) return *known;
-    // Kernels that were compiled for the plan that goes may still run.
+    // Kernels that were compiled for the evicted plan may still run.
     Device& device = *value_or_throw(cuda_device(0));
     if (plans_.is_full()) synchronize(device);
     const auto build_here = [&]() -> Result<Plan> {

@@ -1,12 +1,12 @@
-// What engine/core/device_code.h asks of CUDA beside the ops.
-#include "dlpipe/engine/core/device_code.h"
+// What engine/core/device_code.h needs from CUDA besides the ops.
+#include "engine/core/device_code.h"
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/coef/coef_decode.h"
-#include "dlpipe/engine/cuda/grid/kernels_of.h"
-#include "dlpipe/engine/cuda/loops/strided.h"
-#include "dlpipe/engine/ops/batch_prep.h"
-#include "dlpipe/engine/ops/view.h"
+#include "base/text.h"
+#include "engine/cuda/coef/coef_decode.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/cuda/loops/strided.h"
+#include "engine/ops/conversions.h"
+#include "engine/ops/shape_ops.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
@@ -73,7 +73,7 @@ extern const DeviceCode device_code_cuda;
 const DeviceCode device_code_cuda = {kernels_of,  copy_strided,     fill_elements,   widen,
                                      mix_targets, &flat_steps_cuda, coef_decode_cuda};
 #else
-// tests/engine/cuda/simulated.cpp knows what the decoding touches.
+// tests/engine/cuda/simulated.cpp checks the memory that decoding accesses.
 void simulated_coef_decode(const coef::CoefBatch& batch, Stream& stream);
 extern const DeviceCode device_code_cuda_simulated;
 const DeviceCode device_code_cuda_simulated = {

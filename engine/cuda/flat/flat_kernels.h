@@ -1,17 +1,19 @@
-// The kernels of sgd, adam and averages over a flat group (flat_steps.h): one element after another, in packs.
+// The kernels of optimizers over flat groups (core/flat_steps.h): sgd, adam and averages, one element after another, in packs;
+// norms; lamb.
 #pragma once
 
 #include <cmath>
+#include <limits>
 
-#include "dlpipe/engine/core/flat_steps.h"
-#include "dlpipe/engine/cuda/grid/elements.h"
+#include "engine/core/flat_steps.h"
+#include "engine/cuda/grid/elements.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 inline constexpr int kFlatThreads = 256;
 
-/// Four neighbours in a flat group, the first at a multiple of four; [begin, end) of them are meant.
+/// Four neighbours in a flat group, the first at a multiple of four; only [begin, end) of them are used.
 struct Four {
   int64_t first;
   int begin;
@@ -22,7 +24,7 @@ struct Four {
 };
 static_assert(kPackWidth<float> == 4);
 
-/// Zeros for those that aren't meant.
+/// Loads zeros for unused ones.
 DLPIPE_DEVICE Pack<float> load(const float* from, const Four& four) {
   if (four.in_pack) return *reinterpret_cast<const Pack<float>*>(from + four.first);
   Pack<float> pack;
@@ -147,8 +149,8 @@ struct SgdRule {
   }
 };
 
-/// AdamCoefficients in f64: two powers that take a thread longer than its share of the elements, so they are
-/// computed once. One thread.
+/// Computes AdamCoefficients in f64, once, with one thread: its two powers take longer than a thread's share of
+/// the elements.
 struct ComputeAdamCoefficients {
   static constexpr const char* kName = "adam coefficients";
   static constexpr int kThreads = kWarp;
@@ -198,7 +200,7 @@ struct AdamRule {
   }
 };
 
-/// The group's weights are the averages, its gradients what is averaged.
+/// The rule of averages: the group's weights are the averages, its gradients the averaged values.
 struct EmaRule {
   static constexpr const char* kName = "ema";
   static constexpr int kStates = 0;
@@ -231,6 +233,375 @@ inline void update_ema(float* averages, const float* weights, int64_t count, dou
                        const int* found_inf) {
   launch_step({.weights = averages, .gradients = weights, .count = count}, {.found_inf = found_inf},
               EmaRule{decay});
+}
+
+// The gradients' norm, whether they are finite, and the loss scale.
+
+struct AddDoubles {
+  DLPIPE_DEVICE double operator()(double a, double b) const { return a + b; }
+};
+
+/// Sums squares in f64, which can't overflow for finite f32. One block per chunk.
+struct SquaresOfChunk {
+  static constexpr const char* kName = "sum of squares";
+  static constexpr int kThreads = kFlatThreads;
+  using Shared = ReduceSpace<double, kThreads>;
+  const float* gradients;
+  int64_t count;
+  double* parts;
+  bool aligned;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    typename Block::template PerThread<double> squares;
+    block.each([&](int thread) {
+      double sum = 0;
+      each_four(block.index() * kFlatChunk, chunk_end(block.index(), count), thread, aligned,
+                [&](const Four& four) {
+                  const Pack<float> pack = load(gradients, four);
+                  for (int k = 0; k < 4; ++k) sum += double{pack.at[k]} * pack.at[k];
+                });
+      squares[thread] = sum;
+    });
+    const double sum = block.reduce(squares, AddDoubles(), shared);
+    block.each([&](int thread) {
+      if (thread == 0) parts[block.index()] = sum;
+    });
+  }
+};
+
+/// The sum of every `stride`-th of `count` parts, the same for all threads. Two phases.
+template <class Block, class Space>
+DLPIPE_DEVICE double sum_parts(Block& block, Space& space, const double* parts, int64_t count,
+                               int64_t stride) {
+  typename Block::template PerThread<double> part;
+  block.each([&](int thread) {
+    double sum = 0;
+    for (int64_t i = thread; i < count; i += Block::kThreads) sum += parts[i * stride];
+    part[thread] = sum;
+  });
+  return block.reduce(part, AddDoubles(), space);
+}
+
+/// One block.
+struct FinishNorm {
+  static constexpr const char* kName = "gradient norm";
+  static constexpr int kThreads = 1024;
+  using Shared = ReduceSpace<double, kThreads>;
+  const double* parts;
+  int64_t count;
+  NormInputs inputs;
+  NormScalars to;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    const double squares = sum_parts(block, shared, parts, count, 1);
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const float scale = scale_of(inputs.inverse_scale);
+      const bool finite = squares <= std::numeric_limits<double>::max();  // false for NaN
+      const double norm = std::sqrt(squares) * scale;
+      const auto factor = static_cast<float>(inputs.max_norm / (norm + 1e-6));
+      if (to.norm != nullptr) *to.norm = static_cast<float>(norm);
+      if (to.grad_scale != nullptr) *to.grad_scale = finite && factor < 1.0f ? scale * factor : scale;
+      const bool finite_loss =
+          inputs.loss == nullptr || std::fabs(*inputs.loss) <= std::numeric_limits<float>::max();
+      const int found = !finite_loss   ? kNonfinite
+                        : finite       ? kAllFinite
+                        : scale < 1.0f ? kOverflow
+                                       : kNonfinite;
+      if (to.halted != nullptr && found == kNonfinite) *to.halted = 1;
+      const bool halted = to.halted != nullptr && *to.halted != 0;
+      if (to.found_inf != nullptr) *to.found_inf = halted ? kNonfinite : found;
+    });
+  }
+};
+
+struct SetScalar {
+  static constexpr const char* kName = "scalar";
+  static constexpr int kThreads = kWarp;
+  using Shared = NoShared;
+  float* to;
+  float value;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      if (thread == 0) *to = value;
+    });
+  }
+};
+
+struct Restore {
+  static constexpr const char* kName = "restore";
+  static constexpr int kThreads = kFlatThreads;
+  using Shared = NoShared;
+  float* to;
+  const float* from;
+  int64_t count;
+  const int* found_inf;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    if (*found_inf == 0) return;
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i < count) to[i] = from[i];
+    });
+  }
+};
+
+struct AddFlat {
+  static constexpr const char* kName = "sum of gradients";
+  static constexpr int kThreads = kFlatThreads;
+  using Shared = NoShared;
+  float* to;
+  const float* left;   // null: zeros
+  const float* right;  // likewise
+  int64_t count;
+  bool rounds;
+  bool aligned;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      each_four(block.index() * kFlatChunk, chunk_end(block.index(), count), thread, aligned,
+                [&](const Four& four) { take(four); });
+    });
+  }
+
+  DLPIPE_DEVICE void take(const Four& four) const {
+    Pack<float> sums = {};
+    if (right != nullptr) sums = load(right, four);
+    if (rounds) {
+      for (int k = 0; k < 4; ++k) sums.at[k] = rounded(sums.at[k]);
+    }
+    if (left != nullptr) {
+      const Pack<float> lefts = load(left, four);
+      for (int k = 0; k < 4; ++k) {
+        const float sum = lefts.at[k] + sums.at[k];
+        sums.at[k] = rounds ? rounded(sum) : sum;
+      }
+    }
+    store(sums, four, to);
+  }
+  static DLPIPE_DEVICE float rounded(float value) { return widened(narrowed<BFloat16>(value)); }
+};
+
+/// One thread.
+struct EndStep {
+  static constexpr const char* kName = "end of step";
+  static constexpr int kThreads = kWarp;
+  using Shared = NoShared;
+  int64_t* steps;
+  const int* found_inf;
+  LossScale loss;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      const bool good = found_inf == nullptr || *found_inf == 0;
+      if (good) ++*steps;
+      if (loss.scale != nullptr) rescale(good);
+    });
+  }
+
+  DLPIPE_DEVICE void rescale(bool good) const {
+    const int good_steps = good ? *loss.good_steps + 1 : 0;
+    const bool grows = good_steps >= loss.interval;
+    const float factor = !good ? loss.backoff : grows ? loss.growth : 1.0f;
+    const float scale = *loss.scale * factor;
+    if (scale <= std::numeric_limits<float>::max()) *loss.scale = scale;
+    *loss.inverse = static_cast<float>(1.0 / double{*loss.scale});
+    *loss.good_steps = grows ? 0 : good_steps;
+  }
+};
+
+/// Partial sums for finish_norm, norm_parts(count) of them.
+inline void sum_squares(const float* gradients, int64_t count, double* parts) {
+  launch(SquaresOfChunk{gradients, count, parts, is_pack_aligned(gradients)}, norm_parts(count));
+}
+
+/// The norm of the gradients times the inverse scale, and the factor for the gradients that makes it at
+/// most max_norm. As in clip_grad_norm, a norm that isn't finite clips nothing.
+inline void finish_norm(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to) {
+  launch(FinishNorm{parts, count, inputs, to}, 1);
+}
+
+inline void set(float* to, float value) {
+  launch(SetScalar{to, value}, 1);
+}
+
+inline void restore(float* to, const float* from, int64_t count, const int* found_inf) {
+  launch(Restore{to, from, count, found_inf}, blocks_for(count, Restore::kThreads));
+}
+
+inline void add(float* to, const float* left, const float* right, int64_t count, bool rounds) {
+  const bool aligned = is_pack_aligned(to) && is_pack_aligned(left) && is_pack_aligned(right);
+  launch(AddFlat{to, left, right, count, rounds, aligned}, blocks_for(count, kFlatChunk));
+}
+
+/// After all flat groups' steps: counts the step unless found_inf (may be null) is set, and updates the loss scale.
+inline void end_step(int64_t* steps, const int* found_inf, const LossScale& loss_scale) {
+  launch(EndStep{steps, found_inf, loss_scale}, 1);
+}
+
+// lamb over a flat group and its segments.
+
+/// The part of a block of lamb: the intersection of a segment and a chunk. Blocks are numbered segment + chunk,
+/// which increases in the group's order; if a segment ends with its chunk, one of the numbers has no
+/// elements.
+struct Piece {
+  int64_t segment;
+  int64_t begin;
+  int64_t end;
+};
+DLPIPE_DEVICE int64_t first_slot(const Segments& segments, int64_t segment) {
+  return segment + segments.offsets[segment] / kFlatChunk;
+}
+DLPIPE_DEVICE Piece piece_of(const Segments& segments, int64_t slot) {
+  int64_t segment = 0;  // the last whose first slot isn't above
+  for (int64_t above = segments.count; above - segment > 1;) {
+    const int64_t middle = (segment + above) / 2;
+    if (first_slot(segments, middle) <= slot) {
+      segment = middle;
+    } else {
+      above = middle;
+    }
+  }
+  const int64_t chunk = slot - segment;
+  const int64_t begin = segments.offsets[segment];
+  return {segment, begin > chunk * kFlatChunk ? begin : chunk * kFlatChunk,
+          chunk_end(chunk, segments.offsets[segment + 1])};
+}
+
+/// What lamb's kernels share.
+struct LambArguments {
+  FlatGroup flat;
+  StepScalars scalars;
+  LambOptions options;
+  Segments segments;
+  bool aligned;
+};
+
+/// The moments, and each piece's squares of weights and of updates.
+struct LambMoments : LambArguments {
+  static constexpr const char* kName = "lamb moments";
+  static constexpr int kThreads = kFlatThreads;
+  struct Shared {
+    AdamCoefficients coefficients;
+    ReduceSpace<double, kThreads> space;
+  };
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    if (is_skipped(scalars)) return;
+    const Piece piece = piece_of(segments, block.index());
+    typename Block::template PerThread<double> of_weights;
+    typename Block::template PerThread<double> of_updates;
+    block.each([&](int thread) {
+      if (thread == 0) shared.coefficients = *scalars.adam;
+    });
+    block.each([&](int thread) {
+      const AdamCoefficients& c = shared.coefficients;
+      const float grad_scale = scale_of(scalars.grad_scale);
+      double weight_squares = 0;
+      double update_squares = 0;
+      each_four(piece.begin, piece.end, thread, aligned, [&](const Four& four) {
+        const Pack<float> gradients = load(flat.gradients, four);
+        const Pack<float> weights = load(flat.weights, four);
+        Pack<float> means = load(flat.states[0], four);
+        Pack<float> squares = load(flat.states[1], four);
+        for (int k = 0; k < 4; ++k) {
+          update_moments(c, grad_scale * gradients.at[k], means.at[k], squares.at[k]);
+          const float update = adam_update(c, means.at[k], squares.at[k]) + c.decay * weights.at[k];
+          weight_squares += double{weights.at[k]} * weights.at[k];
+          update_squares += double{update} * update;
+        }
+        store(means, four, flat.states[0]);
+        store(squares, four, flat.states[1]);
+      });
+      of_weights[thread] = weight_squares;
+      of_updates[thread] = update_squares;
+    });
+    const double weight_squares = block.reduce(of_weights, AddDoubles(), shared.space);
+    const double update_squares = block.reduce(of_updates, AddDoubles(), shared.space);
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      segments.parts[2 * block.index()] = weight_squares;
+      segments.parts[2 * block.index() + 1] = update_squares;
+    });
+  }
+};
+
+/// One block per segment: |weights| / |updates|.
+struct LambRatios : LambArguments {
+  static constexpr const char* kName = "lamb ratios";
+  static constexpr int kThreads = kFlatThreads;
+  using Shared = ReduceSpace<double, kThreads>;
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    if (is_skipped(scalars)) return;
+    const int64_t first = first_slot(segments, block.index());
+    const int64_t slots = first_slot(segments, block.index() + 1) - first;
+    const double of_weights = sum_parts(block, shared, segments.parts + 2 * first, slots, 2);
+    const double of_updates = sum_parts(block, shared, segments.parts + 2 * first + 1, slots, 2);
+    const bool adapts = options.always_adapt || options.adam.weight_decay * options.adam.decay_scale != 0.0;
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      segments.ratios[block.index()] = adapts && of_weights > 0 && of_updates > 0
+                                           ? static_cast<float>(std::sqrt(of_weights) / std::sqrt(of_updates))
+                                           : 1.0f;
+    });
+  }
+};
+
+/// The weights; recomputes the update, which needs no more memory traffic than storing it would.
+struct LambWeights : LambArguments {
+  static constexpr const char* kName = "lamb weights";
+  static constexpr int kThreads = kFlatThreads;
+  struct Shared {
+    AdamCoefficients coefficients;
+    float rate;
+  };
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
+    if (is_skipped(scalars)) return;
+    const Piece piece = piece_of(segments, block.index());
+    block.each([&](int thread) {
+      if (thread != 0) return;
+      shared.coefficients = *scalars.adam;
+      shared.rate = *scalars.lr * options.adam.lr_scale * segments.ratios[piece.segment];
+    });
+    block.each([&](int thread) {
+      const AdamCoefficients& c = shared.coefficients;
+      each_four(piece.begin, piece.end, thread, aligned, [&](const Four& four) {
+        const Pack<float> means = load(flat.states[0], four);
+        const Pack<float> squares = load(flat.states[1], four);
+        Pack<float> weights = load(flat.weights, four);
+        for (int k = 0; k < 4; ++k)
+          weights.at[k] -=
+              shared.rate * (adam_update(c, means.at[k], squares.at[k]) + c.decay * weights.at[k]);
+        store(weights, four, flat.weights);
+      });
+    });
+  }
+};
+
+inline void step_lamb(const FlatGroup& flat, const StepScalars& scalars, const LambOptions& options,
+                      const Segments& segments) {
+  if (segments.count == 0) return;
+  // Adam's with a rate of 1, whose updates are then the bias-corrected mean / root.
+  AdamOptions adam = options.adam;
+  adam.decoupled = false;
+  launch(ComputeAdamCoefficients{adam, scalars.steps, nullptr, scalars.adam}, 1);
+  const LambArguments arguments{flat, scalars, options, segments, is_aligned(flat)};
+  launch(LambMoments{arguments}, lamb_slots(flat.count, segments.count));
+  launch(LambRatios{arguments}, segments.count);
+  launch(LambWeights{arguments}, lamb_slots(flat.count, segments.count));
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

@@ -1,8 +1,6 @@
-#include "dlpipe/engine/core/flat_steps.h"
+#include "engine/core/flat_steps.h"
 
-#include "dlpipe/engine/cuda/flat/flat_kernels.h"
-#include "dlpipe/engine/cuda/flat/flat_lamb.h"
-#include "dlpipe/engine/cuda/flat/flat_norms.h"
+#include "engine/cuda/flat/flat_kernels.h"
 
 namespace dlpipe::engine::cuda {
 

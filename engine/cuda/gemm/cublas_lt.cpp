@@ -1,6 +1,6 @@
 // What the descriptors mean: https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api. Which sums are the
 // same on every run: "Results reproducibility" there, and cublasLtReductionScheme_t.
-#include "dlpipe/engine/cuda/gemm/cublas_lt.h"
+#include "engine/cuda/gemm/cublas_lt.h"
 
 #include <cublasLt.h>
 
@@ -8,17 +8,16 @@
 #include <limits>
 #include <memory>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/cuda/grid/stream.h"
-#include "dlpipe/engine/cuda/libraries/loaded_library.h"
-#include "dlpipe/engine/cuda/libraries/plan_cache.h"
+#include "base/text.h"
+#include "engine/core/allocator.h"
+#include "engine/cuda/grid/stream.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
 
 constexpr size_t kMostPlans = 1024;  // a thread: a few hundred bytes each
-constexpr int kCandidates = 8;       // that heuristics are asked for, best first
+constexpr int kCandidates = 8;       // requested from the heuristics, best first
 
 struct LtFunctions {
   decltype(&cublasLtCreate) create;
@@ -182,12 +181,12 @@ Result<LtPlan> build_plan(cublasLtHandle_t handle, const GemmProblem& p, uint64_
   return Status(ErrorCode::kUnsupported, "[cuda] cublasLt: no deterministic kernel for this product");
 }
 
-/// A thread's handle on the first device, where its stream is, made with the first plan, and the plans built for it.
+/// A thread's handle on the first device, the device of its stream, created with the first plan, and its plans.
 class LtMultiplier {
  public:
   explicit LtMultiplier(CUstream_st* stream) : stream_(stream), plans_(kMostPlans) {}
 
-  /// Throws what is no refusal (plan_cache.h).
+  /// Throws errors other than kUnsupported (libraries/loaded_library.h).
   Status run(const GemmProblem& p, const Tensor& workspace) {
     const uint64_t workspace_bytes = workspace.size_bytes();
     const GemmKey key = key_of(p);
@@ -237,7 +236,8 @@ class LtMultiplier {
 Status multiply_by_lt(const GemmProblem& problem, const Tensor& workspace) {
   if (problem.batch > std::numeric_limits<int32_t>::max())
     return Status(ErrorCode::kUnsupported, "[cuda] cublasLt: more than 2^31 - 1 matrices");
-  CUstream_st* const stream = current_stream();  // one per thread; asked for first, it outlives the handle
+  CUstream_st* const stream =
+      current_stream();  // one per thread; created first, so that it outlives the handle
   static thread_local LtMultiplier t_multiplier(stream);
   return t_multiplier.run(problem, workspace);
 }

@@ -1,20 +1,20 @@
-// Matrix products by cublasLt, loaded when first asked for. Internal to engine/cuda.
+// Matrix products with cublasLt, which is loaded at first use. Internal to engine/cuda.
 #pragma once
 
 #include <library_types.h>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/cuda/gemm/gemm_plan.h"
+#include "dlpipe/error.h"
+#include "engine/cuda/gemm/gemm.h"
 
 namespace dlpipe::engine::cuda {
 
-/// What cuBLAS and cublasLt call it (gemm.cpp).
+/// The dtype's name in cuBLAS and cublasLt (gemm.cpp).
 cudaDataType_t type_of(DType dtype);
 
-/// Puts the product into the calling thread's stream. An error, with nothing done, where the library isn't
-/// there or has no deterministic kernel for it (kUnsupported): do it some other way. `workspace`: u8 on the first device,
-/// for products of this thread, which are in its stream's order. Plans are built once per shape, by cublasLt's
-/// heuristics, and kept; none takes memory of the device.
+/// Queues the product in the calling thread's stream. Returns an error and does nothing if the library is missing or
+/// has no deterministic kernel (kUnsupported): use another implementation. `workspace`: u8 on the first device, for
+/// this thread's products, which run in its stream's order. Plans are built once per shape by cublasLt's heuristics
+/// and kept; they use no device memory.
 Status multiply_by_lt(const GemmProblem& problem, const Tensor& workspace);
 
 }  // namespace dlpipe::engine::cuda

@@ -1,18 +1,18 @@
-#include "dlpipe/engine/cuda/gemm/gemm.h"
+#include "engine/cuda/gemm/gemm.h"
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include "dlpipe/base/device/current_cuda.h"
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/gemm/cublas_lt.h"
-#include "dlpipe/engine/cuda/libraries/loaded_library.h"
+#include "base/current_cuda.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/cuda/gemm/cublas_lt.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 namespace dlpipe::engine::cuda {
 namespace {
 
-/// cuBLAS, loaded when the first product is asked for that cublasLt hasn't: a program that trains on the CPU
+/// cuBLAS, loaded for the first product that cublasLt doesn't support: a program that trains on the CPU
 /// needs none of its half a gigabyte.
 struct Cublas {
   decltype(&cublasCreate_v2) create;
@@ -37,7 +37,7 @@ Cublas load_cublas() {
   if (!library.status().ok()) {
     throw Error(Status(library.status().code(),
                        concat("[cuda] gemm: ", library.status().message(),
-                              "; install cuBLAS of CUDA 12 or 13, or put its folder into LD_LIBRARY_PATH")));
+                              "; install cuBLAS of CUDA 12 or 13, or add its folder to LD_LIBRARY_PATH")));
   }
   return out;
 }
@@ -60,14 +60,14 @@ void check(cudaError_t error) {
 
 /// Of the calling thread's products on the first device: they are in its stream's order, so they share it.
 const Tensor& workspace() {
-  constexpr int64_t kBytes = int64_t{32} << 20;  // what cuBLAS asks for on Hopper
-  current_stream();                              // asked for first, it outlives the workspace
+  constexpr int64_t kBytes = int64_t{32} << 20;  // what cuBLAS recommends on Hopper
+  current_stream();                              // created first, so that it outlives the workspace
   static thread_local const Tensor t_workspace =
       Tensor::empty({{kBytes}, DType::kU8}, *value_or_throw(cuda_device(0)));
   return t_workspace;
 }
 
-/// A thread's handle on the first device, where its stream is.
+/// A thread's handle on the first device, the device of its stream.
 class Handle {
  public:
   Handle(CUstream_st* stream, const Tensor& workspace) {
@@ -79,7 +79,7 @@ class Handle {
     check(cublas().set_stream(handle_, stream));  // before the workspace: it puts cuBLAS's own back
     check(cublas().set_workspace(handle_, workspace.raw(), workspace.size_bytes()));
   }
-  ~Handle() { cublas().destroy(handle_); }  // waits for the device: nothing uses the workspace any more
+  ~Handle() { cublas().destroy(handle_); }  // waits for the device: then the workspace is no longer in use
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
@@ -107,7 +107,7 @@ cublasOperation_t operation(const GemmMatrix& matrix) {
   return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// For k = 0, where BLAS leaves what is there or not, as it likes.
+/// For k = 0, where BLAS may or may not change c.
 void zero(int64_t m, int64_t n, const GemmResult& c, int64_t batch) {
   const size_t size = dtype_size(c.dtype);
   for (int64_t i = 0; i < batch; ++i) {
@@ -144,7 +144,7 @@ GemmLibrary& thread_state::gemm_library() {
   return t_library;
 }
 
-// This file is host code, which grid.h takes for the simulated grid's.
+// This file is host code, for which grid.h would choose the simulated grid.
 namespace on_device {
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,

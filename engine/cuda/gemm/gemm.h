@@ -1,9 +1,12 @@
-// Matrix products on CUDA: cublasLt's (cublas_lt.h), or cuBLAS's where it has none (gemm.cpp); over the
-// simulated grid plain loops (tests/engine/cuda).
+// Matrix products on CUDA: with cublasLt (cublas_lt.h), or with cuBLAS if it has no kernel (gemm.cpp). On the
+// simulated grid, plain loops (tests/engine/cuda).
 #pragma once
 
-#include "dlpipe/base/scoped_value.h"
-#include "dlpipe/engine/cuda/grid/elements.h"
+#include <array>
+#include <cstdint>
+
+#include "dlpipe/tensor.h"
+#include "engine/cuda/grid/elements.h"
 
 namespace dlpipe::engine::cuda {
 
@@ -11,55 +14,55 @@ namespace dlpipe::engine::cuda {
 struct GemmMatrix {
   const void* data = nullptr;
   int64_t row = 0;          // elements from one row in memory to the next
-  bool transposed = false;  // the product sees it so
-  int64_t stride = 0;       // elements from one matrix of a batch to the next; 0: one for all
+  bool transposed = false;  // before the product
+  int64_t stride = 0;       // elements from one matrix of a batch to the next; 0: the same one for all
 };
 struct GemmResult {
   void* data = nullptr;
   int64_t row = 0;
   int64_t stride = 0;
-  DType dtype = DType::kF32;  // f32 or the operands'
-  bool accumulate = false;  // add to what is there; where `dtype` is low, cuBLAS may round the product before
+  DType dtype = DType::kF32;  // f32 or the operands' dtype
+  bool accumulate = false;    // add to the result; with a low `dtype`, cuBLAS may round the product first
 };
 
-/// What a product does with a vector beside, in the same kernel.
+/// What a product also does with a vector in the same kernel.
 enum class GemmEpilogue : uint8_t {
   kNone,
   kBias,     // adds it, [n], to each row of c, before c is rounded
-  kSumsOfA,  // it becomes the sums over k of a, [m]: the gradient of a bias beside that of weights
+  kSumsOfA,  // it becomes the sums over k of a, [m]: a bias's gradient together with the weights'
 };
 
-/// Whose products gemm() takes.
+/// The library that gemm() uses.
 enum class GemmLibrary : uint8_t {
-  kAuto,      // cublasLt's; cuBLAS's where it isn't there or has none for a shape
-  kCublas,    // only those
-  kCublasLt,  // only cublasLt's; where it has none, an Error says why (tests, benchmarks)
+  kAuto,      // cublasLt; cuBLAS if it is missing or doesn't support a shape
+  kCublas,    // only cuBLAS
+  kCublasLt,  // only cublasLt; an Error says why it can't be used (tests, benchmarks)
 };
 
-/// The calling thread's variable; set it by what follows.
+/// The calling thread's variable. Set it with UseGemmLibrary.
 namespace thread_state {
 GemmLibrary& gemm_library();
 }
 
-/// While one lives, products of this thread are taken from the library given.
+/// While an object lives, this thread's products use the given library.
 using UseGemmLibrary = ScopedValue<thread_state::gemm_library>;
 
 inline namespace DLPIPE_GRID_NAMESPACE {
 
 /// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; `dtype` of a and b is f32, bf16 or
-/// f16, sums are in f32, the same on every run (where tf32_allowed() of factors with 10 bits of significand).
-/// Zero for k = 0. The matrices of c don't overlap. A thread's first product takes memory, and the first of a
-/// shape builds a plan: don't capture those into a graph.
+/// f16, sums are in f32 and the same on every run (with tf32_allowed(), factors have 10 bits of significand).
+/// Zero for k = 0. The matrices of c must not overlap. A thread's first product allocates memory, and the first of a
+/// shape builds a plan: don't capture those in a graph.
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
           DType dtype, int64_t batch = 1);
 
-/// gemm() of one pair of matrices and an epilogue, whose vector is of c's dtype. False, with nothing done,
-/// where cublasLt isn't there, isn't wanted or has no such kernel, and for matrices without elements: do both
-/// by themselves.
+/// gemm() of one pair of matrices and an epilogue, with a vector of c's dtype. Returns false and does nothing
+/// if cublasLt is missing, disabled or has no such kernel, and for empty matrices: then do both
+/// separately.
 bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
                const GemmMatrix& b, const GemmResult& c, DType dtype);
 
-/// Each row of to[rows, columns] becomes `row`.
+/// Sets each row of to[rows, columns] to `row`.
 template <class T>
 struct FillRows {
   static constexpr const char* kName = "rows of a bias";
@@ -95,4 +98,77 @@ void fill_rows(const Tensor& row, const Tensor& to) {
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE
+
+// A matrix product in the form that cublasLt needs, and the key of its plan. Host code that needs no library,
+// so that it is tested without one.
+
+/// gemm() or gemm_with() as a value.
+struct GemmProblem {
+  int64_t m = 0, n = 0, k = 0;
+  GemmMatrix a = {}, b = {};
+  GemmResult c = {};
+  DType dtype = DType::kF32;
+  int64_t batch = 1;
+  bool tf32 = false;
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  void* vector = nullptr;  // the epilogue's
+};
+
+/// Everything that a plan depends on: all but the addresses, except for their alignment.
+using GemmKey = std::array<int64_t, 18>;
+
+/// The common alignment of all pointers in bytes: that of a pack, or of an element.
+inline int64_t common_alignment(const GemmProblem& p) {
+  uintptr_t bits = 0;
+  for (const void* pointer :
+       {p.a.data, p.b.data, static_cast<const void*>(p.c.data), static_cast<const void*>(p.vector)})
+    bits |= reinterpret_cast<uintptr_t>(pointer);
+  return bits % 16 == 0 ? 16 : static_cast<int64_t>(dtype_size(p.dtype));
+}
+
+inline GemmKey key_of(const GemmProblem& p) {
+  return {static_cast<int64_t>(p.epilogue),
+          static_cast<int64_t>(p.dtype),
+          static_cast<int64_t>(p.c.dtype),
+          p.c.accumulate,
+          p.tf32,
+          common_alignment(p),
+          p.m,
+          p.n,
+          p.k,
+          p.batch,
+          p.a.row,
+          p.a.transposed,
+          p.a.stride,
+          p.b.row,
+          p.b.transposed,
+          p.b.stride,
+          p.c.row,
+          p.c.stride};
+}
+
+/// A column-major matrix in memory, element (i, j) at i + j * leading, or a batch of them.
+struct LtMatrix {
+  DType dtype = DType::kF32;
+  int64_t rows = 0, columns = 0;
+  int64_t leading = 0;
+  int64_t stride = 0;
+  bool transposed = false;  // before it is multiplied
+};
+/// Row-major memory is the transposed matrix to cublasLt, so it computes c^T = b^T a^T: `left` is b's memory,
+/// `right` a's, `result` c's. A bias runs along the result's rows, the sums over k of kSumsOfA are those
+/// of `right`: cublasLt's BIAS and BGRADB.
+struct LtOperands {
+  LtMatrix left, right, result;
+};
+inline LtOperands operands_of(const GemmProblem& p) {
+  // `rows` and `columns` are the product's; a matrix's rows in memory are columns here.
+  const auto matrix = [&](const GemmMatrix& of, int64_t rows, int64_t columns) {
+    return LtMatrix{
+        p.dtype,      of.transposed ? rows : columns, of.transposed ? columns : rows, of.row, of.stride,
+        of.transposed};
+  };
+  return {matrix(p.b, p.k, p.n), matrix(p.a, p.m, p.k), {p.c.dtype, p.n, p.m, p.c.row, p.c.stride, false}};
+}
+
 }  // namespace dlpipe::engine::cuda

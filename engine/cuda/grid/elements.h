@@ -1,12 +1,12 @@
-// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computing is in f32. The bits are the
-// host's, but for the payload of a NaN.
+// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computation is in f32. The bits equal the
+// host's, except for the payload of a NaN.
 #pragma once
 
 #include <bit>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cuda/grid/grid.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/op.h"
+#include "engine/cuda/grid/grid.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
@@ -54,15 +54,15 @@ DLPIPE_DEVICE Float16 narrowed<Float16>(float value) {
 #endif
 }
 
-/// As many elements as sixteen bytes hold.
+/// The number of elements in sixteen bytes.
 template <class T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
-/// Neighbours that are read and written at once.
+/// Neighbours that are read and written together.
 template <class T, int kCount = kPackWidth<T>>
 struct alignas(sizeof(T) * kCount) Pack {
   T at[kCount];
 };
-/// Neighbours that a thread makes of as many of another dtype: none takes more than sixteen bytes.
+/// How many neighbours a thread converts from one dtype to another: at most sixteen bytes of either.
 template <class In, class Out>
 inline constexpr int kMapWidth = kPackWidth<In> < kPackWidth<Out> ? kPackWidth<In> : kPackWidth<Out>;
 
@@ -70,7 +70,7 @@ inline bool is_pack_aligned(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) % sizeof(Pack<float>) == 0;
 }
 
-/// Whether `stored` knows it.
+/// Whether `stored` supports the dtype.
 inline bool is_stored(DType dtype) {
   return dtype == DType::kF32 || is_low(dtype);
 }
@@ -91,12 +91,30 @@ T* elements_to(const Tensor& tensor) {
   return static_cast<T*>(tensor.raw());
 }
 
-/// What most kernels take: those dtypes, plain.
+/// What most kernels support: these dtypes, plain.
 inline bool supports_stored(std::span<const TensorSpec> inputs, const Attrs&) {
   for (const TensorSpec& spec : inputs) {
     if (!is_stored(spec.dtype)) return false;
   }
   return true;
+}
+
+}  // namespace DLPIPE_GRID_NAMESPACE
+
+// The kernels of an op on the grid that this file is compiled for: a device's, or the simulated one of tests.
+
+#if !defined(__CUDACC__)
+const Kernels* simulated_kernels_of(const OpRow& row);  // tests/engine/cuda/simulated.cpp has the table
+#endif
+
+inline namespace DLPIPE_GRID_NAMESPACE {
+
+inline const Kernels* kernels_of(const OpRow& row) {
+#if defined(__CUDACC__)
+  return row.kernels[static_cast<int>(Backend::kCuda)];
+#else
+  return simulated_kernels_of(row);
+#endif
 }
 
 }  // namespace DLPIPE_GRID_NAMESPACE

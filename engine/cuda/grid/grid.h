@@ -1,6 +1,6 @@
-// How a CUDA kernel is written here: as phases over the threads of a block. nvcc turns a phase into the code
-// of one thread; the tests compile the same file as plain C++, where a phase is a loop over the block's
-// threads and a grid a loop over its blocks, so that indices, tails and reductions are checked without a GPU.
+// CUDA kernels are written as phases over the threads of a block. nvcc compiles a phase to the code of one
+// thread. Tests compile the same file as plain C++, where a phase is a loop over the block's threads and a grid
+// is a loop over its blocks, so that indices, tails and reductions are tested without a GPU.
 //
 //   struct ScaleRows {                                        // a kernel is a struct of its arguments
 //     static constexpr const char* kName = "scale_rows";
@@ -18,8 +18,8 @@
 //   };
 //   launch(ScaleRows{rows, columns}, row_count);              // on the calling thread's stream
 //
-// Outside phases a kernel computes what is the same for all threads of a block, and nothing else: no stores.
-// What a thread keeps from one phase to the next stands in a Block::PerThread. Threads of one phase must not
+// Outside of phases a kernel only computes values that are the same for all threads of a block, and doesn't
+// store. Values that a thread keeps from one phase to the next are in a Block::PerThread. Threads of one phase must not
 // read what another thread of that phase writes; on the GPU a phase ends with a barrier where the kernel has
 // shared memory.
 #pragma once
@@ -40,14 +40,14 @@
 #define DLPIPE_GRID_NAMESPACE simulated
 #endif
 
-#include "dlpipe/base/device/current_cuda.h"
-#include "dlpipe/engine/cuda/grid/stream.h"
+#include "base/current_cuda.h"
+#include "engine/cuda/grid/stream.h"
 
 namespace dlpipe::engine::cuda {
-// Two things of one name, of which a program may hold both.
+// Two versions with the same names; a program may contain both.
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// For kernels whose threads tell each other nothing.
+/// For kernels without communication between threads.
 struct NoShared {};
 
 inline constexpr int kWarp = 32;
@@ -87,7 +87,7 @@ class Block {
   }
 
   /// op over all threads' values, the same for all threads: butterflies in each warp, then warp after warp. A
-  /// phase of its own.
+  /// separate phase.
   template <class T, class Op>
   DLPIPE_DEVICE T reduce(PerThread<T>& values, const Op& op, ReduceSpace<T, kThreads>& space) {
     static_assert(kShares);
@@ -98,7 +98,7 @@ class Block {
     __syncthreads();
     T all = space.warps[0];
     for (int warp = 1; warp < kThreads / kWarp; ++warp) all = op(all, space.warps[warp]);
-    __syncthreads();  // the space may be used again
+    __syncthreads();  // the space may be reused
     return all;
   }
 };
@@ -133,7 +133,7 @@ class Block {
 
   template <class Phase>
   void each(const Phase& phase) {
-    // Not in order: what depends on it is a mistake.
+    // Not in order, since kernels must not depend on the order.
     for (int i = 0; i < kThreads; ++i) phase((i * 37 + 11) % kThreads);
   }
 
@@ -163,7 +163,7 @@ using BlockOf = Block<Kernel::kThreads>;
 
 #endif
 
-/// A kernel, as in the example above. Its bytes are what is handed to the device.
+/// A kernel, as in the example above. Its bytes are passed to the device.
 template <class Kernel>
 concept GridKernel = std::is_trivially_copyable_v<Kernel> &&
     requires(const Kernel& kernel, BlockOf<Kernel>& block, typename Kernel::Shared& shared) {
@@ -185,19 +185,19 @@ __global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const __grid_cons
   }
 }
 
-/// Puts `blocks` blocks of the kernel into the calling thread's stream. Throws Error naming the kernel.
+/// Queues `blocks` blocks of the kernel in the calling thread's stream. Throws Error that names the kernel.
 template <GridKernel Kernel>
 void launch(const Kernel& kernel, int64_t blocks) {
   if (blocks == 0) return;
   check_grid(Kernel::kName, blocks);
-  const CurrentCuda first(0);  // another library may have made another GPU the thread's
+  const CurrentCuda first(0);  // another library may have changed the thread's current GPU
   run_kernel<<<static_cast<unsigned>(blocks), Kernel::kThreads, 0, current_stream()>>>(kernel);
   check_launch(Kernel::kName);
 }
 
 #else
 
-/// For the tests: what a launch asks for, and who is told of each and answers whether it is to run at all.
+/// For tests: a launch's parameters, and an observer of launches, which returns whether to run them.
 struct SimulatedLaunch {
   const char* kernel;
   int64_t blocks;
@@ -205,17 +205,17 @@ struct SimulatedLaunch {
 };
 inline std::function<bool(const SimulatedLaunch&)> simulated_watch;
 
-/// For the tests: where a simulated kernel goes instead of running at once (their device's stream).
+/// For tests: queues simulated kernels instead of running them immediately (in their device's stream).
 using SimulatedQueue = void (*)(const char* name, std::function<void()> work);
 inline SimulatedQueue simulated_queue = nullptr;
 
-/// Runs the kernel's blocks one after another, in an order that nothing may rely on.
+/// Runs the kernel's blocks one after another, in an order that kernels must not rely on.
 template <GridKernel Kernel>
 void run_blocks(const Kernel& kernel, int64_t blocks) {
   static_assert(Kernel::kThreads % 37 != 0);
   const auto shared = std::make_unique<typename Kernel::Shared>();
   for (int64_t i = 0; i < blocks; ++i) {
-    std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);  // NaN: nobody wrote it
+    std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);  // NaN: uninitialised
     BlockOf<Kernel> block(blocks - 1 - i, blocks);
     kernel(block, *shared);
   }
@@ -230,7 +230,7 @@ void launch(const Kernel& kernel, int64_t blocks) {
 
 #endif
 
-/// Blocks of `per_block` items that hold `items`.
+/// The number of blocks of `per_block` items for `items`.
 constexpr int64_t blocks_for(int64_t items, int64_t per_block) {
   return (items + per_block - 1) / per_block;
 }

@@ -1,19 +1,19 @@
-#include "dlpipe/engine/cuda/grid/stream.h"
+#include "engine/cuda/grid/stream.h"
 
 #include <cuda_runtime_api.h>
 
 #include <limits>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_memory.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/device_memory.h"
 
 namespace dlpipe::engine::cuda {
 
 CUstream_st* current_stream() {
   if (const Stream* const used = used_stream(); used != nullptr)
     return static_cast<CUstream_st*>(used->native());
-  // Asked for at every launch; a thread's own stream stays what it is.
+  // Cached, because it is needed at every launch and a thread's stream never changes.
   static thread_local CUstream_st* const t_stream =
       static_cast<CUstream_st*>(engine_stream(*value_or_throw(cuda_device(0))).native());
   return t_stream;
@@ -22,7 +22,7 @@ CUstream_st* current_stream() {
 void check_grid(const char* kernel, int64_t blocks) {
   if (blocks <= std::numeric_limits<int32_t>::max()) return;
   throw Error(Status(ErrorCode::kUnsupported,
-                     concat("[cuda] ", kernel, ": ", blocks, " blocks; take a smaller batch")));
+                     concat("[cuda] ", kernel, ": ", blocks, " blocks; use a smaller batch")));
 }
 
 void check_launch(const char* kernel) {

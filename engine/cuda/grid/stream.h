@@ -1,4 +1,4 @@
-// The stream that the calling thread's kernels go to, and what launching them may report.
+// The stream for the calling thread's kernels, and errors of launches.
 #pragma once
 
 #include <cstdint>

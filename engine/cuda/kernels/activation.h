@@ -1,10 +1,10 @@
-// The activation behind a product where no library does it in its own kernel: that of the activation's op.
+// The activation after a product, with the kernels of the activation's op, if no library fuses it.
 #pragma once
 
 #include <array>
 
-#include "dlpipe/engine/cuda/grid/grid.h"
-#include "dlpipe/engine/ops/activation.h"
+#include "engine/cuda/grid/grid.h"
+#include "engine/ops/unary.h"
 
 namespace dlpipe::engine {
 
@@ -24,7 +24,7 @@ const Kernels* fused_kernels(const Attrs& attrs) {
   return activation_kernels(attrs.as<OpAttrs>().activation);
 }
 
-/// to = the activation of `from`; relu also in place. kNone: nothing happens. In the calling thread's stream.
+/// to = the activation of `from`; relu also in place. Does nothing for kNone. In the calling thread's stream.
 inline void activate(Activation activation, const Tensor& from, const Tensor& to) {
   if (activation == Activation::kNone) return;
   std::array<Tensor, 1> inputs = {from}, outputs = {to};

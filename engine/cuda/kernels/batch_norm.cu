@@ -1,10 +1,10 @@
 // batch_norm on CUDA. Each pass reads the images once: sums over chunks of rows, in f32; from chunk to chunk
-// in double, where what depends on the channel alone is made of them; then every element.
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cuda/loops/windows.h"
-#include "dlpipe/engine/ops/batch_norm.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/vector_math.h"
+// in double, and the values per channel are computed from them; then every element.
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/cuda/loops/windows.h"
+#include "engine/ops/batch_norm.h"
+#include "engine/ops/vector_math.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -168,7 +168,7 @@ struct Statistics {
   double momentum;
   bool training;
 
-  /// Adds the chunk's sums of x and x^2, without their shift: in double, that loses nothing.
+  /// Adds the chunk's sums of x and x^2, without their shift: in double, which loses nothing.
   DLPIPE_DEVICE void add(int64_t i, int64_t c, double (&sums)[2]) const {
     const int64_t first = i * chunk;
     const auto count = static_cast<double>(first + chunk < rows ? chunk : rows - first);
@@ -269,7 +269,7 @@ void forward(const ForwardArgs& args) {
 //   dx = a (g - k1 - (x - mean) k2), a = gamma inv_std, and in training k1 = dbeta / count,
 //   k2 = inv_std dgamma / count, else both 0.
 
-/// Sums of g and of g (x - mean); writes g as the residual's gradient when asked.
+/// Sums of g and of g (x - mean); optionally writes g as the residual's gradient.
 template <class T, int kWidth_, bool kAligned>
 struct GradientSums {
   static constexpr const char* kName = "batch_norm gradient sums";
@@ -304,13 +304,13 @@ struct GradientSums {
   }
 };
 
-/// The parameters' gradients, and what the images' gradient takes of each channel.
+/// The parameters' gradients, and the values per channel for the images' gradient.
 struct ParameterGradients {
   static constexpr const char* kName = "batch_norm parameters' gradients";
   const float* parts;
   const float* gamma;  // [C] each
   const float* inv_std;
-  float* grad_gamma;  // null: not wanted
+  float* grad_gamma;  // null: not needed
   float* grad_beta;
   float* a;
   float* k1;

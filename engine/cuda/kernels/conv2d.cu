@@ -1,16 +1,145 @@
-// conv2d on CUDA: cuDNN's where it is there and has a plan for the shape (cudnn_conv.h), else the windows of
-// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
-// that see one channel each (depthwise) have kernels of their own. Low images of a few channels, as a network's first, go
-// to cuDNN folded (folded_pixels.h).
-#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
-#include "dlpipe/engine/cuda/gemm/gemm.h"
-#include "dlpipe/engine/cuda/kernels/activation.h"
-#include "dlpipe/engine/cuda/kernels/folded_pixels.h"
-#include "dlpipe/engine/cuda/kernels/im2col.h"
-#include "dlpipe/engine/cuda/loops/axis_sums.h"
-#include "dlpipe/engine/cuda/loops/strided.h"
+#include "engine/ops/conv2d.h"
+
+#include "engine/cuda/cudnn/cudnn_conv.h"
+#include "engine/cuda/gemm/gemm.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/cuda/grid/grid.h"
+#include "engine/cuda/kernels/activation.h"
+#include "engine/cuda/kernels/im2col.h"
+#include "engine/cuda/loops/strided.h"
+#include "engine/cuda/loops/sums.h"
+#include "engine/ops/window.h"
+
+namespace dlpipe::engine::cuda {
+inline namespace DLPIPE_GRID_NAMESPACE {
+
+/// How a convolution is folded. Sums over the folded shape are the original ones plus zeros.
+struct Folding {
+  Conv2dShape shape;  // folded
+  int fold = 1;       // neighbours of a row, and of a column, that become one
+  int top = 0;        // rows of zeros before an image's first
+  int left = 0;
+  int weights_top = 0;  // the same of a filter's
+  int weights_left = 0;
+};
+
+/// `width`: channels of a pack.
+static Folding folding_of(const Conv2dShape& s, int width) {
+  Folding out;
+  out.shape = s;
+  const bool in_twos = s.stride == std::array{2, 2} && s.dilation == std::array{1, 1} && 4 * s.c <= 2 * width;
+  if (in_twos && s.kh > 1 && s.kw > 1) {
+    out.fold = 2;
+    out.weights_top = s.padding[0] % 2;  // so that images begin with whole pairs of rows
+    out.weights_left = s.padding[1] % 2;
+    out.top = s.padding[0] + out.weights_top;
+    out.left = s.padding[1] + out.weights_left;
+    out.shape.kh = blocks_for(s.kh + out.weights_top, 2);
+    out.shape.kw = blocks_for(s.kw + out.weights_left, 2);
+    out.shape.h = s.oh + out.shape.kh - 1;
+    out.shape.w = s.ow + out.shape.kw - 1;
+    out.shape.stride = {1, 1};
+    out.shape.padding = {0, 0};
+  }
+  out.shape.c = blocks_for(s.c * out.fold * out.fold, width) * width;
+  return out;
+}
+
+/// Of [count, height, width, channels], images or filters.
+struct Pixels {
+  int64_t count;
+  int height;
+  int width;
+  int channels;
+};
+
+/// One thread a pack of a folded pixel. `kFold`: neighbours of a row, and of a column, that become one.
+template <class T, int kFold>
+struct FoldPixels {
+  static constexpr const char* kName = "folded pixels";
+  static constexpr int kThreads = 256;
+  using Shared = NoShared;
+  const T* from;
+  Pack<T>* to;
+  Pixels of;
+  int top;
+  int left;
+  int height;  // folded
+  int width;
+  int packs;  // of a folded pixel
+
+  int64_t threads() const { return of.count * height * width * packs; }
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= of.count * height * width * packs) return;
+      const auto pixel = i / packs;
+      const int row = static_cast<int>(pixel / width % height) * kFold - top;
+      const int column = static_cast<int>(pixel % width) * kFold - left;
+      const int64_t image = pixel / width / height * of.height;
+      int phase = static_cast<int>(i % packs) * kPackWidth<T> / of.channels;
+      int channel = static_cast<int>(i % packs) * kPackWidth<T> % of.channels;
+      Pack<T> out;
+      for (int k = 0; k < kPackWidth<T>; ++k) {
+        const int y = row + phase / kFold, x = column + phase % kFold;
+        const bool is_inside = phase < kFold * kFold && y >= 0 && y < of.height && x >= 0 && x < of.width;
+        out.at[k] =
+            is_inside ? from[((image + y) * of.width + x) * of.channels + channel] : narrowed<T>(0.0f);
+        if (++channel < of.channels) continue;
+        channel = 0;
+        ++phase;
+      }
+      to[i] = out;
+    });
+  }
+};
+
+/// One thread per pixel, which it extracts from a folded one.
+template <class T>
+struct UnfoldPixels {
+  static constexpr const char* kName = "unfolded pixels";
+  static constexpr int kThreads = 256;
+  using Shared = NoShared;
+  const T* from;
+  T* to;
+  Pixels of;
+  int fold;
+  int top;
+  int left;
+  int height;  // folded
+  int width;
+  int channels;
+
+  int64_t threads() const { return of.count * of.height * of.width; }
+
+  template <class Block>
+  DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
+    block.each([&](int thread) {
+      const int64_t i = block.index() * kThreads + thread;
+      if (i >= of.count * of.height * of.width) return;
+      const int x = static_cast<int>(i % of.width) + left;
+      const int y = static_cast<int>(i / of.width % of.height) + top;
+      const int64_t image = i / of.width / of.height;
+      const int64_t pixel = (image * height + y / fold) * width + x / fold;
+      const int phase = y % fold * fold + x % fold;
+      for (int c = 0; c < of.channels; ++c)
+        to[i * of.channels + c] = from[pixel * channels + phase * of.channels + c];
+    });
+  }
+};
+
+}  // namespace DLPIPE_GRID_NAMESPACE
+}  // namespace dlpipe::engine::cuda
 
 namespace dlpipe::engine {
+
+// conv2d on CUDA: cuDNN's if it is available and has a plan for the shape (cudnn_conv.h), else the windows of
+// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
+// that see one channel each (depthwise) have kernels of their own. Low images of a few channels, as a network's first, go
+// to cuDNN folded (folding_of).
+
 namespace {
 
 using cuda::blocks_for;
@@ -26,7 +155,7 @@ using cuda::take_index;
 using cuda::widened;
 using cuda::window_elements;
 
-constexpr int64_t kWindowBytes = int64_t{256} << 20;  // of scratch, unless one image takes more
+constexpr int64_t kWindowBytes = int64_t{256} << 20;  // of scratch, unless one image needs more
 
 /// One thread an output; output channel o sees image channel o / (O/C).
 template <class T>
@@ -229,7 +358,7 @@ class Conv {
     });
   }
 
-  /// Whether it could; if not, a bias stands in the outputs now.
+  /// Returns whether it could; if not, the outputs now contain the bias.
   bool by_library(cuda::Convolution convolution, const Tensor& bias, const Tensor& y) const {
     if (bias.defined()) {
       if (cuda::convolve(convolution)) return true;
@@ -240,7 +369,7 @@ class Conv {
     return cuda::convolve(convolution);
   }
 
-  /// `weights` as rows. Where cublasLt takes the bias, it is added before the sums are rounded.
+  /// `weights` as rows. If cublasLt supports the bias, it is added before the sums are rounded.
   void by_products(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
     each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
       const cuda::GemmMatrix of_windows = {windows, s.groups * columns(), false, columns()};
@@ -347,7 +476,7 @@ class Conv {
     const auto new_rows = [&](const Conv2dShape& s) {
       return Tensor::empty({{s.o, s.kh * s.kw * s.c_group()}, grad_weight.dtype()}, x.device());
     };
-    const bool in_place = s_.kh * s_.kw == 1;  // rows as weight_rows() gives them
+    const bool in_place = s_.kh * s_.kw == 1;  // rows as returned by weight_rows()
     const Tensor rows = in_place ? grad_weight : new_rows(s_);
     const Tensor to = is_folded() ? new_rows(folding_.shape) : rows;
     const Tensor images = library_images(x);
@@ -426,5 +555,11 @@ bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
 }  // namespace
 
 DLPIPE_CUDA_KERNELS(conv2d) = {forward, backward, supports, nullptr, cuda::fused_kernels<Conv2dAttrs>};
+
+extern const Kernels DLPIPE_CUDA_KERNELS_OF(conv2d);
+
+DLPIPE_CUDA_KERNELS(conv_transpose2d) = {ConvTransposeKernels<DLPIPE_CUDA_KERNELS_OF(conv2d)>::forward,
+                                         ConvTransposeKernels<DLPIPE_CUDA_KERNELS_OF(conv2d)>::backward,
+                                         ConvTransposeKernels<DLPIPE_CUDA_KERNELS_OF(conv2d)>::supports};
 
 }  // namespace dlpipe::engine

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "dlpipe/engine/cuda/grid/elements.h"
-#include "dlpipe/engine/ops/window.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// The innermost index of `i` over an axis of `size`; `i` goes on to the axes outside.
+/// The innermost index of `i` over an axis of `size`; `i` becomes the index over the outer axes.
 DLPIPE_DEVICE int take_index(uint32_t& i, int64_t size) {
   const auto divisor = static_cast<uint32_t>(size);
   const uint32_t at = i % divisor;
@@ -52,7 +52,7 @@ DLPIPE_DEVICE void each_window(const Conv2dShape& s, int h, int w, const Use& us
 }
 
 /// Row (n, oh, ow) of `to` is its window, zero outside the image: columns (group, kh, kw, c), so that a
-/// group's lie together. `Unit`: an element or a pack of them; channels count in units.
+/// group's are contiguous. `Unit`: an element or a pack of them; channels count in units.
 template <class Unit>
 struct Im2col {
   static constexpr const char* kName = "im2col";
@@ -84,8 +84,8 @@ struct Im2col {
   }
 };
 
-/// The images' gradient from that of their windows: each element adds its places in windows, filter position
-/// after position.
+/// The images' gradient from that of their windows: each element sums its places in windows, by filter
+/// position.
 template <class T>
 struct Col2im {
   static constexpr const char* kName = "col2im";
@@ -155,13 +155,13 @@ inline int64_t image_elements(const Conv2dShape& s) {
 inline int64_t output_elements(const Conv2dShape& s) {
   return s.oh * s.ow * s.o;
 }
-/// Of one image.
+/// The number of elements of one image's windows.
 inline int64_t window_elements(const Conv2dShape& s) {
   return s.oh * s.ow * s.kh * s.kw * s.c;
 }
 inline constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
-/// Images of which `elements` each come to at most `most`, and all else of which is numbered in 32 bits; at
+/// How many images with `elements` each have at most `most` in total, and can be numbered in 32 bits; at
 /// least one.
 inline int64_t chunk_images(const Conv2dShape& s, int64_t elements, int64_t most) {
   const int64_t numbered = kMostElements / std::max(image_elements(s), output_elements(s));

@@ -1,9 +1,13 @@
-#include "dlpipe/engine/cuda/loops/layer_norm.h"
+// Rows of layer_norm and add_layer_norm on CUDA: each tensor may be f32, bf16 or f16, memory is read once
+// forward and once backward. Work is queued in the calling thread's stream.
+#include "engine/ops/layer_norm.h"
 
 #include <algorithm>
+#include <span>
 
-#include "dlpipe/engine/cuda/loops/rows.h"
-#include "dlpipe/engine/ops/layer_norm.h"
+#include "dlpipe/op.h"
+#include "engine/cuda/grid/grid.h"
+#include "engine/cuda/loops/sums.h"
 
 namespace dlpipe::engine {
 
@@ -33,7 +37,7 @@ DLPIPE_DEVICE void read_own(const T* from, int count, bool in_packs, Own& to) {
   for (int k = 0; k < kOwn; ++k) to.at[k] = k < count ? widened(from[k]) : 0.0f;
 }
 
-/// Also leaves in `values` what memory now holds.
+/// Also sets `values` to the stored (rounded) values.
 template <class T>
 DLPIPE_DEVICE void write_own(T* to, int count, bool in_packs, Own& values) {
   T stored[kOwn];
@@ -79,7 +83,7 @@ struct Rows {
   }
 };
 
-/// How many of a thread's elements, from `first` on, lie within the row.
+/// How many of a thread's elements, from `first` on, are within the row.
 DLPIPE_DEVICE int own_count(int64_t first, int64_t channels) {
   const int64_t left = channels - first;
   return left >= kOwn ? kOwn : left > 0 ? static_cast<int>(left) : 0;
@@ -101,7 +105,7 @@ struct NormalizeRows {
   float* inverses;
   int64_t channels;
   float epsilon;
-  bool in_packs;  // rows begin where packs do
+  bool in_packs;  // rows begin at packs
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
@@ -260,7 +264,7 @@ struct SumShares {
     const float* parts;  // [chunks, C]
     float* to;
   };
-  Shares shares[2];  // those that are wanted come first
+  Shares shares[2];  // the needed ones come first
   int64_t chunks;
   int64_t channels;
 
@@ -368,5 +372,9 @@ bool supports_normalize_rows(std::span<const TensorSpec> inputs, const Attrs& at
 
 DLPIPE_CUDA_KERNELS(layer_norm) =
     layer_norm_kernels<cuda::normalize_rows, cuda::normalize_rows_gradient>(cuda::supports_normalize_rows);
+
+DLPIPE_CUDA_KERNELS(add_layer_norm) =
+    add_layer_norm_kernels<cuda::normalize_rows, cuda::normalize_rows_gradient>(
+        cuda::supports_normalize_rows);
 
 }  // namespace dlpipe::engine

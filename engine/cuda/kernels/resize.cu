@@ -1,12 +1,12 @@
-#include "dlpipe/engine/ops/resize.h"
+#include "engine/ops/resize.h"
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/cuda/loops/windows.h"
+#include "dlpipe/op.h"
+#include "engine/cuda/loops/windows.h"
 
 namespace dlpipe::engine {
 namespace {
 
-/// What a row or column of the output is made of, and which rows or columns of it one of the input is a part of.
+/// The input rows or columns of an output row or column, and the output rows or columns of an input one.
 struct Place {
   int first, second;
   float share;
@@ -107,7 +107,7 @@ DLPIPE_DEVICE float weight_of(const Place& place, int pixel) {
   return (place.first == pixel ? 1 - place.share : 0.0f) + (place.second == pixel ? place.share : 0.0f);
 }
 
-/// Gathered: each input's gradient from the outputs that are made of it. One thread an input.
+/// Gathers each input's gradient from the outputs computed from it. One thread per input.
 template <class T, int kWidth_, bool kAligned>
 struct ResizedGradient {
   static constexpr const char* kName = "resize gradient";

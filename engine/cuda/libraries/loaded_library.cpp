@@ -1,8 +1,8 @@
-#include "dlpipe/engine/cuda/libraries/loaded_library.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 #include <dlfcn.h>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::engine::cuda {
 

@@ -1,30 +1,30 @@
-// Ids in the order of their rows, so that what belongs to a row lies together: a radix sort of four bits a
-// pass, each a count, a scan and a scatter, O(ids) work for each. Equal ids keep their order, and nothing is
-// counted by atomics: the same ids give the same order on every run.
+// Sorts ids by row, so that those of a row are contiguous: a radix sort with four bits per pass, each a count, a
+// scan and a scatter with O(ids) work. The sort is stable and uses no atomics: the same ids have the same order
+// on every run.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "dlpipe/engine/cuda/grid/elements.h"
+#include "engine/cuda/grid/elements.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// An id and where it stood. Fewer than 2^32 of each.
+/// An id and its original position. Fewer than 2^32 of each.
 struct IdAt {
   uint32_t id;
   uint32_t at;
 };
 
 inline constexpr int kSortThreads = 256;
-inline constexpr int kSortItems = 8;  // neighbours that one thread takes
+inline constexpr int kSortItems = 8;  // neighbours per thread
 inline constexpr int kSortChunk = kSortThreads * kSortItems;
 inline constexpr int kDigitBits = 4;
 inline constexpr int kDigits = 1 << kDigitBits;
 
-/// An id that is no row of the table becomes `rows`, and so comes last.
+/// An id that is not a row of the table becomes `rows`, and is sorted last.
 struct NumberIds {
   static constexpr const char* kName = "ids with their places";
   static constexpr int kThreads = kSortThreads;
@@ -45,19 +45,19 @@ struct NumberIds {
   }
 };
 
-/// How often each digit stands in each thread's share of a chunk.
+/// How often each digit occurs in each thread's share of a chunk.
 struct DigitCounts {
   uint32_t of[kDigits][kSortThreads];
   uint32_t groups[kDigits][kDigits];  // of sixteen threads each
 
-  /// Part of a phase: calls each(digit, item) for the thread's items, in their order.
+  /// Part of a phase: calls each(digit, item) for the thread's items, in order.
   template <class Each>
   DLPIPE_DEVICE static void each_item(const IdAt* items, int64_t first, int64_t count, int shift,
                                       const Each& each) {
     for (int64_t i = first; i < first + kSortItems && i < count; ++i)
       each(static_cast<int>(items[i].id >> shift) % kDigits, items[i]);
   }
-  /// Two phases: `of` is each thread's own count; then one thread sums a digit and group.
+  /// Two phases: `of` is each thread's own count; then one thread sums each digit and group.
   template <class Block>
   DLPIPE_DEVICE void count_chunk(Block& block, const IdAt* items, int64_t count, int shift) {
     const int64_t begin = block.index() * kSortChunk;
@@ -98,7 +98,7 @@ struct CountDigits {
   }
 };
 
-/// Each number becomes the sum of those before it. One block.
+/// Replaces each number by the sum of those before it. One block.
 struct ScanCounts {
   static constexpr const char* kName = "scan of digits";
   static constexpr int kThreads = 1024;
@@ -139,7 +139,7 @@ struct ScanCounts {
   }
 };
 
-/// Items go to the places of their digits, in their order. One block per chunk.
+/// Moves items to the places of their digits, in order. One block per chunk.
 struct ScatterByDigit {
   static constexpr const char* kName = "ids by digit";
   static constexpr int kThreads = kSortThreads;
@@ -201,10 +201,10 @@ struct FindRowStarts {
   }
 };
 
-/// Where the ids of each row stand, in device memory.
+/// The positions of each row's ids, in device memory.
 struct SortedIds {
   Tensor memory, row_starts;
-  const IdAt* items = nullptr;       // by row; those of no row last
+  const IdAt* items = nullptr;       // by row; invalid ids last
   const uint32_t* starts = nullptr;  // rows + 1
 };
 
@@ -212,7 +212,7 @@ inline Tensor scratch_bytes(int64_t bytes, Device& device) {
   return Tensor::empty({{bytes}, DType::kU8}, device);
 }
 
-/// Of `ids`, any shape of i64 in device memory, for a table of `rows`.
+/// Sorts `ids`, i64 of any shape in device memory, for a table with `rows` rows.
 inline SortedIds sort_ids(const Tensor& ids, int64_t rows) {
   Device& device = ids.device();
   const int64_t count = ids.elements();

@@ -1,11 +1,11 @@
-// Copies between memory orders on CUDA, for elements of any dtype, and bytes that are all the same.
+// Strided copies on CUDA for elements of any dtype, and fills.
 #pragma once
 
 #include <numeric>
 #include <span>
 
-#include "dlpipe/engine/cuda/grid/elements.h"
-#include "dlpipe/engine/cuda/loops/axes.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/cuda/loops/sums.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
@@ -13,7 +13,7 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 /// Strides: of `to`, then of `from`.
 using CopyAxes = Axes<2>;
 
-/// One thread a unit: an element, or as many neighbours as sixteen bytes hold.
+/// One thread per unit: an element, or the neighbours in sixteen bytes.
 template <class Unit>
 struct StridedCopy {
   static constexpr const char* kName = "strided copy";
@@ -36,7 +36,7 @@ struct StridedCopy {
   }
 };
 
-/// Where neighbours of `to` are not neighbours in `from`: by square tiles, so that both are met in lines.
+/// For neighbours of `to` that aren't neighbours in `from`: copies by square tiles, so that both are accessed in lines.
 template <class Unit>
 struct TransposeTiles {
   static constexpr const char* kName = "transposed tiles";
@@ -78,7 +78,7 @@ struct TransposeTiles {
   }
 };
 
-/// Tiles where they pay; false, with nothing done, where they don't.
+/// Copies by tiles if that is faster; else returns false and does nothing.
 template <class Unit>
 bool transpose_tiles(void* to, const void* from, const CopyAxes& axes) {
   using Kernel = TransposeTiles<Unit>;
@@ -105,7 +105,8 @@ bool transpose_tiles(void* to, const void* from, const CopyAxes& axes) {
   return true;
 }
 
-/// As many neighbours per unit as both sides have and lie aligned to: axes then count in units. Bytes of one.
+/// Chooses the largest unit of neighbours that both sides have and are aligned to, and converts axes to units. Returns its
+/// bytes.
 inline size_t widen_units(const void* to, const void* from, CopyAxes& axes, size_t element_bytes) {
   if (axes.count == 0 || axes.stride[0][0] != 1 || axes.stride[1][0] != 1) return element_bytes;
   auto step = static_cast<uint64_t>(axes.size[0]) * element_bytes;
@@ -155,7 +156,7 @@ inline void strided_copy(void* to, std::span<const int64_t> to_strides, const vo
   }
 }
 
-/// `bytes` of `to` become repetitions of the eight of `pattern`, sixteen per thread.
+/// Fills `bytes` of `to` with repetitions of the eight bytes of `pattern`, sixteen per thread.
 struct Fill {
   static constexpr const char* kName = "fill";
   static constexpr int kThreads = 256;

@@ -1,18 +1,18 @@
-// What kernels over images [N,H,W,C] share: channels of a pixel side by side in a thread, pooling windows, a
-// thread for every pixel, and sums of channels over rows of pixels.
+// What kernels over images [N,H,W,C] share: several channels of a pixel per thread, pooling windows, a thread
+// per pixel, and sums of channels over rows of pixels.
 #pragma once
 
 #include <algorithm>
 #include <initializer_list>
 #include <type_traits>
 
-#include "dlpipe/engine/cuda/grid/elements.h"
-#include "dlpipe/engine/ops/window.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/ops/window.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// kWidth neighbouring channels of a pixel; where memory is aligned, read and written at once.
+/// kWidth neighbouring channels of a pixel; read and written together if memory is aligned.
 template <class T, int kWidth, bool kAligned>
 struct alignas(kAligned ? std::min<size_t>(16, sizeof(T) * kWidth) : alignof(T)) Channels {
   T at[kWidth];
@@ -30,7 +30,7 @@ struct alignas(kAligned ? std::min<size_t>(16, sizeof(T) * kWidth) : alignof(T))
 
 /// Calls body(T(), width, aligned), constants, for images of `dtype` and `channels` at `pointers`. Width is
 /// what sixteen bytes hold or 1: the number of channels decides, so that the order of sums doesn't depend on
-/// where tensors lie.
+/// the address of tensors.
 template <class Body>
 void by_channels(DType dtype, int64_t channels, std::initializer_list<const void*> pointers,
                  const Body& body) {
@@ -84,7 +84,7 @@ struct Windows {
         columns{static_cast<int>(s.w), static_cast<int>(s.ow), s.kernel[1], s.stride[1], s.padding[1]},
         channels(static_cast<int>(s.c)) {}
 
-  /// Where channel c of a pixel lies in the images, and of a window in the output.
+  /// The index of channel c of a pixel in the images, and of a window in the output.
   DLPIPE_DEVICE int64_t input(int n, int h, int w, int c) const {
     return ((static_cast<int64_t>(n) * rows.size + h) * columns.size + w) * channels + c;
   }

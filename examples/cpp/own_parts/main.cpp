@@ -1,15 +1,15 @@
 // A program of its own: an augmentation, an op, a model, an optimizer, a loss, a metric and sources that dlpipe doesn't
 // have, trained end to end: own_parts DATASET IMAGES, the folder that the dataset was made of
-#include <dlpipe/augment/kinds.h>
-#include <dlpipe/engine/core/op.h>
-#include <dlpipe/engine/layers/init.h>
-#include <dlpipe/engine/layers/layers.h>
-#include <dlpipe/engine/ops/ops.h>
-#include <dlpipe/engine/optim/elementwise.h>
-#include <dlpipe/io/data/codec/raw.h>
-#include <dlpipe/io/data/sources/source.h>
-#include <dlpipe/run/ingest/ingest.h>
-#include <dlpipe/run/train/session.h>
+#include <dlpipe/augment_op.h>
+#include <dlpipe/codec.h>
+#include <dlpipe/ingest.h>
+#include <dlpipe/layers.h>
+#include <dlpipe/module.h>
+#include <dlpipe/op.h>
+#include <dlpipe/ops.h>
+#include <dlpipe/optim.h>
+#include <dlpipe/session.h>
+#include <dlpipe/source.h>
 
 #include <cmath>
 #include <cstdio>
@@ -88,7 +88,7 @@ const engine::OptimizerRecord kSignSgd{
     },
     kSignSgdOptions};
 
-// The source stripes, a file NAME.stripes: pictures of dark and bright columns, a class for each width of one.
+// The source stripes, a file NAME.stripes: images of dark and bright columns, a class for each width of one.
 struct Stripes final : data::Source {
   static constexpr int kClasses = 4, kEach = 60, kSize = 16;
   Result<data::SourceListing> list() override {
@@ -113,13 +113,13 @@ struct Stripes final : data::Source {
   }
 };
 const data::SourceRecord kStripes{
-    "stripes", "a file .stripes: pictures that the program draws",
+    "stripes", "a file .stripes: images that the program draws",
     [](const data::SourceOptions& options) { return options.path.ends_with(".stripes") ? 10 : 0; },
     [](const data::SourceOptions&) -> Result<std::unique_ptr<data::Source>> {
       return std::unique_ptr<data::Source>(std::make_unique<Stripes>());
     }};
 
-// The source pointer, a file NAME.pointer: the pictures of the folder whose path it holds. They lie there as files, so that
+// The source pointer, a file NAME.pointer: the images of the folder whose path it holds. They lie there as files, so that
 // training links them and needs no ingest.
 const data::SourceRecord kPointer{
     "pointer", "a file .pointer: the path of a folder with one folder per class",
@@ -169,9 +169,9 @@ static double train(const std::string& data, const std::string& optimizer, doubl
   return outcome.loss;
 }
 
-// Trains on pictures that only the program's source finds, by its loss, and judges by its metric.
-static bool trains_on_pictures(const std::string& pointer, const std::string& val,
-                               const run::Registries& registries) {
+// Trains on images that only the program's source finds, by its loss, and judges by its metric.
+static bool trains_on_images(const std::string& pointer, const std::string& val,
+                             const run::Registries& registries) {
   run::TrainConfig config;
   config.data = pointer;
   config.val = val;
@@ -185,7 +185,7 @@ static bool trains_on_pictures(const std::string& pointer, const std::string& va
   config.out = val + "-run";
   const run::TrainOutcome outcome = run::Session(config, registries).train();
   const double confident = outcome.last_validation ? outcome.last_validation->result.value("confident") : 0;
-  std::printf("pictures: loss %.4f, confident %.3f\n", outcome.loss, confident);
+  std::printf("images: loss %.4f, confident %.3f\n", outcome.loss, confident);
   return outcome.loss < 1.4 && confident > 0.2;  // 2.65 is chance, of which nothing is confident
 }
 
@@ -211,8 +211,8 @@ int main(int, char** argv) try {
   const bool learns = train(data, "sgd", 0.02, own) < 1.8;  // ten classes: 2.303 is chance
   const bool learns_stripes = train(options.destination, "sign_sgd", 0.001, own) < 0.7;  // four: 1.386
   std::ofstream(data + ".pointer") << argv[2] << "\n";
-  const bool learns_pictures = trains_on_pictures(data + ".pointer", data, own);
-  return learns && learns_stripes && learns_pictures ? 0 : 1;
+  const bool learns_images = trains_on_images(data + ".pointer", data, own);
+  return learns && learns_stripes && learns_images ? 0 : 1;
 } catch (const Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -1,6 +1,5 @@
 // Runs a compiled model on zeros and prints the shapes of its outputs: runtime MODEL.dlg. It links dlpipe::runtime alone.
-#include <dlpipe/engine/graph/graph_file.h>
-#include <dlpipe/engine/graph/run.h>
+#include <dlpipe/graph.h>
 
 #include <cstdio>
 

@@ -1,6 +1,6 @@
 // Trains a built-in model: train DATA [RUN_DIRECTORY]. DATA holds the datasets `train` and `val`, as
 // `dlpipe ingest IMAGES DATA --split 0.8,0.2` writes them.
-#include <dlpipe/run/train/session.h>
+#include <dlpipe/session.h>
 
 #include <cstdio>
 

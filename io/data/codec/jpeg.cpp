@@ -1,29 +1,64 @@
-#include "dlpipe/io/data/codec/jpeg.h"
+#include "io/data/codec/jpeg.h"
 
 // jpeglib.h needs stdio's FILE and size_t before it.
 #include <cstdio>
 
+#include <jerror.h>
 #include <jpeglib.h>
 
 #include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/jpeg_warnings.h"
-#include "dlpipe/io/data/codec/pixels.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/pixels.h"
 
 namespace dlpipe::data {
 
+bool JpegSegments::next(Segment* segment) {
+  while (!done_) {
+    size_t at = at_;
+    while (at < bytes_.size() && load_u8(bytes_, at) != 0xff) ++at;
+    while (at < bytes_.size() && load_u8(bytes_, at) == 0xff) ++at;
+    if (at >= bytes_.size()) break;
+    const uint32_t marker = load_u8(bytes_, at++);
+    if (marker == 0 || marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // no length follows
+      at_ = at;
+      continue;
+    }
+    if (marker == 0xd9) break;
+    const size_t left = bytes_.size() - at;
+    const size_t length = left < 2 ? 0 : load_be16(bytes_, at);
+    if (length < 2 || length > left) {
+      cut_short_ = true;
+      break;
+    }
+    *segment = {marker, at - 2, at + length, bytes_.subspan(at + 2, length - 2), at - 2 == at_};
+    at_ = segment->end;
+    done_ = marker == kStartOfScan;
+    return true;
+  }
+  done_ = true;
+  return false;
+}
+
+bool keeps_pixels(int libjpeg_message_code) {
+  return libjpeg_message_code == JWRN_JFIF_MAJOR || libjpeg_message_code == JWRN_ADOBE_XFORM ||
+         libjpeg_message_code == JWRN_NOT_SEQUENTIAL || libjpeg_message_code == JWRN_EXTRANEOUS_DATA;
+}
+
 namespace {
 // Columns and rows decoded around a region and thrown away: fancy upsampling looks at its neighbours, and
-// libjpeg treats the first and last column of a cropped picture as the picture's edge. 2 suffices; without a
+// libjpeg treats the first and last column of a cropped image as the image's edge. 2 suffices; without a
 // margin about one crop in ten differs from the full decode.
 constexpr int kMargin = 2;
 
-// Memory of one picture's tables.
+// Memory of one image's tables.
 struct TableMemory {
   alignas(32) std::array<std::byte, 4096> bytes;  // four quantisation and eight Huffman tables take 2.8 KB
   size_t used = 0;
@@ -38,7 +73,7 @@ struct JpegDecoder::State {
   TableMemory tables;
   void* (*alloc_small)(j_common_ptr, int, size_t) = nullptr;  // libjpeg's own
   DecodeLimits limits;
-  std::vector<uint8_t> row;  // one scanline of the cropped picture
+  std::vector<uint8_t> row;  // one scanline of the cropped image
 
   // The call in progress.
   std::span<const std::byte> bytes;
@@ -68,7 +103,7 @@ void on_libjpeg_error(j_common_ptr jpeg) {
   std::longjmp(state->on_error, 1);
 }
 
-// Level -1 is a warning. Of most of them libjpeg would go on with invented pixels.
+// Level -1 is a warning. Of most of them libjpeg would continue with invented pixels.
 void on_libjpeg_message(j_common_ptr jpeg, int level) {
   if (level < 0 && !keeps_pixels(jpeg->err->msg_code)) on_libjpeg_error(jpeg);
 }
@@ -76,10 +111,10 @@ void on_libjpeg_message(j_common_ptr jpeg, int level) {
 void on_libjpeg_progress(j_common_ptr jpeg) {
   JpegDecoder::State* state = state_of(jpeg);
   if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > state->limits.max_scans)
-    state->fail(ErrorCode::kUnsupported, "more progressive scans than the limit; save it as a baseline JPEG");
+    state->fail(ErrorCode::kUnsupported, "it has too many progressive scans; save it as a baseline JPEG");
 }
 
-// From a picture's begin on, libjpeg asks for memory that outlives the picture for tables alone.
+// From an image's begin on, libjpeg asks for memory that outlives the image for tables alone.
 void* alloc_small_or_table(j_common_ptr jpeg, int pool, size_t size) {
   JpegDecoder::State& s = *state_of(jpeg);
   constexpr size_t kAlignment = alignof(TableMemory);
@@ -91,7 +126,7 @@ void* alloc_small_or_table(j_common_ptr jpeg, int pool, size_t size) {
   return memory;
 }
 
-// libjpeg would use the tables of the picture before for a file that has none.
+// libjpeg would use the tables of the image before for a file that has none.
 void forget_tables(JpegDecoder::State& s) {
   for (JQUANT_TBL*& table : s.jpeg.quant_tbl_ptrs) table = nullptr;
   for (JHUFF_TBL*& table : s.jpeg.dc_huff_tbl_ptrs) table = nullptr;
@@ -112,7 +147,7 @@ void create(JpegDecoder::State& s) {
   jpeg_mem_src(&s.jpeg, &kNothing, 1);  // makes the source object, which lasts as long as the decoder
   s.alloc_small = s.jpeg.mem->alloc_small;
   s.jpeg.mem->alloc_small = alloc_small_or_table;
-  // libjpeg's own bound on its whole-picture arrays, behind check_memory.
+  // libjpeg's own limit for its whole-image arrays, in addition to check_memory.
   s.jpeg.mem->max_memory_to_use = static_cast<long>(s.limits.max_memory_bytes);  // NOLINT: libjpeg's type
 }
 
@@ -127,7 +162,7 @@ void check_memory(JpegDecoder::State& s) {
   }
   if (coefficients_bytes > s.limits.max_memory_bytes)
     s.fail(ErrorCode::kUnsupported,
-           "its coefficients take more than the decoder's memory limit; save it as a baseline JPEG");
+           "its coefficients exceed the decoder's memory limit; save it as a baseline JPEG");
 }
 
 void start(JpegDecoder::State& s) {
@@ -136,10 +171,10 @@ void start(JpegDecoder::State& s) {
   jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(s.bytes.data()), s.bytes.size());
   jpeg_read_header(&jpeg, TRUE);
   if (int64_t{jpeg.image_width} * jpeg.image_height > s.limits.max_pixels)
-    s.fail(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
+    s.fail(ErrorCode::kUnsupported, "it has more pixels than --max-pixels allows");
   if (int64_t{s.region.x} + s.region.width > jpeg.image_width ||
       int64_t{s.region.y} + s.region.height > jpeg.image_height)
-    s.fail(ErrorCode::kMisuse, "region outside the picture");
+    s.fail(ErrorCode::kMisuse, "the region is outside the image");
   check_memory(s);
   if (jpeg.num_components == 4) {
     jpeg.out_color_space = JCS_CMYK;
@@ -148,7 +183,7 @@ void start(JpegDecoder::State& s) {
   } else if (jpeg.num_components == 1) {
     jpeg.out_color_space = s.out.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   } else {
-    s.fail(ErrorCode::kUnsupported, "neither 1, 3 nor 4 components; convert it to RGB");
+    s.fail(ErrorCode::kUnsupported, "it does not have 1, 3 or 4 components; convert it to RGB");
   }
   jpeg.dct_method = JDCT_ISLOW;
   jpeg.do_fancy_upsampling = TRUE;
@@ -171,7 +206,7 @@ void store_row(JpegDecoder::State& s, int skip_columns, int y) {
   convert_row(from, components, s.out.row(y), s.out.channels, s.region.width);
 }
 
-// Blocks of which some bits never came are smoothed by their neighbours, which a crop doesn't have.
+// Blocks of which some bits never came are smoothed by their neighbours, which a crop does not have.
 bool may_smooth(const jpeg_decompress_struct& jpeg) {
   if (!jpeg.progressive_mode || jpeg.coef_bits == nullptr) return false;
   for (int c = 0; c < jpeg.num_components; ++c) {
@@ -183,11 +218,11 @@ bool may_smooth(const jpeg_decompress_struct& jpeg) {
 
 void read_rows(JpegDecoder::State& s) {
   jpeg_decompress_struct& jpeg = s.jpeg;
-  const int picture_width = static_cast<int>(jpeg.output_width);
+  const int image_width = static_cast<int>(jpeg.output_width);
   const int left = std::max(0, s.region.x - kMargin);
-  const int right = std::min(picture_width, s.region.x + s.region.width + kMargin);
+  const int right = std::min(image_width, s.region.x + s.region.width + kMargin);
   JDIMENSION first_column = 0;
-  if ((left > 0 || right < picture_width) && !may_smooth(jpeg)) {
+  if ((left > 0 || right < image_width) && !may_smooth(jpeg)) {
     first_column = static_cast<JDIMENSION>(left);
     JDIMENSION columns = static_cast<JDIMENSION>(right - left);
     jpeg_crop_scanline(&jpeg, &first_column, &columns);  // rounds to whole MCUs
@@ -249,12 +284,76 @@ Status JpegDecoder::decode(std::span<const std::byte> bytes, const Region& regio
   }
   if (decoded) return {};
   jpeg_abort_decompress(&s.jpeg);
-  const char* const kind = s.code == ErrorCode::kCorrupt ? "damaged JPEG: " : "JPEG: ";
+  const char* const kind = s.code == ErrorCode::kCorrupt ? "corrupt JPEG: " : "JPEG: ";
   return Status(s.code, concat("[codec] ", kind, s.message.data()));
 }
 
 size_t JpegDecoder::scratch_bytes() const {
   return state_->row.capacity();
+}
+
+namespace {
+
+struct JpegEncoding {
+  jpeg_compress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  std::jmp_buf on_error{};
+  std::array<char, JMSG_LENGTH_MAX> message{};
+  unsigned char* bytes = nullptr;  // malloc'ed by libjpeg
+  unsigned long size = 0;          // NOLINT: libjpeg's type
+};
+
+void on_encode_error(j_common_ptr jpeg) {
+  auto* encoding = static_cast<JpegEncoding*>(jpeg->client_data);
+  (*jpeg->err->format_message)(jpeg, encoding->message.data());
+  std::longjmp(encoding->on_error, 1);
+}
+
+// Holds no object with a destructor: longjmp returns here.
+bool encode_guarded(JpegEncoding& e, const ConstImageView& image, int quality, bool subsample) {
+  if (setjmp(e.on_error) != 0) return false;
+  jpeg_create_compress(&e.jpeg);
+  jpeg_mem_dest(&e.jpeg, &e.bytes, &e.size);
+  e.jpeg.image_width = static_cast<JDIMENSION>(image.width);
+  e.jpeg.image_height = static_cast<JDIMENSION>(image.height);
+  e.jpeg.input_components = image.channels;
+  e.jpeg.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&e.jpeg);
+  jpeg_set_quality(&e.jpeg, quality, TRUE);
+  e.jpeg.dct_method = JDCT_ISLOW;
+  if (image.channels == 3) {
+    e.jpeg.comp_info[0].h_samp_factor = subsample ? 2 : 1;
+    e.jpeg.comp_info[0].v_samp_factor = subsample ? 2 : 1;
+  }
+  jpeg_start_compress(&e.jpeg, TRUE);
+  while (e.jpeg.next_scanline < e.jpeg.image_height) {
+    JSAMPROW row = const_cast<JSAMPROW>(image.row(static_cast<int>(e.jpeg.next_scanline)));
+    jpeg_write_scanlines(&e.jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&e.jpeg);
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> encode_jpeg(const ConstImageView& image, int quality, bool subsample) {
+  DLPIPE_RETURN_IF_ERROR(check_encodable(image));
+  if (quality < 1 || quality > 100) return misuse("codec", "JPEG quality ", quality, "; use 1 to 100");
+  JpegEncoding encoding;
+  encoding.jpeg.err = jpeg_std_error(&encoding.errors);
+  encoding.errors.error_exit = on_encode_error;
+  encoding.jpeg.client_data = &encoding;
+  const bool encoded = encode_guarded(encoding, image, quality, subsample);
+  std::vector<std::byte> bytes;
+  if (encoded) {
+    const auto* first = reinterpret_cast<const std::byte*>(encoding.bytes);
+    bytes.assign(first, first + encoding.size);
+  }
+  jpeg_destroy_compress(&encoding.jpeg);
+  std::free(encoding.bytes);  // NOLINT: libjpeg's malloc
+  if (!encoded)
+    return Status(ErrorCode::kUnsupported, concat("[codec] JPEG encoder: ", encoding.message.data()));
+  return bytes;
 }
 
 }  // namespace dlpipe::data

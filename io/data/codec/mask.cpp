@@ -1,15 +1,15 @@
-#include "dlpipe/io/data/codec/mask.h"
+#include "io/data/codec/mask.h"
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/probe.h"
-#include "dlpipe/io/data/codec/raw.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "io/data/codec/bitmaps.h"
 
 namespace dlpipe::data {
 
 namespace {
 
 constexpr std::string_view kWanted =
-    "; a mask is a PNG of class numbers, grey or with a palette, of at most 8 bits";
+    "; a mask must be a PNG of class numbers, grey or with a palette, with at most 8 bits";
 
 Status no_mask(std::string_view what) {
   return Status(ErrorCode::kUnsupported, concat("[codec] the mask is ", what, kWanted));
@@ -21,20 +21,20 @@ Result<ImageInfo> probe_mask(std::span<const std::byte> bytes) {
   const ImageLayout layout = sniff_layout(bytes);
   if (layout == ImageLayout::kRaw) {
     DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_raw(bytes));
-    if (info.channels != 1) return no_mask("a raw picture of three channels");
+    if (info.channels != 1) return no_mask("a raw image with three channels");
     return info;
   }
   if (layout != ImageLayout::kPng)
-    return no_mask(layout == ImageLayout::kNone ? std::string("no picture")
-                                                : concat("a picture of format ", image_layout_name(layout)));
+    return no_mask(layout == ImageLayout::kNone ? std::string("not an image")
+                                                : concat("an image in format ", image_layout_name(layout)));
   DLPIPE_ASSIGN_OR_RETURN(ImageInfo info, probe_png(bytes, bytes.size()));
-  // PNG, 11.2.2: behind signature, length and type of IHDR stand width and height, then the bit depth and the colour type.
+  // PNG, 11.2.2: the signature, length and type of IHDR are followed by width and height, the bit depth and the colour type.
   const auto depth = static_cast<uint8_t>(bytes[24]);
   const auto color_type = static_cast<uint8_t>(bytes[25]);
   constexpr uint8_t kGrey = 0;
   constexpr uint8_t kPalette = 3;
-  if (color_type != kGrey && color_type != kPalette) return no_mask("a PNG of colours or with transparency");
-  if (depth > 8) return no_mask(concat("a PNG of ", int{depth}, " bits"));
+  if (color_type != kGrey && color_type != kPalette) return no_mask("a PNG with colours or transparency");
+  if (depth > 8) return no_mask(concat("a PNG with ", int{depth}, " bits"));
   info.channels = 1;
   return info;
 }
@@ -42,7 +42,7 @@ Result<ImageInfo> probe_mask(std::span<const std::byte> bytes) {
 Status check_mask_size(const ImageInfo& mask, int width, int height) {
   if (mask.width == width && mask.height == height) return {};
   return Status(ErrorCode::kCorrupt, concat("the mask is ", mask.width, "x", mask.height,
-                                            ", its picture as seen ", width, "x", height));
+                                            ", but its image is ", width, "x", height));
 }
 
 Result<ConstImageView> MaskDecoder::decode(std::span<const std::byte> bytes) {

@@ -1,8 +1,9 @@
-#include "dlpipe/io/data/codec/pixels.h"
+#include "io/data/codec/pixels.h"
 
 #include <cstring>
 
-#include "dlpipe/base/coef_math.h"
+#include "arithmetic/coefficients.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
@@ -52,6 +53,12 @@ void convert_row(const uint8_t* from, int from_channels, uint8_t* to, int to_cha
   } else {
     rgb_to_grey_row(from, to, count);
   }
+}
+
+Status check_encodable(const ConstImageView& image) {
+  if (image.width >= 1 && image.height >= 1 && (image.channels == 1 || image.channels == 3)) return {};
+  return misuse("codec", "cannot encode an image of ", image.width, "x", image.height, "x", image.channels,
+                "; give it pixels and 1 or 3 channels");
 }
 
 }  // namespace dlpipe::data

@@ -1,40 +1,183 @@
-#include "dlpipe/io/data/codec/png.h"
+#include "io/data/codec/png.h"
 
+#include <libdeflate.h>
 #include <png.h>
 
 #include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <optional>
+#include <string_view>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/pixels.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "io/data/codec/pixels.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-// How Rows and what it fills use their scratch: eight bytes for the samples of a pixel, three for the pixel.
-constexpr size_t kScratchPerPixel = 11;
+constexpr size_t kMostExpansion = 1032;  // of deflate
+constexpr size_t kMostKept = 32u << 20;
+
+// PNG, 5.3: length, type, data, and the CRC of type and data.
+constexpr size_t kFrameBytes = 12;
+
+struct Chunk {
+  std::string_view type;
+  std::span<const std::byte> data;
+  uint32_t sum = 0;
+
+  bool sum_matches() const { return libdeflate_crc32(0, type.data(), type.size() + data.size()) == sum; }
+};
+
+Result<Chunk> read_chunk(std::span<const std::byte> file, size_t& at) {
+  if (file.size() - at < kFrameBytes || file.size() - at - kFrameBytes < load_be32(file, at))
+    return Status(ErrorCode::kCorrupt, "the file ends too early");
+  const size_t length = load_be32(file, at);
+  Chunk chunk;
+  chunk.type = {reinterpret_cast<const char*>(&file[at + 4]), 4};  // the data follows it
+  chunk.data = file.subspan(at + 8, length);
+  chunk.sum = load_be32(file, at + 8 + length);
+  at += kFrameBytes + length;
+  return chunk;
+}
+
+Status damaged_data(std::string_view what) {
+  return Status(ErrorCode::kCorrupt, std::string(what));
+}
+
+// The byte before each byte, the one above and the one above that, as PNG's 9.4 has them.
+uint8_t paeth(int left, int above, int corner) {
+  const int from_left = std::abs(above - corner);
+  const int from_above = std::abs(left - corner);
+  const int from_corner = std::abs(left + above - 2 * corner);
+  const int nearer = from_above <= from_corner ? above : corner;
+  return static_cast<uint8_t>(from_left <= from_above && from_left <= from_corner ? left : nearer);
+}
+
+// A pixel's bytes stay in registers until the next pixel needs them.
+template <size_t kPixel>
+bool undo(int filter, std::span<uint8_t> row, const uint8_t* above) {
+  std::array<uint8_t, kPixel> left{};
+  std::array<uint8_t, kPixel> corner{};
+  const size_t bytes = row.size();
+  uint8_t* const to = row.data();
+  switch (filter) {
+    case 0:
+      return true;
+    case 1:
+      for (size_t i = 0; i < bytes; i += kPixel)
+        for (size_t c = 0; c < kPixel; ++c) to[i + c] = left[c] = static_cast<uint8_t>(to[i + c] + left[c]);
+      return true;
+    case 2:
+      for (size_t i = 0; i < bytes; ++i) to[i] = static_cast<uint8_t>(to[i] + above[i]);
+      return true;
+    case 3:
+      for (size_t i = 0; i < bytes; i += kPixel)
+        for (size_t c = 0; c < kPixel; ++c)
+          to[i + c] = left[c] = static_cast<uint8_t>(to[i + c] + (left[c] + above[i + c]) / 2);
+      return true;
+    case 4:
+      for (size_t i = 0; i < bytes; i += kPixel) {
+        for (size_t c = 0; c < kPixel; ++c) {
+          const uint8_t up = above[i + c];
+          to[i + c] = left[c] = static_cast<uint8_t>(to[i + c] + paeth(left[c], up, corner[c]));
+          corner[c] = up;
+        }
+      }
+      return true;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
-// What stands before the pixels.
+void PngData::Free::operator()(libdeflate_decompressor* decompressor) const {
+  libdeflate_free_decompressor(decompressor);
+}
+
+PngData::PngData() : decompressor_(libdeflate_alloc_decompressor()) {}
+
+Status PngData::read(std::span<const std::byte> file, size_t at, size_t bytes) {
+  if (decompressor_ == nullptr) return Status(ErrorCode::kOutOfMemory, "out of memory");
+  std::span<const std::byte> compressed;
+  joined_.clear();
+  bool behind = false;
+  for (bool ends = false; !ends;) {
+    DLPIPE_ASSIGN_OR_RETURN(const Chunk chunk, read_chunk(file, at));
+    ends = chunk.type == "IEND";
+    if (chunk.type != "IDAT") {
+      behind = true;
+      continue;
+    }
+    if (behind) return damaged_data("IDAT chunks are not consecutive");
+    if (!chunk.sum_matches()) return damaged_data("IDAT: CRC error");
+    if (compressed.empty()) {
+      compressed = chunk.data;
+      continue;
+    }
+    if (joined_.empty()) {
+      joined_.reserve(compressed.size() + chunk.data.size() + file.size() - at);
+      joined_.assign(compressed.begin(), compressed.end());
+    }
+    joined_.insert(joined_.end(), chunk.data.begin(), chunk.data.end());
+    compressed = joined_;
+  }
+  if (bytes / kMostExpansion > compressed.size()) return damaged_data("not enough image data");
+  rows_.resize(bytes);
+  size_t taken = 0;
+  size_t given = 0;
+  const libdeflate_result result = libdeflate_zlib_decompress_ex(
+      decompressor_.get(), compressed.data(), compressed.size(), rows_.data(), rows_.size(), &taken, &given);
+  if (result == LIBDEFLATE_INSUFFICIENT_SPACE) return damaged_data("too much image data");
+  if (result != LIBDEFLATE_SUCCESS) return damaged_data("its compressed data can't be read");
+  if (given < bytes) return damaged_data("not enough image data");
+  if (taken < compressed.size()) return damaged_data("extra compressed data");
+  return {};
+}
+
+void PngData::let_go() {
+  if (scratch_bytes() <= kMostKept) return;
+  joined_ = std::vector<std::byte>();
+  rows_ = std::vector<uint8_t>();
+}
+
+bool undo_filter(int filter, std::span<uint8_t> row, const uint8_t* above, int pixel_bytes) {
+  switch (pixel_bytes) {
+    case 1:
+      return undo<1>(filter, row, above);
+    case 2:
+      return undo<2>(filter, row, above);
+    case 3:
+      return undo<3>(filter, row, above);
+    case 4:
+      return undo<4>(filter, row, above);
+    case 6:
+      return undo<6>(filter, row, above);
+    default:
+      return undo<8>(filter, row, above);
+  }
+}
+
+// The part of the file before the pixels.
 struct PngDecoder::Header {
   int width = 0;
   int height = 0;
   int depth = 0;     // bits of a sample
-  int channels = 0;  // as stored, alpha with them
+  int channels = 0;  // as stored, including alpha
   bool is_palette = false;
   bool is_interlaced = false;
   png_colorp colors = nullptr;
   int color_count = 0;
   png_bytep alphas = nullptr;  // of the palette's first entries
   int alpha_count = 0;
-  png_color_16p transparent = nullptr;  // the one colour that is, of pictures without alpha
+  png_color_16p transparent = nullptr;  // the transparent colour of images without alpha
   size_t data_at = 0;                   // of the first IDAT chunk
 
   size_t row_bytes(int columns) const { return (static_cast<size_t>(columns) * channels * depth + 7) / 8; }
@@ -44,6 +187,9 @@ struct PngDecoder::Header {
 namespace {
 
 using Header = PngDecoder::Header;
+
+// How Rows and what it fills use their scratch: eight bytes for the samples of a pixel, three for the pixel.
+constexpr size_t kScratchPerPixel = 11;
 
 struct HeaderCall {
   png_structp png = nullptr;
@@ -66,7 +212,7 @@ struct HeaderCall {
   static_cast<HeaderCall*>(png_get_error_ptr(png))->fail(ErrorCode::kCorrupt, text);
 }
 
-void on_libpng_warning(png_structp /*png*/, png_const_charp /*text*/) {}  // all are about metadata
+void on_libpng_warning(png_structp /*png*/, png_const_charp /*text*/) {}  // all warnings are about metadata
 
 void read_bytes(png_structp png, png_bytep to, size_t count) {
   auto* call = static_cast<HeaderCall*>(png_get_io_ptr(png));
@@ -92,7 +238,7 @@ void read_header(HeaderCall& call) {
   png_get_tRNS(call.png, call.info, &header.alphas, &header.alpha_count, &header.transparent);
 }
 
-// The one frame that longjmp returns to; it holds no object with a destructor.
+// The only frame that longjmp returns to; it holds no object with a destructor.
 bool read_header_guarded(HeaderCall& call) {
   if (setjmp(call.on_error) != 0) return false;
   call.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &call, on_libpng_error, on_libpng_warning);
@@ -114,7 +260,7 @@ class Rows {
     if (background_ && header.transparent != nullptr && !header.is_palette) take_transparent();
   }
 
-  /// Pixels `first` to `first + count` of a row to where they belong; `scratch` holds eight bytes for each.
+  /// Writes pixels `first` to `first + count` of a row to their places; `scratch` holds eight bytes for each.
   void convert(const uint8_t* row, int first, int count, uint8_t* to, uint8_t* scratch) const {
     const uint8_t* const samples = bytes_of(row, first, count, scratch);
     const int channels = header_.channels;
@@ -133,7 +279,7 @@ class Rows {
   }
 
  private:
-  // Indices behind the palette's end are black, as libpng has them.
+  // Indices after the palette's end are black, as in libpng.
   void take_palette() {
     for (int i = 0; i < header_.color_count; ++i) {
       const png_color& color = header_.colors[i];
@@ -160,7 +306,8 @@ class Rows {
     composite_row(clear.data(), header_.channels + 1, behind_.data(), out_channels_, 1, *background_);
   }
 
-  // A byte for each sample: of 16 bits the upper one, fewer spread over 0 to 255 or, of indices, as they are.
+  // Returns a byte for each sample: the upper byte of 16 bits; fewer bits are spread over 0 to 255, and indices stay as they
+  // are.
   const uint8_t* bytes_of(const uint8_t* row, int first, int count, uint8_t* scratch) const {
     const int depth = header_.depth;
     const ptrdiff_t skip = ptrdiff_t{first} * header_.channels;
@@ -185,7 +332,7 @@ class Rows {
       for (int i = 0; i < count; ++i) to[i] = palette_[indices[i]][0];
       return;
     }
-    // the fourth byte is the next pixel's, which comes after
+    // the fourth byte belongs to the next pixel, which is written afterwards
     const int last = count - 1;
     for (int i = 0; i < last; ++i) std::memcpy(to + ptrdiff_t{3} * i, palette_[indices[i]].data(), 4);
     std::memcpy(to + ptrdiff_t{3} * last, palette_[indices[last]].data(), 3);
@@ -216,10 +363,10 @@ class Rows {
   bool is_keyed_ = false;
   std::array<uint8_t, 6> key_{};  // the transparent colour as the rows have it
   int key_bytes_ = 0;
-  std::array<uint8_t, 3> behind_{};  // what is seen in its place
+  std::array<uint8_t, 3> behind_{};  // the colour that replaces it
 };
 
-// Adam7 (PNG, 8.2): where a pass begins and how far apart its pixels are. A picture that isn't interlaced is one pass.
+// Adam7 (PNG, 8.2): where a pass begins and how far apart its pixels are. An image that is not interlaced is one pass.
 struct Pass {
   int x, y, step_x, step_y;
 };
@@ -255,8 +402,8 @@ void spread(const uint8_t* from, int count, int channels, uint8_t* to, int step)
     for (int i = 0; i < count; ++i) std::memcpy(to + ptrdiff_t{3} * i * step, from + ptrdiff_t{3} * i, 3);
 }
 
-// The pixels of one pass that lie in the region, each to its place. `data` begins with the pass and ends up behind it; `zeros`
-// holds a row of them, `scratch` eleven bytes for each column of the region.
+// Writes the pixels of one pass that are in the region to their places. `data` begins with the pass and is moved past it;
+// `zeros` holds a row of them, `scratch` eleven bytes for each column of the region.
 Status take_pass(const Pass& pass, const Header& header, const Rows& rows, const Region& region,
                  const ImageView& out, std::span<uint8_t>& data, const uint8_t* zeros, uint8_t* scratch) {
   const int columns = count_before(header.width, pass.x, pass.step_x);
@@ -271,7 +418,7 @@ Status take_pass(const Pass& pass, const Header& header, const Rows& rows, const
     const std::span<uint8_t> row = data.subspan(1, row_bytes);
     data = data.subspan(1 + row_bytes);
     if (!undo_filter(filter, row, above, header.pixel_bytes()))
-      return Status(ErrorCode::kCorrupt, concat("a row has filter ", filter, ", of which there is none"));
+      return Status(ErrorCode::kCorrupt, concat("a row has the unknown filter ", filter));
     above = row.data();
     const int y = pass.y + r * pass.step_y - region.y;
     if (count == 0 || y < 0 || y >= region.height) continue;
@@ -305,19 +452,19 @@ Status PngDecoder::decode(std::span<const std::byte> bytes, const Region& region
   data_.let_go();
   if (call.png != nullptr) png_destroy_read_struct(&call.png, &call.info, nullptr);
   if (status.ok()) return status;
-  const char* const kind = status.code() == ErrorCode::kCorrupt ? "damaged PNG: " : "PNG: ";
+  const char* const kind = status.code() == ErrorCode::kCorrupt ? "corrupt PNG: " : "PNG: ";
   return Status(status.code(), concat("[codec] ", kind, status.message()));
 }
 
 Status PngDecoder::decode_rows(std::span<const std::byte> bytes, const Header& header, const Region& region,
                                const ImageView& out) {
   if (int64_t{header.width} * header.height > limits_.max_pixels)
-    return Status(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
+    return Status(ErrorCode::kUnsupported, "it has more pixels than --max-pixels allows");
   if (int64_t{region.x} + region.width > header.width || int64_t{region.y} + region.height > header.height)
-    return Status(ErrorCode::kMisuse, "region outside the picture");
+    return Status(ErrorCode::kMisuse, "the region is outside the image");
   const size_t size = data_bytes(header);
   if (size > static_cast<size_t>(limits_.max_memory_bytes))
-    return Status(ErrorCode::kUnsupported, "larger than the decoder's memory limit");
+    return Status(ErrorCode::kUnsupported, "it exceeds the decoder's memory limit");
   DLPIPE_RETURN_IF_ERROR(data_.read(bytes, header.data_at, size));
   zeros_.assign(header.row_bytes(header.width), 0);
   scratch_.resize(static_cast<size_t>(region.width) * kScratchPerPixel);
@@ -326,6 +473,67 @@ Status PngDecoder::decode_rows(std::span<const std::byte> bytes, const Header& h
   for (const Pass& pass : passes_of(header))
     DLPIPE_RETURN_IF_ERROR(take_pass(pass, header, rows, region, out, data, zeros_.data(), scratch_.data()));
   return {};
+}
+
+namespace {
+
+struct PngEncoding {
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::vector<std::byte>* bytes = nullptr;
+  std::array<char, 256> message{};
+  std::jmp_buf on_error{};
+};
+
+[[noreturn]] void on_png_encode_error(png_structp png, png_const_charp text) {
+  auto* encoding = static_cast<PngEncoding*>(png_get_error_ptr(png));
+  std::snprintf(encoding->message.data(), encoding->message.size(), "%s", text);
+  std::longjmp(encoding->on_error, 1);
+}
+bool append_nothrow(std::vector<std::byte>& bytes, const png_byte* from, size_t count) {
+  try {
+    const auto* first = reinterpret_cast<const std::byte*>(from);
+    bytes.insert(bytes.end(), first, first + count);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+void write_bytes(png_structp png, png_bytep from, size_t count) {
+  auto* encoding = static_cast<PngEncoding*>(png_get_io_ptr(png));
+  if (!append_nothrow(*encoding->bytes, from, count)) png_error(png, "out of memory");
+}
+void flush_bytes(png_structp) {}
+
+// Holds no object with a destructor: longjmp returns here.
+bool encode_guarded(PngEncoding& e, const ConstImageView& image) {
+  if (setjmp(e.on_error) != 0) return false;
+  e.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_png_encode_error, on_libpng_warning);
+  if (e.png != nullptr) e.info = png_create_info_struct(e.png);
+  if (e.info == nullptr) return false;
+  png_set_write_fn(e.png, &e, write_bytes, flush_bytes);
+  png_set_user_limits(e.png, 0x7fffffff, 0x7fffffff);  // libpng's own: a million pixels a side
+  png_set_IHDR(e.png, e.info, static_cast<png_uint_32>(image.width), static_cast<png_uint_32>(image.height),
+               8, image.channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(e.png, e.info);
+  for (int y = 0; y < image.height; ++y) png_write_row(e.png, image.row(y));
+  png_write_end(e.png, nullptr);
+  return true;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> encode_png(const ConstImageView& image) {
+  DLPIPE_RETURN_IF_ERROR(check_encodable(image));
+  std::vector<std::byte> bytes;
+  PngEncoding encoding;
+  encoding.bytes = &bytes;
+  const bool encoded = encode_guarded(encoding, image);
+  if (encoding.png != nullptr) png_destroy_write_struct(&encoding.png, &encoding.info);
+  if (!encoded)
+    return Status(ErrorCode::kUnsupported, concat("[codec] PNG encoder: ", encoding.message.data()));
+  return bytes;
 }
 
 }  // namespace dlpipe::data

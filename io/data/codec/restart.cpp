@@ -1,15 +1,15 @@
-#include "dlpipe/io/data/codec/restart.h"
+#include "io/data/codec/restart.h"
 
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/jpeg_segments.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/coef/jpeg_blocks.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/jpeg.h"
 
 namespace dlpipe::data {
 
@@ -19,20 +19,19 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::string_view kName = "dlrst1";
 constexpr size_t kSegmentBegin = 4;  // SOI and the marker
-// Behind the segment's length and name: u16 MCUs per interval, u16 intervals per row of MCUs, u32 where the
-// scan's data begin and u32 where the frame's height stands, both counted from the segment's end; then for
-// each row of MCUs a u32, where it begins in the scan's data, and the lengths of its intervals
-// (coef::put_length).
+// After the segment's length and name: u16 MCUs per interval, u16 intervals per row of MCUs, u32 position of the scan's data
+// and u32 position of the frame's height, both counted from the segment's end; then for each row of MCUs a u32, where it begins
+// in the scan's data, and the lengths of its intervals (coef::put_length).
 constexpr size_t kFixedBytes = 2 + kName.size() + 2 + 2 + 4 + 4;
 constexpr size_t kMaxSegment = 65'535;
 constexpr int kLeastInterval = 4;  // MCUs: shorter ones cost bytes and save little
-constexpr int kSurroundings = 2;   // pixels around a region that upsampling looks at
+constexpr int kSurroundings = 2;   // pixels around a region that upsampling reads
 
 Status bad_index(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[codec] restart index: ", what, "; ingest the file again"));
 }
 
-/// MCUs per interval: divides a row, so that every interval lies in one.
+/// MCUs per interval: divides a row, so that every interval is in one.
 int choose_interval(int mcus_a_row, int rows) {
   for (int interval = 1; interval <= mcus_a_row; ++interval) {
     const bool divides = mcus_a_row % interval == 0;
@@ -44,7 +43,7 @@ int choose_interval(int mcus_a_row, int rows) {
   return 0;
 }
 
-/// Of a file that libjpeg has just written.
+/// For a file that libjpeg has just written.
 struct Places {
   size_t height = 0;  // of the frame header
   size_t scan = 0;
@@ -58,7 +57,7 @@ Result<Places> find_places(Bytes jpeg) {
     places.scan = segment.end;
     return places;
   }
-  return bad_index("no scan in the written file");
+  return bad_index("the written file has no scan");
 }
 
 /// The lengths of all intervals, markers not counted.
@@ -78,15 +77,15 @@ std::vector<size_t> interval_lengths(Bytes jpeg, size_t scan) {
 struct Index {
   int interval = 0;   // MCUs
   int per_row = 0;    // intervals
-  size_t height = 0;  // absolute places
+  size_t height = 0;  // absolute positions
   size_t scan = 0;
-  size_t rest = 0;  // the file behind the segment
+  size_t rest = 0;  // the file after the segment
   Bytes rows;
 };
 
 Result<Index> read_index(Bytes bytes) {
   const size_t length = load_be16(bytes, kSegmentBegin);
-  if (length < kFixedBytes || kSegmentBegin + length > bytes.size()) return bad_index("it is cut short");
+  if (length < kFixedBytes || kSegmentBegin + length > bytes.size()) return bad_index("it is truncated");
   Index index;
   const size_t at = kSegmentBegin + 2 + kName.size();
   index.interval = load_le<uint16_t>(bytes, at);
@@ -97,11 +96,11 @@ Result<Index> read_index(Bytes bytes) {
   index.rows = bytes.subspan(kSegmentBegin + kFixedBytes, length - kFixedBytes);
   if (index.interval < 1 || index.per_row < 1 || index.scan > bytes.size() || index.height + 4 > index.scan ||
       index.height < index.rest + 5)
-    return bad_index("its numbers contradict each other");
+    return bad_index("its numbers are inconsistent");
   return index;
 }
 
-/// The picture's geometry from its frame header.
+/// The image's geometry from its frame header.
 struct Geometry {
   int width = 0;
   int height = 0;
@@ -114,10 +113,10 @@ Result<Geometry> read_geometry(Bytes bytes, const Index& index) {
   geometry.height = static_cast<int>(load_be16(bytes, index.height));
   geometry.width = static_cast<int>(load_be16(bytes, index.height + 2));
   const size_t components_at = index.height + 4;
-  if (components_at >= index.scan) return bad_index("its frame header is cut short");
+  if (components_at >= index.scan) return bad_index("its frame header is truncated");
   const int components = load_u8(bytes, components_at);
   if (components_at + 1 + 3 * static_cast<size_t>(components) > index.scan)
-    return bad_index("its frame header is cut short");
+    return bad_index("its frame header is truncated");
   int h = 1;
   int v = 1;
   for (int c = 0; components > 1 && c < components; ++c) {  // one component alone: an MCU is a block
@@ -167,7 +166,7 @@ void store_be16(std::byte* to, int value) {
   to[1] = static_cast<std::byte>(value & 255);
 }
 
-/// Which intervals hold a region and what upsampling looks at around it.
+/// The intervals that hold a region and the pixels around it that upsampling reads.
 struct Part {
   int first = 0;  // intervals of a row
   int end = 0;
@@ -184,7 +183,7 @@ Part part_of(const Geometry& geometry, const Index& index, const Region& region)
           (bottom + geometry.mcu_height - 1) / geometry.mcu_height};
 }
 
-/// A JPEG of the part alone: the file's head with another size, then its intervals, numbered anew.
+/// A JPEG of only this part: the file's head with another size, then its intervals, numbered from 0.
 Status splice(Bytes bytes, const Index& index, const Geometry& geometry, const Part& part,
               std::vector<std::byte>& out) {
   const int wide = index.interval * geometry.mcu_width;
@@ -200,27 +199,28 @@ Status splice(Bytes bytes, const Index& index, const Geometry& geometry, const P
   unsigned number = 0;
   for (int row = 0; row < part.end_row; ++row) {
     size_t begin = 0;
-    if (!walker.next(part.first, part.end, &begin, &lengths)) return bad_index("it is cut short");
+    if (!walker.next(part.first, part.end, &begin, &lengths)) return bad_index("it is truncated");
     if (row < part.first_row) continue;
     begin += index.scan;
     for (const uint32_t length : lengths) {
-      if (begin > bytes.size() || length > bytes.size() - begin) return bad_index("an interval lies outside");
+      if (begin > bytes.size() || length > bytes.size() - begin)
+        return bad_index("an interval is outside the file");
       append(out, bytes.subspan(begin, length));
       begin += size_t{length} + 2;
       out.push_back(std::byte{0xff});
       out.push_back(static_cast<std::byte>(0xd0 + (number++ & 7)));
     }
   }
-  out.back() = std::byte{0xd9};  // the last marker is the end of the picture
+  out.back() = std::byte{0xd9};  // the last marker is the end of the image
   return {};
 }
 
 }  // namespace
 
 Result<std::vector<std::byte>> encode_restart(Bytes jpeg, const DecodeLimits& limits) {
-  coef::JpegPicture picture;
-  DLPIPE_RETURN_IF_ERROR(coef::read_jpeg(jpeg, limits, picture));
-  const coef::Frame& frame = picture.frame;
+  coef::JpegImage image;
+  DLPIPE_RETURN_IF_ERROR(coef::read_jpeg(jpeg, limits, image));
+  const coef::Frame& frame = image.frame;
   const bool single = frame.components == 1;
   const int mcu_width = single ? 8 : 8 * frame.max_h;
   const int mcu_height = single ? 8 : 8 * frame.max_v;
@@ -229,7 +229,7 @@ Result<std::vector<std::byte>> encode_restart(Bytes jpeg, const DecodeLimits& li
   const int interval = choose_interval(mcus, rows);
   if (interval == 0) return Status(ErrorCode::kUnsupported, "[codec] JPEG too large for a restart index");
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> plain,
-                          coef::write_jpeg(frame, picture.blocks, coef::metadata_of(jpeg), interval));
+                          coef::write_jpeg(frame, image.blocks, coef::metadata_of(jpeg), interval));
   DLPIPE_ASSIGN_OR_RETURN(const Places places, find_places(plain));
   const std::vector<size_t> lengths = interval_lengths(plain, places.scan);
   const int per_row = mcus / interval;
@@ -271,7 +271,7 @@ Status RestartDecoder::decode(Bytes bytes, const Region& region, const ImageView
   DLPIPE_ASSIGN_OR_RETURN(const Geometry geometry, read_geometry(bytes, index));
   if (int64_t{region.x} + region.width > geometry.width ||
       int64_t{region.y} + region.height > geometry.height)
-    return misuse("codec", "region outside the picture");
+    return misuse("codec", "the region is outside the image");
   const Part part = part_of(geometry, index, region);
   const int rows = (geometry.height + geometry.mcu_height - 1) / geometry.mcu_height;
   if (part.first == 0 && part.end == index.per_row && part.first_row == 0 && part.end_row == rows)

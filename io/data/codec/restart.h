@@ -1,32 +1,31 @@
-// Restart-indexed JPEG: a standard JPEG with restart markers every few MCUs and, in an APP11 segment behind
-// SOI, where each interval begins (FORMAT.md, "Restart index"). A region is decoded from its own intervals
-// alone.
+// Restart-indexed JPEG: a standard JPEG with restart markers every few MCUs and, in an APP11 segment after SOI, the start of
+// each interval (FORMAT.md, "Restart index"). A region is decoded from only its own intervals.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/image.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/jpeg.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "dlpipe/image.h"
+#include "io/data/codec/jpeg.h"
 
 namespace dlpipe::data {
 
-/// The same coefficients as `jpeg`, losslessly, with its APPn and COM segments. kUnsupported says why a
-/// picture has to stay as it is. Thread-safe.
+/// The same coefficients as `jpeg`, losslessly, with its APPn and COM segments. kUnsupported says why an image can't be
+/// converted. Thread-safe.
 Result<std::vector<std::byte>> encode_restart(std::span<const std::byte> jpeg,
                                               const DecodeLimits& limits = {});
 
-/// Whether the index is there; says nothing about what follows.
+/// Whether the index is present; the rest is not checked.
 bool has_restart_index(std::span<const std::byte> bytes);
 
 /// Belongs to one thread; keeps one small JPEG of scratch between calls.
 class RestartDecoder {
  public:
-  /// `region` of the stored picture into `out`, pixels as `jpeg` decodes the whole. kCorrupt when the index
-  /// or the data are damaged. `bytes` may hold anything.
+  /// Decodes `region` of the stored image into `out`, with the same pixels as decoding the whole JPEG. kCorrupt if the index or
+  /// the data are corrupt. `bytes` may hold anything.
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out,
                 JpegDecoder& jpeg);
   size_t scratch_bytes() const { return spliced_.capacity(); }

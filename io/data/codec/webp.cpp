@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/codec/webp.h"
+#include "io/data/codec/webp.h"
 
 #include <webp/decode.h>
 
@@ -6,11 +6,11 @@
 #include <cstring>
 #include <string_view>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/pixels.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/pixels.h"
 
 namespace dlpipe::data {
 
@@ -34,16 +34,16 @@ Status failed(VP8StatusCode code) {
       return Status(ErrorCode::kOutOfMemory, "[codec] WebP: out of memory");
     case VP8_STATUS_UNSUPPORTED_FEATURE:
       return Status(ErrorCode::kUnsupported,
-                    "[codec] WebP of a kind that libwebp doesn't read; convert it to PNG");
+                    "[codec] libwebp can't read this kind of WebP; convert it to PNG");
     case VP8_STATUS_NOT_ENOUGH_DATA:
     case VP8_STATUS_SUSPENDED:
-      return Status(ErrorCode::kCorrupt, "[codec] damaged WebP: the file ends too early");
+      return Status(ErrorCode::kCorrupt, "[codec] corrupt WebP: the file ends too early");
     default:
-      return Status(ErrorCode::kCorrupt, "[codec] damaged WebP: libwebp can't decode it");
+      return Status(ErrorCode::kCorrupt, "[codec] corrupt WebP: libwebp can't decode it");
   }
 }
 
-// EXIF stands in a chunk behind the picture, as TIFF or as JPEG's APP1 holds it.
+// EXIF is in a chunk after the image, as TIFF or in the form of JPEG's APP1.
 Orientation orientation_of(Bytes bytes) {
   constexpr size_t kFirstChunk = 12;
   for (size_t at = kFirstChunk; at + 8 <= bytes.size();) {
@@ -60,15 +60,15 @@ Orientation orientation_of(Bytes bytes) {
 
 Result<WebPBitstreamFeatures> features_of(Bytes bytes) {
   if (bytes.size() < 16 || uint64_t{load_le<uint32_t>(bytes, 4)} + 8 > bytes.size())
-    return Status(ErrorCode::kCorrupt, "[codec] damaged WebP: the file ends too early");
+    return Status(ErrorCode::kCorrupt, "[codec] corrupt WebP: the file ends too early");
   WebPBitstreamFeatures features;
   const VP8StatusCode code = WebPGetFeatures(data_of(bytes), bytes.size(), &features);
   if (code != VP8_STATUS_OK) return failed(code);
   return features;
 }
 
-/// What libwebp takes for the whole picture, whatever part is asked for: lossless pixels have four bytes, and alpha may be
-/// coded as they are. Of other lossy pictures it holds some rows.
+/// The memory that libwebp uses for the whole image, whichever part is requested: lossless pixels have four bytes, and alpha
+/// may be coded in the same way. For other lossy images it keeps only some rows.
 int64_t bytes_in_libwebp(const WebPBitstreamFeatures& features) {
   constexpr int kLossy = 1;
   if (features.format == kLossy && features.has_alpha == 0) return 0;
@@ -84,7 +84,7 @@ bool is_webp(Bytes bytes) {
 Result<ImageInfo> probe_webp(Bytes bytes) {
   DLPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, features_of(bytes));
   if (features.has_animation != 0)
-    return Status(ErrorCode::kUnsupported, "[codec] animated WebP is not supported; take a frame out of it");
+    return Status(ErrorCode::kUnsupported, "[codec] animated WebP is not supported; extract a frame");
   ImageInfo info;
   info.layout = ImageLayout::kWebp;
   info.width = features.width;
@@ -97,7 +97,7 @@ Result<ImageInfo> probe_webp(Bytes bytes) {
 
 Status WebpDecoder::decode(Bytes bytes, const Region& region, const ImageView& out) {
   Status status = decode_region(bytes, region, out);
-  if (pixels_.capacity() > kMostKeptPixels) pixels_ = std::vector<uint8_t>();  // few pictures need so much
+  if (pixels_.capacity() > kMostKeptPixels) pixels_ = std::vector<uint8_t>();  // few images need so much
   return status;
 }
 
@@ -105,8 +105,9 @@ Status WebpDecoder::decode_region(Bytes bytes, const Region& region, const Image
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_webp(bytes));
   DLPIPE_RETURN_IF_ERROR(check_pixels(info, limits_.max_pixels));
   if (region.x > info.width - region.width || region.y > info.height - region.height)
-    return misuse("codec", "region outside the picture");
-  // libwebp crops at even places, and its upsampling looks at neighbours: two more on each side, and they are trimmed.
+    return misuse("codec", "the region is outside the image");
+  // libwebp crops at even positions, and its upsampling reads neighbours: two more pixels are decoded on each side and then
+  // trimmed.
   constexpr int kMargin = 2;
   const int left = std::max(0, region.x - kMargin) & ~1;
   const int top = std::max(0, region.y - kMargin) & ~1;
@@ -114,7 +115,7 @@ Status WebpDecoder::decode_region(Bytes bytes, const Region& region, const Image
   const int bottom = std::min(info.height, region.y + region.height + kMargin);
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0)
-    return Status(ErrorCode::kUnsupported, "[codec] libwebp is of another version than its headers");
+    return Status(ErrorCode::kUnsupported, "[codec] the version of libwebp does not match its headers");
   config.options.use_cropping = left > 0 || top > 0 || right < info.width || bottom < info.height ? 1 : 0;
   config.options.crop_left = left;
   config.options.crop_top = top;
@@ -125,7 +126,7 @@ Status WebpDecoder::decode_region(Bytes bytes, const Region& region, const Image
   const size_t size = row_bytes * static_cast<size_t>(bottom - top);
   DLPIPE_ASSIGN_OR_RETURN(const WebPBitstreamFeatures features, features_of(bytes));
   if (bytes_in_libwebp(features) + static_cast<int64_t>(size) > limits_.max_memory_bytes)
-    return Status(ErrorCode::kUnsupported, "[codec] WebP larger than the decoder's memory limit");
+    return Status(ErrorCode::kUnsupported, "[codec] the WebP exceeds the decoder's memory limit");
   try {
     pixels_.resize(size);
   } catch (...) {

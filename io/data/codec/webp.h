@@ -1,15 +1,15 @@
-// WebP through libwebp, lossy and lossless: whole pictures or regions, with libwebp's fancy upsampling, so that pixels
-// equal Pillow's. Alpha is dropped, as Pillow's convert("RGB") does; animations are not read. A WebpDecoder belongs to
-// one thread.
+// WebP through libwebp, lossy and lossless: whole images or regions, with libwebp's fancy upsampling, so that pixels equal
+// Pillow's. Alpha is dropped, as Pillow's convert("RGB") does; animations are not supported. A WebpDecoder belongs to one
+// thread.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/image.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "dlpipe/image.h"
 
 namespace dlpipe::data {
 
@@ -20,7 +20,7 @@ class WebpDecoder {
  public:
   explicit WebpDecoder(const DecodeLimits& limits) : limits_(limits) {}
 
-  /// kUnsupported where decoding would take more than the limit of memory.
+  /// kUnsupported if decoding would need more than the memory limit.
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
   size_t scratch_bytes() const { return pixels_.capacity(); }
 

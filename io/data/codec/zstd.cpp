@@ -1,12 +1,12 @@
-#include "dlpipe/io/data/codec/zstd.h"
+#include "io/data/codec/zstd.h"
 
 #include <zstd.h>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::data {
 
-// zstd's own default: JPEG bytes don't shrink at any level, raw pixels hardly more at higher ones.
+// zstd's own default: JPEG bytes do not shrink at any level, raw pixels hardly more at higher ones.
 static constexpr int kLevel = 3;
 
 struct ZstdCompressor::Context {
@@ -44,10 +44,10 @@ Status ZstdDecompressor::decompress(std::span<const std::byte> frame, std::span<
   if (context_->zstd == nullptr) return Status(ErrorCode::kOutOfMemory, "[codec] no memory for zstd");
   const size_t size = ZSTD_decompressDCtx(context_->zstd, out.data(), out.size(), frame.data(), frame.size());
   if (ZSTD_isError(size) != 0)
-    return Status(ErrorCode::kCorrupt, concat("[codec] damaged zstd frame: ", ZSTD_getErrorName(size)));
+    return Status(ErrorCode::kCorrupt, concat("[codec] corrupt zstd frame: ", ZSTD_getErrorName(size)));
   if (size != out.size())
     return Status(ErrorCode::kCorrupt,
-                  concat("[codec] damaged zstd frame: it holds ", size, " bytes, not ", out.size()));
+                  concat("[codec] corrupt zstd frame: it holds ", size, " bytes instead of ", out.size()));
   return {};
 }
 

@@ -6,18 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
-/// Whether a frame of `frame_bytes` could hold `size` bytes at all. Comes before their memory is asked for.
+/// Whether a frame of `frame_bytes` can contain `size` bytes at all. Check it before allocating their memory.
 bool zstd_can_hold(size_t frame_bytes, size_t size);
 
 class ZstdCompressor {
  public:
   ZstdCompressor();
   ~ZstdCompressor();
-  /// Replaces `out` by the frame.
+  /// Replaces `out` with the frame.
   Status compress(std::span<const std::byte> bytes, std::vector<std::byte>& out);
 
  private:
@@ -29,7 +29,7 @@ class ZstdDecompressor {
  public:
   ZstdDecompressor();
   ~ZstdDecompressor();
-  /// Fills `out` exactly; kCorrupt when the frame holds another number of bytes.
+  /// Fills `out` exactly; kCorrupt if the frame contains another number of bytes.
   Status decompress(std::span<const std::byte> frame, std::span<std::byte> out);
 
  private:

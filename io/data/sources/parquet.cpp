@@ -1,13 +1,12 @@
-// Parquet and Arrow files, and folders of them: read by the Python package, whose pyarrow knows them. This says so.
+// Parquet and Arrow files, and folders of them: read by the Python package, with pyarrow. This source only says so.
 #include <filesystem>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/split_layout.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/source.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/layouts.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -18,7 +17,7 @@ bool has_parquet_name(const std::string& path) {
   return ending == "parquet" || ending == "arrow";
 }
 
-/// By the first of its files that isn't hidden or a text about it: folders of pictures hold a million files.
+/// Judged by the first file that is neither hidden nor a text about the folder: folders of images may hold a million files.
 bool holds_parquet(const std::filesystem::path& folder) {
   std::error_code error;
   for (auto it = std::filesystem::directory_iterator(folder, error); !error && it != decltype(it)();
@@ -32,8 +31,8 @@ bool holds_parquet(const std::filesystem::path& folder) {
   return false;
 }
 
-/// As downloaded from the Hugging Face hub: the files in it, or in data/ or in folders called as splits are. Where other folders
-/// or pictures lie beside them, the folder is one of these.
+/// A folder as downloaded from the Hugging Face hub: the files in it, or in data/ or in folders named like splits. If there are
+/// other folders or images next to them, the folder is treated as those.
 bool is_folder_of_parquet(const std::string& path) {
   bool found = false;
   std::error_code error;
@@ -63,7 +62,7 @@ int recognizes_parquet(const SourceOptions& options) {
 Result<std::unique_ptr<Source>> open_parquet(const SourceOptions& options) {
   return Status(ErrorCode::kUnsupported,
                 concat("[ingest] ", printable(options.path),
-                       " is read by the Python package: `pip install pyarrow` beside dlpipe's, then "
+                       " is read by the Python package: `pip install pyarrow` in the same environment, then "
                        "`python -m dlpipe ingest ",
                        shell_word(options.path), " DST`, or dlpipe.ingest(SRC, DST) in Python"));
 }
@@ -72,7 +71,7 @@ Result<std::unique_ptr<Source>> open_parquet(const SourceOptions& options) {
 
 extern const SourceRecord parquet_source;
 const SourceRecord parquet_source = {"parquet",
-                                     "a .parquet or .arrow file with pictures (Hugging Face's layout), or a "
+                                     "a .parquet or .arrow file with images (Hugging Face's layout), or a "
                                      "folder of them, by `python -m dlpipe ingest`",
                                      recognizes_parquet, open_parquet};
 

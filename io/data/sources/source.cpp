@@ -1,25 +1,25 @@
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <unordered_map>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/layouts.h"
+#include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
 namespace fs = std::filesystem;
 
 Result<Link> Source::where(const SourceEntry& entry) const {
-  return misuse("ingest", "only pictures in files and tar archives can be linked, and ",
-                printable(entry.path), " is in none");
+  return misuse("ingest", "only images in files and tar archives can be linked, but ", printable(entry.path),
+                " is in neither");
 }
 
 std::span<const SourceRecord* const> SourceRecord::built_in() {
@@ -28,10 +28,10 @@ std::span<const SourceRecord* const> SourceRecord::built_in() {
 
 Result<std::vector<std::byte>> Source::read_referred(const SourceEntry& entry, std::string_view) const {
   return Status(ErrorCode::kInternal,
-                concat("[ingest] ", printable(entry.path), ": its source has no files beside"));
+                concat("[ingest] ", printable(entry.path), ": its source has no other files"));
 }
 
-/// What writes a file of this ending unpacked, where dlpipe itself doesn't read it; "": nothing is known.
+/// The command that unpacks a file with this extension if dlpipe itself can't read it; "": unknown.
 static std::string_view unpacking_command(std::string_view ending) {
   if (ending == "xz" || ending == "txz") return "xz -dc";
   if (ending == "bz2" || ending == "tbz2" || ending == "tbz") return "bzip2 -dc";
@@ -59,7 +59,7 @@ Status check_taken(const SourceOptions& options, std::span<const SourceRecord* c
       return std::find(taken.begin(), taken.end(), name) != taken.end();
     };
     if (is_given && std::none_of(records.begin(), records.end(), takes_it))
-      return misuse("ingest", name, " does nothing for ", printable(options.path),
+      return misuse("ingest", name, " has no effect on ", printable(options.path),
                     ", which is read as: ", kinds, "; leave it out, or see `dlpipe help sources`");
   }
   return {};
@@ -70,13 +70,13 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
   std::error_code error;
   const auto status = std::filesystem::status(options.path, error);
   if (error && error != std::errc::no_such_file_or_directory)
-    return status_from_errno("ingest", concat("cannot look at ", options.path), error.value());
+    return status_from_errno("ingest", concat("cannot stat ", options.path), error.value());
   if (!std::filesystem::exists(status) && options.path != "-" && options.address.empty())
     return Status(ErrorCode::kNotFound,
                   is_dead_link(options.path)
                       ? concat("[ingest] ", printable(options.path),
-                               " is a link to nothing; bring back what it led to, or remove it")
-                      : concat("[ingest] no file or folder ", printable(options.path)));
+                               " is a broken link; restore its target, or remove it")
+                      : concat("[ingest] there is no file or folder ", printable(options.path)));
   const SourceRecord* best = nullptr;
   int surest = 0;
   for (const SourceRecord* record : sources.records()) {
@@ -86,10 +86,16 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
       surest = sure;
     }
   }
+  const PublishedLayout* const foreign =
+      options.manifest.empty() ? find_foreign_layout(options.path) : nullptr;
+  if (foreign != nullptr && foreign->sure >= surest)
+    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path), " is ",
+                                                  foreign->means, "; ", foreign->command));
   if (best != nullptr && !options.address.empty() && !best->takes_address)
-    return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path),
-                                                  ": of addresses, archives are read (.tar, .tar.gz, "
-                                                  ".tar.zst, .tfrecord); download it, and ingest the file"));
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] ", printable(options.path),
+                         ": from an address, only archives can be read (.tar, .tar.gz, "
+                         ".tar.zst, .tfrecord); download it and ingest the file"));
   if (best != nullptr) return best;
   const std::string ending = lower_ending(options.path);
   if (ending == "zip" || ending == "7z" || ending == "rar")
@@ -97,21 +103,22 @@ Result<const SourceRecord*> find_source(const SourceOptions& options) {
                                                   " archive; unpack it and ingest the folder"));
   if (const std::string_view unpack = unpacking_command(ending); !unpack.empty()) {
     const bool is_tar = ending[0] == 't' || lower_ending(fs::path(options.path).stem().string()) == "tar";
-    return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] ", printable(options.path), " is packed as dlpipe doesn't unpack; ",
-                         is_tar && options.address.empty()
-                             ? concat("`", unpack, " ", shell_word(options.path), " | dlpipe ingest - DST`")
-                             : std::string("give what is in it")));
+    return Status(
+        ErrorCode::kUnsupported,
+        concat("[ingest] ", printable(options.path), " is compressed in a format that dlpipe can't unpack; ",
+               is_tar && options.address.empty()
+                   ? concat("`", unpack, " ", shell_word(options.path), " | dlpipe ingest - DST`")
+                   : std::string("unpack it")));
   }
   if (has_image_name(options.path))
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(options.path),
-                         " is one picture; give a folder that holds one folder of pictures per class"));
+                         " is one image; give a folder with one folder of images per class"));
   std::string known;
   for (const SourceRecord* record : sources.records())
     known += concat("\n  ", record->name, ": ", record->help);
-  return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options.path),
-                                                " is nothing that can be ingested; known:", known));
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] ", printable(options.path), " can't be ingested; supported:", known));
 }
 
 std::vector<std::string> field_names(const SourceListing& listing) {
@@ -151,19 +158,41 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
 }
 
 void warn_of_no_class(const std::string& path, SourceListing& listing) {
-  listing.warnings.push_back(concat(
-      "[ingest] ", printable(path),
-      " gives its pictures fields, but no class; dlpipe stores the fields, and trains on classes alone so "
-      "far"));
+  listing.warnings.push_back(concat("[ingest] ", printable(path),
+                                    " has fields for its images, but no classes; `dlpipe train --task` "
+                                    "learns labels, numbers, masks and boxes"));
+}
+
+void drop_empty_classes(SourceListing& listing) {
+  std::vector<int64_t> numbers(listing.classes.size(), -1);
+  for (const SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0 && entry.problem.empty()) numbers[static_cast<size_t>(entry.label)] = 0;
+  }
+  std::vector<std::string> kept, dropped;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] == 0) numbers[i] = static_cast<int64_t>(kept.size());
+    (numbers[i] < 0 ? dropped : kept).push_back(listing.classes[i]);
+  }
+  if (dropped.empty() || kept.empty()) return;
+  for (SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0) entry.label = numbers[static_cast<size_t>(entry.label)];
+  }
+  listing.classes = std::move(kept);
+  listing.warnings.push_back(concat("[ingest] ", dropped.size(),
+                                    dropped.size() == 1
+                                        ? " folder has no image and does not become a class: "
+                                        : " folders have no images and do not become classes: ",
+                                    quoted_names(dropped), "; to keep ", dropped.size() == 1 ? "it" : "them",
+                                    ", list all classes with --classes-from FILE"));
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {
-  // Where nothing can be read, that is what is said.
+  // If nothing can be read, this is the error.
   if (std::none_of(listing.entries.begin(), listing.entries.end(),
                    [](const SourceEntry& entry) { return entry.problem.empty(); }))
     return;
   std::vector<int64_t> counts(listing.classes.size());
-  std::vector<bool> is_used(counts.size());  // by boxes or other labels of a picture
+  std::vector<bool> is_used(counts.size());  // by boxes or other labels of an image
   for (const SourceEntry& entry : listing.entries) {
     if (!entry.problem.empty()) continue;
     if (entry.label >= 0) ++counts[static_cast<size_t>(entry.label)];
@@ -179,16 +208,16 @@ void warn_of_classes(SourceListing& listing, const std::string& hint) {
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > 0 || is_used[i]) continue;
     if (++empty <= kShown)
-      listing.warnings.push_back(concat("[ingest] class '", printable(listing.classes[i]),
-                                        "' has no picture; it keeps its label ", i));
+      listing.warnings.push_back(
+          concat("[ingest] class ", in_quotes(listing.classes[i]), " has no image; it keeps its label ", i));
   }
   if (empty > kShown)
-    listing.warnings.push_back(concat("[ingest] ", empty - kShown, " more classes have no picture"));
+    listing.warnings.push_back(concat("[ingest] ", empty - kShown, " more classes have no image"));
   if (std::count_if(counts.begin(), counts.end(), [](int64_t count) { return count > 0; }) != 1) return;
   const auto only = static_cast<size_t>(
       std::find_if(counts.begin(), counts.end(), [](int64_t count) { return count > 0; }) - counts.begin());
-  listing.warnings.push_back(concat("[ingest] only one class, '", printable(listing.classes[only]),
-                                    "': a classifier has nothing to learn from it", hint));
+  listing.warnings.push_back(concat("[ingest] only one class, ", in_quotes(listing.classes[only]),
+                                    ": a classifier has nothing to learn from it", hint));
 }
 
 std::string numbered_path(const std::string& prefix, size_t number, size_t digits) {

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/source_file.h"
+#include "io/data/sources/source_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,10 +8,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/data/file_name.h"
+#include "io/data/schema.h"
 
 namespace dlpipe::data {
 
@@ -38,15 +40,15 @@ Result<std::vector<std::byte>> read_stamped_file(const std::string& path, const 
   if (file->stamp() != stamp) return changed_since_listed(path, "changed");
   if (stamp.size_bytes > most_bytes)
     return Status(ErrorCode::kUnsupported,
-                  concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes), "; at most ",
-                         human_bytes(most_bytes), " are read as one"));
+                  concat("[ingest] ", printable(path), " has ", human_bytes(stamp.size_bytes),
+                         "; the limit for one file is ", human_bytes(most_bytes)));
   std::vector<std::byte> bytes(stamp.size_bytes);
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t count = ::read(file->fd(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return status_from_errno("ingest", concat("cannot read ", path), errno);
-    if (count == 0) return changed_since_listed(path, "became shorter");
+    if (count == 0) return changed_since_listed(path, "shrank");
     done += static_cast<size_t>(count);
   }
   if (!file->is_unchanged()) return changed_since_listed(path, "changed");
@@ -89,7 +91,7 @@ static bool parse_reference(std::string_view reference, Referred* out) {
 Result<Referred> referred(std::string_view reference) {
   Referred found;
   if (parse_reference(reference, &found)) return found;
-  return Status(ErrorCode::kInternal, concat("[ingest] no reference to a file: ", printable(reference)));
+  return Status(ErrorCode::kInternal, concat("[ingest] not a reference to a file: ", printable(reference)));
 }
 
 std::string lasting_reference(const std::string& reference) {
@@ -141,6 +143,56 @@ bool holds_ending(const std::filesystem::path& folder, std::string_view ending) 
              folder,
              [&](const auto& entry) { return lower_ending(entry.path().filename().string()) == ending; })
       .has_value();
+}
+
+uint64_t ReadBudget::most(uint64_t input_bytes) {
+  return input_bytes > (UINT64_MAX - kBase) / kPerByte ? UINT64_MAX : kBase + kPerByte * input_bytes;
+}
+
+ReadBudget::ReadBudget(const SourceOptions& options, std::string name, uint64_t input_bytes)
+    : name_(std::move(name)),
+      base_(options.shared_budget != nullptr ? options.shared_budget : std::make_shared<uint64_t>(kBase)) {
+  add_input(input_bytes);
+}
+
+void ReadBudget::add_input(uint64_t bytes) {
+  input_bytes_ += bytes;
+  if (__builtin_add_overflow(left_, most(bytes) - kBase, &left_)) left_ = UINT64_MAX;
+}
+
+bool ReadBudget::spend(uint64_t bytes, uint64_t times) {
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(bytes, times, &all)) return false;
+  const uint64_t own = std::min(all, left_);
+  if (all - own > *base_) return false;
+  left_ -= own;
+  *base_ -= all - own;
+  return true;
+}
+
+Status ReadBudget::too_much(std::string_view what) const {
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] ", printable(name_), ": ", what, " would need more than ", kPerByte,
+                       " times its ", human_bytes(input_bytes_), " and ", human_bytes(kBase),
+                       " for all inputs together; leave out what is not needed, or divide it into several"));
+}
+
+Status ReadBudget::take(uint64_t bytes, uint64_t times, std::string_view what) {
+  return spend(bytes, times) ? Status() : too_much(what);
+}
+
+Status ReadBudget::take_entries(uint64_t entries, uint64_t fields) {
+  constexpr uint64_t kNameBytes = 2 * sizeof(std::string) + 32;
+  constexpr uint64_t kGrowth = 2;  // of a vector that is filled one by one
+  if (spend(kGrowth * (sizeof(SourceEntry) + kNameBytes) + fields * sizeof(std::string), entries)) return {};
+  return too_much(concat("the list of its samples (", human_count(static_cast<int64_t>(entries)), " more)"));
+}
+
+Status check_field_count(const std::string& name, uint64_t fields) {
+  if (fields <= kMostFields) return {};
+  return Status(ErrorCode::kUnsupported,
+                concat("[ingest] ", printable(name), " has more than the ", human_count(kMostFields),
+                       " fields of a dataset; leave some out"));
 }
 
 }  // namespace dlpipe::data

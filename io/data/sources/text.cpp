@@ -1,17 +1,17 @@
-// A text file as sequences of characters: record i holds length + 1 tokens from place i * length on, so that
-// every character is predicted once per epoch from those before it in its record. Characters are numbered in
-// code point order; where a text has more than 256 different ones, or is no UTF-8, tokens are its bytes.
+// A text file as sequences of characters: record i holds length + 1 tokens from place i * length on, so that every character is
+// predicted once per epoch from those before it in its record. Characters are numbered in code point order; where a text has
+// more than 256 different ones, or is not UTF-8, tokens are its bytes.
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostTokens = 256;  // a token is a byte
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;
 
-/// Calls `take` with each character; false where it is no UTF-8.
+/// Calls `take` with each character; returns false if the text is not UTF-8.
 template <class Take>
 bool for_characters(std::string_view text, Take take) {
   for (size_t at = 0; at < text.size();) {
@@ -88,11 +88,11 @@ Result<SourceListing> TextSource::list() {
   if (!number_characters(text, listing)) {
     listing.classes.clear();
     number_bytes(text, listing);
-    listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as a text; it has more than ",
+    listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as text; it has more than ",
                                       kMostTokens,
-                                      " different characters or is no UTF-8: its tokens are bytes"));
+                                      " different characters or is not UTF-8, so its tokens are bytes"));
   } else {
-    // Lists are texts, too: who meant one must hear of it.
+    // Lists are text files, too: users who wanted one need to know.
     listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as a text of ",
                                       human_count(static_cast<int64_t>(tokens_.size())), " characters, ",
                                       listing.classes.size(), " different ones"));
@@ -100,7 +100,7 @@ Result<SourceListing> TextSource::list() {
   const int64_t count = (static_cast<int64_t>(tokens_.size()) - 1) / length_;
   if (count < 1) {
     return misuse("ingest", path_, " is read as a text and has ", tokens_.size(),
-                  " tokens, --length asks for ", length_ + 1, " per sequence; give a smaller --length");
+                  " tokens, but --length needs ", length_ + 1, " per sequence; use a smaller --length");
   }
   const std::string name = std::filesystem::path(path_).filename().string();
   for (int64_t i = 0; i < count; ++i) {
@@ -130,7 +130,7 @@ int recognizes_text(const SourceOptions& options) {
 
 Result<std::unique_ptr<Source>> open_text(const SourceOptions& options) {
   if (options.length < 1 || options.length > 1'000'000) {
-    return misuse("ingest", "--length ", options.length, "; give the tokens per sequence, 1 to 1000000");
+    return misuse("ingest", "--length ", options.length, "; give 1 to 1000000 tokens per sequence");
   }
   return std::unique_ptr<Source>(std::make_unique<TextSource>(options.path, options.length));
 }

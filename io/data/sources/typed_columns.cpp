@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "io/data/sources/typed_columns.h"
 
 #include <algorithm>
 #include <array>
@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/class_numbers.h"
-#include "dlpipe/io/data/sources/read_budget.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/sources/classes.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -24,11 +23,11 @@ struct KindName {
   std::string_view help;
 };
 
-constexpr std::array<KindName, 8> kKinds = {{
-    {ColumnKind::kText, "text", "as it is"},
+constexpr std::array<KindName, 8> kColumnKinds = {{
+    {ColumnKind::kText, "text", "unchanged"},
     {ColumnKind::kNumber, "number",
      "one number, a target of regression; f32, or number:i64, number:f64, ..."},
-    {ColumnKind::kNumbers, "numbers", "as many in each row as in the first, with a dtype alike"},
+    {ColumnKind::kNumbers, "numbers", "as many in each row as in the first; the dtype as for number"},
     {ColumnKind::kLabels, "labels", "any number of classes: a|b, a;b or [\"a\", \"b\"]"},
     {ColumnKind::kBoxes, "boxes", "any number of [x_min, y_min, x_max, y_max] in pixels"},
     {ColumnKind::kBoxesXywh, "boxes-xywh", "any number of [x_min, y_min, width, height] in pixels"},
@@ -43,9 +42,9 @@ Status wrong(const std::string& what) {
 }  // namespace
 
 static const KindName* find_kind(std::string_view name) {
-  const auto it =
-      std::find_if(kKinds.begin(), kKinds.end(), [&](const KindName& one) { return one.name == name; });
-  return it != kKinds.end() ? &*it : nullptr;
+  const auto it = std::find_if(kColumnKinds.begin(), kColumnKinds.end(),
+                               [&](const KindName& one) { return one.name == name; });
+  return it != kColumnKinds.end() ? &*it : nullptr;
 }
 
 /// COLUMN:KIND, or COLUMN:KIND:BOXES. A column's name may hold colons.
@@ -66,8 +65,8 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   }
   if (name.empty() || kind == nullptr) {
     std::vector<std::string> known;
-    known.reserve(kKinds.size());
-    for (const KindName& one : kKinds) known.emplace_back(one.name);
+    known.reserve(kColumnKinds.size());
+    for (const KindName& one : kColumnKinds) known.emplace_back(one.name);
     return misuse("ingest", "--field ", printable(text), ": give COLUMN:KIND",
                   printable(suggestion(last, known)));
   }
@@ -76,7 +75,7 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   return column;
 }
 
-/// What stands behind number and numbers is a dtype where no column of boxes is called so.
+/// The word after number and numbers is a dtype unless a column of boxes has this name.
 static void take_dtypes(std::vector<TypedColumn>& columns) {
   for (TypedColumn& column : columns) {
     const bool may_have = column.kind == ColumnKind::kNumber || column.kind == ColumnKind::kNumbers;
@@ -89,7 +88,7 @@ static void take_dtypes(std::vector<TypedColumn>& columns) {
   }
 }
 
-/// A column that is of another says so of one with boxes, and is of a kind that has rows.
+/// A column that belongs to boxes must name a column of boxes and be of a kind that has rows.
 static Status check_link(const TypedColumn& column, std::span<const TypedColumn> columns) {
   if (column.of.empty()) return {};
   const bool is_known = std::any_of(columns.begin(), columns.end(), [&](const TypedColumn& one) {
@@ -97,10 +96,10 @@ static Status check_link(const TypedColumn& column, std::span<const TypedColumn>
   });
   if (!is_known)
     return misuse("ingest", "--field ", printable(column.name), ": ", printable(column.of),
-                  " is no column of boxes; add --field ", shell_word(concat(column.of, ":boxes")));
+                  " is not a column of boxes; add --field ", shell_text(concat(column.of, ":boxes")));
   if (column.kind != ColumnKind::kLabels && column.kind != ColumnKind::kNumbers)
     return misuse("ingest", "--field ", printable(column.name),
-                  ": labels and numbers may be of boxes, other kinds not");
+                  ": only labels and numbers can belong to boxes");
   return {};
 }
 
@@ -121,7 +120,7 @@ Result<std::vector<TypedColumn>> parse_typed_columns(std::span<const std::string
 
 std::string column_kinds_text() {
   std::string text;
-  for (const KindName& one : kKinds) text += concat(text.empty() ? "" : "; ", one.name, ", ", one.help);
+  for (const KindName& one : kColumnKinds) text += concat(text.empty() ? "" : "; ", one.name, ", ", one.help);
   return text;
 }
 
@@ -152,22 +151,22 @@ Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
   if (cell.empty()) return names;
   if (cell.front() != '[') {
     for (const std::string& piece : split(cell, cell.find('|') == std::string_view::npos ? ';' : '|')) {
-      if (trim(piece).empty()) return wrong(concat("an empty class in '", printable(cell), "'"));
+      if (trim(piece).empty()) return wrong(concat("an empty class in '", short_name(cell), "'"));
       names.emplace_back(trim(piece));
     }
     return names;
   }
   const auto json = nlohmann::json::parse(cell, nullptr, false);
-  if (!json.is_array()) return wrong(concat("'", printable(cell), "' is no list of classes"));
+  if (!json.is_array()) return wrong(concat("'", short_name(cell), "' is not a list of classes"));
   for (const auto& one : json) {
     int64_t whole = 0;
     const bool is_fraction = one.is_number_float();  // of zero, it may be
     if (!one.is_string() && !one.is_number_integer() && !(is_fraction && parse_whole(one.dump(), &whole)))
-      return wrong(concat("'", printable(cell), "' is no list of names or whole numbers"));
+      return wrong(concat("'", short_name(cell), "' is not a list of names or whole numbers"));
     names.push_back(one.is_string() ? one.get<std::string>()
                     : is_fraction   ? std::to_string(whole)
                                     : one.dump());
-    if (names.back().empty()) return wrong(concat("an empty class in '", printable(cell), "'"));
+    if (names.back().empty()) return wrong(concat("an empty class in '", short_name(cell), "'"));
   }
   return names;
 }
@@ -190,7 +189,7 @@ Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
   DLPIPE_RETURN_IF_ERROR(each_number(cell, [&](std::string_view text) {
     double value = 0;
     if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
-      return wrong(concat("'", printable(text), "' is no number"));
+      return wrong(concat("'", printable(text), "' is not a number"));
     numbers.push_back(static_cast<float>(value));
     return Status();
   }));
@@ -210,7 +209,7 @@ bool has_rounded_number(std::string_view cell) {
   return is_rounded;
 }
 
-/// The bytes of one number as a T; "" where it is none, or T can't hold it.
+/// The bytes of one number as a T; "" if it is not a number, or does not fit T.
 template <class T>
 static std::string number_bytes(std::string_view text) {
   T number{};
@@ -253,7 +252,7 @@ static std::string number_bytes(DType dtype, std::string_view text) {
   return {};
 }
 
-/// A cell of kNumber or kNumbers, as many as in those before.
+/// A cell of kNumber or kNumbers, with as many numbers as the cells before.
 static Result<std::string> encode_fixed(const TypedColumn& column, std::string_view cell, int64_t* numbers) {
   std::string bytes;
   int64_t count = 0;
@@ -270,21 +269,21 @@ static Result<std::string> encode_fixed(const TypedColumn& column, std::string_v
   if (column.kind == ColumnKind::kNumber) *numbers = 1;
   if (*numbers == 0) *numbers = count;
   if (count == *numbers && count > 0) return bytes;
-  return wrong(concat(count, count == 1 ? " number" : " numbers", " where ", *numbers, " should stand"));
+  return wrong(concat(count, count == 1 ? " number" : " numbers", " instead of ", *numbers));
 }
 
 Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {
-  if (numbers.size() % 4 != 0) return wrong(concat(numbers.size(), " numbers are no boxes of four"));
+  if (numbers.size() % 4 != 0) return wrong(concat(numbers.size(), " numbers do not form boxes of four"));
   for (size_t i = 0; i < numbers.size(); i += 4) {
     if (is_xywh) {
       numbers[i + 2] += numbers[i];
       numbers[i + 3] += numbers[i + 1];
     }
     if (numbers[i + 2] < numbers[i] || numbers[i + 3] < numbers[i + 1])
-      return wrong(
-          concat("box ", i / 4 + 1, " ends before it begins; ",
-                 is_xywh ? "boxes-xywh takes x_min, y_min, width, height"
-                         : "boxes takes x_min, y_min, x_max, y_max; boxes-xywh takes widths and heights"));
+      return wrong(concat(
+          "box ", i / 4 + 1, " ends before it begins; ",
+          is_xywh ? "boxes-xywh expects x_min, y_min, width, height"
+                  : "boxes expects x_min, y_min, x_max, y_max; boxes-xywh expects widths and heights"));
   }
   return encode_numbers(numbers);
 }
@@ -299,7 +298,7 @@ Result<std::string> encode_cell(const TypedColumn& column, std::string_view cell
     return encode_boxes(std::move(values), kind == ColumnKind::kBoxesXywh);
   if (kind == ColumnKind::kPoints) {
     if (count % 3 == 0) return encode_numbers(values);
-    return wrong(concat(count, " numbers are no points of x, y, visible"));
+    return wrong(concat(count, " numbers do not form points of x, y, visible"));
   }
   return encode_numbers(values);
 }

@@ -1,5 +1,5 @@
-"""Transforms of torchvision, Albumentations and timm as chains of dlpipe's own ops: live objects, what Albumentations saves, and
-the recipes of Python programs, which are read and never run."""
+"""Converts transforms of torchvision, Albumentations and timm to expressions of dlpipe's ops: from live objects, from files that
+Albumentations saved, and from Python programs, which are parsed but never run."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 def converted_text(text: str, recipe: str = "") -> list[Conversion]:
-    """All recipes of a file's text; with `recipe` the one of that name."""
+    """All recipes in a file's text, or only the one called `recipe`."""
     try:
         return _converted_text(text, recipe)
     except RecursionError:
-        raise CorruptError("transforms within each other without end") from None
+        raise CorruptError("transforms are nested too deeply, or contain themselves") from None
 
 
 def _converted_text(text, recipe):
     from dlpipe.recipes.convert import Conversion
-    from dlpipe.recipes.script import script_recipes
+    from dlpipe.recipes.sources import script_recipes
     from dlpipe.recipes.sources import saved_recipe
 
     saved = saved_recipe(text)
     if saved is not None:
         if recipe:
-            raise MisuseError("it holds one recipe, without a name; leave --recipe out")
+            raise MisuseError("the file holds one recipe, without a name; leave --recipe out")
         return [Conversion(_dlpipe.augment_size, saved[1]).run([saved[0]])]
     all_ = []
     for found in script_recipes(text, recipe):
@@ -51,18 +51,19 @@ def _converted(transform):
 
 
 def convert_augment(transform: Any) -> str:
-    """The chain for `augment=` that does what transforms of torchvision (v1 and v2), Albumentations or timm do.
+    """The expression for `augment=` that does the same as transforms of torchvision (v1 and v2), Albumentations or timm.
 
         dlpipe.convert_augment(T.Compose([T.Resize(256), T.CenterCrop(224)]))  # 'resize(256) center_crop(224x224)'
 
-    What works in another way here is logged as a warning. Conversion to tensors is left out: the loader's `dtype`, `layout` and
-    `device` say what a batch is.
+    Differences in behaviour are logged as warnings. ToTensor's values in [0, 1] become normalize(0,1), unless Normalize follows. The
+    order of the axes is left out: with a string the loader's `layout` determines it.
 
     Args:
-        transform: one of their objects, a list of such, or torch.nn.Sequential.
+        transform: an object of one of these libraries, a list of such objects, or torch.nn.Sequential.
 
     Raises:
-        dlpipe.UnsupportedError: it holds what dlpipe has no counterpart of. The message names each, and the chain without them.
+        dlpipe.UnsupportedError: dlpipe has no counterpart of some transforms. The message names them, and the expression
+            without them.
     """
     one = _converted(transform)
     if one.no_equal:
@@ -73,7 +74,7 @@ def convert_augment(transform: Any) -> str:
 
 
 def is_transform(value: Any) -> bool:
-    """Whether it is a transform of one of the libraries, or holds one. What composes functions of the caller's own is none."""
+    """Whether the value is a transform of one of the libraries, or contains one. A composition of the caller's functions is not."""
     if isinstance(value, (list, tuple)):
         return any(map(is_transform, value))
     libraries = {library_of(kind) for kind in type(value).__mro__} - {""}
@@ -84,17 +85,30 @@ def is_transform(value: Any) -> bool:
     return libraries != {"torch"}
 
 
+class Chain(str):
+    """An expression that was converted from transforms. `is_tensor`: they end with a tensor [C,H,W]. `scale`: the end of the
+    expression that only sets the range of the values."""
+
+    is_tensor = False
+    scale = ""
+
+    def without_scale(self) -> str:
+        return self.removesuffix(self.scale).rstrip()
+
+
 def chain_of(option: str, value: Any) -> Any:
-    """The text of an option that is one or a transform of another library, which has to mean exactly what a chain does."""
+    """The expression of an option: a string, or a transform of another library that an expression reproduces exactly."""
     if isinstance(value, str):
         return value
     if not is_transform(value):
-        raise MisuseError(f"{option} is {value!r}; give a text")
+        raise MisuseError(f"{option} is {value!r}; give a string")
     one = _converted(value)
     if one.no_equal or one.notes:
-        raise UnsupportedError(f"[augment] {option} is given as {_name(value)}, of which no chain means exactly the same: "
-                               f"{'; '.join(one.no_equal + one.notes)}. What comes nearest is {option}={one.augment!r}")  # fmt: skip
-    return one.augment
+        raise UnsupportedError(f"[augment] {option} is {_name(value)}, and no chain does exactly the same: "
+                               f"{'; '.join(one.no_equal + one.notes)}. The nearest chain is {option}={one.augment!r}")  # fmt: skip
+    chain = Chain(one.augment)
+    chain.is_tensor, chain.scale = one.is_tensor, one.scale
+    return chain
 
 
 def _name(transform):
@@ -108,19 +122,19 @@ def _name(transform):
 
 
 def _is_functional(value):
-    """Whether it is a function for images [C,H,W] of torchvision or Kornia, or a module of such."""
+    """Whether the value is a function of torchvision or Kornia for images [C,H,W], or a module of such functions."""
     name = {types.ModuleType: "__name__", types.FunctionType: "__module__"}.get(type(value))
     return name is not None and str(getattr(value, name)).startswith(("torchvision.transforms", "kornia"))
 
 
 def _found(values):
-    """The transforms and functions of these libraries among the values, and in dicts among them."""
+    """The transforms and functions of these libraries among the values, also inside dicts."""
     parts = [part for one in values for part in (one.values() if isinstance(one, dict) and len(one) < 100 else [one])]
     return [one for one in parts if is_transform(one) or _is_functional(one)]
 
 
 def _variables(function):
-    """What a function's code refers to."""
+    """The values that a function's code refers to."""
     try:
         variables = inspect.getclosurevars(function)
     except (TypeError, ValueError):
@@ -134,7 +148,7 @@ def _variables(function):
 
 
 def _within(function):
-    """The transforms that a function, or an object that is called as one, refers to."""
+    """The transforms that a function or a callable object refers to."""
     if isinstance(function, functools.partial):
         return _found([*function.args, *function.keywords.values()]) + _within(function.func)
     if inspect.isroutine(function):
@@ -146,17 +160,17 @@ def _within(function):
 
 
 def refuse_as_batch_function(transform: Any, layout: str) -> None:
-    """For dlpipe.Loader's `transform`, a function of a batch: transforms of single images act on other axes of it."""
+    """Refuses transforms of single images as dlpipe.Loader's `transform`, which gets batches: they would act on the wrong axes."""
     if is_transform(transform):
         one = _converted(transform)
         other = one.no_equal + one.notes
-        advice = f"give augment={one.augment!r} in its place, which draws for each image"
+        advice = f"give augment={one.augment!r} instead, which draws for each image"
         if not one.augment:
             advice = "call it in a function of your own, on axes that it takes" if other else "leave it out"
-        raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], and would get whole batches: {advice}"
-                          + (f". Other than there: {'; '.join(other)}" if other else ""))  # fmt: skip
+        raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], but would get whole batches: {advice}"
+                          + (f". Differences: {'; '.join(other)}" if other else ""))  # fmt: skip
     for one in _within(transform) if transform is not None and layout == "NHWC" else []:
         chain = "" if _is_functional(one) else f"={_converted(one).augment!r}"
         logging.getLogger("dlpipe").warning(
-            "[loader] transform refers to %s, for images as [C,H,W], with one draw for all that it gets; batches are [N,H,W,C] here. "
-            "augment%s draws for each image; layout='NCHW' gives the other axes", _name(one), chain)  # fmt: skip
+            "[loader] transform refers to %s, which is for images [C,H,W] and makes one draw for the whole batch; batches are [N,H,W,C]. "
+            "augment%s draws for each image; layout='NCHW' changes the axes", _name(one), chain)  # fmt: skip

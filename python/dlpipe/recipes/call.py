@@ -1,4 +1,4 @@
-"""One transform as a live object, a saved file or a program names it, and what its arguments are as parts of a chain."""
+"""Records of single transforms, from live objects, saved files or programs, and their arguments as parts of an expression."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import math
 
 
 LIBRARIES = ("torchvision", "albumentations", "timm", "torch", "kornia")
-#: Those that hold others.
+#: Transforms that contain others.
 CONTAINERS = {"Compose", "ReplayCompose", "Sequential", "ModuleList", "RandomApply", "OneOf", "OneOrOther", "RandomChoice", "SomeOf",
               "RandomOrder", "AugmentationSequential", "ImageSequential"}  # fmt: skip
 
 
 def library_of(kind):
-    """Of a class: "torchvision", "" for none of the libraries that dlpipe knows."""
+    """The library of a class, such as "torchvision"; "" if it is none that dlpipe knows."""
     root, _, rest = kind.__module__.partition(".")
     return root if root in LIBRARIES and (root != "torch" or rest.startswith("nn")) else ""
 
 
 class NoEqual(Exception):
-    """A transform, or an argument of one, that dlpipe has no counterpart of."""
+    """dlpipe has no counterpart of a transform or of one of its arguments."""
 
 
 class Unread:
-    """In place of a value that only a run would know: its source text, as `node` prints or as given."""
+    """Takes the place of a value that is only known at run time: its source text, a string or a function that returns it."""
 
     def __init__(self, text, line=None, inner=(), path=""):
         self._text, self.line, self.inner, self.path = text, line, inner, path
@@ -36,7 +36,8 @@ class Unread:
 
 
 class Call:
-    """The neutral record of one transform. `library` is "" for a class of none of the libraries, `origin` then says whose it is."""
+    """The record of one transform, independent of its library. For a class of no known library, `library` is "" and `origin` names
+    where it comes from."""
 
     def __init__(self, library, name, args=(), kwargs=None, line=None, origin="", text=""):
         self.library, self.name, self.line, self.origin, self.text = library, name, line, origin, text
@@ -47,7 +48,7 @@ class Call:
 
 
 def last_word(value):
-    """"InterpolationMode.BILINEAR" is "bilinear"."""
+    """"bilinear" for InterpolationMode.BILINEAR."""
     return str(value).rpartition(".")[2].lower()
 
 
@@ -82,7 +83,7 @@ def is_nothing(value):
 
 
 def same(value, usual):
-    """Whether an argument is what the transform does anyway: 0 and (0, 0) are, and the last words of names."""
+    """Whether an argument equals the default `usual`. 0 equals (0, 0), and names are compared by their last word."""
     if isinstance(value, (list, tuple)):
         usual = usual if isinstance(usual, (list, tuple)) else [usual] * len(value)
         return len(value) == len(usual) and all(map(same, value, usual))
@@ -93,26 +94,26 @@ def same(value, usual):
     return type(value) is type(usual) and value == usual or last_word(value) == last_word(usual)
 
 
-#: What whole numbers mean as interpolation=, and the words of all libraries.
+#: Meanings of integers as interpolation=, and synonyms of the libraries.
 _PILLOWS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "area"}
 _OPENCVS = {0: "nearest", 1: "bilinear", 2: "bicubic", 3: "area", 4: "lanczos", 5: "bilinear", 6: "nearest"}
 _FILTERS = {"nearest-exact": "nearest", "nearest_exact": "nearest", "linear": "bilinear", "linear_exact": "bilinear", "cubic": "bicubic",
             "lanczos4": "lanczos", "antialias": "lanczos", "box": "area"}  # fmt: skip
 
 
-# How far images are apart: means over eight photos of ImageNet, made half as large.
-_OTHER_PIXELS = "{} takes other pixels than Pillow's, which is taken here: 12 of 255 apart on average at half the size"
-_SMOOTHED = "where images become smaller they are smoothed here, as by Pillow, and not there: {} of 255 apart on average at half the size"
+# Differences between images: means over eight photos of ImageNet, resized to half the size.
+_OTHER_PIXELS = "{} picks other pixels than Pillow's, which dlpipe uses: 12 of 255 apart on average at half the size"
+_SMOOTHED = "dlpipe smooths images when it shrinks them, as Pillow does; Albumentations does not: {} of 255 apart on average at half the size"
 _OPENCVS_RESIZE = {
     "nearest": _OTHER_PIXELS.format("OpenCV's nearest"), "bilinear": _SMOOTHED.format(3), "bicubic": _SMOOTHED.format(4),
     "lanczos": _SMOOTHED.format(5),
-    "area": "OpenCV's area counts parts of pixels, and Pillow's, which is taken here, does not: 2 of 255 apart on average at 3/7 of the size",
+    "area": "OpenCV's area counts parts of pixels; Pillow's, which dlpipe uses, does not: 2 of 255 apart on average at 3/7 of the size",
 }  # fmt: skip
 
 
 class Argument:
-    """A value by its parameter's name. Whatever a rule asks of it counts as used; other values than the default that no rule
-    asked for are said to be left out. As a format: "" a number or a range, or by what stands behind the ":"."""
+    """A transform's argument, by its parameter's name. It counts as used once a rule reads it; a value other than the default that no
+    rule reads is noted as left out. In an f-string, {argument} is a number or a range, and {argument:size} calls size()."""
 
     def __init__(self, name, raw, default, bound):
         self.name, self.default, self.bound = name, default, bound
@@ -131,7 +132,7 @@ class Argument:
     def cannot(self, expected="a number", value=None):
         value = self.raw if value is None else value
         is_word = expected == "a number" and isinstance(value, (str, Unread, Call))
-        raise NoEqual(f"{self.name} is {shown(value)}, and not {expected}{'; write its value' if is_word else ''}")
+        raise NoEqual(f"{self.name} is {shown(value)}, not {expected}{'; write its value' if is_word else ''}")
 
     def number(self, value=None):
         value = self.raw if value is None else value
@@ -143,17 +144,17 @@ class Argument:
         return [self.number(one) for one in self.raw] if isinstance(self.raw, (list, tuple)) else [self.number()]
 
     def single(self):
-        """One number, or two that are the same."""
+        """One number, or two equal ones."""
         values = self.numbers()
         return values[0] if values and len(set(values)) == 1 else self.cannot("one number")
 
     def ends(self):
-        """The two ends of a range; of one number, twice that."""
+        """The two ends of a range; one number is both."""
         values = self.numbers()
         return (values * 2)[:2] if 1 <= len(values) <= 2 else self.cannot("one number or two")
 
     def range(self, scale=1, add=0):
-        """"0.5..1.5", or one number. With `add`, one number x stands for -x..x."""
+        """A range such as "0.5..1.5", or one number. With `add`, one number x means add - x..add + x."""
         values = [one if scale == 1 and isinstance(one, str) else one * scale for one in self.numbers()]
         if not 1 <= len(values) <= 2:
             self.cannot("one number or two")
@@ -187,11 +188,11 @@ class Argument:
             word = last_word(value).removeprefix("inter_")
             found = _FILTERS.get(word, word)
         if found not in ("nearest", "bilinear", "bicubic", "area", "lanczos"):
-            self.cannot("a filter that dlpipe knows (nearest, bilinear, bicubic, area, lanczos)")
+            self.cannot("a filter of dlpipe's (nearest, bilinear, bicubic, area, lanczos)")
         return found
 
     def filter(self):
-        """Of a resize. The filters here are Pillow's."""
+        """A resize's filter. dlpipe's filters are Pillow's."""
         name = self.filter_name()
         if self.bound.library == "albumentations" and not self._is_exact():
             self.bound.note(_OPENCVS_RESIZE[name])
@@ -200,19 +201,19 @@ class Argument:
         return "" if name == "bilinear" else f",interpolation={name}"
 
     def _is_exact(self):
-        """Whether it is "nearest-exact", as Pillow's nearest is."""
+        """Whether the filter is "nearest-exact", which equals Pillow's nearest."""
         return self.raw == 6 or last_word(self.raw).endswith("exact")
 
     def warp(self):
-        """Of a warp, which knows two."""
+        """A warp's filter: nearest or bilinear."""
         name = self.filter_name()
         if name not in ("nearest", "bilinear"):
-            self.bound.note(f"{self.name}={name} is left out; it is bilinear here")
+            self.bound.note(f"{self.name}={name} is left out; dlpipe uses bilinear")
         return f",interpolation={'nearest' if name == 'nearest' else 'bilinear'}"
 
     def fill(self):
         value = self.raw
-        if isinstance(value, dict):  # v2: a colour for each kind of input
+        if isinstance(value, dict):  # v2: a colour per kind of input
             value = value.get("Image", value.get("others", next(iter(value.values()), 0)))
         values = [self.number(one) for one in value] if isinstance(value, (list, tuple)) else [self.number(value or 0)]
         conversion = self.bound.conversion
@@ -221,50 +222,50 @@ class Argument:
         return ",fill=" + ":".join(map(number_text, conversion.pixels(values)))
 
     def border(self):
-        """OpenCV's way to continue beyond an edge."""
+        """OpenCV's border mode."""
         word = {0: "constant", 4: "reflect_101"}.get(self.raw) if isinstance(self.raw, int) else last_word(self.raw)
         word = str(word).removeprefix("border_").replace("default", "reflect_101")
         if word not in ("constant", "reflect_101"):
-            self.cannot("one that dlpipe knows (constant, reflect_101)")
+            self.cannot("one of dlpipe's (constant, reflect_101)")
         return "" if word == "constant" else ",reflect"
 
     def outside(self):
-        """A warp's border_mode, which is one colour here."""
+        """A warp's border_mode. dlpipe fills with one colour."""
         if self.border():
-            self.bound.note("what comes from outside is one colour, there the image mirrored")
+            self.bound.note("dlpipe fills the outside with one colour; the library mirrors the image")
         return ""
 
     def widths(self):
-        """Of a blur: Albumentations takes one number for the largest."""
+        """A blur's range of widths. In Albumentations a single number is the largest."""
         values = self.numbers()
         return range_text(3, values[0]) if len(values) == 1 and values[0] > 3 else self.range()
 
 
 @functools.lru_cache(maxsize=None)
 def parameters_of(rule):
-    """Of a rule, without the call itself: names and defaults, and how many have a place."""
+    """The parameters of a rule, except the call itself: names with defaults, and how many are positional."""
     all_ = [one for one in inspect.signature(rule).parameters.values() if one.name != "t" and one.kind is not one.VAR_KEYWORD]
     return {one.name: one.default for one in all_}, sum(one.kind is one.POSITIONAL_OR_KEYWORD for one in all_)
 
 
-#: Without effect on pixels, or how the library goes about it.
+#: Arguments without effect on pixels, or about how the library works.
 IDLE = {"inplace", "always_apply", "mask_interpolation", "fill_mask", "mask_fill", "mask_value", "mask_fill_value", "mask_fill_values",
         "cval_mask", "rotate_method", "keypoint_remapping_method", "transpose_mask", "seed", "strict", "is_check_shapes", "is_check_args",
         "additional_targets", "keypoint_params", "save_key", "save_applied_params", "labels_getter", "device", "num_splits",
         "metadata_key"}  # fmt: skip
-#: Names of older releases.
+#: Arguments' names in older releases.
 OLDER = {"albumentations": {"fill_value": "fill", "value": "fill", "cval": "fill"},
          "torchvision": {"resample": "interpolation", "fillcolor": "fill"}}  # fmt: skip
 
 
 def fits(call, rule):
-    """Whether a rule takes these arguments: which library's transform is meant where only the name is written."""
+    """Whether a rule accepts these arguments. Decides which library a transform belongs to if only its name is known."""
     names, places = parameters_of(rule)
     return len(call.args) <= places and all(key in names or key in IDLE for key in call.kwargs)
 
 
 class Bound:
-    """A call's arguments for its rule. The rule sees each as an Argument."""
+    """Binds a call's arguments to its rule, which sees each as an Argument."""
 
     def __init__(self, call, rule, conversion):
         self.call, self.rule, self.conversion = call, rule, conversion
@@ -283,7 +284,7 @@ class Bound:
         self.conversion.notes.append(f"{self.name}: {text}")
 
     def apply(self):
-        """The expression; what the arguments hold that isn't in it is noted."""
+        """The expression. Arguments that it can't express are noted."""
         for name, argument in self.arguments.items():
             if argument.default is inspect.Parameter.empty and not argument.given:
                 raise NoEqual("its size is not given" if name in ("size", "height", "width", "max_size") else f"{name} is not given")

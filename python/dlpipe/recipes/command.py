@@ -19,15 +19,15 @@ def _text(path):
             data = sys.stdin.buffer.read(_MOST_BYTES + 1)
         else:
             if not stat.S_ISREG(os.stat(path).st_mode):
-                raise IoError(f"{path} is no regular file")
+                raise IoError(f"{path} is not a regular file")
             with open(path, "rb") as file:
                 data = file.read(_MOST_BYTES + 1)
     except FileNotFoundError:
-        raise NotFoundError(f"there is no {path}") from None
+        raise NotFoundError(f"{path} does not exist") from None
     except OSError as error:
         raise error if isinstance(error, Error) else IoError(f"{path} can't be read: {error.strerror}") from None
     if len(data) > _MOST_BYTES:
-        raise CorruptError(f"{path} has more than {_MOST_BYTES} bytes, and is no recipe")
+        raise CorruptError(f"{path} has more than {_MOST_BYTES} bytes, too many for a recipe")
     return data.decode("utf-8-sig", "replace")
 
 
@@ -36,13 +36,13 @@ def _printable(text):
 
 
 def answer(text):
-    """Prints a line of the answer. As in the program, a reader of stdout that has gone is not a failure."""
+    """Prints a line of output. As in the program, a closed reader of stdout is not an error."""
     try:
         if sys.stdout is None:  # it was closed
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         print(text, flush=True)
     except OSError as error:
-        if sys.stdout is not None:  # the interpreter tries the rest again when it ends
+        if sys.stdout is not None:  # else the interpreter would try to flush the rest at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise IoError(f"cannot write to stdout: {error.strerror}") from None
@@ -72,16 +72,16 @@ def _convert(path, recipe, as_json):
 
 
 def main(arguments):
-    """The exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m dlpipe convert-augment", allow_abbrev=False,
-        description="Turns transforms of torchvision, Albumentations or timm into a chain for --augment.")  # fmt: skip
-    parser.add_argument("FILE", help="a Python program with transforms of torchvision, Albumentations or timm, what print(transform) "
-                        "writes, or what albumentations.save wrote (JSON or YAML); '-': standard input")  # fmt: skip
-    parser.add_argument("--recipe", default="", metavar="NAME", help="name of the recipe, where a program has several: the variable's, the "
-                        "dictionary key's or the function's, as the answer without it lists them")  # fmt: skip
+        description="Converts transforms of torchvision, Albumentations or timm to an expression for --augment.")  # fmt: skip
+    parser.add_argument("FILE", help="a Python program with transforms of torchvision, Albumentations or timm, the output of print(transform), "
+                        "or a file that albumentations.save wrote (JSON or YAML); '-': standard input")  # fmt: skip
+    parser.add_argument("--recipe", default="", metavar="NAME", help="the recipe to convert if a program has several: the name of a variable, "
+                        "a dictionary key or a function, as listed without this option")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON line")
-    # Every command takes these two.
+    # Every command accepts these two.
     parser.add_argument("--quiet", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--color", choices=("auto", "always", "never"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""From the records of a recipe's transforms to a chain."""
+"""Converts the records of a recipe's transforms to an expression."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ from dlpipe.recipes.call import CONTAINERS, Bound, Call, NoEqual, Unread, is_num
 from dlpipe.recipes.rules import NO_OPS, NOTHING, rule_of, why_no_rule
 
 _LONGEST = 200
-#: Ops whose numbers aren't those of pixels: they may as well stand before Normalize.
+#: Values in [0, 1], as ToTensor makes them.
+UNIT = "normalize(0,1)"
+#: Floats of 0..255, as ToDtype makes them without scale=True: divided by 1/255.
+UNSCALED = "normalize(0,0.00392156863)"
+#: Ops that don't depend on pixel values: they may as well come before Normalize.
 _MOVES = set("hflip vflip transpose rot90 resize rrc center_crop random_crop pad pad_to pad_crop rotate affine perspective elastic "
              "grid_distortion safe_crop ssd_crop drop_boxes one_of some_of any_order random_erasing".split())  # fmt: skip
 
 
-#: Those after which boxes have another size, and the names of a chain's ops.
+#: Ops that change the size of boxes, and the names of the ops in an expression.
 _RESIZES = set("resize rrc center_crop random_crop pad_crop rotate affine perspective elastic grid_distortion safe_crop ssd_crop "
                "mosaic".split())  # fmt: skip
 _OPS = re.compile(r"\b[a-z][a-z_0-9]+(?=[( ]|$)")
 
 
 class Alternative:
-    """A transform that is held by another, and how often it is chosen in proportion."""
+    """A transform inside a choice, and its weight."""
 
     def __init__(self, expression, weight, is_no_op):
         self.expression, self.weight, self.is_no_op = expression, weight, is_no_op
 
 
 def _choice(all_, p):
-    """one_of(...) of those that are left, with weights where they differ. What does nothing keeps its share, as a lower p."""
+    """one_of(...) of the alternatives that do something, with weights if they differ. The share of the others lowers p."""
     total = sum(one.weight for one in all_ if one.is_no_op or one.expression)
     idle = sum(one.weight for one in all_ if one.is_no_op)
     left = [one for one in all_ if one.expression]
@@ -42,24 +46,27 @@ def _choice(all_, p):
 
 
 class Conversion:
-    """One recipe, from its first transform to its last. `size` is the image's (height, width) where it is known, `unit` the
-    largest value of a pixel, `version` that of Albumentations; `chain_size` is dlpipe's own parser."""
+    """Converts one recipe, from its first transform to its last. `size` is the image's (height, width) if known, `unit` the
+    largest value of a pixel, `version` Albumentations' version; `chain_size` is dlpipe's own parser."""
 
     def __init__(self, chain_size, version=None):
         self._chain_size, self.version = chain_size, version
         self.name, self.line, self.augment = "", 0, ""
         self.no_equal, self.notes = [], []
-        self.normalize, self.mean, self.std = "", [], []  # normalize comes last here, wherever it stands there
+        self.normalize, self.mean, self.std = "", [], []  # dlpipe's normalize comes last, wherever the library's is
         self.unit, self.size = 255, (0, 0)
+        self.scale = ""
         self.is_unscaled, self.is_tensor = False, False  # numbers of 0..255 in floats; torch's resizes instead of Pillow's
 
     def run(self, calls):
         parts = [self.convert(one) for one in calls]
-        self.augment = " ".join(filter(None, [*parts, self.normalize]))
+        if not self.normalize:
+            self.scale = UNIT if self.unit == 1 else UNSCALED if self.is_unscaled else ""
+        self.augment = " ".join(filter(None, [*parts, self.normalize, self.scale]))
         try:
             self._chain_size(self.augment, (0, 0))
         except Error as error:
-            self.no_equal.append(f"all together: as {self.augment} it is refused: {error}")
+            self.no_equal.append(f"all together: dlpipe refuses {self.augment}: {error}")
             self.augment = ""
         return self
 
@@ -80,7 +87,7 @@ class Conversion:
 
     def _call(self, call):
         if not isinstance(call, Call) or not is_class(call):
-            self.no_equal.append(f"{shown(call)[:_LONGEST]}: it is known only when the program runs")
+            self.no_equal.append(f"{shown(call)[:_LONGEST]}: it is only known when the program runs")
             return ""
         rule = rule_of(call)
         if rule is None:
@@ -94,14 +101,14 @@ class Conversion:
         expression = bound.apply()
         if call.name in CONTAINERS:
             if not was_normalized and self.normalize and not self._always_runs(bound):
-                self.no_equal.append(f"Normalize: it stands in {call.name}, and images are always normalised here")
+                self.no_equal.append(f"Normalize: it is inside {call.name}, but dlpipe always normalises images")
             return expression
         if was_normalized and expression and set(_OPS.findall(expression)) - _MOVES:
-            self.notes.append(f"{call.name}: it stands behind Normalize, and goes before it here; its numbers are those of pixels")
+            self.notes.append(f"{call.name}: it comes after Normalize, but dlpipe runs it before; its numbers are those of pixels")
         try:
             self._chain_size(expression, (0, 0))
         except Error as error:
-            raise NoEqual(f"as {expression} it is refused: {error}") from None
+            raise NoEqual(f"dlpipe refuses {expression}: {error}") from None
         return expression
 
     @staticmethod
@@ -110,10 +117,10 @@ class Conversion:
         is_sequence = bound.name in CONTAINERS - {"OneOf", "OneOrOther", "RandomChoice", "SomeOf", "RandomOrder"}
         return is_sequence and (p is None or p.number() == 1)
 
-    # what rules ask for
+    # called by rules
 
     def pixels(self, values):
-        """Values as they are where a transform stands, as whole numbers of 0..255."""
+        """Converts values in the range at this transform to whole numbers of 0..255."""
         if self.mean:
             values = [values[i] if len(values) == len(self.mean) else values[0] for i in range(len(self.mean))]
             values = [(one * std + mean) * 255 for one, mean, std in zip(values, self.mean, self.std)]
@@ -125,7 +132,7 @@ class Conversion:
 
     def normalized(self, mean, std):
         if self.normalize:
-            raise NoEqual("images are normalised once, at the end")
+            raise NoEqual("dlpipe normalises images once, at the end")
         self.mean, self.std = ([one / 255 if self.is_unscaled else one for one in part.numbers()] for part in (mean, std))
         self.normalize = f"normalize({','.join(':'.join(map(number_text, part)) for part in (self.mean, self.std))})"
         self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
@@ -146,7 +153,7 @@ class Conversion:
         return expression if p == 1 or not expression else f"one_of({expression},p={number_text(p)})"
 
     def alternatives(self, items, is_forced=False, is_choice=True):
-        """Each is converted. `is_forced`: whatever its p is; `is_choice`: each takes the image that comes to all."""
+        """Converts each item. `is_forced`: ignore its p. `is_choice`: each item gets the same input image, as only one of them runs."""
         before, all_ = self.size, []
         for one in items:
             weight, is_call = 1, isinstance(one, Call)
@@ -155,7 +162,7 @@ class Conversion:
                 usual = parameters_of(rule)[0].get("p", 0.5 if one.name == "NoOp" else 1) if rule else 1
                 weight = one.kwargs.get("p", usual)
                 weight = weight if is_number(weight) else usual if is_number(usual) else 1
-            # these don't ask whether they are forced
+            # these ignore whether they are forced
             if is_forced and is_call and one.name not in ("SomeOf", "RandomOrder", "OneOrOther") and rule_of(one):
                 one = Call(one.library, one.name, one.args, {**one.kwargs, **({"p": 1} if "p" in parameters_of(rule)[0] else {})},
                            one.line, one.origin, one.text)  # fmt: skip
@@ -174,7 +181,7 @@ class Conversion:
         return _choice(all_, p)
 
     def one_or_other(self, items, p):
-        """The first with p, else the last."""
+        """The first with probability p, else the last."""
         all_ = self.alternatives(items, is_forced=True)
         for i, one in enumerate(all_):
             one.weight = p if i == 0 else 1 - p if i + 1 == len(all_) else 0
@@ -184,16 +191,16 @@ class Conversion:
         return self._several("any_order(", self.alternatives(self.listed(transforms), is_choice=False), "")
 
     def some_of(self, t, transforms, n, p):
-        """Albumentations' SomeOf and RandomOrder. Releases 1.x ran what SomeOf drew, as OneOf does; later ones ask each for its p."""
+        """Albumentations' SomeOf and RandomOrder. In releases 1.x SomeOf always ran what it drew, as OneOf does; later each p applies."""
         is_first = self.version is not None and self.version < (2,)
         all_ = self.alternatives(self.listed(transforms), is_first and t.name == "SomeOf", is_choice=False)
         n = min(n, sum(bool(one.expression) for one in all_))
         if t.name == "RandomOrder" and n == sum(bool(one.expression) for one in all_):
             return self._several("any_order(", all_, f"{p:p}")
         if t.name == "RandomOrder" and n > 1:
-            t.note("those that are drawn run in the order in which they are written")
+            t.note("dlpipe runs the drawn transforms in the order in which they are written")
         if is_first and len({one.weight for one in all_}) > 1:
-            t.note("all are drawn equally often, there by their p as weights")
+            t.note("dlpipe draws all equally often; Albumentations uses their p as weights")
         return self._several(f"some_of({number_text(n)}, ", all_, f"{p:p}")
 
     def _several(self, begin, all_, end):
@@ -201,7 +208,7 @@ class Conversion:
         return f"{begin}{inner}{end})" if inner else ""
 
     def dropped(self, t, bbox_params, chain):
-        """What Albumentations' bbox_params drop, behind all else, the chain."""
+        """drop_boxes(...) for Albumentations' bbox_params, to append to `chain`."""
         given = bbox_params.raw
         given = given.kwargs if isinstance(given, Call) else given if isinstance(given, dict) else {}
         numbers = [given.get(key) or 0 for key in ("min_visibility", "min_width", "min_height", "min_area")]
@@ -213,19 +220,19 @@ class Conversion:
         ops = _OPS.findall(chain)
         later = _RESIZES.intersection(ops[1:]) if width or height or area else sum(one in _RESIZES for one in ops) > 1
         if later and given.get("check_each_transform") is not False:
-            t.note("boxes are dropped by their size at the end here, there after each transform")
+            t.note("dlpipe drops boxes by their size at the end, Albumentations after each transform")
         if width != height:
-            t.note("min_width and min_height of its boxes are one number here, the larger of the two")
+            t.note("dlpipe has one number for min_width and min_height of boxes: the larger is used")
         return f"drop_boxes({number_text(share)},{number_text(max(width, height))},{number_text(area)})"
 
 
 def is_class(call):
-    """What may be a transform that nobody here knows, by its name."""
+    """Whether the call may be a transform, judging by its name."""
     return call.name[:1].isupper() or rule_of(call) is not None
 
 
 def is_transform(value):
-    """A transform that dlpipe has an equal of, one that holds such, or a list with one of these."""
+    """Whether the value is a transform that dlpipe can convert, one that contains such a transform, or a list with one."""
     if isinstance(value, (list, tuple)):
         return any(map(is_transform, value))
     if not isinstance(value, Call):

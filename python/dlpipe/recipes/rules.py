@@ -1,5 +1,5 @@
-"""What each transform is called here: for each library a function by the class's name, with the library's own parameters, places and
-defaults (...: without effect on pixels), that returns the chain's text."""
+"""Conversion rules. For each library a table of functions by class name, with the library's parameters in its order and its
+defaults (...: without effect on pixels). A function returns the expression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlpipe.recipes.call import LIBRARIES, NoEqual, last_word, number_text, rang
 
 def _grayscale(t, num_output_channels=1):
     if num_output_channels.number() == 1:
-        t.note("one channel there, here the image keeps its channels; with channels=1 (--channels 1) it has one")
+        t.note("returns one channel in torchvision; in dlpipe the image keeps its channels, unless channels=1 (--channels 1)")
     return "grayscale"
 
 
@@ -26,13 +26,13 @@ def _photometric(brightness=(0.875, 1.125), contrast=(0.5, 1.5), saturation=(0.5
 def _gaussian_blur(t, kernel_size, sigma=(0.1, 2)):
     sides = kernel_size.numbers()
     if len(set(sides)) != 1:
-        raise NoEqual("a kernel that isn't square (here sides are equal; sigma alone may do)")
+        raise NoEqual("its kernel isn't square, as dlpipe's is (giving only sigma may do)")
     return f"gaussian_blur(size={number_text(sides[0])},sigma={sigma})"
 
 
 def _erasing(t, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=...):
     if value.raw == "random":
-        t.note("its random values are an image's, there those of a normal distribution")
+        t.note("dlpipe's random values are uniform, the library's are drawn from a normal distribution")
         return f"random_erasing({scale},{ratio},mode=noise,p={p})"
     return f"random_erasing({scale},{ratio}{value:fill},p={p})"
 
@@ -40,7 +40,7 @@ def _erasing(t, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=..
 def _augmix(t, severity=3, mixture_width=3, chain_depth=-1, alpha=1, all_ops=True, interpolation="bilinear", fill=None):
     depth = f",{chain_depth}" if chain_depth.number() > 0 else ""
     if all_ops.raw is False:
-        t.note("all ops are drawn from, there not those of colour and sharpness")
+        t.note("dlpipe draws from all ops; torchvision leaves out those of colour and sharpness")
     return f"augmix({severity},{mixture_width}{depth},alpha={alpha}{interpolation:warp}{fill:fill})"
 
 
@@ -50,20 +50,21 @@ def _normalize(t, mean, std, inplace=...):
 
 def _of_weights(t, *, crop_size, resize_size=256, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), interpolation="bilinear",
                 antialias=True):  # fmt: skip
-    """What weights.transforms() is."""
+    """The transform of weights.transforms()."""
     t.conversion.normalized(mean, std)
+    t.conversion.is_tensor = True
     return f"resize({resize_size:list}{interpolation:filter}) center_crop({crop_size:list})"
 
 
 def _center_crop(t, size):
-    """Behind Normalize what frames a smaller image is 0, the mean's colour."""
+    """After Normalize a smaller image is padded with 0, the colour of the mean."""
     colour = ":".join(map(number_text, t.conversion.pixels([0]))) if t.conversion.mean else ""
     return f"pad_to({size:size},fill={colour}) center_crop({size:size})" if colour.strip("0:") else f"center_crop({size:size})"
 
 
 def _views(views):
     def crops(t, size, vertical_flip=False):
-        t.note(f"eval --tta {views} takes the crops, from the middle square of the image")  # which is 7/8 of it
+        t.note(f"eval --tta {views} makes the crops, from the middle square of the image")  # which is 7/8 of it
         return f"center_crop({math.ceil(size.numbers()[0] * 8 / 7)})"
 
     return crops
@@ -92,7 +93,7 @@ def _shortest_size(t, min_size, max_size=None, interpolation="bilinear", antiali
 
 def _about_middle(center):
     if center.given:
-        center.cannot("the middle, about which images turn here")
+        center.cannot("the middle, about which dlpipe rotates")
 
 
 def _rotation(degrees, interpolation="nearest", expand=False, center=None, fill=0):
@@ -120,15 +121,15 @@ def _elastic(t, alpha, sigma, is_normal, share, rest):
     the deviation of even noise in an image of 224 x 224."""
     for one in (alpha, sigma):
         if len(set(one.numbers())) > 1:
-            t.note(f"{one.name} is one for both directions here, the first")
+            t.note(f"dlpipe uses the first {one.name} for both directions")
     width = max(sigma.numbers()[0], 0.5)
     far = alpha.numbers()[0] * share / (2.6 if is_normal else 1)
-    t.note("elastic draws its field in another way, of the same width and mean size; look at dlpipe preview")
+    t.note("dlpipe's elastic draws another kind of field, with the same width and mean size; compare with dlpipe preview")
     return f"elastic({number_text(round(far * 0.589 / width, 4))},{number_text(max(round(width * math.sqrt(3)), 2))}{rest})"
 
 
 def _to_dtype(t, dtype="float32", scale=False):
-    """From here on values are in 0..1, or again in 0..255. `scale` is that of images."""
+    """From here on values are in 0..1, or in 0..255 again. `scale`: for images only."""
     kind = dtype.raw
     if isinstance(kind, dict):
         kind = kind.get("Image", kind.get("others"))
@@ -151,6 +152,11 @@ def _is_tensor(t):
     return ""
 
 
+def _to_float(t, max_value=..., *, p=1):
+    t.conversion.unit = 1
+    return ""
+
+
 def _is_bytes(t, *, mode=None):
     t.conversion.unit, t.conversion.is_tensor = 255, False
     mode.raw  # noqa: B018 (PIL's, which follows from the image)
@@ -158,7 +164,7 @@ def _is_bytes(t, *, mode=None):
 
 
 def _nothing(**_):
-    """What dlpipe does anyway, or what changes no pixel."""
+    """Transforms that dlpipe applies anyway, or that change no pixels."""
     return ""
 
 
@@ -233,14 +239,14 @@ def _jitter(t, brightness=(0.8, 1.2), contrast=(0.8, 1.2), saturation=(0.8, 1.2)
 
 
 def _brightness(t, brightness_limit=(-0.2, 0.2), contrast_limit=(-0.2, 0.2), brightness_by_max=True, ensure_safe_range=False, *, p=0.5):
-    t.note("brightness is a factor here and contrast goes from the mean, there a multiple of each value plus a share of 255; with the "
-           "defaults photos change by 12 of 255 on average here, and by 28 there")  # fmt: skip
+    t.note("dlpipe's brightness is a factor and its contrast is relative to the mean; Albumentations multiplies each value and adds a share "
+           "of 255. With the defaults photos change by 12 of 255 on average in dlpipe, by 28 in Albumentations")  # fmt: skip
     return f"one_of(brightness({brightness_limit.range(add=1)}) contrast({contrast_limit.range(add=1)}){p:p})"
 
 
 def _hue(t, hue_shift_limit=(-20, 20), sat_shift_limit=(-30, 30), val_shift_limit=(-20, 20), *, p=0.5):
-    t.note("saturation and value are factors here, there numbers that are added; with the defaults photos change by 8 of 255 on average "
-           "here, and by 12 there")  # fmt: skip
+    t.note("dlpipe multiplies saturation and value; Albumentations adds to them. With the defaults photos change by 8 of 255 on "
+           "average in dlpipe, by 12 in Albumentations")  # fmt: skip
     return (f"one_of(hue({hue_shift_limit.range(1 / 180)}) saturation({sat_shift_limit.range(1 / 255, 1)}) "
             f"brightness({val_shift_limit.range(1 / 255, 1)}){p:p})")  # fmt: skip
 
@@ -250,13 +256,14 @@ def _solarize_range(t, threshold_range=0.5, *, threshold=None, p=0.5):
 
 
 def _is_second(t):
-    """Whether it is of a release 2.x, as programs' are taken to be."""
+    """Whether the release is 2.x, which is assumed for programs."""
     return (t.conversion.version or (2,)) >= (2,)
 
 
 def _fancy_pca(t, alpha=0.1, *, p=0.5):
     """Since 2.0 each pixel moves by its own distance from the image's mean, which changes photos a ninth as much for the same alpha."""
-    t.note("the components are ImageNet's and all pixels move alike here, there each by the image's own; photos change about as much")
+    t.note("dlpipe uses ImageNet's components and moves all pixels alike; Albumentations uses the image's own components for each pixel. "
+           "Photos change about as much")  # fmt: skip
     return f"fancy_pca({number_text(round(alpha.number() * (0.11 if _is_second(t) else 1), 6))}{p:p})"
 
 
@@ -267,7 +274,7 @@ def _clahe(clip_limit=4, tile_grid_size=(8, 8), *, p=0.5):
 
 
 def _sigma_of_widths(blur_limit):
-    """OpenCV takes a kernel's width for sigma, as 0.3 ((width - 1) / 2 - 1) + 0.8."""
+    """OpenCV's sigma for a kernel's width: 0.3 ((width - 1) / 2 - 1) + 0.8."""
     ends = blur_limit.numbers() if blur_limit.given and any(blur_limit.numbers()) else [3, 7]
     low, high = ends if len(ends) == 2 else (3, ends[0])
     return range_text((15 * low + 35) / 100, (15 * high + 35) / 100)
@@ -277,7 +284,7 @@ def _sigma(sigma_limit, blur_limit):
     return f"{sigma_limit}" if any(sigma_limit.numbers()) else _sigma_of_widths(blur_limit)
 
 
-_PILLOWS_EQUALIZE = "the table is Pillow's here, and another one there: 2 of 255 apart on average"
+_PILLOWS_EQUALIZE = "dlpipe's table is Pillow's, Albumentations' is another one: 2 of 255 apart on average"
 
 
 def _autocontrast(t, cutoff=0, ignore=None, method="cdf", *, p=0.5):
@@ -294,30 +301,30 @@ def _equalize(t, mode="cv", by_channels=True, mask=None, mask_params=None, *, p=
 
 
 def _downscale(t, scale_range=0.25, interpolation_pair=0, *, scale_min=None, scale_max=None, interpolation=0, p=0.5):
-    t.note("OpenCV's nearest takes other pixels than Pillow's, which is taken here: 12 of 255 apart on average at scale 0.5")
+    t.note("OpenCV's nearest picks other pixels than Pillow's, which dlpipe uses: 12 of 255 apart on average at scale 0.5")
     return f"downscale({_older_range(scale_range, scale_min, scale_max)}{p:p})"
 
 
 def _motion_blur(t, blur_limit=(3, 7), allow_shifted=True, angle_range=(0, 360), direction_range=(-1, 1), *, p=0.5):
     if allow_shifted.raw is not False or (any(direction_range.numbers()) and _is_second(t)):
-        t.note("the line is centred and even here, there it may be shifted and is stronger to one side")
+        t.note("dlpipe's line is centred and even; Albumentations' may be shifted and is stronger to one side")
     ends, far = angle_range.ends(), min(int(max(blur_limit.numbers())) // 2, 49)
     cos, sin = math.cos(math.radians(ends[0])), math.sin(math.radians(ends[0]))
     if ends[0] == ends[1] and len({(round(i * cos), round(i * sin)) for i in range(-far, far + 1)}) <= 2 * far:
-        t.note("a pixel that the line meets twice counts twice here, there once")
-    turns = ends if ends == [0, 360] else _mirrored(ends)  # clockwise there
+        t.note("a pixel that the line meets twice counts twice in dlpipe, once in Albumentations")
+    turns = ends if ends == [0, 360] else _mirrored(ends)  # Albumentations' are clockwise
     return f"motion_blur({blur_limit:widths},{range_text(*turns)}{p:p})"
 
 
 def _unsharp(t, blur_limit=(3, 7), sigma_limit=0, alpha=(0.2, 0.5), threshold=10, *, p=0.5):
     if threshold.number() > 0:
-        t.note("every pixel is sharpened here, there those that the blur changes by more than a threshold; with the defaults photos "
-               "change twice as much here")  # fmt: skip
+        t.note("dlpipe sharpens every pixel; Albumentations sharpens those that the blur changes by more than a threshold. With the "
+               "defaults photos change twice as much in dlpipe")  # fmt: skip
     return f"unsharp({_sigma(sigma_limit, blur_limit)},{alpha}{p:p})"
 
 
 def _older_range(new, low, high, scale=1):
-    """Releases 1.x gave the ends of some ranges separately."""
+    """In releases 1.x the ends of some ranges were separate arguments."""
     if new.given or not (low.given or high.given):
         return f"{new}"
     return range_text((low if low.given else high).number() * scale, (high if high.given else low).number() * scale)
@@ -325,9 +332,9 @@ def _older_range(new, low, high, scale=1):
 
 def _compression(t, compression_type="jpeg", quality_range=(99, 100), *, quality_lower=None, quality_upper=None, p=0.5):
     if compression_type.word() in ("webp", "1"):  # 1.x saves its number
-        t.note("what is lost is JPEG's, there WebP's")
+        t.note("dlpipe compresses as JPEG, not as WebP")
     else:
-        t.note("JPEG's red and blue change places there: 3 of 255 apart on average at quality 50")
+        t.note("Albumentations swaps JPEG's red and blue: 3 of 255 apart on average at quality 50")
     return f"jpeg({_older_range(quality_range, quality_lower, quality_upper)}{p:p})"
 
 
@@ -340,45 +347,46 @@ def _noise(t, std_range=(0.2, 0.44), mean_range=0, *, var_limit=None, mean=0, pe
 
 
 def _iso_noise(t, color_shift=(0.01, 0.05), intensity=(0.1, 0.5), *, p=0.5):
-    """In 2.x lightness grows by a Poisson number of the mean intensity * deviation, times intensity, at few pixels; hue by less than a
-    degree. Photos change as much on average where the intensity here is 0.2125 times the square of that there."""
+    """In 2.x lightness grows at few pixels, by intensity times a Poisson number with mean intensity * deviation; hue by less than a
+    degree. Photos change as much on average if dlpipe's intensity is 0.2125 times the square of Albumentations'."""
     if not _is_second(t):
-        t.note("the noise is drawn in RGB, there in HLS, and of another strength")
+        t.note("dlpipe draws the noise in RGB; Albumentations draws it in HLS, with another strength")
         return f"iso_noise({color_shift},{intensity}{p:p})"
     color_shift.raw  # noqa: B018 (a degree at most)
     low, high = intensity.ends()
     squares = low * low + high * high
     share = 0.2125 * (squares + low * high) / (1.5 * squares) if squares else 0  # the mean of squares, not of their ends
-    t.note("all pixels get noise here, there few get brighter, and those far more; photos change as much on average")
+    t.note("dlpipe adds noise to all pixels; Albumentations brightens few pixels far more. Photos change as much on average")
     return f"iso_noise(0..0,{range_text(*(round(share * one * one, 5) for one in (low, high)))}{p:p})"
 
 
 def _erasing_by_width(t, scale=(0.02, 0.33), ratio=(0.3, 3.3), fill=0, *, p=0.5):
-    """Its ratio is width over height."""
+    """Albumentations' ratio is width over height."""
     low, high = ratio.ends()
     if low <= 0:
         ratio.cannot("above 0")
     if low != high:
-        t.note("the ratio's logarithm is drawn evenly here, there the ratio, and sizes until one fits, there among those that fit")
+        t.note("dlpipe draws the logarithm of the ratio uniformly, and sizes until one fits; Albumentations draws the ratio uniformly, and "
+               "sizes among those that fit")  # fmt: skip
     return f"random_erasing({scale},{range_text(*(round(1 / one, 6) for one in (high, low)))}{fill:fill},p={p})"
 
 
 def _hole_side(side, low, high):
-    """As shares of the image's side. Whole numbers are pixels there."""
+    """Sides of holes as shares of the image's side. In Albumentations whole numbers are pixels."""
     if not isinstance(high, int):
         return range_text(low, high)
     if not side:
-        raise NoEqual("its holes are in pixels, here shares of the image, whose size isn't known before it")
+        raise NoEqual("its holes are in pixels, dlpipe's are shares of the image, and the image's size isn't known at this point")
 
     def share(pixels):
         return min(round(pixels / side, 5), 1)
 
-    # as many whole pixels, each equally often
+    # the same numbers of whole pixels, each equally often
     return number_text(share(low + 0.5)) if low == high else range_text(share(low), share(high + 1))
 
 
 def _holes(t, new, least, most, usual, fill, p):
-    """CoarseDropout by its ranges or, as in releases 1.x, by least and most, where a least that isn't given is the most."""
+    """CoarseDropout by its ranges or, as in releases 1.x, by minimum and maximum. A missing minimum equals the maximum."""
     is_older = any(one.given for one in most)
 
     def ends(new, least, most, usual):
@@ -417,17 +425,17 @@ def _random_resized(t, size=None, scale=(0.08, 1), ratio=("3/4", "4/3"), interpo
 
 def _of_one_side(side):
     def resized(t, max_size, *, max_size_hw=None, interpolation=1, area_for_downscale=None, p=1):
-        t.note("the other side is cut off to whole pixels here, there rounded")
+        t.note("the other side is truncated to whole pixels in dlpipe, rounded in Albumentations")
         return f"resize({max_size:size}{interpolation:filter}{side})"
 
     return resized
 
 
 def _middle(t, height, width, *, pad_if_needed=False, pad_position=..., border_mode=..., fill=..., p=1):
-    """Both round half of what is left over, there down, here to an even number."""
+    """Both round half of the margin: Albumentations down, dlpipe to an even number."""
     left = [side - crop.number() for side, crop in zip(t.conversion.size, (height, width))]
     if not all(t.conversion.size) or any(one % 4 == 3 for one in left):
-        t.note("it begins a pixel later here where 3, 7, 11, ... pixels are left over")
+        t.note("it begins one pixel later in dlpipe if the margin is 3, 7, 11, ... pixels")
     return f"center_crop({height}x{width})"
 
 
@@ -438,14 +446,14 @@ def _safe_resized(height, width, erosion_rate=0, interpolation=1, *, p=1):
 
 def _mosaic(t, *, grid_yx=(2, 2), target_size=(512, 512), cell_shape=(512, 512), center_range=(0.3, 0.7), fit_mode="cover",
             interpolation=1, fill=0, p=0.5):  # fmt: skip
-    """Of two by two. Its cells meet at a point of the output, as here."""
+    """A mosaic of two by two. Its cells meet at a point of the output, as in dlpipe."""
     if grid_yx.numbers() != [2, 2]:
         grid_yx.cannot("2 by 2")
     target, cell = ((one.single() if len(set(one.numbers())) == 1 else one.cannot("a square")) for one in (target_size, cell_shape))
     if target % 2:
         target_size.cannot("an even number")
     longer = ",side=longer" if fit_mode.word() == "contain" else ""
-    t.note("images are cut where they meet, there at random; the others are drawn from the dataset")
+    t.note("dlpipe cuts images where they meet, Albumentations at random; dlpipe draws the other images from the dataset")
     rest = f" pad_to({target}) center_crop({target})" if p.number() != 1 else ""
     return (f"resize({cell}{interpolation:filter}{longer}) mosaic({target // 2},center={center_range}{fill:fill}"
             f"{'' if f'{fill:fill}' else ',fill=0'}{p:p}){rest}")  # fmt: skip
@@ -456,19 +464,19 @@ def _pad_if_needed(t, min_height=None, min_width=None, *, pad_height_divisor=Non
     sides = [number_text(side.number()) if side.given else "1" if divisor.given else "1024"
              for side, divisor in ((min_height, pad_height_divisor), (min_width, pad_width_divisor))]  # fmt: skip
     if pad_height_divisor.given or pad_width_divisor.given:
-        t.note("it is padded to a size here, and to no multiple of its divisors")
+        t.note("dlpipe pads to a size, not to a multiple of the divisors")
     return f"pad_to({'x'.join(sides)}{border_mode:border}{fill:fill})"
 
 
 def _mirrored(ends):
-    """What turns the other way, as an op's range that is drawn from evenly."""
+    """The range of angles in the opposite direction, for a range that is drawn from uniformly."""
     return [0 - ends[1], 0 - ends[0]]
 
 
 def _moves(t, all_):
-    """An affine's moves along both axes, as shares."""
+    """An affine's translations along both axes, as shares."""
     if any(low == high != 0 for low, high in all_):
-        t.note("a move is rounded to whole pixels here, there cut off to such")
+        t.note("a translation is rounded to whole pixels in dlpipe, truncated in Albumentations")
     return [range_text(*ends) for ends in all_]
 
 
@@ -479,12 +487,12 @@ def _shift_scale_rotate(t, shift_limit=0.0625, scale_limit=0.1, rotate_limit=45,
         return [-values[0], values[0]] if len(values) == 1 else one.ends()
 
     moves = ",".join(_moves(t, [symmetric(one if one.given else shift_limit) for one in (shift_limit_x, shift_limit_y)]))
-    turns = range_text(*_mirrored(symmetric(rotate_limit)))  # counter-clockwise there
+    turns = range_text(*_mirrored(symmetric(rotate_limit)))  # Albumentations' is counter-clockwise
     return f"affine({turns},{moves},{scale_limit.range(add=1)}{interpolation:warp}{border_mode:outside}{fill:fill}{p:p})"
 
 
 def _axis(argument, axis, usual):
-    """The ends of one axis of Affine's: a number or a range for both, or a dict. One number is every image's."""
+    """The range of an Affine argument for one axis. It is a number or a range for both axes, or a dict. One number is not random."""
     value = argument.raw
     if isinstance(value, dict):
         value = value.get(axis)
@@ -495,8 +503,8 @@ def _axis(argument, axis, usual):
 
 
 def _as_one_op(matrix):
-    """The angle, scale and shears of the op `affine` that together are a matrix (a, b, c, d); None where there are none. The op's is
-    rotation after shear of y after shear of x, times a scale."""
+    """The angle, scale and shears with which the op `affine` is the matrix (a, b, c, d); None if there are none. The op's matrix is
+    a scale times rotation after shear of y after shear of x."""
     a, b, c, d = matrix
     if a * d - b * c <= 0:
         return None
@@ -512,14 +520,14 @@ def _as_one_op(matrix):
 
 
 def _fixed_affine(turn, scale, shear, moves, rest):
-    """Affine's matrix of numbers that every image has, shear after rotation after scale, as one op; or as one between two
-    transpositions, which is what there is where the first column of the matrix is too short."""
+    """Affine with constant numbers, whose matrix is shear after rotation after scale, as one op; or as one op between two
+    transpositions, if the first column of the matrix is too short."""
     cos, sin = math.cos(math.radians(turn)), math.sin(math.radians(turn))
     x, y = (-math.tan(math.radians(one)) for one in shear)
     a, b, c, d = (cos - x * sin) * scale[0], (sin + x * cos) * scale[1], (y * cos - sin) * scale[0], (y * sin + cos) * scale[1]
     upright, turned = _as_one_op((a, b, c, d)), _as_one_op((d, c, b, a))
     if not upright and not turned:
-        raise NoEqual("its matrix turns the image over")
+        raise NoEqual("its matrix mirrors the image")
     angle, size, *lean = (range_text(one, one) for one in upright or turned)
     made = f"affine({angle},{','.join(moves if upright else moves[::-1])},{size},{','.join(lean)}{rest})"
     return made if upright else f"transpose(1) {made} transpose(1)"
@@ -527,16 +535,16 @@ def _fixed_affine(turn, scale, shear, moves, rest):
 
 def _affine(t, *, scale=1, translate_percent=None, translate_px=None, rotate=0, shear=0, interpolation=1, fit_output=False,
             keep_ratio=False, balanced_scale=False, border_mode=0, fill=0, p=0.5):  # fmt: skip
-    """Scaled, turned counter-clockwise (clockwise before version 1.2.1), sheared and moved. Before 1.4.19 scikit-image sheared, by the
-    rules of its own release."""
+    """Scale, counter-clockwise rotation (clockwise before version 1.2.1), shear and translation. Before 1.4.19 scikit-image did the
+    shear, which depends on its release."""
     moves = [one if one != "0..0" else "0" for one in _moves(t, [_axis(translate_percent, axis, 0) for axis in "xy"])]
     if any(any(_axis(translate_px, axis, 0)) for axis in "xy"):
-        t.note("moves in pixels are left out; write translate(x, y, pixels)")
+        t.note("translations in pixels are left out; write translate(x, y, pixels)")
     wide, tall = (_axis(scale, axis, 1) for axis in "xy")
     turns, leans = _axis(rotate, "x", 0), [_axis(shear, axis, 0) for axis in "xy"]
     version = t.conversion.version or (2,)
     if version < (1, 4, 19) and any(map(any, leans)):
-        raise NoEqual("before Albumentations 1.4.19 its shear is scikit-image's, and another with other releases of that")
+        raise NoEqual("before Albumentations 1.4.19 its shear is scikit-image's, and depends on that library's release")
     rest = f"{interpolation:warp}{border_mode:outside}{fill:fill}"
 
     def perhaps(chain):
@@ -547,25 +555,26 @@ def _affine(t, *, scale=1, translate_percent=None, translate_px=None, rotate=0, 
     if is_fixed and (any(map(any, leans)) or wide != tall):
         return perhaps(_fixed_affine(-angles[0], (wide[0], tall[0]), [ends[0] for ends in leans], moves, rest))
     if wide != tall or (wide[0] != wide[1] and keep_ratio.raw is not True):
-        t.note("width and height are scaled alike here, by the first; there each by a draw of its own")
+        t.note("dlpipe scales width and height alike, by the first draw; Albumentations draws a scale for each")
     size = range_text(*wide) if wide != [1, 1] else "1"
     if not any(map(any, leans)):
         return f"affine({range_text(*angles)},{','.join(moves)},{size},0,0{rest}{p:p})"
     lean = ",".join(range_text(*ends) if any(ends) else "0" for ends in leans)
     if not any(turns) and not all(map(any, leans)):
         return f"affine(0..0,{','.join(moves)},{size},{lean}{rest}{p:p})"
-    t.note("it is turned and then sheared in two steps, each of which interpolates and cuts off, and columns before rows; there at once")
+    t.note("dlpipe rotates and then shears (columns before rows) in two steps, each of which interpolates and crops; Albumentations does both "
+           "at once")  # fmt: skip
     return perhaps(f"affine({range_text(*angles)},0,0,{size}{rest}) affine(0..0,{','.join(moves)},1,{lean}{rest})")
 
 
 def _grid(t, num_steps=5, distort_limit=(-0.3, 0.3), interpolation=1, *, normalized=True, border_mode=0, fill=0, p=0.5):
-    t.note("pixels come from up to a pixel further away there, where the last of a cell is the first of the next")
+    t.note("Albumentations reads pixels from up to one pixel further away, because the last pixel of a cell is the first of the next")
     return f"grid_distortion({num_steps},{distort_limit}{interpolation:warp}{border_mode:outside}{fill:fill}{p:p})"
 
 
 def _elastic_transform(t, alpha=1, sigma=50, *, interpolation=1, approximate=False, same_dxdy=False, noise_distribution=None,
                        alpha_affine=None, border_mode=0, fill=0, p=0.5):  # fmt: skip
-    # Releases 1.x drew evenly and didn't name it.
+    # Releases 1.x drew uniformly and had no argument for it.
     is_older = t.conversion.version is not None and not noise_distribution.given
     is_normal = not is_older and (not noise_distribution.given or noise_distribution.word() == "gaussian")
     return _elastic(t, alpha, sigma, is_normal, 1, f"{interpolation:warp}{border_mode:outside}{fill:fill}{p:p}")
@@ -639,7 +648,8 @@ ALBUMENTATIONS = {
     "ShiftScaleRotate": _shift_scale_rotate,
     "GridDistortion": _grid,
     "ElasticTransform": _elastic_transform,
-    "ToFloat": lambda t, max_value=..., *, p=1: _is_unit(t),
+    "ToFloat": _to_float,
+    "ToTensorV2": lambda t, transpose_mask=..., *, p=1: _is_tensor(t),
     "Compose": _composed,
     "ReplayCompose": _composed,
     "Sequential": lambda t, transforms, *, p=0.5: t.conversion.perhaps(t.conversion.sequence(transforms), p.number()),
@@ -647,19 +657,19 @@ ALBUMENTATIONS = {
     "OneOrOther": _one_or_other,
     "SomeOf": _some_of,
     "RandomOrder": _some_of,
-} | dict.fromkeys(("NoOp", "ToTensorV2", "ToRGB"), _nothing)  # fmt: skip
+} | dict.fromkeys(("NoOp", "ToRGB"), _nothing)  # fmt: skip
 
 # timm
 
 
 def _part_of(config, key, usual):
-    """The number behind `key` in "rand-m9-mstd0.5-inc1"."""
+    """The number after `key` in a text such as "rand-m9-mstd0.5-inc1"."""
     found = re.search(rf"-{key}([0-9.]+)(?=-|$)", config)
     return float(found[1]) if found else usual
 
 
 def _rrc(size, scale, ratio, interpolation):
-    """Its crop draws one of two filters where it isn't given one."""
+    """timm's crop draws one of two filters if none is given."""
     both = f"rrc({size},{scale},{ratio}"
     if interpolation.word() == "random" or isinstance(interpolation.raw, (list, tuple)):
         return f"one_of({both}) | {both},interpolation=bicubic))"
@@ -667,22 +677,22 @@ def _rrc(size, scale, ratio, interpolation):
 
 
 def _by_text(t, argument, fill):
-    """rand_augment_transform, auto_augment_transform and augment_and_mix_transform by the text that they take."""
-    config = argument.raw if isinstance(argument.raw, str) else argument.cannot("a text")
+    """rand_augment_transform, auto_augment_transform and augment_and_mix_transform, from their configuration string."""
+    config = argument.raw if isinstance(argument.raw, str) else argument.cannot("a string")
     kind = config.split("-")[0]
     if kind == "3a":
         return "three_augment(0)"
     if kind == "augmix":
-        t.note("AugMix's ops and magnitudes are torchvision's here, timm has some of its own")
+        t.note("dlpipe's AugMix has torchvision's ops and magnitudes; timm has some of its own")
         depth = _part_of(config, "d", -1)
         return (f"augmix({number_text(_part_of(config, 'm', 3))},{number_text(_part_of(config, 'w', 3))}"
                 f"{f',{number_text(depth)}' if depth > 0 else ''},alpha={number_text(_part_of(config, 'a', 1))}{fill})")  # fmt: skip
     if kind in ("original", "originalr", "v0", "v0r"):
-        t.note("the policy is torchvision's AutoAugment of ImageNet here, timm's differs in some magnitudes")
+        t.note("dlpipe's policy is torchvision's AutoAugment of ImageNet; timm's differs in some magnitudes")
         return f"auto_augment(imagenet{fill})"
     if kind != "rand":
-        argument.cannot("a policy's text, as 'rand-m9-mstd0.5'; write it")
-    t.note("RandAugment's ops are torchvision's fourteen here, timm has others; magnitudes are of 10 there, of 30 here, and not spread "
+        argument.cannot("a policy string such as 'rand-m9-mstd0.5'; write it")
+    t.note("dlpipe's RandAugment has torchvision's fourteen ops, timm has others; timm's magnitudes are of 10, dlpipe's of 30 and not spread "
            "(mstd)")  # fmt: skip
     magnitude = number_text(round(3 * min(_part_of(config, "m", 10), 10)))
     return (f"repeat({number_text(_part_of(config, 'n', 2))},randaugment(1,{magnitude},31{fill},"
@@ -695,12 +705,12 @@ def _by_text_given(t, config_str, hparams=None, transforms=None):
 
 
 def _blocks(t, p, mode, least, most, ratio):
-    """RandomErasing: the image's values, or the mean's colour as behind Normalize."""
+    """RandomErasing with random values, or with the colour of the mean, as after Normalize."""
     if mode.word() not in ("const", "rand", "pixel", ""):
         mode.cannot("'const', 'rand' or 'pixel'; write it")
     is_noise = mode.word() in ("pixel", "rand")
     if is_noise:
-        t.note("its random values are an image's, there those of a normal distribution")
+        t.note("dlpipe's random values are uniform, the library's are drawn from a normal distribution")
     fill = ":".join(map(number_text, t.conversion.pixels([0]))) if t.conversion.mean else ""
     colour = ",mode=noise" if is_noise else f",fill={fill}" if fill else ""
     return f"random_erasing({number_text(least)}..{number_text(most)},{ratio}{colour},p={number_text(p)})"
@@ -709,7 +719,7 @@ def _blocks(t, p, mode, least, most, ratio):
 def _timm_erasing(t, probability=0.5, min_area=0.02, max_area="1/3", min_aspect=0.3, max_aspect=None, mode="const", min_count=1,
                   max_count=None):  # fmt: skip
     if max_count.given and max_count.number() > 1:
-        t.note("one rectangle is erased here, there up to max_count")
+        t.note("dlpipe erases one rectangle, timm up to max_count")
     aspect = min_aspect.number()
     ratio = range_text(aspect, max_aspect.number() if max_aspect.given else 1 / aspect)
     return _blocks(t, probability.number(), mode, min_area.number(), max_area.number(), ratio)
@@ -755,7 +765,7 @@ def _created(t, input_size=224, is_training=False, no_aug=False, *, train_crop_m
     with_chance(gaussian_blur_prob, "gaussian_blur(23,0.1..2,")
     t.conversion.normalized(mean, std)
     if re_count.number() > 1:
-        t.note("one rectangle is erased here, there up to re_count")
+        t.note("dlpipe erases one rectangle, timm up to re_count")
     if re_prob.number() > 0:
         chain.append(_blocks(t, re_prob.number(), re_mode, 0.02, "1/3", "0.3..10/3"))
     return " ".join(chain)
@@ -773,7 +783,7 @@ TIMM = {
     "MaybeToTensor": _is_unit,
 } | dict.fromkeys(("ToNumpy", "MaybePILToTensor"), _nothing)  # fmt: skip
 
-# torch.nn's containers, and what of Kornia does to single images what the ops do
+# torch.nn's containers, and the transforms of Kornia that act on single images as the ops do
 
 TORCH = {
     "Sequential": lambda t, transforms=(): t.conversion.sequence(transforms),
@@ -789,9 +799,10 @@ KORNIA = {
 }
 
 RULES = dict(zip(LIBRARIES, (TORCHVISION, ALBUMENTATIONS, TIMM, TORCH, KORNIA)))
-#: Those that do nothing here, and those that only say what the values are from there on.
+#: Transforms that do nothing in dlpipe, and those that only change the range of the values that follow.
 NOTHING = {name for rules in RULES.values() for name, rule in rules.items() if rule is _nothing}
-NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "MaybeToTensor"}
+NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "ToTensorV2",
+                    "MaybeToTensor"}  # fmt: skip
 
 
 def rule_of(call):
@@ -800,11 +811,11 @@ def rule_of(call):
 
 def why_no_rule(call):
     if not call.library and call.origin:
-        return f"it is {call.origin}, and not torchvision's, Albumentations' or timm's"
+        return f"it is {call.origin}, not torchvision's, Albumentations' or timm's"
     if call.name == "Lambda":
-        return ("Python code of your own; dlpipe.Loader runs such over batches, with transform=, or compiled "
+        return ("it is your own Python code; dlpipe.Loader runs such code over batches with transform=, or compiled "
                 "(dlpipe.add_augmentation)")  # fmt: skip
     if last_word(call.name) in ("mixup", "cutmix"):
         kind = last_word(call.name)
-        return f"it mixes batches, as `dlpipe train --{kind} ALPHA` and {kind}= of dlpipe.Loader do"
+        return f"it mixes batches; use `dlpipe train --{kind} ALPHA` or {kind}= of dlpipe.Loader"
     return "dlpipe has no such op"

@@ -1,20 +1,32 @@
-#include "dlpipe/run/train/gradients/gradient_sum.h"
+// The sums of a step's gradients (gradient_sum.h) and their parts: the layout of gradients, memory that exists as long as a
+// bucket, and the transfer of a device's gradients to other processes.
+#include "run/train/gradients/gradient_sum.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
+#include <thread>
 #include <utility>
+#include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/flat_sum.h"
-#include "dlpipe/engine/layers/recompute.h"
-#include "dlpipe/engine/optim/flat_groups.h"
-#include "dlpipe/run/train/gradients/device_travel.h"
-#include "dlpipe/run/train/gradients/gradient_block.h"
-#include "dlpipe/run/train/gradients/gradient_layout.h"
-#include "dlpipe/run/train/gradients/host_landing.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "dlpipe/device.h"
+#include "dlpipe/module.h"
+#include "dlpipe/tensor.h"
+#include "engine/collective/collective.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/layers/recompute.h"
+#include "engine/optim/flat_groups.h"
+#include "engine/optim/gradients.h"
 
 namespace dlpipe::run {
 
@@ -24,6 +36,280 @@ using engine::flat_add_rounded;
 using engine::flat_copy;
 using engine::NamedTensor;
 using engine::Tensor;
+
+// Where the gradients of one step are in one flat block, and which of them are exchanged together.
+//
+// A value. Parameters are taken in the order in which backward finishes them, last layer first. If processes share the
+// optimizer's work, each bucket is divided into parts of about the same size, one for each; boundaries within a parameter are
+// multiples of engine::kShareUnit.
+struct GradientLayout {
+  struct Place {
+    engine::Tensor parameter;
+    size_t index = 0;   // among all parameters
+    int64_t begin = 0;  // in the flat block
+    int64_t count = 0;
+    size_t bucket = 0;
+  };
+  struct Bucket {
+    int64_t begin = 0, end = 0;
+    int64_t first_place = 0, places = 0;
+    engine::Collective::Cuts cuts = {};  // from the bucket's begin
+    int64_t elements() const { return end - begin; }
+  };
+  std::vector<Place> places;
+  std::vector<Bucket> buckets;
+  int64_t elements = 0;
+
+  /// Where the parameters are.
+  Device& device() const { return places.empty() ? cpu_device() : places.front().parameter.device(); }
+  std::span<Place> places_of(size_t bucket) {
+    return std::span(places).subspan(static_cast<size_t>(buckets[bucket].first_place),
+                                     static_cast<size_t>(buckets[bucket].places));
+  }
+};
+
+namespace {
+
+/// Where a bucket may be divided: before and after its parameters, and between their blocks. Ascending.
+std::vector<int64_t> borders_of(const GradientLayout& layout, size_t bucket) {
+  std::vector<int64_t> borders;
+  for (const GradientLayout::Place& place : layout.places) {
+    if (place.bucket != bucket) continue;
+    for (int64_t at = 0; at < place.count; at += engine::kShareUnit) borders.push_back(place.begin + at);
+  }
+  borders.push_back(layout.buckets[bucket].end);
+  return borders;
+}
+
+int64_t nearest(const std::vector<int64_t>& borders, int64_t wanted) {
+  const auto after = std::lower_bound(borders.begin(), borders.end(), wanted);
+  if (after == borders.end()) return borders.back();
+  if (after == borders.begin()) return *after;
+  return wanted - *(after - 1) <= *after - wanted ? *(after - 1) : *after;
+}
+
+// The next bucket compensates for a boundary's deviation, so that the parts of all buckets together are about equal.
+void cut_buckets(GradientLayout& layout, int parts) {
+  std::vector<int64_t> off(static_cast<size_t>(parts) + 1, 0);
+  for (size_t b = 0; b < layout.buckets.size(); ++b) {
+    GradientLayout::Bucket& bucket = layout.buckets[b];
+    const std::vector<int64_t> borders = borders_of(layout, b);
+    int64_t last = bucket.begin;
+    for (int part = 0; part <= parts; ++part) {
+      int64_t& error = off[static_cast<size_t>(part)];
+      const int64_t even = bucket.begin + (bucket.end - bucket.begin) * part / parts;
+      const bool is_end = part == 0 || part == parts;
+      const int64_t cut = is_end ? even : std::max(last, nearest(borders, even - error));
+      error += cut - even;
+      last = cut;
+      bucket.cuts.push_back(static_cast<size_t>(cut - bucket.begin));
+    }
+  }
+}
+
+}  // namespace
+
+/// `parameters` that take part are those that require a gradient, all on one device; kUnsupported unless they are f32. Buckets
+/// have `bucket_bytes` or a little more, and `parts` parts.
+static GradientLayout lay_out_gradients(const std::vector<NamedTensor>& parameters, int64_t bucket_bytes,
+                                        int parts) {
+  GradientLayout layout;
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const engine::Tensor& tensor = parameters[i].tensor;
+    if (!tensor.requires_grad()) continue;
+    if (tensor.dtype() != DType::kF32)
+      throw Error(Status(ErrorCode::kUnsupported, concat("[train] --grains: ", parameters[i].name,
+                                                         " is not f32; leave --grains out")));
+    std::vector<GradientLayout::Bucket>& buckets = layout.buckets;
+    const auto bytes = [](const GradientLayout::Bucket& bucket) {
+      return bucket.elements() * static_cast<int64_t>(sizeof(float));
+    };
+    if (buckets.empty() || bytes(buckets.back()) >= bucket_bytes)
+      buckets.push_back({.begin = layout.elements,
+                         .end = layout.elements,
+                         .first_place = static_cast<int64_t>(layout.places.size())});
+    layout.places.push_back({tensor, i, layout.elements, tensor.elements(), buckets.size() - 1});
+    layout.elements += tensor.elements();
+    buckets.back().end = layout.elements;
+    ++buckets.back().places;
+  }
+  cut_buckets(layout, parts);
+  return layout;
+}
+
+/// For each of the `count` parameters, the part that is in `ranks`' own parts of the buckets.
+static std::vector<engine::Share> own_shares(const GradientLayout& layout, size_t count,
+                                             const engine::Collective& ranks) {
+  std::vector<engine::Share> shares(count);
+  for (const GradientLayout::Place& place : layout.places) {
+    const GradientLayout::Bucket& bucket = layout.buckets[place.bucket];
+    const engine::Collective::Part part = ranks.part_of(bucket.cuts);
+    const int64_t begin = std::max<int64_t>(bucket.begin + static_cast<int64_t>(part.begin) - place.begin, 0);
+    const int64_t end = std::min(bucket.begin + static_cast<int64_t>(part.end) - place.begin, place.count);
+    if (begin < end) shares[place.index] = {begin, end};
+  }
+  return shares;
+}
+
+// One value for every element of all gradients, on the parameters' device, in memory that exists while a value in it is needed:
+// bucket by bucket, so that one layer's backward may reuse the memory of another layer's values.
+//
+// Refers to the layout. One thread at a time.
+class GradientBlock {
+ public:
+  explicit GradientBlock(const GradientLayout& layout);
+
+  /// The memory of a place's values, valid until let_go(); undefined at first.
+  float* take(const GradientLayout::Place& place);
+  /// For a place that was taken.
+  float* at(const GradientLayout::Place& place) const;
+  void let_go(const GradientLayout::Place& place);
+  /// For all places.
+  void let_go();
+
+ private:
+  struct Bucket {
+    engine::Tensor values = {};  // undefined: nothing in it is wanted
+    int64_t wanted = 0;          // places
+  };
+  const GradientLayout& layout_;
+  std::vector<Bucket> buckets_;
+};
+
+using Place = GradientLayout::Place;
+
+GradientBlock::GradientBlock(const GradientLayout& layout)
+    : layout_(layout), buckets_(layout.buckets.size()) {}
+
+float* GradientBlock::take(const Place& place) {
+  Bucket& bucket = buckets_[place.bucket];
+  if (bucket.wanted++ == 0)
+    bucket.values = engine::Tensor::empty(
+        {{layout_.buckets[place.bucket].elements()}, DType::kF32, engine::Layout::kPlain}, layout_.device());
+  return at(place);
+}
+
+float* GradientBlock::at(const Place& place) const {
+  engine::Tensor values = buckets_[place.bucket].values;
+  return values.data<float>() + (place.begin - layout_.buckets[place.bucket].begin);
+}
+
+void GradientBlock::let_go(const Place& place) {
+  Bucket& bucket = buckets_[place.bucket];
+  if (--bucket.wanted == 0) bucket.values = engine::Tensor();
+}
+
+void GradientBlock::let_go() {
+  for (Bucket& bucket : buckets_) bucket = {};
+}
+
+// Values of a device on their way to other processes: page-locked memory of the host, into which they are copied after the
+// launched work, and from which their sums are copied back. Only the reader of the values waits.
+//
+// On the host there is nothing to copy: the values are those of the tensor. Refers to the device. One thread.
+class HostLanding {
+ public:
+  ~HostLanding();  // waits: copies may be under way
+
+  /// Copies the values of `from`, f32, after all work launched so far. They are unchanged until put_back().
+  void fetch(const engine::Tensor& from);
+  /// Whether they have arrived.
+  bool is_there() const;
+  /// Waits for them. They may be changed.
+  std::span<float> values();
+  /// Copies them into the tensor that they came from; none: nothing to do.
+  void put_back();
+
+ private:
+  engine::Tensor from_;
+  Buffer memory_;  // none on the host
+  std::unique_ptr<Event> copied_;
+};
+
+HostLanding::~HostLanding() {
+  if (copied_ != nullptr) (void)memory_.device()->synchronize(*copied_);
+}
+
+void HostLanding::fetch(const engine::Tensor& from) {
+  from_ = from;
+  Device& device = from.device();
+  if (device.is_host()) return;
+  if (copied_ == nullptr) copied_ = value_or_throw(device.create_event());
+  if (memory_.size_bytes() < from.size_bytes())
+    memory_ = value_or_throw(Buffer::allocate(device, from.size_bytes(), Buffer::Memory::kPinned));
+  Stream& stream = engine::engine_stream(device);
+  throw_if_error(
+      device.copy_async(memory_.data(), from.raw(), from.size_bytes(), CopyKind::kDeviceToHost, stream));
+  throw_if_error(device.record(*copied_, stream));
+}
+
+bool HostLanding::is_there() const {
+  return copied_ == nullptr || value_or_throw(memory_.device()->is_complete(*copied_));
+}
+
+std::span<float> HostLanding::values() {
+  const auto count = static_cast<size_t>(from_.elements());
+  if (copied_ == nullptr) return {from_.data<float>(), count};
+  throw_if_error(memory_.device()->synchronize(*copied_));
+  return {reinterpret_cast<float*>(memory_.data()), count};
+}
+
+void HostLanding::put_back() {
+  if (copied_ != nullptr && from_.defined()) {
+    Device& device = *memory_.device();
+    Stream& stream = engine::engine_stream(device);
+    throw_if_error(
+        device.copy_async(from_.raw(), memory_.data(), from_.size_bytes(), CopyKind::kHostToDevice, stream));
+    throw_if_error(device.record(*copied_, stream));
+  }
+  from_ = engine::Tensor();
+}
+
+// --- DeviceTravel
+
+using Clock = std::chrono::steady_clock;
+
+DeviceTravel::DeviceTravel(Device& device, engine::DeviceSums& sums, double timeout_s)
+    : device_(device),
+      sums_(sums),
+      timeout_s_(timeout_s),
+      stream_(value_or_throw(device.create_stream())),
+      full_(value_or_throw(device.create_event())),
+      summed_(value_or_throw(device.create_event())) {}
+
+DeviceTravel::~DeviceTravel() {
+  if (!under_way_) return;
+  sums_.abort();
+  (void)device_.synchronize(*stream_);
+}
+
+void DeviceTravel::leave(const engine::Tensor& values) {
+  throw_if_error(device_.record(*full_, engine::engine_stream(device_)));
+  throw_if_error(device_.wait(*stream_, *full_));
+  under_way_ = true;
+  throw_if_error(sums_.all_reduce(values.data<float>(), static_cast<size_t>(values.elements()), *stream_));
+}
+
+// The host polls, because a lost rank would make it wait forever.
+void DeviceTravel::arrive(const std::string& what) {
+  if (!under_way_) return;
+  const SpanScope span(Span::kCollective);
+  throw_if_error(device_.record(*summed_, *stream_));
+  const auto begin = Clock::now();
+  while (!value_or_throw(device_.is_complete(*summed_))) {
+    throw_if_error(sums_.check());
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= timeout_s_)
+      throw Error(Status(ErrorCode::kIo, concat("[train] a rank has not responded for ", timeout_s_,
+                                                " s (--peer-timeout) while waiting for ", what,
+                                                "; see what it printed last, and continue with --resume")));
+    std::this_thread::yield();
+  }
+  throw_if_error(sums_.check());  // what ended by an error has no sums
+  throw_if_error(device_.wait(engine::engine_stream(device_), *summed_));
+  under_way_ = false;
+}
+
+// --- the sums
 
 namespace {
 
@@ -124,10 +410,10 @@ class GradientSum::Sums {
 
  private:
   using Place = GradientLayout::Place;
-  /// Buckets that travel while another fills: one on the line, and one that waits for it.
+  /// Buckets that are exchanged while another fills: one in transfer, and one that waits for it.
   static constexpr size_t kUnderWay = GradientSum::kBucketsAtOnce - 1;
   struct Travel {
-    int64_t left = 0;    // places of the bucket whose sum over this rank's grains isn't there yet
+    int64_t left = 0;    // places of the bucket whose sum over this rank's grains is not there yet
     Tensor values = {};  // [elements]: sums, later weights; with shares while they are needed
     Tensor part = {};    // with shares: what is this rank's of the sums
     HostLanding landing = {};
@@ -142,7 +428,7 @@ class GradientSum::Sums {
     if (open_ == 0 || engine::is_recomputing()) return;
     const Tensor plain = grad.is_contiguous() ? grad : grad.contiguous_copy();
     take(index, plain.data<float>());
-    // The parameter gets it after this; what the one before it got is in the sum.
+    // The parameter receives it after this; the previous one's gradient is in the sum.
     layout_.places[last_].parameter.zero_grad();
     layout_.places[index].parameter.zero_grad();
     last_ = index;
@@ -164,7 +450,7 @@ class GradientSum::Sums {
     lane.let_go(place);
   }
 
-  /// A leaf's value goes up the tree as far as its left neighbours are there.
+  /// A leaf's value moves up the tree as far as its left neighbours exist.
   void climb(const Place& place, const float* value) {
     const auto height = static_cast<size_t>(trailing_ones(grain_));
     float* const to = height == levels_.size() ? sum_of(place) : levels_[height].take(place);
@@ -183,7 +469,7 @@ class GradientSum::Sums {
     if (grain_ + 1 == form_.grains) leave(place);
   }
 
-  /// The sum over this rank's grains is there; buckets travel in the same order on all ranks.
+  /// The sum over this rank's grains is complete; buckets are exchanged in the same order on all ranks.
   void leave(const Place& place) {
     --travels_[place.bucket].left;
     if (form_.ranks == nullptr) return;
@@ -195,7 +481,7 @@ class GradientSum::Sums {
     depart(false);
   }
 
-  /// Full buckets begin to travel; those of a device that aren't on the host yet do later, unless `waits`.
+  /// Starts to exchange full buckets; a device's buckets that are not on the host yet follow later, unless `waits`.
   void depart(bool waits) {
     for (; next_bucket_ < next_full_; ++next_bucket_) {
       Travel& travel = travels_[next_bucket_];
@@ -211,7 +497,7 @@ class GradientSum::Sums {
     }
   }
 
-  /// Waits for a bucket's sums; what isn't this rank's goes.
+  /// Waits for a bucket's sums; releases what does not belong to this rank.
   void keep_part(size_t bucket) {
     Travel& travel = travels_[bucket];
     if (!travel.values.defined()) return;
@@ -251,7 +537,7 @@ class GradientSum::Sums {
     travels_[bucket].values = Tensor();
   }
 
-  /// Where a place's sums are, or will be.
+  /// The memory of a place's sums, now or later.
   float* sum_of(const Place& place) {
     Tensor& values = travels_[place.bucket].values;
     const GradientLayout::Bucket& bucket = layout_.buckets[place.bucket];

@@ -1,27 +1,30 @@
-// The gradients of one step: of its grains, in whatever processes they are computed, summed along one fixed tree.
+// Sums the gradients of one step over its grains, in any number of processes, along one fixed tree.
 //
-// The leaves of the tree are the grains of a global batch, neighbours first. A rank owns a whole subtree and sums it
-// while its grains come one after another; the tree above is Collective's. So the sum has the same bits on every power of
-// two of ranks up to the grains (but for `device_sums`). Where a step takes several batches, a grain's gradients over them are first added up.
+// The leaves of the tree are the grains of a global batch, neighbours first. A rank owns a whole subtree and sums it as its
+// grains arrive one after another; Collective sums the tree above. So the sum has the same bits on every power of two of ranks
+// up to the number of grains (except with `device_sums`). If a step has several batches, a grain's gradients over them are
+// first added up.
 //
-// What it holds, beside the one or two gradients that are on their way to it: the sums; log2(grains) partial sums of all
-// parameters, between grains; with several batches one of each grain. With `shares` (ZeRO-2) a bucket's sums are there while
-// it fills and travels, and of each bucket the part that is this rank's until the update.
+// Memory, apart from one or two gradients in transit: the sums; log2(grains) partial sums of all parameters, between grains;
+// with several batches, one per grain. With `shares` (ZeRO-2), a bucket's sums exist while it fills and is exchanged, and this
+// rank's part of each bucket until the update.
 //
-// Parameters are taken in the order in which backward finishes them, last layer first, and travel in buckets while it
-// goes on. With one grain in one process this class does nothing: gradients are the parameters' own.
+// Parameters are taken in the order in which backward finishes them, last layer first, and are exchanged in buckets during
+// backward. With one grain in one process this class does nothing: gradients are the parameters' own.
 //
 // Belongs to the training thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/collective/device_sums.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/optim/clip.h"
+#include "dlpipe/module.h"
+#include "dlpipe/tensor.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/nccl.h"
+#include "engine/optim/gradients.h"
 
 namespace dlpipe::run {
 
@@ -33,48 +36,70 @@ class GradientSum {
     engine::Collective* ranks = nullptr;  // null: this process is alone
     int64_t bucket_bytes = 25 << 20;
     engine::Wire wire = engine::Wire::kF32;  // kBf16: each grain's gradients and each sum of two are rounded
-    bool shares = false;  // each rank gets the sums of own_shares (gradient_layout.h) alone
-    /// On a device: sum between ranks in an order of their own; null: `ranks` do, along the tree.
+    bool shares = false;                     // each rank gets the sums of its shares alone
+    /// On a device: these sum between ranks in their own order; null: `ranks` do, along the tree.
     engine::DeviceSums* device_sums = nullptr;
     double peer_timeout_s = 60;  // for device_sums
   };
-  /// Buckets whose sums over this rank's grains are there at once, with `shares`, where backward finishes parameters in
-  /// their order: the one that fills waits until the last but one before it is summed.
+  /// With `shares`: the number of buckets whose sums over this rank's grains exist at once, if backward finishes parameters in
+  /// order. A bucket that fills waits until the second to last before it is summed.
   static constexpr size_t kBucketsAtOnce = 3;
-  /// Whether it does anything. Then the parameters' own gradients go as soon as others arrive.
+  /// Whether it does anything. If so, the parameters' own gradients are released as soon as others arrive.
   static bool is_needed(const Form& form);
-  /// What gradients take at most, their sums included.
+  /// The most memory of gradients, including their sums.
   static uint64_t bytes(const Form& form, const std::vector<engine::NamedTensor>& parameters);
-  /// With `form.shares`: of each of the parameters, what this process's optimizer takes care of.
+  /// With `form.shares`: the part of each parameter that this process's optimizer updates.
   static std::vector<engine::Share> shares(const std::vector<engine::NamedTensor>& parameters,
                                            const Form& form);
-  /// `parameters` that take part are those that require a gradient; f32, on one device.
+  /// Those `parameters` that require a gradient take part; f32, on one device.
   GradientSum(const std::vector<engine::NamedTensor>& parameters, const Form& form);
-  ~GradientSum();  // waits for what is under way
+  ~GradientSum();  // waits for pending work
   GradientSum(const GradientSum&) = delete;
   GradientSum& operator=(const GradientSum&) = delete;
 
   void begin_step(int64_t step);
-  /// The gradients that arrive until end() are those of this grain of this batch; a parameter that gets none has
-  /// zeros. Each parameter's come in the order of grains, and batches one after another. Grains may take turns, on
-  /// threads of their own: resume() says whose gradients come next. Those of a recomputed forward are left out: the outer
-  /// backward has them again.
+  /// The gradients that arrive until end() are those of this grain of this batch; a parameter that gets none has zeros. Each
+  /// parameter's come in the order of grains, and batches one after another. Grains may take turns on separate threads:
+  /// resume() says whose gradients come next. Those of a recomputed forward are ignored, because the outer backward repeats
+  /// them.
   void begin(int64_t batch, int64_t grain);
   void resume(int64_t grain);
   void end(int64_t grain);
-  /// Puts the sums into the parameters, or with `shares` into own(). Throws where another rank doesn't answer; so does what
-  /// takes gradients, with `shares`.
+  /// Puts the sums into the parameters, or with `shares` into own(). Throws if another rank does not respond; with `shares`, so
+  /// does receiving gradients.
   void finish();
-  /// With `shares`, until the weights or the next step: the sums of this rank's shares, by parameter; flat, undefined where
-  /// a parameter takes no part.
+  /// With `shares`, until the weights or the next step: the sums of this rank's shares, by parameter; flat, undefined if a
+  /// parameter takes no part.
   const std::vector<engine::Tensor>& own() const;
-  /// With `shares`, after the update: each rank's own shares of the weights reach all others. Gradients go.
+  /// With `shares`, after the update: sends each rank's shares of the weights to all others and releases gradients.
   void share_weights();
 
  private:
   class Sums;
-  std::shared_ptr<Sums>
-      sums_;  // null: nothing is to be done; hooks of the parameters look whether it is there
+  std::shared_ptr<Sums> sums_;  // null: nothing to do; the parameters' hooks check for null
+};
+
+// Buckets of gradients that GPUs sum among themselves (engine/collective/nccl.h): on a separate stream, after the work that was
+// launched when a bucket was full, while the rest of backward continues. Refers to the device and the sums. One thread.
+class DeviceTravel {
+ public:
+  DeviceTravel(Device& device, engine::DeviceSums& sums, double timeout_s);
+  ~DeviceTravel();  // ends what is under way
+
+  /// Starts to replace `values`, f32, by their sums over all ranks, after all work launched so far.
+  void leave(const engine::Tensor& values);
+  /// Work launched from now on sees the sums of all buckets that were sent. Waits for them; `what` is for the error if a rank
+  /// does not respond.
+  void arrive(const std::string& what);
+
+ private:
+  Device& device_;
+  engine::DeviceSums& sums_;
+  const double timeout_s_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Event> full_;  // each waits for its record of then
+  std::unique_ptr<Event> summed_;
+  bool under_way_ = false;
 };
 
 }  // namespace dlpipe::run

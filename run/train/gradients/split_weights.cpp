@@ -1,15 +1,16 @@
-#include "dlpipe/run/train/gradients/split_weights.h"
+#include "run/train/gradients/split_weights.h"
 
 #include <algorithm>
 #include <span>
 #include <unordered_set>
 #include <utility>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/tensor_bytes.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "base/text.h"
+#include "dlpipe/dtype.h"
+#include "dlpipe/tensor.h"
+#include "engine/layers/split.h"
+#include "io/formats/json.h"
+#include "run/record/checkpoint.h"
 
 namespace dlpipe::run {
 
@@ -86,7 +87,7 @@ std::vector<NamedTensor> SplitWeights::whole(std::vector<NamedTensor> own) const
   return ranks_.stages != nullptr ? of_all_stages(own) : own;
 }
 
-// Every rank computes these by itself from the same numbers.
+// Every rank computes these separately from the same numbers.
 void SplitWeights::check_same(const std::vector<NamedTensor>& tensors) const {
   std::string mine;
   std::vector<std::string> names;
@@ -101,14 +102,14 @@ void SplitWeights::check_same(const std::vector<NamedTensor>& tensors) const {
     size_t first = 0;
     const size_t length = mine.size() / names.size();
     while (its.substr(first * length, length) == mine.substr(first * length, length)) ++first;
-    throw Error(Status(
-        ErrorCode::kInternal,
-        concat("[train] ranks that compute the same samples differ in ", names[first],
-               "; their kernels gave different bits. Go on from the last checkpoint with --kernels rules")));
+    throw Error(Status(ErrorCode::kInternal,
+                       concat("[train] ranks that compute the same samples differ in ", names[first],
+                              "; their kernels computed different bits. Resume from the last checkpoint with "
+                              "--kernels rules")));
   }
 }
 
-// Stage by stage, which is the model's order; what several have counts where it comes first.
+// Stage by stage, which is the model's order; tensors of several stages count at their first one.
 std::vector<NamedTensor> SplitWeights::of_all_stages(const std::vector<NamedTensor>& own) const {
   engine::Collective& stages = *ranks_.stages;
   Json forms = Json::array();

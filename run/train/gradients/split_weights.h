@@ -1,5 +1,5 @@
-// Tensors of a model of which each rank has a stage and a part (--pipeline-parallel, --tensor-parallel), its average's and its
-// optimizer's: whole, as files hold them, and as this rank has them.
+// Tensors of a model (also of its average and optimizer) that is split over ranks into stages and parts (--pipeline-parallel,
+// --tensor-parallel): converts between whole tensors, as in files, and this rank's.
 //
 // A value. Belongs to the training thread.
 #pragma once
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/collective/rank_grid.h"
-#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/module.h"
+#include "engine/collective/collective.h"
 
 namespace dlpipe::run {
 
@@ -16,14 +16,15 @@ class SplitWeights {
  public:
   /// Nothing is split.
   SplitWeights() = default;
-  /// Leaves this rank its stage and its part of `model`, which is whole. kMisuse where the model can't be split so. `cost` is
-  /// asked where there are stages.
+  /// Reduces `model`, which is whole, to this rank's stage and part. kMisuse if the model can't be split like this. `cost` is
+  /// used if there are stages.
   SplitWeights(engine::Module& model, engine::RankGrid ranks, const engine::LayerCost& cost = {});
 
-  /// What this rank has of them. Names are parameters' or begin with one and a dot, as an optimizer's do; others all ranks have.
+  /// This rank's part of them. Names are parameters' or begin with one and a dot, like an optimizer's; all ranks have the
+  /// others.
   std::vector<engine::NamedTensor> own(const std::vector<engine::NamedTensor>& whole) const;
-  /// The other way, for all ranks of a replica to call alike; every one gets all. Throws where another rank doesn't answer, and
-  /// kInternal where ranks differ in what each of them has whole.
+  /// The inverse; all ranks of a replica must call it, and each gets everything. Throws if another rank does not respond, and
+  /// kInternal if ranks differ in tensors that each of them has whole.
   std::vector<engine::NamedTensor> whole(std::vector<engine::NamedTensor> own) const;
 
  private:
@@ -35,7 +36,7 @@ class SplitWeights {
 
   engine::RankGrid ranks_;
   std::vector<engine::NamedSplit> splits_;
-  std::vector<std::string> elsewhere_;  // parameters and buffers of other stages alone
+  std::vector<std::string> elsewhere_;  // parameters and buffers that only other stages have
 };
 
 }  // namespace dlpipe::run

@@ -1,22 +1,24 @@
-#include "dlpipe/run/train/session/data.h"
+#include "run/train/session/data.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 #include <optional>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/io/data/sample.h"
-#include "dlpipe/run/config/enumerated.h"
-#include "dlpipe/run/config/given_options.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/input/data_paths.h"
-#include "dlpipe/run/input/preprocess.h"
-#include "dlpipe/run/train/session/linked_data.h"
-#include "dlpipe/run/train/session/resume_rules.h"
+#include "base/messages.h"
+#include "base/names.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/core/device_code.h"
+#include "io/data/sample.h"
+#include "run/config/choices.h"
+#include "run/config/values.h"
+#include "run/input/batch_input.h"
+#include "run/input/dataset.h"
+#include "run/task/task.h"
+#include "run/train/session/linked_data.h"
+#include "run/train/session/resume_rules.h"
 
 namespace dlpipe::run {
 
@@ -39,10 +41,10 @@ pipeline::LoaderOptions loader_options(const SessionOptions& session) {
 }
 
 pipeline::Decode decode_of(const SessionOptions& session) {
-  return value_or_throw(value_named(pipeline::kDecodeNames, session.config.decode, "train", "--decode"));
+  return value_or_throw(value_named(kDecodeNames, session.config.decode, "train", "--decode"));
 }
 
-/// Batches go to the run's device.
+/// Batches are staged to the run's device.
 void use_device(const SessionOptions& session, pipeline::LoaderOptions& options) {
   options.device = session.device;
   if (!session.is_on_host()) options.coef_decode = engine::device_code(*session.device).decode_coefficients;
@@ -50,15 +52,18 @@ void use_device(const SessionOptions& session, pipeline::LoaderOptions& options)
 }
 
 Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
-  return misuse("train", "there is no step to train: --epochs ", config.epochs, " of ", batches_per_epoch,
-                batches_per_epoch == 1 ? " batch" : " batches", ", and a step takes ", config.accumulate,
-                " (--accumulate); give more, or 0 to save and validate the initial weights alone");
+  return misuse("train", "there is no step to train: --epochs ", config.epochs, " has ", batches_per_epoch,
+                batches_per_epoch == 1 ? " batch" : " batches", " each, but a step needs ", config.accumulate,
+                " (--accumulate); give more, or 0 to only save and validate the initial weights");
 }
 
-/// What trains well without a word about it: images of one small size are moved by an eighth of it, others are cropped at random
-/// to the size that the model is made for; but small ones of several sizes to about the largest of these, where the model is made
-/// for a larger one. Colour images are flipped, grey ones, which may be letters, are not.
-std::string default_augment(const SessionOptions& session, const data::Dataset& dataset, int channels) {
+/// The default augmentation: images of one small size are shifted by an eighth of it, others are cropped at random to the
+/// model's size, except that small images of several sizes are cropped to about the largest of these if the model's size is
+/// larger. Colour images are flipped; grey ones, which may be letters, are not. Crops of
+/// detectors contain the centre of a box, and those for a class of each pixel show more, so that objects stay whole.
+/// Numbers may be places in the image, so for them it is only resized.
+std::string default_augment(const SessionOptions& session, const TaskRecord& task,
+                            const data::Dataset& dataset, int channels) {
   if (channels == 0 || session.overfits() || dataset.size() == 0) return {};
   constexpr int kSmall = 64, kUsual = 224, kStep = 8;
   const data::RecordHeader first = value_or_throw(dataset.header(0));
@@ -75,33 +80,44 @@ std::string default_augment(const SessionOptions& session, const data::Dataset& 
   const std::string one_size =
       concat(first.height, first.height == first.width ? std::string() : concat("x", first.width));
   const std::string flip = channels == 1 ? "" : " hflip";
+  if (session.model->output == engine::ModelOutput::kBoxes) {
+    constexpr int kOfBoxes = 320;  // of a detector that trains on CPUs
+    const std::string size =
+        has_one_size ? concat(first.height, "x", first.width) : concat(kOfBoxes, "x", kOfBoxes);
+    return concat("ssd_crop resize(", size, ")", flip);
+  }
+  if (task.targets_may_be_places) {
+    const std::string side = std::to_string(own > 0 ? own : kUsual);
+    return has_one_size && (own == 0 || is_own || is_small) ? "" : concat("resize(", side, "x", side, ")");
+  }
   if (is_own || (is_small && has_one_size))
     return concat("pad_crop(", one_size, ",", std::max(1, std::min(first.width, first.height) / 8), ")",
                   flip);
+  const char* const scale = session.model->output == engine::ModelOutput::kPixels ? ",0.25..1)" : ")";
   if (is_small && (own == 0 || own > kSmall))
-    return concat("rrc(", (largest + kStep - 1) / kStep * kStep, ")", flip);
+    return concat("rrc(", (largest + kStep - 1) / kStep * kStep, scale, flip);
   return concat("rrc(",
                 own > 0        ? std::to_string(own)
                 : has_one_size ? one_size
                                : std::to_string(kUsual),
-                ")", flip);
+                scale, flip);
 }
 
-/// --augment, or what stands for it where it isn't given, which is told.
-std::string augment_of(const SessionOptions& session, const std::string& directory, int channels,
-                       const Notes& notes) {
+/// --augment, or its default if it is not given, which is reported.
+std::string augment_of(const SessionOptions& session, const TaskRecord& task, const std::string& directory,
+                       int channels, const Notes& notes) {
   const TrainConfig& config = session.config;
   if (config.augment != kAutoAugment) return config.augment;
   const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
-  std::string augment = default_augment(session, *dataset, channels);
+  std::string augment = default_augment(session, task, *dataset, channels);
   if (!augment.empty())
     tell(notes, concat("augmentation: ", augment, ", the default for these images and ", config.model,
-                       "; --augment \"...\" takes another, --augment \"\" none"));
+                       "; change it with --augment \"...\" (\"\": none)"));
   return augment;
 }
 
-// Weights go on with the normalisation that they know. It becomes part of --augment, so that config.toml has
-// it, and a resumed run needs the file no more.
+// Weights keep their normalisation. It becomes part of --augment, so that config.toml has it and a resumed run no longer needs
+// the file.
 std::string with_normalization_of(const WeightsSource& init, const std::string& augment, int channels,
                                   const SessionOptions& session, const Notes& notes) {
   const TrainConfig& config = session.config;
@@ -112,50 +128,172 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
   if (init.state && init.state->arguments.channels != channels) {
     tell(notes,
          concat("normalisation: the dataset's own mean and std; ", config.init, " was trained on images of ",
-                init.state->arguments.channels, " channels, and these have ", channels));
+                init.state->arguments.channels, " channels, but these have ", channels));
     return augment;
   }
   if (known.op.empty()) {
     warn(notes, concat("normalisation: the dataset's own mean and std; ", config.init,
-                       " doesn't say what its weights were trained with. If you know, add "
+                       " does not record the normalisation of its weights. If you know it, add "
                        "normalize(mean=r:g:b,std=r:g:b) to --augment"));
     return augment;
   }
-  tell(notes,
-       concat("normalisation: ", known.op, ", ", known.origin, " (a normalize(...) in --augment wins)"));
+  tell(notes, concat("normalisation: ", known.op, ", ", known.origin,
+                     " (a normalize(...) in --augment overrides it)"));
   return concat(augment, augment.empty() ? "" : " ", known.op);
 }
 
-void check_input(const SessionOptions& session, const pipeline::Loader& loader) {
+/// The task of the run, and what its outputs are called.
+struct BoundTask {
+  TaskState state = {};
+  std::vector<std::string> names;
+};
+
+/// The samples of each class; else how often each label occurs in `field`.
+std::vector<int64_t> counts_of(const data::Dataset& dataset, std::span<const int64_t> samples,
+                               const std::string& field, size_t classes) {
+  std::vector<int64_t> counts(classes);
+  const auto reader = value_or_throw(dataset.reader());
+  for (const int64_t sample : samples) {
+    if (field.empty()) {
+      const int64_t label = value_or_throw(dataset.header(sample)).label;
+      if (label >= 0) ++counts.at(static_cast<size_t>(label));
+      continue;
+    }
+    const auto record = value_or_throw(reader->record(sample));
+    const auto bytes = value_or_throw(data::field_bytes(dataset, record, field));
+    for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
+      int64_t label = 0;
+      std::memcpy(&label, bytes.data() + at, sizeof label);
+      ++counts.at(static_cast<size_t>(label));
+    }
+  }
+  return counts;
+}
+
+/// --class-weights: of each output. Balanced they are, of classes and of boxes, all / (classes x those of the class), as scikit-learn's
+/// compute_class_weight has them; of labels, samples without over samples with the label, as PyTorch advises for pos_weight.
+std::vector<double> class_weights(const std::string& text, const data::Dataset& dataset,
+                                  std::span<const int64_t> samples, const BoundTask& bound) {
+  if (text.empty()) return {};
+  const Weighed weighed = task_of(bound.state).weighed;
+  if (weighed == Weighed::kNothing)
+    refuse("train", "--class-weights weighs classes, and --task ", bound.state.name,
+           " has none; leave it out");
+  if (text != "balanced")
+    return value_or_throw(
+        class_weights_in("train", "--class-weights", text, "balanced", bound.names, dataset.directory()));
+  if (weighed == Weighed::kPixels)
+    refuse("train", "--class-weights balanced counts samples, and --task ", bound.state.name,
+           " has a class for each pixel; give CLASS=WEIGHT,...");
+  const std::string field = weighed == Weighed::kSamples  ? std::string()
+                            : weighed == Weighed::kLabels ? bound.state.fields.at(0)
+                                                          : bound.state.fields.at(1);
+  const std::vector<int64_t> counts = counts_of(dataset, samples, field, bound.names.size());
+  const auto all = static_cast<double>(weighed == Weighed::kBoxes
+                                           ? std::accumulate(counts.begin(), counts.end(), int64_t{0})
+                                           : static_cast<int64_t>(samples.size()));
+  std::vector<double> weights;
+  for (const int64_t count : counts) {
+    const auto own = static_cast<double>(count);
+    weights.push_back(own == 0                      ? 1
+                      : weighed == Weighed::kLabels ? (all - own) / own
+                                                    : all / (static_cast<double>(counts.size()) * own));
+  }
+  return weights;
+}
+
+/// kMisuse unless the model answers what the task learns.
+void check_model_learns(const SessionOptions& session, const TaskRecord& task) {
+  using engine::ModelOutput;
+  if (session.model->output == task.output) return;
+  const std::string fitting = task.output == ModelOutput::kPixels  ? "take unet or unet_small"
+                              : task.output == ModelOutput::kBoxes ? "take detector_small"
+                                                                   : "take a model of whole images";
+  const std::string answers =
+      session.model->output == ModelOutput::kPixels  ? "a class for each pixel, which is for --task segment"
+      : session.model->output == ModelOutput::kBoxes ? "boxes, which is for --task detect"
+                                                     : "one row of numbers for each image";
+  refuse("train", session.config.model, " answers ", answers, ", and this run's task is ", task.name, "; ",
+         fitting, " (--help models lists all), or give another --task");
+}
+
+/// Options that are about one row of numbers for each image.
+void check_options_of(const SessionOptions& session, const TaskRecord& task) {
+  if (task.output == engine::ModelOutput::kImage) return;
+  if (session.eval.views != Views::kOne)
+    refuse("train", "--tta averages over one row of numbers for each image, and --task ", task.name,
+           " has one for each ", task.output == engine::ModelOutput::kPixels ? "pixel" : "cell of a grid",
+           "; leave it out");
+  if (session.config.mixup > 0 || session.config.cutmix > 0)
+    refuse("train", "--mixup and --cutmix do not mix ",
+           task.output == engine::ModelOutput::kPixels ? "masks" : "boxes", "; leave them out");
+}
+
+/// By number: those of the other folds, else all.
+std::vector<int64_t> training_samples(const data::Dataset& dataset, const FoldSamples& fold) {
+  if (fold.others != nullptr) return *fold.others;
+  std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
+}
+
+/// Decides the task where that is "auto", and with it loss and metrics of data.config.
+BoundTask bind_task(const SessionOptions& session, const std::string& directory, const Notes& notes,
+                    SessionData& data) {
+  const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
+  const bool takes_tokens = session.model->input == engine::ModelInput::kTokens;
+  const TaskRecord& task = takes_tokens && data.config.task == "auto"
+                               ? *value_or_throw(TaskRegistry::builtin().find("classify"))
+                               : *value_or_throw(choose_task(data.config, *dataset));
+  BoundTask bound;
+  if (takes_tokens && std::string_view(task.name) != "classify")
+    refuse("train", "--task ", task.name, " is for images; ", session.config.model, " takes tokens");
+  check_model_learns(session, task);
+  check_options_of(session, task);
+  const auto fields = value_or_throw(target_fields(task, *dataset, data.config.target, "train"));
+  const std::vector<int64_t> samples = training_samples(*dataset, data.fold);
+  bound.state = value_or_throw(task.bind(*dataset, fields, samples, bound.names));
+  if (task.output == engine::ModelOutput::kBoxes) bound.state.stride = session.model->stride;
+  if (session.config.task == "auto" && std::string_view(task.name) != "classify")
+    tell(notes, concat("task: ", task.name, ", of ", bound.state.fields.front(),
+                       " (--task and --target take another)"));
+  data.config = value_or_throw(with_task(std::move(data.config), task, session.registries));
+  data.class_weights = class_weights(data.config.class_weights, *dataset, samples, bound);
+  return bound;
+}
+
+void check_input(const SessionOptions& session, const pipeline::Loader& loader, const TaskState& task) {
   const data::Dataset& dataset = loader.dataset();
   const bool wants_tokens = session.model->input == engine::ModelInput::kTokens;
-  const bool has_input =
-      wants_tokens ? token_field(loader.schema()) != nullptr
-                   : image_field(loader.schema()) != nullptr && label_field(loader.schema()) != nullptr;
+  const bool has_input = wants_tokens ? token_field(loader.schema()) != nullptr
+                                      : image_field(loader.schema()) != nullptr &&
+                                            (!task.fields.empty() || label_field(loader.schema()) != nullptr);
   if (!has_input || (wants_tokens && dataset.classes().empty())) {
     refuse("train", session.config.model, " takes ",
-           wants_tokens ? "sequences of tokens" : "images with classes", ", and ", dataset.directory(),
+           wants_tokens ? "sequences of tokens" : "images with classes", ", but ", dataset.directory(),
            " has none");
   }
   if (wants_tokens && session.eval.views != Views::kOne)
-    refuse("train", "--tta is for pictures; ", session.config.model, " takes tokens");
+    refuse("train", "--tta is only for images; ", session.config.model, " takes tokens");
 }
 
-/// The model's input as the data have it: pictures' sizes and how they are prepared, or a sequence's length.
+/// The model's input from the data: images' sizes and how they are prepared, or a sequence's length.
 ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
-                          const std::string& train_chain) {
+                          const std::string& train_chain, const BoundTask& bound,
+                          const TrainConfig& decided) {
   const TrainConfig& config = session.config;
   const data::Dataset& dataset = loader.dataset();
   ModelState model;
   model.model = config.model;
-  model.classes.assign(dataset.classes().begin(), dataset.classes().end());
+  model.classes = bound.names;
+  model.task = bound.state;
   model.arguments.classes = static_cast<int64_t>(model.classes.size());
   model.arguments.seed = static_cast<uint64_t>(config.seed);
   model.tta = config.tta;
   model.dtype = config.dtype;
-  model.loss = config.loss;
-  model.metrics = config.metrics;
-  check_input(session, loader);
+  model.loss = decided.loss;
+  model.metrics = decided.metrics;
+  check_input(session, loader, bound.state);
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
@@ -164,12 +302,14 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.arguments.height = image[0];
   model.arguments.width = image[1];
   model.arguments.channels = image[2];
-  model.val_augment = value_or_throw(validation_chain(
-      config.val_augment, train_chain, image, dataset.pixel_stats(), session.registries.augmentations));
+  const bool whole = config.val_augment.empty() && task_of(bound.state).output != engine::ModelOutput::kImage;
+  model.val_augment = value_or_throw(
+      validation_chain(whole ? concat("resize(", image[0], "x", image[1], ")") : config.val_augment,
+                       train_chain, image, dataset.pixel_stats(), session.registries.augmentations));
   return model;
 }
 
-/// Of --cache coefficients. Processes of a run read other pictures every epoch, and each keeps a cache of its own.
+/// For --cache coefficients. Processes of a run read different images every epoch, so each has a separate cache.
 std::string cache_of(const std::string& run_directory, int rank) {
   return concat(run_directory, "/cache", rank > 0 ? concat("-", rank) : "");
 }
@@ -181,6 +321,7 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   options.data = value_or_throw(training_data(config.data));
   options.channels = value_or_throw(image_channels(options.data));
   options.limit = config.limit;
+  options.sampler = config.sampler;
   options.hash_pixels = value_or_throw(parse_receipt(config.receipt));
   options.quarantine_file = quarantine_file;
   if (session.overfits()) return options;
@@ -190,20 +331,22 @@ pipeline::LoaderOptions train_options(const SessionOptions& session, const std::
   }
   options.mixup = config.mixup;
   options.cutmix = config.cutmix;
+  options.mixes_fields = true;
   use_device(session, options);
   options.decode = decode_of(session);
   if (config.max_steps < 0) options.epochs = std::max<int64_t>(1, std::llround(std::ceil(config.epochs)));
   return options;
 }
 
-ModelFields fields_of(const SessionOptions& session, const std::string& dataset) {
-  return value_or_throw(model_fields(dataset, session.model->input == engine::ModelInput::kTokens));
+ModelFields fields_of(const SessionOptions& session, const std::string& dataset, const TaskState& task) {
+  return value_or_throw(
+      model_fields(dataset, session.model->input == engine::ModelInput::kTokens, task.fields));
 }
 
-/// Before a loader is opened: what can't be trained on at all is said before what doesn't suit a batch or a chain of it.
-void check_classes_of_pictures(const SessionOptions& session, const std::string& directory,
-                               const ModelFields& fields) {
-  if (session.model->input == engine::ModelInput::kTokens) return;
+/// Before a loader is opened, so that data that can't be trained on at all is reported before problems with a batch or a chain.
+void check_classes_of_images(const SessionOptions& session, const std::string& directory,
+                             const ModelFields& fields, const TaskState& task) {
+  if (session.model->input == engine::ModelInput::kTokens || !task.fields.empty()) return;
   const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
   throw_if_error(check_samples_have_classes("train", *dataset, fields.unused));
 }
@@ -212,56 +355,71 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = train_options(session, quarantine_file);
-  // Before anything else is asked of the data: where they are another dataset, that is why they don't suit the run.
+  // Before any other check of the data: if it is another dataset, that is why it does not fit the run.
   throw_if_error(check_dataset(kDataOption, config.data, options.data, config));
   throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
                                   options.data, options.channels));
-  const std::string augment = augment_of(session, options.data, options.channels, notes);
+  if (!config.fold.empty()) {
+    const auto dataset =
+        value_or_throw(data::Dataset::open(options.data, {}, data::Dataset::IdCheck::kLater));
+    data.fold = value_or_throw(samples_of_fold(*dataset, config.fold, "train"));
+    options.samples = data.fold.others;
+    tell(notes,
+         concat("fold ", config.fold, ": ", human_count(static_cast<int64_t>(data.fold.others->size())),
+                " samples of other folds to train on, ",
+                human_count(static_cast<int64_t>(data.fold.own->size())), " to validate on"));
+  }
+  const BoundTask bound = bind_task(session, options.data, notes, data);
+  const std::string augment =
+      augment_of(session, task_of(bound.state), options.data, options.channels, notes);
   data.augment =
       init != nullptr ? with_normalization_of(*init, augment, options.channels, session, notes) : augment;
   options.augment = options.channels == 0
                         ? data.augment
                         : value_or_throw(training_chain(data.augment, session.registries.augmentations));
-  const ModelFields fields = fields_of(session, options.data);
+  const ModelFields fields = fields_of(session, options.data, bound.state);
   options.fields = fields.names;
-  check_classes_of_pictures(session, options.data, fields);
+  if (task_of(bound.state).output == engine::ModelOutput::kPixels) options.mask_fill = TargetSpec::kIgnored;
+  check_classes_of_images(session, options.data, fields, bound.state);
   auto loader = value_or_throw(pipeline::Loader::open(options));
   if (!loader->decode_reason().empty())
     tell(notes, concat("images are decoded on the host: ", loader->decode_reason()));
   const data::Dataset& dataset = loader->dataset();
-  data.model = model_state_of(session, *loader, options.augment);
+  data.model = model_state_of(session, *loader, options.augment, bound, data.config);
   if (!fields.unused.empty())
-    tell(notes, concat(config.model, " is not trained on ", fields.unused, " of ", options.data));
+    tell(notes, concat(config.model, " does not use ", fields.unused, " of ", options.data));
   data.dataset_id = dataset.id();
   data.pipeline_id = loader->pipeline_id();
   data.subset = loader->subset();
-  const int64_t samples = config.limit < 0 ? dataset.size() : std::min(config.limit, dataset.size());
+  const int64_t all =
+      data.fold.others != nullptr ? static_cast<int64_t>(data.fold.others->size()) : dataset.size();
+  const int64_t samples = config.limit < 0 ? all : std::min(config.limit, all);
   data.train_samples = loader->batches_per_epoch() * config.batch;
   data.left_out = session.overfits() ? 0 : samples - data.train_samples;
-  if (!data.subset.empty()) tell(notes, concat("--limit: training takes ", data.subset));
+  if (config.limit >= 0 && !data.subset.empty()) tell(notes, concat("--limit: training uses ", data.subset));
   data.schedule = schedule_of(config, loader->batches_per_epoch());
   data.scratch_bytes += static_cast<uint64_t>(loader->planned_scratch_bytes());
   data.train = std::move(loader);
 }
 
-/// Of pictures that the run has linked: where they are. "" of a dataset.
-std::string pictures_of(const TrainConfig& config, const PathOption& option) {
-  const auto found = config.record.find(pictures_key(option));
+/// Where images that the run has linked are; "" for a dataset.
+std::string images_of(const TrainConfig& config, const PathOption& option) {
+  const auto found = config.record.find(images_key(option));
   return found == config.record.end() ? "" : found->second;
 }
 
-/// Where --val isn't given and no split of the data is one to validate on.
+/// The message if --val is not given and no split of the data can be used for validation.
 std::string no_validation_set(const TrainConfig& config) {
-  const std::string pictures = pictures_of(config, kDataOption);
-  const std::string text = concat("no validation set: --val isn't given, and ",
-                                  pictures.empty() ? config.data : pictures, " has no split val");
+  const std::string images = images_of(config, kDataOption);
+  const std::string text = concat("no validation set: --val is not given, and ",
+                                  images.empty() ? config.data : images, " has no split val");
   const std::vector<std::string> names = value_or_throw(data::split_names(config.data));
   const auto other = std::ranges::find_if(names, [](const std::string& name) { return name != "train"; });
   std::string path;
   if (other != names.end())
-    path = pictures.empty() ? concat(config.data, "/", *other) : folder_of_split(pictures, *other);
-  if (!path.empty()) return concat(text, "; --val ", shell_word(path), " takes ", *other);
-  return concat(text, pictures.empty() ? "" : "; --val takes pictures or a dataset");
+    path = images.empty() ? concat(config.data, "/", *other) : folder_of_split(images, *other);
+  if (!path.empty()) return concat(text, "; --val ", shell_word(path), " uses ", *other);
+  return concat(text, images.empty() ? "" : "; give --val images or a dataset");
 }
 
 /// The pixels of a sample's image.
@@ -275,9 +433,9 @@ Result<std::vector<uint8_t>> pixels_of(data::SampleReader& reader, int64_t numbe
   return pixels;
 }
 
-/// Whether `val` is the training set: the same dataset, or as many samples, of which those that are looked at have the same
-/// labels, names and pixels, as where one of them is a folder of the files that the other was made of. Names alone say nothing:
-/// many published datasets number the images of each split from 1.
+/// Whether `val` is the training set: the same dataset, or equally many samples of which a few probes have the same labels,
+/// names and pixels, for example if one is a folder of the files that the other was made from. Names alone are not enough: many
+/// published datasets number the images of each split from 1.
 Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& val) {
   if (train.id() == val.id()) return true;
   if (train.size() != val.size() || train.size() == 0) return false;
@@ -306,8 +464,8 @@ Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& va
   return true;
 }
 
-/// How many samples of `val` are in `train`, too, with the same image, label and name, by the checksums of their records. 0 where
-/// checksums are late, as those of rows are then of what files begin with, and for very large datasets.
+/// How many samples of `val` are also in `train`, with the same image, label and name, by the checksums of their records. 0 for
+/// late checksums, where rows only cover the beginning of files, and for very large datasets.
 Result<int64_t> samples_in_training_set(const data::Dataset& train, const data::Dataset& val) {
   constexpr int64_t kMost = int64_t{64} << 20;
   if (train.has_late_checksums() || val.has_late_checksums() || std::max(train.size(), val.size()) > kMost)
@@ -337,29 +495,47 @@ void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, c
     if (seen > 0)
       warn(notes,
            concat(human_count(seen), " of the ", human_count(val.size()), " samples of ", val.directory(),
-                  " are also in the training set: their metrics say how well the model remembers, not how "
-                  "well it will do on new data; give other data to --val"));
+                  " are also in the training set: their metrics show how well the model remembers, not how "
+                  "well it will do on new data; give --val other data"));
     return;
   }
-  const std::string pictures = pictures_of(config, kDataOption),
-                    val_pictures = pictures_of(config, kValOption);
+  const std::string images = images_of(config, kDataOption), val_images = images_of(config, kValOption);
   warn(notes,
-       concat("the validation set is the training set (",
-              val_pictures.empty() ? val.directory() : val_pictures,
-              "): its metrics say how well the model remembers, not how well it will do on new data; give "
-              "other data to --val, or divide these by `dlpipe ingest ",
-              pictures.empty() ? "SRC" : shell_word(pictures), " DST --split 0.9,0.1`"));
+       concat("the validation set is the training set (", val_images.empty() ? val.directory() : val_images,
+              "): its metrics show how well the model remembers, not how well it will do on new data; give "
+              "--val other data, or split the data with `dlpipe ingest ",
+              images.empty() ? "SRC" : shell_word(images), " DST --split 0.9,0.1`"));
+}
+
+/// Reports how a given --val-augment differs from training.
+void look_at_chain(const SessionOptions& session, const Notes& notes, const SessionData& data) {
+  const FieldSpec* const image = image_field(data.val->schema());
+  if (image == nullptr) return;
+  const auto chain =
+      value_or_throw(augment::Chain::parse(session.config.val_augment, session.registries.augmentations));
+  if (const std::string random = random_chain_warning(chain, session.config.val_augment); !random.empty())
+    warn(notes, random);
+  const int64_t height = seen_extent(image->shape[0], session.eval.views);
+  const int64_t width = seen_extent(image->shape[1], session.eval.views);
+  const engine::ModelArguments& trained = data.model.arguments;
+  if (height != trained.height || width != trained.width)
+    tell(notes, concat("--val-augment makes images of ", height, "x", width,
+                       ", but the model is trained with ", trained.height, "x", trained.width));
 }
 
 void open_val(const SessionOptions& session, const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
-  const std::string directory = value_or_throw(validation_data(config.data, config.val));
+  const bool has_fold = data.fold.own != nullptr;
+  if (has_fold && !config.val.empty())
+    refuse("train", "--fold ", config.fold, " validates on this fold of --data; leave --val out");
+  const std::string directory =
+      value_or_throw(has_fold ? training_data(config.data) : validation_data(config.data, config.val));
   if (session.overfits()) return;
   throw_if_error(check_dataset(kValOption, directory.empty() ? config.data : directory, directory, config));
   if (directory.empty()) {
     check_early_stop(config);
     warn(notes, concat(no_validation_set(config),
-                       config.tta == "none" ? "" : "; --tta is kept for eval and predict"));
+                       config.tta == "none" ? "" : "; --tta is stored for eval and predict"));
     return;
   }
   if (session.val_every.unit == Interval::Unit::kNever)
@@ -369,16 +545,24 @@ void open_val(const SessionOptions& session, const Notes& notes, SessionData& da
   options.augment = data.model.val_augment;
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.epochs = 1;
-  const ModelFields fields = fields_of(session, directory);
+  options.samples = data.fold.own;
+  const TaskState& task = data.model.task;
+  const ModelFields fields = fields_of(session, directory, task);
   options.fields = fields.names;
-  check_classes_of_pictures(session, directory, fields);
+  if (task_of(task).output == engine::ModelOutput::kPixels) options.mask_fill = TargetSpec::kIgnored;
+  check_classes_of_images(session, directory, fields, task);
+  if (!task.fields.empty())
+    throw_if_error(check_fields(
+        task, *value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater)), "train"));
   use_device(session, options);
   data.val = value_or_throw(pipeline::Loader::open(options));
+  if (!config.val_augment.empty()) look_at_chain(session, notes, data);
   data.scratch_bytes += static_cast<uint64_t>(data.val->planned_scratch_bytes());
   data.val_id = data.val->dataset().id();
-  warn_of_training_set(config, data.val->dataset(), notes);
-  throw_if_error(
-      check_classes(config.data, data.model.classes, directory, data.val->dataset().classes(), config.data));
+  if (!has_fold) warn_of_training_set(config, data.val->dataset(), notes);
+  if (task_of(task).names_classes)
+    throw_if_error(check_classes(config.data, data.model.classes, directory, data.val->dataset().classes(),
+                                 config.data));
 }
 
 }  // namespace
@@ -387,11 +571,14 @@ uint64_t cache_share(uint64_t cache_bytes, int processes) {
   return cache_bytes == 0 ? 0 : std::max<uint64_t>(cache_bytes / static_cast<uint64_t>(processes), 1);
 }
 
-TrainConfig with_data(TrainConfig config, const SessionData& data) {
+SessionOptions with_data(SessionOptions options, const SessionData& data) {
+  TrainConfig& config = options.config;
+  config = data.config;
   config.augment = data.augment;
   config.record.emplace("data-id", data.dataset_id);
   if (data.val != nullptr) config.record.emplace("val-id", data.val_id);
-  return config;
+  set_task(options, data.model.task, static_cast<int64_t>(data.model.classes.size()), data.class_weights);
+  return options;
 }
 
 engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
@@ -419,6 +606,7 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
 SessionData open_data(const SessionOptions& options, const WeightsSource* init,
                       const std::string& quarantine_file, const Notes& notes) {
   SessionData data;
+  data.config = options.config;
   open_train(options, init, quarantine_file, notes, data);
   open_val(options, notes, data);
   return data;
@@ -431,7 +619,8 @@ engine::Tensor first_images(const SessionOptions& session, const SessionData& da
   options.augment = data.model.val_augment;
   options.channels = static_cast<int>(data.model.arguments.channels);
   options.limit = session.config.limit;
-  options.fields = fields_of(session, options.data).names;
+  options.samples = data.fold.others;
+  options.fields = fields_of(session, options.data, data.model.task).names;
   options.batch = std::min(kImages, data.train_samples);  // the same on all ranks
   options.rank = 0;
   options.world = 1;
@@ -440,7 +629,7 @@ engine::Tensor first_images(const SessionOptions& session, const SessionData& da
   const auto loader = value_or_throw(pipeline::Loader::open(options));
   const std::optional<Batch> batch = value_or_throw(loader->next());
   if (!batch) return {};
-  engine::Tensor images = batch_input(*batch).pixels;
+  engine::Tensor images = batch_input(*batch, cpu_device(), session.step.target).pixels;
   throw_if_error(loader->release(*batch));
   return images;
 }

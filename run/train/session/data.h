@@ -1,54 +1,60 @@
-// The second stage of a session: its loaders, and what model and schedule take from the datasets.
+// The second stage of a session: its loaders, and what model and schedule need from the datasets.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "dlpipe/engine/optim/schedule.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/record/checkpoint.h"
-#include "dlpipe/run/train/session/options.h"
-#include "dlpipe/run/use/weights_source.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/optim.h"
+#include "run/input/dataset.h"
+#include "run/record/checkpoint.h"
+#include "run/train/session/options.h"
+#include "run/use/loaded_model.h"
 
 namespace dlpipe::run {
 
 struct SessionData {
+  std::vector<double> class_weights;  // of --class-weights, one for each output; empty: 1
+  TrainConfig config;  // with the task, the loss and the metrics that the data decide where they are "auto"
   std::unique_ptr<BatchSource> train;
   std::unique_ptr<pipeline::Loader> val;  // null: no validation
-  /// --augment, with the normalisation that --init's weights know where it had none.
+  /// --augment, with the normalisation of --init's weights if it had none.
   std::string augment;
-  /// What a checkpoint says of the model: its sizes, classes and the chain of its validation images.
+  /// A checkpoint's description of the model: its sizes, classes and the chain of its validation images.
   ModelState model;
   engine::ScheduleArguments schedule;
   std::string dataset_id;
   std::string val_id;
   std::string pipeline_id;
   std::string subset;          // of --limit
-  int64_t train_samples = 0;   // that an epoch takes, on all ranks
-  uint64_t scratch_bytes = 0;  // of both loaders, foretold: to decode and to augment
+  FoldSamples fold;            // of --fold: what is validated on, and what is trained on; null: all
+  int64_t train_samples = 0;   // per epoch, on all ranks
+  uint64_t scratch_bytes = 0;  // of both loaders, planned: to decode and to augment
   int64_t left_out = 0;        // samples that each epoch leaves out
 };
 
-/// `init`: the weights that a run begins with, for their normalisation. `quarantine_file`: where bad records
-/// are noted; empty: nowhere.
+/// `init`: the weights that a run begins with, for their normalisation. `quarantine_file`: where bad records are listed; empty:
+/// nowhere.
 SessionData open_data(const SessionOptions& options, const WeightsSource* init = nullptr,
                       const std::string& quarantine_file = {}, const Notes& notes = {});
 
-/// `config` with what its run keeps of the data: the chain that images go through, and which datasets they are.
-TrainConfig with_data(TrainConfig config, const SessionData& data);
+/// `options` with what the data decide: the task with its loss, metrics and targets; and in the config, what the run keeps of the
+/// data: the chain that images go through, and which datasets they are.
+SessionOptions with_data(SessionOptions options, const SessionData& data);
 
-/// What the cache of one of `processes` may take of `cache_bytes`, which bound all of them together. 0: no limit of its own.
+/// The share of one of `processes` of `cache_bytes`, the limit for all of them together. 0: no separate limit.
 uint64_t cache_share(uint64_t cache_bytes, int processes);
 
-/// Of a run on `batches_per_epoch`.
+/// For a run with `batches_per_epoch`.
 engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches_per_epoch);
 
 /// What --overfit-batch trains on: the first batch of `source`, again and again.
 std::unique_ptr<BatchSource> first_batch_of(BatchSource& source);
 
-/// Training images in the run's own order, prepared as for validation, as a model's input [N,H,W,C]; undefined
-/// where there is none.
+/// Training images in the run's own order, prepared as for validation, as a model's input [N,H,W,C]; undefined if there is
+/// none.
 engine::Tensor first_images(const SessionOptions& options, const SessionData& data);
 
 }  // namespace dlpipe::run

@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/session/linked_data.h"
+#include "run/train/session/linked_data.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,21 +9,21 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/augment/chain.h"
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/base/threads.h"
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/sources/split_layout.h"
-#include "dlpipe/run/config/given_options.h"
-#include "dlpipe/run/ingest/ingest.h"
-#include "dlpipe/run/input/data_paths.h"
-#include "dlpipe/run/input/path_kind.h"
-#include "dlpipe/run/train/session/resume_rules.h"
+#include "base/counters.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "base/threads.h"
+#include "dlpipe/augment.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ingest.h"
+#include "engine/collective/collective.h"
+#include "io/data/sources/layouts.h"
+#include "run/config/choices.h"
+#include "run/ingest/options.h"
+#include "run/input/dataset.h"
+#include "run/input/path_kind.h"
+#include "run/train/session/resume_rules.h"
 
 namespace dlpipe::run {
 
@@ -38,7 +38,7 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
   return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-/// Whether a folder has something in it, the run directory apart, which may just have been made there.
+/// Whether a folder contains anything except the run directory, which may just have been created there.
 bool holds_something(const std::string& folder, const std::string& run_directory) {
   std::error_code error;
   for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
@@ -48,8 +48,8 @@ bool holds_something(const std::string& folder, const std::string& run_directory
   return false;
 }
 
-/// Whether `path` is something else than a dataset or a folder of splits. What isn't there is nothing, unless it may be
-/// several: shards-{000..127}.tar. Throws where a folder can't be listed: it may be a dataset.
+/// Whether `path` is something other than a dataset or a folder of splits. False for a missing path, unless it may expand to
+/// several: shards-{000..127}.tar. Throws if a folder can't be listed, because it may be a dataset.
 bool is_raw(const std::string& path, const std::string& run_directory) {
   std::error_code ignored;
   if (path.empty()) return false;
@@ -74,7 +74,7 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
 std::string counts_text(const ingest::IngestReport& report) {
   int64_t samples = 0;
   for (const ingest::IngestReport::Split& split : report.splits) samples += split.samples;
-  return concat(human_count(samples), samples == 1 ? " picture" : " pictures", " in ",
+  return concat(human_count(samples), samples == 1 ? " image" : " images", " in ",
                 human_seconds(report.seconds));
 }
 
@@ -85,13 +85,13 @@ void warn_of_skipped(const ingest::IngestReport& report, const Notes& notes) {
                      " skipped, the first one ", printable(first.path), ": ", printable(first.reason)));
 }
 
-/// Of which pictures mean and standard deviation are.
+/// The images that mean and standard deviation are computed from.
 std::string statistics_text(const ingest::IngestReport& report) {
   const bool has_many =
       std::any_of(report.splits.begin(), report.splits.end(), [](const ingest::IngestReport::Split& split) {
         return split.samples >= static_cast<int64_t>(2 * ingest::kDecodedLinks);
       });
-  return has_many ? concat("about ", ingest::kDecodedLinks, ", evenly spread over them") : "all of them";
+  return has_many ? concat("about ", ingest::kDecodedLinks, ", evenly spread") : "all of them";
 }
 
 /// Whether a directory is what link() makes and nothing else.
@@ -105,20 +105,20 @@ bool holds_only_links(const std::string& directory) {
   });
 }
 
-/// Whether a run that goes on, if it is one, goes on with the pictures that it began with, which `links` are to.
+/// Whether a resumed run still uses the images that it began with, which `links` point to.
 Status check_are_the_runs(const TrainConfig& config, const PathOption& option, const std::string& links) {
-  const std::string& pictures = config.*option.path;
+  const std::string& images = config.*option.path;
   if (option.path == &TrainConfig::data) {
     DLPIPE_ASSIGN_OR_RETURN(const std::string train, training_data(links));
-    DLPIPE_RETURN_IF_ERROR(check_dataset(kDataOption, pictures, train, config));
+    DLPIPE_RETURN_IF_ERROR(check_dataset(kDataOption, images, train, config));
     if (!config.val.empty()) return {};
   }
   DLPIPE_ASSIGN_OR_RETURN(const std::string val, validation_data(links, config.val.empty() ? "" : links));
-  return check_dataset(kValOption, pictures, val, config);
+  return check_dataset(kValOption, images, val, config);
 }
 
-/// The links of a start before, to other pictures or to where they lay then, give way to those of this one; not to pictures that
-/// the run didn't begin with.
+/// Links of an earlier start, to other images or other places, are replaced by those of this one, but not by images that the
+/// run did not begin with.
 void replace(const std::string& links, const std::string& by, const TrainConfig& config,
              const PathOption& option) {
   std::error_code error;
@@ -131,7 +131,7 @@ void replace(const std::string& links, const std::string& by, const TrainConfig&
   if (error) throw Error(status_from_errno("train", concat("cannot replace ", links), error.value()));
 }
 
-/// What reads `path`; null where nothing does.
+/// The source that reads `path`; null if there is none.
 const data::SourceRecord* source_of(const Registries& registries, const std::string& path) {
   data::SourceOptions options;
   options.path = path;
@@ -152,13 +152,13 @@ void check_can_be_read(const SessionOptions& session, const std::string& path) {
     throw_if_error(refuse_other_kind("dataset", path, Wanted::kDataset));
 }
 
-/// Whether `path` is a folder with one folder of pictures for each class, or with splits of these.
+/// Whether `path` is a folder with one folder of images for each class, or with splits of these.
 bool is_of_folders(const Registries& registries, const std::string& path) {
   const data::SourceRecord* const found = source_of(registries, path);
   return found != nullptr && std::string_view(found->name) == "folder";
 }
 
-/// Whether a folder holds several others of which none is called as splits are.
+/// Whether a folder contains several others, none of which is named like a split.
 bool has_no_splits(const std::string& folder) {
   int folders = 0;
   std::error_code error;
@@ -174,7 +174,7 @@ bool has_no_splits(const std::string& folder) {
 
 using Stop = std::function<bool()>;
 
-/// The dataset of links, `to`, to the pictures that `option` names.
+/// The dataset of links, `to`, to the images that `option` names.
 void link(const SessionOptions& session, const PathOption& option, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
   const std::string& path = session.config.*option.path;
@@ -183,7 +183,7 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
   options.stop_requested = stop;
   options.on_warning = [&](const std::string& warning) { warn(notes, warning); };
   tell(notes, concat(path,
-                     " is no dataset: its pictures are linked, and each file is read whole in the first "
+                     " is not a dataset: its images are linked, and each file is read whole in the first "
                      "epoch; `dlpipe ingest ",
                      shell_word(path), " DST` makes a dataset that trains faster"));
   int64_t told_ns = now_ns();
@@ -205,10 +205,10 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
   warn_of_skipped(*report, notes);
 }
 
-/// Looking into all files may take much longer than --peer-timeout: meanwhile the ranks hear of each other again and again.
-/// All of them throw where `work` fails; what went wrong is the first rank's to say.
+/// Reading all files may take much longer than --peer-timeout, so the ranks keep exchanging messages. All of them throw if
+/// `work` fails; the first rank reports the error.
 void first_rank_works(engine::Collective& ranks, const std::function<void(const Stop&)>& work) {
-  constexpr const char* kWhat = "the links to the pictures";
+  constexpr const char* kWhat = "the links to the images";
   constexpr std::string_view kDone = "done";
   constexpr std::string_view kFailed = "failed";
   if (ranks.rank() != 0) {
@@ -226,7 +226,7 @@ void first_rank_works(engine::Collective& ranks, const std::function<void(const 
     const Status others = ranks.gather({}, kWhat).status();
     if (others.ok()) continue;
     stop = true;
-    (void)worker.join();  // what it says is that it was stopped
+    (void)worker.join();  // it only reports that it was stopped
     throw Error(others);
   }
   const Status worked = worker.join();
@@ -235,7 +235,7 @@ void first_rank_works(engine::Collective& ranks, const std::function<void(const 
   throw_if_error(others);
 }
 
-/// What is written wrong.
+/// Checks the chains.
 void check_chains(const SessionOptions& options) {
   for (const std::string* chain : {&options.config.augment, &options.config.val_augment}) {
     if (*chain == kAutoAugment) continue;
@@ -243,13 +243,13 @@ void check_chains(const SessionOptions& options) {
         value_or_throw(augment::Chain::parse(*chain, options.registries.augmentations));
     const augment::OpRecord* const join = parsed.find_join();
     if (join != nullptr)
-      refuse(
-          "train", "'", *chain, "' has ", join->name,
-          ", which puts several pictures into one, and dlpipe trains on one class per picture; leave it out");
+      refuse("train", "'", *chain, "' has ", join->name,
+             ", which joins several images, but dlpipe trains on one class per image; leave it out");
   }
 }
 
-/// What is wrong whatever the files hold is said before all of them are read. `data`, `val`: whether these are to be linked.
+/// Reports errors that do not depend on the files' contents before all of them are read. `data`, `val`: whether these are to be
+/// linked.
 void check_before_linking(const SessionOptions& options, bool data, bool val) {
   const TrainConfig& config = options.config;
   check_chains(options);
@@ -268,13 +268,13 @@ void check_before_linking(const SessionOptions& options, bool data, bool val) {
   if (config.val.empty() && has_no_splits(config.data)) check_early_stop(config);
 }
 
-/// `option` becomes the dataset at `links`; the run remembers of which pictures.
+/// `option` becomes the dataset at `links`; the run records its images.
 void use_links(TrainConfig& config, const PathOption& option, const std::string& links) {
-  config.record[pictures_key(option)] = config.*option.path;
+  config.record[images_key(option)] = config.*option.path;
   config.*option.path = links;
 }
 
-/// Whether the file of the first or of the last sample of a linked dataset is there; yes where that can't be told.
+/// Whether the file of the first or last sample of a linked dataset exists; true if that can't be determined.
 bool has_linked_files(const std::string& directory) {
   const auto dataset = data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater);
   if (!dataset.ok() || (*dataset)->size() == 0) return true;
@@ -290,8 +290,8 @@ bool has_linked_files(const std::string& directory) {
 
 }  // namespace
 
-std::string pictures_key(const PathOption& option) {
-  return concat(option.name, "-pictures");
+std::string images_key(const PathOption& option) {
+  return concat(option.name, "-images");
 }
 
 std::string links_of(const std::string& run_directory, const PathOption& option) {
@@ -299,10 +299,10 @@ std::string links_of(const std::string& run_directory, const PathOption& option)
   return (fs::absolute(run_directory) / below).lexically_normal().string();
 }
 
-std::string folder_of_split(const std::string& pictures, std::string_view split) {
+std::string folder_of_split(const std::string& images, std::string_view split) {
   std::vector<std::string> found;
   std::error_code error;
-  for (auto it = fs::directory_iterator(pictures, error); !error && it != fs::directory_iterator();
+  for (auto it = fs::directory_iterator(images, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     std::error_code ignored;
     if (it->is_directory(ignored) && data::split_in_words(it->path().filename().string()) == split)
@@ -311,34 +311,34 @@ std::string folder_of_split(const std::string& pictures, std::string_view split)
   return found.size() == 1 ? found.front() : "";
 }
 
-bool is_of_pictures(const TrainConfig& config, const PathOption& option) {
+bool is_of_images(const TrainConfig& config, const PathOption& option) {
   return (option.path == &TrainConfig::data || option.path == &TrainConfig::val) &&
          is_raw(config.*option.path, config.out);
 }
 
-Status check_pictures_are_there(const TrainConfig& config, const PathOption& option) {
-  const auto pictures = config.record.find(pictures_key(option));
+Status check_images_are_there(const TrainConfig& config, const PathOption& option) {
+  const auto images = config.record.find(images_key(option));
   std::error_code ignored;
-  if (pictures == config.record.end() || fs::exists(pictures->second, ignored)) return {};
+  if (images == config.record.end() || fs::exists(images->second, ignored)) return {};
   const auto links = training_data(config.*option.path);
   if (!links.ok() || has_linked_files(*links)) return {};
-  return {ErrorCode::kNotFound, concat("[train] the run's pictures are not at ", pictures->second,
-                                       " any more; say with --", option.name, " where they are now")};
+  return {ErrorCode::kNotFound, concat("[train] the run's images are not at ", images->second,
+                                       " any more; give their current place with --", option.name)};
 }
 
-SessionOptions link_pictures(SessionOptions options, const std::string& run_directory, const Notes& notes) {
+SessionOptions link_images(SessionOptions options, const std::string& run_directory, const Notes& notes) {
   TrainConfig& config = options.config;
   const bool data = is_raw(config.data, run_directory);
   const bool val = is_raw(config.val, run_directory);
   if (!data && !val) return options;
   if (run_directory.empty())
     refuse("train", data ? config.data : config.val,
-           " is no dataset, and there is no run directory to keep links to "
-           "its pictures in; make one with `dlpipe ingest ",
+           " is not a dataset, and there is no run directory to store links to "
+           "its images in; make one with `dlpipe ingest ",
            shell_word(data ? config.data : config.val), " DST --store link`");
   for (const std::string* raw : {data ? &config.data : nullptr, val ? &config.val : nullptr}) {
     if (raw != nullptr && is_inside(run_directory, *raw))
-      refuse("train", "the run directory ", run_directory, " lies inside of the pictures' folder ", *raw,
+      refuse("train", "the run directory ", run_directory, " is inside the images' folder ", *raw,
              "; choose another --out");
   }
   check_before_linking(options, data, val);

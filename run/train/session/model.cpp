@@ -1,23 +1,48 @@
-#include "dlpipe/run/train/session/model.h"
+#include "run/train/session/model.h"
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/layers/eval_scope.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/input/preprocess.h"
-#include "dlpipe/run/train/gradients/gradient_sum.h"
-#include "dlpipe/run/train/session/initial_weights.h"
-#include "dlpipe/run/use/views.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "engine/core/kernel_table.h"
+#include "run/input/batch_input.h"
+#include "run/input/dataset.h"
+#include "run/record/run_directory.h"
+#include "run/train/gradients/gradient_sum.h"
+#include "run/use/evaluate.h"
+#include "run/use/loaded_model.h"
 
 namespace dlpipe::run {
 
 namespace {
 
 using engine::NamedTensor;
+
+constexpr std::string_view kOtherClasses = "to train other classes than the file's, add --reset-head";
+
+/// Copies `source` into `model`, one of `record`, which was built for `data`. The classes in `source`, if any, must be those of
+/// `data`, unless `reset_head`, which keeps the model's own classifier. Returns lines for the user. Throws Error: kMisuse lists
+/// names that are missing, unexpected, or shaped differently.
+std::vector<std::string> load_initial_weights(const WeightsSource& source, const ModelState& data,
+                                              const engine::ModelRecord& record, bool reset_head,
+                                              engine::Module& model, const Registries& registries) {
+  const bool says_classes = source.state && !source.state->classes.empty();
+  if (says_classes && !reset_head) {
+    const Status same = check_classes(source.path, source.state->classes, "the training data", data.classes,
+                                      dataset_of_run(source.path));
+    if (!same.ok()) throw Error(Status(same.code(), concat(same.message(), "\n  ", kOtherClasses)));
+  }
+  copy_weights(source, record, reset_head, model, data.arguments, registries, concat("; ", kOtherClasses));
+  std::vector<std::string> lines = source.notes;
+  lines.push_back(concat("initial weights: ", source.shapes.size(), " tensors from ", source.path,
+                         reset_head ? concat("; fresh: ", record.head, "*") : std::string()));
+  return lines;
+}
 
 void set_first_weights(const SessionOptions& options, const SessionData& data, const FirstWeights& weights,
                        const Notes& notes, engine::Module& model) {
@@ -48,15 +73,17 @@ void freeze_parameters(const TrainConfig& config, const Notes& notes, engine::Mo
   }
   const std::vector<NamedTensor> all = model.parameters();
   if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.tensor.requires_grad(); }))
-    refuse("train", "--freeze leaves nothing to train; freeze less");
+    refuse("train", "--freeze leaves nothing to train; freeze fewer parameters");
 }
 
 void checkpoint_activations(const TrainConfig& config, const Notes& notes, engine::Module& model) {
   for (const std::string& pattern : config.checkpoint_activations) {
     const int count = model.checkpoint_activations(pattern);
     if (count == 0) {
+      const std::vector<engine::Module::Named> modules = model.modules();
       refuse("train", "--checkpoint-activations ", pattern, " matches no module of ", config.model,
-             "; the first is ", model.modules().at(1).name);
+             modules.size() > 1 ? concat("; the first is ", modules[1].name)
+                                : std::string(", which has none; leave it out"));
     }
     tell(notes, concat("recomputed in backward: ", count, " modules match ", pattern));
   }
@@ -71,7 +98,7 @@ std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
     engine::OptimizerArguments::Scale scale;
     if (equals == std::string::npos || !parse_double(text.substr(equals + 1), &scale.factor) ||
         !std::isfinite(scale.factor)) {
-      refuse("train", option, " ", text, "; give GLOB=FACTOR, as in *.bias=2");
+      refuse("train", option, " ", text, "; give GLOB=FACTOR, such as *.bias=2");
     }
     scale.pattern = text.substr(0, equals);
     scales.push_back(std::move(scale));
@@ -101,8 +128,8 @@ void check_optimizers_patterns(const SessionOptions& options, const engine::Modu
   for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
 }
 
-/// Where validation shows the model pictures of another size than training, one is tried: a model that takes one size alone
-/// would refuse it after the first epoch.
+/// If validation gives the model images of another size than training, one is tried, because a model for a single size would
+/// only fail after the first epoch.
 void try_validation_size(const SessionOptions& options, const SessionData& data, engine::Module& model) {
   const FieldSpec* const field = data.val != nullptr ? image_field(data.val->schema()) : nullptr;
   if (field == nullptr || options.val_every.unit == Interval::Unit::kNever) return;
@@ -120,13 +147,13 @@ void try_validation_size(const SessionOptions& options, const SessionData& data,
     view_logits(model, black.to(model.device()), options.eval.views);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kMisuse) throw;
-    refuse("train", "validation would show ", options.config.model, " pictures of ", height, "x", width,
-           ", and it takes those of its training alone, ", trained.height, "x", trained.width,
+    refuse("train", "validation would give ", options.config.model, " images of ", height, "x", width,
+           ", but it only accepts the size of its training, ", trained.height, "x", trained.width,
            "; give another --val-augment: ", error.what());
   }
 }
 
-/// An option that the optimizer doesn't take has no value, and leaves the argument as it is.
+/// An option that the optimizer does not use has no value, and does not change the argument.
 template <class Value, class Argument>
 void take(const std::optional<Value>& given, Argument& argument) {
   if (given) argument = static_cast<Argument>(*given);
@@ -158,7 +185,7 @@ SplitWeights split_model(const SessionOptions& options, const SessionData& data,
   try {
     SplitWeights weights(model, options.ranks, flops_below);
     if (options.ranks.tensor != nullptr && model.splits().empty())
-      refuse("split", "no layer of it can be split; take a transformer, or leave it out");
+      refuse("split", "none of its layers can be split; use a transformer, or leave it out");
     return weights;
   } catch (const Error& error) {
     throw Error(error.status().with_context(

@@ -1,40 +1,41 @@
-#include "dlpipe/run/train/session/options.h"
+#include "run/train/session/options.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/collective/launched.h"
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/optim/on_device.h"
-#include "dlpipe/run/config/config_choices.h"
-#include "dlpipe/run/config/enumerated.h"
-#include "dlpipe/run/config/precision.h"
-#include "dlpipe/run/input/path_kind.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/optim.h"
+#include "engine/collective/launched.h"
+#include "engine/core/device_code.h"
+#include "run/config/choices.h"
+#include "run/config/values.h"
+#include "run/input/path_kind.h"
 
 namespace dlpipe::run {
 
 namespace {
 
 void check_what_goes_together(const TrainConfig& config) {
-  if (config.data.empty()) refuse("train", "no dataset; give --data DIR, made by `dlpipe ingest SRC DIR`");
+  if (config.data.empty())
+    refuse("train", "there is no dataset; give --data DIR, made by `dlpipe ingest SRC DIR`");
   if (!is_kind(config.data, Wanted::kRawData))
     throw_if_error(refuse_other_kind("dataset", config.data, Wanted::kDataset));
   throw_if_error(refuse_other_kind("weights", config.init, Wanted::kModel));
-  if (config.model.empty()) refuse("train", "no model; give --model NAME (--help models lists them)");
-  if (config.reset_head && config.init.empty()) refuse("train", "--reset-head goes with --init FILE");
+  if (config.model.empty())
+    refuse("train", "there is no model; give --model NAME (--help models lists them)");
+  if (config.reset_head && config.init.empty()) refuse("train", "--reset-head needs --init FILE");
   if (config.early_stop > 0 && config.val_every == "never")
-    refuse("train", "--early-stop counts validations, and there are none with --val-every never");
+    refuse("train", "--early-stop counts validations, but --val-every never disables them");
   milestones_of(config);
   const bool caches = value_or_throw(parse_cache(config.cache));
   if (caches && config.out.empty() && config.overfit_batch == 0)
-    refuse("train", "--cache ", config.cache, " keeps records in the run directory; give --out RUN, too");
+    refuse("train", "--cache ", config.cache, " stores records in the run directory; also give --out RUN");
   if (!caches && !config.cache_size.empty())
-    refuse("train", "--cache-size is of a cache, and there is none; give --cache coefficients, too");
+    refuse("train", "--cache-size has no effect without a cache; also give --cache coefficients");
 }
 
 void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& notes) {
@@ -49,7 +50,7 @@ void note_what_overfitting_leaves_out(const TrainConfig& config, const Notes& no
   add(!config.val.empty(), "--val");
   add(config.early_stop > 0, "--early-stop");
   add(!config.out.empty(), "--out");
-  if (!idle.empty()) warn(notes, "--overfit-batch trains on one batch as it is; it leaves out " + idle);
+  if (!idle.empty()) warn(notes, "--overfit-batch trains on one unchanged batch; it ignores " + idle);
 }
 
 void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& notes) {
@@ -67,22 +68,22 @@ void note_what_one_process_leaves_out(const TrainConfig& config, const Notes& no
   add(config.exact != defaults.exact, "--exact");
   if (count == 0) return;
   warn(notes,
-       concat(idle, count > 1 ? " do" : " does",
-              " nothing in one process; `dlpipe launch --np 2 -- train` and the same options start two"));
+       concat(idle, count > 1 ? " have" : " has",
+              " no effect in one process; `dlpipe launch --np 2 -- train` with the same options starts two"));
 }
 
 void note_what_the_host_leaves_out(const TrainConfig& config, const Device& device, const Notes& notes) {
   if (config.decode == "host" && device.is_host())
-    warn(notes, concat("--decode host changes nothing on ", device.name(),
-                       ", which decodes all there is; it goes with --device cuda"));
+    warn(notes, concat("--decode host has no effect on ", device.name(),
+                       ", which always decodes; it needs --device cuda"));
   if (!value_or_throw(parse_exact(config.exact)) && device.is_host())
-    warn(notes, concat("--exact off changes nothing on ", device.name(),
-                       ", whose sums are exact; it goes with --device cuda"));
+    warn(notes, concat("--exact off has no effect on ", device.name(),
+                       ", whose sums are exact; it needs --device cuda"));
 }
 
 void check_isa(const TrainConfig& config, const Device& device) {
   if (config.isa == "auto" || device.is_host()) return;
-  refuse("train", "--isa ", config.isa, " is about the CPU's kernels; leave it out with --device ",
+  refuse("train", "--isa ", config.isa, " selects the CPU's kernels; leave it out with --device ",
          config.device);
 }
 
@@ -102,7 +103,7 @@ std::string optimizers_that(bool engine::OptimizerRecord::*can, const engine::Op
   return names;
 }
 
-/// What a GPU's step doesn't do yet.
+/// What a GPU's step does not support yet.
 void check_device_ranks(const TrainConfig& config, const Device& device, int world) {
   if (device.is_host()) return;
   const char* const given = config.sync_bn                        ? "--sync-bn"
@@ -110,13 +111,13 @@ void check_device_ranks(const TrainConfig& config, const Device& device, int wor
                                                                   : nullptr;
   if (given != nullptr) refuse("train", given, " needs --device cpu so far");
   if (!value_or_throw(parse_exact(config.exact)) && config.compress != "none")
-    refuse("train", "--compress ", config.compress, " is of exact sums; leave it or --exact off out");
+    refuse("train", "--compress ", config.compress, " needs exact sums; leave it or --exact off out");
 }
 
 void check_shares(const engine::OptimizerRecord& optimizer, const engine::OptimizerRegistry& optimizers,
                   const TrainConfig& config, int world) {
   if (!config.shard_optimizer || world == 1 || optimizer.shares) return;
-  refuse("train", "--shard-optimizer: ", config.optimizer, " looks at whole tensors; take one of ",
+  refuse("train", "--shard-optimizer: ", config.optimizer, " needs whole tensors; use one of ",
          optimizers_that(&engine::OptimizerRecord::shares, optimizers), ", or leave it out");
 }
 
@@ -124,30 +125,29 @@ bool is_power_of_two(int64_t n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
-/// The processes as a grid, where --tensor-parallel and --pipeline-parallel go with the rest.
+/// The processes as a grid, after checking --tensor-parallel and --pipeline-parallel against other options.
 engine::RankGrid grid_of(const SessionOptions& options, engine::Collective* ranks) {
   const TrainConfig& config = options.config;
   const int64_t parts = config.tensor_parallel, stages = config.pipeline_parallel;
   if (ranks == nullptr || parts * stages == 1) return engine::make_rank_grid(ranks, 1, 1);
   const std::string given = replica_options(config);
-  if (!is_power_of_two(parts) || !is_power_of_two(stages)) refuse("train", given, "; give powers of two");
+  if (!is_power_of_two(parts) || !is_power_of_two(stages)) refuse("train", given, "; use powers of two");
   if (parts * stages > ranks->world())
-    refuse("train", given, " needs ", parts * stages, " processes, and there are ", ranks->world(),
-           "; start more, or give less");
+    refuse("train", given, " needs ", parts * stages, " processes, but there are ", ranks->world(),
+           "; start more, or use smaller values");
   if (stages > 1 && config.sync_bn)
-    refuse("train", given, " does not go with --sync-bn; leave one of them out");
+    refuse("train", given, " does not work with --sync-bn; leave one of them out");
   if (!options.is_on_host()) refuse("train", given, " needs --device cpu so far");
   if (config.shard_optimizer)
-    refuse("train", given, " does not go with --shard-optimizer so far; leave one of them out");
+    refuse("train", given, " does not work with --shard-optimizer yet; leave one of them out");
   if (parts > 1 && !options.optimizer->splits) {
-    refuse("train", given, ": the state of ", config.optimizer,
-           " is not one number for each weight; take one of ",
+    refuse("train", given, ": the state of ", config.optimizer, " is not one number per weight; use one of ",
            optimizers_that(&engine::OptimizerRecord::splits, options.registries.optimizers));
   }
   return engine::make_rank_grid(ranks, static_cast<int>(stages), static_cast<int>(parts));
 }
 
-/// --grains, where it is left to us, and whether it goes with the rest.
+/// Chooses --grains if it is not given, and checks it against other options.
 void resolve_grains(TrainConfig& config, const engine::RankGrid& ranks, const Notes& notes) {
   constexpr int64_t kDefaultGrains = 8;
   const int world = ranks.data_world();
@@ -157,15 +157,15 @@ void resolve_grains(TrainConfig& config, const engine::RankGrid& ranks, const No
   if (!is_given) config.grains = is_one ? 1 : std::max<int64_t>(kDefaultGrains, world);
   if (config.grains == 1 && world == 1) return;
   const auto given = concat(is_given ? "--grains " : "the default, --grains ", config.grains);
-  if (!is_power_of_two(config.grains)) refuse("train", given, "; give a power of two");
+  if (!is_power_of_two(config.grains)) refuse("train", given, "; use a power of two");
   if (config.grains < world) {
-    refuse("train", given, " is less than the ", takers, ", and each takes one at least; start ",
+    refuse("train", given, " is less than the ", takers, ", and each needs at least one; start ",
            config.grains * ranks.replica_world(), " processes",
-           is_given ? ", or begin another run with more grains" : "");
+           is_given ? ", or start another run with more grains" : "");
   }
   if (config.batch % config.grains != 0) {
     refuse("train", given, " does not divide --batch ", config.batch,
-           "; give a multiple of it, or other --grains");
+           "; use a multiple of it, or other --grains");
   }
   if (!is_given) {
     tell(notes, concat(takers, " compute --grains ", config.grains, " of ", config.batch / config.grains,
@@ -174,25 +174,26 @@ void resolve_grains(TrainConfig& config, const engine::RankGrid& ranks, const No
   }
 }
 
-/// Options that are about more grains than one.
+/// Options that need more than one grain.
 void check_grain_options(const TrainConfig& config) {
-  // Grains that take turns would meet in the middle of each other's second forward, which keeps gradients aside.
+  // Grains that take turns would interrupt each other's second forward, which sets gradients aside.
   if (config.sync_bn && !config.checkpoint_activations.empty())
-    refuse("train", "--sync-bn does not go with --checkpoint-activations so far; leave one of them out");
+    refuse("train", "--sync-bn does not work with --checkpoint-activations yet; leave one of them out");
   if (config.grains > 1) return;
   if (config.sync_bn) {
-    refuse("train",
-           "--sync-bn takes batch norm's statistics over all grains of a batch, and there is one; leave it "
-           "out, or "
-           "give --grains 8");
+    refuse(
+        "train",
+        "--sync-bn computes batch norm's statistics over all grains of a batch, but there is one; leave it "
+        "out, or "
+        "give --grains 8");
   }
   if (config.compress != "none") {
     refuse("train", "--compress ", config.compress,
-           " is about sums of gradients over grains, and there is one; leave it out, or give --grains 8");
+           " applies to sums of gradients over grains, but there is one; leave it out, or give --grains 8");
   }
 }
 
-/// Whether the launcher has shown this process one GPU alone, as Slurm does for --gpus-per-task=1.
+/// Whether the launcher made only one GPU visible to this process, like Slurm with --gpus-per-task=1.
 bool sees_one_gpu() {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && *visible != '\0' &&
@@ -206,20 +207,20 @@ int64_t gpu_number(const std::string& name) {
   return name.starts_with("cuda:") && parse_int(name.substr(5), &number) ? number : 0;
 }
 
-/// Kernels run on the first GPU that a process sees (core/device_code.h), so it is shown this one alone. CUDA takes notice when
-/// it is called for the first time.
+/// Kernels run on the first GPU that a process sees (core/device_code.h), so only this one is made visible. CUDA reads this
+/// setting at its first call.
 void show_gpu(int64_t number) {
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string own = std::to_string(number);
   if (visible != nullptr && *visible != '\0') {
     const std::vector<std::string> all = split(visible, ',');
-    if (number >= static_cast<int64_t>(all.size())) return;  // there is none, as will be said
+    if (number >= static_cast<int64_t>(all.size())) return;  // there is none, which is reported later
     own = all[static_cast<size_t>(number)];
   }
   ::setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
 }
 
-/// The one of that name; of several processes on a machine, --device cuda gives each a GPU of its own.
+/// The device of that name; with several processes on a machine, --device cuda gives each a separate GPU.
 Device* find_device_of_rank(const Registries& registries, const std::string& name) {
   const int64_t number = gpu_number(name);
   if (number <= 0) return value_or_throw(registries.find_device(name));
@@ -244,8 +245,6 @@ int own_threads() {
 TrainStepOptions step_options(const SessionOptions& options) {
   const TrainConfig& config = options.config;
   TrainStepOptions step;
-  step.loss = value_or_throw(options.registries.losses.find(config.loss));
-  step.loss_arguments.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
   step.accumulate = config.accumulate;
   step.grains = config.grains;
   step.ranks = options.ranks.data.get();
@@ -263,22 +262,17 @@ TrainStepOptions step_options(const SessionOptions& options) {
   step.seed = static_cast<uint64_t>(config.seed);
   step.skip_nonfinite = value_or_throw(parse_on_nonfinite(config.on_nonfinite));
   step.graph = value_or_throw(parse_graph(config.graph));
-  step.compile = config.compile;
   return step;
 }
 
 EvalOptions eval_options(const SessionOptions& options) {
   EvalOptions eval;
-  eval.loss = options.step.loss;
   eval.dtype = options.step.dtype;
   eval.tf32 = options.step.tf32;
   eval.grains = options.config.grains;
   eval.ranks = options.ranks.data.get();
   eval.all_ranks = options.ranks.all;
   eval.views = value_or_throw(parse_views(options.config.tta));
-  for (const std::string& metric : options.config.metrics) {
-    eval.metrics.push_back(value_or_throw(options.registries.metrics.find(metric)));
-  }
   return eval;
 }
 
@@ -286,15 +280,50 @@ EvalOptions eval_options(const SessionOptions& options) {
 uint64_t given_bytes(const char* option, const std::string& text) {
   uint64_t bytes = 0;
   if (!text.empty() && (!parse_bytes(text, &bytes) || bytes == 0))
-    refuse("train", option, " ", text, "; give an amount above 0 with its unit, as 8GiB");
+    refuse("train", option, " ", text, "; give an amount above 0 with its unit, such as 8GiB");
   return bytes;
 }
 
 }  // namespace
 
+void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
+              std::span<const double> class_weights) {
+  const TrainConfig& config = options.config;
+  TrainStepOptions& step = options.step;
+  EvalOptions& eval = options.eval;
+  eval.task = &task_of(state);
+  eval.task_state = state;
+  eval.target = step.target = eval.task->target(state, outputs);
+  const bool is_open = config.loss == "auto";  // the data are not open yet
+  eval.loss = step.loss =
+      value_or_throw(options.registries.losses.find(is_open ? eval.task->loss : config.loss));
+  LossArguments& loss = step.loss_arguments;
+  loss.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
+  loss.pos_weight = config.pos_weight.value_or(loss.pos_weight);
+  loss.focal_gamma = config.focal_gamma.value_or(loss.focal_gamma);
+  loss.focal_alpha = config.focal_alpha.value_or(loss.focal_alpha);
+  loss.gamma_neg = config.gamma_neg.value_or(loss.gamma_neg);
+  loss.gamma_pos = config.gamma_pos.value_or(loss.gamma_pos);
+  loss.margin = config.margin.value_or(loss.margin);
+  loss.beta = config.loss_beta.value_or(loss.beta);
+  eval.loss_arguments = loss;  // validation weighs all classes alike
+  const std::vector<float> weights(class_weights.begin(), class_weights.end());
+  if (!weights.empty() && (eval.task->weighed == Weighed::kLabels || eval.task->weighed == Weighed::kBoxes)) {
+    loss.label_weights =
+        engine::Tensor::from(std::span<const float>(weights), {static_cast<int64_t>(weights.size())});
+  } else {
+    step.target.class_weights = weights;
+  }
+  eval.loss_arguments.label_smoothing = 0;  // validation smooths no labels
+  eval.metrics.clear();
+  const bool are_open = config.metrics == std::vector<std::string>{"auto"};
+  for (const std::string& metric : are_open ? eval.task->metrics() : config.metrics)
+    eval.metrics.push_back(value_or_throw(options.registries.metrics.find(metric)));
+}
+
 void check_early_stop(const TrainConfig& config) {
   if (config.early_stop > 0)
-    refuse("train", "--early-stop counts validations, and there is no validation set; give --val");
+    refuse("train", "--early-stop counts validations, but there is no validation set; give --val");
 }
 
 std::vector<double> milestones_of(const TrainConfig& config) {
@@ -303,7 +332,7 @@ std::vector<double> milestones_of(const TrainConfig& config) {
   for (const std::string& milestone : config.milestones) {
     double epoch = 0;
     if (!parse_double(milestone, &epoch) || !(epoch >= 0 && epoch <= most_epochs))
-      refuse("config", "--milestones holds '", milestone, "'; expected epochs, as 30,60,80");
+      refuse("config", "--milestones holds '", milestone, "'; expected epochs, such as 30,60,80");
     epochs.push_back(epoch);
   }
   return epochs;
@@ -330,7 +359,14 @@ std::string replica_options(const TrainConfig& config) {
 SessionOptions resolve_options(TrainConfig config, const Registries& registries, const Notes& notes,
                                engine::Collective* ranks) {
   throw_if_error(check_options(config));
-  throw_if_error(resolve_choices(config, registries));
+  if (config.task != "auto") {
+    config = value_or_throw(
+        with_task(std::move(config), *value_or_throw(TaskRegistry::builtin().find(config.task)), registries));
+  } else {
+    throw_if_error(resolve_choices(config, registries));
+    for (const std::string& metric : config.metrics)
+      if (metric != "auto") throw_if_error(registries.metrics.find(metric).status());
+  }
   check_what_goes_together(config);
   if (config.overfit_batch > 0) note_what_overfitting_leaves_out(config, notes);
   SessionOptions options;
@@ -356,6 +392,7 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
   options.threads = c.threads > 0 ? static_cast<int>(c.threads) : own_threads();
   options.step = step_options(options);
   options.eval = eval_options(options);
+  set_task(options, {}, 0);
   options.val_every = value_or_throw(parse_interval(c.val_every, "val-every"));
   options.checkpoint_every = value_or_throw(parse_interval(c.checkpoint_every, "checkpoint-every"));
   options.memory_limit = given_bytes("--memory", c.memory);

@@ -2,10 +2,10 @@
 // training, without anything around it (no files, no validation), so that training, --overfit-batch and
 // `bench train` run the same code.
 //
-// On the host a step is over when it returns (host_train_step.h). On a device it is then in the stream, and the host
-// goes on: its outcome is taken up to StepResults::kDepth steps later (device_train_step.h).
+// On the host, a step is over when it returns (host_step.cpp). On a device it is then queued in the stream, and the host
+// continues: its outcome is taken up to kMostInFlight steps later (device_step.cpp).
 //
-// Belongs to the training thread. Everything it does lies in a span of the thread's ledger.
+// Belongs to the training thread. Everything it does is in a span of the thread's ledger.
 #pragma once
 
 #include <cstdint>
@@ -14,58 +14,58 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/batch_source.h"
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/collective/device_sums.h"
-#include "dlpipe/engine/layers/module.h"
-#include "dlpipe/engine/optim/grad_scaler.h"
-#include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/run/config/enumerated.h"
-#include "dlpipe/run/config/loss.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/record/device_ledger.h"
-#include "dlpipe/run/train/gradients/gradient_sum.h"
+#include "dlpipe/batch.h"
+#include "dlpipe/config.h"
+#include "dlpipe/module.h"
+#include "dlpipe/optim.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/nccl.h"
+#include "engine/optim/gradients.h"
+#include "run/config/values.h"
+#include "run/input/batch_input.h"
+#include "run/record/device_ledger.h"
+#include "run/train/gradients/gradient_sum.h"
 
 namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  /// Equal parts of every batch that are computed by themselves (decision 041); of all `ranks` together.
+  /// Equal parts of every batch that are computed separately (decision 041); of all `ranks` together.
   int64_t grains = 1;
   engine::Collective* ranks = nullptr;  // that compute other grains; null: none do
-  // Of the grains that this rank computes; null: there is no other.
+  // Ranks that compute other stages or parts of this rank's grains; null: there are none.
   engine::Collective* tensor_ranks = nullptr;   // have other parts of its weights
   engine::Collective* stage_ranks = nullptr;    // have other layers
   engine::Collective* replica_ranks = nullptr;  // both: all that compute these grains
   engine::DeviceSums* device_sums = nullptr;    // sum gradients instead of `ranks`; on a device
-  double peer_timeout_s = 60;                   // for these: how long a sum may take
+  double peer_timeout_s = 60;                   // for device_sums: how long a sum may take
   bool sync_bn = false;                         // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;       // of gradients' sums
   int64_t bucket_bytes = 25 << 20;              // gradients that travel together
-  bool shard_optimizer = false;  // each rank keeps optimizer's state and gradients' sums of its share alone
-  double clip = 0;               // 0: don't
-  DType dtype = DType::kF32;  // kF16: on a device alone, and the loss is scaled (engine/optim/grad_scaler.h)
-  bool tf32 = false;          // forward and backward may take it (engine/core/op.h)
+  bool shard_optimizer =
+      false;                  // each rank keeps the optimizer's state and gradients' sums only for its share
+  double clip = 0;            // 0: off
+  DType dtype = DType::kF32;  // kF16: only on a device, and the loss is scaled (engine/optim/gradients.h)
+  bool tf32 = false;          // forward and backward may use it (dlpipe/op.h)
   uint64_t seed = 0;
+  TargetSpec target = {};
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};
-  /// Else the step ends in kNonfinite, unless its loss scale may be why: such a step is always skipped.
+  /// Otherwise the step fails with kNonfinite, unless its loss scale may be the cause: such a step is always skipped.
   bool skip_nonfinite = false;
-  /// On the host: what kernels make of weights (packed, transformed, cast) is kept until the update, as it is where
-  /// a step has several parts.
+  /// On the host: weights that kernels have packed, transformed or cast are cached until the update, as they are when a step
+  /// has several parts.
   bool keep_packed = false;
-  /// On the host a warning says that it changes nothing.
+  /// On the host, warns that it has no effect.
   GraphUse graph = GraphUse::kAuto;
-  /// On the host: passes are recorded and replayed (host_replay.h). On a device a warning says that it changes nothing.
-  bool compile = false;
 
   int world() const { return ranks != nullptr ? ranks->world() : 1; }
   bool shares() const { return shard_optimizer && world() > 1; }
-  /// Grains of a batch that are this process's, and the first one's number.
+  /// This process's grains of a batch, and the first one's number.
   int64_t own_grains() const { return grains / world(); }
   int64_t first_grain() const { return ranks != nullptr ? ranks->rank() * own_grains() : 0; }
   bool packs_once() const { return keep_packed || accumulate * own_grains() > 1; }
-  /// Losses that a step's is the mean of, each of one grain of one batch.
+  /// Number of losses that a step's loss is the mean of, each of one grain of one batch.
   int64_t parts() const { return accumulate * grains; }
   GradientSum::Form gradient_form() const;
 };
@@ -89,56 +89,51 @@ struct StepOutcome {
   std::vector<BadSample> bad = {};
 };
 
-/// Of a pass that is replayed.
-struct ReplayMemory {
-  size_t arena_bytes = 0;  // what it computes, gradients included
-  size_t eager_bytes = 0;  // the most that the same pass had at once when it was recorded
-  size_t kernels = 0;      // calls, copies included
-  int64_t passes = 0;      // that were replayed so far
-};
-
 class TrainStep {
  public:
-  /// The one for the model's device. All referred to live longer; `ema` may be null.
+  /// Steps on a device whose outcome may not be taken yet.
+  static constexpr int64_t kMostInFlight = 2;
+  /// Most batches of a step that are launched as graphs, each of which has memory on the device.
+  static constexpr int64_t kMostGraphs = 32;
+
+  /// Creates the one for the model's device. All arguments must outlive it; `ema` may be null.
   static std::unique_ptr<TrainStep> create(engine::Module& model, engine::Optimizer& optimizer,
                                            engine::Ema* ema, const TrainStepOptions& options);
   virtual ~TrainStep() = default;
 
-  /// Step number `step` (from 0; keys dropout) on batches of `source`. Answers what is known of it already
-  /// (its batches; until take_outcome); null where the source has ended and no step was made. At most
-  /// StepResults::kDepth steps may be without a taken outcome.
+  /// Step number `step` (from 0; keys dropout) on batches of `source`. Returns what is already known about it (its batches;
+  /// valid until take_outcome); null if the source has ended and no step was made. At most kMostInFlight steps may be without a
+  /// taken outcome.
   const StepOutcome* run(BatchSource& source, int64_t step, double lr);
-  /// The same on an input at hand, as often as `accumulate` says.
+  /// The same on a given input, repeated `accumulate` times.
   const StepOutcome* run(const BatchInput& input, int64_t step, double lr);
 
-  /// The next step's outcome, in order; nullopt if there is none yet. With `wait`, or where the device is as
-  /// far behind as it may be, waits for it. kNonfinite names the step and the layer.
+  /// The next step's outcome, in order; nullopt if there is none yet. With `wait`, or if the device is as far behind as
+  /// allowed, waits for it. kNonfinite names the step and the layer.
   virtual std::optional<StepOutcome> take_outcome(bool wait = false) = 0;
 
-  /// Where a device's time went, over the steps whose outcome was taken; no steps on the host. A step asked
-  /// for after all outcomes were waited for begins anew and is left out.
+  /// Where a device's time went, over the steps whose outcome was taken; no steps on the host. A step launched after all
+  /// outcomes were waited for starts a new measurement and is left out.
   virtual DeviceTimes device_times() const { return {}; }
-  /// Why a device's steps aren't one graph; empty where they are or may come to be, and on the host.
+  /// Why a device's steps are not one graph; empty if they are or may become one, and on the host.
   virtual std::string graph_reason() const { return ""; }
-  /// With `compile`: why passes aren't replayed; empty where they are or may come to be.
-  virtual std::string replay_reason() const { return ""; }
-  /// What the passes replayed take; zeros where none was.
-  virtual ReplayMemory replay_memory() const { return {}; }
-  /// Gives back what is kept from step to step and the next one makes again: before other work that takes memory.
-  virtual void release_memory() {}
-  /// With shares, of the last update: the sums of gradients that this rank had, all that there were of it.
+  /// With shares: the sums of gradients that this rank had in the last update.
   virtual size_t gradient_bytes() const { return 0; }
-  /// What kernels made of weights and was kept during the last step.
+  /// The size of cached weights (packed, transformed or cast) during the last step.
   virtual size_t packed_bytes() const { return 0; }
-  /// Null where the loss isn't scaled. Its state is that after the last step asked for.
+  /// Null if the loss is not scaled. Its state is that after the last launched step.
   virtual engine::GradScaler* scaler() const { return nullptr; }
 
  protected:
   explicit TrainStep(int64_t accumulate) : accumulate_(accumulate) {}
 
  private:
+  static std::unique_ptr<TrainStep> on_host(engine::Module& model, engine::Optimizer& optimizer,
+                                            engine::Ema* ema, const TrainStepOptions& options);
+  static std::unique_ptr<TrainStep> on_device(engine::Module& model, engine::Optimizer& optimizer,
+                                              engine::Ema* ema, const TrainStepOptions& options);
   virtual void begin(int64_t step, double lr) = 0;
-  /// A batch of the source as input; the source may have it back at once, with stream().
+  /// A batch of the source as input; it may be released to the source at once, with stream().
   virtual BatchInput arrive(const Batch& batch) = 0;
   virtual Stream* stream() = 0;
   /// Forward and backward of the step's batch number `micro`.
@@ -148,5 +143,50 @@ class TrainStep {
 
   const int64_t accumulate_;
 };
+
+// Processes one batch of a step, or a grain of one, on host or device: the forward pass to the loss, dropout keyed by the step,
+// and buffers that can undo a batch. Shared by host_step.cpp and device_step.cpp. Belongs to the training thread.
+class BatchPass {
+ public:
+  /// `model` must outlive it. `random_key`: where a device reads dropout's key (dlpipe/ops.h: RandomState::device_key);
+  /// undefined on the host.
+  BatchPass(engine::Module& model, const TrainStepOptions& options, engine::Tensor random_key = {});
+
+  /// Before a step's first batch: clears gradients, and with skip_nonfinite copies the buffers, always to the same addresses.
+  void begin_step();
+  /// Sets dropout's key for the step's part `part` (a batch, or one of its grains), also on the device.
+  void seed(int64_t step, int64_t part) const;
+  /// The loss of a part that has weight: a mean over its samples. On a stage other than the last one, its stand-in
+  /// (engine/layers/staged.h).
+  engine::Tensor loss(const BatchInput& input, int64_t step, int64_t part);
+  /// Zero, with the same history: for a part without weight, whose batch norms must still take part.
+  engine::Tensor no_loss(const BatchInput& input, int64_t step, int64_t part);
+  /// Its share in the step's loss: the mean over options.parts().
+  engine::Tensor share(const engine::Tensor& loss) const;
+  /// Where a number is not finite, after a loss or gradient that is not: the layer, or "the loss itself".
+  std::string find_layer(const BatchInput& input, int64_t step, int64_t part);
+
+  const std::vector<engine::NamedTensor>& parameters() const { return parameters_; }
+  std::vector<engine::NamedTensor>& buffers() { return buffers_; }
+  /// Restores the state before the step, in the same order; with skip_nonfinite.
+  const std::vector<engine::Tensor>& saved_buffers() const { return saved_buffers_; }
+
+ private:
+  void save_buffers();
+  void seed_host(int64_t step, int64_t part) const;
+  /// The first non-empty text of the ranks with parts of the weights.
+  std::string first_word(std::string mine) const;
+
+  engine::Module& model_;
+  const TrainStepOptions options_;
+  const engine::Tensor random_key_;
+  std::vector<engine::NamedTensor> parameters_;
+  std::vector<engine::NamedTensor> buffers_;
+  std::vector<engine::Tensor> saved_buffers_;
+};
+
+/// Throws kNonfinite: `reason` is where the first such number is. `step` counts from 0, like StepOutcome::step; the message
+/// counts from 1, like all output for users.
+[[noreturn]] void fail_nonfinite(int64_t step, const std::string& reason);
 
 }  // namespace dlpipe::run

@@ -4,7 +4,7 @@ random numbers that dlpipe draws.
     python make_box_crops_golden.py        (needs albumentations and torchvision's files, but not torch)
 
 A case is three lines: the expression; seed, position, width and height; the boxes. A fourth has the crop (x, y, width, height)
-or nothing where the picture stays as it is, and a fifth which boxes are kept.
+or nothing where the image stays as it is, and a fifth which boxes are kept.
 
 Of torchvision the method make_params itself is run; what it takes of torch is given to it in NumPy, in the same precision.
 """

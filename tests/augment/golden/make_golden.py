@@ -16,7 +16,7 @@ import os
 import PIL
 from PIL import Image
 
-from picture import picture
+from golden_image import make_image
 
 RESIZES = [  # channels, width, height, box or None, out_width, out_height
     (3, 64, 48, None, 24, 18), (3, 64, 48, None, 25, 17), (3, 37, 53, None, 16, 16), (3, 20, 15, None, 48, 40),
@@ -45,16 +45,16 @@ def main():
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "resize.golden"), "wb") as file:
         for channels, width, height, box, *out in RESIZES:
             x, y, w, h = box or (0, 0, width, height)
-            result = picture(channels, width, height).resize(out, Image.BILINEAR, box=(x, y, x + w, y + h))
+            result = make_image(channels, width, height).resize(out, Image.BILINEAR, box=(x, y, x + w, y + h))
             write(file, "resize", channels, (width, height), (x, y, w, h), result)
         for x, y, w, h in CROPS:
-            result = picture(3, 500, 375).crop((x, y, x + w, y + h)).resize((32, 32), Image.BILINEAR)
+            result = make_image(3, 500, 375).crop((x, y, x + w, y + h)).resize((32, 32), Image.BILINEAR)
             write(file, "crop", 3, (500, 375), (x, y, w, h), result)
         for width, height in (161, 97), (97, 161):
             shorter = min(width, height)
             wide, high = 48 * width // shorter, 48 * height // shorter
             left, top = round((wide - 40) / 2), round((high - 40) / 2)
-            result = picture(3, width, height).resize((wide, high), Image.BILINEAR)
+            result = make_image(3, width, height).resize((wide, high), Image.BILINEAR)
             result = result.crop((left, top, left + 40, top + 40))
             write(file, "val", 3, (width, height), (0, 0, width, height), result)
 

@@ -1,4 +1,4 @@
-"""Writes ops/NAME.golden: what the library that defined an op makes of pictures that the tests can make too.
+"""Writes ops/NAME.golden: what the library that defined an op makes of images that the tests can make too.
 
     python make_ops_golden.py [op ...]        (needs scripts/requirements-golden.txt; of a named op its own library)
 
@@ -14,10 +14,10 @@ import numpy
 import PIL
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from picture import picture
+from golden_image import make_image
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CASES = {}  # op: [(expression, picture, result)]
+CASES = {}  # op: [(expression, image, result)]
 
 
 def case(expression, function, channels=3, width=45, height=33, values=()):
@@ -255,7 +255,7 @@ def perspective(moves, mode, fill):
 def write(op, cases):
     golden = b""
     for expression, function, (channels, width, height), values in cases:
-        result = numpy.ascontiguousarray(numpy.asarray(function(picture(channels, width, height))))
+        result = numpy.ascontiguousarray(numpy.asarray(function(make_image(channels, width, height))))
         result = result.reshape(result.shape[0], result.shape[1], -1)
         assert result.dtype == numpy.uint8 and result.shape[2] == channels, (expression, result.shape)
         numbers = [channels, width, height, result.shape[1], result.shape[0], *values]

@@ -4,7 +4,7 @@
 
 A case is four lines: the expression, everything that dlpipe would draw being fixed; the library, width and height, and the
 values that the op is to have drawn where an expression can't fix them; boxes, each followed by what becomes of it; points
-likewise. Boxes that leave nothing in the picture are left out: the libraries keep or drop them by rules of their own.
+likewise. Boxes that leave nothing in the image are left out: the libraries keep or drop them by rules of their own.
 
 dlpipe's coordinates are those of boxes in both libraries: (0, 0) is the corner of the first pixel. Points of both libraries are
 indices of pixels where they are mirrored, so that half a pixel is taken off before and put back behind.

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(AnyOrder, RunsAllInEveryOrder) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const Chain chain = parse_or_die("any_order(brightness(0.5..0.5) | invert | solarize(100))");
   std::vector<uint64_t> hashes;
   for (int position = 0; position < 300; ++position) {

@@ -17,14 +17,14 @@ TEST(AugMix, WeightsSumToOne) {
   EXPECT_NEAR(own / 4000, 0.5, 0.028);
 }
 
-TEST(AugMix, OfOpsThatChangeNothingIsThePicture) {
+TEST(AugMix, OfOpsThatChangeNothingIsTheImage) {
   OwnedImage black(20,
                    12);  // severity 1 leaves shapes and colours, equalize and autocontrast leave one colour
   EXPECT_EQ(run_chain("augmix(severity=1)", black, {}), black);
 }
 
 TEST(AugMix, IsAFunctionOfTheKeyAloneOnEveryInstructionSet) {
-  const OwnedImage image = picture(3, 45, 33);
+  const OwnedImage image = make_image(3, 45, 33);
   const OwnedImage expected = run_chain("augmix", image, {.seed = 5, .position = 3});
   EXPECT_NE(expected, image);
   on_every_target([&] { ASSERT_EQ(run_chain("augmix", image, {.seed = 5, .position = 3}), expected); });

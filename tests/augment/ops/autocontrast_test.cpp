@@ -7,7 +7,7 @@ TEST(Autocontrast, GivesPillowsPixels) {
   expect_golden("autocontrast");
 }
 
-TEST(Autocontrast, LooksAtTheWholePicture) {
+TEST(Autocontrast, LooksAtTheWholeImage) {
   expect_region_is_enough("autocontrast", false);
 }
 

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(ChannelDrop, SetsSomeChannelsAndLeavesOneAtLeast) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const Chain chain = parse_or_die("channel_drop(1..3, fill=9)");
   std::vector<int> dropped_of(4);
   for (int position = 0; position < 400; ++position) {

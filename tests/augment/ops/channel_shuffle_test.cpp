@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(ChannelShuffle, KeepsEveryPixelsValuesAndReachesAllOrders) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const Chain chain = parse_or_die("channel_shuffle");
   std::vector<int> seen(27);
   for (int position = 0; position < 600; ++position) {

@@ -7,7 +7,7 @@ TEST(Clahe, GivesOpencvsPixels) {
   expect_golden("clahe");
 }
 
-TEST(Clahe, LooksAtTheWholePicture) {
+TEST(Clahe, LooksAtTheWholeImage) {
   expect_region_is_enough("clahe", false);
 }
 
@@ -25,7 +25,7 @@ TEST(Clahe, DrawsItsLimitEvenlyFromTheRange) {
   EXPECT_GT(most, 5.8);
 }
 
-TEST(Clahe, LeavesAlphaAndPicturesOfOnePixelAlone) {
+TEST(Clahe, LeavesAlphaAndImagesOfOnePixelAlone) {
   const OwnedImage source = noise_image(40, 30, 4);
   const OwnedImage out = run_chain("clahe(4)", source, {});
   for (int y = 0; y < 30; ++y) {

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(CoarseDropout, SetsAtMostSoManyRectangles) {
-  const OwnedImage image = picture(3, 60, 40);
+  const OwnedImage image = make_image(3, 60, 40);
   const OwnedImage out = run_chain("coarse_dropout(3, 0.25, 0.1, 9)", image, {.seed = 2});
   int changed = 0;
   for (int y = 0; y < 40; ++y) {

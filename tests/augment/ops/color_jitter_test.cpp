@@ -16,7 +16,7 @@ TEST(ColorJitter, RunsFourOpsInEveryOrder) {
 }
 
 TEST(ColorJitter, IsWhatItsPartsGiveOneAfterAnother) {
-  const OwnedImage image = picture(3, 40, 30);
+  const OwnedImage image = make_image(3, 40, 30);
   const OwnedImage out = run_chain("color_jitter(1.4..1.4, 0.7..0.7)", image, {});
   const bool brighter_first = out == run_chain("brightness(1.4..1.4) contrast(0.7..0.7)", image, {});
   EXPECT_TRUE(brighter_first || out == run_chain("contrast(0.7..0.7) brightness(1.4..1.4)", image, {}));
@@ -26,7 +26,7 @@ TEST(ColorJitter, OneNumberIsADistanceAndNothingIsLeftOut) {
   EXPECT_EQ(parse_or_die("color_jitter(0.4)").canonical(),
             "color_jitter(brightness=0.6..1.4,contrast=1..1,saturation=1..1,hue=0..0,p=1)@1");
   EXPECT_TRUE(plan_or_die(parse_or_die("color_jitter"), {20, 12, 3}, {}).is_copy());
-  EXPECT_NE(parse_error("color_jitter(hue=0.6)").find("hue must lie in -0.5..0.5 turns"), std::string::npos);
+  EXPECT_NE(parse_error("color_jitter(hue=0.6)").find("hue must be in -0.5..0.5 turns"), std::string::npos);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ TEST(Contrast, GivesPillowsPixels) {
   expect_golden("contrast");
 }
 
-TEST(Contrast, LooksAtTheWholePicture) {
+TEST(Contrast, LooksAtTheWholeImage) {
   expect_region_is_enough("contrast(0.5)", false);
 }
 

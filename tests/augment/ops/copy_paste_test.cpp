@@ -1,21 +1,21 @@
-// copy_paste beside the plain way: both pictures made whole, and every pixel looked at.
+// copy_paste beside the plain way: both images made whole, and every pixel looked at.
 #include <array>
 
-#include "dlpipe/augment/moving.h"
+#include "augment/moving.h"
 #include "tests/augment/joined_testing.h"
 
 namespace dlpipe::augment {
 namespace {
 
-/// A picture of noise with objects: boxes, their classes and a mask, in which an object fills the disc in its box.
+/// An image of noise with objects: boxes, their classes and a mask, in which an object fills the disc in its box.
 struct Scene {
-  OwnedImage picture{0, 0};
+  OwnedImage image{0, 0};
   OwnedImage mask{0, 0, 1};
   std::vector<float> boxes;
   std::vector<int64_t> labels;
 
   Scene(int width, int height, uint64_t seed, int objects)
-      : picture(noise_image(width, height, 3, seed)), mask(width, height, 1) {
+      : image(noise_image(width, height, 3, seed)), mask(width, height, 1) {
     RandomStream rng(seed, 9);
     for (int i = 0; i < objects; ++i) {
       const auto side = [&](int whole) { return static_cast<int>(rng.below(static_cast<uint32_t>(whole))); };
@@ -33,13 +33,13 @@ struct Scene {
     }
     mask.pixels[0] = 255;
   }
-  PlannedPicture planned(int64_t sample) const {
-    return {{picture.width, picture.height, 3}, sample, boxes, labels, std::as_const(mask).view()};
+  PlannedImage planned(int64_t sample) const {
+    return {{image.width, image.height, 3}, sample, boxes, labels, std::as_const(mask).view()};
   }
 };
 
 ChainPlan plan_two(const Chain& chain, const Scene& own, const Scene& other, const SampleKey& key) {
-  const std::array<PlannedPicture, 2> planned = {own.planned(0), other.planned(7)};
+  const std::array<PlannedImage, 2> planned = {own.planned(0), other.planned(7)};
   EXPECT_EQ(chain.others(key), 1);
   ChainPlan plan;
   throw_if_error(chain.plan(planned, key, plan));
@@ -49,9 +49,9 @@ ChainPlan plan_two(const Chain& chain, const Scene& own, const Scene& other, con
 
 OwnedImage run_two(const Chain& chain, const Scene& own, const Scene& other, const ChainPlan& plan,
                    int64_t* read = nullptr) {
-  const std::vector<OwnedImage> pictures = {own.picture, other.picture};
+  const std::vector<OwnedImage> images = {own.image, other.image};
   OwnedImage out(plan.out.width, plan.out.height, 3);
-  Pictures source(pictures);
+  Images source(images);
   ChainScratch scratch;
   throw_if_error(chain.apply_joined(plan, source, out.view(), scratch));
   if (read != nullptr) *read = source.read();
@@ -62,8 +62,8 @@ OwnedImage run_two(const Chain& chain, const Scene& own, const Scene& other, con
 Scene moved(const Scene& scene, const std::string& expression) {
   Scene result = scene;
   const Chain chain = parse_or_die(expression);
-  const ChainPlan plan = plan_or_die(chain, {scene.picture.width, scene.picture.height, 3}, {});
-  result.picture = run_chain(chain, scene.picture, {});
+  const ChainPlan plan = plan_or_die(chain, {scene.image.width, scene.image.height, 3}, {});
+  result.image = run_chain(chain, scene.image, {});
   result.mask = OwnedImage(plan.out.width, plan.out.height, 1);
   const Moving moving(plan);
   moving.mask(scene.mask.view(), result.mask.view(), 0);
@@ -84,23 +84,23 @@ bool is_of(const Scene& scene, size_t i, int x, int y) {
 
 /// The pasted pixels, and where each comes from, by the definition.
 struct Plain {
-  OwnedImage picture{0, 0};
+  OwnedImage image{0, 0};
   OwnedImage mask{0, 0, 1};
   OwnedImage pasted{0, 0, 1};
 
   Plain(const Scene& own, const Scene& other, const std::vector<bool>& chosen)
-      : picture(own.picture), mask(own.mask), pasted(own.mask.width, own.mask.height, 1) {
-    for (int y = 0; y < picture.height; ++y) {
-      for (int x = 0; x < picture.width; ++x) {
+      : image(own.image), mask(own.mask), pasted(own.mask.width, own.mask.height, 1) {
+    for (int y = 0; y < image.height; ++y) {
+      for (int x = 0; x < image.width; ++x) {
         bool is_pasted = false;
         for (size_t i = 0; i < chosen.size(); ++i)
           is_pasted = is_pasted || (chosen[i] && is_of(other, i, x, y));
         if (!is_pasted) continue;
-        const size_t at = size_t(y * picture.width + x);
+        const size_t at = size_t(y * image.width + x);
         pasted.pixels[at] = 1;
         mask.pixels[at] = static_cast<uint8_t>(other.mask.at(x, y));
         for (int c = 0; c < 3; ++c)
-          picture.pixels[3 * at + size_t(c)] = static_cast<uint8_t>(other.picture.at(x, y, c));
+          image.pixels[3 * at + size_t(c)] = static_cast<uint8_t>(other.image.at(x, y, c));
       }
     }
   }
@@ -108,7 +108,7 @@ struct Plain {
 
 std::vector<bool> chosen_of(const ChainPlan& plan) {
   std::vector<bool> chosen;
-  for (const auto& box : plan.pictures[1].boxes) chosen.push_back(box.has_value());
+  for (const auto& box : plan.images[1].boxes) chosen.push_back(box.has_value());
   return chosen;
 }
 
@@ -129,7 +129,7 @@ TEST(CopyPaste, PixelsAndMasksAreThoseOfThePlainWay) {
     const std::vector<bool> chosen = chosen_of(plan);
     for (const bool is_chosen : chosen) ++(is_chosen ? pasted : left_out);
     const Plain plain(own, other, chosen);
-    EXPECT_EQ(run_two(chain, own, other, plan), plain.picture) << position;
+    EXPECT_EQ(run_two(chain, own, other, plan), plain.image) << position;
     EXPECT_EQ(mask_of(plan, own, other), plain.mask) << position;
   }
   EXPECT_GT(pasted, 50);
@@ -161,7 +161,7 @@ TEST(CopyPaste, ObjectsBelowAreTrimmedOrDropped) {
           if (plain.pasted.at(x, y) == 0) add(seen, count_seen);
         }
       }
-      if (count == 0) continue;  // covered by another of its own picture: goes by its area
+      if (count == 0) continue;  // covered by another of its own image: goes by its area
       ASSERT_EQ(kept[i] != 0, count_seen > 0 && count_seen >= 0.4 * count) << position << " " << i;
       dropped += kept[i] == 0 ? 1 : 0;
       if (kept[i] == 0) continue;
@@ -193,17 +193,17 @@ TEST(CopyPaste, OpsBeforeAndBehindAreRunAsIfByHand) {
     const Scene first = moved(own, before), second = moved(other, before);
     const Plain plain(first, second, chosen_of(plan));
     int64_t one = 0;
-    EXPECT_EQ(run_two(chain, own, other, plan, &one), run_chain(behind, plain.picture, {})) << position;
+    EXPECT_EQ(run_two(chain, own, other, plan, &one), run_chain(behind, plain.image, {})) << position;
     Scene pasted = first;
     pasted.mask = plain.mask;
     EXPECT_EQ(mask_of(plan, own, other), moved(pasted, behind).mask) << position;
     read += one;
     whole += 60 * 50 + 80 * 64;
   }
-  EXPECT_LT(read, whole * 3 / 4) << "of the other picture only what is pasted is decoded";
+  EXPECT_LT(read, whole * 3 / 4) << "of the other image only what is pasted is decoded";
 }
 
-TEST(CopyPaste, PointsAreSeenWhereTheirPictureIs) {
+TEST(CopyPaste, PointsAreSeenWhereTheirImageIs) {
   const Scene own(60, 50, 1, 3), other(60, 50, 2, 4);
   const Chain chain = parse_or_die("copy_paste(1)");
   const ChainPlan plan = plan_two(chain, own, other, {.seed = 5});
@@ -225,12 +225,12 @@ TEST(CopyPaste, PointsAreSeenWhereTheirPictureIs) {
 
 TEST(CopyPaste, WithoutAMaskNothingIsPasted) {
   const Scene own(60, 50, 1, 3), other(60, 50, 2, 4);
-  std::array<PlannedPicture, 2> planned = {own.planned(0), other.planned(7)};
+  std::array<PlannedImage, 2> planned = {own.planned(0), other.planned(7)};
   planned[1].mask = {};
   const Chain chain = parse_or_die("copy_paste(1)");
   ChainPlan plan;
   throw_if_error(chain.plan(planned, {}, plan));
-  EXPECT_EQ(run_two(chain, own, other, plan), own.picture);
+  EXPECT_EQ(run_two(chain, own, other, plan), own.image);
   std::vector<float> rows = own.boxes;
   std::vector<uint8_t> kept;
   Moving(plan, 0).boxes(rows, kept);

@@ -6,7 +6,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(Elastic, OfNothingChangesNothing) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   EXPECT_EQ(run_chain("elastic(0)", image, {}), image);
 }
 
@@ -36,7 +36,7 @@ TEST(Elastic, MovesNoPixelFurtherThanAlpha) {
 
 TEST(Elastic, NeedsNoMoreThanTheCropBehindItAndIsTheSameOnEveryInstructionSet) {
   expect_region_is_enough("elastic(6, 16)");
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   const OwnedImage expected = run_chain("elastic", image, {.seed = 5});
   on_every_target([&] { ASSERT_EQ(run_chain("elastic", image, {.seed = 5}), expected); });
 }

@@ -7,7 +7,7 @@ TEST(Equalize, GivesPillowsPixels) {
   expect_golden("equalize");
 }
 
-TEST(Equalize, LooksAtTheWholePicture) {
+TEST(Equalize, LooksAtTheWholeImage) {
   expect_region_is_enough("equalize", false);
 }
 

@@ -22,7 +22,7 @@ TEST(GaussianNoise, HasTheStandardDeviationAndMeanAskedFor) {
 }
 
 TEST(GaussianNoise, IsAFunctionOfTheKeyAloneOnEveryInstructionSet) {
-  const OwnedImage image = picture(3, 61, 7);
+  const OwnedImage image = make_image(3, 61, 7);
   const OwnedImage expected = run_chain("gaussian_noise(0.2)", image, {.seed = 5, .position = 9});
   EXPECT_NE(run_chain("gaussian_noise(0.2)", image, {.seed = 5, .position = 10}), expected);
   EXPECT_NE(expected, image);
@@ -31,7 +31,7 @@ TEST(GaussianNoise, IsAFunctionOfTheKeyAloneOnEveryInstructionSet) {
 }
 
 TEST(GaussianNoise, OfNothingChangesNothing) {
-  const OwnedImage image = picture(3, 61, 7);
+  const OwnedImage image = make_image(3, 61, 7);
   EXPECT_EQ(run_chain("gaussian_noise(0)", image, {}), image);
 }
 

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(GridDistortion, OfNothingChangesNothing) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   EXPECT_EQ(run_chain("grid_distortion(5, 0)", image, {}), image);
 }
 
@@ -22,7 +22,7 @@ TEST(GridDistortion, MovesColumnsAndRowsInTheirOrder) {
 }
 
 TEST(GridDistortion, IsTheSameOnEveryInstructionSet) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   const OwnedImage expected = run_chain("grid_distortion", image, {.seed = 5});
   on_every_target([&] { ASSERT_EQ(run_chain("grid_distortion", image, {.seed = 5}), expected); });
 }

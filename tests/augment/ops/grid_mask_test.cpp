@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(GridMask, MasksARegularGrid) {
-  const OwnedImage image = picture(3, 60, 40);
+  const OwnedImage image = make_image(3, 60, 40);
   const Chain chain = parse_or_die("grid_mask(0.25, 0.5, 7)");
   const ChainPlan plan = plan_or_die(chain, {60, 40, 3}, {.seed = 2});
   const auto at = [&](size_t i) { return static_cast<int>(plan.draws[0].values[i]); };

@@ -44,7 +44,7 @@ TEST(Hflip, FlipsWithItsProbability) {
 
 TEST(Hflip, RefusesAProbabilityOutsideZeroToOne) {
   EXPECT_EQ(parse_error("hflip(2)"),
-            "[augment] hflip: p must lie in 0..1, got 2 at position 7 of \"hflip(2)\"");
+            "[augment] hflip: p must be in 0..1, got 2 at position 7 of \"hflip(2)\"");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "dlpipe/augment/hue_kernels.h"
+#include "augment/color_kernels.h"
 #include "tests/augment/every_target.h"
 #include "tests/augment/golden_ops.h"
 

@@ -27,7 +27,7 @@ TEST(MedianBlur, IsTheMiddleOfEachSquareInRowsOfAnyLength) {
     for (const int side : {1, 3, 5, 7}) {
       for (const int channels : {1, 3}) {
         for (const int width : {1, 5, 21, 22, 43, 64, 65, 130}) {
-          const OwnedImage source = picture(channels, width, 4);
+          const OwnedImage source = make_image(channels, width, 4);
           const OwnedImage blurred = run_chain(
               "median_blur(" + std::to_string(side) + ".." + std::to_string(side) + ")", source, {});
           for (int y = 0; y < 4; ++y) {

@@ -52,7 +52,7 @@ TEST(Normalize, OneValueServesAllChannelsAndHalfMayBeTheDataSets) {
 TEST(Normalize, SaysWhenTheDataSetsAreNotKnown) {
   BatchPrep prep;
   EXPECT_EQ(parse_or_die("normalize").fill_prep(prep).message(),
-            "[augment] normalize(mean=none,std=none): the data set's mean and std aren't known; write "
+            "[augment] normalize(mean=none,std=none): the dataset's mean and std are unknown; write "
             "normalize(mean=r:g:b,std=r:g:b)");
 }
 
@@ -67,7 +67,7 @@ TEST(Normalize, RefusesAStdThatMakesPixelsInfinite) {
   EXPECT_TRUE(parse_or_die("normalize(0, 0.00001) cast(bf16)").fill_prep(prep).ok());
   const Status small = parse_or_die("normalize(0, 0.00001) cast(f16)").fill_prep(prep);
   EXPECT_EQ(small.code(), ErrorCode::kMisuse);
-  EXPECT_NE(small.message().find("channel 0 is so small that pixels become larger than f16 holds"),
+  EXPECT_NE(small.message().find("channel 0 is so small that pixels exceed the range of f16"),
             std::string::npos)
       << small.message();
   for (const char* tiny : {"normalize(0, 1e-39)", "normalize(1, 1e-39)", "normalize(0.5, 1e-300)"})
@@ -81,7 +81,8 @@ TEST(Normalize, RefusesValuesOnTheScaleOfBytes) {
   EXPECT_NE(parse_error("normalize(mean=0.5:0.4, std=1)").find("got 2"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5, 58)").find("divide it by 255"), std::string::npos);
   EXPECT_NE(parse_error("normalize(0.5, 0)").find("must be positive"), std::string::npos);
-  EXPECT_NE(parse_error("normalize(0.5:0.5:0.5, 0.2:0.2)").find("give as many of each"), std::string::npos);
+  EXPECT_NE(parse_error("normalize(0.5:0.5:0.5, 0.2:0.2)").find("give the same number of each"),
+            std::string::npos);
   EXPECT_NE(parse_error("normalize(1:1:1:1:1)").find("one per channel"), std::string::npos);
 }
 

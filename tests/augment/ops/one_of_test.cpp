@@ -5,7 +5,7 @@ namespace {
 
 TEST(OneOf, RunsOneAlternativeAndEachEquallyOften) {
   const Chain chain = parse_or_die("one_of(invert | brightness(0..0) | hflip(1))");
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const std::vector<OwnedImage> alone = {run_chain("invert", image, {}),
                                          run_chain("brightness(0..0)", image, {}), image.mirrored()};
   std::vector<int> seen(3);
@@ -20,7 +20,7 @@ TEST(OneOf, RunsOneAlternativeAndEachEquallyOften) {
 
 TEST(OneOf, WeightsSayHowOften) {
   const Chain chain = parse_or_die("one_of(invert | brightness(0..0) | hflip(1), weights=3:0:1)");
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const OwnedImage inverted = run_chain("invert", image, {}), mirrored = image.mirrored();
   int first = 0;
   for (int position = 0; position < 3000; ++position) {
@@ -38,7 +38,7 @@ TEST(OneOf, WeightsSayHowOften) {
 }
 
 TEST(OneOf, AlternativesAreChainsAndNest) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   EXPECT_EQ(run_chain("one_of(invert hflip(1))", image, {}), run_chain("invert hflip(1)", image, {}));
   EXPECT_EQ(run_chain("one_of(one_of(one_of(invert)))", image, {}), run_chain("invert", image, {}));
   EXPECT_EQ(run_chain("one_of(ops=invert | invert, p=0)", image, {}), image);
@@ -71,14 +71,14 @@ TEST(OneOf, RefusesWhatCannotBeChosen) {
   EXPECT_EQ(parse_error("one_of(invert | hflp)"),
             "[augment] unknown op 'hflp' at position 1 of \"hflp\"; did you mean 'hflip'?");
   EXPECT_EQ(parse_error("one_of(invert | normalize)"),
-            "[augment] normalize stands inside one_of at position 1 of \"one_of(invert | normalize)\", but "
+            "[augment] normalize is inside one_of at position 1 of \"one_of(invert | normalize)\", but "
             "describes "
             "the whole batch; put it at the end of the chain");
   EXPECT_NE(parse_error("one_of").find("ops is missing"), std::string::npos);
   EXPECT_NE(parse_error("one_of(invert").find("never closed"), std::string::npos);
   std::string deep = "invert";
   for (int i = 0; i < 50; ++i) deep = "one_of(" + deep + ")";
-  EXPECT_NE(parse_error(deep).find("write it further out"), std::string::npos);
+  EXPECT_NE(parse_error(deep).find("reduce the nesting"), std::string::npos);
 }
 
 }  // namespace

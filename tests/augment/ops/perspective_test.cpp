@@ -13,7 +13,7 @@ TEST(Perspective, NeedsNoMoreThanTheCropBehindIt) {
 }
 
 TEST(Perspective, LeavesALineAlone) {
-  const OwnedImage line = picture(3, 9, 1);
+  const OwnedImage line = make_image(3, 9, 1);
   EXPECT_EQ(run_chain("perspective(0.5, p=1)", line, {}), line);
 }
 

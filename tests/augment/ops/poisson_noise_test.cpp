@@ -19,7 +19,7 @@ TEST(PoissonNoise, GrowsWithTheRootOfTheValue) {
 }
 
 TEST(PoissonNoise, IsTheSameOnEveryInstructionSet) {
-  const OwnedImage image = picture(3, 61, 7);
+  const OwnedImage image = make_image(3, 61, 7);
   const OwnedImage expected = run_chain("poisson_noise", image, {.seed = 5});
   on_every_target([&] { ASSERT_EQ(run_chain("poisson_noise", image, {.seed = 5}), expected); });
 }

@@ -14,7 +14,7 @@ TEST(RandAugment, RunsSoManyOps) {
 }
 
 TEST(RandAugment, RefusesAMagnitudeThatThereIsNot) {
-  EXPECT_NE(parse_error("randaugment(2, 31)").find("magnitude counts from 0 to bins - 1 = 30, got 31"),
+  EXPECT_NE(parse_error("randaugment(2, 31)").find("magnitude must be 0 to bins - 1 = 30, got 31"),
             std::string::npos);
 }
 

@@ -16,7 +16,7 @@ TEST(RandomCrop, IsARegionThatIsDecodedAlone) {
   for (int count : seen) EXPECT_NEAR(count, 1000, 149);  // five times sqrt(9000 * 1/9 * 8/9)
 }
 
-TEST(RandomCrop, NamesAPictureThatIsTooSmall) {
+TEST(RandomCrop, NamesAnImageThatIsTooSmall) {
   ChainPlan plan;
   EXPECT_NE(parse_or_die("random_crop(32)")
                 .plan({20, 40, 3}, {}, plan)

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(RandomErasing, SetsOneRectangleWithinItsBoundsAndNothingElse) {
-  const OwnedImage image = picture(3, 80, 60);
+  const OwnedImage image = make_image(3, 80, 60);
   const Chain chain = parse_or_die("random_erasing(fill=10:20:30, p=1)");
   for (int position = 0; position < 200; ++position) {
     const SampleKey key{.seed = 1, .position = position};
@@ -29,21 +29,20 @@ TEST(RandomErasing, NeedsNoMoreThanTheCropBehindIt) {
 }
 
 TEST(RandomErasing, NoiseIsTheSameOnEveryInstructionSet) {
-  const OwnedImage image = picture(3, 80, 60);
+  const OwnedImage image = make_image(3, 80, 60);
   const OwnedImage expected = run_chain("random_erasing(mode=noise, p=1)", image, {});
   on_every_target([&] { ASSERT_EQ(run_chain("random_erasing(mode=noise, p=1)", image, {}), expected); });
 }
 
-TEST(RandomErasing, LeavesAPictureThatNothingFitsAlone) {
-  const OwnedImage image = picture(3, 1, 1);
+TEST(RandomErasing, LeavesAnImageThatNothingFitsAlone) {
+  const OwnedImage image = make_image(3, 1, 1);
   EXPECT_EQ(run_chain("random_erasing(p=1)", image, {}), image);
 }
 
 TEST(RandomErasing, RefusesWrongParameters) {
   EXPECT_NE(parse_error("random_erasing(mode=nois)").find("unknown mode 'nois'; did you mean 'noise'?"),
             std::string::npos);
-  EXPECT_NE(parse_error("random_erasing(scale=0.5..2)").find("scale must lie in 1e-04..1"),
-            std::string::npos);
+  EXPECT_NE(parse_error("random_erasing(scale=0.5..2)").find("scale must be in 1e-04..1"), std::string::npos);
 }
 
 }  // namespace

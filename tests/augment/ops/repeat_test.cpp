@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(Repeat, RunsTheSameOpsSeveralTimes) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   EXPECT_EQ(run_chain("repeat(3, invert)", image, {}), run_chain("invert", image, {}));
   EXPECT_EQ(run_chain("repeat(2, invert)", image, {}), image);
   EXPECT_EQ(run_chain("repeat(0, invert)", image, {}), image);
@@ -16,10 +16,10 @@ TEST(Repeat, DrawsAnewEveryTime) {
   EXPECT_NE(plan.draws[0].values[0], plan.draws[1].values[0]);
 }
 
-TEST(Repeat, TooManyOpsForOnePictureAreAnError) {
+TEST(Repeat, TooManyOpsForOneImageAreAnError) {
   ChainPlan plan;
   const Status status = parse_or_die("repeat(100, repeat(100, invert))").plan({20, 12, 3}, {}, plan);
-  EXPECT_NE(status.message().find("more than 1000 ops for one picture"), std::string::npos);
+  EXPECT_NE(status.message().find("more than 1000 ops for one image"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-#include "dlpipe/augment/resize.h"
+#include "augment/resize.h"
 
+#include "augment/kinds.h"
 #include "tests/augment/golden_ops.h"
 
 namespace dlpipe::augment {
@@ -34,7 +35,7 @@ TEST(ResizeOp, GivesPillowsPixelsWithEveryFilter) {
 }
 
 TEST(ResizeOp, EveryFilterMirrorsAndNeedsNoMoreThanTheCropBehindIt) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   for (const std::string filter : {"nearest", "area", "bicubic", "lanczos"}) {
     const std::string resize = "resize(40x55," + filter + ")";
     EXPECT_EQ(run_chain(resize + " hflip(1)", image, {}), run_chain(resize, image, {}).mirrored()) << filter;
@@ -47,7 +48,7 @@ TEST(ResizeOp, EveryFilterMirrorsAndNeedsNoMoreThanTheCropBehindIt) {
 }
 
 TEST(ResizeOp, EveryFilterLeavesTheRightPixelsOfAnAxisOfTheSameSize) {
-  const OwnedImage image = picture(3, 61, 47);
+  const OwnedImage image = make_image(3, 61, 47);
   for (const std::string filter : {"nearest", "area", "bilinear", "bicubic", "lanczos"}) {
     for (const std::string size : {"47x30", "20x61"}) {
       const std::string resize = "resize(" + size + "," + filter + ")";
@@ -61,7 +62,7 @@ TEST(ResizeOp, EveryFilterLeavesTheRightPixelsOfAnAxisOfTheSameSize) {
 TEST(ResizeOp, OneNumberMayBeTheLongerSide) {
   EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({500, 375, 3}), (ImageSize{100, 75, 3}));
   EXPECT_EQ(*parse_or_die("resize(100, side=longer)").output({375, 500, 3}), (ImageSize{75, 100, 3}));
-  EXPECT_NE(parse_error("resize(100x200, side=longer)").find("side=longer is of one length"),
+  EXPECT_NE(parse_error("resize(100x200, side=longer)").find("side=longer needs a single length"),
             std::string::npos);
 }
 
@@ -78,15 +79,15 @@ TEST(ResizeOp, RefusesAnAbsurdlyLongSide) {
   EXPECT_EQ(
       status.message(),
       "[augment] resize(size=1000): an image of 100000x1 would become 100000000x1000, more than 16777216; "
-      "give both sides, as HxW");
+      "give both sides as HxW");
   EXPECT_FALSE(parse_or_die("resize(60000)").plan({1000000, 1, 3}, {}, plan).ok());
   EXPECT_EQ(parse_or_die("resize(224)").plan({20, 6000, 3}, {}, plan).message(),
             "[augment] resize(size=224): an image of 20x6000 would become 224x67200, more than 65536; give "
-            "both sides, as HxW, or crop what comes of it");
+            "both sides as HxW, or crop the result");
   EXPECT_TRUE(parse_or_die("resize(1)").plan({100000, 1, 3}, {}, plan).ok()) << "no more than it is";
 }
 
-TEST(ResizeOp, OfALongThinPictureACropTakesItsPart) {
+TEST(ResizeOp, OfALongThinImageACropTakesItsPart) {
   const OwnedImage image = noise_image(20, 6000);
   const Chain chain = parse_or_die("resize(224) hflip(1) center_crop(32x224)");
   const ChainPlan plan = plan_or_die(chain, {20, 6000, 3}, {});

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "dlpipe/augment/resize.h"
+#include "augment/resize.h"
 #include "tests/augment/chain_testing.h"
 
 namespace dlpipe::augment {
@@ -36,7 +36,7 @@ TEST(Rrc, CropsStayInsideAndWithinTheirBounds) {
   }
 }
 
-// In a picture so large that no crop is drawn twice or rounded much, area is uniform and log ratio is
+// In an image so large that no crop is drawn twice or rounded much, area is uniform and log ratio is
 // uniform.
 TEST(Rrc, AreaIsUniformAndRatioIsLogUniform) {
   const Chain chain = parse_or_die("rrc(224, scale=0.1..0.4)");
@@ -76,7 +76,7 @@ TEST(Rrc, CornersReachEveryPlaceThatFits) {
   }
 }
 
-TEST(Rrc, FallsBackToTheMiddleOfAPictureThatNoCropFits) {
+TEST(Rrc, FallsBackToTheMiddleOfAnImageThatNoCropFits) {
   // Ten times too wide: a crop of at least nine tenths of the area is never 3/4..4/3.
   const Chain chain = parse_or_die("rrc(8, scale=0.9..1)");
   EXPECT_EQ(plan_or_die(chain, {1000, 100, 3}, {}).source_region, (Region{433, 0, 133, 100}));
@@ -97,11 +97,11 @@ TEST(Rrc, DrawsTheSameCropsOnEveryMachine) {
 }
 
 TEST(Rrc, RefusesImpossibleBounds) {
-  EXPECT_NE(parse_error("rrc(224, scale=0..1)").find("scale must lie in 1e-04..1, got 0..1"),
+  EXPECT_NE(parse_error("rrc(224, scale=0..1)").find("scale must be in 1e-04..1, got 0..1"),
             std::string::npos);
-  EXPECT_NE(parse_error("rrc(224, scale=0.5..1.5)").find("scale must lie in 1e-04..1, got 0.5..1.5"),
+  EXPECT_NE(parse_error("rrc(224, scale=0.5..1.5)").find("scale must be in 1e-04..1, got 0.5..1.5"),
             std::string::npos);
-  EXPECT_NE(parse_error("rrc(224, ratio=0..1)").find("ratio must lie in 0.001..1000, got 0..1"),
+  EXPECT_NE(parse_error("rrc(224, ratio=0..1)").find("ratio must be in 0.001..1000, got 0..1"),
             std::string::npos);
 }
 

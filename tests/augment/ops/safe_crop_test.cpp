@@ -3,7 +3,7 @@
 namespace dlpipe::augment {
 namespace {
 
-/// At most one pixel beside it: Albumentations divides by the picture's size in single precision, and cuts parts of pixels off.
+/// At most one pixel beside it: Albumentations divides by the image's size in single precision, and cuts parts of pixels off.
 TEST(SafeCrop, IsAlbumentationsForTheSameNumbers) {
   int equal = 0, all = 0;
   for_golden_crops("safe_crop", [&](const GoldenCrop& golden) {

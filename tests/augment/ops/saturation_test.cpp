@@ -11,7 +11,7 @@ TEST(Saturation, NeedsNoMoreThanTheCropBehindIt) {
   expect_region_is_enough("saturation(0.5)");
 }
 
-TEST(Saturation, LeavesGreyPicturesAlone) {
+TEST(Saturation, LeavesGreyImagesAlone) {
   const OwnedImage grey = noise_image(9, 7, 1);
   EXPECT_EQ(run_chain("saturation(0..0)", grey, {}), grey);
 }

@@ -4,7 +4,7 @@ namespace dlpipe::augment {
 namespace {
 
 TEST(SomeOf, RunsSoManyDifferentOnesInTheirOrder) {
-  const OwnedImage image = picture(3, 20, 12);
+  const OwnedImage image = make_image(3, 20, 12);
   const Chain two = parse_or_die("some_of(2, brightness(0.5..0.5) | invert | solarize(128))");
   const std::vector<OwnedImage> pairs = {run_chain("brightness(0.5..0.5) invert", image, {}),
                                          run_chain("brightness(0.5..0.5) solarize(128)", image, {}),

@@ -20,7 +20,7 @@ TEST(SsdCrop, IsTorchvisionsForTheSameNumbers) {
   EXPECT_GT(dropped, 20);
 }
 
-/// What stands before moves the boxes that it draws by: the same crop, mirrored, of the mirrored picture.
+/// What stands before moves the boxes that it draws by: the same crop, mirrored, of the mirrored image.
 TEST(SsdCrop, DrawsByTheBoxesAsTheyComeToIt) {
   const std::vector<float> boxes = {10, 10, 50, 40, 80, 50, 110, 85};
   std::vector<float> mirrored = {120 - 50, 10, 120 - 10, 40, 120 - 110, 50, 120 - 80, 85};
@@ -44,7 +44,7 @@ TEST(SsdCrop, DrawsByTheBoxesAsTheyComeToIt) {
   EXPECT_GT(crops, 20);
 }
 
-TEST(SsdCrop, KeepsThePictureWithoutBoxesAndWhereNothingFits) {
+TEST(SsdCrop, KeepsTheImageWithoutBoxesAndWhereNothingFits) {
   const Region all = {0, 0, 100, 60};
   EXPECT_EQ(plan_with_boxes(parse_or_die("ssd_crop(overlaps=0)"), 100, 60, {}, {}).source_region, all);
   const std::vector<float> tiny = {50, 30, 51, 31};
@@ -63,10 +63,10 @@ TEST(SsdCrop, IsChosenByOthersAndBehindAMosaic) {
   EXPECT_GT(crops, 4);
   const Chain joined = parse_or_die("mosaic(50,center=0.5) ssd_crop(0.2..0.4,overlaps=0.05)");
   const std::vector<float> none, one = {30, 5, 48, 20};
-  std::vector<PlannedPicture> pictures(4, PlannedPicture{{50, 50, 3}, 0, none});
-  pictures[3].boxes = one;  // the lower right one: from 50, 50
+  std::vector<PlannedImage> images(4, PlannedImage{{50, 50, 3}, 0, none});
+  images[3].boxes = one;  // the lower right one: from 50, 50
   ChainPlan plan;
-  throw_if_error(joined.plan(pictures, {.seed = 3}, plan));
+  throw_if_error(joined.plan(images, {.seed = 3}, plan));
   ASSERT_TRUE(plan.draws[1].active);
   const Region crop = plan.draws[1].region;
   EXPECT_LT(crop.x, 50 + 39);

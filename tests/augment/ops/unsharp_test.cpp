@@ -10,7 +10,7 @@ TEST(Unsharp, GivesOpenCVsPixelsWithinTwoLevels) {
 }
 
 TEST(Unsharp, AddsTheDifferenceFromTheBlur) {
-  const OwnedImage image = picture(3, 45, 33);
+  const OwnedImage image = make_image(3, 45, 33);
   const OwnedImage blurred = run_chain("gaussian_blur(sigma=1.5)", image, {});
   const OwnedImage out = run_chain("unsharp(1.5, 0.5)", image, {});
   for (size_t i = 0; i < out.pixels.size(); ++i) {

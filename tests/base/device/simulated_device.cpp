@@ -7,7 +7,7 @@
 #include <deque>
 #include <thread>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe {
 

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/device/device.h"
-#include "dlpipe/base/rng.h"
+#include "dlpipe/device.h"
+#include "dlpipe/random.h"
 #include "tests/base/device/guarded_memory.h"
 
 namespace dlpipe {

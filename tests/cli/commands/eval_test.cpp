@@ -6,8 +6,8 @@
 #include <map>
 #include <sstream>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/text.h"
+#include "io/formats/json.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -41,14 +41,6 @@ TEST(Eval, ABatchIsNoLargerThanTheData) {  // rows without a sample would be com
                                       "--json", "--batch", "1000000", "--limit", "20"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ((*formats::Json::parse(outcome.out))["samples"].as_int(), 20);
-}
-
-TEST(Eval, ACheckpointThatIsNotThereIsNamed) {
-  ScratchDirectory folder;
-  const std::string missing = folder / "nowhere";
-  const Outcome outcome = run_dlpipe({"eval", "--ckpt", missing, "--data", trained_run().data.val});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("there is no " + missing), std::string::npos) << outcome.err;
 }
 
 using formats::Json;
@@ -127,52 +119,6 @@ TEST(Eval, OtherWeightsInACheckpointsFolderTakeWhatItSays) {
   EXPECT_EQ(loss[0], loss[1]);
 }
 
-TEST(Eval, OfABareFileWhatIsMissingOrContradictsIsTold) {
-  const ScratchDirectory folder;
-  const std::string weights = bare_weights(folder);
-  std::ofstream(folder / "two.txt") << "cat\ndog\n";
-  const std::string val = trained_run().data.val;
-  const struct {
-    std::vector<std::string> arguments;
-    std::vector<std::string> words;
-  } cases[] = {
-      {{"--ckpt", weights}, {"bare.safetensors", "doesn't say of which model", "--model lenet"}},
-      {{"--ckpt", weights, "--model", "mlp"}, {"not those of this mlp", "--model lenet"}},
-      {{"--ckpt", weights, "--model", "lenett"}, {"lenett", "did you mean 'lenet'"}},
-      {{"--ckpt", weights, "--model", "gpt_char"}, {"takes tokens"}},
-      {{"--ckpt", weights, "--model", "resnet18"}, {"no fc.weight", "--model lenet"}},
-      {{"--ckpt", weights, "--model", "lenet", "--classes", folder / "two.txt"},
-       {"10 classes", "fc3.weight", "two.txt", "has 2", "'cat', 'dog'"}},
-      {{"--ckpt", trained_run().run, "--model", "mlp"}, {"checkpoint of lenet", "leave --model out"}},
-      {{"--ckpt", trained_run().run, "--classes", folder / "two.txt"}, {"leave --classes out"}},
-      {{"--ckpt", trained_run().run, "--tta", "flop"}, {"--tta flop", "'flip'"}},
-      {{"--ckpt", trained_run().run, "--dtype", "f16"}, {"--dtype f16", "--dtype bf16"}},
-      {{"--ckpt", trained_run().run, "--val-augment", "hflp"}, {"hflp", "hflip"}},
-      {{"--ckpt", trained_run().run, "--split", "test"}, {"is no folder of splits", "--split test"}},
-      {{"--ckpt", trained_run().run, "--predictions", "-", "--json"}, {"--predictions", "a file"}},
-      {{"--ckpt", trained_run().run, "--predictions", folder.path()},
-       {"--predictions", "is a folder; name the file to write in it", "NAME.jsonl"}},
-      {{"--ckpt", trained_run().run, "--predictions", "p.csv"},
-       {"--predictions", "p.csv", "end it in .jsonl"}},
-  };
-  for (const auto& c : cases) {
-    std::vector<std::string> arguments = {"eval", val};
-    arguments.insert(arguments.end(), c.arguments.begin(), c.arguments.end());
-    const Outcome outcome = run_dlpipe(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-    for (const std::string& word : c.words)
-      EXPECT_NE(outcome.err.find(word), std::string::npos) << outcome.err;
-  }
-}
-
-TEST(Eval, PickledCodeIsAnsweredWithTheCommandThatConvertsIt) {
-  const Outcome outcome = run_dlpipe({"eval", "--ckpt", test_file("io/formats/golden/script.pt"), "--model",
-                                      "lenet", trained_run().data.val});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("torch.jit.load"), std::string::npos) << outcome.err;
-}
-
 TEST(Eval, ChainViewsAndDtypeMayDifferFromTheCheckpoints) {
   const std::vector<std::string> common = {"eval", "--ckpt", trained_run().run, trained_run().data.val,
                                            "--json"};
@@ -191,13 +137,50 @@ TEST(Eval, ChainViewsAndDtypeMayDifferFromTheCheckpoints) {
   EXPECT_NEAR(loss({"--dtype", "bf16"}), plain, 0.05);  // 8 bits of mantissa
 }
 
-// lenet takes pictures of the size that it was trained with alone.
+TEST(Eval, ARandomChainIsWarnedOfOnce) {
+  const auto said = [](const std::vector<std::string>& command, const std::string& chain) {
+    std::vector<std::string> words = {command[0], "--ckpt", trained_run().run, command[1]};
+    if (!chain.empty()) words.insert(words.end(), {"--val-augment", chain});
+    return run_dlpipe(words).err;
+  };
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", trained_run().data.val},
+        {"predict", trained_run().data.jpegs + "/ring/00000.jpg"}}) {
+    const std::string random = said(command, "rrc(32)");
+    const size_t first = random.find("rrc is random");
+    EXPECT_NE(first, std::string::npos) << random;
+    EXPECT_EQ(random.find("is random", first + 10), std::string::npos) << random;
+    EXPECT_EQ(said(command, "resize(40) center_crop(32)").find("is random"), std::string::npos);
+    EXPECT_EQ(said(command, "").find("is random"), std::string::npos);
+  }
+  const ScratchDirectory folder;
+  const Outcome trained =
+      run_dlpipe(train_arguments(folder / "run", {"--val", trained_run().data.val, "--val-augment",
+                                                  "resize(32) center_crop(32) hflip", "--max-steps", "2"}));
+  EXPECT_NE(trained.err.find("hflip is random"), std::string::npos) << trained.err;
+}
+
+// Of a model for any size.
+TEST(Eval, ImagesOfAnotherSizeThanTrainingsAreNoted) {
+  const ScratchDirectory folder;
+  const std::string run = folder / "run", val = trained_run().data.val;
+  ASSERT_EQ(run_dlpipe(train_arguments(run, {"--model", "cifarnet", "--max-steps", "2"})).exit_code, 0);
+  const Outcome larger =
+      run_dlpipe({"eval", "--ckpt", run, val, "--val-augment", "resize(40) center_crop(40)"});
+  EXPECT_EQ(larger.exit_code, 0) << larger.err;
+  EXPECT_NE(larger.err.find("40x40, but the model was trained with 32x32"), std::string::npos) << larger.err;
+  const Outcome same =
+      run_dlpipe({"eval", "--ckpt", run, val, "--val-augment", "resize(32) center_crop(32)"});
+  EXPECT_EQ(same.err.find("the model was trained with"), std::string::npos) << same.err;
+}
+
+// lenet takes images of the size that it was trained with alone.
 TEST(Eval, CropsThatDoNotFitTheModelAreAnsweredWithTheChainThatMakesThemFit) {
   std::vector<std::string> words = {"eval",  "--ckpt",   trained_run().run, trained_run().data.val,
                                     "--tta", "five_crop"};
   const Outcome small = run_dlpipe(words);
   EXPECT_EQ(small.exit_code, 2);
-  EXPECT_NE(small.err.find("; --tta five_crop shows the model 28x28 pixels of each picture of 32x32"),
+  EXPECT_NE(small.err.find("; --tta five_crop gives the model 28x28 pixels of each image of 32x32"),
             std::string::npos)
       << small.err;
   const size_t begin = small.err.find("--val-augment \"");
@@ -231,7 +214,7 @@ TEST(Eval, ARunThatValidatesOnCropsIsJudgedAndUsedAsItValidates) {
 TEST(Eval, OfAFolderOfSplitsTakesValAndSaysSo) {
   const Outcome outcome = run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.split});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("holds train, val: val is taken"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("holds train, val: val is used"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find(trained_run().data.val), std::string::npos) << outcome.out;
   const Outcome train = run_dlpipe(
       {"eval", "--ckpt", trained_run().run, trained_run().data.split, "--split", "train", "--json"});
@@ -239,7 +222,7 @@ TEST(Eval, OfAFolderOfSplitsTakesValAndSaysSo) {
   const Outcome other =
       run_dlpipe({"eval", "--ckpt", trained_run().run, trained_run().data.split, "--split", "test"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.err.find("holds train, val and no 'test'"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("holds train, val but no 'test'"), std::string::npos) << other.err;
 }
 
 TEST(Eval, ALimitIsASubsetThatIsNamed) {
@@ -298,7 +281,7 @@ TEST(Eval, ReportAndPredictionsAgreeWithTheMetrics) {
   EXPECT_DOUBLE_EQ(json["metrics"]["top1"].as_double(), static_cast<double>(right) / 80);
   EXPECT_NEAR(report["weighted"]["recall"].as_double(), json["metrics"]["top1"].as_double(), 1e-12);
   const Outcome text = run_dlpipe(arguments);
-  for (const char* word : {"precision", "recall", "F1", "ring", "mean of classes", "taken for"})
+  for (const char* word : {"precision", "recall", "F1", "ring", "mean of classes", "predicted"})
     EXPECT_NE(text.out.find(word), std::string::npos) << text.out;
 }
 

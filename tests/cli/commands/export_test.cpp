@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
-#include "dlpipe/io/formats/json.h"
+#include "io/formats/json.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 
@@ -41,8 +43,38 @@ TEST(ExportCommand, GivesTheFilesBack) {
   EXPECT_NE(nowhere.err.find("OUT is empty"), std::string::npos) << nowhere.err;
   const Outcome nothing = run_dlpipe({"export", dir / "data", dir / "none", "--limit", "0"});
   EXPECT_EQ(nothing.exit_code, 2);
-  EXPECT_NE(nothing.err.find("--limit 0; give at least 1"), std::string::npos) << nothing.err;
+  EXPECT_NE(nothing.err.find("--limit 0; use 1 or more"), std::string::npos) << nothing.err;
   EXPECT_FALSE(std::filesystem::exists(dir / "none"));
+}
+
+static uint64_t largest_below(const std::string& folder) {
+  uint64_t most = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) most = std::max<uint64_t>(most, entry.file_size());
+  return most;
+}
+
+// A limit on file sizes stands in for a full disk.
+TEST(ExportCommand, OfSplitsNothingStaysAfterAnErrorAndItCanBeRepeated) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs/train", "--per-class", "2", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs/val", "--per-class", "2", "--size", "160"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data"}).exit_code, 0);
+  const uint64_t small = largest_below(dir / "jpegs/train");
+  ASSERT_LT(small, largest_below(dir / "jpegs/val"));
+  for (const uint64_t most : {uint64_t{100}, small}) {  // no file at all; the files of train alone
+    Outcome outcome;
+    {
+      const Limited files(RLIMIT_FSIZE, most);
+      outcome = run_dlpipe({"export", dir / "data", dir / "out"});
+    }
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(dir / "out")) << most << " bytes a file";
+  }
+  const Outcome again = run_dlpipe({"export", dir / "data", dir / "out"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(std::filesystem::is_directory(dir / "out/train"));
+  EXPECT_TRUE(std::filesystem::is_directory(dir / "out/val"));
 }
 
 TEST(ExportCommand, WarnsOfASplitThatIsLost) {
@@ -53,25 +85,25 @@ TEST(ExportCommand, WarnsOfASplitThatIsLost) {
   const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("30 files"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.err.find("[export] train, of 70 samples, is not there, though " +
-                             (dir / "data/provenance.json") + " names it"),
+  EXPECT_NE(outcome.err.find("[export] train, with 70 samples, is missing, but " +
+                             (dir / "data/provenance.json") + " lists it"),
             std::string::npos)
       << outcome.err;
 }
 
 TEST(ExportCommand, CountsWhatDoesNotComeBackByteForByte) {
   const ScratchDirectory dir;
-  const std::string pictures = test_file("io/data/codec/images/");
+  const std::string images = test_file("io/data/codec/images/");
   std::filesystem::create_directories(dir / "jpegs/a");
   for (const char* name : {"rgb_420.jpg", "progressive_420.jpg"})
-    std::filesystem::copy_file(pictures + name, dir / "jpegs/a/" + name);
+    std::filesystem::copy_file(images + name, dir / "jpegs/a/" + name);
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--jpeg", "coefficients"}).exit_code, 0);
   const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("2 files"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("; 1 of them with the source's pixels in other bytes"), std::string::npos)
       << outcome.out;
-  EXPECT_EQ(bytes_of(dir / "out/a/rgb_420.jpg"), bytes_of(pictures + "rgb_420.jpg"));
+  EXPECT_EQ(bytes_of(dir / "out/a/rgb_420.jpg"), bytes_of(images + "rgb_420.jpg"));
 }
 
 // Lists and class folders aren't read together, so a list of one split alone would leave the others behind.
@@ -82,7 +114,7 @@ TEST(ExportCommand, AListIsWrittenOfEachSplitWhereOneNeedsIt) {
   std::filesystem::copy(dir / "jpegs", dir / "src/train", std::filesystem::copy_options::recursive);
   std::filesystem::copy(dir / "jpegs", dir / "src/val", std::filesystem::copy_options::recursive);
   const auto first = std::filesystem::directory_iterator(dir / "src/val")->path();
-  for (const auto& picture : std::filesystem::directory_iterator(first)) std::filesystem::remove(picture);
+  for (const auto& image : std::filesystem::directory_iterator(first)) std::filesystem::remove(image);
   ASSERT_EQ(run_dlpipe({"ingest", dir / "src", dir / "data"}).exit_code, 0);
   const Outcome outcome = run_dlpipe({"export", dir / "data", dir / "out"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

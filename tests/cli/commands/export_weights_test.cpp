@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "dlpipe/run/record/tensor_file.h"
+#include "run/record/checkpoint.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -26,22 +26,22 @@ TEST(ExportWeights, WritesOneFileThatOthersRead) {
 TEST(ExportWeights, TheFileSaysWhichModelAndClassesItIsOf) {
   ScratchDirectory folder;
   const std::string run = trained_run().run, file = folder / "weights.safetensors";
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
   ASSERT_EQ(run_dlpipe({"export-weights", run, "-o", file}).exit_code, 0);
-  const Outcome own = run_dlpipe({"predict", "--ckpt", run, picture, "--json"});
-  const Outcome exported = run_dlpipe({"predict", "--ckpt", file, picture, "--json"});
+  const Outcome own = run_dlpipe({"predict", "--ckpt", run, image, "--json"});
+  const Outcome exported = run_dlpipe({"predict", "--ckpt", file, image, "--json"});
   EXPECT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_EQ(exported.out, own.out);
   const Outcome info = run_dlpipe({"info", file});
   EXPECT_NE(info.out.find("lenet, as the file says"), std::string::npos) << info.out;
   EXPECT_NE(info.out.find("'ring'"), std::string::npos) << info.out;
   EXPECT_NE(run_dlpipe({"info", file, "--json"}).out.find("\"kind\":\"safetensors\""), std::string::npos);
-  const Outcome other = run_dlpipe({"predict", "--ckpt", file, "--model", "mlp", picture});
+  const Outcome other = run_dlpipe({"predict", "--ckpt", file, "--model", "mlp", image});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("holds weights of lenet, not of mlp"), std::string::npos) << other.err;
   // Names that are given go before the file's, and a folder of splits names them too.
-  const Outcome named = run_dlpipe({"predict", "--ckpt", file, "--model", "lenet", "--classes",
-                                    trained_run().data.val, picture, "--json"});
+  const Outcome named = run_dlpipe(
+      {"predict", "--ckpt", file, "--model", "lenet", "--classes", trained_run().data.val, image, "--json"});
   EXPECT_EQ(named.out, own.out) << named.err;
 }
 
@@ -52,7 +52,7 @@ TEST(ExportWeights, RefusesToReplaceAFileAndSaysWhatIsNoCheckpoint) {
   const auto size = std::filesystem::file_size(file);
   const Outcome foreign = run_dlpipe({"export-weights", trained_run().run, "-o", folder / "w.pt"});
   EXPECT_EQ(foreign.exit_code, 2);
-  EXPECT_NE(foreign.err.find("end it in .safetensors"), std::string::npos) << foreign.err;
+  EXPECT_NE(foreign.err.find("use .safetensors"), std::string::npos) << foreign.err;
   const Outcome again = run_dlpipe({"export-weights", trained_run().run, "-o", file});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_NE(again.err.find("exists already"), std::string::npos) << again.err;
@@ -61,15 +61,6 @@ TEST(ExportWeights, RefusesToReplaceAFileAndSaysWhatIsNoCheckpoint) {
   EXPECT_EQ(nothing.exit_code, 1);
   EXPECT_NE(nothing.err.find("there is no "), std::string::npos) << nothing.err;
   EXPECT_FALSE(std::filesystem::exists(folder / "other"));
-}
-
-TEST(ExportWeights, SaysWhatACompiledModelIsAndWhatIsGivenInstead) {
-  ScratchDirectory folder;
-  ASSERT_EQ(run_dlpipe({"compile", trained_run().run, "-o", folder / "m.dlg"}).exit_code, 0);
-  const Outcome outcome = run_dlpipe({"export-weights", folder / "m.dlg", "-o", folder / "w.safetensors"});
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-  for (const char* part : {"m.dlg is a compiled model and no checkpoint; ", "`dlpipe export-weights RUN -o "})
-    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/io/formats/json.h"
+#include "io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -114,10 +114,10 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
   const std::string bare = folder_ / "bare.safetensors";
   std::filesystem::copy_file(folder_ / "run/checkpoints/last/model.safetensors", bare);
   fails(run_dlpipe({"generate", "--ckpt", bare}), "give the checkpoint or the run");
-  const Outcome pictures =
+  const Outcome images =
       run_dlpipe({"train", "--data", folder_ / "data", "--model", "lenet", "--out", folder_ / "no"});
-  EXPECT_NE(pictures.exit_code, 0);
-  EXPECT_NE(pictures.err.find("lenet takes images with classes"), std::string::npos) << pictures.err;
+  EXPECT_NE(images.exit_code, 0);
+  EXPECT_NE(images.err.find("lenet takes images with classes"), std::string::npos) << images.err;
   const Outcome text = run_dlpipe(
       {"train", "--data", trained_run().data.split, "--model", "gpt_char_tiny", "--out", folder_ / "no"});
   EXPECT_EQ(text.exit_code, 2);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dlpipe/base/base64.h"
-#include "dlpipe/engine/onnx/onnx_file.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/bytes.h"
+#include "dlpipe/onnx.h"
+#include "io/formats/json.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
@@ -50,7 +50,7 @@ TEST(Info, ShowsWhatACheckpointARunAndABareFileHold) {
   const Outcome bare = run_dlpipe({"info", test_file("io/formats/golden/reference.safetensors")});
   EXPECT_EQ(bare.exit_code, 0) << bare.err;
   EXPECT_NE(bare.out.find("tensors     3: 1 F16, 1 F32, 1 I64"), std::string::npos) << bare.out;
-  EXPECT_NE(bare.out.find("none of dlpipe's"), std::string::npos) << bare.out;
+  EXPECT_NE(bare.out.find("no model of dlpipe's"), std::string::npos) << bare.out;
   const Outcome pickle = run_dlpipe({"info", test_file("io/formats/golden/torch_averaged.pth"), "--json"});
   EXPECT_EQ(pickle.exit_code, 0) << pickle.err;
   const auto json = formats::Json::parse(pickle.out);
@@ -104,7 +104,7 @@ TEST(Info, ShowsACompiledModelAndAnOnnxFile) {
   EXPECT_NE(dot.err.find("--dot prints text for Graphviz"), std::string::npos) << dot.err;
   const Outcome none = run_dlpipe({"info", test_file("io/formats/golden/reference.safetensors"), "--graph"});
   EXPECT_EQ(none.exit_code, 2);
-  EXPECT_NE(none.err.find("is a file of weights and no compiled model; `dlpipe compile "), std::string::npos)
+  EXPECT_NE(none.err.find("is a file of weights, not a compiled model; `dlpipe compile "), std::string::npos)
       << none.err;
   std::filesystem::resize_file(folder / "m.dlg", std::filesystem::file_size(folder / "m.dlg") - 1);
   const Outcome cut = run_dlpipe({"info", folder / "m.dlg", "--graph"});
@@ -161,10 +161,16 @@ TEST(Info, ShortensAndEscapesTheNamesOfAFile) {
   expect_short({"info", file}, 1, 5);
 }
 
+TEST(Info, TakesTheNameOfAModelAsItsPath) {
+  const Outcome named = run_dlpipe({"info", "lenet", "--size", "28"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_EQ(named.out, run_dlpipe({"info", "--model", "lenet", "--size", "28"}).out);
+}
+
 TEST(Info, ShowsAModelsLayers) {
   const Outcome outcome = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const char* part : {"Conv2d", "conv1", "[1,28,28,6]", "61,706", "parameters are trained"})
+  for (const char* part : {"Conv2d", "conv1", "[1,28,28,6]", "61,706", "trainable parameters"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << outcome.out;
   const Outcome json = run_dlpipe({"info", "--model", "lenet", "--size", "28", "--channels", "1", "--json"});
   EXPECT_EQ(json.exit_code, 0) << json.err;

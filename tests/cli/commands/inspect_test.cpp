@@ -31,13 +31,6 @@ TEST(InspectCommand, ShowsCountsAndPrintsJson) {
   EXPECT_NE(skipped.out.find("ring/00001.jpg: "), std::string::npos) << skipped.out;
 }
 
-TEST(InspectCommand, ARunIsNamedWithTheCommandsThatTakeIt) {
-  const Outcome outcome = run_dlpipe({"inspect", trained_run().run});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_NE(outcome.err.find(" is a run and no dataset; `dlpipe info "), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.err.find("ingest"), std::string::npos) << outcome.err;
-}
-
 /// A table's columns, blanks put together.
 static std::string squeezed(const std::string& text) {
   std::string out;
@@ -59,12 +52,13 @@ TEST(InspectCommand, ClassesThatBoxesOrTagsUseAreCountedInThem) {
                         "box:boxes", "--field", "kind:labels:box"})
                 .exit_code,
             0);
-  std::filesystem::remove(dir / "src/bar/00001.jpg");  // no picture is read
+  std::filesystem::remove(dir / "src/bar/00001.jpg");  // no image is read
   const Outcome shown = run_dlpipe({"inspect", dir / "boxes"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   const std::string text = squeezed(shown.out);
   EXPECT_NE(text.find("label class kind\n"), std::string::npos) << shown.out;
-  EXPECT_NE(text.find("0 cat 1\n1 dog 2\nno sample has a class itself; kind counts box\n"), std::string::npos)
+  EXPECT_NE(text.find("0 cat 1\n1 dog 2\nno sample has a class of its own; kind counts box\n"),
+            std::string::npos)
       << shown.out;
   const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "boxes", "--json"}).out);
   EXPECT_EQ(json["datasets"][0]["class_counts"], (std::vector<int>{0, 0}));
@@ -78,6 +72,32 @@ TEST(InspectCommand, ClassesThatBoxesOrTagsUseAreCountedInThem) {
   EXPECT_NE(tags.find("0 cat 1 1\n1 dog 1 0\n2 red 0 2\ntags counts samples that name the class\n"),
             std::string::npos)
       << tags;
+}
+
+/// Four images of a class are in both splits, one of another class is in one.
+TEST(InspectCommand, ProblemsAreListedAndAreNoError) {
+  const ScratchDirectory dir;
+  namespace fs = std::filesystem;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "4", "--size", "64"}).exit_code, 0);
+  fs::create_directories(dir / "src/train/disc");
+  fs::create_directories(dir / "src/val");
+  fs::copy(dir / "jpegs/bar", dir / "src/train/bar");
+  fs::copy(dir / "jpegs/bar", dir / "src/val/bar");
+  fs::copy(dir / "jpegs/disc/00000.jpg", dir / "src/train/disc/00000.jpg");
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "src", dir / "data"}).exit_code, 0);
+  const Outcome shown = run_dlpipe({"inspect", dir / "data", "--problems"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  for (const char* part :
+       {"9 samples, problems:", "label disc: 1\n", "train bar/00001.jpg = val bar/00001.jpg: the same bytes"})
+    EXPECT_NE(shown.out.find(part), std::string::npos) << part << " in\n" << shown.out;
+  const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--problems", "--json"}).out);
+  EXPECT_EQ(json["classes"][0]["class"], "disc");
+  EXPECT_GE(json["alike"].size(), 4u);
+  EXPECT_EQ(run_dlpipe({"inspect", dir / "data", "--problems", "--skipped"}).exit_code, 2);
+
+  const Outcome dropped = run_dlpipe({"ingest", dir / "src", dir / "dropped", "--dedup", "drop"});
+  EXPECT_EQ(dropped.exit_code, 1);  // nothing is left for val
+  EXPECT_NE(dropped.err.find("a copy of train/bar/"), std::string::npos) << dropped.err;
 }
 
 TEST(InspectCommand, SplitsAreShownTogether) {
@@ -100,8 +120,8 @@ TEST(InspectCommand, ASplitThatIsLostIsSaid) {
   std::filesystem::remove_all(dir / "data/val");
   const Outcome shown = run_dlpipe({"inspect", dir / "data"});
   EXPECT_EQ(shown.exit_code, 0);
-  EXPECT_NE(shown.err.find("[inspect] val, of 20 samples, is not there, though " +
-                           (dir / "data/provenance.json") + " names it"),
+  EXPECT_NE(shown.err.find("[inspect] val, with 20 samples, is missing, but " +
+                           (dir / "data/provenance.json") + " lists it"),
             std::string::npos)
       << shown.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"inspect", dir / "data", "--json"}).out);

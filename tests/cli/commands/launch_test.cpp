@@ -11,11 +11,11 @@
 #include <thread>
 #include <tuple>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/record/receipt.h"
+#include "base/text.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "run/record/receipt.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -147,24 +147,24 @@ TEST_F(Launch, ProcessesThatDifferSayItOnce) {
   EXPECT_EQ(typo.err.find("--modle", typo.err.find("--modle") + 1), std::string::npos) << typo.err;
 }
 
-TEST_F(Launch, ProcessesTrainOnAFolderOfPictures) {
+TEST_F(Launch, ProcessesTrainOnAFolderOfImages) {
   ScratchDirectory folder;
-  ASSERT_EQ(run_dlpipe({"synth", folder / "pictures", "--per-class", "4"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"synth", folder / "images", "--per-class", "4"}).exit_code, 0);
   const auto words = [&](const std::string& data, const std::string& out) {
     return Words{
-        "train",   "--data",   data, "--val",      folder / "pictures", "--model",  "lenet", "--batch",
-        "16",      "--grains", "8",  "--schedule", "constant",          "--epochs", "2",     "--peer-timeout",
+        "train",   "--data",   data, "--val",      folder / "images", "--model",  "lenet", "--batch",
+        "16",      "--grains", "8",  "--schedule", "constant",        "--epochs", "2",     "--peer-timeout",
         kPatience, "--out",    out};
   };
-  ASSERT_EQ(run_dlpipe(words(folder / "pictures", folder / "one")).exit_code, 0);
-  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(folder / "pictures", folder / "two")));
+  ASSERT_EQ(run_dlpipe(words(folder / "images", folder / "one")).exit_code, 0);
+  const Outcome outcome = run_dlpipe(launched({"--np", "2"}, words(folder / "images", folder / "two")));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_same_run(folder / "one", folder / "two");
   // What the first process says, and the others only know to have happened.
-  ASSERT_EQ(std::system(("tar -C " + folder / "pictures" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
+  ASSERT_EQ(std::system(("tar -C " + folder / "images" + " -czf " + folder / "a.tgz" + " .").c_str()), 0);
   const Outcome packed = run_dlpipe(launched({"--np", "2"}, words(folder / "a.tgz", folder / "run")));
   EXPECT_NE(packed.exit_code, 0);
-  EXPECT_NE(packed.err.find("unpack it there; `dlpipe ingest "), std::string::npos) << packed.err;
+  EXPECT_NE(packed.err.find("unpack it to this disk; `dlpipe ingest "), std::string::npos) << packed.err;
   EXPECT_EQ(packed.err.find("the first process failed"), std::string::npos) << packed.err;
 }
 
@@ -259,7 +259,8 @@ TEST_F(Launch, ProcessesSplitTheModelAndOneReadsIt) {
   const Outcome refused =
       run_dlpipe(launched({"--np", "2"}, train(folder / "no", {"--tensor-parallel", "2"})));
   EXPECT_EQ(refused.exit_code, 2) << refused.err;
-  EXPECT_NE(refused.err.find("--tensor-parallel 2 of lenet: no layer of it can be split"), std::string::npos)
+  EXPECT_NE(refused.err.find("--tensor-parallel 2 of lenet: none of its layers can be split"),
+            std::string::npos)
       << refused.err;
 }
 
@@ -277,7 +278,7 @@ TEST_F(Launch, AProcessThatHangsIsNamed) {
   ::kill(ranks.back(), SIGSTOP);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("rank " + stopped + " has not answered for 5.0 s"), std::string::npos)
+  EXPECT_NE(outcome.err.find("rank " + stopped + " has not responded for 5.0 s"), std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find(" of 4 waited for "), std::string::npos) << outcome.err;
   EXPECT_TRUE(fs::exists(run + "/checkpoints/last/state.json"));
@@ -320,18 +321,17 @@ TEST(LaunchMisuse, SaysWhatToGive) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
   };
-  refused({"launch", "--np", "3", "--", "train", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
-  refused({"launch", "-np", "3", "--", "train", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
-  refused({"launch", "--np", "3", "train", "--data", "d", "--out", "x"}, "--np 3; give 1, 2, 4, 8");
-  refused({"--quiet", "launch", "--np", "3", "train", "--data", "d", "--out", "x"},
-          "--np 3; give 1, 2, 4, 8");
+  refused({"launch", "--np", "3", "--", "train", "--out", "x"}, "--np 3; use 1, 2, 4, 8");
+  refused({"launch", "-np", "3", "--", "train", "--out", "x"}, "--np 3; use 1, 2, 4, 8");
+  refused({"launch", "--np", "3", "train", "--data", "d", "--out", "x"}, "--np 3; use 1, 2, 4, 8");
+  refused({"--quiet", "launch", "--np", "3", "train", "--data", "d", "--out", "x"}, "--np 3; use 1, 2, 4, 8");
   refused({"launch", "--np", "3", "--", "--color", "never", "--quiet", "train", "--out", "x"},
-          "--np 3; give 1, 2, 4, 8");
-  refused({"launch", "--", "--quiet", "eval", "x"}, "give the command behind --");
-  refused({"launch", "--np", "2", "--", "eval", "x"}, "give the command behind --");
+          "--np 3; use 1, 2, 4, 8");
+  refused({"launch", "--", "--quiet", "eval", "x"}, "give the command after --");
+  refused({"launch", "--np", "2", "--", "eval", "x"}, "give the command after --");
   refused({"launch", "--np", "2", "--elastic", "--", "train"}, "give --out RUN");
-  refused({"launch", "train"}, "[launch] no run directory; give --out RUN");
-  refused({"launch", "--np", "2", "--min-np", "4", "--", "train", "--out", "x"}, "--min-np 4; give 1 to 2");
+  refused({"launch", "train"}, "there is no run directory; give --out RUN");
+  refused({"launch", "--np", "2", "--min-np", "4", "--", "train", "--out", "x"}, "--min-np 4; use 1 to 2");
 }
 
 TEST(LaunchMisuse, TheRunIsKnownByAllNamesOfOut) {

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <thread>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/text.h"
+#include "io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -28,7 +28,7 @@ static std::vector<Json> json_lines(const std::string& text) {
 }
 
 TEST(Predict, EqualsEvalOnTheSameImages) {
-  // Every picture of the folder, and the dataset made of all of them.
+  // Every image of the folder, and the dataset made of all of them.
   ScratchDirectory folder;
   const SampleData& data = trained_run().data;
   ASSERT_EQ(run_dlpipe({"ingest", data.jpegs, folder / "all"}).exit_code, 0);
@@ -74,7 +74,7 @@ TEST(Predict, AFileThatIsNoImageHasItsOwnErrorLineAndTheOthersGoOn) {
   ScratchDirectory folder;
   const SampleData& data = trained_run().data;
   std::filesystem::copy_file(data.jpegs + "/disc/00001.jpg", folder / "b.jpg");
-  std::ofstream(folder / "a.jpg") << "not a picture";
+  std::ofstream(folder / "a.jpg") << "not an image";
   const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, folder.path(), "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   const std::vector<Json> lines = json_lines(outcome.out);
@@ -156,21 +156,21 @@ TEST(Predict, EndsWithoutFussWhenNobodyReadsAnyMore) {
   EXPECT_EQ(outcome.err, "");
 }
 
-// One selection: a folder gives ingest and predict the same pictures.
-TEST(Predict, TakesThePicturesThatIngestTakes) {
+// One selection: a folder gives ingest and predict the same images.
+TEST(Predict, TakesTheImagesThatIngestTakes) {
   const ScratchDirectory dir;
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
   for (const char* name :
        {"src/a/1.jpe", "src/a/2.JFIF", "src/a/deep/3.png", "elsewhere/4.jpeg", "src/b/5.jpg",
         "src/.hidden/6.jpg", "src/__MACOSX/7.jpg", "src/a/.8.jpg", "src/a/9.txt"}) {
     std::filesystem::create_directories(std::filesystem::path(dir / name).parent_path());
-    std::filesystem::copy_file(picture, dir / name);
+    std::filesystem::copy_file(image, dir / name);
   }
   std::filesystem::create_directory_symlink(dir / "elsewhere", dir / "src/linked");
   std::filesystem::create_symlink("gone.jpg", dir / "src/a/dead.jpg");
   ASSERT_EQ(mkfifo((dir / "src/b/pipe.jpg").c_str(), 0600), 0);
   const Outcome predicted = run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "src", "--json"});
-  EXPECT_EQ(predicted.exit_code, 1) << "a link to nothing is a picture that can't be used";
+  EXPECT_EQ(predicted.exit_code, 1) << "a link to nothing is an image that can't be used";
   std::vector<std::string> names;
   for (const Json& line : json_lines(predicted.out))
     names.push_back(line["path"].as_string().substr((dir / "src/").size()) +
@@ -184,12 +184,12 @@ TEST(Predict, TakesThePicturesThatIngestTakes) {
   EXPECT_NE(made.err.find("a/dead.jpg: is a link to gone.jpg"), std::string::npos) << made.err;
 }
 
-TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
+TEST(Predict, StandardInputHoldsPathsOrOneImage) {
   const ScratchDirectory dir;
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
   std::filesystem::create_directories(dir / "folder");
-  std::filesystem::copy_file(picture, dir / "folder/new\nline.jpg");
-  std::ofstream(dir / "paths") << picture << "\r\n\n"
+  std::filesystem::copy_file(image, dir / "folder/new\nline.jpg");
+  std::ofstream(dir / "paths") << image << "\r\n\n"
                                << dir / "none.jpg"
                                << "\n"
                                << dir / "folder"
@@ -201,16 +201,16 @@ TEST(Predict, StandardInputHoldsPathsOrOnePicture) {
   EXPECT_EQ(many.exit_code, 1) << "one of them is not there";
   const std::vector<Json> lines = json_lines(many.out);
   ASSERT_EQ(lines.size(), 3u) << many.out;
-  EXPECT_EQ(lines[0]["path"].as_string(), picture);
+  EXPECT_EQ(lines[0]["path"].as_string(), image);
   EXPECT_NE(lines[1]["error"].as_string().find("no such file"), std::string::npos);
   EXPECT_EQ(lines[2]["path"].as_string(), dir / "folder/new\nline.jpg");
-  const Outcome one = run(picture);
+  const Outcome one = run(image);
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const std::vector<Json> single = json_lines(one.out);
   ASSERT_EQ(single.size(), 1u);
   EXPECT_EQ(single[0]["path"].as_string(), "-");
   EXPECT_EQ(single[0]["class"].as_string(), lines[0]["class"].as_string());
-  std::ofstream(dir / "zeros") << picture << '\0' << dir / "folder/new\nline.jpg" << '\0';
+  std::ofstream(dir / "zeros") << image << '\0' << dir / "folder/new\nline.jpg" << '\0';
   EXPECT_EQ(json_lines(run(dir / "zeros").out).size(), 2u) << "as find -print0 writes them";
   std::ofstream(dir / "empty");
   EXPECT_EQ(run(dir / "empty").exit_code, 1);
@@ -229,7 +229,7 @@ static std::string wait_for_lines(RunningProgram& program, const std::string& fi
 // Another program writes a path, waits for the answer and writes the next one.
 TEST(Predict, AnswersThePathsOfAPipeAsTheyCome) {
   const ScratchDirectory dir;
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   const int writer = open((dir / "pipe").c_str(), O_RDWR | O_CLOEXEC);
   std::ofstream(dir / "answers");
@@ -238,9 +238,9 @@ TEST(Predict, AnswersThePathsOfAPipeAsTheyCome) {
   const auto say = [&](const std::string& text) {
     ASSERT_EQ(write(writer, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   };
-  say("\xef\xbb\xbf" + picture + "\n");
-  EXPECT_EQ(json_lines(wait_for_lines(program, dir / "answers", 1)).at(0)["path"].as_string(), picture);
-  say(picture + "\n" + dir / "none.jpg" + "\n" + picture);  // the last line isn't whole yet
+  say("\xef\xbb\xbf" + image + "\n");
+  EXPECT_EQ(json_lines(wait_for_lines(program, dir / "answers", 1)).at(0)["path"].as_string(), image);
+  say(image + "\n" + dir / "none.jpg" + "\n" + image);  // the last line isn't whole yet
   EXPECT_EQ(json_lines(wait_for_lines(program, dir / "answers", 3)).size(), 3u);
   close(writer);
   const Outcome outcome = program.wait();
@@ -250,9 +250,9 @@ TEST(Predict, AnswersThePathsOfAPipeAsTheyCome) {
 }
 
 TEST(Predict, APathThatIsNotThereIsNamedAndTheOthersGoOn) {
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
-  const Outcome json = run_dlpipe(
-      {"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", picture, "/nor/this", "--json"});
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
+  const Outcome json =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", image, "/nor/this", "--json"});
   EXPECT_EQ(json.exit_code, 1);
   const std::vector<Json> lines = json_lines(json.out);
   ASSERT_EQ(lines.size(), 3u) << json.out << json.err;
@@ -262,38 +262,33 @@ TEST(Predict, APathThatIsNotThereIsNamedAndTheOthersGoOn) {
   EXPECT_FALSE(lines[2]["error"].is_null());
   // --quiet leaves out notes, not what could not be used.
   const Outcome text =
-      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", picture, "--quiet"});
+      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", image, "--quiet"});
   EXPECT_EQ(text.exit_code, 1);
-  EXPECT_TRUE(text.out.starts_with(picture)) << text.out;
+  EXPECT_TRUE(text.out.starts_with(image)) << text.out;
   EXPECT_NE(text.err.find("/nonexistent.jpg: [predict] there is no such file"), std::string::npos)
       << text.err;
   EXPECT_NE(text.err.find("1 of 2 files"), std::string::npos) << text.err;
 }
 
-TEST(Predict, WhereNoPathIsThereNothingIsDone) {
-  const Outcome outcome =
-      run_dlpipe({"predict", "--ckpt", trained_run().run, "/nonexistent.jpg", "/nor/this"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_NE(outcome.err.find("there is no file or folder '/nonexistent.jpg', '/nor/this'"), std::string::npos)
-      << outcome.err;
-}
-
 TEST(Predict, AFolderThatCannotBeListedIsNamedAndTheOthersGoOn) {
   const ScratchDirectory dir;
-  const std::string picture = trained_run().data.jpegs + "/ring/00000.jpg";
+  const std::string image = trained_run().data.jpegs + "/ring/00000.jpg";
   std::filesystem::create_directories(dir / "part/b");
-  std::filesystem::copy_file(picture, dir / "part/a.jpg");
+  std::filesystem::create_directories(dir / "part/c/below");
+  std::filesystem::copy_file(image, dir / "part/a.jpg");
+  std::filesystem::copy_file(image, dir / "part/c/below/1.jpg");  // behind the one that can't be listed
   std::filesystem::create_symlink(std::string(300, 'n'), dir / "part/b/long");  // no file is called so
-  const Outcome outcome =
-      run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "part", picture, "--json"});
+  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, dir / "part", image, "--json"});
   EXPECT_EQ(outcome.exit_code, 1);
   const std::vector<Json> lines = json_lines(outcome.out);
-  ASSERT_EQ(lines.size(), 3u) << outcome.out << outcome.err;
+  ASSERT_EQ(lines.size(), 4u) << outcome.out << outcome.err;
   EXPECT_EQ(lines[0]["path"].as_string(), dir / "part/a.jpg");
-  EXPECT_EQ(lines[1]["path"].as_string(), dir / "part");
-  EXPECT_NE(lines[1]["error"].as_string().find("not all of this folder can be read"), std::string::npos);
-  EXPECT_EQ(lines[2]["path"].as_string(), picture);
+  EXPECT_EQ(lines[1]["path"].as_string(), dir / "part/b");
+  EXPECT_FALSE(lines[1]["error"].is_null());
+  EXPECT_EQ(lines[2]["path"].as_string(), dir / "part/c/below/1.jpg");
+  EXPECT_TRUE(lines[2]["error"].is_null());
+  EXPECT_EQ(lines[3]["path"].as_string(), image);
+  EXPECT_NE(outcome.err.find("1 of 4 files"), std::string::npos) << outcome.err;
 }
 
 TEST(Predict, ALinkBackToItsFolderIsNamedAndTheOthersGoOn) {
@@ -309,16 +304,14 @@ TEST(Predict, ALinkBackToItsFolderIsNamedAndTheOthersGoOn) {
       << outcome.err;
 }
 
-TEST(Predict, ADatasetIsNamedWithTheCommandThatTakesIt) {
-  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, trained_run().data.split});
+TEST(Predict, NamesWhatIsNotAnImageAndContinues) {
+  const ScratchDirectory dir;
+  const std::string compiled = dir / "m.dlg", image = trained_run().data.jpegs + "/ring/00000.jpg";
+  ASSERT_EQ(run_dlpipe({"compile", trained_run().run, "-o", compiled}).exit_code, 0);
+  const Outcome outcome = run_dlpipe({"predict", "--ckpt", trained_run().run, compiled, image});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find(" is a folder of datasets and no picture; `dlpipe eval --ckpt RUN "),
-            std::string::npos)
-      << outcome.err;
-  const Outcome swapped =
-      run_dlpipe({"predict", "--ckpt", trained_run().data.val, trained_run().run + "/config.toml"});
-  EXPECT_NE(swapped.err.find(" is a dataset and no trained model; `dlpipe inspect "), std::string::npos)
-      << swapped.err;
+  EXPECT_NE(outcome.err.find("it is a compiled model"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find(image), std::string::npos) << outcome.out;
 }
 
 }  // namespace dlpipe::test

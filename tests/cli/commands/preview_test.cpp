@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/run/use/preview_text.h"
+#include "dlpipe/codec.h"
+#include "run/use/preview.h"
 #include "tests/cli/program.h"
 
 namespace dlpipe::test {
@@ -55,7 +55,7 @@ TEST_F(PreviewCommand, TwoChainsStandBelowEachOther) {
   EXPECT_EQ(png_size(dir_ / "grid.png"), (std::pair{2 * 44 + 4, 4 * 44 + 4}));
 }
 
-TEST_F(PreviewCommand, TheLargestPictureCanBeChosen) {
+TEST_F(PreviewCommand, TheLargestImageCanBeChosen) {
   const auto with = [&](const std::string& most) {
     return run_dlpipe({"preview", dir_ / "data", "--augment", "hflip", "-o", dir_ / "grid.png", "--samples",
                        "1", "--times", "1", "--max-pixels", most});
@@ -66,7 +66,7 @@ TEST_F(PreviewCommand, TheLargestPictureCanBeChosen) {
   EXPECT_EQ(with("90000").exit_code, 0);
 }
 
-TEST_F(PreviewCommand, TheSameSeedDrawsTheSamePicture) {
+TEST_F(PreviewCommand, TheSameSeedDrawsTheSameImage) {
   const auto draw = [&](const std::string& name, const std::string& seed) {
     EXPECT_EQ(run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "trivial_augment", "--seed", seed,
                           "-o", dir_ / name})
@@ -101,9 +101,9 @@ Grid read_grid(const std::string& path) {
   return grid;
 }
 
-/// A dataset in dir / "data" of one picture of 24 x 24: a box, a point of it and one that can't be seen, and a mask, which
+/// A dataset in dir / "data" of one image of 24 x 24: a box, a point of it and one that can't be seen, and a mask, which
 /// holds something from 10, 12 to 16, 20.
-void write_marked_picture(const ScratchDirectory& dir, const std::string& box = "[1, 2, 9, 9]") {
+void write_marked_image(const ScratchDirectory& dir, const std::string& box = "[1, 2, 9, 9]") {
   ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
   std::vector<uint8_t> mask(24 * 24);
   for (int y = 12; y < 20; ++y) std::fill_n(&mask[static_cast<size_t>(y * 24 + 10)], 6, uint8_t{2});
@@ -118,7 +118,7 @@ void write_marked_picture(const ScratchDirectory& dir, const std::string& box = 
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
-/// The one picture and what `chain` makes of it, in cells of `cell` pixels; what was drawn is listed with `said` in it.
+/// The one image and what `chain` makes of it, in cells of `cell` pixels; what was drawn is listed with `said` in it.
 Grid draw(const ScratchDirectory& dir, const std::string& chain, int cell, const std::string& said,
           const std::vector<std::string>& marks = {}) {
   std::vector<std::string> arguments = {"preview", "--data", dir / "data",        "--augment",
@@ -131,9 +131,9 @@ Grid draw(const ScratchDirectory& dir, const std::string& chain, int cell, const
   return read_grid(dir / "grid.png");
 }
 
-TEST(PreviewMarks, MoveWithThePicture) {
+TEST(PreviewMarks, MoveWithTheImage) {
   const ScratchDirectory dir;
-  write_marked_picture(dir);
+  write_marked_image(dir);
   const Grid plain = draw(dir, "hflip(1)", 24, "hflip");
   const Grid marked = draw(dir, "hflip(1)", 24, "hflip", {"--boxes", "--points", "--masks"});
   constexpr int kLeft = 4, kRight = 4 + 28, kTop = 4;
@@ -161,7 +161,7 @@ TEST(PreviewMarks, MoveWithThePicture) {
 
 TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
   const ScratchDirectory dir;
-  write_marked_picture(dir);
+  write_marked_image(dir);
   const Outcome drawn =
       run_dlpipe({"preview", "--data", dir / "data", "--augment", "ssd_crop(0.5..0.9,overlaps=0)", "-o",
                   dir / "grid.png", "--times", "3", "--cell", "48", "--boxes"});
@@ -175,10 +175,10 @@ TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
   EXPECT_NE(refused.err.find("ssd_crop, which draws by boxes"), std::string::npos) << refused.err;
 }
 
-// The one picture's object over itself: that below is covered and dropped.
+// The one image's object over itself: that below is covered and dropped.
 TEST(PreviewMarks, PastedObjectsShow) {
   const ScratchDirectory dir;
-  write_marked_picture(dir, "[10, 12, 16, 20]");
+  write_marked_image(dir, "[10, 12, 16, 20]");
   const Grid plain = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]");
   const Grid marked = draw(dir, "copy_paste(1)", 48, "(- | -) copy_paste[1]", {"--boxes", "--masks"});
   constexpr int kOriginal = 4, kResult = kOriginal + 52, kTop = 4;  // each pixel a square of 2 x 2
@@ -191,9 +191,9 @@ TEST(PreviewMarks, PastedObjectsShow) {
   EXPECT_NE(marked.at(kResult + 20, kTop + 30), plain.at(kResult + 20, kTop + 30)) << "the frame";
 }
 
-TEST(PreviewMarks, SmallPicturesAreShownLarger) {
+TEST(PreviewMarks, SmallImagesAreShownLarger) {
   const ScratchDirectory dir;
-  write_marked_picture(dir);
+  write_marked_image(dir);
   const Grid small = draw(dir, "invert", 24, "invert");
   const Grid large = draw(dir, "invert", 80, "invert");  // three times as large, in the middle
   constexpr int kFrame = 4 + (80 - 72) / 2;
@@ -204,7 +204,7 @@ TEST(PreviewMarks, SmallPicturesAreShownLarger) {
   EXPECT_EQ(large.at(kFrame - 1, kFrame), (std::array{255, 255, 255}));
 }
 
-// Of two boxes of one class and one of another; the picture has a class of its own.
+// Of two boxes of one class and one of another; the image has a class of its own.
 TEST(PreviewMarks, AClassHasOneColourAndItsName) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "src", "--per-class", "1", "--size", "24"}).exit_code, 0);
@@ -222,19 +222,18 @@ TEST(PreviewMarks, AClassHasOneColourAndItsName) {
   EXPECT_EQ(lower_line(8), kApe);
   EXPECT_EQ(lower_line(16), kBee);
   EXPECT_EQ(marked.at(4 + 4 * 8, 4 + 4 * 12 - 1), kApe) << "the ground of the name above its box";
-  EXPECT_EQ(marked.at(4, 4 + 95), kBee) << "the picture's own, below it";
+  EXPECT_EQ(marked.at(4, 4 + 95), kBee) << "the image's own, below it";
 }
 
 TEST(PreviewMarks, ThatAreNotDrawnAreNamedByTheirOptions) {
   const ScratchDirectory dir;
-  write_marked_picture(dir);
+  write_marked_image(dir);
   const auto noted = [&](const std::vector<std::string>& marks) {
     std::vector<std::string> words = {"preview", dir / "data", "--augment", "hflip", "-o", dir / "grid.png"};
     words.insert(words.end(), marks.begin(), marks.end());
     return run_dlpipe(words).err;
   };
-  EXPECT_NE(noted({}).find("the dataset has them: --boxes --points --masks\n"), std::string::npos)
-      << noted({});
+  EXPECT_NE(noted({}).find("to draw them: --boxes --points --masks\n"), std::string::npos) << noted({});
   EXPECT_NE(noted({"--points"}).find(": --boxes --masks\n"), std::string::npos) << noted({"--points"});
   EXPECT_EQ(noted({"--boxes", "--points", "--masks"}).find("--"), std::string::npos);
 }
@@ -249,10 +248,10 @@ TEST(PreviewText, NamesAreDrawnInAsciiOrByTheirNumbers) {
   EXPECT_EQ(drawable_name("a\xff", 0), "0 a");
 }
 
-// One picture of 24 x 24 beside, above and below itself.
-TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
+// One image of 24 x 24 beside, above and below itself.
+TEST(PreviewMarks, AMosaicShowsThoseOfAllItsImages) {
   const ScratchDirectory dir;
-  write_marked_picture(dir);
+  write_marked_image(dir);
   const Grid plain = draw(dir, "mosaic(24,center=0.5)", 48, "(- | - | - | -) mosaic[24 24]");
   const Grid marked =
       draw(dir, "mosaic(24,center=0.5)", 48, "(- | - | - | -) mosaic[24 24]", {"--boxes", "--masks"});
@@ -261,7 +260,7 @@ TEST(PreviewMarks, AMosaicShowsThoseOfAllItsPictures) {
       {{230, 25, 75}, {60, 180, 75}, {255, 225, 25}, {0, 130, 200}}};
   for (int k = 0; k < 4; ++k) {
     const int left = kLeft + 24 * (k % 2), top = kTop + 24 * (k / 2);
-    EXPECT_EQ(plain.at(left + 3, top + 5), plain.at(kLeft + 3, kTop + 5)) << "the same picture";
+    EXPECT_EQ(plain.at(left + 3, top + 5), plain.at(kLeft + 3, kTop + 5)) << "the same image";
     for (int i = 1; i < 9; ++i) EXPECT_EQ(marked.at(left + i, top + 2), kColors[static_cast<size_t>(k)]) << k;
     const auto [r, g, b] = plain.at(left + 12, top + 15);
     EXPECT_EQ(marked.at(left + 12, top + 15), (std::array<int, 3>{(r + 60) / 2, (g + 180) / 2, (b + 75) / 2}))
@@ -277,10 +276,10 @@ TEST_F(PreviewCommand, MarksThatTheDatasetHasNotAreNamed) {
   EXPECT_NE(outcome.err.find("has no boxes: its fields are image, label"), std::string::npos) << outcome.err;
 }
 
-// Links: what a sample's picture is may change after ingest.
-TEST_F(PreviewCommand, ADamagedPictureIsNamedAndTheOthersAreDrawn) {
+// Links: what a sample's image is may change after ingest.
+TEST_F(PreviewCommand, ADamagedImageIsNamedAndTheOthersAreDrawn) {
   ASSERT_EQ(run_dlpipe({"ingest", dir_ / "jpegs", dir_ / "links", "--store", "link"}).exit_code, 0);
-  std::ofstream(dir_ / "jpegs/bar/00001.jpg") << "no picture";
+  std::ofstream(dir_ / "jpegs/bar/00001.jpg") << "no image";
   const auto draw = [&](const std::string& chain) {
     std::filesystem::remove(dir_ / "grid.png");
     return run_dlpipe({"preview", "--data", dir_ / "links", "--augment", chain, "-o", dir_ / "grid.png",
@@ -291,17 +290,17 @@ TEST_F(PreviewCommand, ADamagedPictureIsNamedAndTheOthersAreDrawn) {
   EXPECT_NE(outcome.err.find("[preview] sample 1: "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("bar/00001.jpg changed"), std::string::npos) << outcome.err;
   const auto json = nlohmann::json::parse(outcome.out);
-  ASSERT_EQ(json["damaged"].size(), 1u);
-  EXPECT_EQ(json["damaged"][0]["sample"], 1);
+  ASSERT_EQ(json["corrupt"].size(), 1u);
+  EXPECT_EQ(json["corrupt"][0]["sample"], 1);
   const size_t samples = json["cells"].back()["sample"].get<size_t>() + 1;
   EXPECT_EQ(json["cells"].size(), (samples - 1) * 2);
   const Grid grid = read_grid(dir_ / "grid.png");
   EXPECT_EQ(grid.at(4 + 12, 4 + 28 + 12), (std::array{255, 255, 255})) << "its row is empty";
   EXPECT_NE(grid.at(4 + 12, 4 + 2 * 28 + 12), (std::array{255, 255, 255}));
-  // Beside other pictures, too.
-  EXPECT_EQ(nlohmann::json::parse(draw("mosaic(24)").out)["damaged"][0]["sample"], 1);
+  // Beside other images, too.
+  EXPECT_EQ(nlohmann::json::parse(draw("mosaic(24)").out)["corrupt"][0]["sample"], 1);
   for (const auto& file : std::filesystem::recursive_directory_iterator(dir_ / "jpegs"))
-    if (file.is_regular_file()) std::ofstream(file.path()) << "no picture";
+    if (file.is_regular_file()) std::ofstream(file.path()) << "no image";
   const Outcome none = draw("hflip");
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_NE(none.err.find("[preview] sample 0: "), std::string::npos) << none.err;
@@ -313,12 +312,12 @@ TEST_F(PreviewCommand, MistakesAreNamedAndWriteNothing) {
   ASSERT_EQ(run_dlpipe({"ingest", dir_ / "a.txt", dir_ / "text"}).exit_code, 0);
   const Outcome text = run_dlpipe({"preview", dir_ / "text", "--augment", "hflip", "-o", dir_ / "x.png"});
   EXPECT_EQ(text.exit_code, 2);
-  EXPECT_NE(text.err.find("[preview] " + (dir_ / "text") + " holds no pictures"), std::string::npos)
+  EXPECT_NE(text.err.find("[preview] " + (dir_ / "text") + " holds no images"), std::string::npos)
       << text.err;
   const Outcome foreign =
       run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflip", "-o", dir_ / "x.jpg"});
   EXPECT_EQ(foreign.exit_code, 2);
-  EXPECT_NE(foreign.err.find("end it in .png"), std::string::npos) << foreign.err;
+  EXPECT_NE(foreign.err.find("use .png"), std::string::npos) << foreign.err;
   const Outcome wrong =
       run_dlpipe({"preview", "--data", dir_ / "data", "--augment", "hflp", "-o", dir_ / "x.png"});
   EXPECT_EQ(wrong.exit_code, 2);

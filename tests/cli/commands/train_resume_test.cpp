@@ -11,9 +11,9 @@
 #include <sstream>
 #include <thread>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/json.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -79,7 +79,7 @@ TEST(Train, MilestonesAndFactorsAreFiniteNumbers) {
     const Outcome outcome =
         run_dlpipe(train_arguments(folder / "run", {"--schedule", "step", "--milestones", "1," + milestone}));
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_NE(outcome.err.find("--milestones holds '" + milestone + "'; expected epochs, as 30,60,80"),
+    EXPECT_NE(outcome.err.find("--milestones holds '" + milestone + "'; expected epochs, such as 30,60,80"),
               std::string::npos)
         << outcome.err;
   }
@@ -128,11 +128,10 @@ TEST(Train, AFullDiskNamesTheLastCheckpointAndTheCommandThatGoesOn) {
   }
   EXPECT_EQ(outcome.exit_code, 1) << outcome.signal;
   EXPECT_NE(outcome.err.find(".partial/"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("; the last good checkpoint is " + run +
-                             "/checkpoints/step-000000020; go on from it "
-                             "with: `dlpipe train --resume " +
-                             run + "`"),
-            std::string::npos)
+  EXPECT_NE(
+      outcome.err.find("; the last good checkpoint is " + run +
+                       "/checkpoints/step-000000020; resume it with: `dlpipe train --resume " + run + "`"),
+      std::string::npos)
       << outcome.err;
   EXPECT_EQ(run_dlpipe({"train", "--resume", run, "--epochs", "2"}).exit_code, 0);
 }
@@ -202,6 +201,37 @@ static std::vector<std::string> suggested_command(const std::string& message) {
   return command;
 }
 
+TEST(Train, WhatCannotChangeOnResumeIsOfferedAsACommandThatWorks) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_dlpipe(train_arguments(run, {"--max-steps", "2"})).exit_code, 0);
+  const auto other = [&](const std::string& option, const std::string& value) {
+    const Outcome refused = run_dlpipe({"train", "--resume", run, option, value});
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    std::vector<std::string> command = suggested_command(refused.err);
+    std::ranges::replace(command, std::string("NEW"), folder / "new");
+    return run_dlpipe(command);
+  };
+  const Outcome faster = other("--lr", "0.2");
+  EXPECT_EQ(faster.exit_code, 0) << faster.err;
+  EXPECT_NE(file_text(folder / "new/config.toml").find("\nlr = 0.2\n"), std::string::npos);
+  const Outcome elsewhere = other("--out", folder / "elsewhere");
+  EXPECT_EQ(elsewhere.exit_code, 0) << elsewhere.err;
+  EXPECT_TRUE(fs::exists(folder / "elsewhere/receipt.json"));
+  EXPECT_EQ(elsewhere.err.find("times; the last one"), std::string::npos) << elsewhere.err;
+}
+
+TEST(Train, OptionsMayBeRepeatedOnResume) {
+  ScratchDirectory folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_dlpipe(train_arguments(run, {"--max-steps", "2", "--seed", "7"})).exit_code, 0);
+  const Outcome same = run_dlpipe({"train", "--resume", run, "--seed", "7", "--model", "lenet", "--batch",
+                                   "16", "--lr", "0.020", "--out", run + "/"});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(run_dlpipe({"train", "--resume", run, "--seed", "8"}).exit_code, 2);
+  EXPECT_EQ(run_dlpipe({"train", "--resume", run, "--batch", "many"}).exit_code, 2);
+}
+
 TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   ScratchDirectory folder;
   const auto train = [&](const std::string& name, const std::string& epochs) {
@@ -212,11 +242,16 @@ TEST(Train, ARunCanBeMadeLongerWhereItsScheduleAllowsIt) {
   ASSERT_EQ(train("longer", "2").exit_code, 0);
   const Outcome outcome = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "3"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("the whole run"), std::string::npos) << "the times are the session's";
+  const auto ledger = formats::read_json(folder / "longer/ledger.json");
+  ASSERT_TRUE(ledger.ok());
+  EXPECT_EQ((*ledger)["steps"].as_int(), 60);
+  EXPECT_EQ((*ledger)["session_steps"].as_int(), 20);
   expect_same_run(folder / "straight", folder / "longer");
 
   const Outcome less = run_dlpipe({"train", "--resume", folder / "longer", "--epochs", "1"});
   EXPECT_EQ(less.exit_code, 2);
-  EXPECT_NE(less.err.find("has done 60 steps already"), std::string::npos) << less.err;
+  EXPECT_NE(less.err.find("already done 60 steps"), std::string::npos) << less.err;
 
   // A cosine's rates depend on the whole length; the message's command works.
   ASSERT_EQ(run_dlpipe(train_arguments(folder / "cosine")).exit_code, 0);
@@ -266,7 +301,7 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
   fs::rename(folder / "data", folder / "moved");
   const Outcome gone = run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3"});
   EXPECT_EQ(gone.exit_code, 1);
-  EXPECT_NE(gone.err.find("is not there; say with --data where it is now"), std::string::npos) << gone.err;
+  EXPECT_NE(gone.err.find("is missing; give its current place with --data"), std::string::npos) << gone.err;
   const Outcome moved =
       run_dlpipe({"train", "--resume", folder / "run", "--epochs", "3", "--data", folder / "moved"});
   EXPECT_EQ(moved.exit_code, 0) << moved.err;
@@ -275,7 +310,7 @@ TEST(Train, ResumesFromAnyDirectoryAndWithTheSameDataElsewhere) {
       run_dlpipe({"train", "--resume", folder / "run", "--epochs", "4", "--data", folder / "moved/val"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("holds dataset "), std::string::npos) << other.err;
-  EXPECT_NE(other.err.find(", and the run began with "), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find(", but the run began with "), std::string::npos) << other.err;
   // The same where the other's samples don't fill a batch.
   fs::create_directories(folder / "three/ring");
   for (const char* name : {"00000.jpg", "00001.jpg", "00002.jpg"})
@@ -314,7 +349,7 @@ TEST(Train, AValidationSetThatMovedWithItsDataIsAskedFor) {
   const Outcome gone = run_dlpipe(command);
   EXPECT_EQ(gone.exit_code, 1);
   EXPECT_NE(gone.err.find("the run's validation set " +
-                          folder / "data/val is not there; say with --val where it is now"),
+                          folder / "data/val is missing; give its current place with --val"),
             std::string::npos)
       << gone.err;
   command.insert(command.end(), {"--val", folder / "moved/val"});
@@ -328,7 +363,7 @@ TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
   const std::string ledger = file_text(folder / "run/ledger.json");
   const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("nothing was left to train: the run is at step 40"), std::string::npos)
+  EXPECT_NE(outcome.out.find("nothing left to train: the run is at step 40"), std::string::npos)
       << outcome.out;
   EXPECT_EQ(outcome.out.find("memory: "), std::string::npos) << "no step has measured any";
   EXPECT_EQ(file_text(folder / "run/ledger.json"), ledger);

@@ -30,13 +30,13 @@ TEST(VerifyCommand, TellsGoodFromDamaged) {
   const Outcome bad = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_NE(bad.out.find("bad: sample 50"), std::string::npos) << bad.out;
-  EXPECT_NE(bad.err.find("is damaged; copy it again"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("is corrupt; copy it again"), std::string::npos) << bad.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
   EXPECT_EQ(json["ok"], false);
   EXPECT_EQ(json["datasets"][0]["bad"][0]["sample"], 50);
 }
 
-// Without --decode no picture's size is looked at.
+// Without --decode no image's size is looked at.
 TEST(VerifyCommand, ABoundOfPixelsGoesWithDecoding) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
@@ -59,8 +59,8 @@ TEST(VerifyCommand, ASplitThatIsLostOrAnotherDatasetIsNamed) {
   const Outcome lost = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(lost.exit_code, 1);
   EXPECT_NE(lost.out.find("data/val: 30 samples"), std::string::npos) << lost.out;
-  EXPECT_NE(lost.out.find("bad: train, of 70 samples, is not there\n"), std::string::npos) << lost.out;
-  EXPECT_NE(lost.err.find("is not what " + (dir / "data/provenance.json") + " says was made; copy it again"),
+  EXPECT_NE(lost.out.find("bad: train, with 70 samples, is missing\n"), std::string::npos) << lost.out;
+  EXPECT_NE(lost.err.find("doesn't match " + (dir / "data/provenance.json") + "; copy it again"),
             std::string::npos)
       << lost.err;
   const auto json = nlohmann::json::parse(run_dlpipe({"verify", dir / "data", "--json"}).out);
@@ -71,7 +71,7 @@ TEST(VerifyCommand, ASplitThatIsLostOrAnotherDatasetIsNamed) {
   fs::copy_file(dir / "data/val/data.mdb", dir / "data/train/data.mdb");
   const Outcome other = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(other.exit_code, 1);
-  EXPECT_NE(other.out.find("bad: train is another dataset than was made here, whose id was "),
+  EXPECT_NE(other.out.find("bad: train is not the dataset that was made here, which had the id "),
             std::string::npos)
       << other.out;
   EXPECT_EQ(other.out.find("not there"), std::string::npos) << other.out;
@@ -84,23 +84,22 @@ TEST(VerifyCommand, ASplitThatIsLostOrAnotherDatasetIsNamed) {
   std::ofstream(dir / "data/provenance.json") << "{";
   const Outcome unknown = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(unknown.exit_code, 0) << "it is no part of the dataset";
-  EXPECT_NE(unknown.err.find("[verify] which splits were made isn't known: "), std::string::npos)
+  EXPECT_NE(unknown.err.find("[verify] can't check which splits were made: "), std::string::npos)
       << unknown.err;
 }
 
-TEST(VerifyCommand, SaysWhereLinkedPicturesThatMovedAreExpected) {
+TEST(VerifyCommand, SaysWhereLinkedImagesThatMovedAreExpected) {
   const ScratchDirectory dir;
   ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "2", "--size", "24"}).exit_code, 0);
   ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--store", "link"}).exit_code, 0);
   std::filesystem::rename(dir / "jpegs", dir / "elsewhere");
   const Outcome moved = run_dlpipe({"verify", dir / "data"});
   EXPECT_EQ(moved.exit_code, 1);
-  EXPECT_NE(moved.err.find("links to 20 pictures whose files aren't there any more: they are expected where "
-                           "they were, such as " +
-                           (dir / "jpegs/")),
-            std::string::npos)
+  EXPECT_NE(
+      moved.err.find("links to 20 images that no longer exist at their paths, such as " + (dir / "jpegs/")),
+      std::string::npos)
       << moved.err;
-  EXPECT_EQ(moved.err.find("is damaged"), std::string::npos) << moved.err;
+  EXPECT_EQ(moved.err.find("is corrupt"), std::string::npos) << moved.err;
 }
 
 }  // namespace dlpipe::test

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/core/node.h"
 
 namespace dlpipe::engine {
 namespace {

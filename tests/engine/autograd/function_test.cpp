@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/autograd/function.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

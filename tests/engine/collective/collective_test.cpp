@@ -1,5 +1,5 @@
 // Every operation over simulated ranks: 1, 2, 4 and 8 of them, with messages that are held back at random.
-#include "dlpipe/engine/collective/collective.h"
+#include "engine/collective/collective.h"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/collective/rank_grid.h"
+#include "base/text.h"
+#include "dlpipe/dtype.h"
 #include "tests/engine/collective/simulated_ranks.h"
 
 namespace dlpipe::test {
@@ -275,7 +274,7 @@ TEST(CollectiveFaultTest, ARankThatHangsIsNamedByItsNumberAmongAllInAGroup) {
     if (ranks.rank() != 2) return;
     const Status status = grid.tensor->barrier("a row").wait();
     EXPECT_NE(status.message().find("rank 2 of 4 waited for a row"), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("rank 3 has not answered"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("rank 3 has not responded"), std::string::npos) << status.message();
   });
 }
 
@@ -305,7 +304,7 @@ TEST(CollectiveFaultTest, ARankThatHangsIsNamedWithWhatWasWaitedFor) {
   });
   for (const int rank : {0, 1, 3}) {
     const std::string& message = messages[static_cast<size_t>(rank)];
-    EXPECT_NE(message.find("rank 2 has not answered for 0.3 s"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 2 has not responded for 0.3 s"), std::string::npos) << message;
     EXPECT_NE(message.find("waited for gradients of step 17"), std::string::npos) << message;
     EXPECT_NE(message.find(dlpipe::concat("rank ", rank, " of 4")), std::string::npos) << message;
   }

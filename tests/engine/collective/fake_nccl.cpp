@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/collective/nccl_abi.h"
+#include "engine/collective/nccl_abi.h"
 
 namespace nccl = dlpipe::engine::nccl;
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/collective/launched.h"
+#include "engine/collective/launched.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -174,7 +174,8 @@ TEST_F(LaunchedTest, VariablesThatSayNothingPossibleAreNamed) {
   };
   EXPECT_EQ(message("0", "1048576"), "");
   for (const auto& [rank, world] : {std::pair{"-1", "2"}, {"x", "2"}, {"0", "0"}, {"0", "1048577"}})
-    EXPECT_NE(message(rank, world).find("is no number of a rank or of ranks; unset it"), std::string::npos)
+    EXPECT_NE(message(rank, world).find("is not a valid rank or number of ranks; unset it"),
+              std::string::npos)
         << rank << " of " << world;
   EXPECT_NE(message("2", "2").find("RANK=2 and WORLD_SIZE=2 in the environment contradict each other"),
             std::string::npos)

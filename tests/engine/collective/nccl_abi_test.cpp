@@ -1,5 +1,5 @@
 // Do the declarations of nccl_abi.h fit the headers of NCCL and CUDA? Asked by the compiler, on machines that have both.
-#include "dlpipe/engine/collective/nccl_abi.h"
+#include "engine/collective/nccl_abi.h"
 
 #include <gtest/gtest.h>
 

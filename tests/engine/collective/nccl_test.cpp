@@ -1,6 +1,6 @@
 // NCCL's transport over a library with NCCL's and the driver's functions whose devices are memory (fake_nccl.cpp). No GPU
 // ran it.
-#include "dlpipe/engine/collective/nccl.h"
+#include "engine/collective/nccl.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/collective/device_sums.h"
-#include "dlpipe/engine/collective/simulated.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/simulated.h"
 
 namespace dlpipe::test {
 namespace {
@@ -176,9 +175,9 @@ TEST(Nccl, APeerThatDoesNotAnswerIsNamedAndItsLateBytesTouchNothing) {
   });
   std::vector<std::byte> in(500);
   const Status status = ranks[0]->exchange(1, {}, in);
-  EXPECT_EQ(status.message(),
-            "rank 1 has not answered for 0.2 s (--peer-timeout); see what it printed last, and go on "
-            "with --resume");
+  EXPECT_EQ(
+      status.message(),
+      "rank 1 has not responded for 0.2 s (--peer-timeout); check its last output, and resume with --resume");
   in.assign(in.size(), std::byte{7});
   const std::vector<std::byte> out(500);
   (void)ranks[1]->exchange(0, out, {});
@@ -211,7 +210,7 @@ TEST(Nccl, SaysWhichLibraryFunctionOrDeviceIsMissing) {
   options = fake();
   options.device = 8;
   const auto no_device = open(meeting, 0, options);
-  EXPECT_EQ(no_device.status().message(), "[ranks] NCCL: cuDeviceGet answers CUDA error 101");
+  EXPECT_EQ(no_device.status().message(), "[ranks] NCCL: cuDeviceGet returned CUDA error 101");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/engine/collective/collective.h"
-#include "dlpipe/engine/collective/simulated.h"
+#include "engine/collective/collective.h"
+#include "engine/collective/simulated.h"
 
 namespace dlpipe::test {
 

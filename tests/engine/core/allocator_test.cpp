@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/allocator.h"
+#include "engine/core/allocator.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 #include "tests/base/counted_new.h"
 
 namespace dlpipe::engine {

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/arena.h"
+#include "engine/core/allocator.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 
 namespace dlpipe::engine {
 namespace {

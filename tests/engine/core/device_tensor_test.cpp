@@ -8,12 +8,12 @@
 #include <optional>
 #include <thread>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/core/tensor.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/allocator.h"
+#include "engine/core/device_memory.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 

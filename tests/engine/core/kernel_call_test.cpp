@@ -1,5 +1,5 @@
 // Forward and backward kernels called singly are those that autograd calls: the same bits.
-#include "dlpipe/engine/core/kernel_call.h"
+#include "engine/core/kernel_call.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,13 +1,13 @@
-#include "dlpipe/engine/core/kernel_table.h"
+#include "engine/core/kernel_table.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <set>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/io/formats/json.h"
+#include "base/text.h"
+#include "engine/core/parallel.h"
+#include "io/formats/json.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/measured_kernels.h"
+#include "engine/core/measured_kernels.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/ledger.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "dlpipe/ops.h"
+#include "engine/core/parallel.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::cpu {
@@ -151,9 +151,9 @@ TEST_F(MeasuredKernelsTest, WithoutAFileAnswersLastAsLongAsTheObject) {
     EXPECT_EQ(measured.find_or_measure("a", never).images, 3);
   }
   const std::string said = testing::internal::GetCapturedStderr();
-  const size_t once = said.find("not kept");
+  const size_t once = said.find("not saved");
   EXPECT_NE(once, std::string::npos) << said;
-  EXPECT_EQ(said.find("not kept", once + 1), std::string::npos) << said;
+  EXPECT_EQ(said.find("not saved", once + 1), std::string::npos) << said;
 }
 
 TEST_F(MeasuredKernelsTest, AStoppedProcessThatHoldsTheLockIsNotWaitedForForEver) {
@@ -181,7 +181,8 @@ TEST_F(MeasuredKernelsTest, AWaitForAnotherProcessIsSaidOnceWithWhoAndWhat) {
   testing::internal::CaptureStderr();
   MeasuredKernels(file(), 100'000'000, 0).find_or_measure("a", [] { return KernelChoice{"direct", 4, 1}; });
   std::string said = testing::internal::GetCapturedStderr();
-  const size_t waits = said.find(" holds " + file() + ".lock, as it measures kernels: waiting for it");
+  const size_t waits =
+      said.find(" holds " + file() + ".lock, because it is measuring kernels: waiting for it");
   EXPECT_NE(waits, std::string::npos) << said;
   EXPECT_EQ(said.find("waiting for it", waits + 1), said.rfind("waiting for it")) << said;
   EXPECT_NE(said.find("--kernels rules"), std::string::npos) << said;
@@ -206,7 +207,7 @@ TEST_F(MeasuredKernelsTest, ADamagedNameIsMeasuredAnewAndItsFileNamed) {
                 "a", [&] { return good; }, is_direct),
             good);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("'dirvct' is no choice for 'a' in " + file()), std::string::npos) << said;
+  EXPECT_NE(said.find("'dirvct' is not a choice for 'a' in " + file()), std::string::npos) << said;
   EXPECT_EQ(MeasuredKernels(file()).find_or_measure("a", never, is_direct), good);
 }
 
@@ -229,9 +230,9 @@ TEST_F(MeasuredKernelsTest, AnotherVersionsChoicesAreSaidOnce) {
     EXPECT_EQ(found.kernel, "direct") << key;
   }
   const std::string said = testing::internal::GetCapturedStderr();
-  const size_t first = said.find("is no choice for");
+  const size_t first = said.find("is not a choice for");
   EXPECT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("is no choice for", first + 1), std::string::npos) << said;
+  EXPECT_EQ(said.find("is not a choice for", first + 1), std::string::npos) << said;
 }
 
 // HOME may lie where nobody may look, or be no path at all.
@@ -245,7 +246,7 @@ TEST_F(MeasuredKernelsTest, AFolderThatCannotBeLookedIntoKeepsNothingAndEndsNoth
                                  })
                 .images,
             4);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("not kept"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("not saved"), std::string::npos);
 }
 
 TEST_F(MeasuredKernelsTest, TheFastestIsTakenAndKept) {

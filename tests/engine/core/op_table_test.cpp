@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 

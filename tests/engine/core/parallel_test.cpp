@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/parallel.h"
+#include "engine/core/parallel.h"
 
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/worker_limit.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/kernel_table.h"
+#include "base/threads.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/kernel_table.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,11 +1,10 @@
-#include "dlpipe/engine/core/tensor.h"
+#include "dlpipe/tensor.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/core/tensor_bytes.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 namespace {

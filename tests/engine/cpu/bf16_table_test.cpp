@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

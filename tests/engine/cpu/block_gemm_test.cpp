@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/gemm/block_gemm.h"
+#include "engine/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/gemm/few_rows.h"
+#include "dlpipe/random.h"
+#include "engine/core/isa.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

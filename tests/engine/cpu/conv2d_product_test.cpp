@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/conv2d_product.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/parallel.h"
 #include "tests/engine/conv_testing.h"
 
 namespace dlpipe::engine::cpu {

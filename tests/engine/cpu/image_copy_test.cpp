@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/images/image_copy.h"
+#include "engine/cpu/loops/image_copy.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/engine/core/isa.h"
+#include "engine/core/isa.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

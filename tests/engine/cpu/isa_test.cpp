@@ -1,5 +1,5 @@
 // What a lesser machine computes. Each case has a process of its own: the first kernel settles the instruction set for the rest of one.
-#include "dlpipe/engine/core/isa.h"
+#include "engine/core/isa.h"
 
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -8,12 +8,12 @@
 #include <iostream>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/limit_isa.h"
-#include "dlpipe/engine/cpu/conv/pixel_product.h"
-#include "dlpipe/engine/cpu/conv/unit_kernels.h"
-#include "dlpipe/engine/cpu/gemm/block_product.h"
-#include "dlpipe/engine/cpu/gemm/gemm.h"
+#include "dlpipe/random.h"
+#include "engine/core/kernel_table.h"
+#include "engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/unit_kernels.h"
+#include "engine/cpu/gemm/block_product.h"
+#include "engine/cpu/gemm/gemm.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

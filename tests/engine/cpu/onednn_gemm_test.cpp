@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/gemm/onednn_gemm.h"
+#include "engine/cpu/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/constant_cache.h"
-#include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/core/inference_mode.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/constant_cache.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

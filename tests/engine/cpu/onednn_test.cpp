@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cpu/onednn/onednn.h"
+#include "engine/cpu/onednn/onednn.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cpu/conv/conv2d_plan.h"
+#include "base/text.h"
+#include "engine/cpu/conv/conv2d_plan.h"
 
 namespace dlpipe::engine {
 namespace {

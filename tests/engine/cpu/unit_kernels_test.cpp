@@ -1,6 +1,6 @@
 // The loops of conv_unit and conv_pair on each of Highway's targets, beside the reference: check_op's limits of instruction
 // sets don't reach them.
-#include "dlpipe/engine/cpu/conv/unit_kernels.h"
+#include "engine/cpu/conv/unit_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine::cpu {
 namespace {

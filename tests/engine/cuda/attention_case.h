@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "dlpipe/base/shape.h"
-#include "dlpipe/engine/ops/attention.h"
+#include "dlpipe/dtype.h"
+#include "engine/ops/sequences.h"
 
 namespace dlpipe::engine {
 

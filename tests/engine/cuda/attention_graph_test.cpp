@@ -1,5 +1,5 @@
 // What cuDNN is told about attention, checked by doing as told over host memory; and what it isn't asked for.
-#include "dlpipe/engine/cuda/cudnn/attention_graph.h"
+#include "engine/cuda/cudnn/cudnn_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/engine/distance.h"

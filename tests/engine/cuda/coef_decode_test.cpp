@@ -1,6 +1,6 @@
 // Crops from coefficient tiles over the simulated grid (engine/cuda/coef/coef_decode.h), against the codec
-// and the resize on the host: the same bytes, and the same opinion of damaged tiles.
-#include "dlpipe/engine/cuda/coef/coef_decode.h"
+// and the resize on the host: the same bytes, and the same opinion of corrupt tiles.
+#include "engine/cuda/coef/coef_decode.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/augment/resize.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/coef/coef_kernels.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/coef/tile_selection.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "augment/resize.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
+#include "engine/cuda/coef/coef_kernels.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/coef/tile_selection.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/written_jpegs.h"
 
@@ -35,7 +35,7 @@ class CoefSlot {
     for (coef::CoefSample& sample : samples_) sample = {};
   }
 
-  /// False: the record isn't for a GPU, or damaged.
+  /// False: the record isn't for a GPU, or corrupt.
   Status add(size_t i, std::span<const std::byte> record, const CoefCrop& crop) {
     coef::CoefSample& sample = samples_[i];
     const Result<size_t> bytes = selector_.select(record, crop, sample);
@@ -121,14 +121,14 @@ struct Size {
   int width;
   int height;
 };
-/// As the picture is seen.
+/// As the image is seen.
 Size size_of(std::span<const std::byte> record) {
   const data::ImageInfo info = *data::probe_image(record);
   if (swaps_axes(info.orientation)) return {info.height, info.width};
   return {info.width, info.height};
 }
 
-/// Any part of a picture: often at an edge, as it is, smaller or larger; one in four through a window.
+/// Any part of an image: often at an edge, as it is, smaller or larger; one in four through a window.
 CoefCrop random_crop(const Size& of, RandomStream& random) {
   const auto part = [&](int size, int& begin) {
     const int length = 1 + below(random, size);
@@ -192,15 +192,15 @@ data::TileKind packed(int i) {
 
 TEST(CoefDecode, GoldenJpegsGiveTheHostsPixels) {
   RandomStream random(1, 0);
-  int pictures = 0;
-  for (const data::Golden& golden : data::golden_pictures()) {
+  int images = 0;
+  for (const data::Golden& golden : data::golden_images()) {
     if (!golden.name.ends_with(".jpg")) continue;
     SCOPED_TRACE(golden.name);
-    const auto record = data::encode_coefficients(data::read_picture(golden.name), {}, packed(pictures++));
+    const auto record = data::encode_coefficients(data::read_image(golden.name), {}, packed(images++));
     ASSERT_TRUE(record.ok());
     expect_the_hosts_pixels(*record, 16, random);
   }
-  EXPECT_GE(pictures, 15);
+  EXPECT_GE(images, 15);
 }
 
 TEST(CoefDecode, EverySampling) {
@@ -277,7 +277,7 @@ TEST(CoefDecode, WhatIsNotForAGpuIsSaidBefore) {
 
 /// A record with bits turned over in its tiles.
 std::vector<std::byte> damaged(std::vector<std::byte> record, RandomStream& random) {
-  const size_t first = 200;  // behind the tables of `written`'s pictures
+  const size_t first = 200;  // behind the tables of `written`'s images
   for (int i = below(random, 4); i >= 0; --i) {
     const size_t at = first + random.below(static_cast<uint32_t>(record.size() - first));
     record[at] ^= static_cast<std::byte>(1u << random.below(8));
@@ -289,21 +289,21 @@ TEST(CoefDecode, DamagedTilesAreSeenWhereTheHostSeesThem) {
   RandomStream random(6, 0);
   int good = 0;
   int bad = 0;
-  for (int picture = 0; picture < 6; ++picture) {
+  for (int image = 0; image < 6; ++image) {
     const std::vector<std::byte> whole =
-        *data::encode_coefficients(data::written({.width = 120 + picture,
+        *data::encode_coefficients(data::written({.width = 120 + image,
                                                   .height = 61,
-                                                  .h = 1 + picture % 2,
+                                                  .h = 1 + image % 2,
                                                   .dc_quant = 1,
-                                                  .ac_quant = picture % 3 == 0 ? 40 : 1}),
-                                   {}, packed(picture));
+                                                  .ac_quant = image % 3 == 0 ? 40 : 1}),
+                                   {}, packed(image));
     constexpr size_t kRounds = 60;
     CoefSlot slot(kRounds);
     std::vector<std::vector<std::byte>> records;
     std::vector<CoefCrop> crops;
     for (size_t i = 0; i < kRounds; ++i) {
       records.push_back(damaged(whole, random));
-      crops.push_back(random_crop({120 + picture, 61}, random));
+      crops.push_back(random_crop({120 + image, 61}, random));
       static_cast<void>(slot.add(i, records[i], crops[i]));
     }
     slot.decode();

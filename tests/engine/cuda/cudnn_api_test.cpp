@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "dlpipe/engine/cuda/cudnn/cudnn_api.h"
+#include "engine/cuda/cudnn/cudnn_api.h"
 
 #if __has_include(<cudnn.h>) && __has_include(<cuda_runtime_api.h>)
 #define DLPIPE_TEST_CUDNN_HEADER 1

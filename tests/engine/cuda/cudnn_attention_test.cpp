@@ -1,13 +1,13 @@
 // self_attention by cuDNN beside our own kernels and the reference in f64, on the first CUDA device; each
 // skips where one of them isn't. What cuDNN isn't asked for needs no device.
-#include "dlpipe/engine/cuda/cudnn/cudnn_attention.h"
+#include "engine/cuda/cudnn/cudnn_attention.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/attention_case.h"
 #include "tests/engine/cuda/cudnn_rig.h"
@@ -58,7 +58,7 @@ std::vector<std::vector<double>> reference_attention(const AttentionCase& c, DTy
   return {outputs.to_doubles(), qkv.grad().to_doubles()};
 }
 
-/// cuDNN's backward is taken of Hopper alone (attention_graph.h).
+/// cuDNN's backward is taken of Hopper alone (cudnn_attention.h).
 Cudnn backward_library(Device& device) {
   try {
     run_attention({"", 1, 64, 1, 64, false}, DType::kBF16, device, Cudnn::kNever, Cudnn::kOnly);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
+#include "base/text.h"
+#include "engine/cuda/cudnn/cudnn_conv.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/cudnn_rig.h"
 

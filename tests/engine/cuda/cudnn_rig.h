@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/cuda/cudnn/cudnn.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "engine/cuda/cudnn/cudnn.h"
 
 namespace dlpipe::engine {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/large_samples.h"

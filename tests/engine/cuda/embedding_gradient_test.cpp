@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/loops/sorted_ids.h"
+#include "dlpipe/random.h"
+#include "engine/cuda/loops/sorted_ids.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {

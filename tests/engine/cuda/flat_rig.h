@@ -14,12 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/flat_steps.h"
-#include "dlpipe/engine/cuda/flat/flat_kernels.h"
-#include "dlpipe/engine/cuda/flat/flat_lamb.h"
-#include "dlpipe/engine/cuda/flat/flat_norms.h"
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/optim.h"
+#include "dlpipe/random.h"
+#include "engine/core/flat_steps.h"
+#include "engine/cuda/flat/flat_kernels.h"
 
 namespace dlpipe::engine::cuda::test {
 

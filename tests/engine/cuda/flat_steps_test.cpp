@@ -1,15 +1,15 @@
 // What the steps of engine/core/flat_steps.h share, over the simulated grid: norms and clipping, steps that
 // don't count, averages, loss scales. The optimizers' own are in flat_optimizers_test.cpp and
 // flat_lamb_test.cpp.
-#include "dlpipe/engine/core/flat_steps.h"
+#include "engine/core/flat_steps.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <functional>
 
-#include "dlpipe/engine/core/flat_sum.h"
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
+#include "engine/core/device_code.h"
 #include "tests/engine/cuda/flat_rig.h"
 
 namespace dlpipe::engine::cuda {

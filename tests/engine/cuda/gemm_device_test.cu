@@ -1,5 +1,5 @@
 // The same test of products, by cublasLt and cuBLAS; products with an epilogue, which only cublasLt has.
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 #include "tests/engine/cuda/gemm_test.cpp"  // NOLINT
 
 namespace dlpipe::engine::cuda {

@@ -1,5 +1,5 @@
 // What cublasLt is told about a product, checked by doing as told over host memory; and plans' keys.
-#include "dlpipe/engine/cuda/gemm/gemm_plan.h"
+#include "engine/cuda/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 

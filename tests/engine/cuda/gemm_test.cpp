@@ -1,6 +1,6 @@
 // Matrix products against double loops: as C++ those of the simulated grid, compiled by nvcc (-x cu)
 // cublasLt's and cuBLAS's. Factors are whole numbers, so that every order of a sum gives the same bits.
-#include "dlpipe/engine/cuda/gemm/gemm.h"
+#include "engine/cuda/gemm/gemm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cuda/grid/grid.h"
+#include "engine/cuda/grid/grid.h"
 
 #include <gtest/gtest.h>
 

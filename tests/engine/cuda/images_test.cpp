@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/resize.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/ops/resize.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/simulated.h"
 

@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/layer_norm.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/layer_norm.h"
 
 namespace dlpipe::engine {
 
-/// Rows of low numbers that products get aligned copies of (kernels/row_pitch.h).
+/// Rows of low numbers that products get aligned copies of (kernels/products.cu).
 inline std::vector<OpSample> linear_of_long_rows() {
   // Small numbers, as the op's tolerance is for shorter sums.
   return {{"many long rows that begin anywhere", {{{1030, 2}}, {{1027, 2}}}, LinearAttrs{}, -0.25, 0.25},
@@ -34,7 +34,7 @@ inline std::vector<OpSample> add_layer_norm_of_many_rows() {
   return many_and_wide_rows(2);
 }
 
-/// Convolutions of few channels, which a library gets folded where they are low (kernels/folded_pixels.h).
+/// Convolutions of few channels, which a library gets folded where they are low (kernels/conv2d.cu).
 inline std::vector<OpSample> conv2d_of_few_channels() {
   return {{"in twos, nothing around", {{{2, 6, 7, 4}}, {{5, 4, 2, 2}}}, Conv2dAttrs{.stride = {2, 2}}},
           {"in twos, sides and padding that differ",

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/cuda/flat/flat_norms.h"
-#include "dlpipe/engine/cuda/grid/grid.h"
-#include "dlpipe/engine/ops/bench_samples.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/ops.h"
+#include "engine/core/allocator.h"
+#include "engine/cuda/flat/flat_kernels.h"
+#include "engine/cuda/grid/grid.h"
+#include "engine/ops/records.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {

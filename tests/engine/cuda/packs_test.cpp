@@ -9,14 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/cuda/loops/axis_sums.h"
-#include "dlpipe/engine/cuda/loops/strided.h"
-#include "dlpipe/engine/ops/cross_entropy.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/max.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/softmax.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/cuda/loops/strided.h"
+#include "engine/cuda/loops/sums.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/losses.h"
+#include "engine/ops/reductions.h"
 #include "tests/engine/cuda/check_simulated.h"
 
 namespace dlpipe::engine {

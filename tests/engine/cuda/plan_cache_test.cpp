@@ -1,4 +1,4 @@
-#include "dlpipe/engine/cuda/libraries/plan_cache.h"
+#include "engine/cuda/libraries/loaded_library.h"
 
 #include <gtest/gtest.h>
 

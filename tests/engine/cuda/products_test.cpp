@@ -2,10 +2,10 @@
 // width of tiles, several blocks, tiles and chunks, packs, filters per channel, stretched operands.
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops/attention.h"
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/matmul.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/products.h"
+#include "engine/ops/sequences.h"
 #include "tests/engine/cuda/check_simulated.h"
 #include "tests/engine/cuda/large_samples.h"
 

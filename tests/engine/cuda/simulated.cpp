@@ -4,11 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/core/device_code.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/cuda/coef/coef_decode.h"
-#include "dlpipe/engine/cuda/grid/grid.h"
-#include "dlpipe/engine/cuda/grid/kernels_of.h"
+#include "engine/core/device_code.h"
+#include "engine/core/device_memory.h"
+#include "engine/cuda/coef/coef_decode.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/cuda/grid/grid.h"
 
 namespace dlpipe::engine {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 #include "tests/base/device/simulated_device.h"
 
 namespace dlpipe::engine {
@@ -65,7 +65,7 @@ class SimulatedEpilogues {
   SimulatedEpilogues(const SimulatedEpilogues&) = delete;
   SimulatedEpilogues& operator=(const SimulatedEpilogues&) = delete;
 
-  /// Products with a bias into rows that lie beside each other, and into rows of a larger pitch (kernels/row_pitch.h).
+  /// Products with a bias into rows that lie beside each other, and into rows of a larger pitch (kernels/products.cu).
   int biases() const { return biases_; }
   int biases_of_pitched_rows() const { return biases_of_pitched_rows_; }
   /// With the gradient of a bias.

@@ -1,5 +1,5 @@
 // The simulated grid has no library of attention: self_attention takes its own kernels.
-#include "dlpipe/engine/cuda/cudnn/cudnn_attention.h"
+#include "engine/cuda/cudnn/cudnn_attention.h"
 
 namespace dlpipe::engine::cuda {
 inline namespace simulated {

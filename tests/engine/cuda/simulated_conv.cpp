@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/cuda/cudnn/cudnn_conv.h"
-#include "dlpipe/engine/cuda/grid/elements.h"
-#include "dlpipe/engine/cuda/kernels/im2col.h"
+#include "engine/cuda/cudnn/cudnn_conv.h"
+#include "engine/cuda/grid/elements.h"
+#include "engine/cuda/kernels/im2col.h"
 #include "tests/engine/cuda/simulated.h"
 
 namespace dlpipe::engine {

@@ -1,8 +1,8 @@
 // Matrix products for the simulated grid: plain loops over host memory. With a vector beside, as cublasLt has them, only where
 // a test asks for it.
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/cuda/gemm/gemm.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "engine/cuda/gemm/gemm.h"
 #include "tests/engine/cuda/simulated.h"
 
 #include <algorithm>

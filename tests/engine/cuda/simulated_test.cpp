@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/engine/ops/cast.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "engine/core/device_memory.h"
+#include "engine/ops/conversions.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/cuda/check_simulated.h"

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/core/attr_form.h"
+#include "engine/core/attr_form.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

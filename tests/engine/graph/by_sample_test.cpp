@@ -1,17 +1,16 @@
-#include "dlpipe/engine/graph/by_sample.h"
+#include "dlpipe/graph.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/reshape.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/parallel.h"
+#include "engine/graph/passes.h"
+#include "engine/ops/shape_ops.h"
 #include "tests/engine/check_op.h"
 #include "tests/engine/graph/graph_testing.h"
 
@@ -33,7 +32,7 @@ TEST(BySample, IsWhatLooksAtNoOtherSample) {
   EXPECT_FALSE(by_sample([&](const In& in) { return In{mean(in[0], {0}, false)}; }));
 }
 
-/// A depthwise and a narrow one over pictures of 64 channels, the mean of each, and a product.
+/// A depthwise and a narrow one over images of 64 channels, the mean of each, and a product.
 Graph convolutions(int64_t height, int64_t width) {
   const Tensor filter = drawn({64, 1, 3, 3}, 1), narrow = drawn({5, 64, 1, 1}, 2), weight = drawn({3, 5}, 3);
   return captured({{1, height, width, 64}},
@@ -159,7 +158,7 @@ Tensor part_of(const Tensor& batch, int64_t k) {
   return slice(batch, 0, k * rows, (k + 1) * rows);
 }
 
-// A library chooses kernels by the whole shape, the batch in it: oneDNN's Winograd for one picture, its direct convolution
+// A library chooses kernels by the whole shape, the batch in it: oneDNN's Winograd for one image, its direct convolution
 // for three. Their answers are within the record's tolerance of each other, as are those of two instruction sets; all other
 // kernels give a sample the same bits in any batch.
 Tolerance batch_tolerance(const OpRow& row, Backend backend) {

@@ -1,10 +1,10 @@
-#include "dlpipe/engine/graph/capture.h"
+#include "engine/graph/capture.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/counters.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine::graph {
 namespace {
@@ -83,7 +83,7 @@ TEST(Capture, RefusesOtherOpsForAnotherBatch) {
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{in[0].size(0) > 2 ? relu(in[0]) : sigmoid(in[0])};
       },
-      "other ops for a batch of 3");
+      "different ops for batches of 2 and 3");
   expect_refused(
       [](const std::vector<Tensor>& in) {
         return std::vector<Tensor>{scale(in[0], static_cast<double>(in[0].size(0)))};

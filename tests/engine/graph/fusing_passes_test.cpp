@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/graph/passes.h"
 #include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {

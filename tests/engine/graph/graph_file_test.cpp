@@ -1,4 +1,5 @@
-#include "dlpipe/engine/graph/graph_file.h"
+#include "engine/graph/graph_file.h"
+#include "dlpipe/graph.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/ops/resize.h"
+#include "dlpipe/ops.h"
+#include "engine/graph/capture.h"
+#include "engine/graph/passes.h"
+#include "engine/ops/resize.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::graph {
@@ -62,7 +63,7 @@ TEST(GraphFile, ADamagedWeightIsFoundByTheChecksum) {
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put(0x40);
   const Status status = read_graph(path).status();
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
-  EXPECT_NE(status.message().find("was changed or damaged since it was written"), std::string::npos)
+  EXPECT_NE(status.message().find("was changed or corrupted after it was written"), std::string::npos)
       << status.message();
 }
 
@@ -100,8 +101,8 @@ TEST(GraphFile, RefusesStepsThatAreNoChain) {
   expect_refused(with("exp(x0) factor=1"), ErrorCode::kCorrupt, "[exp] has no attribute 'factor'");
   expect_refused(with("scale(x0) factor=1"), ErrorCode::kCorrupt, "[scale] attribute 'offset' is missing");
   expect_refused(with("clip(x0) low=a high=1"), ErrorCode::kCorrupt, "expected a number as attribute 'low'");
-  expect_refused(with("exp(x1)"), ErrorCode::kMisuse, "step 0 reads x1, which isn't there");
-  expect_refused(with("exp(y0)"), ErrorCode::kMisuse, "step 0 reads y0, which isn't there");
+  expect_refused(with("exp(x1)"), ErrorCode::kMisuse, "step 0 reads x1, which doesn't exist");
+  expect_refused(with("exp(y0)"), ErrorCode::kMisuse, "step 0 reads y0, which doesn't exist");
   expect_refused(with("exp(x0,x0)"), ErrorCode::kMisuse, "[exp]");
 }
 
@@ -112,7 +113,7 @@ TEST(GraphFile, RefusesWhatIsNoGraph) {
   expect_refused(replaced(good, "\"softmax\",\"in\"", "\"hardmax\",\"in\""), ErrorCode::kUnsupported,
                  "the op 'hardmax'");
   expect_refused(replaced(good, "\"in\":[0]", "\"in\":[9]"), ErrorCode::kCorrupt, "expected -1 to 3");
-  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[2]"), ErrorCode::kCorrupt, "before it is made");
+  expect_refused(replaced(good, "\"in\":[0]", "\"in\":[2]"), ErrorCode::kCorrupt, "before it is computed");
   expect_refused(replaced(good, "\"in\":[0]", "\"in\":[]"), ErrorCode::kCorrupt, "0 inputs; it takes 1 to 1");
   expect_refused(replaced(good, "\"in\":[0]", "\"in\":[-1]"), ErrorCode::kCorrupt,
                  "1 inputs; it takes 1 to 1");

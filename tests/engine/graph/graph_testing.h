@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/run.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/random.h"
+#include "engine/graph/capture.h"
 #include "tests/engine/distance.h"
 
 namespace dlpipe::engine::graph {

@@ -1,8 +1,9 @@
-#include "dlpipe/engine/graph/layout_copies.h"
+#include "dlpipe/graph.h"
+#include "engine/graph/run.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/graph/graph_testing.h"
 
 namespace dlpipe::engine::graph {

@@ -1,11 +1,11 @@
-#include "dlpipe/engine/graph/passes.h"
+#include "engine/graph/passes.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/graph/output_names.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 #include "tests/base/counted_new.h"
 #include "tests/engine/graph/graph_testing.h"
 

@@ -1,9 +1,8 @@
 // A program that runs a compiled model, linked with dlpipe::runtime alone: runtime_program MODEL.dlg X.npy Y.npy
 #include <cstdio>
 
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/io/formats/npy.h"
+#include "dlpipe/graph.h"
+#include "io/formats/npy.h"
 
 using namespace dlpipe;
 

@@ -6,11 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/models/capture_model.h"
-#include "dlpipe/io/formats/npy.h"
+#include "base/text.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/tensor.h"
+#include "engine/models/graph_module.h"
+#include "io/formats/npy.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine {

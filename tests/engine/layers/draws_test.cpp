@@ -1,11 +1,11 @@
-#include "dlpipe/engine/layers/draws.h"
+#include "dlpipe/module.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/isa.h"
+#include "dlpipe/random.h"
+#include "engine/core/isa.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,12 +1,11 @@
-#include "dlpipe/engine/layers/init.h"
+#include "dlpipe/module.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/layers/uninitialized.h"
+#include "dlpipe/layers.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 namespace {

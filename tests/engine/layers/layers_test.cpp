@@ -1,4 +1,4 @@
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op_profile.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/module.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/observers.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -122,7 +122,7 @@ TEST(Layers, UpsampleTakesAScaleOrASize) {
   EXPECT_EQ(Upsample({.size = Size2(3, 9)})(x).to_doubles(), resize(x, {.size = {3, 9}}).to_doubles());
   EXPECT_EQ(error_of([] { Upsample({.scale = 0}); }), "[Upsample] expected a scale above 0, got 0");
   EXPECT_EQ(error_of([] { Upsample({.align_corners = true}); }),
-            "[Upsample] align_corners is of bilinear; leave it out");
+            "[Upsample] align_corners is for bilinear only; leave it out");
 }
 
 TEST(Layers, FlattenEmitsChannelsFirst) {

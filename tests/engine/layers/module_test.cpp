@@ -1,12 +1,10 @@
-#include "dlpipe/engine/layers/module.h"
+#include "dlpipe/module.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "dlpipe/engine/layers/hook_scope.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
 
 namespace dlpipe::engine {
 namespace {

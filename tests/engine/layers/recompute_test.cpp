@@ -1,17 +1,17 @@
-#include "dlpipe/engine/layers/recompute.h"
+#include "engine/layers/recompute.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/allocator.h"
 
 namespace dlpipe::engine {
 namespace {

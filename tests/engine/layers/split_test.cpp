@@ -1,5 +1,5 @@
 // Weights in parts: cut and put together, and layers that have parts of theirs.
-#include "dlpipe/engine/layers/split.h"
+#include "engine/layers/split.h"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/layers/embedding.h"
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/linear.h"
-#include "dlpipe/engine/layers/transformer.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/module.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/collective/simulated_ranks.h"
 
 namespace dlpipe::engine {

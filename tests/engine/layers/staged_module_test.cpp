@@ -1,5 +1,5 @@
 // Models in stages: where they are cut, and what each stage keeps.
-#include "dlpipe/engine/layers/staged_module.h"
+#include "engine/layers/staged.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/collective/simulated_ranks.h"
 
 namespace dlpipe::engine {
@@ -112,7 +112,7 @@ TEST(Stages, OfASequentialShareNoLayer) {
       model.keep_stage(ranks, kAlike);
       ADD_FAILURE() << "not refused";
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("c is a layer that comes twice"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("c is a layer that occurs twice"), std::string::npos)
           << error.what();
     }
   });

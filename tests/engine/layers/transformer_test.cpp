@@ -1,13 +1,13 @@
-#include "dlpipe/engine/layers/transformer.h"
+#include "dlpipe/layers.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine {
 namespace {

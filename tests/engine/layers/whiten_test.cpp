@@ -1,10 +1,10 @@
-#include "dlpipe/engine/layers/whiten.h"
+#include "dlpipe/module.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/optim.h"
+#include "dlpipe/random.h"
 #include "tests/base/test_file.h"
 
 namespace dlpipe::engine {
@@ -28,9 +28,23 @@ Tensor random_input(const ModelArguments& arguments, int64_t count) {
   return input;
 }
 
-/// Rows of logits a sample.
-int64_t rows_of(const ModelArguments& arguments) {
-  return std::max<int64_t>(1, arguments.length);
+Shape output_of(const ModelRecord& record, const ModelArguments& arguments, int64_t count) {
+  const auto cells = [&](int64_t extent) { return (extent + record.stride - 1) / record.stride; };
+  switch (record.output) {
+    case ModelOutput::kPixels:
+      return {count, arguments.height, arguments.width, arguments.classes};
+    case ModelOutput::kBoxes:
+      return {count, cells(arguments.height), cells(arguments.width), arguments.classes + 4};
+    case ModelOutput::kImage:
+      break;
+  }
+  return {count * std::max<int64_t>(1, arguments.length), arguments.classes};
+}
+
+/// [rows, classes]: of a model that answers each pixel or cell, one behind the other.
+Tensor logits_of(Module& model, const Tensor& x) {
+  const Tensor y = model(x);
+  return y.rank() == 2 ? y : reshape(plain(y), {y.elements() / y.size(-1), y.size(-1)});
 }
 
 Tensor alternating_labels(const ModelArguments& arguments, int64_t count) {
@@ -64,9 +78,10 @@ void expect_seed_decides(const Module& model, const Module& twin, const Module& 
 void expect_learns(Module& model, const ModelArguments& arguments) {
   constexpr int64_t kBatch = 8;
   const Tensor x = random_input(arguments, kBatch);
-  const Tensor y = alternating_labels(arguments, kBatch * rows_of(arguments));
   const RandomState drawn = random_state();
-  const Tensor loss = cross_entropy(model(x), y);
+  const Tensor logits = logits_of(model, x);
+  const Tensor y = alternating_labels(arguments, logits.size(0));
+  const Tensor loss = cross_entropy(logits, y);
   loss.backward();
   double squares = 0.0;
   for (const NamedTensor& parameter : model.parameters()) {
@@ -80,7 +95,7 @@ void expect_learns(Module& model, const ModelArguments& arguments) {
   value_or_throw(find_optimizer("sgd"))->build(model.parameters(), plain)->step(expected_fall / squares);
   const NoGrad no_grad;
   random_state() = drawn;  // dropout drops the same
-  EXPECT_NEAR(loss.item() - cross_entropy(model(x), y).item(), expected_fall, 0.3 * expected_fall);
+  EXPECT_NEAR(loss.item() - cross_entropy(logits_of(model, x), y).item(), expected_fall, 0.3 * expected_fall);
 }
 
 void expect_batch_independent(Module& model, const ModelArguments& arguments) {
@@ -90,7 +105,7 @@ void expect_batch_independent(Module& model, const ModelArguments& arguments) {
   const Tensor alone = slice(pair, 0, 1, 2);
   const std::vector<double> together = model(pair).to_doubles();
   const std::vector<double> single = model(alone).to_doubles();
-  ASSERT_EQ(single.size(), static_cast<size_t>(rows_of(arguments) * arguments.classes));
+  ASSERT_EQ(2 * single.size(), together.size());
   for (size_t i = 0; i < single.size(); ++i) {
     const double expected = together[single.size() + i];
     EXPECT_TRUE(std::isfinite(expected));
@@ -102,8 +117,8 @@ void expect_batch_independent(Module& model, const ModelArguments& arguments) {
 /// Loss and gradients of one step.
 std::vector<std::vector<double>> step_of(Module& model, const ModelArguments& arguments) {
   random_state() = {3, 0, 0};
-  const Tensor loss =
-      cross_entropy(model(random_input(arguments, 2)), alternating_labels(arguments, 2 * rows_of(arguments)));
+  const Tensor logits = logits_of(model, random_input(arguments, 2));
+  const Tensor loss = cross_entropy(logits, alternating_labels(arguments, logits.size(0)));
   loss.backward();
   std::vector<std::vector<double>> all = {loss.to_doubles()};
   for (const NamedTensor& parameter : model.parameters()) all.push_back(parameter.tensor.grad().to_doubles());
@@ -130,7 +145,7 @@ void check_model(const std::string& name, const ModelArguments& arguments) {
   expect_seed_decides(*model, *record.build(arguments), *other);
 
   EXPECT_TRUE(model->is_training());
-  EXPECT_EQ((*model)(random_input(arguments, 2)).shape(), (Shape{2 * rows_of(arguments), arguments.classes}));
+  EXPECT_EQ((*model)(random_input(arguments, 2)).shape(), output_of(record, arguments, 2));
   int in_head = 0;
   for (const NamedTensor& parameter : model->parameters()) in_head += parameter.name.starts_with(record.head);
   EXPECT_GE(in_head, 1) << "no parameter starts with " << record.head;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "dlpipe/engine/models/model.h"
+#include "dlpipe/models.h"
 
 namespace dlpipe::engine {
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/models.h"
+#include "dlpipe/ops.h"
 #include "tests/engine/models/check_model.h"
 
 namespace dlpipe::engine {

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
-#include "dlpipe/engine/models/model.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/models.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::engine {
 namespace {

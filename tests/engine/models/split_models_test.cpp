@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/models/model.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/models.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/layers/split.h"
 #include "tests/engine/collective/simulated_ranks.h"
 #include "tests/engine/distance.h"
 

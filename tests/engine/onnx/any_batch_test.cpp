@@ -1,11 +1,11 @@
-#include "dlpipe/engine/onnx/any_batch.h"
+#include "engine/onnx/any_batch.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/graph/graph.h"
+#include "dlpipe/graph.h"
 
 namespace dlpipe::engine::onnx {
 namespace {
@@ -84,7 +84,7 @@ TEST(ImportOptions, GiveTheSizesThatAFileLeavesOpen) {
   EXPECT_EQ(type_of({kAnyBatch, 7}), "f32 [N,7]");
   EXPECT_EQ(type_of({3, 7}), "f32 [3,7]");
   const std::string rank = error_of({{{"x", {kAnyBatch, 7, 1}}}});
-  EXPECT_NE(rank.find("input 'x' has the shape [batch,width], which the given sizes don't fit"),
+  EXPECT_NE(rank.find("input 'x' has the shape [batch,width], which the given sizes don't match"),
             std::string::npos)
       << rank;
   const std::string name = error_of({{{"z", {1}}}});

@@ -26,8 +26,8 @@ TEST(OnnxOps, PadsByEveryMode) {
   expect_gives(padded("constant", 1, -2), {1, 2}, {0, 1});
   expect_gives(OneNode("Pad", 18).input({1, 3}).known({2, 0}).left_out().known({-1}), {1, 5},
                {0, 0, 1, 2, 3});
-  expect_op_refused(padded("reflect", 3, 0), "reflects less than the axis");
-  expect_op_refused(padded("wrap", 0, 4), "wraps an axis once");
+  expect_op_refused(padded("reflect", 3, 0), "reflects fewer elements than the axis has");
+  expect_op_refused(padded("wrap", 0, 4), "wraps around an axis only once");
   expect_op_refused(padded("mirror", 1, 1), "its mode is 'mirror'");
 }
 
@@ -40,7 +40,7 @@ TEST(OnnxOps, RepeatsAndTradesChannelsForPixels) {
   };
   expect_gives(to_space("DCR"), {1, 2, 2, 2}, {1, 3, 5, 7, 2, 4, 6, 8});
   expect_gives(to_space("CRD"), {1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  // Of pictures that aren't square: 1x2 pixels of four channels are 2x4 of one.
+  // Of images that aren't square: 1x2 pixels of four channels are 2x4 of one.
   expect_gives(OneNode("DepthToSpace").input({1, 4, 1, 2}).with("blocksize", 2), {1, 1, 2, 4},
                {1, 3, 2, 4, 5, 7, 6, 8});
   expect_gives(OneNode("SpaceToDepth").input({1, 1, 2, 4}).with("blocksize", 2), {1, 4, 1, 2},
@@ -61,7 +61,7 @@ TEST(OnnxOps, CutsBackwards) {
   expect_gives(cut({2, 3}, -1, kFirst, 0, -1), {2, 3}, {4, 5, 6, 1, 2, 3});
   expect_gives(cut({5}, 0, 5, 0, 2), {3}, {1, 3, 5});
   expect_op_refused(cut({4}, 0, 4, 0, 0), "its step is 0");
-  // Of integers that are known, as exporters turn the pads of a picture around.
+  // Of integers that are known, as exporters turn the pads of an image around.
   const auto pads = [] { return OneNode("Reshape").known({1, 2, 3, 4}).known({2, 2}); };
   expect_gives(pads().then("Slice").known({-1}).known({kFirst}).known({0}).known({-1}), {2, 2}, {3, 4, 1, 2});
   expect_gives(pads().then("Transpose"), {2, 2}, {1, 3, 2, 4});
@@ -105,7 +105,7 @@ TEST(OnnxOps, JoinsAnyNumberOfPieces) {
   constexpr int64_t kCount = 2 * OpRecord::kMostInputs + 1;
   const std::vector<double> counted = all_of(ramp(kCount));
   expect_gives(OneNode("Concat").counted_inputs({1, 1}, 1, kCount), {1, kCount}, counted);
-  // Pictures, as DenseNet's blocks join them.
+  // Images, as DenseNet's blocks join them.
   expect_gives(
       OneNode("GlobalMaxPool").input({1, 1, 1, 1}).then("Concat").counted_inputs({1, 1, 1, 1}, 2, kCount - 1),
       {1, kCount, 1, 1}, counted);
@@ -221,12 +221,12 @@ TEST(OnnxOps, ReducesAlongAxes) {
   expect_gives(OneNode("ReduceSum", 13).input({2}).with("noop_with_empty_axes", 1), {2}, {1, 2});
   expect_op_refused(OneNode("ReduceL1", 18).input({2}).with("noop_with_empty_axes", 1),
                     "noop_with_empty_axes");
-  // Of pictures, which lie in another order here: 2 channels of 1x2 pixels.
-  const auto of_picture = [] { return OneNode("GlobalMaxPool").input({1, 2, 1, 2}); };
-  expect_gives(of_picture(), {1, 2, 1, 1}, {2, 4});
-  expect_gives(of_picture().then("ReduceSum").known({1}), {1, 1, 1, 1}, {6});
-  expect_gives(of_picture().then("ReduceSum").known({2, 3}).with("keepdims", 0), {1, 2}, {2, 4});
-  expect_gives(of_picture().then("ReduceSum").known({1}).with("keepdims", 0), {1, 1, 1}, {6});
+  // Of images, which lie in another order here: 2 channels of 1x2 pixels.
+  const auto of_image = [] { return OneNode("GlobalMaxPool").input({1, 2, 1, 2}); };
+  expect_gives(of_image(), {1, 2, 1, 1}, {2, 4});
+  expect_gives(of_image().then("ReduceSum").known({1}), {1, 1, 1, 1}, {6});
+  expect_gives(of_image().then("ReduceSum").known({2, 3}).with("keepdims", 0), {1, 2}, {2, 4});
+  expect_gives(of_image().then("ReduceSum").known({1}).with("keepdims", 0), {1, 1, 1}, {6});
 }
 
 TEST(OnnxOps, JoinsTheAxesOfASoftmaxBeforeOpset13) {
@@ -238,7 +238,7 @@ TEST(OnnxOps, JoinsTheAxesOfASoftmaxBeforeOpset13) {
   expect_gives(softmax(11, {2, 2, 2}).with("axis", 0), {2, 2, 2}, std::vector<double>(8, 0.125));
   expect_gives(softmax(13, {2, 2, 2}), {2, 2, 2}, std::vector<double>(8, 0.5));
   expect_gives(softmax(11, {1, 4, 1, 1}), {1, 4, 1, 1}, std::vector<double>(4, 0.25));
-  // As heads of SqueezeNet have it, behind a picture.
+  // As heads of SqueezeNet have it, behind an image.
   const auto head = [](const char* op) {
     return OneNode("GlobalMaxPool", 11).input({2, 2, 1, 2}, {0, 0, 0, 0, 5, 5, 5, 5}).any_batch().then(op);
   };
@@ -333,15 +333,15 @@ TEST(OnnxOps, ReshapesToAsManyElements) {
   expect_gives(reshaped({0, 1, -1}), {2, 1, 3}, {1, 2, 3, 4, 5, 6});
   expect_op_refused(reshaped({0, 7}), "its sizes are not those of [2,3]");
   expect_op_refused(reshaped({4, -1}), "its sizes don't divide [2,3]");
-  const auto of_picture = [](const std::vector<int64_t>& sizes) {
+  const auto of_image = [](const std::vector<int64_t>& sizes) {
     return OneNode("MaxPool")
         .input({2, 3, 2, 2})
         .with_ints("kernel_shape", {2, 2})
         .then("Reshape")
         .known(sizes);
   };
-  expect_gives(of_picture({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
-  expect_op_refused(of_picture({0, 7}), "its sizes are not those of [2,3,1,1]");
+  expect_gives(of_image({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
+  expect_op_refused(of_image({0, 7}), "its sizes are not those of [2,3,1,1]");
   expect_op_refused(OneNode("Reshape").known({1, 2, 3}).known({2, 2}), "its sizes are not those of [3]");
 }
 
@@ -349,7 +349,7 @@ TEST(OnnxOps, OfAnOpsetThatIsNotKnownAreRefused) {
   // Up to opset 6 Mul's attribute `axis` said where the second operand lies.
   expect_op_refused(OneNode("Mul", 6).input({1, 3, 3}).weights({3}).with("broadcast", 1).with("axis", 1),
                     "opset 6");
-  expect_op_refused(OneNode("Relu", 29).input({2}), "opset 29; dlpipe takes 7 to 28");
+  expect_op_refused(OneNode("Relu", 29).input({2}), "opset 29; dlpipe supports 7 to 28");
 }
 
 }  // namespace

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/onnx/export.h"
-#include "dlpipe/engine/onnx/import.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/onnx.h"
 
 namespace dlpipe::engine::onnx {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/onnx/onnx_file.h"
+#include "dlpipe/onnx.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/onnx/import.h"
-#include "dlpipe/io/formats/protobuf.h"
+#include "base/text.h"
+#include "dlpipe/graph.h"
+#include "io/formats/protobuf.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::engine::onnx {
@@ -90,7 +89,7 @@ TEST(OnnxFile, RefusesDamagedFiles) {
   model.initializers = {{"w", ElementType::kFloat, {0, 1 << 20}, ""}};
   EXPECT_TRUE(parse_model(serialize(model), "").ok());
   model.initializers = {{"w", ElementType::kFloat, {3}, "abc"}};
-  EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, its sizes say 12"),
+  EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, but its sizes say 12"),
             std::string::npos);
   model.initializers = {{"w", static_cast<ElementType>(8), {1}, "a"}};
   EXPECT_EQ(parse_model(serialize(model), "").status().code(), ErrorCode::kUnsupported);
@@ -112,7 +111,7 @@ TEST(OnnxFile, PartsThatTakeManyTimesTheirBytesAreBounded) {
   const auto expect_refused_parts = [](const std::string& bytes) {
     const Status status = parse_model(bytes, "").status();
     EXPECT_EQ(status.code(), ErrorCode::kCorrupt) << status.message();
-    EXPECT_NE(status.message().find("weights apart, take more than 256.0 MiB"), std::string::npos)
+    EXPECT_NE(status.message().find("without weights, need more than 256.0 MiB"), std::string::npos)
         << status.message();
   };
   constexpr size_t kNodes = kMost / sizeof(NodeEntry);
@@ -240,7 +239,7 @@ TEST(OnnxFile, ATensorsFileIsWhereTheModelIsWhateverItsNameSays) {
                                       std::string("blob.bin"), std::string("w.bin\0.bin", 10)}) {
     const Status status = parse_model(with_outside_tensor(location), folder).status();
     EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << location;
-    EXPECT_NE(status.message().find("tensor 'w' lies in '"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("tensor 'w' is in '"), std::string::npos) << status.message();
   }
   // The cache of Hugging Face: the model and its weights are links to files of one other folder.
   std::ofstream(folder / "../blobs/m", std::ios::binary) << with_outside_tensor("blob.bin");
@@ -257,7 +256,7 @@ TEST(OnnxFile, TensorsBesideTheModelMustFitIntoMemory) {
   EXPECT_TRUE(parse_model(with_outside_tensor("w.bin", 2, 3), folder, 24).ok());
   const Status shared = parse_model(with_outside_tensor("w.bin", 2, 3), folder, 23).status();
   EXPECT_EQ(shared.code(), ErrorCode::kUnsupported) << shared.message();
-  EXPECT_NE(shared.message().find("beside the model take 24 B, more than the 23 B"), std::string::npos)
+  EXPECT_NE(shared.message().find("external weights need 24 B, more than the 23 B"), std::string::npos)
       << shared.message();
   constexpr int64_t kElements = int64_t{1} << 33;
   std::filesystem::resize_file(folder / "w.bin", kElements * sizeof(float));
@@ -270,7 +269,7 @@ TEST(OnnxFile, SaysItsAreaOnce) {
   const std::string path = folder / "none.onnx";
   std::ofstream(path, std::ios::binary) << "\x08\x08";
   EXPECT_EQ(read_model(path).status().message(),
-            "[onnx] " + path + ": there is no ONNX model in it; export the model again");
+            "[onnx] " + path + ": it contains no ONNX model; export the model again");
 }
 
 TEST(OnnxImport, NamesWhatItDoesNotKnow) {
@@ -287,11 +286,11 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
                  "no such ops: Cosine ('other'), Sine (2 nodes, the first is 'one')");
   model = one_node("Relu");
   model.nodes[0].inputs = {"z"};
-  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it computes");
   model.nodes[0].inputs = {"x", "z"};  // one that the op doesn't look at
-  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it makes");
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'z', which no node before it computes");
   model.nodes[0].inputs = {"y"};
-  expect_refused(model, ErrorCode::kCorrupt, "reads 'y', which no node before it makes");
+  expect_refused(model, ErrorCode::kCorrupt, "reads 'y', which no node before it computes");
   model.nodes[0].inputs = {};
   expect_refused(model, ErrorCode::kCorrupt, "has 0 inputs");
   model = one_node("Relu");
@@ -325,14 +324,16 @@ TEST(OnnxImport, NamesWhoMakesAValueTwice) {
   model.nodes.push_back(model.nodes[0]);
   model.nodes[1].name = "again";
   expect_refused(model, ErrorCode::kCorrupt,
-                 "[onnx] 'y' is made twice, by node 'only' (Relu) and by node 'again' (Relu)");
+                 "[onnx] 'y' is computed twice, by node 'only' (Relu) and by node 'again' (Relu)");
   model = one_node("Relu");
   model.nodes[0].outputs = {"x"};
-  expect_refused(model, ErrorCode::kCorrupt, "'x' is made twice, by the model's input and by node 'only'");
+  expect_refused(model, ErrorCode::kCorrupt,
+                 "'x' is computed twice, by the model's input and by node 'only'");
   model = one_node("Relu");
   const TensorValue weight = {"w", ElementType::kFloat, {1}, std::string(4, '\0')};
   model.initializers = {weight, weight};
-  expect_refused(model, ErrorCode::kCorrupt, "'w' is made twice, by an initializer and by an initializer");
+  expect_refused(model, ErrorCode::kCorrupt,
+                 "'w' is computed twice, by an initializer and by an initializer");
 }
 
 TEST(OnnxImport, RefusesImpossibleIntegersAndNodes) {
@@ -369,9 +370,9 @@ TEST(OnnxImport, RefusesTensorsWithoutTheirElements) {
     SCOPED_TRACE(op);
     expect_refused(constant(op, {}), ErrorCode::kUnsupported, "tensor 'y' has elements of type undefined");
     expect_refused(constant(op, {"", ElementType::kFloat, {}, ""}), ErrorCode::kCorrupt,
-                   "tensor 'y' has 0 bytes, its sizes say 4");
+                   "tensor 'y' has 0 bytes, but its sizes say 4");
     expect_refused(constant(op, {"", ElementType::kInt64, {1}, "abc"}), ErrorCode::kCorrupt,
-                   "tensor 'y' has 3 bytes, its sizes say 8");
+                   "tensor 'y' has 3 bytes, but its sizes say 8");
   }
   Model model = one_node("Relu");
   model.initializers = {{"w", ElementType::kFloat, {int64_t{1} << 33, int64_t{1} << 33}, "abcd"}};

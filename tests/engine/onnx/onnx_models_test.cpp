@@ -2,14 +2,13 @@
 // by ONNX Runtime, tests/interop/read_onnx.py.)
 #include <gtest/gtest.h>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/passes.h"
-#include "dlpipe/engine/graph/run.h"
-#include "dlpipe/engine/models/capture_model.h"
-#include "dlpipe/engine/onnx/export.h"
-#include "dlpipe/engine/onnx/import.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/onnx.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/graph/capture.h"
+#include "engine/graph/passes.h"
+#include "engine/models/graph_module.h"
 #include "tests/engine/distance.h"
 
 namespace dlpipe::engine {

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine {
 

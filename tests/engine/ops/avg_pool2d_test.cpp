@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/batch_statistics.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/allocator.h"
+#include "engine/core/isa.h"
+#include "engine/core/parallel.h"
+#include "engine/ops/batch_norm.h"
 #include "tests/engine/distance.h"
 
 namespace dlpipe::engine {

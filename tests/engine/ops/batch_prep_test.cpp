@@ -2,13 +2,13 @@
 
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine {
 
-// Two pictures of 2x3 grey pixels, then three samples of them, by hand.
+// Two images of 2x3 grey pixels, then three samples of them, by hand.
 TEST(BatchPrepOp, AveragesAndCutsByHand) {
   const std::vector<uint8_t> bytes = {10, 20, 30, 40, 50, 60, 0, 0, 0, 100, 100, 100, 1, 2, 3, 4, 5, 6};
   BatchPrep prep;

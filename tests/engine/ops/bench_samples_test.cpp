@@ -1,10 +1,10 @@
-#include "dlpipe/engine/ops/bench_samples.h"
+#include "engine/ops/records.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::engine {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 
@@ -17,7 +17,7 @@ TEST(CastOp, RoundsToF16AsFloat16Does) {
   EXPECT_EQ(low.data<BFloat16>()[0].bits, BFloat16(static_cast<float>(Float16(0.1f))).bits);
 }
 
-// The plain conversions of base/dtype.h judge the vector ones.
+// The plain conversions of dlpipe/dtype.h judge the vector ones.
 TEST(CastOp, RoundsToBf16AsBFloat16Does) {
   std::vector<float> values = {0.0f,
                                -0.0f,

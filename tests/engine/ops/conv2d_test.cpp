@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/cpu/conv/conv2d_choice.h"
-#include "dlpipe/engine/cpu/conv/conv2d_winograd.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/allocator.h"
+#include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_choice.h"
+#include "engine/cpu/conv/conv2d_winograd.h"
 #include "tests/engine/conv_testing.h"
 
 namespace dlpipe::engine {

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/conv_transpose2d.h"
+#include "engine/ops/conv2d.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::engine {
 namespace {

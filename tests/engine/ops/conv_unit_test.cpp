@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/conv_pair.h"
+#include "engine/ops/conv_unit.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/core/parallel.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 

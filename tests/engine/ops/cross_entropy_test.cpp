@@ -4,10 +4,10 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "engine/core/allocator.h"
 
 namespace dlpipe::engine {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/dropout.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "engine/ops/dropout.h"
 
 namespace dlpipe::engine {
 

@@ -1,11 +1,11 @@
-#include "dlpipe/engine/ops/elementwise_chain.h"
+#include "engine/ops/elementwise_chain.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "dlpipe/engine/core/attr_form.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "engine/core/attr_form.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -80,7 +80,7 @@ TEST(ElementwiseChain, RefusesOperandsThatAreStretchedInAnotherWay) {
                  "expected inputs of [3,4], of its last axis or of one number");
   expect_refused("mul(x0,x1)", {{3, 4}, {5}}, "do not broadcast");
   expect_refused("exp(x1); mul(x0,y0)", {{3, 4}, {4}},
-                 "expected steps that all answer [3,4], got one of [4]");
+                 "expected steps that all return [3,4], got one of [4]");
 }
 
 }  // namespace

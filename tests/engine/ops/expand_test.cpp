@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/core/op_profile.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "base/text.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/allocator.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/observers.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/inference_mode.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 

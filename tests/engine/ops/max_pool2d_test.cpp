@@ -4,9 +4,9 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "dlpipe/engine/ops/elementwise.h"
-#include "dlpipe/engine/ops/relu.h"
+#include "engine/ops/elementwise.h"
+#include "engine/ops/unary.h"
 #include "tests/engine/check_op.h"
 
 namespace dlpipe::engine {

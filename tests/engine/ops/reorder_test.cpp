@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/resize.h"
+#include "engine/ops/resize.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/engine/core/op.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/error.h"
+#include "dlpipe/op.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 namespace {
@@ -136,7 +136,7 @@ TEST(ResizeOp, RefusesWhatIsNoImageOrSize) {
   expect_refusal({{1, 0, 2, 3}}, {}, "at least one pixel");
   expect_refusal(images, {.size = {0, 4}}, "expected a size of at least 1x1, got 0x4");
   expect_refusal(images, {.size = {4, 4}, .scale_width = -2},
-                 "scale of 2 pixels to 4, or 0 for output over input, got -2");
+                 "scale of 2 pixels to 4, or 0 for output / input, got -2");
   expect_refusal(images, {.size = {1, 1}, .scale_width = -1e-9}, "got -1e-09");
   // Places by a scale that isn't theirs are nowhere: this one's are NaN.
   expect_refusal(

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/conversions.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/random.h"
+#include "dlpipe/tensor.h"
+#include "engine/core/allocator.h"
 
 namespace dlpipe::engine {
 namespace {

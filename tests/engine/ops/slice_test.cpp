@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::engine {
 

@@ -1,4 +1,4 @@
-#include "dlpipe/engine/ops/vector_sine.h"
+#include "engine/ops/vector_math.h"
 
 #include <gtest/gtest.h>
 

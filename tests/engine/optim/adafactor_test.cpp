@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {

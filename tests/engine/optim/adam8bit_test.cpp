@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {

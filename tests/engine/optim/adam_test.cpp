@@ -1,11 +1,11 @@
-#include "dlpipe/engine/optim/adam_optimizer.h"
+#include "engine/optim/adam.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {

@@ -6,9 +6,9 @@
 #include <span>
 #include <string_view>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/isa.h"
-#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/random.h"
+#include "engine/core/isa.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/optim.h"
 
 namespace dlpipe::engine {
 

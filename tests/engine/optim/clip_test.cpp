@@ -1,12 +1,12 @@
-#include "dlpipe/engine/optim/clip.h"
+#include "engine/optim/gradients.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/engine/core/parallel.h"
+#include "dlpipe/random.h"
+#include "engine/core/parallel.h"
 
 namespace dlpipe::engine {
 namespace {

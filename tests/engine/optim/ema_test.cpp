@@ -1,9 +1,9 @@
-#include "dlpipe/engine/optim/ema.h"
+#include "dlpipe/optim.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/layers/init.h"
-#include "dlpipe/engine/layers/layers.h"
+#include "dlpipe/layers.h"
+#include "dlpipe/module.h"
 
 namespace dlpipe::engine {
 namespace {

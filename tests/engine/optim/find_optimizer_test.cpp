@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "dlpipe/engine/optim/optimizer.h"
+#include "dlpipe/optim.h"
 
 namespace dlpipe::engine {
 namespace {

@@ -1,11 +1,11 @@
-#include "dlpipe/engine/optim/schedule.h"
+#include "dlpipe/optim.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::engine {
 namespace {

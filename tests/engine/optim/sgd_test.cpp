@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 #include "tests/engine/optim/check_optimizer.h"
 
 namespace dlpipe::engine {

@@ -4,11 +4,10 @@
 
 #include <set>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/dataset_id.h"
-#include "dlpipe/io/data/header_table.h"
-#include "dlpipe/io/data/lmdb_file.h"
-#include "dlpipe/io/data/verify.h"
+#include "base/text.h"
+#include "io/data/lmdb_file.h"
+#include "io/data/schema.h"
+#include "io/data/verify.h"
 #include "tests/io/data/written_dataset.h"
 
 namespace dlpipe::data {
@@ -138,12 +137,12 @@ INSTANTIATE_TEST_SUITE_P(Forms, DamagedDataset,
 TEST(DamagedDataset, TheListOfSkippedFilesAndTheDescriptionAreCovered) {
   TempDir dir;
   Schema schema = image_schema(16);
-  schema.links = "/pictures/of/somebody";
+  schema.links = "/images/of/somebody";
   write_dataset(dir / "d", schema, 60, 60, 20);
   const std::string whole = file_text(dir / "d/data.mdb");
   const Seen expected = look(dir / "d");
   ASSERT_FALSE(expected.refused);
-  ASSERT_EQ(expected.skipped, (std::vector<std::string>{"3 bad/3 damaged"}));
+  ASSERT_EQ(expected.skipped, (std::vector<std::string>{"3 bad/3 corrupt"}));
   std::set<size_t> places;
   for (const std::string text : {"skipped", "bad/3", "{\"format\"", "\"text_checksum\":\""}) {
     for (size_t at = whole.find(text); at != std::string::npos; at = whole.find(text, at + 1)) {
@@ -213,7 +212,7 @@ TEST(DamagedDataset, TheIdCoversLabelsSizesCountsAndStatistics) {
   const VerifyReport label = refuse(at + 16, 1, "label");
   EXPECT_FALSE(label.id_matches);
   ASSERT_EQ(label.bad.size(), 60u);  // the images are none; the label is looked at first
-  EXPECT_EQ(label.bad[7].reason, "label 1 in the record, 0 in the header table");
+  EXPECT_EQ(label.bad[7].reason, "the label is 1 in the record, but 0 in the header table");
   EXPECT_FALSE(refuse(at, 64, "width").id_matches);
   EXPECT_FALSE(refuse(at + 8, 2, "size").id_matches);
   EXPECT_FALSE(refuse(at + 15, 1, "the byte that is 0").id_matches);

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/partial_directory.h"
+#include "io/data/partial_directory.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -92,8 +92,7 @@ TEST(PartialDirectory, WhatIsNotOursIsRefusedAndStays) {
     return claimed.status().message();
   };
   write_text(dir / "out.partial/thesis.txt", "three years");
-  EXPECT_NE(refusal("export").find(dir / "out.partial is in the way and was not made by dlpipe"),
-            std::string::npos)
+  EXPECT_NE(refusal("export").find(dir / "out.partial exists and was not made by dlpipe"), std::string::npos)
       << refusal("export");
   write_text(dir / "out.partial/.dlpipe-partial", "");
   EXPECT_NE(refusal("export").find("was not made by dlpipe"), std::string::npos);
@@ -110,11 +109,11 @@ TEST(PartialDirectory, WhatIsNotOursIsRefusedAndStays) {
   fs::remove_all(dir / "out.partial");
   // A file, and a link to somebody's folder.
   write_text(dir / "out.partial", "a file");
-  EXPECT_NE(refusal("export").find("is no folder"), std::string::npos);
+  EXPECT_NE(refusal("export").find("is not a folder"), std::string::npos);
   fs::remove(dir / "out.partial");
   fs::create_directories(dir / "somebody");
   fs::create_directory_symlink(dir / "somebody", dir / "out.partial");
-  EXPECT_NE(refusal("export").find("is no folder"), std::string::npos);
+  EXPECT_NE(refusal("export").find("is not a folder"), std::string::npos);
 }
 
 TEST(PartialDirectory, AnEmptyFolderAndAHalfWrittenNoteCanBeTaken) {
@@ -141,7 +140,7 @@ TEST(PartialDirectory, ADestinationThatCameMeanwhileIsNotReplaced) {
   fs::create_directories(dir / "out");
   const Status status = partial.publish();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  EXPECT_NE(status.message().find("was created meanwhile"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("was created in the meantime"), std::string::npos) << status.message();
 }
 
 }  // namespace

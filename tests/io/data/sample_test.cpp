@@ -1,19 +1,18 @@
-#include "dlpipe/io/data/sample.h"
+#include "io/data/sample.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/ragged_field.h"
+#include "base/text.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/written_dataset.h"
 
 namespace dlpipe::data {
 namespace {
 
-/// A dataset of one record with these bytes as its picture.
+/// A dataset of one record with these bytes as its image.
 std::shared_ptr<const Dataset> dataset_of(const std::string& directory, std::span<const std::byte> image,
                                           int width, int height, ImageLayout layout) {
   const Schema schema = image_schema(1);
@@ -36,7 +35,7 @@ std::shared_ptr<const Dataset> dataset_of(const std::string& directory, std::spa
 
 TEST(RaggedField, GivesTheBytesOfEachSample) {
   TempDir dir;
-  const auto dataset = dataset_of(dir / "d", read_picture("exif_7.jpg"), 1, 1, ImageLayout::kJpeg);
+  const auto dataset = dataset_of(dir / "d", read_image("exif_7.jpg"), 1, 1, ImageLayout::kJpeg);
   const int64_t samples[] = {0, -1, 0};
   const RaggedField paths = value_or_throw(read_ragged_field(*dataset, samples, "path"));
   EXPECT_EQ(paths.offsets, (std::vector<int64_t>{0, 5, 5, 10}));
@@ -49,7 +48,7 @@ TEST(RaggedField, GivesTheBytesOfEachSample) {
 
 TEST(Sample, GivesPixelsAsSeenAndTheFileAsItWas) {
   TempDir dir;
-  const std::vector<std::byte> jpeg = read_picture("exif_7.jpg");  // turned
+  const std::vector<std::byte> jpeg = read_image("exif_7.jpg");  // turned
   const ImageInfo info = value_or_throw(probe_image(jpeg));
   ASSERT_TRUE(swaps_axes(info.orientation));
   const auto dataset = dataset_of(dir / "d", jpeg, info.height, info.width, ImageLayout::kJpeg);
@@ -67,9 +66,9 @@ TEST(Sample, GivesPixelsAsSeenAndTheFileAsItWas) {
   EXPECT_EQ(pixels, expected);
 }
 
-TEST(Sample, RefusesAPictureOfAnotherSizeThanItsRow) {
+TEST(Sample, RefusesAnImageOfAnotherSizeThanItsRow) {
   TempDir dir;
-  const std::vector<std::byte> jpeg = read_picture("exif_7.jpg");
+  const std::vector<std::byte> jpeg = read_image("exif_7.jpg");
   const auto dataset = dataset_of(dir / "d", jpeg, 5, 4, ImageLayout::kJpeg);
   const auto reader = value_or_throw(SampleReader::open(*dataset));
   std::vector<uint8_t> pixels(5 * 4 * 3);
@@ -79,7 +78,7 @@ TEST(Sample, RefusesAPictureOfAnotherSizeThanItsRow) {
   EXPECT_NE(status.message().find("sample 0"), std::string::npos) << status.message();
 }
 
-TEST(Sample, SaysWhatHasNoPictureAndWhatIsBeyondTheEnd) {
+TEST(Sample, SaysWhatHasNoImageAndWhatIsBeyondTheEnd) {
   TempDir dir;
   const auto dataset = dataset_of(dir / "d", {}, 0, 0, ImageLayout::kNone);
   const auto reader = value_or_throw(SampleReader::open(*dataset));

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/dataset.h"
-#include "dlpipe/io/data/dataset_writer.h"
+#include "dlpipe/dataset.h"
+#include "dlpipe/random.h"
+#include "io/data/dataset_writer.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -67,7 +67,7 @@ inline void write_dataset(const std::string& directory, const Schema& schema, in
   RecordPacker packer(schema);
   for (int64_t sample = writer->samples(); sample < count; ++sample) {
     expect_ok(writer->add(record_for(packer, sample, mean_size)));
-    if (sample % 100 == 3) expect_ok(writer->skip(sample, "bad/" + std::to_string(sample), "damaged"));
+    if (sample % 100 == 3) expect_ok(writer->skip(sample, "bad/" + std::to_string(sample), "corrupt"));
     if ((sample + 1) % commit_every == 0) expect_ok(writer->commit(sample + 1));
   }
   expect_ok(writer->finish(count));

@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/atomic_file.h"
+#include "io/formats/atomic_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "dlpipe/base/machine.h"
+#include "base/machine.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::formats {
@@ -85,7 +85,7 @@ TEST(AtomicFile, WithoutCommitTheOldContentStaysAndNothingIsLeftBehind) {
   EXPECT_FALSE(std::filesystem::exists(path + ".partial"));
 }
 
-// Tests of base/aside_file.h say more.
+// Tests of base/file.h say more.
 TEST(AtomicFile, OfAFileCalledPartialNothingIsWritten) {
   ScratchFolder folder;
   const std::string path = folder / "m.dlg";
@@ -117,9 +117,10 @@ TEST(AtomicFile, AFullDiskKeepsTheOldFile) {
 TEST(AtomicFile, NamesTheFileThatCannotBeWritten) {
   const Status status = write_file("/nonexistent/folder/a.txt", "x");
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
-  EXPECT_EQ(status.message(),
-            "[file] cannot create /nonexistent/folder/a.txt: there is no folder /nonexistent/folder; make it "
-            "first");
+  EXPECT_EQ(
+      status.message(),
+      "[file] cannot create /nonexistent/folder/a.txt: there is no folder /nonexistent/folder; create it "
+      "first");
   ScratchFolder folder;
   ASSERT_TRUE(write_file(folder / "a", "x").ok());
   const Status below_a_file = write_file(folder / "a/b.txt", "x");
@@ -136,7 +137,7 @@ TEST(AtomicFile, AFolderIsRefusedAtOnce) {
     const Status status = AtomicFile::create(path).status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_EQ(status.message(),
-              "[file] cannot create " + path + ": it is a folder; name the file to write in it");
+              "[file] cannot create " + path + ": it is a folder; add the name of the file to write");
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder / "a"));
   EXPECT_FALSE(std::filesystem::exists(folder / "a.partial"));

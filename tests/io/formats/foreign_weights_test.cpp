@@ -1,9 +1,9 @@
-#include "dlpipe/io/formats/foreign_weights.h"
+#include "io/formats/weights_file.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/safetensors.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/safetensors.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 

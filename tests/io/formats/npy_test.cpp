@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/npy.h"
+#include "io/formats/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -110,16 +110,16 @@ TEST(Npy, ReadsFortransOrder) {
 
 TEST(Npy, RefusesWhatItCannotRead) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n";
-  expect_refused("", ErrorCode::kCorrupt, "x.npy is no .npy file");
+  expect_refused("", ErrorCode::kCorrupt, "x.npy is not a .npy file");
   const std::string unknown("\x93NUMPY\x07\0\0\0\0\0", 12);
-  expect_refused(unknown, ErrorCode::kCorrupt, "is no .npy file: it says version 7");
-  expect_refused(npy(good, "abc"), ErrorCode::kCorrupt, "it is cut short: 3 B are too few for its shape");
+  expect_refused(unknown, ErrorCode::kCorrupt, "is not a .npy file: it has version 7");
+  expect_refused(npy(good, "abc"), ErrorCode::kCorrupt, "it is truncated: 3 B are too few for its shape");
   expect_refused(npy(good, "abcde"), ErrorCode::kCorrupt,
-                 "holds 5 bytes behind its header, its shape and dtype ask for 4");
+                 "has 5 bytes after its header, but its shape and dtype need 4");
   expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n", ""), ErrorCode::kCorrupt,
                  "'shape' holds '-1'");
   expect_refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9), }\n", ""),
-                 ErrorCode::kCorrupt, "is no .npy file: it is cut short");
+                 ErrorCode::kCorrupt, "is not a .npy file: it is truncated");
   expect_refused(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "astype");
   expect_refused(npy("{'descr': '|u1', 'fortran_order': banana, 'shape': (1,), }\n", "a"),
@@ -127,7 +127,7 @@ TEST(Npy, RefusesWhatItCannotRead) {
   expect_refused("PK\x03\x04 and more", ErrorCode::kUnsupported, "an archive of arrays (.npz)");
   expect_refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }\n", "abcd"),
                  ErrorCode::kUnsupported, "records");
-  expect_refused(npy("{'descr':", ""), ErrorCode::kCorrupt, "'descr' is no text");
+  expect_refused(npy("{'descr':", ""), ErrorCode::kCorrupt, "'descr' is not a string");
 }
 
 }  // namespace

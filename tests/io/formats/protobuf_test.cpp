@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/protobuf.h"
+#include "io/formats/protobuf.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/safetensors.h"
+#include "io/formats/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -83,11 +83,11 @@ TEST(Safetensors, RefusesHeadersThatDoNotFitTheirData) {
       {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,4]}})", 4, "bad size"},
       {R"({"a":{"dtype":"U8","shape":[4294967296,4294967296,16],"data_offsets":[0,0]}})", 0,
        "more than 2^64"},
-      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 2, "cover 1 bytes, the file has 2"},
+      {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 2, "cover 1 bytes, but the file has 2"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
        1, "gap or an overlap"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-       2, "stands twice"},
+       2, "appears twice"},
       {"[]", 0, "not a JSON object"},
       {"{", 0, "not valid JSON"},
   };

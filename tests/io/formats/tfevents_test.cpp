@@ -1,4 +1,4 @@
-#include "dlpipe/io/formats/tfevents.h"
+#include "io/formats/tfevents.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "dlpipe/base/crc32c.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/bytes.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -87,9 +87,9 @@ TEST(Events, ARecordThatIsNoEventIsNamedWithItsPlace) {
   ASSERT_TRUE(write_file(folder / "events", record).ok());
   const Status status = read_events(folder / "events").status();
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
-  EXPECT_EQ(status.message(), "[tfevents] a record that is no Event in " + (folder / "events") +
-                                  " at byte 0: no field's tag at byte 6 of 7; the file is damaged, or no "
-                                  "protocol buffer");
+  EXPECT_EQ(status.message(),
+            "[tfevents] a record that is not an Event in " + (folder / "events") +
+                " at byte 0: not a field tag at byte 6 of 7; the file is corrupt, or not a protocol buffer");
 }
 
 TEST(Events, TensorBoardReadsThemAndForgetsWhatAResumeReplaced) {

@@ -1,16 +1,16 @@
 // The files are torch.save's (golden/make_torch_weights.py); the element i of each tensor is i + the tensor's number.
-#include "dlpipe/io/formats/torch_file.h"
+#include "io/formats/torch_file.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/weights_file.h"
+#include "base/machine.h"
+#include "base/text.h"
+#include "dlpipe/random.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/weights_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -119,15 +119,18 @@ std::string text_op(const std::string& text) {
 }
 
 /// Opcodes that put "w", a tensor of f32, into a dict: `shape` and `strides` are opcodes of tuples.
-std::string item_of(const std::string& offset, const std::string& shape, const std::string& strides) {
+/// `elements`: what the storage is said to hold.
+std::string item_of(const std::string& offset, const std::string& shape, const std::string& strides,
+                    const std::string& elements = "K\x04") {
   return text_op("w") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text_op("storage") +
-         "ctorch\nFloatStorage\n" + text_op("0") + text_op("cpu") + "K\x04tQ" + offset + shape + strides +
-         "tRs";
+         "ctorch\nFloatStorage\n" + text_op("0") + text_op("cpu") + elements + "tQ" + offset + shape +
+         strides + "tRs";
 }
 
 /// A pickle of {"w": a tensor}.
-std::string pickle_of(const std::string& offset, const std::string& shape, const std::string& strides) {
-  return "\x80\x02}" + item_of(offset, shape, strides) + ".";
+std::string pickle_of(const std::string& offset, const std::string& shape, const std::string& strides,
+                      const std::string& elements = "K\x04") {
+  return "\x80\x02}" + item_of(offset, shape, strides, elements) + ".";
 }
 
 Status open_bytes(const ScratchFolder& folder, const std::string& bytes) {
@@ -160,6 +163,15 @@ TEST(TorchFile, RefusesTensorsThatAreNotInTheirStorage) {
     EXPECT_EQ(open_pickle(folder, pickle_of(cases[i].offset, cases[i].shape, cases[i].strides)).code(),
               ErrorCode::kCorrupt)
         << i;
+}
+
+TEST(TorchFile, RefusesStoragesThatAreNotAsLargeAsThePickleSays) {
+  const ScratchFolder folder;
+  const std::string huge = "\x8a\x08" + std::string(7, '\0') + "\x40";  // 2^62
+  for (const std::string& elements :
+       {std::string("K\x03"), std::string("K\x05"), huge, std::string("J\xff\xff\xff\xff"), std::string("N")})
+    EXPECT_EQ(open_pickle(folder, pickle_of("K\0"s, "K\2\x85", "K\1\x85", elements)).code(),
+              ErrorCode::kCorrupt);
 }
 
 TEST(TorchFile, RefusesExpandedTensors) {
@@ -232,7 +244,8 @@ TEST(TorchFile, ReadsElementsThatLieFarApartWithoutWhatIsBetween) {
     return text;
   };
   // Two runs of two elements; then nothing is stored but these.
-  const std::string pickle = pickle_of("K\0"s, "K\2K\2\x86", "J" + little(kStride, 4) + "K\1\x86");
+  const std::string pickle =
+      pickle_of("K\0"s, "K\2K\2\x86", "J" + little(kStride, 4) + "K\1\x86", "J" + little(kStride + 2, 4));
   const std::string magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
   const std::string head = magic + "\x80\x02M\xe9\x03." + "\x80\x02}." + pickle + "\x80\x02]" + text_op("0") +
                            "a." + little(kStride + 2, 8);

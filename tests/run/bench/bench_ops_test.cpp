@@ -1,5 +1,5 @@
 // `bench ops` on the host; no test here holds a time.
-#include "dlpipe/run/bench/bench_ops.h"
+#include "run/bench/bench.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "dlpipe/run/bench/bench_run.h"
+#include "run/bench/bench.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/models/picture_graph.h"
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/ops.h"
+#include "engine/graph/capture.h"
+#include "engine/models/graph_module.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::run {
@@ -13,8 +13,8 @@ namespace {
 
 using engine::Tensor;
 
-/// relu of pictures [4,3,8,8], which torch.onnx.export makes by default: no axis grows with the batch.
-engine::graph::Graph of_four_pictures() {
+/// relu of images [4,3,8,8], which torch.onnx.export makes by default: no axis grows with the batch.
+engine::graph::Graph of_four_images() {
   const engine::graph::CaptureInput x = {"x", Tensor::zeros({4, 3, 8, 8}).spec(), 0};
   return engine::graph::capture("four", {&x, 1}, {}, [](const std::vector<Tensor>& inputs) {
     return std::vector<Tensor>{engine::relu(inputs[0])};
@@ -38,23 +38,23 @@ TEST(BenchRun, AModelOfAFixedBatchIsMeasuredAtThatBatchAlone) {
   options.model = folder / "four.dlg";
   options.seconds = 0;
   options.threads = 1;
-  throw_if_error(engine::graph::write_graph(options.model, of_four_pictures()));
+  throw_if_error(engine::graph::write_graph(options.model, of_four_images()));
   const BenchRunReport report = bench_run(options);
   EXPECT_EQ(report.options.batch, 4);
   EXPECT_DOUBLE_EQ(report.samples_per_s, 4 / (report.median_ms * 1e-3));
   for (const int64_t other : {1, 32}) {
     options.batch = other;
     const auto says = [&](const std::string& error) {
-      EXPECT_NE(error.find("was made for batches of 4 alone; give --batch 4"), std::string::npos) << error;
+      EXPECT_NE(error.find("only accepts batches of 4; give --batch 4"), std::string::npos) << error;
     };
     says(error_of([&] { bench_run(options); }));
     says(error_of([&] { profile_run(options); }));
   }
 }
 
-TEST(PictureGraph, ABatchThatCannotVaryIsNamedWithTheWayOut) {
-  const std::string error = error_of([] { engine::picture_graph(of_four_pictures()); });
-  EXPECT_NE(error.find("pictures in batches of 4 alone; export it with a batch that may vary"),
+TEST(ImageGraph, ABatchThatCannotVaryIsNamedWithTheWayOut) {
+  const std::string error = error_of([] { engine::image_graph(of_four_images()); });
+  EXPECT_NE(error.find("images in batches of 4 only; export it with a variable batch size"),
             std::string::npos)
       << error;
   EXPECT_NE(error.find("dynamic_axes={'x': {0: 'N'}}"), std::string::npos) << error;

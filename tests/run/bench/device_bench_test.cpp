@@ -1,6 +1,5 @@
 // `bench train` and `bench ops` on the simulated device with CUDA's kernels; no test here holds a time.
-#include "dlpipe/run/bench/bench_ops.h"
-#include "dlpipe/run/bench/bench_train.h"
+#include "run/bench/bench.h"
 #include "tests/run/device_step_fixture.h"
 
 namespace dlpipe::test {
@@ -31,24 +30,6 @@ TEST_F(DeviceBench, StepsOnABatchThatIsThere) {
   EXPECT_GT(report.forward_gflop, 0);
 }
 
-TEST_F(DeviceBench, ReplayedStepsAreTheHosts) {
-  run::Registries registries;
-  registries.devices = {&simulated()};
-  run::BenchTrainOptions options;
-  options.model = "mlp";
-  options.device = "simulated";
-  options.compile = true;
-  options.no_cudnn = true;
-  try {
-    run::bench_train(options, registries);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "[bench] --compile is about steps on the CPU, and simulated launches whole steps with --graph");
-  }
-}
-
 // By what the records say of a step there, a program's own too.
 TEST_F(DeviceBench, AnOptimizerWithoutAStepThereIsRefusedAndTheOthersAreNamed) {
   const engine::OptimizerRecord& sgd = **engine::find_optimizer("sgd");
@@ -74,7 +55,7 @@ TEST_F(DeviceBench, AnOptimizerWithoutAStepThereIsRefusedAndTheOthersAreNamed) {
       if (record->on_device) others += concat(record->name, ", ");
     EXPECT_NE(others.find("sgd"), std::string::npos);
     EXPECT_EQ(others.find("adafactor"), std::string::npos);
-    EXPECT_EQ(error.what(), "[bench] --optimizer adafactor has no step on simulated; take one of " + others +
+    EXPECT_EQ(error.what(), "[bench] --optimizer adafactor has no step on simulated; use one of " + others +
                                 "own_sgd, or --device cpu");
   }
 }

@@ -1,9 +1,9 @@
-#include "dlpipe/run/config/config_choices.h"
+#include "run/config/choices.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/optim/optimizer.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "dlpipe/optim.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 
 namespace dlpipe::run {
@@ -45,6 +45,7 @@ TEST(ConfigChoices, EveryRecordsDefaultsAreOptionsWithValuesThatTheyMayHave) {
 // What the defaults were before records had them, and what each optimizer is usually begun with.
 TEST(ConfigChoices, UnsetOptionsAreTheChosenRecords) {
   TrainConfig sgd;
+  sgd.loss = "cross_entropy";
   ASSERT_TRUE(resolve_choices(sgd).ok());
   EXPECT_EQ(sgd.lr, 0.1);
   EXPECT_EQ(sgd.momentum, 0.9);
@@ -87,32 +88,32 @@ TEST(ConfigChoices, OptionsThatDoNothingAreRefusedByName) {
     return refusal(config);
   };
   EXPECT_EQ(with([](auto& c) { c.beta1 = 0.8; }),
-            "[config] --beta1 does nothing with --optimizer sgd, which takes --lr, --momentum, --nesterov, "
+            "[config] --beta1 has no effect with --optimizer sgd, which uses --lr, --momentum, --nesterov, "
             "--weight-decay and --decoupled; leave it out, or choose adam, adam8bit, adamw or lamb (--help "
             "optimizers)");
   const auto expect = [&](auto change, const std::string& part) {
     EXPECT_NE(with(change).find(part), std::string::npos) << with(change);
   };
-  expect([](auto& c) { c.beta1 = c.beta2 = 0.9; }, "--beta1 and --beta2 do nothing with --optimizer sgd");
-  expect([](auto& c) { c.milestones = {"3"}; }, "--milestones does nothing with --schedule cosine");
-  expect([](auto& c) { c.gamma = 0.5; }, "--gamma does nothing with --schedule cosine");
+  expect([](auto& c) { c.beta1 = c.beta2 = 0.9; }, "--beta1 and --beta2 have no effect with --optimizer sgd");
+  expect([](auto& c) { c.milestones = {"3"}; }, "--milestones has no effect with --schedule cosine");
+  expect([](auto& c) { c.gamma = 0.5; }, "--gamma has no effect with --schedule cosine");
   expect([](auto& c) { c.peak_at = 0.2; }, "or choose one_cycle");
   expect([](auto& c) { c.schedule = "one_cycle", c.warmup = 1; },
-         "--warmup does nothing with --schedule one_cycle");
-  expect([](auto& c) { c.schedule = "constant", c.final_ratio = 0.5; }, "--final-ratio does nothing");
+         "--warmup has no effect with --schedule one_cycle");
+  expect([](auto& c) { c.schedule = "constant", c.final_ratio = 0.5; }, "--final-ratio has no effect");
   expect([](auto& c) { c.loss = "mse", c.label_smoothing = 0.1; },
-         "--label-smoothing does nothing with --loss mse, which takes no options; leave it out, or choose "
-         "cross_entropy (--help losses)");
-  expect([](auto& c) { c.muon_momentum = 0.5; }, "--muon-momentum does nothing with --optimizer sgd");
-  expect([](auto& c) { c.muon = {"x"}; }, "--muon does nothing with --optimizer sgd");
+         "--label-smoothing has no effect with --loss mse, which uses no options; leave it out, or choose "
+         "cross_entropy or cross_entropy_dice (--help losses)");
+  expect([](auto& c) { c.muon_momentum = 0.5; }, "--muon-momentum has no effect with --optimizer sgd");
+  expect([](auto& c) { c.muon = {"x"}; }, "--muon has no effect with --optimizer sgd");
   expect([](auto& c) { c.optimizer = "adamw", c.momentum = 0.5; },
-         "--momentum does nothing with --optimizer adamw");
-  expect([](auto& c) { c.warmup_start = 0.5; }, "--warmup-start does nothing without --warmup");
+         "--momentum has no effect with --optimizer adamw");
+  expect([](auto& c) { c.warmup_start = 0.5; }, "--warmup-start has no effect without --warmup");
   expect([](auto& c) { c.schedule = "step"; }, "--schedule step has no --milestones");
   expect([](auto& c) { c.optimizer = "muon"; }, "--optimizer muon has no --muon");
-  expect([](auto& c) { c.decay_vectors = false; }, "--no-decay-vectors does nothing without --weight-decay");
-  expect([](auto& c) { c.wd_scale = {"*=2"}; }, "--wd-scale does nothing without --weight-decay");
-  expect([](auto& c) { c.decoupled = true; }, "--decoupled does nothing without --weight-decay");
+  expect([](auto& c) { c.decay_vectors = false; }, "--no-decay-vectors has no effect without --weight-decay");
+  expect([](auto& c) { c.wd_scale = {"*=2"}; }, "--wd-scale has no effect without --weight-decay");
+  expect([](auto& c) { c.decoupled = true; }, "--decoupled has no effect without --weight-decay");
   expect([](auto& c) { c.optimizer = "sdg"; }, "did you mean 'sgd'?");
 }
 
@@ -126,7 +127,7 @@ TEST(ConfigChoices, WhatAFileSaysForAnotherChoiceCanBeLeftOut) {
   const std::vector<std::string> keep = {"milestones"};
   const std::vector<std::string> lines = drop_idle_options(config, keep);
   ASSERT_EQ(lines.size(), 1u);
-  EXPECT_EQ(lines[0], "--momentum and --nesterov do nothing with --optimizer adamw; left out");
+  EXPECT_EQ(lines[0], "--momentum and --nesterov have no effect with --optimizer adamw; they are ignored");
   EXPECT_FALSE(config.momentum.has_value());
   EXPECT_EQ(config.lr, 0.2);
   EXPECT_NE(refusal(config).find("--milestones"), std::string::npos) << "what was kept is still refused";

@@ -1,14 +1,17 @@
-#include "dlpipe/run/config/config.h"
-#include "dlpipe/run/config/given_options.h"
+#include "dlpipe/config.h"
+#include "run/config/choices.h"
+#include "run/config/config.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/messages.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 
@@ -208,7 +211,7 @@ TEST(Config, ASwitchMayBeCalledByItsContrary) {
     EXPECT_EQ(config.decay_vectors, decays) << toml;
   }
   const Status both = parse_config("decay-vectors = true\nno-decay-vectors = false", "c.toml", config);
-  EXPECT_NE(both.message().find("'decay-vectors' and 'no-decay-vectors' (c.toml line 2) are one option"),
+  EXPECT_NE(both.message().find("'decay-vectors' and 'no-decay-vectors' (c.toml line 2) are the same option"),
             std::string::npos)
       << both.message();
   EXPECT_FALSE(parse_config("no-batch = true", "c.toml", config).ok());
@@ -221,6 +224,26 @@ TEST(Config, AugmentationIsChosenBySizesWhereNobodySaysOtherwise) {
   EXPECT_EQ(augment("", {}), kAutoAugment);
   EXPECT_EQ(augment("", {{"augment", ""}}), "") << "none";
   EXPECT_EQ(augment("", {{"augment", "hflip"}}), "hflip");
+}
+
+TEST(Config, ModelsOfPixelsAndBoxesHaveDefaultsOfTheirOwn) {
+  test::ScratchFolder folder;
+  const auto read = [&](const std::string& file, const GivenOptions& given) {
+    const TrainConfig config = read_options(file, given, [](const std::string&) {});
+    return std::tuple(config.batch, config.optimizer, config.lr);
+  };
+  using Read = std::tuple<int64_t, std::string, std::optional<double>>;
+  const Read usual = {128, "sgd", {}}, dense = {8, "adamw", 2e-3};
+  EXPECT_EQ(read("", {{"model", "resnet18"}}), usual);
+  EXPECT_EQ(read("", {{"model", "unet_small"}}), dense);
+  EXPECT_EQ(read("", {{"model", "detector_small"}}), dense);
+  EXPECT_EQ(read("", {{"model", "m.dlm"}, {"task", "segment"}}), dense);
+  EXPECT_EQ(read("", {{"model", "unet"}, {"batch", "128"}, {"optimizer", "sgd"}}), usual);
+  EXPECT_EQ(read("", {{"model", "unet"}, {"lr", "0.01"}}), Read(8, "adamw", 0.01));
+  const std::string file = folder / "c.toml";
+  ASSERT_TRUE(formats::write_file(file, "model = \"unet\"\noptimizer = \"sgd\"\n").ok());
+  EXPECT_EQ(read(file, {}), Read(8, "sgd", {}));
+  EXPECT_EQ(read(file, {{"model", "resnet18"}}), usual);
 }
 
 TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
@@ -236,6 +259,18 @@ TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   EXPECT_EQ(message("num-workers"), "[train] there is no option --num-workers; did you mean '--threads'?");
   EXPECT_EQ(message("modle"), "[train] there is no option --modle; did you mean '--model'?");
   EXPECT_EQ(message("batch"), "taken");
+}
+
+TEST(Config, AWholeNumberThatIsTooLargeIsToldTheExactLimit) {
+  TrainConfig config;
+  const ConfigOption& seed = *find_config_option("seed");
+  for (const char* text : {"9223372036854775807", "9223372036854775808", "18446744073709551615"}) {
+    const std::string message = set_option(seed, text, config).message();
+    EXPECT_NE(message.find("at most 9200000000000000000"), std::string::npos) << message;
+  }
+  EXPECT_NE(set_option(seed, "-9223372036854775809", config).message().find("at least 0"), std::string::npos);
+  EXPECT_NE(set_option(seed, "9.5", config).message().find("a whole number"), std::string::npos);
+  EXPECT_TRUE(set_option(seed, "9200000000000000000", config).ok());
 }
 
 TEST(Config, ARateThatTheFileHasForAnotherOptimizerIsRefused) {
@@ -259,6 +294,14 @@ TEST(Config, ARateThatTheFileHasForAnotherOptimizerIsRefused) {
   EXPECT_FALSE(read({{"optimizer", "adamw"}}).lr.has_value());
 }
 
+TEST(Config, AKeyOfAnOptionThatWasRemovedHasNoEffect) {
+  for (const char* text : {"compile = false\nbatch = 3", "compile = true\nbatch = 3"}) {
+    TrainConfig config;
+    ASSERT_TRUE(parse_config(text, "c.toml", config).ok());
+    EXPECT_EQ(config.batch, 3);
+  }
+}
+
 TEST(Config, MessagesNameOptionPlaceAndRemedy) {
   struct Case {
     const char* toml;
@@ -270,11 +313,9 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"learning_rate = 3", "; it is called 'lr'"},
       {"weight_decay = 3", "; it is called 'weight-decay'"},
       {"num_workers = 3", "; did you mean 'threads'?"},
-      {"augmentation = \"hflip\"", "; did you mean 'augment'?"},
       {"dataset = \"d\"", "; did you mean 'data'?"},
       {"gpu = true", "; did you mean 'device' with 'cuda'?"},
       {"gpu = false", "; did you mean 'device'?"},
-      {"no_cuda = true", "; did you mean 'device' with 'cpu'?"},
       {"amp = false", "; did you mean 'dtype'?"},
       {"no_decay_vectors = true", "; it is called 'decay-vectors', with the opposite value"},
       {"No-Nesterov = false", "; it is called 'nesterov', with the opposite value"},
@@ -283,7 +324,7 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"batch = 0", "--batch is '0'; expected at least 1"},
       {"momentum = 1.5", "--momentum is '1.5'; expected at most 1"},
       {"mixup = -0.5", "--mixup is '-0.5'; expected at least 0"},
-      {"model = 3", "'model' in c.toml line 1 must be a text in quotes"},
+      {"model = 3", "'model' in c.toml line 1 must be a quoted string"},
       {"nesterov = 1", "'nesterov' in c.toml line 1 must be true or false"},
       {"freeze = \"a\"", "'freeze' in c.toml line 1 must be a list"},
       {"lr = [1]", "'lr' in c.toml line 1 must be one value"},
@@ -298,8 +339,8 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"[[train]]\nbatch = 3", "options are flat: write batch = ... once, without [train]"},
       {"[optimizer]\nname = \"sgd\"", "options are flat: name = value, without [optimizer]"},
       {"lr = {a = 1}", "'lr' in c.toml line 1 must be a number"},
-      {"record = 5", "'record' in c.toml line 1 must be a table of texts, [record]"},
-      {"[[record]]\nbatch = 3", "'record' in c.toml line 1 must be a table of texts, [record]"},
+      {"record = 5", "'record' in c.toml line 1 must be a table of strings, [record]"},
+      {"[[record]]\nbatch = 3", "'record' in c.toml line 1 must be a table of strings, [record]"},
   };
   for (const Case& c : cases) {
     TrainConfig config;

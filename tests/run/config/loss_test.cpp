@@ -1,10 +1,10 @@
-#include "dlpipe/run/config/loss.h"
+#include "dlpipe/config.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::run {
 

@@ -1,11 +1,11 @@
-#include "dlpipe/run/config/precision.h"
+#include "run/config/values.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/engine/core/op.h"
+#include "dlpipe/log.h"
+#include "dlpipe/op.h"
 
 namespace dlpipe::run {
 namespace {

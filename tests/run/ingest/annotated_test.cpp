@@ -1,9 +1,9 @@
-// Boxes and key points on the way into records: in pixels of the picture that is stored, or not at all.
+// Boxes and key points on the way into records: in pixels of the image that is stored, or not at all.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -17,13 +17,13 @@ std::vector<float> floats_of(const data::Dataset& dataset, int64_t sample, std::
   return numbers;
 }
 
-std::string coco_text(const std::string& pictures) {
-  return R"({"images": [)" + pictures +
+std::string coco_text(const std::string& images) {
+  return R"({"images": [)" + images +
          R"(], "categories": [{"id": 1, "name": "cat", "keypoints": ["nose", "tail"]}],
     "annotations": [{"image_id": 1, "category_id": 1, "bbox": [4, 6, 8, 10], "keypoints": [4, 6, 2, 8, 10, 1]}]})";
 }
 
-TEST(Annotated, BoxesAndAllKeyPointsShrinkWithTheirPicture) {
+TEST(Annotated, BoxesAndAllKeyPointsShrinkWithTheirImage) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 40, 20));
   write_text(dir / "src/list.json",
@@ -36,7 +36,7 @@ TEST(Annotated, BoxesAndAllKeyPointsShrinkWithTheirPicture) {
   EXPECT_EQ(floats_of(*dataset, 0, "points"), (std::vector<float>{2, 3, 2, 4, 5, 1}));
 }
 
-TEST(Annotated, AnnotationsOfAPictureOfAnotherSizeAreNotStored) {
+TEST(Annotated, AnnotationsOfAnImageOfAnotherSizeAreNotStored) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 40, 20));
   write_text(dir / "src/2.jpg", jpeg_text(2, 40, 20));
@@ -45,7 +45,7 @@ TEST(Annotated, AnnotationsOfAPictureOfAnotherSizeAreNotStored) {
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src/list.json", dir / "dst")));
   EXPECT_EQ(report.splits[0].samples, 1);
   ASSERT_EQ(report.skipped.size(), 1u);
-  EXPECT_EQ(report.skipped[0].reason, "its annotations are of a picture of 80x40, the file is one of 40x20");
+  EXPECT_EQ(report.skipped[0].reason, "its annotations are for an image of 80x40, but the file is 40x20");
 }
 
 TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
@@ -72,7 +72,7 @@ TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
             (std::vector<std::string>{"cat", "dog"}));
 }
 
-TEST(Annotated, LinesOfBoxesBecomeFieldsOfTheirPictures) {
+TEST(Annotated, LinesOfBoxesBecomeFieldsOfTheirImages) {
   TempDir dir;
   for (const char* name : {"1.jpg", "2.jpg"})
     write_text(dir / ("src/" + std::string(name)), jpeg_text(1, 40, 20));
@@ -82,7 +82,7 @@ TEST(Annotated, LinesOfBoxesBecomeFieldsOfTheirPictures) {
              "1.jpg,40,20,cat,0,0,40,20\n");
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   ASSERT_EQ(report.skipped.size(), 1u);
-  expect_part(report.skipped[0].reason, "of a picture of 80x20, the file is one of 40x20");
+  expect_part(report.skipped[0].reason, "for an image of 80x20, but the file is 40x20");
   const auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
   EXPECT_EQ(floats_of(*dataset, 0, "boxes"), (std::vector<float>{4, 6, 12, 16, 0, 0, 40, 20}));
   write_text(dir / "ids/pics/1.jpg", jpeg_text(1, 40, 20));

@@ -1,9 +1,9 @@
 // Folders where some JPEGs have no Huffman or quantisation tables of their own: what becomes of a file does
 // not depend on the files that the same thread had before it.
-#include "dlpipe/io/data/verify.h"
+#include "io/data/verify.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 #include "tests/io/data/codec/written_jpegs.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {

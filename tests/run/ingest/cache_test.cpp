@@ -1,4 +1,4 @@
-// Coefficient records of linked pictures: batches are the same with and without them, whatever became of the cache or the
+// Coefficient records of linked images: batches are the same with and without them, whatever became of the cache or the
 // files.
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <thread>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/cache_coder.h"
-#include "dlpipe/pipeline/loader.h"
+#include "base/text.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/log.h"
+#include "io/data/coefficient_cache.h"
 #include "tests/pipeline/loader_testing.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -204,8 +204,9 @@ TEST(CoefficientCache, DamagedRecordsAreSaidAndReadFromTheirFiles) {
     EXPECT_EQ(stats.records, 21);
     EXPECT_GE(stats.taken, 4 * 21 - 3);
   }
-  expect_part(Said::said(),
-              "is not used, its file is read: [cache] its bytes aren't those that were written");
+  expect_part(
+      Said::said(),
+      "is not used, and its file is read instead: [cache] its bytes differ from those that were written");
   const auto again = filled.open();
   EXPECT_EQ(again->stats().cache.records, 21) << "they are remembered as withdrawn";
   read_hashes(*again, 2 * epoch_of(*again));
@@ -254,7 +255,7 @@ TEST_P(ChangedFiles, AreFound) {
       << "of one it isn't known whether it changed: its file is gone";
   expect_part(file_text(filled.dir / "quarantine.txt"), "103.jpg");
   expect_part(file_text(filled.dir / "quarantine.txt"), "104.jpg");
-  expect_part(Said::said(), "its file was written, or given other times, since");
+  expect_part(Said::said(), "its file, or the file's time, changed since");
 }
 
 INSTANTIATE_TEST_SUITE_P(Checksums, ChangedFiles, testing::Bool(),
@@ -263,16 +264,16 @@ INSTANTIATE_TEST_SUITE_P(Checksums, ChangedFiles, testing::Bool(),
 TEST(CoefficientCache, DamageInWhatTheDatasetStoresIsFound) {
   TempDir dir;
   const Filled filled(false);
-  fs::copy(filled.dir / "linked", dir / "damaged", fs::copy_options::recursive);
-  std::string dataset = file_text(dir / "damaged/data.mdb");
+  fs::copy(filled.dir / "linked", dir / "corrupt", fs::copy_options::recursive);
+  std::string dataset = file_text(dir / "corrupt/data.mdb");
   const size_t at = dataset.find("c0/107.jpg");  // of the sample's path, and once more of its link
   ASSERT_NE(at, std::string::npos);
   dataset[at] = 'x';
-  write_text(dir / "damaged/data.mdb", dataset);
-  const Hashes without = read_hashes(*open_loader(options_of(dir / "damaged")));
+  write_text(dir / "corrupt/data.mdb", dataset);
+  const Hashes without = read_hashes(*open_loader(options_of(dir / "corrupt")));
   EXPECT_NE(without, filled.expected);
   const Said said;
-  EXPECT_EQ(read_hashes(*open_loader(options_of(dir / "damaged", filled.dir / "cache"))), without);
+  EXPECT_EQ(read_hashes(*open_loader(options_of(dir / "corrupt", filled.dir / "cache"))), without);
 }
 
 TEST(CoefficientCache, StopsGrowingWhereItMayTakeNoMoreAndSaysSo) {
@@ -290,7 +291,7 @@ TEST(CoefficientCache, StopsGrowingWhereItMayTakeNoMoreAndSaysSo) {
   hashes.insert(hashes.end(), rest.begin(), rest.end());
   EXPECT_EQ(hashes, filled.expected);
   EXPECT_GT(loader->stats().cache.taken, 0);
-  expect_part(Said::said(), "(--cache-size); what it holds is used");
+  expect_part(Said::said(), "(--cache-size); the cached images are used");
 }
 
 TEST(CoefficientCache, LeavesRoomOnItsDisk) {
@@ -304,7 +305,7 @@ TEST(CoefficientCache, LeavesRoomOnItsDisk) {
   EXPECT_TRUE(coder->code(0).ok());
   EXPECT_TRUE(cache->is_full());
   EXPECT_EQ(cache->records(), 0);
-  expect_part(Said::said(), "would be left of its disk");
+  expect_part(Said::said(), "would be left on its disk");
 }
 
 TEST(CoefficientCache, OfAnotherDatasetBeginsAnew) {
@@ -330,7 +331,7 @@ TEST(CoefficientCache, BeginsAnewWhereItsIndexIsDamaged) {
     const auto loader = filled.open();
     EXPECT_EQ(loader->stats().cache.records, 0);
     EXPECT_EQ(read_hashes(*loader), filled.expected);
-    expect_part(Said::said(), "its index is damaged");
+    expect_part(Said::said(), "its index is corrupt");
   }
 }
 
@@ -340,7 +341,7 @@ TEST(CoefficientCache, LeavesOthersFilesAlone) {
   const auto refused = [&](const std::string& folder) {
     const auto loader = pipeline::Loader::open(options_of(filled.dir / "linked", folder));
     EXPECT_EQ(loader.status().code(), ErrorCode::kMisuse);
-    expect_part(loader.status().message(), "not of a cache");
+    expect_part(loader.status().message(), "does not belong to a cache");
   };
   write_text(filled.dir / "mine/records", text);
   refused(filled.dir / "mine");
@@ -385,7 +386,7 @@ TEST(CoefficientCache, IsRefusedWhereItWouldDoNothing) {
   expect_part(refused(options_of(filled.dir / "stored", filled.dir / "c")), "stores its records");
   pipeline::LoaderOptions sized = options_of(filled.dir / "linked");
   sized.cache_bytes = 1000;
-  expect_part(refused(sized), "give --cache, too");
+  expect_part(refused(sized), "also give --cache");
   data::Pixels pixels(31, 17, 3);
   write_text(filled.dir / "png/c0/a.png", to_text(*data::encode_png(pixels.view())));
   link(filled.dir / "png", filled.dir / "pngs", true);

@@ -1,13 +1,13 @@
-// A folder full of damaged pictures: what can't be decoded is left out and listed, all of it and nothing
+// A folder full of corrupt images: what can't be decoded is left out and listed, all of it and nothing
 // else, and what can comes through with its pixels, whichever layout it is stored in.
 #include <set>
 
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
 
-/// The pixels of a picture, or nothing when it is bad.
+/// The pixels of an image, or nothing when it is bad.
 std::vector<uint8_t> pixels_of(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
   const auto info = data::probe_image(bytes);
@@ -20,13 +20,13 @@ std::vector<uint8_t> pixels_of(const std::string& text) {
   return status.ok() ? pixels.bytes : std::vector<uint8_t>();
 }
 
-/// The codec's test pictures cut every few hundred bytes, with bits flipped, bytes taken out and sizes
+/// The codec's test images cut every few hundred bytes, with bits flipped, bytes taken out and sizes
 /// changed.
 std::map<std::string, std::string> damaged_files() {
   std::map<std::string, std::string> files;
   RandomStream random(17, 0);
-  for (const data::Golden& golden : data::golden_pictures()) {
-    const std::string whole = to_text(data::read_picture(golden.name));
+  for (const data::Golden& golden : data::golden_images()) {
+    const std::string whole = to_text(data::read_image(golden.name));
     const std::string folder = golden.name.substr(golden.name.size() - 3);  // jpg, png
     const auto add = [&](const std::string& what, const std::string& text) {
       files[folder + "/" + what + "_" + golden.name] = text;
@@ -56,9 +56,9 @@ std::map<std::string, std::string> damaged_files() {
   return files;
 }
 
-class DamagedPictures : public testing::TestWithParam<JpegLayout> {};
+class DamagedImages : public testing::TestWithParam<JpegLayout> {};
 
-TEST_P(DamagedPictures, AreListedExactly) {
+TEST_P(DamagedImages, AreListedExactly) {
   TempDir dir;
   const std::map<std::string, std::string> files = damaged_files();
   std::set<std::string> bad;
@@ -96,15 +96,15 @@ TEST(DeadLinks, AreSkippedAndNamedOrStopAsFilesThatCannotBeReadDo) {
     const IngestReport report = value_or_throw(ingest(options));
     ASSERT_EQ(report.skipped.size(), 1u);
     EXPECT_EQ(report.skipped[0].path, "c1/9.jpg");
-    expect_part(report.skipped[0].reason, "is a link to gone.jpg, which isn't there");
+    expect_part(report.skipped[0].reason, "is a link to gone.jpg, which does not exist");
     EXPECT_EQ(report.splits[0].samples, 4);
   }
   IngestOptions options = options_for(dir / "src", dir / "stopped");
   options.on_error = OnError::kStop;
-  expect_part(ingest(options).status().message(), "c1/9.jpg: is a link to gone.jpg, which isn't there");
+  expect_part(ingest(options).status().message(), "c1/9.jpg: is a link to gone.jpg, which does not exist");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, DamagedPictures,
+INSTANTIATE_TEST_SUITE_P(Layouts, DamagedImages,
                          testing::Values(JpegLayout::kAuto, JpegLayout::kStandard, JpegLayout::kRestart,
                                          JpegLayout::kCoefficients));
 

@@ -1,8 +1,9 @@
-#include "dlpipe/run/ingest/draw.h"
+#include "run/ingest/draw.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -80,6 +81,67 @@ TEST(DrawSamples, WhatIsASequenceIsCutInItsOrder) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(drawn[i], i < 8 ? 0u : 1u) << i;
 }
 
+TEST(DrawSamples, AGroupStaysTogetherAndClassesAreDividedAsBefore) {
+  const Samples samples(3, 60);
+  std::vector<int64_t> groups;
+  for (size_t i = 0; i < samples.names.size(); ++i)
+    groups.push_back(i % 10 == 9 ? -1 : static_cast<int64_t>(i / 5));  // of 5, or 4 and one alone
+  SampleDraw draw = samples.draw();
+  draw.split = {0.8, 0.1, 0.1};
+  draw.groups = groups;
+  const auto drawn = value_or_throw(draw_samples(draw));
+  std::map<int64_t, size_t> split_of;
+  std::map<std::pair<int64_t, size_t>, int> counts;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    ++counts[{samples.classes[i], drawn[i].value()}];
+    if (groups[i] < 0) continue;
+    EXPECT_EQ(split_of.emplace(groups[i], drawn[i].value()).first->second, drawn[i].value()) << i;
+  }
+  for (int64_t c = 0; c < 3; ++c) {
+    EXPECT_NEAR((counts[{c, 0}]), 48, 3);
+    EXPECT_NEAR((counts[{c, 1}]), 6, 3);
+    EXPECT_NEAR((counts[{c, 2}]), 6, 3);
+  }
+  // Groups of one sample are no groups.
+  std::iota(groups.begin(), groups.end(), int64_t{0});
+  const auto alone = by_name(draw);
+  draw.groups = {};
+  EXPECT_EQ(by_name(draw), alone);
+}
+
+TEST(DrawFolds, ClassesAndAllAreDividedEvenly) {
+  for (const int per_class : {1, 3, 7, 20}) {  // fewer of a class than folds, too
+    const Samples samples(11, per_class);
+    const auto folds = value_or_throw(draw_folds(samples.draw(), 5));
+    std::map<size_t, int> sizes;
+    std::map<std::pair<int64_t, size_t>, int> of_class;
+    for (size_t i = 0; i < folds.size(); ++i) {
+      ++sizes[folds[i]];
+      ++of_class[{samples.classes[i], folds[i]}];
+    }
+    ASSERT_EQ(sizes.size(), 5u);
+    for (const auto& [fold, size] : sizes) EXPECT_NEAR(size, 11 * per_class / 5.0, 1) << fold;
+    for (const auto& [place, count] : of_class) EXPECT_NEAR(count, per_class / 5.0, 1);
+  }
+}
+
+TEST(DrawFolds, AGroupIsInOneFold) {
+  const Samples samples(2, 40);
+  std::vector<int64_t> groups;
+  for (size_t i = 0; i < samples.names.size(); ++i) groups.push_back(static_cast<int64_t>(i * i % 17));
+  SampleDraw draw = samples.draw();
+  draw.groups = groups;
+  const auto folds = value_or_throw(draw_folds(draw, 3));
+  std::map<int64_t, size_t> fold_of;
+  std::map<size_t, int> sizes;
+  for (size_t i = 0; i < folds.size(); ++i) {
+    EXPECT_EQ(fold_of.emplace(groups[i], folds[i]).first->second, folds[i]) << i;
+    ++sizes[folds[i]];
+  }
+  for (const auto& [fold, size] : sizes) EXPECT_NEAR(size, 80 / 3.0, 6) << fold;
+  EXPECT_FALSE(draw_folds(draw, 30).ok());
+}
+
 static std::string refusal(int64_t classes, int per_class, const std::vector<double>& split) {
   const Samples samples(classes, per_class);
   SampleDraw draw = samples.draw();
@@ -89,20 +151,18 @@ static std::string refusal(int64_t classes, int per_class, const std::vector<dou
 
 // What the message says holds: the parts that it names do, and so do classes as large as it says.
 TEST(DrawSamples, ARefusedSplitSaysWhatWouldDo) {
-  EXPECT_EQ(
-      refusal(10, 4, {0.9, 0.1}),
-      "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none of "
-      "the 4 that "
-      "the largest has (of 6 it would get one); give --split 0.75,0.25, add some, or leave out --split");
+  EXPECT_EQ(refusal(10, 4, {0.9, 0.1}),
+            "[ingest] too few samples for --split: each class is divided separately, and 'val' would get "
+            "none of the 4 in the largest class (it would get one of 6); give --split 0.75,0.25, add some, "
+            "or leave out --split");
   EXPECT_EQ(refusal(10, 4, {0.75, 0.25}), "");
   EXPECT_EQ(refusal(10, 6, {0.9, 0.1}), "");
   EXPECT_EQ(refusal(10, 1, {0.9, 0.1}),
-            "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none "
-            "of the 1 that "
-            "the largest has (of 6 it would get one); add some or leave out --split");
+            "[ingest] too few samples for --split: each class is divided separately, and 'val' would get "
+            "none of the 1 in the largest class (it would get one of 6); add some or leave out --split");
   // Sums of fractions are rounded: a part in the middle gets one of 5 samples, and none of 6.
   const std::string middle = refusal(10, 6, {0.8, 0.1, 0.1});
-  EXPECT_NE(middle.find("(of 8 it would get one); give --split 0.67,0.17,0.16,"), std::string::npos)
+  EXPECT_NE(middle.find("(it would get one of 8); give --split 0.67,0.17,0.16,"), std::string::npos)
       << middle;
   EXPECT_EQ(refusal(10, 6, {0.67, 0.17, 0.16}), "");
   EXPECT_EQ(refusal(10, 8, {0.8, 0.1, 0.1}), "");
@@ -118,9 +178,9 @@ TEST(DrawSamples, ASplitWithoutASampleIsRefused) {
   const Status status = draw_samples(draw).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
   EXPECT_EQ(status.message(),
-            "[ingest] too few samples for --split: each class is divided by itself, and 'val' would get none "
-            "of the 2 that "
-            "the largest has (of 6 it would get one); give --split 0.5,0.5, add some, or leave out --split");
+            "[ingest] too few samples for --split: each class is divided separately, and 'val' would get "
+            "none of the 2 in the largest class (it would get one of 6); give --split 0.5,0.5, add some, or "
+            "leave out --split");
   EXPECT_FALSE(check_limit(0).ok());
   EXPECT_FALSE(check_limit(-2).ok());
   EXPECT_TRUE(check_limit(-1).ok());

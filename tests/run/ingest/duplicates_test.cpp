@@ -1,11 +1,11 @@
 // Images that are in several splits or under several classes.
-#include "dlpipe/io/data/duplicates.h"
+#include "io/data/verify.h"
 
-#include "dlpipe/io/data/record.h"
-#include "dlpipe/io/data/verify.h"
-#include "dlpipe/run/ingest/join.h"
-#include "dlpipe/run/ingest/sample_writer.h"
-#include "tests/run/ingest/pictures.h"
+#include "io/data/record.h"
+#include "run/ingest/join.h"
+#include "run/ingest/sample_writer.h"
+#include "tests/io/data/scenes.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -28,7 +28,7 @@ void expect_warnings(std::vector<std::string> warnings, const std::string& area)
   ASSERT_EQ(warnings.size(), 2u);
   expect_part(warnings[0], "[" + area + "] 2 images are in more than one split");
   expect_part(warnings[0], "train 'cat/1 again.jpg' of class 'cat' and val 'cat/4.jpg' of class 'cat'");
-  expect_part(warnings[1], "[" + area + "] 2 images are there with more than one class");
+  expect_part(warnings[1], "[" + area + "] 2 images are in more than one class");
   expect_part(warnings[1], "train 'cat/2.jpg' of class 'cat' and train 'dog/also 2.jpg' of class 'dog'");
   expect_part(warnings[1], "train 'dog/3.jpg' of class 'dog' and val 'cat/5.jpg' of class 'cat'");
 }
@@ -88,6 +88,46 @@ TEST(Duplicates, JoinFindsThoseOfDifferentParts) {
   expect_warnings(value_or_throw(join(join_all)).warnings, "join");
 }
 
+/// A mirrored copy and one with the same pixels of val are in train; one that is near another of train is not reported.
+void write_near_copies(const TempDir& dir) {
+  const auto jpeg = [](data::Pixels pixels, int quality) {
+    return to_text(*data::encode_jpeg(pixels.view(), quality));
+  };
+  for (uint64_t i = 1; i < 9; ++i)
+    write_text(dir / ("src/train/c" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg"),
+               jpeg(data::scene(i, 80, 60), 90));
+  write_text(dir / "src/train/c1/5 again.jpg", jpeg(data::scene(5, 80, 60), 60));
+  write_text(dir / "src/val/c0/2 mirrored.jpg", jpeg(data::scene(2, 40, 30, {.mirrored = true}), 80));
+  write_text(dir / "src/val/c0/4 with a comment.jpg", jpeg(data::scene(4, 80, 60), 90) + "end");
+  write_text(dir / "src/val/c1/11.jpg", jpeg(data::scene(11, 80, 60), 90));
+}
+
+void expect_near(std::vector<std::string> warnings) {
+  std::erase_if(warnings, [](const std::string& one) { return one.find("look like") == std::string::npos; });
+  ASSERT_EQ(warnings.size(), 1u);
+  expect_part(warnings[0], "2 images look like one in another split");
+  expect_part(warnings[0], "train 'c0/2.jpg' of class 'c0' and val 'c0/2 mirrored.jpg'");
+  expect_part(warnings[0], "train 'c0/4.jpg' of class 'c0' and val 'c0/4 with a comment.jpg'");
+  expect_part(warnings[0], "--dedup drop");
+}
+
+TEST(Duplicates, IngestWarnsOfNearCopiesInOtherSplits) {
+  TempDir dir;
+  write_near_copies(dir);
+  for (const Store store : {Store::kAuto, Store::kLink}) {
+    IngestOptions options = options_for(dir / "src", dir / ("dst" + std::to_string(static_cast<int>(store))));
+    options.store = store;
+    expect_near(value_or_throw(ingest(options)).warnings);
+  }
+  IngestOptions options = options_for(dir / "src", dir / "resumed");
+  options.commit_entries = 1;
+  int files = 0;
+  options.stop_requested = [&] { return ++files == 10; };
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCancelled);
+  options.stop_requested = {};
+  expect_near(value_or_throw(ingest(options)).warnings);  // decodes what was stored
+}
+
 TEST(Duplicates, VerifyKnowsThemAndCallsTheDatasetGood) {
   TempDir dir;
   write_copies(dir);
@@ -103,7 +143,8 @@ TEST(Duplicates, VerifyKnowsThemAndCallsTheDatasetGood) {
   }
   const std::vector<std::string> names = {"train", "val"};
   const data::DuplicateImages found = value_or_throw(images.duplicates(splits));
-  expect_warnings(value_or_throw(data::warnings_of(found, "verify", names, splits)), "verify");
+  expect_warnings(value_or_throw(data::warnings_of(found, "verify", names, splits, "remove the copies")),
+                  "verify");
 }
 
 TEST(Duplicates, AWriterWarnsOfThem) {

@@ -2,12 +2,12 @@
 #include <bit>
 #include <cstring>
 
-#include "dlpipe/base/dtype.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/export.h"
-#include "dlpipe/io/data/sample.h"
-#include "dlpipe/run/ingest/sample_writer.h"
-#include "tests/run/ingest/pictures.h"
+#include "base/text.h"
+#include "dlpipe/dtype.h"
+#include "io/data/export.h"
+#include "io/data/sample.h"
+#include "run/ingest/sample_writer.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -26,7 +26,7 @@ std::vector<std::byte> values(const std::vector<T>& numbers) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A dataset of pictures with these fields behind them; `samples` has their values.
+/// A dataset of images with these fields behind them; `samples` has their values.
 void write_dataset(const std::string& destination, const std::vector<Field>& fields,
                    const std::vector<std::vector<std::vector<std::byte>>>& samples) {
   SampleWriterOptions options;
@@ -77,9 +77,9 @@ TEST(ExportValues, TheReportNamesWhatComesBackChanged) {
                  {values<int64_t>({-3}), values<Float16>({Float16(2), Float16(65504)}),
                   values<BFloat16>({BFloat16(-0.25f)}), values<double>({0.5, 1, 2, 3}),
                   values<float>({1e-30f}), to_bytes("a"), to_bytes("b")}});
-  EXPECT_EQ(
-      export_all(dir / "data", dir / "out").changed,
-      (std::vector<std::string>{"'exact' as [4]", "'blob' without the bytes that are no UTF-8 in 1 sample"}));
+  EXPECT_EQ(export_all(dir / "data", dir / "out").changed,
+            (std::vector<std::string>{"'exact' as [4]",
+                                      "'blob' without the bytes that are not UTF-8 in 1 sample"}));
   value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
   const auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
   const auto again = value_or_throw(data::Dataset::open(dir / "again"));
@@ -108,16 +108,16 @@ TEST(ExportValues, PointsOfBoxesAreReadBackAsText) {
     EXPECT_EQ(field_of(dir / "again", same), field_of(dir / "data", same)) << same;
 }
 
-TEST(ExportValues, MasksOfPicturesThatDifferInTheirEndingAreFilesOfTheirOwn) {
+TEST(ExportValues, MasksOfImagesThatDifferInTheirEndingAreFilesOfTheirOwn) {
   TempDir dir;
   std::string list = "{\"fields\": [\"mask:mask\"]}\n";
   for (const std::string name : {"a.png", "a.jpg", "a-1.jpg"}) {
     data::Pixels mask(16, 12, 1);
     std::fill(mask.bytes.begin(), mask.bytes.end(), static_cast<uint8_t>(name.size() + (name[2] == 'p')));
     const std::string jpeg = jpeg_text(name.size(), 16, 12);
-    data::Pixels picture(16, 12, 3);
+    data::Pixels image(16, 12, 3);
     write_text(dir / "src/" + name,
-               name == "a.png" ? to_text(value_or_throw(data::encode_png(picture.view()))) : jpeg);
+               name == "a.png" ? to_text(value_or_throw(data::encode_png(image.view()))) : jpeg);
     write_text(dir / "src/m/" + name + ".png", to_text(value_or_throw(data::encode_png(mask.view()))));
     list += concat(R"({"path": ")", name, R"(", "label": "c", "mask": "m/)", name, ".png\"}\n");
   }
@@ -137,8 +137,8 @@ TEST(ExportValues, AClassWithAZeroByteHasAFolderOfItsOwn) {
   options.classes = {"x", odd};
   auto writer = value_or_throw(SampleWriter::open(options));
   for (const int64_t label : {0, 1}) {
-    const std::string picture = jpeg_text(static_cast<uint64_t>(label), 16, 12);
-    throw_if_error(writer->add({{to_bytes(picture), {}, to_bytes("1.jpg")}, label, ""}));
+    const std::string image = jpeg_text(static_cast<uint64_t>(label), 16, 12);
+    throw_if_error(writer->add({{to_bytes(image), {}, to_bytes("1.jpg")}, label, ""}));
   }
   value_or_throw(writer->finish());
   EXPECT_EQ(export_all(dir / "data", dir / "out").list, "fields.jsonl");

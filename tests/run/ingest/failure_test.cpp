@@ -10,9 +10,10 @@
 
 #include <functional>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
+#include "run/ingest/options.h"
 #include "tests/io/data/sources/tar_writing.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -48,7 +49,7 @@ Status in_child(const std::function<Status()>& body, bool* refused = nullptr) {
 
 TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
   TempDir dir;
-  write_pictures(dir / "src", 4, 2, 20);
+  write_images(dir / "src", 4, 2, 20);
   const IngestOptions good = options_for(dir / "src", dir / "dst");
   const auto message = [&](auto change) {
     IngestOptions options = good;
@@ -62,7 +63,7 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_NE(message([](auto& o) { o.resize_max = -1; }).find("--resize-max -1"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.jobs = -1; }).find("--threads -1"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.map_bytes = 5; }).find("--map-size"), std::string::npos);
-  EXPECT_NE(message([&](auto& o) { o.destination = dir / "src/below"; }).find("lies inside"),
+  EXPECT_NE(message([&](auto& o) { o.destination = dir / "src/below"; }).find("is inside"),
             std::string::npos);
   EXPECT_NE(message([&](auto& o) { o.destination = dir / "src"; }).find("src is both SRC and DST"),
             std::string::npos);
@@ -80,17 +81,17 @@ TEST(IngestFailure, OptionsThatMakeNoSenseAreNamed) {
 
 TEST(IngestFailure, ADestinationInsideOfWhatListsAndPatternsStandForIsRefused) {
   TempDir dir;
-  write_pictures(dir / "pics", 4, 2, 20);
-  write_pictures(dir / "more", 4, 2, 20);
+  write_images(dir / "pics", 4, 2, 20);
+  write_images(dir / "more", 4, 2, 20);
   write_text(dir / "list.txt", "pics\n");
   IngestOptions options = options_for("", dir / "pics/d");
   options.sources.clear();
   options.list = dir / "list.txt";
-  expect_error(ingest(options).status(), ErrorCode::kMisuse, "d lies inside " + (dir / "pics"));
+  expect_error(ingest(options).status(), ErrorCode::kMisuse, "d is inside " + (dir / "pics"));
   options.list.clear();
   for (const char* pattern : {"{pics,more}", "p*cs"}) {
     options.sources = {dir / pattern};
-    expect_error(ingest(options).status(), ErrorCode::kMisuse, "d lies inside " + (dir / "pics"));
+    expect_error(ingest(options).status(), ErrorCode::kMisuse, "d is inside " + (dir / "pics"));
   }
   EXPECT_FALSE(std::filesystem::exists(dir / "pics/d.partial"));
   options.destination = dir / "d";
@@ -105,20 +106,37 @@ TEST(IngestFailure, EmptyAndMissingSourcesLeaveNothing) {
                "no file or folder");
   write_text(dir / "note.doc", "hello");
   expect_error(ingest(options_for(dir / "note.doc", dir / "dst")).status(), ErrorCode::kUnsupported,
-               "nothing that can be ingested");
+               "can't be ingested");
   write_text(dir / "note.txt", "hello");
   expect_error(ingest(options_for(dir / "note.txt", dir / "dst")).status(), ErrorCode::kMisuse,
-               "give a smaller --length");
+               "use a smaller --length");
   EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
 }
 
 TEST(IngestFailure, OneClassIsSaid) {
   TempDir dir;
-  write_pictures(dir / "src", 4, 1, 20);
+  write_images(dir / "src", 4, 1, 20);
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   ASSERT_EQ(report.warnings.size(), 1u);
   EXPECT_NE(report.warnings[0].find("only one class, 'c0'"), std::string::npos);
+}
+
+TEST(IngestFailure, ClassesThatDifferOnlyInCaseAreSaid) {
+  TempDir dir;
+  for (const char* name : {"Cat", "cat", "dog"}) {
+    for (int i = 0; i < 3; ++i) write_text(concat(dir / "src/", name, "/", i, ".jpg"), jpeg_text(i, 20, 20));
+  }
+  write_text(dir / "list.csv", "path,label\nsrc/dog/0.jpg,Bird\nsrc/dog/1.jpg,bird\nsrc/dog/2.jpg,dog\n");
+  const auto said = [&](const char* source, const char* destination) {
+    const IngestReport report = value_or_throw(ingest(options_for(dir / source, dir / destination)));
+    EXPECT_EQ(report.classes.size(), 3u);
+    std::string all;
+    for (const std::string& warning : report.warnings) all += warning + "\n";
+    return all;
+  };
+  EXPECT_NE(said("src", "a").find("'Cat', 'cat' differ only in case"), std::string::npos) << said("src", "b");
+  EXPECT_NE(said("list.csv", "c").find("'Bird', 'bird' differ only in case"), std::string::npos);
 }
 
 TEST(IngestFailure, NamesListedTwiceAreRefused) {
@@ -127,12 +145,12 @@ TEST(IngestFailure, NamesListedTwiceAreRefused) {
   write_text(dir / "list.csv", "1.jpg,a\n1.jpg,b\n");
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.manifest = dir / "list.csv";
-  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "line 2: 1.jpg was listed on line 1 already");
+  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "line 2: 1.jpg is already listed on line 1");
 }
 
 TEST(IngestFailure, LinkLoopsAreLeftAsideAndNamed) {
   TempDir dir;
-  write_pictures(dir / "src", 4, 2, 20);
+  write_images(dir / "src", 4, 2, 20);
   std::filesystem::create_directory_symlink("..", dir / "src/c0/up");
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   EXPECT_EQ(report.splits.at(0).samples, 4);
@@ -142,10 +160,10 @@ TEST(IngestFailure, LinkLoopsAreLeftAsideAndNamed) {
 
 TEST(IngestFailure, OnErrorStopNamesTheFileAndCanBeResumedWithSkip) {
   TempDir dir;
-  write_pictures(dir / "src", 40, 2, 20);  // number 5 is damaged
+  write_images(dir / "src", 40, 2, 20);  // number 5 is corrupt
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.on_error = OnError::kStop;
-  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "c1/1005.jpg: damaged JPEG");
+  expect_error(ingest(options).status(), ErrorCode::kCorrupt, "c1/1005.jpg: corrupt JPEG");
   EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
   options.on_error = OnError::kSkip;
   EXPECT_EQ(value_or_throw(ingest(options)).skipped.size(), 1u);
@@ -178,17 +196,17 @@ TEST(IngestFailure, AnArchiveThatIsCutShortIsAnErrorUnlessItMayBeSkipped) {
 
 TEST(IngestFailure, OnlyBadFilesMakeNoDataset) {
   TempDir dir;
-  write_text(dir / "src/a/1.jpg", "no picture");
+  write_text(dir / "src/a/1.jpg", "no image");
   write_text(dir / "src/b/2.gif", "GIF89a");
   expect_error(ingest(options_for(dir / "src", dir / "dst")).status(), ErrorCode::kCorrupt,
-               "no usable picture");
+               "no usable image");
   EXPECT_FALSE(std::filesystem::exists(dir / "dst"));
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
 }
 
 TEST(IngestFailure, SkippedFilesSayWhy) {
   TempDir dir;
-  write_pictures(dir / "src", 4, 2, 20);
+  write_images(dir / "src", 4, 2, 20);
   write_text(dir / "src/c0/animated.gif", "GIF89a");
   write_text(dir / "src/c0/empty.jpg", "");
   write_text(dir / "src/c1/large.jpg", jpeg_text(1, 60, 60));
@@ -203,7 +221,7 @@ TEST(IngestFailure, SkippedFilesSayWhy) {
 
 TEST(IngestFailure, AFileThatChangesUnderneathIsNoticed) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 2, 20);
+  write_images(dir / "src", 60, 2, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.jobs = 1;
   options.window_bytes = 1;
@@ -225,7 +243,7 @@ bool become_nobody() {
 
 TEST(IngestFailure, UnreadableFilesAreSkippedAndUnreadableFoldersStop) {
   TempDir dir;
-  write_pictures(dir / "src", 8, 2, 20);
+  write_images(dir / "src", 8, 2, 20);
   for (const char* open : {"", "/src", "/src/c0", "/src/c1"}) chmod((dir.path() + open).c_str(), 0777);
   chmod((dir / "src/c0/1002.jpg").c_str(), 0);
   Status status = in_child([&] {
@@ -250,7 +268,7 @@ TEST(IngestFailure, UnreadableFilesAreSkippedAndUnreadableFoldersStop) {
 
 TEST(IngestFailure, ALinkToWhatMayNotBeLookedAtIsSkipped) {
   TempDir dir;
-  write_pictures(dir / "src", 8, 2, 20);
+  write_images(dir / "src", 8, 2, 20);
   write_text(dir / "away/1.jpg", jpeg_text(1, 8, 8));
   std::filesystem::create_symlink("../../away/1.jpg", dir / "src/c0/link.jpg");
   for (const char* open : {"", "/src", "/src/c0", "/src/c1"}) chmod((dir.path() + open).c_str(), 0777);
@@ -263,15 +281,15 @@ TEST(IngestFailure, ALinkToWhatMayNotBeLookedAtIsSkipped) {
     return Status(ErrorCode::kInternal, report->skipped.at(0).path + " " + report->skipped.at(0).reason);
   });
   chmod((dir / "away").c_str(), 0755);
-  EXPECT_NE(status.message().find("c0/link.jpg is a link to ../../away/1.jpg, which can't be looked at: no "
-                                  "permission"),
-            std::string::npos)
+  EXPECT_NE(
+      status.message().find("c0/link.jpg is a link to ../../away/1.jpg, which can't be read: no permission"),
+      std::string::npos)
       << status.message();
 }
 
 TEST(IngestFailure, ADestinationThatMayNotBeWrittenIsNamed) {
   TempDir dir;
-  write_pictures(dir / "src", 8, 2, 20);
+  write_images(dir / "src", 8, 2, 20);
   std::filesystem::create_directories(dir / "closed");
   for (const char* open : {"", "/src", "/src/c0", "/src/c1", "/closed"})
     chmod((dir.path() + open).c_str(), 0555);
@@ -281,12 +299,12 @@ TEST(IngestFailure, ADestinationThatMayNotBeWrittenIsNamed) {
   });
   for (const char* open : {"", "/src", "/src/c0", "/src/c1", "/closed"})
     chmod((dir.path() + open).c_str(), 0755);
-  expect_error(status, ErrorCode::kPermission, "cannot make");
+  expect_error(status, ErrorCode::kPermission, "cannot create");
 }
 
 TEST(IngestFailure, AFullMapIsNamedAndALargerOneGoesOn) {
   TempDir dir;
-  write_pictures(dir / "src", 160, 2, 160);
+  write_images(dir / "src", 160, 2, 160);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.store = Store::kRaw;
   options.commit_entries = 10;
@@ -301,7 +319,7 @@ TEST(IngestFailure, AFullMapIsNamedAndALargerOneGoesOn) {
 
 TEST(IngestFailure, AFileSizeLimitIsNamedAndTheRunGoesOnWithoutIt) {
   TempDir dir;
-  write_pictures(dir / "src", 160, 2, 160);
+  write_images(dir / "src", 160, 2, 160);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.store = Store::kRaw;
   options.commit_entries = 10;
@@ -327,7 +345,7 @@ bool mount_small_disk(const std::string& at) {
 
 TEST(IngestFailure, TooSmallADiskIsFoundBeforeAnythingIsWritten) {
   TempDir dir;
-  write_pictures(dir / "src", 160, 2, 160);
+  write_images(dir / "src", 160, 2, 160);
   std::filesystem::create_directories(dir / "disk");
   bool refused = false;
   const Status status = in_child(
@@ -341,14 +359,14 @@ TEST(IngestFailure, TooSmallADiskIsFoundBeforeAnythingIsWritten) {
       },
       &refused);
   if (refused) GTEST_SKIP() << "no mount namespaces here";
-  expect_error(status, ErrorCode::kNoSpace, "no space: ");
+  expect_error(status, ErrorCode::kNoSpace, "not enough space: ");
   expect_error(status, ErrorCode::kNoSpace, "choose another directory or --limit");
   EXPECT_EQ(status.message().find("something was left"), std::string::npos);
 }
 
 TEST(IngestFailure, ADiskThatFillsUpIsNamedAndTheRunGoesOnAfterwards) {
   TempDir dir;
-  write_pictures(dir / "src", 300, 2, 60);
+  write_images(dir / "src", 300, 2, 60);
   std::filesystem::create_directories(dir / "disk");
   value_or_throw(ingest([&] {
     IngestOptions options = options_for(dir / "src", dir / "whole");

@@ -1,18 +1,18 @@
-#include "dlpipe/run/ingest/ingest.h"
+#include "dlpipe/ingest.h"
 
 #include <cmath>
 #include <set>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "tests/run/ingest/pictures.h"
+#include "base/text.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
 
 TEST(Ingest, KeepsEveryFilesBytesLabelAndOrder) {
   TempDir dir;
-  write_pictures(dir / "src", 150, 3, 40);
+  write_images(dir / "src", 150, 3, 40);
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   ASSERT_EQ(report.splits.size(), 1u);
   EXPECT_EQ(report.splits[0].samples, 146);
@@ -24,7 +24,7 @@ TEST(Ingest, KeepsEveryFilesBytesLabelAndOrder) {
   std::set<std::string> skipped;
   for (const SkippedFile& file : report.skipped) {
     skipped.insert(file.path);
-    EXPECT_NE(file.reason.find("damaged JPEG"), std::string::npos) << file.reason;
+    EXPECT_NE(file.reason.find("corrupt JPEG"), std::string::npos) << file.reason;
   }
   std::string before;
   for (const Sample& sample : samples_of(dir / "dst")) {
@@ -39,10 +39,10 @@ TEST(Ingest, KeepsEveryFilesBytesLabelAndOrder) {
 
 TEST(Ingest, HeadersHoldOrientedSizesOfEveryStoredForm) {
   TempDir dir;
-  const std::vector<data::Golden> goldens = data::golden_pictures();
+  const std::vector<data::Golden> goldens = data::golden_images();
   for (const data::Golden& golden : goldens)
     write_text(dir / ("src/" + std::string(golden.name[0] < 'h' ? "a/" : "b/") + golden.name),
-               to_text(data::read_picture(golden.name)));
+               to_text(data::read_image(golden.name)));
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   const std::vector<Sample> samples = samples_of(dir / "dst");
   ASSERT_EQ(samples.size(), goldens.size());
@@ -90,7 +90,7 @@ TEST(Ingest, PixelStatisticsAreThoseOfAllPixels) {
 
 TEST(Ingest, ThreadsAndWindowDontChangeAByte) {
   TempDir dir;
-  write_pictures(dir / "src", 200, 4, 32);
+  write_images(dir / "src", 200, 4, 32);
   IngestOptions options = options_for(dir / "src", dir / "one");
   options.jobs = 1;
   options.commit_entries = 37;
@@ -112,7 +112,7 @@ TEST(Ingest, ResizesLongerSidesAndReencodes) {
   TempDir dir;
   write_text(dir / "src/a/wide.jpg", jpeg_text(1, 90, 30));
   write_text(dir / "src/a/small.jpg", jpeg_text(2, 20, 30));
-  write_text(dir / "src/b/turned.jpg", to_text(data::read_picture("exif_6.jpg")));  // 18 x 29 as seen
+  write_text(dir / "src/b/turned.jpg", to_text(data::read_image("exif_6.jpg")));  // 18 x 29 as seen
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.resize_max = 30;
   value_or_throw(ingest(options));
@@ -128,15 +128,15 @@ TEST(Ingest, ResizesLongerSidesAndReencodes) {
   samples = samples_of(dir / "smaller");
   EXPECT_EQ(samples[2].header.width, 6);
   EXPECT_EQ(samples[2].header.height, 10);
-  EXPECT_EQ(samples[2].header.orientation, 1) << "re-coded pictures are stored as seen";
+  EXPECT_EQ(samples[2].header.orientation, 1) << "re-coded images are stored as seen";
   EXPECT_EQ(data::probe_image(std::as_bytes(std::span(samples[2].image)))->height, 10);
 }
 
 TEST(Ingest, StoresWhatIsAskedFor) {
   TempDir dir;
   write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
-  write_text(dir / "src/b/2.png", to_text(data::read_picture("rgb.png")));
-  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("grey.jpg")));
+  write_text(dir / "src/b/2.png", to_text(data::read_image("rgb.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_image("grey.jpg")));
   const auto layouts = [&](const std::string& name, Store store, bool zstd) {
     IngestOptions options = options_for(dir / "src", dir / name);
     options.store = store;
@@ -158,7 +158,7 @@ TEST(Ingest, StoresWhatIsAskedFor) {
   data::Pixels expected(53, 37, 1);
   data::Pixels got(53, 37, 1);
   ASSERT_TRUE(
-      data::ImageDecoder().decode(data::read_picture("grey.jpg"), {0, 0, 53, 37}, expected.view()).ok());
+      data::ImageDecoder().decode(data::read_image("grey.jpg"), {0, 0, 53, 37}, expected.view()).ok());
   ASSERT_EQ(raw[2].header.channels, 1);
   ASSERT_TRUE(
       data::ImageDecoder().decode(std::as_bytes(std::span(raw[2].image)), {0, 0, 53, 37}, got.view()).ok());
@@ -168,9 +168,9 @@ TEST(Ingest, StoresWhatIsAskedFor) {
 TEST(Ingest, JpegsMayStandAsCoefficients) {
   TempDir dir;
   write_text(dir / "src/a/1.jpg", jpeg_text(1, 200, 160));
-  write_text(dir / "src/a/2.png", to_text(data::read_picture("rgb.png")));
-  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("exif_6.jpg")));
-  write_text(dir / "src/b/4.jpg", to_text(data::read_picture("cmyk.jpg")));
+  write_text(dir / "src/a/2.png", to_text(data::read_image("rgb.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_image("exif_6.jpg")));
+  write_text(dir / "src/b/4.jpg", to_text(data::read_image("cmyk.jpg")));
   IngestOptions options = options_for(dir / "src", dir / "standard");
   value_or_throw(ingest(options));
   using enum data::ImageLayout;
@@ -225,7 +225,7 @@ TEST(Ingest, JpegsMayStandAsCoefficients) {
   }
   EXPECT_GT(chosen, 0);
   options.jpeg = JpegLayout::kCoefficients;
-  // Re-coded pictures too.
+  // Re-coded images too.
   options.destination = dir / "smaller";
   options.resize_max = 30;
   options.trust = false;
@@ -293,9 +293,9 @@ TEST(Ingest, MasksThatWereDrawnToBeSeenAreNamed) {
       all += warning + "\n";
     return all;
   };
-  expect_part(said(255, 255), "the masks of the field 'mask' hold nothing but 0 and 255 (1 was looked at)");
+  expect_part(said(255, 255), "the masks of the field 'mask' contain only 0 and 255 (1 was checked)");
   for (const auto& [object, edge] : {std::pair(1, 255), std::pair(0, 0), std::pair(1, 1)})
-    EXPECT_EQ(said(static_cast<uint8_t>(object), static_cast<uint8_t>(edge)).find("nothing but"),
+    EXPECT_EQ(said(static_cast<uint8_t>(object), static_cast<uint8_t>(edge)).find("contain only"),
               std::string::npos);
 }
 
@@ -332,9 +332,8 @@ TEST(Ingest, ClassOrderOfAnotherDatasetIsRefusedWhereMasksHoldTheirOwn) {
   IngestOptions options = options_for(dir / "two/list.jsonl", dir / "d2");
   options.classes_from = dir / "d1";
   const Status status = ingest(options).status();
-  EXPECT_NE(status.message().find(
-                "list.jsonl has masks, whose pixels hold the numbers of its classes, and its class "
-                "'zebra' would become number 1 in place of 0; "),
+  EXPECT_NE(status.message().find("list.jsonl has masks whose pixels are class numbers, and its class "
+                                  "'zebra' would get number 1 instead of 0; "),
             std::string::npos)
       << status.message();
   write_text(dir / "two/list.jsonl", R"({"fields": ["mask:mask"], "classes": ["ant"]})" + rest);
@@ -351,7 +350,7 @@ TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
     return text;
   };
   EXPECT_NE(warned(options_for(dir / "gap", dir / "d1"))
-                .find("class '10' becomes label 1, as folders are sorted as texts"),
+                .find("class '10' becomes label 1, because folders are sorted as strings"),
             std::string::npos);
   EXPECT_EQ(warned(options_for(dir / "whole", dir / "d2")).find("becomes label"), std::string::npos);
   IngestOptions taken = options_for(dir / "whole", dir / "d3");
@@ -360,8 +359,8 @@ TEST(Ingest, ClassesCalledByOtherNumbersThanTheirLabelsAreWarnedOf) {
   write_text(dir / "list.csv",
              "path,label\ngap/0/1.jpg,0\ngap/10/1.jpg,-1\ngap/2/1.jpg,1\nwhole/0/1.jpg,0\n");
   const std::string below_zero = warned(options_for(dir / "list.csv", dir / "d4"));
-  EXPECT_NE(below_zero.find("class '-1' becomes label 0, a class as the others (leave its samples out if it "
-                            "means that they have none), and so on; --classes-from"),
+  EXPECT_NE(below_zero.find("class '-1' becomes label 0, like the other classes (leave its samples out if it "
+                            "means that they have no class), and so on; --classes-from"),
             std::string::npos)
       << below_zero;
 }
@@ -393,7 +392,7 @@ TEST(Ingest, NamesStandFromTheListsFolderWhereTheyAreBelowIt) {
 
 TEST(Ingest, PacksSmallRecordsAndLeavesLargeOnesAlone) {
   TempDir dir;
-  write_pictures(dir / "small", 60, 2, 12);
+  write_images(dir / "small", 60, 2, 12);
   for (int i = 0; i < 6; ++i)
     write_text(dir / ("large/" + std::string(i % 2 ? "a/" : "b/") + std::to_string(i) + ".jpg"),
                jpeg_text(3, 320, 320));
@@ -405,7 +404,7 @@ TEST(Ingest, PacksSmallRecordsAndLeavesLargeOnesAlone) {
 
 TEST(Ingest, ReportsProgressAndStages) {
   TempDir dir;
-  write_pictures(dir / "src", 80, 2, 60);
+  write_images(dir / "src", 80, 2, 60);
   IngestProgress last;
   const IngestReport report = value_or_throw(ingest(
       options_for(dir / "src", dir / "dst"), [&](const IngestProgress& progress) { last = progress; }));

@@ -1,5 +1,5 @@
 // Parts of an ingest, made apart, must come together to the bytes of one ingest, whatever happens on the way.
-#include "dlpipe/run/ingest/join.h"
+#include "run/ingest/join.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "dlpipe/io/data/partial_directory.h"
-#include "tests/run/ingest/pictures.h"
+#include "io/data/partial_directory.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -59,7 +59,7 @@ class JoinedParts : public testing::TestWithParam<PartForm> {};
 TEST_P(JoinedParts, HaveTheBytesOfOneIngest) {
   const PartForm& form = GetParam();
   TempDir dir;
-  write_pictures(dir / "src", form.files, 3, form.side);
+  write_images(dir / "src", form.files, 3, form.side);
   IngestOptions options = form_options(form, dir);
   const IngestReport whole = value_or_throw(ingest(options));
   JoinOptions parts = make_parts(options, dir, form.parts);
@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Forms, JoinedParts,
 
 TEST(Join, NamesWhatIsMissingForeignDoubleOrNoPart) {
   TempDir dir;
-  write_pictures(dir / "src", 100, 3, 24);
+  write_images(dir / "src", 100, 3, 24);
   const IngestOptions options = options_for(dir / "src", dir / "whole");
   const JoinOptions good = make_parts(options, dir, 4);
   JoinOptions bad = good;
@@ -97,7 +97,7 @@ TEST(Join, NamesWhatIsMissingForeignDoubleOrNoPart) {
   expect_refused(bad, "are both part 2/4");
   bad.parts = good.parts;
   bad.parts[2] = dir / "src";
-  expect_refused(bad, "is no part of an ingest");
+  expect_refused(bad, "is not a part of an ingest");
   bad.parts[2] = dir / "nowhere";
   expect_refused(bad, "there is no");
 
@@ -107,24 +107,24 @@ TEST(Join, NamesWhatIsMissingForeignDoubleOrNoPart) {
   other.destination = dir / "other_options";
   value_or_throw(ingest(other));
   bad.parts[2] = other.destination;
-  expect_refused(bad, "are not of one ingest: --zstd false, now true");
+  expect_refused(bad, "do not belong to the same ingest: --zstd false, now true");
   other.zstd = false;
   other.part = Part{3, 5};
   other.destination = dir / "other_count";
   value_or_throw(ingest(other));
   bad.parts[2] = other.destination;
-  expect_refused(bad, "are not of one ingest: another number of parts");
+  expect_refused(bad, "do not belong to the same ingest: the number of parts differs");
   write_text(dir / "src/c0/one_more.jpg", jpeg_text(1, 20, 20));
   other.part = Part{3, 4};
   other.destination = dir / "other_files";
   value_or_throw(ingest(other));
   bad.parts[2] = other.destination;
-  expect_refused(bad, "they were made of other files");
+  expect_refused(bad, "their source files");
 }
 
 TEST(Join, TakesPartsOfTheSameFilesInAnotherPlace) {
   TempDir dir;
-  write_pictures(dir / "src", 100, 3, 24);
+  write_images(dir / "src", 100, 3, 24);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.commit_entries = 23;
   value_or_throw(ingest(options));
@@ -140,10 +140,10 @@ TEST(Join, TakesPartsOfTheSameFilesInAnotherPlace) {
 
 TEST(Join, LinksMustLeadToOnePlace) {
   TempDir dir;
-  write_pictures(dir / "src", 100, 3, 24);
+  write_images(dir / "src", 100, 3, 24);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.store = Store::kLink;
-  options.trust = true;  // most pictures have no sums
+  options.trust = true;  // most images have no sums
   value_or_throw(ingest(options));
   const JoinOptions good = make_parts(options, dir, 2);
   std::filesystem::copy(dir / "src", dir / "copy", std::filesystem::copy_options::recursive);
@@ -159,7 +159,7 @@ TEST(Join, LinksMustLeadToOnePlace) {
   options.sources = {dir / "other_name"};
   options.destination = bad.parts[1] = dir / "made_by_other_name";
   value_or_throw(ingest(options));
-  std::filesystem::rename(dir / "src/c0", dir / "c0");  // pictures needn't be there
+  std::filesystem::rename(dir / "src/c0", dir / "c0");  // images needn't be there
   value_or_throw(join(bad));
   std::filesystem::rename(dir / "c0", dir / "src/c0");
   EXPECT_TRUE(dataset_files(dir / "joined") == dataset_files(dir / "whole"));
@@ -172,7 +172,7 @@ TEST(Join, TakesMasksAsTheyAre) {
     const std::string number = std::to_string(100 + i);
     write_text(dir / ("src/" + number + ".jpg"), jpeg_text(static_cast<uint64_t>(i), 20, 16));
     std::vector<uint8_t> pixels(20 * 16, static_cast<uint8_t>(i % 5));
-    const int width = i == 7 ? 10 : 20;  // one is skipped: not as large as its picture
+    const int width = i == 7 ? 10 : 20;  // one is skipped: not as large as its image
     write_text(dir / ("src/m" + number + ".png"),
                to_text(value_or_throw(data::encode_png({pixels.data(), width, 16, 1, width}))));
     list += number + ".jpg,c" + std::to_string(i % 3) + ",m" + number + ".png\n";
@@ -195,7 +195,7 @@ TEST(Join, TakesMasksAsTheyAre) {
 
 TEST(Join, NamesADamagedPart) {
   TempDir dir;
-  write_pictures(dir / "src", 100, 3, 120);
+  write_images(dir / "src", 100, 3, 120);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.store = Store::kRaw;
   JoinOptions parts = make_parts(options, dir, 4);
@@ -212,14 +212,14 @@ TEST(Join, NamesADamagedPart) {
   const size_t pixel = was.find("DLPRAW1") + 200;  // inside of a record
   damaged[pixel] = static_cast<char>(damaged[pixel] ^ 1);
   write_text(data, damaged);
-  refused_with("(part 3/4) is damaged: sample ");
+  refused_with("(part 3/4) is corrupt: sample ");
   write_text(data, was.substr(0, was.size() / 2));
-  refused_with("is damaged");
+  refused_with("is corrupt");
   write_text(data, was);
   std::string other = notes;
   other[notes.find("\"files\"") + 10] = '7';
   write_text(note, other);
-  refused_with("part.json is damaged");
+  refused_with("part.json is corrupt");
   write_text(note, notes.substr(0, notes.size() / 2));
   refused_with("part.json");
   write_text(note, notes);
@@ -242,12 +242,12 @@ std::string stopped_join(JoinOptions parts) {
 
 void expect_begun_with_others(const JoinOptions& parts) {
   const Status status = join(parts).status();
-  EXPECT_NE(status.message().find("was begun with other parts"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("was started with other parts"), std::string::npos) << status.message();
 }
 
 TEST(Join, APartialOfOtherPartsIsRefused) {
   TempDir dir;
-  write_pictures(dir / "src", 100, 3, 24);
+  write_images(dir / "src", 100, 3, 24);
   const IngestOptions options = options_for(dir / "src", dir / "whole");
   const std::string stopped = stopped_join(make_parts(options, dir, 2));
   EXPECT_NE(stopped.find("stopped after 1 of 100 files"), std::string::npos) << stopped;
@@ -258,7 +258,7 @@ TEST(Join, APartialOfOtherPartsIsRefused) {
 // The same files, of another quality.
 TEST(Join, APartialOfPartsOfOtherOptionsIsRefused) {
   TempDir dir;
-  write_pictures(dir / "src", 20, 3, 24);
+  write_images(dir / "src", 20, 3, 24);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.store = Store::kJpeg;
   stopped_join(make_parts(options, dir, 2));
@@ -269,7 +269,7 @@ TEST(Join, APartialOfPartsOfOtherOptionsIsRefused) {
 // A kill between the last write and the rename leaves it so.
 TEST(Join, AFinishedPartialOfOtherPartsIsNotPublishedAsOfThese) {
   TempDir dir;
-  write_pictures(dir / "src", 20, 3, 24);
+  write_images(dir / "src", 20, 3, 24);
   const IngestOptions options = options_for(dir / "src", dir / "whole");
   value_or_throw(join(make_parts(options, dir, 2)));
   // The note of a partial directory is beside what it holds: an interrupted join has it.
@@ -284,16 +284,17 @@ TEST(Join, AFinishedPartialOfOtherPartsIsNotPublishedAsOfThese) {
   std::filesystem::remove_all(dir / "src/c0");
   const Status status = join(make_other_parts(options, dir)).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  EXPECT_NE(status.message().find("joined of other parts"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("joining other parts"), std::string::npos) << status.message();
   EXPECT_TRUE(std::filesystem::exists(dir / "joined.partial"));
 }
 
 TEST(Part, MorePartsThanFilesAreRefused) {
   TempDir dir;
-  write_pictures(dir / "src", 5, 2, 24);
+  write_images(dir / "src", 5, 2, 24);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.part = Part{6, 6};
-  EXPECT_NE(ingest(options).status().message().find("--part 6/6, and there are 5 files"), std::string::npos);
+  EXPECT_NE(ingest(options).status().message().find("--part 6/6, but there are only 5 files"),
+            std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
   for (const char* text : {"0/4", "5/4", "x/4", "4", "1/2/3", "", "1/0", "-1/3", "1/70000"})
     EXPECT_EQ(parse_part(text).status().code(), ErrorCode::kMisuse) << text;
@@ -315,7 +316,7 @@ bool run_and_kill_work(const Work& work, std::chrono::microseconds wait) {
 // Parts and the join are killed at random moments and asked for again.
 TEST(Join, KilledPartsAndJoinsGiveTheSameBytes) {
   TempDir dir;
-  write_pictures(dir / "src", 400, 3, 32);
+  write_images(dir / "src", 400, 3, 32);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.commit_entries = 11;
   options.split = {0.8, 0.2};

@@ -1,14 +1,15 @@
-// Links with late checksums: listing reads what pictures begin with, and a record's first reading says what it is.
+// Links with late checksums: listing reads what images begin with, and a record's first reading says what it is.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 
-#include "dlpipe/io/data/record.h"
-#include "dlpipe/io/data/verify.h"
-#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/loader.h"
+#include "io/data/linked_records.h"
+#include "io/data/record.h"
+#include "io/data/verify.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/pipeline/loader_testing.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -58,7 +59,7 @@ void write_large(const std::string& root, uint64_t count) {
     write_text(root + "/c0/" + std::to_string(10'000 + i) + ".jpg", large_jpeg(i));
 }
 
-/// `count` large pictures in dir / "src", ingested to dir / "late".
+/// `count` large images in dir / "src", ingested to dir / "late".
 void write_late(const TempDir& dir, uint64_t count) {
   write_large(dir / "src", count);
   value_or_throw(ingest(late_options(dir / "src", dir / "late")));
@@ -72,7 +73,7 @@ pipeline::LoaderOptions two_epochs_of_late(const TempDir& dir) {
 
 TEST(LateChecksums, RecordsAreThoseOfTheStoredDataset) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 40);
+  write_images(dir / "src", 60, 3, 40);
   value_or_throw(ingest(options_for(dir / "src", dir / "stored")));
   value_or_throw(ingest(late_options(dir / "src", dir / "late")));
   const auto stored = samples_of(dir / "stored");
@@ -90,7 +91,7 @@ TEST(LateChecksums, RecordsAreThoseOfTheStoredDataset) {
   EXPECT_EQ(verified(dir / "late").known, 58);
 }
 
-TEST(LateChecksums, TheIdIsOfSizesAndOfWhatPicturesBeginWith) {
+TEST(LateChecksums, TheIdIsOfSizesAndOfWhatImagesBeginWith) {
   TempDir dir;
   write_large(dir / "src", 6);
   ASSERT_GT(large_jpeg(3).size(), data::kLateBegin + 100);
@@ -120,7 +121,7 @@ TEST(LateChecksums, WhatWasReadOnceMustStayAsItIs) {
   write_unnoticed(file, with_other_end(large_jpeg(1)));
   const Status changed = read_one(dir / "late", 1);
   EXPECT_EQ(changed.code(), ErrorCode::kCorrupt);
-  expect_part(changed.message(), "10001.jpg changed since it was read first");
+  expect_part(changed.message(), "10001.jpg changed since it was first read");
   write_text(file, large_jpeg(1));  // restored, and newer: contents are what counts now
   EXPECT_TRUE(read_one(dir / "late", 1).ok());
 }
@@ -191,7 +192,7 @@ TEST(LateChecksums, OfATarArchiveGoIntoTheArchive) {
   EXPECT_TRUE(verified(dir / "late").ok()) << "contents are known, and the same";
 }
 
-TEST(LateChecksums, OnlyHeadsAreReadAndSayWhatPicturesAre) {
+TEST(LateChecksums, OnlyHeadsAreReadAndSayWhatImagesAre) {
   TempDir dir;
   std::vector<std::string> drawn;
   for (uint64_t i = 0; i < 5; ++i) drawn.push_back(large_jpeg(i));
@@ -207,11 +208,11 @@ TEST(LateChecksums, OnlyHeadsAreReadAndSayWhatPicturesAre) {
   std::string damaged = large_jpeg(2);
   damaged.resize(damaged.size() - 2000);
   write_text(file(10'007), damaged);
-  write_text(file(10'009), "no picture" + std::string(9000, 'x'));
+  write_text(file(10'009), "no image" + std::string(9000, 'x'));
   const IngestReport report = value_or_throw(ingest(late_options(dir / "src", dir / "late")));
-  EXPECT_EQ(report.splits[0].samples, 1029) << "what is damaged further behind is found when it is read";
+  EXPECT_EQ(report.splits[0].samples, 1029) << "what is corrupt further behind is found when it is read";
   ASSERT_EQ(report.skipped.size(), 1u);
-  expect_part(report.skipped[0].reason, "neither JPEG");
+  expect_part(report.skipped[0].reason, "not a JPEG");
   const auto dataset = value_or_throw(data::Dataset::open(dir / "late"));
   const auto size_of = [&](int64_t sample) {
     const data::RecordHeader header = value_or_throw(dataset->header(sample));
@@ -241,13 +242,13 @@ TEST(LateChecksums, AFileOfThemThatIsDamagedNeverMakesARecordWrong) {
   write_text(dir / "late/late.sums", sums + "more");
   const Status other = data::Dataset::open(dir / "late").status();
   EXPECT_EQ(other.code(), ErrorCode::kCorrupt);
-  expect_part(other.message(), "late.sums is not of the dataset's 3 samples");
+  expect_part(other.message(), "late.sums does not match the dataset's 3 samples");
   fs::remove(dir / "late/late.sums");
   EXPECT_TRUE(read_one(dir / "late", 0).ok());
   EXPECT_EQ(known(dir / "late"), 0);
 }
 
-TEST(LateChecksums, AreForLinkedPicturesAlone) {
+TEST(LateChecksums, AreForLinkedImagesAlone) {
   TempDir dir;
   write_large(dir / "src", 2);
   IngestOptions options = late_options(dir / "src", dir / "d");

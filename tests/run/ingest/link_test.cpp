@@ -1,13 +1,13 @@
-// --store link: the dataset has links, the pictures stay where they are, and everybody reads the same records.
+// --store link: the dataset has links, the images stay where they are, and everybody reads the same records.
 #include <algorithm>
 #include <filesystem>
 
-#include "dlpipe/io/data/export.h"
-#include "dlpipe/io/data/verify.h"
-#include "dlpipe/pipeline/loader.h"
+#include "dlpipe/loader.h"
+#include "io/data/export.h"
+#include "io/data/verify.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/pipeline/loader_testing.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -47,7 +47,7 @@ pipeline::LoaderOptions loader_options(const std::string& data) {
 
 TEST(Link, IsTheDatasetThatStoresTheFiles) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 40);  // some are damaged, and skipped by both
+  write_images(dir / "src", 60, 3, 40);  // some are corrupt, and skipped by both
   value_or_throw(ingest(options_for(dir / "src", dir / "stored")));
   const IngestReport report = value_or_throw(ingest(link_options(dir / "src", dir / "linked")));
   EXPECT_EQ(report.skipped.size(), 2u);
@@ -70,7 +70,7 @@ TEST(Link, IsTheDatasetThatStoresTheFiles) {
 
 TEST(Link, BatchesAreThoseOfTheStoredDataset) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 40);
+  write_images(dir / "src", 60, 3, 40);
   value_or_throw(ingest(options_for(dir / "src", dir / "stored")));
   value_or_throw(ingest(link_options(dir / "src", dir / "linked")));
   EXPECT_EQ(pipeline::read_hashes(*pipeline::open_loader(loader_options(dir / "linked"))),
@@ -88,7 +88,7 @@ TEST(Link, OfATarArchiveGoesIntoTheArchive) {
   value_or_throw(ingest(link_options(dir / "a.tar", dir / "linked")));
   EXPECT_EQ(id_of(dir / "linked"), id_of(dir / "stored"));
   EXPECT_EQ(samples_of(dir / "linked").back().image, samples_of(dir / "stored").back().image);
-  // A byte of one picture.
+  // A byte of one image.
   std::string changed = file_text(dir / "a.tar");
   changed[changed.find(jpeg_text(4, 20, 12)) + 300] ^= 1;
   write_text(dir / "a.tar", changed);
@@ -116,7 +116,7 @@ TEST(Link, VerifyNamesFilesThatChangedOrAreGone) {
 
 TEST(Link, ChangedFilesAreNeverTrainedOn) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 40);
+  write_images(dir / "src", 60, 3, 40);
   value_or_throw(ingest(link_options(dir / "src", dir / "linked")));
   pipeline::LoaderOptions options = loader_options(dir / "linked");
   options.max_bad = 10;
@@ -152,7 +152,7 @@ TEST(Link, ChangedFilesAreNeverTrainedOn) {
   expect_part(quarantined, samples[11].path);
 }
 
-TEST(Link, TrustedPicturesAreNotAllDecoded) {
+TEST(Link, TrustedImagesAreNotAllDecoded) {
   TempDir dir;
   for (uint64_t i = 0; i < 1030; ++i)
     write_text(dir / ("src/c0/" + std::to_string(10'000 + i) + ".jpg"), jpeg_text(i % 7, 16, 16));
@@ -175,7 +175,7 @@ TEST(Link, IsRefusedWhereThereIsNothingToLinkTo) {
   const Status text = ingest(link_options(dir / "a.txt", dir / "linked")).status();
   EXPECT_EQ(text.code(), ErrorCode::kMisuse) << text.message();
   expect_part(text.message(), "--store link");
-  write_pictures(dir / "src", 4, 1, 20);
+  write_images(dir / "src", 4, 1, 20);
   IngestOptions options = link_options(dir / "src", dir / "linked");
   options.resize_max = 100;
   expect_part(ingest(options).status().message(), "leave --resize-max or --store link out");
@@ -196,7 +196,7 @@ TEST(Link, ExportWritesTheFilesAgain) {
   }
 }
 
-/// Each sample's record is the one of `expected`, or a damaged one.
+/// Each sample's record is the one of `expected`, or a corrupt one.
 void expect_the_same_or_damaged(const std::string& directory, const std::vector<Sample>& expected,
                                 const std::string& what) {
   const auto dataset = data::Dataset::open(directory);
@@ -224,15 +224,15 @@ TEST(Link, OneWrongBitOfAFileOrADatasetIsNoticed) {
     text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
     return text;
   };
-  const std::string picture = file_text(dir / "src/c0/1.jpg");
-  for (size_t bit = 0; bit < 8 * picture.size(); bit += 29) {
-    write_text(dir / "src/c0/1.jpg", with_flip(picture, bit));
+  const std::string image = file_text(dir / "src/c0/1.jpg");
+  for (size_t bit = 0; bit < 8 * image.size(); bit += 29) {
+    write_text(dir / "src/c0/1.jpg", with_flip(image, bit));
     ASSERT_EQ(reader->record(1).status().code(), ErrorCode::kCorrupt) << "bit " << bit;
     ASSERT_TRUE(reader->record(0).ok());
   }
-  write_text(dir / "src/c0/1.jpg", picture);
+  write_text(dir / "src/c0/1.jpg", image);
   ASSERT_TRUE(reader->record(1).ok());
-  // The dataset itself, links among the rest: a flipped path may name another picture that is there.
+  // The dataset itself, links among the rest: a flipped path may name another image that is there.
   const std::string data = file_text(dir / "linked/data.mdb");
   fs::create_directory(dir / "flipped");
   for (size_t bit = 0; bit < 8 * data.size(); bit += 151) {

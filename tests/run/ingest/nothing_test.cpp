@@ -4,11 +4,11 @@
 #include <functional>
 #include <set>
 
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/source_file.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/io/data/sources/wire_writing.h"
-#include "tests/run/ingest/pictures.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -76,7 +76,7 @@ std::vector<Nothing> all_kinds() {
 }
 
 /// Those that aren't recognized where nothing is in them: a pair of image and mask, a row, a record.
-const std::set<std::string> kNeverEmpty = {"segmentation", "oxford_pet", "caffe_lmdb", "caffe_list"};
+const std::set<std::string> kNeverEmpty = {"segmentation", "caffe_lmdb", "caffe_list"};
 
 TEST(NothingToIngest, EverySourceSaysSo) {
   std::set<std::string> seen = kNeverEmpty;

@@ -1,4 +1,5 @@
-#include "dlpipe/run/ingest/ingest.h"
+#include "run/ingest/options.h"
+#include "dlpipe/ingest.h"
 
 #include <gtest/gtest.h>
 

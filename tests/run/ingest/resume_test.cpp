@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "dlpipe/io/data/partial_directory.h"
-#include "tests/run/ingest/pictures.h"
+#include "io/data/partial_directory.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -40,6 +40,7 @@ struct Form {
   Store store;
   int64_t commit_entries;
   bool published = false;  // SRC is train and val folders
+  int folds = 0;
 };
 
 class KilledIngest : public testing::TestWithParam<Form> {};
@@ -47,10 +48,11 @@ class KilledIngest : public testing::TestWithParam<Form> {};
 TEST_P(KilledIngest, GoesOnAndGivesTheSameBytes) {
   const Form& form = GetParam();
   TempDir dir;
-  write_pictures(dir / (form.published ? "src/train" : "src"), form.files, 3, form.side);
-  if (form.published) write_pictures(dir / "src/val", form.files / 3, 3, form.side);
+  write_images(dir / (form.published ? "src/train" : "src"), form.files, 3, form.side);
+  if (form.published) write_images(dir / "src/val", form.files / 3, 3, form.side);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.split = form.split;
+  options.folds = form.folds;
   options.store = form.store;
   options.commit_entries = form.commit_entries;
   const auto begin = std::chrono::steady_clock::now();
@@ -93,12 +95,13 @@ INSTANTIATE_TEST_SUITE_P(Forms, KilledIngest,
                          testing::Values(Form{"alone", 240, 120, {}, Store::kRaw, 9},
                                          Form{"packed", 700, 16, {}, Store::kAuto, 23},
                                          Form{"split", 400, 24, {0.7, 0.3}, Store::kAuto, 31},
-                                         Form{"published", 300, 24, {}, Store::kAuto, 31, true}),
+                                         Form{"published", 300, 24, {}, Store::kAuto, 31, true},
+                                         Form{"folds", 300, 24, {}, Store::kAuto, 31, false, 3}),
                          [](const auto& info) { return info.param.name; });
 
 TEST(ResumedIngest, AfterAStopGoesOnWhereItWas) {
   TempDir dir;
-  write_pictures(dir / "src", 300, 3, 20);
+  write_images(dir / "src", 300, 3, 20);
   IngestOptions options = options_for(dir / "src", dir / "whole");
   options.commit_entries = 20;
   value_or_throw(ingest(options));
@@ -132,7 +135,7 @@ void begin_ingest(IngestOptions options) {
 
 TEST(ResumedIngest, RefusesOtherOptionsAndNamesThem) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 20);
+  write_images(dir / "src", 60, 3, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   begin_ingest(options);
   options.commit_entries = 10;
@@ -154,7 +157,7 @@ TEST(ResumedIngest, RefusesOtherOptionsAndNamesThem) {
 
 TEST(ResumedIngest, RefusesChangedFilesAndNamesThem) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 20);
+  write_images(dir / "src", 60, 3, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   begin_ingest(options);
   options.commit_entries = 10;
@@ -173,10 +176,10 @@ TEST(ResumedIngest, RefusesChangedFilesAndNamesThem) {
   EXPECT_EQ(value_or_throw(ingest(options)).splits[0].samples, 58);
 }
 
-// The pictures stay as they are; what a list says of them becomes another.
+// The images stay as they are; what a list says of them becomes another.
 TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 20);
+  write_images(dir / "src", 60, 3, 20);
   const auto write_list = [&](int odd, const std::string& values) {
     std::string text = "path,label,split,box,tags\n";
     for (int i = 0; i < 60; ++i) {
@@ -201,8 +204,8 @@ TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
   expect_part(refusal("dog,train,1 2 3 4,a|b"), file + "changed its class: it is now 'dog' instead of 'cat'");
   expect_part(refusal("ant,train,1 2 3 4,a|b"), file + "changed its class: it is now 'ant' instead of 'cat'");
   expect_part(refusal("cat,val,1 2 3 4,a|b"), file + "moved from split 'train' to 'val'");
-  expect_part(refusal("cat,train,1 2 3 5,a|b"), file + "got another value of 'box'");
-  expect_part(refusal("cat,train,1 2 3 4,b"), file + "got another value of 'tags'");
+  expect_part(refusal("cat,train,1 2 3 5,a|b"), file + "has another value of 'box'");
+  expect_part(refusal("cat,train,1 2 3 4,b"), file + "has another value of 'tags'");
   write_list(-1, "");
   const std::string list = file_text(dir / "src/list.csv");
   write_text(dir / "src/list.csv", list + "c0/1000.jpg,ant,train,1 2 3 4,a\n");
@@ -216,7 +219,7 @@ TEST(ResumedIngest, RefusesOtherLabelsBoxesAndSplitsAndNamesThem) {
 
 TEST(ResumedIngest, ADamagedListIsNotFollowed) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 20);
+  write_images(dir / "src", 60, 3, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   begin_ingest(options);
   options.commit_entries = 10;
@@ -231,7 +234,7 @@ TEST(ResumedIngest, ADamagedListIsNotFollowed) {
 // LMDB makes a new file with one write; a kill can come in the middle of it.
 TEST(ResumedIngest, AnEnvironmentThatWasNeverMadeWholeIsMadeAgain) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 2, 20);
+  write_images(dir / "src", 60, 2, 20);
   IngestOptions options = options_for(dir / "src", dir / "expected");
   options.commit_entries = 10;
   value_or_throw(ingest(options));
@@ -244,7 +247,7 @@ TEST(ResumedIngest, AnEnvironmentThatWasNeverMadeWholeIsMadeAgain) {
 
 TEST(ResumedIngest, ADamagedPartSaysWhatToRemove) {
   TempDir dir;
-  write_pictures(dir / "src", 60, 3, 20);
+  write_images(dir / "src", 60, 3, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   begin_ingest(options);
   options.commit_entries = 10;
@@ -257,7 +260,7 @@ TEST(ResumedIngest, ADamagedPartSaysWhatToRemove) {
 
 TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
   TempDir dir;
-  write_pictures(dir / "src", 40, 2, 20);
+  write_images(dir / "src", 40, 2, 20);
   IngestOptions options = options_for(dir / "src", dir / "dst");
   const IngestReport first = value_or_throw(ingest(options));
   const IngestReport again = value_or_throw(ingest(options));
@@ -267,7 +270,7 @@ TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
   options.zstd = true;
   const Status status = ingest(options).status();
   EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-  EXPECT_NE(status.message().find("exists already (--zstd false, now true)"), std::string::npos)
+  EXPECT_NE(status.message().find("already exists (--zstd false, now true)"), std::string::npos)
       << status.message();
   options.zstd = false;
   options.split = {0.5, 0.5};
@@ -283,16 +286,17 @@ TEST(ResumedIngest, AFinishedDatasetIsRecognized) {
 
 TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
   TempDir dir;
-  write_pictures(dir / "src", 40, 2, 20);
+  write_images(dir / "src", 40, 2, 20);
   const IngestOptions options = options_for(dir / "src", dir / "dst");
   ASSERT_TRUE(ingest(options).ok());
-  const std::string picture = dir / "src/c0/new.jpg";
+  const std::string image = dir / "src/c0/new.jpg";
   const auto refusal = [&] { return ingest(options).status().message(); };
-  write_text(picture, file_text(dir / "src/c0/1000.jpg"));
-  EXPECT_NE(refusal().find("made of 40 files; " + dir / "src holds 41 now"), std::string::npos) << refusal();
+  write_text(image, file_text(dir / "src/c0/1000.jpg"));
+  EXPECT_NE(refusal().find("made from 40 files; " + dir / "src holds 41 now"), std::string::npos)
+      << refusal();
   std::filesystem::rename(dir / "src/c0/1000.jpg", dir / "aside.jpg");
-  EXPECT_NE(refusal().find("made of other files than"), std::string::npos) << refusal();
-  std::filesystem::remove(picture);
+  EXPECT_NE(refusal().find("made from other files than"), std::string::npos) << refusal();
+  std::filesystem::remove(image);
   // The same file copied back, with another time, is the same.
   std::filesystem::copy_file(dir / "aside.jpg", dir / "src/c0/1000.jpg");
   EXPECT_TRUE(value_or_throw(ingest(options)).already_complete);
@@ -311,7 +315,7 @@ TEST(ResumedIngest, AFinishedDatasetOfOtherFilesIsRefused) {
 
 TEST(ResumedIngest, ASecondIngestIntoTheSamePlaceIsRefused) {
   TempDir dir;
-  write_pictures(dir / "src", 10, 2, 20);
+  write_images(dir / "src", 10, 2, 20);
   const auto first = data::PartialDirectory::claim("ingest", dir / "dst");
   ASSERT_TRUE(first.ok());
   const Status status = ingest(options_for(dir / "src", dir / "dst")).status();

@@ -1,15 +1,14 @@
 // From files to a dataset and back, and what inspect and verify say on the way.
 #include <algorithm>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/bench_storage.h"
-#include "dlpipe/io/data/export.h"
-#include "dlpipe/io/data/inspect.h"
-#include "dlpipe/io/data/sample.h"
-#include "dlpipe/io/data/verify.h"
-#include "dlpipe/run/ingest/sample_writer.h"
-#include "dlpipe/run/ingest/synth.h"
-#include "tests/run/ingest/pictures.h"
+#include "base/text.h"
+#include "io/data/export.h"
+#include "io/data/inspect.h"
+#include "io/data/sample.h"
+#include "io/data/verify.h"
+#include "run/ingest/sample_writer.h"
+#include "run/ingest/synth.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -25,10 +24,10 @@ std::map<std::string, std::string> tree(const std::string& root) {
 
 TEST(RoundTrip, FolderToDatasetToFolderGivesTheSameBytes) {
   TempDir dir;
-  write_pictures(dir / "src", 80, 3, 30);
-  write_text(dir / "src/c1/deep/er/picture.PNG", to_text(data::read_picture("rgba.png")));
-  write_text(dir / "src/c2/turned.jpeg", to_text(data::read_picture("exif_7.jpg")));
-  write_text(dir / "src/c2/\xff odd\n.jpg", to_text(data::read_picture("cmyk.jpg")));
+  write_images(dir / "src", 80, 3, 30);
+  write_text(dir / "src/c1/deep/er/image.PNG", to_text(data::read_image("rgba.png")));
+  write_text(dir / "src/c2/turned.jpeg", to_text(data::read_image("exif_7.jpg")));
+  write_text(dir / "src/c2/\xff odd\n.jpg", to_text(data::read_image("cmyk.jpg")));
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
   const data::ExportReport exported =
@@ -57,8 +56,8 @@ TEST(RoundTrip, FoldersOfNamesThatAreNotUtf8ComeBackAsTheyWere) {
 
 TEST(RoundTrip, CoefficientRecordsGiveTheSameBytesBack) {
   TempDir dir;
-  write_pictures(dir / "src", 20, 2, 30);
-  write_text(dir / "src/c1/turned.jpeg", to_text(data::read_picture("exif_7.jpg")));
+  write_images(dir / "src", 20, 2, 30);
+  write_text(dir / "src/c1/turned.jpeg", to_text(data::read_image("exif_7.jpg")));
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.jpeg = JpegLayout::kCoefficients;
   const IngestReport report = value_or_throw(ingest(options));
@@ -74,7 +73,7 @@ TEST(RoundTrip, CoefficientRecordsGiveTheSameBytesBack) {
 TEST(RoundTrip, RawPixelsComeBackAsPngs) {
   TempDir dir;
   write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
-  write_text(dir / "src/b/1.jpg", to_text(data::read_picture("grey.jpg")));
+  write_text(dir / "src/b/1.jpg", to_text(data::read_image("grey.jpg")));
   IngestOptions options = options_for(dir / "src", dir / "dst");
   options.store = Store::kRaw;
   value_or_throw(ingest(options));
@@ -110,7 +109,7 @@ TEST(RoundTrip, NamesThatMeetAfterRecodingStayApart) {
 
 TEST(RoundTrip, AFolderOfTheNameDstPartialIsSomebodyElses) {
   TempDir dir;
-  write_pictures(dir / "src", 10, 2, 30);
+  write_images(dir / "src", 10, 2, 30);
   for (const char* name : {"dst", "out", "drawn"})
     write_text(dir / name + ".partial/thesis.txt", "three years");
   SynthOptions drawn;
@@ -142,8 +141,8 @@ TEST(RoundTrip, ExportNamesStayBelowTheOutput) {
   EXPECT_FALSE(export_name("1.jpg", "..", kJpeg).ok());
 }
 
-/// Pictures with boxes, their classes and a mask, whose classes aren't in the order of their names, one of them without
-/// a sample; some pictures have no class. The pixels of a mask are label + 1.
+/// Images with boxes, their classes and a mask, whose classes aren't in the order of their names, one of them without
+/// a sample; some images have no class. The pixels of a mask are label + 1.
 void write_annotated(const TempDir& dir, const std::string& destination) {
   std::string list = R"({"fields": ["boxes:boxes", "box_labels:labels:boxes", "mask:mask"], )"
                      R"("classes": ["zebra", "none of them", "ape"]})"
@@ -228,12 +227,12 @@ TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {
   options.classes = {"cat"};
   auto writer = value_or_throw(SampleWriter::open(options));
   for (const std::string path : {"1.jpg", "a/../../evil.jpg", "2.jpg"}) {
-    const std::string picture = jpeg_text(path.size(), 16, 12);
+    const std::string image = jpeg_text(path.size(), 16, 12);
     const auto bytes = [](const std::string& text) {
       const auto raw = std::as_bytes(std::span(text));
       return std::vector<std::byte>(raw.begin(), raw.end());
     };
-    throw_if_error(writer->add({{bytes(picture), {}, bytes(path)}, int64_t{0}, ""}));
+    throw_if_error(writer->add({{bytes(image), {}, bytes(path)}, int64_t{0}, ""}));
   }
   value_or_throw(writer->finish());
   auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
@@ -248,7 +247,7 @@ TEST(RoundTrip, ANameThatWouldLeaveTheOutputKeepsNoOtherFromIt) {
   expect_part(data::unwritten_error(report).message(), "'a/../../evil.jpg'");
 }
 
-/// A dataset of pictures of one class, of any names.
+/// A dataset of images of one class, of any names.
 void write_named(const TempDir& dir, const std::string& class_name, const std::vector<std::string>& paths) {
   SampleWriterOptions options;
   options.ingest.destination = dir / "data";
@@ -312,13 +311,13 @@ TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
     options.ingest.jpeg = JpegLayout::kStandard;
     auto writer = value_or_throw(SampleWriter::open(options));
     for (const int64_t label : {0, 1, -1}) {
-      const std::string picture = jpeg_text(static_cast<uint64_t>(label + 1), 16, 12);
+      const std::string image = jpeg_text(static_cast<uint64_t>(label + 1), 16, 12);
       const std::string path = concat("p/", label, ".jpg");
       const auto bytes = [](const std::string& text) {
         const auto raw = std::as_bytes(std::span(text));
         return std::vector<std::byte>(raw.begin(), raw.end());
       };
-      throw_if_error(writer->add({{bytes(picture), {}, bytes(path)}, label, ""}));
+      throw_if_error(writer->add({{bytes(image), {}, bytes(path)}, label, ""}));
     }
     value_or_throw(writer->finish());
     auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
@@ -331,7 +330,7 @@ TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
 
 TEST(RoundTrip, ExportLeavesNothingHalfDone) {
   TempDir dir;
-  write_pictures(dir / "src", 20, 2, 30);
+  write_images(dir / "src", 20, 2, 30);
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
   EXPECT_EQ(data::export_files(*dataset, {.directory = dir / "dst", .stop_requested = {}}).status().code(),
@@ -355,7 +354,7 @@ TEST(Verify, FindsEveryDamagedRecord) {
   for (const bool zstd : {false, true}) {
     SCOPED_TRACE(zstd);
     TempDir dir;
-    write_pictures(dir / "src", 90, 3, 30);
+    write_images(dir / "src", 90, 3, 30);
     IngestOptions options = options_for(dir / "src", dir / "dst");
     options.zstd = zstd;
     value_or_throw(ingest(options));
@@ -381,7 +380,7 @@ TEST(Verify, FindsEveryDamagedRecord) {
 
 TEST(Verify, FindsDamagedOffsetsOfPackedRecords) {
   TempDir dir;
-  write_pictures(dir / "src", 30, 3, 20);
+  write_images(dir / "src", 30, 3, 20);
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   std::string first;
   {
@@ -402,7 +401,7 @@ TEST(Verify, FindsDamagedOffsetsOfPackedRecords) {
 
 TEST(Verify, FindsADamagedHeaderTable) {
   TempDir dir;
-  write_pictures(dir / "src", 30, 3, 30);
+  write_images(dir / "src", 30, 3, 30);
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   std::string row;
   {
@@ -423,9 +422,9 @@ TEST(Verify, FindsADamagedHeaderTable) {
 TEST(Inspect, CountsWhatIsThere) {
   TempDir dir;
   write_text(dir / "src/a/1.jpg", jpeg_text(1, 20, 16));
-  write_text(dir / "src/a/2.png", to_text(data::read_picture("grey.png")));
-  write_text(dir / "src/b/3.jpg", to_text(data::read_picture("exif_6.jpg")));
-  write_text(dir / "src/b/4.jpg", "no picture");
+  write_text(dir / "src/a/2.png", to_text(data::read_image("grey.png")));
+  write_text(dir / "src/b/3.jpg", to_text(data::read_image("exif_6.jpg")));
+  write_text(dir / "src/b/4.jpg", "no image");
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
   const data::InspectReport report = value_or_throw(data::inspect(*dataset));
@@ -449,7 +448,7 @@ TEST(Inspect, CountsWhatIsThere) {
 
 TEST(BenchStorage, MeasuresEveryWayOfReading) {
   TempDir dir;
-  write_pictures(dir / "src", 30, 3, 30);
+  write_images(dir / "src", 30, 3, 30);
   value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   auto dataset = value_or_throw(data::Dataset::open(dir / "dst"));
   const data::StorageBench bench = value_or_throw(data::bench_storage(*dataset, {.seconds = 0.01}));

@@ -1,4 +1,4 @@
-#include "dlpipe/run/ingest/sample_writer.h"
+#include "run/ingest/sample_writer.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,13 +8,13 @@
 #include <cstring>
 #include <thread>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sample.h"
-#include "dlpipe/io/data/verify.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/io/formats/json.h"
-#include "tests/run/ingest/pictures.h"
+#include "base/text.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/sample.h"
+#include "io/data/verify.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -24,10 +24,10 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// A picture, its class and its name, in the default fields.
-NewSample sample_of(std::string_view picture, NewSample::Label label, std::string_view path,
+/// An image, its class and its name, in the default fields.
+NewSample sample_of(std::string_view image, NewSample::Label label, std::string_view path,
                     std::string split = {}) {
-  return {{bytes_of(picture), {}, bytes_of(path)}, std::move(label), std::move(split)};
+  return {{bytes_of(image), {}, bytes_of(path)}, std::move(label), std::move(split)};
 }
 
 SampleWriterOptions options_to(const std::string& destination) {
@@ -55,11 +55,11 @@ Status write_all(SampleWriterOptions options, uint64_t count) {
   return (*writer)->finish().status();
 }
 
-TEST(SampleWriter, MakesWhatIngestMakesOfTheSamePictures) {
+TEST(SampleWriter, MakesWhatIngestMakesOfTheSameImages) {
   TempDir dir;
   IngestOptions files = options_for(dir / "src", dir / "files");
   files.jpeg = JpegLayout::kAuto;
-  write_pictures(dir / "src", 30, 3, 60);
+  write_images(dir / "src", 30, 3, 60);
   const IngestReport expected = value_or_throw(ingest(files));
 
   SampleWriterOptions options = options_to(dir / "memory");
@@ -112,7 +112,7 @@ TEST(SampleWriter, KeepsRawPixelsTensorsAndTexts) {
   EXPECT_EQ(stored.view.label, -1);
 }
 
-TEST(SampleWriter, NeedsNoPicture) {
+TEST(SampleWriter, NeedsNoImage) {
   TempDir dir;
   SampleWriterOptions options = options_to(dir / "d");
   options.fields = {{"tokens", data::FieldKind::kTensor, DType::kU8, {4}},
@@ -133,7 +133,7 @@ std::vector<std::byte> bytes_of_numbers(const std::vector<float>& numbers) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// Pictures with objects: each a box with its class, its weight and two key points.
+/// Images with objects: each a box with its class, its weight and two key points.
 SampleWriterOptions objects_to(const std::string& destination) {
   SampleWriterOptions options = options_to(destination);
   using data::FieldKind;
@@ -193,19 +193,15 @@ TEST(SampleWriter, RefusesObjectsThatDontFitAndTheirClassesToo) {
   };
   refused([](NewSample& s) { s.labels[1] = {"horse"}; }, "sample 0: field 'kind' has 1 rows for 2 boxes");
   refused([](NewSample& s) { s.values[4] = bytes_of_numbers({1}); }, "'weight' has 1 rows for 2 boxes");
-  refused([](NewSample& s) { s.values[5].resize(12); }, "'joints' holds no whole number of rows");
+  refused([](NewSample& s) { s.values[5].resize(12); }, "'joints' holds a partial row");
   refused(
       [](NewSample& s) {
         s.values[2] = bytes_of_numbers({1, 2, 3, 4, 5, 6, 4, 8});
       },
       "'boxes' holds box 2, which ends before it begins");
-  refused(
-      [](NewSample& s) {
-        s.values[4] = bytes_of_numbers({0, NAN});
-      },
-      "'weight' holds something that is no number");
-  refused([](NewSample& s) { s.labels[0] = {"horse", int64_t{-1}}; }, "a label that is no class");
-  refused([](NewSample& s) { s.labels[0] = {"horse", std::monostate()}; }, "a label that is no class");
+  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({0, NAN}); }, "'weight' holds NaN or infinity");
+  refused([](NewSample& s) { s.labels[0] = {"horse", int64_t{-1}}; }, "a label that is not a class");
+  refused([](NewSample& s) { s.labels[0] = {"horse", std::monostate()}; }, "a label that is not a class");
   refused([](NewSample& s) { s.labels.pop_back(); }, "1 lists of labels for 2 fields");
   throw_if_error(writer->add(two_objects()));
   value_or_throw(writer->finish());
@@ -223,11 +219,11 @@ TEST(SampleWriter, RefusesFieldsOfImpossibleForms) {
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   };
   using data::FieldKind;
-  refused({"b", FieldKind::kBoxes, DType::kF32, {5}}, "field 'b' is of boxes of another form");
-  refused({"p", FieldKind::kPoints, DType::kF32, {2}}, "field 'p' is of points of another form");
-  refused({"x", FieldKind::kLabels, DType::kI64, {}, "tags"}, "field 'x' is of 'tags'");
-  refused({"x", FieldKind::kTensor, DType::kF32, {2}, "boxes"}, "field 'x' is of 'boxes'");
-  refused({"b", FieldKind::kBoxes, DType::kF32, {4}, "boxes"}, "field 'b' is of 'boxes'");
+  refused({"b", FieldKind::kBoxes, DType::kF32, {5}}, "field 'b' holds boxes that are not");
+  refused({"p", FieldKind::kPoints, DType::kF32, {2}}, "field 'p' holds points that are not");
+  refused({"x", FieldKind::kLabels, DType::kI64, {}, "tags"}, "field 'x' belongs to 'tags'");
+  refused({"x", FieldKind::kTensor, DType::kF32, {2}, "boxes"}, "field 'x' belongs to 'boxes'");
+  refused({"b", FieldKind::kBoxes, DType::kF32, {4}, "boxes"}, "field 'b' belongs to 'boxes'");
 }
 
 TEST(SampleWriter, RefusesWhatFitsNoFieldAndGoesOn) {
@@ -235,41 +231,41 @@ TEST(SampleWriter, RefusesWhatFitsNoFieldAndGoesOn) {
   SampleWriterOptions options = options_to(dir / "d");
   options.classes = {"cat", "dog"};
   auto writer = value_or_throw(SampleWriter::open(options));
-  const std::string picture = jpeg_text(1, 20, 20);
+  const std::string image = jpeg_text(1, 20, 20);
   const auto refused = [&](NewSample sample, std::string_view words) {
     const Status status = writer->add(std::move(sample));
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   };
-  refused(sample_of(picture, "cta", "a"), "did you mean");
-  refused(sample_of(picture, int64_t{2}, "a"), "label 2 of 2 classes");
-  refused(sample_of(picture, int64_t{-2}, "a"), "label -2");
-  refused(sample_of(picture, "cat", "a", "../x"), "no name of a folder");
-  refused({{bytes_of(picture)}, "cat", ""}, "1 values for 3 fields");
-  throw_if_error(writer->add(sample_of(picture, "cat", "a", "train")));
-  refused(sample_of(picture, "cat", "b"), "is in no split");
-  throw_if_error(writer->add(sample_of(picture, int64_t{1}, "b", "val")));
+  refused(sample_of(image, "cta", "a"), "did you mean");
+  refused(sample_of(image, int64_t{2}, "a"), "label 2 of 2 classes");
+  refused(sample_of(image, int64_t{-2}, "a"), "label -2");
+  refused(sample_of(image, "cat", "a", "../x"), "not a valid folder name");
+  refused({{bytes_of(image)}, "cat", ""}, "1 values for 3 fields");
+  throw_if_error(writer->add(sample_of(image, "cat", "a", "train")));
+  refused(sample_of(image, "cat", "b"), "is in no split");
+  throw_if_error(writer->add(sample_of(image, int64_t{1}, "b", "val")));
   const IngestReport report = value_or_throw(writer->finish());
   ASSERT_EQ(report.splits.size(), 2u);
   EXPECT_EQ(report.splits[0].samples + report.splits[1].samples, 2);
-  EXPECT_EQ(writer->add(sample_of(picture, "cat", "a", "train")).code(), ErrorCode::kMisuse);
+  EXPECT_EQ(writer->add(sample_of(image, "cat", "a", "train")).code(), ErrorCode::kMisuse);
 }
 
 TEST(SampleWriter, LabelsWithoutATableAreOfOneKind) {
   TempDir dir;
   auto writer = value_or_throw(SampleWriter::open(options_to(dir / "d")));
-  const std::string picture = jpeg_text(1, 20, 20);
-  throw_if_error(writer->add(sample_of(picture, "zebra", "a")));
-  EXPECT_EQ(writer->add(sample_of(picture, int64_t{0}, "b")).code(), ErrorCode::kMisuse);
-  throw_if_error(writer->add(sample_of(picture, "ape", "b")));
-  throw_if_error(writer->add(sample_of(picture, {}, "c")));
+  const std::string image = jpeg_text(1, 20, 20);
+  throw_if_error(writer->add(sample_of(image, "zebra", "a")));
+  EXPECT_EQ(writer->add(sample_of(image, int64_t{0}, "b")).code(), ErrorCode::kMisuse);
+  throw_if_error(writer->add(sample_of(image, "ape", "b")));
+  throw_if_error(writer->add(sample_of(image, {}, "c")));
   const IngestReport report = value_or_throw(writer->finish());
   EXPECT_EQ(report.classes, (std::vector<std::string>{"zebra", "ape"}));
   const auto dataset = value_or_throw(data::Dataset::open(dir / "d"));
   EXPECT_EQ(value_or_throw(dataset->header(2)).label, -1);
 }
 
-TEST(SampleWriter, ADamagedPictureStopsItByName) {
+TEST(SampleWriter, ADamagedImageStopsItByName) {
   TempDir dir;
   auto writer = value_or_throw(SampleWriter::open(options_to(dir / "d")));
   throw_if_error(writer->add(sample_of(jpeg_text(1, 20, 20), "a", "good.jpg")));
@@ -307,12 +303,12 @@ TEST(SampleWriter, AnImageThatCantBeReadIsABadFile) {
   }
 }
 
-TEST(SampleWriter, NothingButBadPicturesOrNothingAtAllMakesNothing) {
+TEST(SampleWriter, NothingButBadImagesOrNothingAtAllMakesNothing) {
   TempDir dir;
   SampleWriterOptions options = options_to(dir / "d");
   options.ingest.on_error = OnError::kSkip;
   auto writer = value_or_throw(SampleWriter::open(options));
-  throw_if_error(writer->add(sample_of("no picture", "a", "x.jpg")));
+  throw_if_error(writer->add(sample_of("no image", "a", "x.jpg")));
   const Status status = writer->finish().status();
   EXPECT_NE(status.message().find("no usable sample"), std::string::npos) << status.message();
   writer = value_or_throw(SampleWriter::open(options));
@@ -421,7 +417,7 @@ TEST(SampleWriter, ASplitThatDoesntComeAgainIsNamedAndNothingIsRemoved) {
     throw_if_error(add_late_val(*writer, kLateVal));
     const Status status = writer->finish().status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-    expect_part(status.message(), "no sample came for the split 'val'");
+    expect_part(status.message(), "no sample was added to the split 'val'");
     writer.reset();
     EXPECT_TRUE(std::filesystem::exists(dir / "d.partial/train/data.mdb"));
     EXPECT_FALSE(std::filesystem::exists(dir / "d"));

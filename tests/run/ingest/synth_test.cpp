@@ -1,11 +1,10 @@
-#include "dlpipe/run/ingest/synth.h"
+#include "run/ingest/synth.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/run/ingest/synth_shapes.h"
-#include "tests/run/ingest/pictures.h"
+#include "dlpipe/random.h"
+#include "tests/run/ingest/images.h"
 
 namespace dlpipe::ingest {
 namespace {
@@ -32,14 +31,14 @@ TEST(Synth, EqualSeedsGiveEqualFilesWhateverTheThreads) {
   EXPECT_EQ(a.begin()->first, "bar/00000.jpg");
 }
 
-TEST(Synth, PicturesAreDecodableAndOfTheSizesAskedFor) {
+TEST(Synth, ImagesAreDecodableAndOfTheSizesAskedFor) {
   SynthOptions options;
   options.size_min = 20;
   options.size_max = 30;
   data::ImageDecoder decoder;
   bool differ = false;
   for (int i = 0; i < 40; ++i) {
-    const std::vector<std::byte> bytes = value_or_throw(draw_picture(i % 10, i, options));
+    const std::vector<std::byte> bytes = value_or_throw(draw_image(i % 10, i, options));
     const data::ImageInfo info = value_or_throw(data::probe_image(bytes));
     EXPECT_GE(std::min(info.width, info.height), 20);
     EXPECT_LE(std::max(info.width, info.height), 30);
@@ -50,21 +49,21 @@ TEST(Synth, PicturesAreDecodableAndOfTheSizesAskedFor) {
   EXPECT_TRUE(differ);
 }
 
-// What a linear model would live on: the mean picture of a class. It must not tell classes apart, so it must
-// be as flat as the mean of pictures of all classes.
-TEST(Synth, MeanPicturesOfClassesAreAlike) {
+// What a linear model would live on: the mean image of a class. It must not tell classes apart, so it must
+// be as flat as the mean of images of all classes.
+TEST(Synth, MeanImagesOfClassesAreAlike) {
   SynthOptions options;
   options.size_min = options.size_max = 24;
-  constexpr int kPictures = 150;
+  constexpr int kImages = 150;
   data::ImageDecoder decoder;
   std::vector<std::vector<double>> means;
   for (int c = 0; c < 10; ++c) {
     std::vector<double> mean(24 * 24 * 3);
-    for (int i = 0; i < kPictures; ++i) {
+    for (int i = 0; i < kImages; ++i) {
       data::Pixels pixels(24, 24, 3);
-      const auto bytes = value_or_throw(draw_picture(c, i, options));
+      const auto bytes = value_or_throw(draw_image(c, i, options));
       ASSERT_TRUE(decoder.decode(bytes, {0, 0, 24, 24}, pixels.view()).ok());
-      for (size_t p = 0; p < mean.size(); ++p) mean[p] += pixels.bytes[p] / double{kPictures};
+      for (size_t p = 0; p < mean.size(); ++p) mean[p] += pixels.bytes[p] / double{kImages};
     }
     means.push_back(mean);
   }
@@ -124,7 +123,7 @@ TEST(Synth, MistakesAreNamed) {
   EXPECT_NE(message([](auto& o) { o.per_class = 0; }).find("--per-class 0"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.size_min = 5; }).find("--size 5..32"), std::string::npos);
   EXPECT_NE(message([](auto& o) { o.size_min = 64; }).find("--size 64..32"), std::string::npos);
-  EXPECT_NE(message([&](auto& o) { o.directory = dir.path(); }).find("exists already"), std::string::npos);
+  EXPECT_NE(message([&](auto& o) { o.directory = dir.path(); }).find("already exists"), std::string::npos);
 }
 
 }  // namespace

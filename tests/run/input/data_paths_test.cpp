@@ -1,4 +1,4 @@
-#include "dlpipe/run/input/data_paths.h"
+#include "run/input/dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST_F(DataPathsTest, AFolderOfOtherDatasetsNamesThem) {
   fs::copy(data_.val, parts + "/val", fs::copy_options::recursive);
   const auto train = training_data(parts);
   ASSERT_FALSE(train.ok());
-  EXPECT_NE(train.status().message().find("holds val and no 'train'; give "), std::string::npos)
+  EXPECT_NE(train.status().message().find("holds val but no 'train'; give "), std::string::npos)
       << train.status().message();
 }
 
@@ -61,7 +61,7 @@ TEST_F(DataPathsTest, AnEvaluationNamesTheSplitsThatAreThere) {
   const auto said = [&](const std::string& split) {
     return evaluation_data(parts, split).status().message();
   };
-  EXPECT_NE(said("").find("holds test and no 'val'; give --split test"), std::string::npos) << said("");
+  EXPECT_NE(said("").find("holds test but no 'val'; give --split test"), std::string::npos) << said("");
   EXPECT_NE(said("tset").find("no 'tset'; did you mean --split test?"), std::string::npos) << said("tset");
   EXPECT_NE(said("holdout").find("; give --split test"), std::string::npos) << said("holdout");
 }
@@ -73,12 +73,12 @@ TEST_F(DataPathsTest, ARunIsNoDataset) {
   for (const Status& status :
        {training_data(run).status(), evaluation_data(run, "").status(), validation_data("", run).status()}) {
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-    EXPECT_NE(status.message().find(" is a run and no dataset; `dlpipe info "), std::string::npos)
+    EXPECT_NE(status.message().find(" is a run, not a dataset; `dlpipe info "), std::string::npos)
         << status.message();
   }
 }
 
-TEST_F(DataPathsTest, ColourPicturesHaveThreeChannels) {
+TEST_F(DataPathsTest, ColourImagesHaveThreeChannels) {
   EXPECT_EQ(*image_channels(data_.train), 3);
   EXPECT_FALSE(image_channels("/nonexistent").ok());
 }
@@ -88,7 +88,7 @@ TEST_F(DataPathsTest, WhatAModelTakesAndADatasetHoldsMustBeOneKind) {
   EXPECT_TRUE(check_input_kind("gpt_char", true, "d", 0).ok());
   const Status tokens = check_input_kind("gpt_char", true, "d", 3);
   EXPECT_EQ(tokens.code(), ErrorCode::kMisuse);
-  EXPECT_NE(tokens.message().find("takes sequences of tokens, and d holds pictures"), std::string::npos);
+  EXPECT_NE(tokens.message().find("takes sequences of tokens, but d contains images"), std::string::npos);
   EXPECT_FALSE(check_input_kind("lenet", false, "d", 0).ok());
 }
 

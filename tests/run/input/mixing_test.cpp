@@ -3,10 +3,9 @@
 
 #include <cmath>
 
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/config/loss.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/input/cached_batch.h"
+#include "dlpipe/config.h"
+#include "dlpipe/ops.h"
+#include "run/input/batch_input.h"
 
 namespace dlpipe::run {
 namespace {
@@ -69,7 +68,7 @@ TEST(MixedBatch, IsPixelsByHandAndTwoLabelsASample) {
   EXPECT_EQ(input.pixels.to_doubles(),
             (std::vector<double>{38.5, 39, 24.5, 25, 51, 13, 31, 31, 11, 13, 15, 17, 1, 1, 1, 1}));
   EXPECT_TRUE(input.is_mixed);
-  EXPECT_EQ(input.labels.to_doubles(), (std::vector<double>{0, 1, 2, 9, 1, 2, 2, 9}));
+  EXPECT_EQ(input.target.to_doubles(), (std::vector<double>{0, 1, 2, 9, 1, 2, 2, 9}));
   EXPECT_EQ(input.weight.to_doubles(), (std::vector<double>{0.25, 0.75, 1, 0, 0.75, 0.25, 0, 0}));
   EXPECT_EQ(input.total_weight, 3);
 }
@@ -88,7 +87,7 @@ TEST(MixedBatch, CrossEntropyIsThatOfBothLabels) {
       expected += (pair.lambda * loss(pair.own) + (1 - pair.lambda) * loss(pair.other)) / 3;
     }
     const LossRecord* record = *find_loss("cross_entropy");
-    const Tensor loss = record->compute(input.rows(logits), input.labels, input.weight, {smoothing});
+    const Tensor loss = record->compute(input.rows(logits), input.target, input.weight, {smoothing});
     EXPECT_NEAR(loss.item(), expected, 1e-6);
   }
 }
@@ -97,7 +96,7 @@ TEST(MixedBatch, GradientsAreTheOutputsLessTheMixedTarget) {
   const MixedSamples samples;
   const BatchInput input = batch_input(samples.batch);
   const Tensor logits = logits_of_four();
-  (*find_loss("cross_entropy"))->compute(input.rows(logits), input.labels, input.weight, {}).backward();
+  (*find_loss("cross_entropy"))->compute(input.rows(logits), input.target, input.weight, {}).backward();
   for (size_t n = 0; n < 4; ++n) {
     const std::vector<double> log_p = log_softmax(row_of(logits, n)), grad = row_of(logits.grad(), n);
     for (size_t k = 0; k < 3; ++k) {
@@ -128,7 +127,7 @@ TEST(MixedBatch, OtherLossesAreMixedAlike) {
     expected += (pair.lambda * loss(pair.own) + (1 - pair.lambda) * loss(pair.other)) / 3;
   }
   const LossRecord* mse = *find_loss("mse");
-  EXPECT_NEAR(mse->compute(input.rows(logits), input.labels, input.weight, {}).item(), expected, 1e-6);
+  EXPECT_NEAR(mse->compute(input.rows(logits), input.target, input.weight, {}).item(), expected, 1e-6);
 }
 
 TEST(MixedBatch, WithoutMixesRowsAreTheLogits) {
@@ -138,7 +137,7 @@ TEST(MixedBatch, WithoutMixesRowsAreTheLogits) {
   EXPECT_FALSE(input.is_mixed);
   const Tensor logits = logits_of_four();
   EXPECT_EQ(input.rows(logits).raw(), logits.raw());
-  EXPECT_EQ(input.labels.size(0), 4);
+  EXPECT_EQ(input.target.size(0), 4);
 }
 
 TEST(MixedBatch, TokensAreRefused) {

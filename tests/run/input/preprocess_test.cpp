@@ -1,4 +1,4 @@
-#include "dlpipe/run/input/preprocess.h"
+#include "run/input/dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -87,11 +87,11 @@ TEST(Preprocess, LongClassTablesAreShownWhereTheyDiffer) {
   std::vector<std::string> b = a;
   b.erase(b.begin() + 500);
   const std::string said = check_classes("runs/a", a, "data/val", b).message();
-  EXPECT_NE(said.find("different classes, from number 500 on"), std::string::npos) << said;
+  EXPECT_NE(said.find("different classes, starting at number 500"), std::string::npos) << said;
   EXPECT_NE(said.find("runs/a (1000): ... 498: n498, n499, n500, "), std::string::npos) << said;
   EXPECT_NE(said.find("data/val (999): ... 498: n498, n499, n501, "), std::string::npos) << said;
   EXPECT_NE(said.find("and 482 more"), std::string::npos) << said;
-  EXPECT_LT(said.size(), 500u);
+  EXPECT_LT(said.size(), 600u);
   a.resize(3);
   EXPECT_NE(check_classes("x", a, "y", b).message().find("x (3): n0, n1, n2\n"), std::string::npos);
 }

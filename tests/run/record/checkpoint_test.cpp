@@ -1,4 +1,4 @@
-#include "dlpipe/run/record/checkpoint.h"
+#include "run/record/checkpoint.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,9 +11,8 @@
 #include <set>
 #include <string>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/log.h"
+#include "io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -134,7 +133,7 @@ TEST(Checkpoint, DamageIsFoundAndNamed) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
   const Status status = load_checkpoint(folder / "last").status();
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
-  EXPECT_NE(status.message().find("model.safetensors is not what state.json"), std::string::npos)
+  EXPECT_NE(status.message().find("model.safetensors does not match the state.json"), std::string::npos)
       << status.message();
 }
 
@@ -177,7 +176,8 @@ TEST(Checkpoint, AStateThatNamesFewerClassesThanTheModelHasIsRefused) {
   state.model.classes.pop_back();
   const auto read = checkpoint_state_from_json(to_json(state), "state.json");
   ASSERT_FALSE(read.ok());
-  EXPECT_NE(read.status().message().find("names 2 classes, its model has outputs for 3"), std::string::npos)
+  EXPECT_NE(read.status().message().find("names 2 classes, but its model has outputs for 3"),
+            std::string::npos)
       << read.status().message();
 }
 
@@ -201,7 +201,7 @@ TEST(Checkpoint, ImpossibleSizesOfTheModelAreRefused) {
     --(too_small.*size);
     ++(too_large.*size);
     for (const Sizes& sizes : {too_small, too_large})
-      EXPECT_NE(loaded(sizes).message().find("impossible model sizes"), std::string::npos) << sizes.*size;
+      EXPECT_NE(loaded(sizes).message().find("invalid model sizes"), std::string::npos) << sizes.*size;
   }
 }
 
@@ -231,7 +231,7 @@ TEST(Checkpoint, AFileOfAnotherSizeIsNotReadAtAll) {
   fs::resize_file(saved + "/model.safetensors", uintmax_t{1} << 40);  // sparse: reading it would take minutes
   const Status status = load_checkpoint(saved).status();
   EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
-  EXPECT_NE(status.message().find("is not what state.json"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("does not match the state.json"), std::string::npos) << status.message();
 }
 
 TEST(Checkpoint, ADamagedLaterOneIsPutAsideAndTakesNothingAlongWhenItsTimeComesAgain) {
@@ -244,11 +244,11 @@ TEST(Checkpoint, ADamagedLaterOneIsPutAsideAndTakesNothingAlongWhenItsTimeComesA
   const auto opened = open_latest_checkpoint(folder.path(), [&](const std::string& text) { noted += text; });
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   EXPECT_EQ((*opened)->state.trainer.step, 2);
-  EXPECT_NE(noted.find("step-000000003.damaged keeps what was skipped"), std::string::npos) << noted;
-  EXPECT_TRUE(fs::exists(folder / "step-000000003.damaged/model.safetensors"));
+  EXPECT_NE(noted.find("step-000000003.corrupt"), std::string::npos) << noted;
+  EXPECT_TRUE(fs::exists(folder / "step-000000003.corrupt/model.safetensors"));
   EXPECT_EQ(fs::read_symlink(folder / "last"), "step-000000002");
   // --keep 1: what was just saved stays, whatever lies there with a higher number.
-  fs::rename(folder / "step-000000003.damaged", folder / "step-000000009");
+  fs::rename(folder / "step-000000003.corrupt", folder / "step-000000009");
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(3, 1), tensors_of(4), 1).ok());
   EXPECT_EQ(load_checkpoint(folder / "last")->state.trainer.step, 3);
   EXPECT_TRUE(load_checkpoint(folder / "best").ok());
@@ -284,7 +284,7 @@ TEST(Checkpoint, AFolderThatIsGoneOrCannotBeListedIsNotAnEmptyOne) {
   ASSERT_TRUE(save_checkpoint(folder.path(), state_at(1), tensors_of(1), 1).ok());
   const Status gone = open_latest_checkpoint(folder / "moved", ignore).status();
   EXPECT_EQ(gone.code(), ErrorCode::kNotFound);
-  EXPECT_NE(gone.message().find("a link to where they are now"), std::string::npos) << gone.message();
+  EXPECT_NE(gone.message().find("or a link to them"), std::string::npos) << gone.message();
   const std::string list = "cannot list " + folder.path();
   for (const Status& status :
        {without_files([&] { return open_latest_checkpoint(folder.path(), ignore).status(); }),
@@ -333,7 +333,7 @@ TEST(FindCheckpoint, SaysThatItTakesTheLastWhereTheBestIsGone) {
   fs::remove_all(folder / "step-000000001");
   EXPECT_EQ(*find_checkpoint(folder.path()), folder / "step-000000002");
   set_log_function(nullptr);
-  EXPECT_NE(logged.find("(step 1) is not there; taking the last, of step 2"), std::string::npos) << logged;
+  EXPECT_NE(logged.find("(step 1) is missing; using the last one, of step 2"), std::string::npos) << logged;
 }
 
 // An older checkpoint's weights are others than those asked for.

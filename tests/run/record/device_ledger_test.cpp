@@ -1,15 +1,15 @@
 // Where a device's time goes, on the simulated device with time that the test steers: every part has its
 // time, and all of them add up to the wall's to the nanosecond.
-#include "dlpipe/run/record/device_ledger.h"
+#include "run/record/device_ledger.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "dlpipe/base/buffer.h"
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/train/step/train_step.h"
+#include "dlpipe/device.h"
+#include "engine/core/device_memory.h"
+#include "run/record/report.h"
+#include "run/train/step/train_step.h"
 #include "tests/base/device/violations.h"
 #include "tests/engine/cuda/simulated.h"
 #include "tests/run/fake_source.h"

@@ -1,12 +1,12 @@
-#include "dlpipe/run/record/receipt.h"
+#include "run/record/receipt.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>  // mkfifo
 
 #include <filesystem>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/text.h"
+#include "io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -84,10 +84,17 @@ TEST(CompareRuns, KernelsThatWereMeasuredOtherwiseAreTold) {
   EXPECT_TRUE(is_told("", "kernels = \"rules\""));
   EXPECT_FALSE(is_told("kernels = \"rules\"", "kernels = \"rules\""));
   for (const char* run : {"a", "b"})  // by the environment's DLPIPE_KERNELS
-    EXPECT_TRUE(formats::write_file(folder / concat(run, "/kernels.json"), "{\"choices\":{}}").ok());
+    EXPECT_TRUE(
+        formats::write_file(folder / concat(run, "/kernels.json"), R"({"choices":{"a":{"kernel":"b"}}})")
+            .ok());
   EXPECT_FALSE(is_told("", ""));
-  EXPECT_TRUE(formats::write_file(folder / "b/kernels.json", "{\"why\": \"measured 1 ms\"}").ok());
+  EXPECT_TRUE(formats::write_file(folder / "b/kernels.json",
+                                  R"({"choices":{"a":{"kernel":"b","why":"measured 1 ms"}}})")
+                  .ok());
   EXPECT_TRUE(is_told("", ""));
+  EXPECT_TRUE(formats::write_file(folder / "a/kernels.json", R"({"choices":{}})").ok());
+  EXPECT_FALSE(is_told("", "")) << "a run without steps chose none";
+  EXPECT_TRUE(formats::write_file(folder / "a/kernels.json", R"({"choices":{"a":{"kernel":"b"}}})").ok());
   EXPECT_FALSE(is_told("batch = 8", "")) << "other shapes have other kernels";
   EXPECT_FALSE(compare_runs(folder / "a", folder / "a")->has_measured_otherwise());
 }

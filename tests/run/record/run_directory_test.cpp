@@ -1,4 +1,4 @@
-#include "dlpipe/run/record/run_directory.h"
+#include "run/record/run_directory.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,8 +11,8 @@
 #include <fstream>
 #include <utility>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/atomic_file.h"
+#include "base/text.h"
+#include "io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -96,10 +96,11 @@ TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
                                    std::pair(folder / "c", folder / "c/quarantine.txt")}) {
     const Status status = RunDirectory::create(run).status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
-    EXPECT_NE(status.message().find(trace + " is of another run"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(trace + " belongs to another run"), std::string::npos)
+        << status.message();
     EXPECT_TRUE(fs::exists(trace));
     const Status resumed = RunDirectory::reopen(run).status();
-    EXPECT_EQ(resumed.message().find("the command that began it"), std::string::npos) << resumed.message();
+    EXPECT_EQ(resumed.message().find("the command that started it"), std::string::npos) << resumed.message();
   }
 }
 
@@ -122,7 +123,7 @@ TEST(RunDirectory, AStartThatWasStoppedBeforeItsFirstStepBeginsAgain) {
   { ASSERT_TRUE((*RunDirectory::create(folder / "run"))->start_logs(0).ok()); }
   ASSERT_TRUE(fs::exists(folder / "run/metrics.jsonl"));
   const Status resumed = RunDirectory::reopen(folder / "run").status();
-  EXPECT_NE(resumed.message().find("run the command that began it once more"), std::string::npos)
+  EXPECT_NE(resumed.message().find("run the command that started it again"), std::string::npos)
       << resumed.message();
   EXPECT_TRUE(RunDirectory::create(folder / "run").ok());
 }
@@ -158,7 +159,7 @@ TEST(RunDirectory, OneProcessTrainsInItAtATime) {
   std::ofstream(folder / "run/config.toml") << "";
   const auto second = RunDirectory::reopen(folder / "run");
   ASSERT_FALSE(second.ok());
-  EXPECT_NE(second.status().message().find(" trains in " + (folder / "run")), std::string::npos)
+  EXPECT_NE(second.status().message().find(" is training in " + (folder / "run")), std::string::npos)
       << second.status().message();
 }
 

@@ -1,4 +1,4 @@
-#include "dlpipe/run/record/stage_report.h"
+#include "run/record/report.h"
 
 #include <gtest/gtest.h>
 
@@ -55,11 +55,10 @@ TEST(StageReport, APipelineThatIsKeptFromTheCoresIsNotHelpedByAFasterModel) {
   for (StageStats& stage : stats.stages) stage.busy_ns /= 100;
   const StageReport report = report_stages(stats, 0.92);
   EXPECT_EQ(report.limit, "cores");
-  EXPECT_EQ(
-      report.advice,
-      "Give the pipeline's threads more of the CPU: training waited for data 92.0 % of the time, and the "
-      "pipeline alone could give 11,111 samples/s, where it gave 100 samples/s; other programs, a limit on "
-      "cores or training's own threads had the CPU.");
+  EXPECT_EQ(report.advice,
+            "Give the pipeline's threads more CPU time: training waited for data 92.0 % of the time, and the "
+            "pipeline alone could deliver 11,111 samples/s, but it delivered 100 samples/s; other programs, "
+            "a limit on cores or training's own threads used the CPU.");
 }
 
 // 2 s of training and 8 s of validations and checkpoints, while the source stood still.
@@ -141,7 +140,7 @@ TEST(LedgerReport, ADevicesGoesIntoTheJson) {
   device.entry.span_ns[static_cast<size_t>(Span::kBackward)] = 4 * kSecond;
   device.entry.span_ns[static_cast<size_t>(Span::kLaunchGap)] = 3 * kSecond;
   EXPECT_DOUBLE_EQ(device.wait_share(), 0.3);
-  const formats::Json json = to_json(LedgerReport(), StageReport(), device, 4)["device"];
+  const formats::Json json = to_json(LedgerReport(), StageReport(), device, 4, 4)["device"];
   EXPECT_TRUE(json["adds_up"].as_bool());
   EXPECT_DOUBLE_EQ(json["waited_seconds"].as_double(), 3);
   EXPECT_DOUBLE_EQ(json["worked_seconds"].as_double(), 4);
@@ -149,7 +148,7 @@ TEST(LedgerReport, ADevicesGoesIntoTheJson) {
 }
 
 TEST(LedgerReport, WhatThereWasNoneOfIsNullInTheJson) {
-  const formats::Json json = to_json(LedgerReport(), StageReport(), DeviceTimes(), 4);
+  const formats::Json json = to_json(LedgerReport(), StageReport(), DeviceTimes(), 4, 3);
   for (const char* key : {"communication", "cache", "device"}) {
     EXPECT_TRUE(json.contains(key)) << key;
     EXPECT_TRUE(json[key].is_null()) << key;

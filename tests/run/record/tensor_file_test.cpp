@@ -1,10 +1,10 @@
-#include "dlpipe/run/record/tensor_file.h"
+#include "run/record/checkpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "dlpipe/io/formats/atomic_file.h"
+#include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
 

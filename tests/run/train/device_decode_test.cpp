@@ -4,9 +4,9 @@
 
 #include <map>
 
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/train/session.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/predictor.h"
+#include "dlpipe/session.h"
+#include "io/formats/atomic_file.h"
 #include "tests/pipeline/drawn_dataset.h"
 #include "tests/run/device_fixture.h"
 
@@ -22,7 +22,7 @@ class DeviceDecode : public test::DeviceFixture {
     DeviceFixture::SetUpTestSuite();
     stored_ = test::make_sample_data(coefficients_->path(), 10, 80, true);
     pipeline::write_drawn_dataset(
-        *coefficients_ / "damaged",
+        *coefficients_ / "corrupt",
         {.count = 60, .layout = data::ImageLayout::kCoefficients, .jpegs = {7, 8}, .damaged = {3, 20, 21}});
   }
   static void TearDownTestSuite() {
@@ -103,7 +103,7 @@ TEST_F(DeviceDecode, DamagedTilesAreReplacedAsOnTheHost) {
   std::vector<double> losses;
   for (const char* decode : {"host", "device"}) {
     TrainConfig c = config(runs / decode, decode);
-    c.data = *coefficients_ / "damaged";
+    c.data = *coefficients_ / "corrupt";
     c.augment = "rrc(32) hflip normalize(mean=0.5:0.5:0.5,std=0.25:0.25:0.25)";
     c.mixup = 0.5;
     Listener listener;
@@ -113,7 +113,7 @@ TEST_F(DeviceDecode, DamagedTilesAreReplacedAsOnTheHost) {
     EXPECT_EQ(listener.losses, losses) << decode;
   }
   EXPECT_EQ(text_of(runs / "device/quarantine.txt"), text_of(runs / "host/quarantine.txt"));
-  EXPECT_NE(text_of(runs / "device/quarantine.txt").find("damaged"), std::string::npos);
+  EXPECT_NE(text_of(runs / "device/quarantine.txt").find("corrupt"), std::string::npos);
 }
 
 TEST_F(DeviceDecode, WhyTheHostDecodesIsTold) {

@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "dlpipe/engine/core/device_memory.h"
-#include "dlpipe/pipeline/loader.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/train/session.h"
+#include "dlpipe/loader.h"
+#include "dlpipe/session.h"
+#include "engine/core/device_memory.h"
+#include "run/input/batch_input.h"
 #include "tests/run/device_fixture.h"
 
 namespace dlpipe::run {
@@ -61,7 +61,7 @@ TEST_F(DeviceMixing, InputsAreTheHostsAndNobodyWaits) {
     EXPECT_TRUE(input.is_mixed && host.is_mixed);
     EXPECT_EQ(input.total_weight, host.total_weight);
     expect_same_bits(input.pixels, host.pixels);
-    expect_same_bits(input.labels, host.labels);
+    expect_same_bits(input.target, host.target);
     expect_same_bits(input.weight, host.weight);
     throw_if_error(there->release(*batch, &stream));
     throw_if_error(here->release(*expected));

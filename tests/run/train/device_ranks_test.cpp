@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/train/gradients/device_travel.h"
+#include "run/input/batch_input.h"
+#include "run/train/gradients/gradient_sum.h"
 #include "tests/run/device_ranks.h"
 #include "tests/run/device_step_fixture.h"
 
@@ -181,8 +181,9 @@ TEST_F(DeviceRanks, ARankThatSumsNoMoreEndsTheOthersWait) {
           travel.arrive("gradients of step 3");
           ADD_FAILURE() << "no error";
         } catch (const Error& error) {
-          EXPECT_NE(std::string(error.what()).find("0.2 s (--peer-timeout), waited for gradients of step 3"),
-                    std::string::npos)
+          EXPECT_NE(
+              std::string(error.what()).find("0.2 s (--peer-timeout) while waiting for gradients of step 3"),
+              std::string::npos)
               << error.what();
         }
       }

@@ -6,16 +6,16 @@
 #include <iostream>
 #include <map>
 
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/bench/bench_ops.h"
-#include "dlpipe/run/record/receipt.h"
-#include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/train/session.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
-#include "dlpipe/run/use/graph_model.h"
-#include "dlpipe/run/use/predictor.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/predictor.h"
+#include "dlpipe/session.h"
+#include "engine/core/allocator.h"
+#include "io/formats/atomic_file.h"
+#include "run/bench/bench.h"
+#include "run/record/receipt.h"
+#include "run/record/report.h"
+#include "run/use/graph_model.h"
+#include "run/use/predict.h"
 #include "tests/run/device_fixture.h"
 #include "tests/run/device_ranks.h"
 
@@ -31,11 +31,11 @@ class DeviceSession : public test::DeviceFixture {
  protected:
   static std::string text_of(const std::string& path) { return *formats::read_file(path); }
 
-  /// Of some of the pictures, on the device.
+  /// Of some of the images, on the device.
   static void expect_predictions(const ModelOptions& model) {
     Predictor predictor({.model = model, .batch = 4, .device = "simulated"}, registries());
     const std::vector<std::string> folders = {data_.jpegs};
-    const std::vector<PictureFile> files = value_or_throw(list_pictures(folders)).files;
+    const std::vector<ImageFile> files = value_or_throw(list_images(folders)).files;
     int64_t predictions = 0;
     predictor.predict(std::span(files).first(6), [&](const Prediction& one) {
       EXPECT_EQ(one.error, "");

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <iostream>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/run/train/step/step_graph.h"
+#include "dlpipe/log.h"
 #include "tests/run/device_step_fixture.h"
 
 namespace dlpipe::run {
@@ -167,18 +166,6 @@ TEST_F(DeviceStep, AsOneGraphItIsTheSameBits) {
 
 // Every launch draws the step's masks: the host's, and those of a step that runs by itself, also where a part
 // of the forward runs again in backward.
-TEST_F(DeviceStep, CompilingIsTheHostsAndSaysSo) {
-  static std::vector<std::string> said;
-  said.clear();
-  const LogFunction former =
-      set_log_function([](LogLevel, std::string_view message) { said.emplace_back(message); });
-  Rig compiled(simulated(), {.options = {.compile = true}});
-  set_log_function(former);
-  ASSERT_EQ(said.size(), 1u);
-  EXPECT_EQ(said[0], "--compile changes nothing on simulated: --graph says how steps run there");
-  EXPECT_EQ(compiled.step->replay_reason(), "");
-}
-
 TEST_F(DeviceStep, AGraphDrawsDropoutAnew) {
   for (const char* recomputed : {"", "drop", "*"}) {
     SCOPED_TRACE(recomputed);
@@ -244,7 +231,7 @@ TEST_F(DeviceStep, WhatCannotBeCapturedSaysWhy) {
     FakeSource c({});
     EXPECT_THROW(strict.run(c, 4), Error);
   }
-  Rig many(simulated(), {.options = {.accumulate = StepGraph::kMostBatches + 1}});
+  Rig many(simulated(), {.options = {.accumulate = TrainStep::kMostGraphs + 1}});
   EXPECT_NE(many.step->graph_reason().find("accumulate"), std::string::npos);
 }
 

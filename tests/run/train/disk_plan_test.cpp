@@ -1,10 +1,10 @@
-#include "dlpipe/run/train/session/disk_plan.h"
+#include "run/train/session/plans.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "dlpipe/io/formats/atomic_file.h"
+#include "io/formats/atomic_file.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -42,7 +42,7 @@ TEST(DiskPlan, WhatDoesNotFitIsRefusedOrWarnedOf) {
   plan.free_bytes = (1 << 20) - 1;
   const Status refused = check_checkpoints_fit(plan).status();
   EXPECT_EQ(refused.code(), ErrorCode::kNoSpace);
-  EXPECT_NE(refused.message().find("a checkpoint takes 1.0 MiB, and 1024.0 KiB are free in runs/a"),
+  EXPECT_NE(refused.message().find("a checkpoint takes 1.0 MiB, but 1024.0 KiB are free in runs/a"),
             std::string::npos)
       << refused.message();
 }

@@ -7,15 +7,14 @@
 #include <map>
 #include <string>
 
-#include "dlpipe/engine/graph/capture.h"
-#include "dlpipe/engine/graph/graph_file.h"
-#include "dlpipe/engine/models/capture_model.h"
-#include "dlpipe/engine/onnx/export.h"
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/record/receipt.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
-#include "dlpipe/run/use/graph_model.h"
-#include "dlpipe/run/use/graph_weights.h"
+#include "dlpipe/graph.h"
+#include "dlpipe/onnx.h"
+#include "dlpipe/ops.h"
+#include "dlpipe/predictor.h"
+#include "engine/graph/capture.h"
+#include "engine/models/graph_module.h"
+#include "run/record/receipt.h"
+#include "run/use/graph_model.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -32,7 +31,7 @@ class NotesOfGraphs final : public TrainObserver {
 
 class GraphSessionTest : public test::SessionTest {
  protected:
-  /// The ONNX file of a lenet with drawn weights for pictures of 32 x 32.
+  /// The ONNX file of a lenet with drawn weights for images of 32 x 32.
   std::string lenet_onnx(int64_t classes) {
     const engine::ModelArguments arguments{.classes = classes, .seed = 5};
     const auto model = value_or_throw(engine::ModelRegistry::builtin().find("lenet"))->build(arguments);
@@ -133,7 +132,7 @@ TEST_F(GraphSessionTest, TheNormalisationThatCompileWroteIsTaken) {
     NotesOfGraphs observer;
     const Session session(begun_with(file, "run-" + fs::path(file).filename().string()), {}, &observer);
     EXPECT_EQ(session.validation_augment(), state_in(compiled.graph, file)->val_augment);
-    EXPECT_NE(observer.notes.find(concat("as ", file, " says")), std::string::npos) << observer.notes;
+    EXPECT_NE(observer.notes.find(concat("as recorded in ", file)), std::string::npos) << observer.notes;
   }
 }
 
@@ -213,13 +212,40 @@ TEST_F(GraphSessionTest, AnOnnxFileOfProbabilitiesWithChannelsFirstIsJudgedByIts
   for (size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], wanted[i], 1e-4) << i;
 }
 
+// As PyTorch's segmentation models have them: channels first in images and logits.
+TEST(GraphOfPixels, HasItsClassesLastAsOtherModelsHave) {
+  const engine::ModelArguments arguments{.classes = 3, .height = 16, .width = 16, .seed = 5};
+  const auto model = value_or_throw(engine::ModelRegistry::builtin().find("unet_small"))->build(arguments);
+  model->eval();
+  std::vector<std::pair<std::string, engine::Tensor>> weights;
+  for (const engine::NamedTensor& tensor : model->state_dict())
+    weights.emplace_back(tensor.name, tensor.tensor);
+  const engine::graph::CaptureInput input = {"x", engine::Tensor::zeros({1, 3, 16, 16}).spec(), 1};
+  const engine::graph::Graph graph =
+      engine::graph::capture("unet", {&input, 1}, weights, [&](const std::vector<engine::Tensor>& inputs) {
+        const engine::Tensor logits = (*model)(engine::transpose(inputs[0], {0, 2, 3, 1}));
+        return std::vector{engine::transpose(logits, {0, 3, 1, 2})};
+      });
+  EXPECT_EQ(engine::trainable_graph(graph).record->output, engine::ModelOutput::kPixels);
+  engine::GraphModule module(graph);
+  module.eval();
+  std::vector<float> pixels(size_t{2} * 16 * 16 * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i % 17) * 0.1f;
+  const engine::Tensor x = engine::Tensor::from(std::span<const float>(pixels), {2, 16, 16, 3});
+  const engine::NoGrad no_grad;
+  const engine::Tensor logits = module(x);
+  ASSERT_EQ(logits.shape(), (Shape{2, 16, 16, 3}));
+  const std::vector<double> found = logits.to_doubles(), wanted = (*model)(x).to_doubles();
+  for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-4) << i;
+}
+
 TEST_F(GraphSessionTest, WhatDoesNotFitIsNamed) {
   TrainConfig c = begun_with(lenet_onnx(10), "a");
   c.model = "lenet";
-  EXPECT_NE(error_of(c).find("is a model itself; leave --model lenet out"), std::string::npos) << error_of(c);
+  EXPECT_NE(error_of(c).find("is itself a model; leave --model lenet out"), std::string::npos) << error_of(c);
   c = begun_with(c.init, "b");
   c.augment = "rrc(24)";
-  EXPECT_NE(error_of(c).find("takes pictures of 32x32x3, got 24x24x3"), std::string::npos) << error_of(c);
+  EXPECT_NE(error_of(c).find("takes images of 32x32x3, got 24x24x3"), std::string::npos) << error_of(c);
 }
 
 // Frozen layers, the average of weights and several grains look at parameters by name, as in every model.

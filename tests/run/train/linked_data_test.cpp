@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/session/linked_data.h"
+#include "run/train/session/linked_data.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -6,14 +6,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/io/data/dataset.h"
+#include "dlpipe/dataset.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/sample_data.h"
 
 namespace dlpipe::run {
 
 // As when a process has as many files open as it may.
-TEST(LinkedData, ADatasetThatCannotBeListedIsNotTakenForPictures) {
+TEST(LinkedData, ADatasetThatCannotBeListedIsNotTakenForImages) {
   const test::ScratchFolder folder;
   SessionOptions options;
   options.config.data = test::make_sample_data(folder.path(), 5).split;
@@ -23,7 +23,7 @@ TEST(LinkedData, ADatasetThatCannotBeListedIsNotTakenForPictures) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   std::string said;
   try {
-    link_pictures(options, folder.path() + "/run");
+    link_images(options, folder.path() + "/run");
   } catch (const Error& error) {
     said = error.what();
   }
@@ -45,25 +45,25 @@ const data::SourceRecord kMine = {
 TEST(LinkedData, ASourceOfTheProgramsOwnIsTrainedOnWithoutAnIngest) {
   const test::ScratchFolder folder;
   const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
-  std::ofstream(folder / "pictures.mine") << jpegs << "\n";
+  std::ofstream(folder / "images.mine") << jpegs << "\n";
   SessionOptions options;
-  options.config.data = folder / "pictures.mine";
-  EXPECT_THROW(link_pictures(options, folder / "run"), Error);  // nobody has added it
+  options.config.data = folder / "images.mine";
+  EXPECT_THROW(link_images(options, folder / "run"), Error);  // nobody has added it
 
   options.registries.sources.add(kMine);
-  options = link_pictures(options, folder / "run");
-  EXPECT_NE(options.config.data, folder / "pictures.mine");
+  options = link_images(options, folder / "run");
+  EXPECT_NE(options.config.data, folder / "images.mine");
   const auto dataset = value_or_throw(data::Dataset::open(options.config.data));
   EXPECT_EQ(dataset->size(), 50);
   EXPECT_TRUE(dataset->links().has_value());
 }
 
 // Train and val are both the run's.
-TEST(LinkedData, OtherPicturesThanARunBeganWithDoNotReplaceItsLinks) {
+TEST(LinkedData, OtherImagesThanARunBeganWithDoNotReplaceItsLinks) {
   namespace fs = std::filesystem;
   const test::ScratchFolder folder;
   const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
-  const auto pictures = [&](const std::string& name) {
+  const auto images = [&](const std::string& name) {
     for (const char* split : {"/train", "/val"}) {
       fs::create_directories(folder / name);
       fs::copy(jpegs, folder / name + split, fs::copy_options::recursive);
@@ -77,14 +77,14 @@ TEST(LinkedData, OtherPicturesThanARunBeganWithDoNotReplaceItsLinks) {
     SessionOptions options;
     options.config = run;
     options.config.data = data;
-    return link_pictures(options, folder / "run").config;
+    return link_images(options, folder / "run").config;
   };
-  TrainConfig run = link_to(pictures("first"), {});
+  TrainConfig run = link_to(images("first"), {});
   const std::string val_id = id_of(run.data + "/val");
   run.record["data-id"] = id_of(run.data + "/train");
   run.record["val-id"] = val_id;
 
-  const std::string other = pictures("other");
+  const std::string other = images("other");
   fs::remove(other + "/val/disc/00003.jpg");
   try {
     link_to(other, run);
@@ -98,28 +98,28 @@ TEST(LinkedData, OtherPicturesThanARunBeganWithDoNotReplaceItsLinks) {
   EXPECT_THROW(link_to(other, run), Error);
   EXPECT_EQ(id_of(run.data + "/val"), val_id);
 
-  const std::string copied = pictures("copied");
+  const std::string copied = images("copied");
   link_to(copied, run);
   const auto val = value_or_throw(data::Dataset::open(run.data, "val"));
   EXPECT_EQ(value_or_throw(value_or_throw(val->reader())->linked_file(0)).find(copied), 0u);
 }
 
-TEST(LinkedData, PicturesThatWereMovedAreMissedAndAListOfThemIsNot) {
+TEST(LinkedData, ImagesThatWereMovedAreMissedAndAListOfThemIsNot) {
   const test::ScratchFolder folder;
   const std::string jpegs = test::make_sample_data(folder.path(), 5).jpegs;
-  std::ofstream(folder / "pictures.mine") << jpegs << "\n";
+  std::ofstream(folder / "images.mine") << jpegs << "\n";
   SessionOptions options;
-  options.config.data = folder / "pictures.mine";
+  options.config.data = folder / "images.mine";
   options.registries.sources.add(kMine);
-  options = link_pictures(options, folder / "run");
+  options = link_images(options, folder / "run");
   const PathOption data{"data", &TrainConfig::data};
-  EXPECT_TRUE(check_pictures_are_there(options.config, data).ok());
-  std::filesystem::remove(folder / "pictures.mine");
-  EXPECT_TRUE(check_pictures_are_there(options.config, data).ok());
+  EXPECT_TRUE(check_images_are_there(options.config, data).ok());
+  std::filesystem::remove(folder / "images.mine");
+  EXPECT_TRUE(check_images_are_there(options.config, data).ok());
   std::filesystem::rename(jpegs, folder / "elsewhere");
-  const Status missed = check_pictures_are_there(options.config, data);
+  const Status missed = check_images_are_there(options.config, data);
   EXPECT_EQ(missed.code(), ErrorCode::kNotFound);
-  EXPECT_NE(missed.message().find("say with --data where they are now"), std::string::npos)
+  EXPECT_NE(missed.message().find("give their current place with --data"), std::string::npos)
       << missed.message();
 }
 

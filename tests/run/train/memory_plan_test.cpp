@@ -1,14 +1,13 @@
-#include "dlpipe/run/train/step/memory_plan.h"
+#include "run/train/session/plans.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/engine/core/allocator.h"
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/measured_kernels.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/input/batch_input.h"
-#include "dlpipe/run/input/cached_batch.h"
-#include "dlpipe/run/train/gradients/gradient_sum.h"
+#include "engine/core/allocator.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/measured_kernels.h"
+#include "io/formats/atomic_file.h"
+#include "run/input/batch_input.h"
+#include "run/train/gradients/gradient_sum.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -81,10 +80,10 @@ TEST(MemoryPlan, ForetellsAStepWithMeasuredKernels) {
 }
 
 // As with --val-augment "resize(256) center_crop(224)" beside small crops, or --tta ten_crop.
-TEST(MemoryPlan, CountsAValidationOfLargerPictures) {
+TEST(MemoryPlan, CountsAValidationOfLargerImages) {
   MemoryPlanArguments arguments = arguments_for("resnet18_cifar", 8, 32);
   const MemoryPlan without = plan_memory(arguments);
-  arguments.val_image = {96, 96, 3};
+  arguments.val_shape = {96, 96, 3};
   const MemoryPlan plan = plan_memory(arguments);
   EXPECT_GT(plan.activations, without.activations);
 
@@ -97,10 +96,10 @@ TEST(MemoryPlan, CountsAValidationOfLargerPictures) {
   {
     const engine::NoGrad no_grad;
     model->eval();
-    const auto source = CachedBatch::random(arguments.batch, arguments.val_image, 10, 3);
+    const auto source = CachedBatch::random(arguments.batch, arguments.val_shape, 10, 3);
     view_logits(*model, batch_input(*value_or_throw(source->next()), cpu_device()).pixels, Views::kOne);
   }
-  // of tensors; how many of the threads come to need scratch for so few pictures is open
+  // of tensors; how many of the threads come to need scratch for so few images is open
   const auto peak = static_cast<double>(engine::allocator_statistics().peak_used_bytes - before);
   EXPECT_NEAR(static_cast<double>(plan.total() - plan.workspace), peak, 0.1 * peak);
 }

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
-#include "dlpipe/run/config/registries.h"
-#include "dlpipe/run/record/receipt.h"
+#include "dlpipe/config.h"
+#include "dlpipe/ops.h"
+#include "run/record/receipt.h"
 #include "tests/engine/collective/simulated_ranks.h"
 #include "tests/run/session_fixture.h"
 
@@ -129,7 +129,7 @@ class RanksTest : public SessionTest {
       }
       if (said == 3) network.end();
     });
-    EXPECT_NE(message.find("rank 2 has not answered for 0.5 s"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 2 has not responded for 0.5 s"), std::string::npos) << message;
     EXPECT_TRUE(std::filesystem::exists(config.out + "/checkpoints/last/state.json"));
     return message;
   }

@@ -16,11 +16,11 @@
 namespace dlpipe::test {
 namespace {
 
-/// Holds up the rank that is about to link pictures.
+/// Holds up the rank that is about to link images.
 class SlowNotes : public run::TrainObserver {
  public:
   void on_note(std::string_view text) override {
-    if (text.find("its pictures are linked") == std::string_view::npos) return;
+    if (text.find("its images are linked") == std::string_view::npos) return;
     has_waited = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));
   }
@@ -45,10 +45,10 @@ TEST_F(RanksTest, TheOthersWaitForLinksForAsLongAsTheyTake) {
 
 TEST_F(RanksTest, WhatTheFirstOneCantLinkItSaysForAll) {
   ScratchFolder runs;
-  std::filesystem::create_directories(runs / "pictures/a");
-  throw_if_error(formats::write_file(runs / "pictures/a/1.jpg", "no picture"));
+  std::filesystem::create_directories(runs / "images/a");
+  throw_if_error(formats::write_file(runs / "images/a/1.jpg", "no image"));
   const auto messages = refusals([&](int, run::TrainConfig& config) {
-    config.data = runs / "pictures";
+    config.data = runs / "images";
     config.out = runs / "run";
   });
   EXPECT_NE(messages[0].find("1.jpg"), std::string::npos) << messages[0];
@@ -60,19 +60,6 @@ TEST_F(RanksTest, AnyNumberOfRanksComputesTheSameRun) {
 }
 
 // Batch norm, mixing, average, clipping, several batches per step, a last batch of validation that isn't whole.
-TEST_F(RanksTest, ReplayedPassesOfSeveralRanksComputeTheRunOfOneAsItIs) {
-  ScratchFolder runs;
-  run::TrainConfig config = small(runs / "alone");
-  train(config, 1);
-  config.compile = true;
-  for (const int world : {1, 2, 4}) {
-    SCOPED_TRACE(world);
-    config.out = runs / std::to_string(world);
-    train(config, world);
-    expect_same_files(runs / "alone", config.out);
-  }
-}
-
 TEST_F(RanksTest, SoDoesARunWithEverythingThatLooksAtMoreThanOneSample) {
   run::TrainConfig config = small("");
   config.model = "cifarnet";
@@ -205,7 +192,7 @@ TEST_F(RanksTest, AValidationThatAStopEndsComesAgain) {
 
 TEST_F(RanksTest, BadRecordsOfAllRanksAreCountedAndListed) {
   ScratchFolder runs;
-  const SampleData damaged = make_sample_data(runs / "damaged", 40);
+  const SampleData damaged = make_sample_data(runs / "corrupt", 40);
   for (const char* name :
        {"ring/00001.jpg", "disc/00002.jpg", "star/00003.jpg", "plus/00004.jpg", "bar/00005.jpg"}) {
     damage_record(damaged.train, damaged.jpegs + "/" + name);
@@ -233,17 +220,18 @@ TEST_F(RanksTest, RanksThatDifferAreRefusedWithTheDifference) {
   ScratchFolder runs;
   std::vector<std::string> messages =
       refusals([](int rank, run::TrainConfig& config) { config.lr = rank == 0 ? 0.1 : 0.2; });
-  EXPECT_EQ(messages[0],
-            "[train] the processes differ in --lr: rank 1 has '0.2', rank 0 '0.1'; start all of them alike");
+  EXPECT_EQ(
+      messages[0],
+      "[train] the processes differ in --lr: rank 1 has '0.2', rank 0 '0.1'; start all of them the same way");
   EXPECT_EQ(messages[1], "");  // one says it
   messages = refusals([](int rank, run::TrainConfig& config) {
     if (rank == 1) config.data = data_.val;
   });
   EXPECT_NE(messages[0].find("differ in the dataset"), std::string::npos) << messages[0];
-  for (const int with_pictures : {0, 1}) {
+  for (const int with_images : {0, 1}) {
     messages = refusals([&](int rank, run::TrainConfig& config) {
       config.out = runs / "run";
-      if (rank == with_pictures) config.data = data_.jpegs;
+      if (rank == with_images) config.data = data_.jpegs;
     });
     EXPECT_NE(messages[0].find("differ in what --data is"), std::string::npos) << messages[0];
     EXPECT_EQ(messages[1], "");
@@ -260,7 +248,7 @@ TEST_F(RanksTest, GrainsThatDontGoWithTheRestAreRefused) {
     const std::string message = refusals([&](int, run::TrainConfig& config) { change(config); })[0];
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
-  refused([](auto& c) { c.grains = 6; }, "--grains 6; give a power of two");
+  refused([](auto& c) { c.grains = 6; }, "--grains 6; use a power of two");
   refused([](auto& c) { c.grains = 1; }, "--grains 1 is less than the 2 processes");
   refused([](auto& c) { c.grains = 32; }, "--grains 32 does not divide --batch 16");
   refused([](auto& c) { c.grains = 0, c.batch = 20; }, "the default, --grains 8 does not divide --batch 20");
@@ -276,12 +264,13 @@ TEST_F(RanksTest, GrainsThatDontGoWithTheRestAreRefused) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
-  refused_alone([](auto& c) { c.sync_bn = true; }, "--sync-bn takes batch norm's statistics over all grains");
-  refused_alone([](auto& c) { c.compress = "bf16"; }, "--compress bf16 is about sums of gradients");
+  refused_alone([](auto& c) { c.sync_bn = true; },
+                "--sync-bn computes batch norm's statistics over all grains");
+  refused_alone([](auto& c) { c.compress = "bf16"; }, "--compress bf16 applies to sums of gradients");
   refused([](auto& c) { c.sync_bn = true, c.checkpoint_activations = {"group?"}; },
-          "--sync-bn does not go with --checkpoint-activations");
+          "--sync-bn does not work with --checkpoint-activations");
   refused([](auto& c) { c.shard_optimizer = true, c.optimizer = "lamb"; },
-          "--shard-optimizer: lamb looks at whole tensors; take one of adam, adam8bit, adamw, sgd");
+          "--shard-optimizer: lamb needs whole tensors; use one of adam, adam8bit, adamw, sgd");
   refused([](auto& c) { c.overfit_batch = 5; }, "--overfit-batch trains in one process");
 }
 

@@ -1,15 +1,17 @@
 // Training with everything real: JPEGs, dataset, pipeline, engine.
-#include "dlpipe/run/train/session.h"
+#include "dlpipe/session.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/run/record/kernel_measurements.h"
-#include "dlpipe/run/record/receipt.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
+#include "dlpipe/predictor.h"
+#include "engine/core/kernel_table.h"
+#include "run/record/checkpoint.h"
+#include "run/record/kernels.h"
+#include "run/record/receipt.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -31,6 +33,23 @@ TEST_F(SessionTest, TrainsAndLeavesACompleteRunDirectory) {
   }
   // Whether it adds up is trainer_test's, where parts take longer than a scheduler's slice.
   EXPECT_GT(outcome.ledger.covered_ns(), 0);
+}
+
+// Gradients that are kept over batches, and the model's own weights while a validation uses the averages.
+TEST_F(SessionTest, ARunKeepsToItsMemoryPlanWithAccumulationAndAverages) {
+  for (const auto& [accumulate, ema] : {std::pair(int64_t{1}, 0.0), {3, 0.0}, {1, 0.9}, {3, 0.9}}) {
+    SCOPED_TRACE(testing::Message() << "--accumulate " << accumulate << " --ema " << ema);
+    TrainConfig c = config("");
+    c.model = "mlp";  // most of what it takes are weights
+    c.accumulate = accumulate;
+    c.ema = ema;
+    TrainObserver observer;  // with one, memory is planned
+    Session session(c, {}, &observer);
+    const TrainOutcome outcome = session.train();
+    ASSERT_GT(outcome.memory_plan.total(), 0u);
+    EXPECT_LE(static_cast<double>(outcome.memory_bytes),
+              1.05 * static_cast<double>(outcome.memory_plan.total()));
+  }
 }
 
 TEST_F(SessionTest, TellsWhatItStartsWith) {
@@ -209,7 +228,7 @@ TEST_F(SessionTest, WeightsThatSayTheirModelNeedNoneNamed) {
     Session session(unnamed);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("doesn't say of which model; they fit --model lenet"),
+    EXPECT_NE(std::string(error.what()).find("does not record their model; they fit --model lenet"),
               std::string::npos)
         << error.what();
   }
@@ -248,6 +267,19 @@ TEST_F(SessionTest, PixelReceiptsAgreeAcrossThreadsToo) {
     Session(c).train();
   }
   EXPECT_TRUE(compare_runs(runs / "a", runs / "b")->same());
+}
+
+TEST(SearchNote, NamesTheFileOnlyWhereItCanBeKept) {
+  ScratchFolder folder;
+  ASSERT_TRUE(formats::write_file(folder / "file", "x").ok());
+  const char* const given = std::getenv("XDG_CACHE_HOME");
+  const std::string former = given == nullptr ? "" : given;
+  ::setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1);
+  EXPECT_NE(search_note("--kernels rules").find(folder / "cache"), std::string::npos);
+  ::setenv("XDG_CACHE_HOME", (folder / "file").c_str(), 1);  // nothing can be below it
+  EXPECT_EQ(search_note("--kernels rules").find(folder / "file"), std::string::npos);
+  EXPECT_NE(search_note("--kernels rules").find("--kernels rules"), std::string::npos);
+  given == nullptr ? ::unsetenv("XDG_CACHE_HOME") : ::setenv("XDG_CACHE_HOME", former.c_str(), 1);
 }
 
 }  // namespace dlpipe::run

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/run/train/gradients/gradient_sum.h"
-#include "dlpipe/run/train/loop/checkpoint_parts.h"
+#include "run/train/gradients/gradient_sum.h"
+#include "run/train/session/agreement.h"
 #include "tests/run/train/ranks_fixture.h"
 
 namespace dlpipe::test {

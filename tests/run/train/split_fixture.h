@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/formats/json.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "base/text.h"
+#include "io/formats/json.h"
+#include "run/record/checkpoint.h"
 #include "tests/engine/distance.h"
 #include "tests/run/train/ranks_fixture.h"
 
@@ -126,18 +126,6 @@ class SplitRunTest : public RanksTest {
     ScratchFolder runs;
     train_overflowing(config, world, runs);
     expect_near_runs(runs / "alone", runs / "together", kLoss, kWeights);
-  }
-
-  /// --compile gives the same bits.
-  static void expect_compile_changes_nothing(run::TrainConfig config, int world) {
-    ScratchFolder runs;
-    config.val_every = "never";
-    for (const bool compile : {false, true}) {
-      config.out = runs / (compile ? "compiled" : "plain");
-      config.compile = compile;
-      train(config, world);
-    }
-    expect_same_files(runs / "plain", runs / "compiled");
   }
 
   /// Two ranks of such a run refuse it, and say `part`.

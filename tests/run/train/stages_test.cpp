@@ -3,13 +3,13 @@
 
 #include <limits>
 
-#include "dlpipe/engine/core/kernel_table.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/run/record/kernel_measurements.h"
-#include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/train/session/linked_data.h"
-#include "dlpipe/run/train/session/memory.h"
-#include "dlpipe/run/train/session/model.h"
+#include "engine/core/kernel_table.h"
+#include "engine/core/parallel.h"
+#include "run/record/checkpoint.h"
+#include "run/record/kernels.h"
+#include "run/train/session/linked_data.h"
+#include "run/train/session/model.h"
+#include "run/train/session/plans.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -106,12 +106,12 @@ TEST_F(SessionTest, AProgramsOwnLoopOverTheStagesIsTheSameRun) {
   Session session(c);
   const TrainOutcome outcome = session.train();
 
-  const SessionOptions options = link_pictures(open_device_sums(resolve_options(c)), "");
+  const SessionOptions options = link_images(open_device_sums(resolve_options(c)), "");
   engine::set_engine_threads(options.threads);
   engine::kernel_table().clear();
   use_kernels(options.config.kernels);
   const SessionData data = open_data(options);
-  const TrainConfig kept = with_data(options.config, data);
+  const TrainConfig kept = with_data(options, data).config;
   EXPECT_EQ(kept.augment, session.config().augment);
   EXPECT_EQ(kept.record.at("data-id"), data.dataset_id);
   EXPECT_EQ(kept.record.at("val-id"), data.val_id);

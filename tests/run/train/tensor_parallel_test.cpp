@@ -5,7 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "dlpipe/run/train/gradients/split_weights.h"
+#include "run/train/gradients/split_weights.h"
+#include "run/train/session/options.h"
 #include "tests/run/train/split_fixture.h"
 
 namespace dlpipe::test {
@@ -69,11 +70,6 @@ TEST_F(TensorParallelTest, AStepThatIsNotFiniteInOnePartIsSkippedByAll) {
   expect_skips_nonfinite_steps(gpt("", 2), 4);
 }
 
-// Sums over ranks are no kernels; such passes run as they are, to the same bits.
-TEST_F(TensorParallelTest, PassesThatCantBeReplayedRunAsEver) {
-  expect_compile_changes_nothing(gpt("", 2), 2);
-}
-
 // Each rank computes these weights by itself; where one has others, no file is written.
 TEST_F(TensorParallelTest, RanksThatDifferInWhatTheyHaveWholeAreAnError) {
   SimulatedNetwork network(2, {});
@@ -99,15 +95,15 @@ TEST_F(TensorParallelTest, WhatCannotBeSplitIsRefused) {
   const auto refused = [](const auto& change, const std::string& part) {
     expect_refused(gpt("", 2), change, part);
   };
-  refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; give powers of two");
-  refused([](auto& c) { c.tensor_parallel = 4; }, "--tensor-parallel 4 needs 4 processes, and there are 2");
+  refused([](auto& c) { c.tensor_parallel = 3; }, "--tensor-parallel 3; use powers of two");
+  refused([](auto& c) { c.tensor_parallel = 4; }, "--tensor-parallel 4 needs 4 processes, but there are 2");
   refused([](auto& c) { c.shard_optimizer = true; },
-          "--tensor-parallel 2 does not go with --shard-optimizer");
+          "--tensor-parallel 2 does not work with --shard-optimizer");
   refused([](auto& c) { c.optimizer = "adam8bit", c.lr.reset(); },
-          "the state of adam8bit is not one number for each weight; take one of adam, adamw, sgd");
+          "the state of adam8bit is not one number per weight; use one of adam, adamw, sgd");
   refused([](auto& c) { c = small(""), c.tensor_parallel = 2; },
-          "--tensor-parallel 2 of lenet: no layer of it can be split");
-  refused([](auto& c) { c.grains = 6; }, "--grains 6; give a power of two");
+          "--tensor-parallel 2 of lenet: none of its layers can be split");
+  refused([](auto& c) { c.grains = 6; }, "--grains 6; use a power of two");
 }
 
 TEST_F(TensorParallelTest, OneProcessSaysThatItChangesNothing) {
@@ -120,7 +116,7 @@ TEST_F(TensorParallelTest, OneProcessSaysThatItChangesNothing) {
   run::TrainConfig config = gpt(runs / "run", 2);
   config.max_steps = 1;
   run::Session(config, {}, &notes).train();
-  EXPECT_NE(notes.all.find("--tensor-parallel does nothing in one process"), std::string::npos) << notes.all;
+  EXPECT_NE(notes.all.find("--tensor-parallel has no effect in one process"), std::string::npos) << notes.all;
 }
 
 }  // namespace

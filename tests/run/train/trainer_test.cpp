@@ -1,4 +1,4 @@
-#include "dlpipe/run/train/loop/trainer.h"
+#include "run/train/trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include <map>
 #include <thread>
 
-#include "dlpipe/base/counter.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/engine/core/parallel.h"
-#include "dlpipe/io/formats/atomic_file.h"
-#include "dlpipe/run/record/stage_report.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "base/counters.h"
+#include "base/text.h"
+#include "engine/core/parallel.h"
+#include "io/formats/atomic_file.h"
+#include "run/record/checkpoint.h"
+#include "run/record/report.h"
 #include "tests/io/formats/scratch.h"
 #include "tests/run/fake_source.h"
 #include "tests/run/small_net.h"

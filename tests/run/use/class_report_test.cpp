@@ -1,4 +1,5 @@
-#include "dlpipe/run/use/class_report.h"
+#include "dlpipe/predictor.h"
+#include "run/task/task.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dlpipe/run/use/evaluate.h"
+#include "run/use/evaluate.h"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(Evaluate, DoesNotDependOnTheBatchSize) {
   EXPECT_EQ(a.value("top1"), b.value("top1"));
 }
 
-// Averaged over a picture and its mirror image, an answer is the same for both.
+// Averaged over an image and its mirror image, an answer is the same for both.
 TEST(Evaluate, FlippedViewsMakeMirrorImagesEqual) {
   const auto net = test::small_net(8, 4, 1);
   net->eval();

@@ -1,5 +1,5 @@
 // What a session's checkpoint is good for: evaluation, prediction, fine-tuning.
-#include "dlpipe/run/train/session.h"
+#include "dlpipe/session.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,12 @@
 #include <fstream>
 #include <limits>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/run/input/preprocess.h"
-#include "dlpipe/run/record/tensor_file.h"
-#include "dlpipe/run/use/answers_json.h"
-#include "dlpipe/run/use/evaluate_dataset.h"
-#include "dlpipe/run/use/predictor.h"
-#include "dlpipe/run/use/text_generator.h"
-#include "dlpipe/run/use/weights_source.h"
+#include "dlpipe/log.h"
+#include "dlpipe/predictor.h"
+#include "run/input/dataset.h"
+#include "run/record/checkpoint.h"
+#include "run/use/loaded_model.h"
+#include "run/use/predict.h"
 #include "tests/run/session_fixture.h"
 
 namespace dlpipe::run {
@@ -39,9 +37,9 @@ TEST_F(SessionTest, EvaluationOfTheCheckpointGivesTheValidationsNumbers) {
   EXPECT_EQ(evaluation.report.samples, 80);
 }
 
-// Evaluation and prediction of a run say the same of the same pictures.
+// Evaluation and prediction of a run say the same of the same images.
 static void expect_equal_judgement(const std::string& run, const test::SampleData& data) {
-  // The validation set's own pictures, in its order, through evaluation...
+  // The validation set's own images, in its order, through evaluation...
   std::vector<double> wanted;  // probability of the class that evaluation found greatest
   std::vector<int64_t> wanted_class;
   const Evaluation evaluation = evaluate_dataset(
@@ -57,7 +55,7 @@ static void expect_equal_judgement(const std::string& run, const test::SampleDat
   // ... and as files through prediction. Records hold their file's path.
   const auto dataset = value_or_throw(data::Dataset::open(data.val));
   const auto reader = value_or_throw(dataset->reader());
-  std::vector<PictureFile> files;
+  std::vector<ImageFile> files;
   for (int64_t i = 0; i < dataset->size(); ++i) {
     const auto record = value_or_throw(reader->record(i));
     const auto path = value_or_throw(data::field_bytes(*dataset, record, "path"));
@@ -118,18 +116,18 @@ static std::string nan_weights(const std::string& run, const std::string& name, 
   return path;
 }
 
-TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
+TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAnImage) {
   ScratchFolder runs;
   TrainConfig c = config(runs / "a");
   c.max_steps = 1;
   Session(c).train();
   const std::string some = nan_weights(runs / "a", "fc3.bias", 3, runs / "some.safetensors");
   const std::string all = nan_weights(runs / "a", "fc3.bias", 10, runs / "all.safetensors");
-  const PictureFile picture{data_.jpegs + "/ring/00000.jpg"};
+  const ImageFile image{data_.jpegs + "/ring/00000.jpg"};
   int64_t samples = 0;
   for (const std::string& weights : {some, all}) {
     Predictor predictor({.model = {.weights = weights}});
-    predictor.predict({&picture, 1}, [&](const Prediction& prediction) {
+    predictor.predict({&image, 1}, [&](const Prediction& prediction) {
       ++samples;
       const formats::Json line = to_json(prediction);
       EXPECT_NE(line["error"].as_string().find("NaN"), std::string::npos) << line.dump();
@@ -140,11 +138,11 @@ TEST_F(SessionTest, AModelThatAnswersNanHasNoClassForAPicture) {
     });
     std::vector<float> probabilities;
     try {
-      predictor.append_probabilities({&picture, 1}, 1, 5, probabilities);
+      predictor.append_probabilities({&image, 1}, 1, 5, probabilities);
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kNonfinite);
-      EXPECT_NE(std::string(error.what()).find("picture 5: the model answers NaN"), std::string::npos)
+      EXPECT_NE(std::string(error.what()).find("image 5: the model returns NaN"), std::string::npos)
           << error.what();
     }
     EXPECT_TRUE(probabilities.empty());
@@ -196,7 +194,7 @@ TEST_F(SessionTest, ARunsKernelsAreTakenHoweverItsCheckpointIsNamed) {
   TrainConfig c = config(runs / "a");
   c.max_steps = 1;
   Session(c).train();
-  std::ofstream(runs / "a/kernels.json") << "damaged: that is said where it is read";
+  std::ofstream(runs / "a/kernels.json") << "corrupt: that is said where it is read";
   static std::string logged;
   set_log_function([](LogLevel, std::string_view text) { logged += text; });
   const fs::path before = fs::current_path();

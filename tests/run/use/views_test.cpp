@@ -1,11 +1,11 @@
-// Test-time augmentation: which views of a picture a model is shown.
-#include "dlpipe/run/use/views.h"
+// Test-time augmentation: which views of an image a model is shown.
+#include "run/use/evaluate.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "dlpipe/engine/ops/ops.h"
+#include "dlpipe/ops.h"
 
 namespace dlpipe::run {
 namespace {

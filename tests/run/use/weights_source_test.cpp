@@ -1,9 +1,9 @@
-#include "dlpipe/run/use/weights_source.h"
+#include "run/use/loaded_model.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/augment/chain.h"
-#include "dlpipe/run/record/tensor_file.h"
+#include "dlpipe/augment.h"
+#include "run/record/checkpoint.h"
 #include "tests/io/formats/scratch.h"
 
 namespace dlpipe::run {
@@ -89,8 +89,8 @@ TEST(WeightsSource, AnotherModelsTensorsNameTheModelThatTheyFit) {
   const WeightsSource source = open_weights(folder / "w.safetensors");
   const auto mlp = record_of("mlp").build({.classes = 10, .channels = 1, .height = 28, .width = 28});
   const std::string said = message_of([&] { copy_weights(source, record_of("mlp"), false, *mlp, {}, {}); });
-  for (const char* word : {"[weights]", "w.safetensors", "of this mlp", "unexpected: conv1", "fc1.weight",
-                           "those of --model lenet"}) {
+  for (const char* word :
+       {"[weights]", "w.safetensors", "this mlp", "unexpected: conv1", "fc1.weight", "--model lenet"}) {
     EXPECT_NE(said.find(word), std::string::npos) << said;
   }
 }
@@ -103,7 +103,7 @@ TEST(WeightsSource, OtherClassesAreToldAndTheHeadMayStay) {
   const std::string said =
       message_of([&] { copy_weights(source, record_of("lenet"), false, *model, {}, {}); });
   EXPECT_NE(said.find("fc3.weight [10,84] for [3,84]"), std::string::npos) << said;
-  EXPECT_NE(said.find("same model's with other classes"), std::string::npos) << said;
+  EXPECT_NE(said.find("same model with other classes"), std::string::npos) << said;
   const auto head = model->state_dict().back().tensor.to_doubles();
   copy_weights(source, record_of("lenet"), true, *model, {}, {});
   EXPECT_EQ(model->state_dict().back().tensor.to_doubles(), head);
@@ -111,7 +111,7 @@ TEST(WeightsSource, OtherClassesAreToldAndTheHeadMayStay) {
             lenet(1)->state_dict().front().tensor.to_doubles());
 }
 
-TEST(WeightsSource, AnotherSizeOfPicturesIsToldAndANewHeadIsProposedWhereItHelps) {
+TEST(WeightsSource, AnotherSizeOfImagesIsToldAndANewHeadIsProposedWhereItHelps) {
   ScratchFolder folder;
   save_lenet(folder / "w.safetensors");
   const auto said = [&](const WeightsSource& source, const ModelArguments& arguments, bool keep_head) {
@@ -123,16 +123,16 @@ TEST(WeightsSource, AnotherSizeOfPicturesIsToldAndANewHeadIsProposedWhereItHelps
   const ModelArguments others{.classes = 3, .channels = 1, .height = 28, .width = 28};
   const ModelArguments both{.classes = 3, .channels = 1, .height = 40, .width = 40};
   WeightsSource source = open_weights(folder / "w.safetensors");
-  const std::string another = "same model's with other channels or for another size of pictures";
+  const std::string another = "same model with other channels or for another image size";
   EXPECT_TRUE(said(source, larger, false).ends_with(another)) << said(source, larger, false);
   EXPECT_TRUE(said(source, both, true).ends_with(another)) << said(source, both, true);
   EXPECT_TRUE(said(source, both, false).ends_with(another + "; RESET")) << said(source, both, false);
-  EXPECT_TRUE(said(source, others, false).ends_with("same model's with other classes; RESET"))
+  EXPECT_TRUE(said(source, others, false).ends_with("same model with other classes; RESET"))
       << said(source, others, false);
   source.state.emplace();
   source.state->model = "lenet";
   source.state->arguments = {.classes = 10, .channels = 1, .height = 28, .width = 28};
-  const std::string sizes = "same model's for pictures of 28x28x1, got 40x40x1";
+  const std::string sizes = "same model for images of 28x28x1, got 40x40x1";
   EXPECT_TRUE(said(source, larger, false).ends_with(sizes)) << said(source, larger, false);
   EXPECT_TRUE(said(source, both, true).ends_with(sizes)) << said(source, both, true);
   EXPECT_TRUE(said(source, both, false).ends_with(sizes + "; RESET")) << said(source, both, false);

@@ -10,7 +10,7 @@
 # apt = ["libopencv-imgproc-dev", "libturbojpeg0-dev", "pkg-config"]
 # build-env = { PKG_CONFIG_PATH = "{here}/../../input/loaders/ffcv_build" }
 # ///
-"""FFCV's DatasetWriter: every picture decoded by OpenCV and encoded again at quality 90."""
+"""FFCV's DatasetWriter: every image decoded by OpenCV and encoded again at quality 90."""
 
 import importlib.metadata
 import pathlib
@@ -25,7 +25,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import writing  # noqa: E402
 
 
-class Pictures:
+class Images:
     def __init__(self, files, labels):
         self.files = files
         self.labels = labels
@@ -41,7 +41,7 @@ def write(args):
     cv2.setNumThreads(0)
     fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=90), "label": IntField()}
     writer = DatasetWriter(str(args.out), fields, num_workers=args.threads)
-    writer.from_indexed_dataset(Pictures(args.files, args.labels))
+    writer.from_indexed_dataset(Images(args.files, args.labels))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ import writing  # noqa: E402
 def shard(number, args):
     with webdataset.TarWriter(str(args.out / f"{number}.tar")) as tar:
         for index in range(number, len(args.files), args.threads):
-            picture = args.files[index].read_bytes()
-            tar.write({"__key__": f"{index:08}", "jpg": picture, "cls": args.labels[index]})
+            image = args.files[index].read_bytes()
+            tar.write({"__key__": f"{index:08}", "jpg": image, "cls": args.labels[index]})
 
 
 def write(args):

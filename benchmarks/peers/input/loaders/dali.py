@@ -26,19 +26,19 @@ def rrc(files, size):
 @pipeline_def
 def val(files, size):
     encoded, _ = fn.readers.file(files=files)
-    picture = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
+    image = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
     side = loading.resized_side(size)
-    small = fn.resize(picture, device="cpu", resize_shorter=side, interp_type=types.INTERP_LINEAR, antialias=True)
+    small = fn.resize(image, device="cpu", resize_shorter=side, interp_type=types.INTERP_LINEAR, antialias=True)
     return fn.crop(small, device="cpu", crop=(size, size))
 
 
 @pipeline_def
 def small(files, size):
     encoded, _ = fn.readers.file(files=files, random_shuffle=True, initial_fill=min(1024, len(files)))
-    picture = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
+    image = fn.decoders.image(encoded, device="cpu", output_type=types.RGB)
     places = [float(place) for place in range(-loading.PADDING, loading.PADDING + 1)]
     crop = fn.slice(
-        picture,
+        image,
         start=fn.cast(fn.random.uniform(values=places, shape=2), dtype=types.INT32),
         shape=(size, size),
         axes=(0, 1),

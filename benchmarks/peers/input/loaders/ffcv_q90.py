@@ -10,7 +10,7 @@
 # apt = ["libopencv-imgproc-dev", "libturbojpeg0-dev", "pkg-config"]
 # build-env = { PKG_CONFIG_PATH = "{here}/ffcv_build" }
 # ///
-"""FFCV on its own file (the writer is part of the set-up): every picture re-encoded at quality 90 and full size; for the
+"""FFCV on its own file (the writer is part of the set-up): every image re-encoded at quality 90 and full size; for the
 task small, raw pixels."""
 
 import importlib.metadata
@@ -37,7 +37,7 @@ import loading  # noqa: E402
 EPOCH_SAMPLES = {"rrc": 20_000, "val": 20_000, "small": 400_000}  # the files many times over: FFCV drains its queue at each epoch's end
 
 
-class Pictures:
+class Images:
     def __init__(self, files):
         self.files = files
 
@@ -51,7 +51,7 @@ class Pictures:
 def write(mode, files, path):
     fields = {"image": RGBImageField(write_mode=mode, jpeg_quality=90), "label": IntField()}
     writer = DatasetWriter(str(path), fields, num_workers=1)
-    writer.from_indexed_dataset(Pictures(files))
+    writer.from_indexed_dataset(Images(files))
 
 
 def make_batches(args):

@@ -30,8 +30,8 @@ class Decode(grain.transforms.Map):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    pictures = grain.MapDataset.source(args.files).seed(1).shuffle().repeat().map(Decode(args.task, args.size))
-    batches = pictures.batch(args.batch).to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=2))
+    images = grain.MapDataset.source(args.files).seed(1).shuffle().repeat().map(Decode(args.task, args.size))
+    batches = images.batch(args.batch).to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=2))
     return iter(batches.mp_prefetch(grain.MultiprocessingOptions(num_workers=args.threads, per_worker_buffer_size=2)))
 
 

@@ -30,7 +30,7 @@ def write(files, folder):
     writer.merge()
 
 
-class Pictures(litdata.StreamingDataset):
+class Images(litdata.StreamingDataset):
     def __init__(self, folder, task, size):
         super().__init__(str(folder), shuffle=True)
         self.steps = transform_of(task, size)
@@ -44,7 +44,7 @@ def make_batches(args):
     torch.set_num_threads(1)
     folder = loading.written_once(args, "litdata", write)
     loader = litdata.StreamingDataLoader(
-        Pictures(folder, args.task, args.size), batch_size=args.batch, num_workers=args.threads, drop_last=True
+        Images(folder, args.task, args.size), batch_size=args.batch, num_workers=args.threads, drop_last=True
     )
     while True:
         yield from loader

@@ -27,7 +27,7 @@ def write(files, folder):
             writer.write({"jpg": pathlib.Path(file).read_bytes()})
 
 
-class Pictures(streaming.StreamingDataset):
+class Images(streaming.StreamingDataset):
     def __init__(self, folder, args):
         super().__init__(local=str(folder), shuffle=True, batch_size=args.batch)
         self.steps = transform_of(args.task, args.size)
@@ -41,7 +41,7 @@ def make_batches(args):
     torch.set_num_threads(1)
     folder = loading.written_once(args, "mosaic", write)
     loader = torch.utils.data.DataLoader(
-        Pictures(folder, args), batch_size=args.batch, num_workers=args.threads, drop_last=True, persistent_workers=True
+        Images(folder, args), batch_size=args.batch, num_workers=args.threads, drop_last=True, persistent_workers=True
     )
     while True:
         yield from loader

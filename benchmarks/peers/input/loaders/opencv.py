@@ -20,7 +20,7 @@ own = threading.local()
 
 
 def shrunk(image, width, height):
-    # INTER_AREA averages all source pixels; where the picture grows instead, it is the bilinear filter.
+    # INTER_AREA averages all source pixels; where the image grows instead, it is the bilinear filter.
     shrinks = image.shape[0] > height or image.shape[1] > width
     return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
 

@@ -44,9 +44,9 @@ def val(encoded, size, antialias):
 
 
 def small(encoded, size, antialias):
-    picture = tf.io.decode_jpeg(encoded, channels=3)
+    image = tf.io.decode_jpeg(encoded, channels=3)
     around = size + 2 * loading.PADDING
-    padded = tf.image.resize_with_crop_or_pad(picture, around, around)
+    padded = tf.image.resize_with_crop_or_pad(image, around, around)
     return tf.image.random_flip_left_right(tf.image.random_crop(padded, [size, size, 3]))
 
 
@@ -59,13 +59,13 @@ def loader(antialias):
         def load(path):
             return task(tf.io.read_file(path), args.size, antialias)
 
-        pictures = tf.data.Dataset.from_tensor_slices(args.files).shuffle(len(args.files)).repeat()
-        pictures = pictures.map(load, num_parallel_calls=args.threads, deterministic=False)
-        pictures = pictures.batch(args.batch, drop_remainder=True).prefetch(2)
+        images = tf.data.Dataset.from_tensor_slices(args.files).shuffle(len(args.files)).repeat()
+        images = images.map(load, num_parallel_calls=args.threads, deterministic=False)
+        images = images.batch(args.batch, drop_remainder=True).prefetch(2)
         options = tf.data.Options()
         options.threading.private_threadpool_size = args.threads
         options.threading.max_intra_op_parallelism = 1
-        return pictures.with_options(options).as_numpy_iterator()
+        return images.with_options(options).as_numpy_iterator()
 
     return make_batches
 

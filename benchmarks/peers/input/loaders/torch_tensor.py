@@ -4,8 +4,8 @@
 # venv = "torch"
 # tasks = ["small"]
 # ///
-"""All pictures decoded beforehand into one uint8 tensor, batches made by whole-tensor operations: what fast CIFAR scripts
-do. Only where every picture has the batch's size."""
+"""All images decoded beforehand into one uint8 tensor, batches made by whole-tensor operations: what fast CIFAR scripts
+do. Only where every image has the batch's size."""
 
 import pathlib
 import sys
@@ -26,8 +26,8 @@ def pixels(file):
 def make_batches(args):
     torch.set_num_threads(args.threads)
     around = loading.PADDING
-    pictures = torch.from_numpy(numpy.stack([pixels(file) for file in args.files]))
-    padded = torch.nn.functional.pad(pictures.permute(0, 3, 1, 2), [around] * 4).permute(0, 2, 3, 1).contiguous()
+    images = torch.from_numpy(numpy.stack([pixels(file) for file in args.files]))
+    padded = torch.nn.functional.pad(images.permute(0, 3, 1, 2), [around] * 4).permute(0, 2, 3, 1).contiguous()
     steps = torch.arange(args.size)
     while True:
         for chosen in torch.randperm(len(padded)).split(args.batch):

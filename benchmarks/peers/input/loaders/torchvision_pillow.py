@@ -30,7 +30,7 @@ def transform_of(task, size):
     return v2.Compose(steps)
 
 
-class Pictures(torch.utils.data.Dataset):
+class Images(torch.utils.data.Dataset):
     def __init__(self, files, task, size):
         self.files = files
         self.transform = transform_of(task, size)
@@ -54,10 +54,10 @@ class Forever(torch.utils.data.Sampler):
             yield from torch.randperm(self.count).tolist()
 
 
-def batches_of(pictures, args):
+def batches_of(images, args):
     return iter(
         torch.utils.data.DataLoader(
-            pictures,
+            images,
             batch_size=args.batch,
             sampler=Forever(len(args.files)),
             num_workers=args.threads,
@@ -68,7 +68,7 @@ def batches_of(pictures, args):
 
 def make_batches(args):
     torch.set_num_threads(1)
-    return batches_of(Pictures(args.files, args.task, args.size), args)
+    return batches_of(Images(args.files, args.task, args.size), args)
 
 
 if __name__ == "__main__":

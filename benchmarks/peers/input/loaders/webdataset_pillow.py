@@ -33,11 +33,11 @@ def make_batches(args):
     folder = loading.written_once(args, "webdataset", write)
     transform = transform_of(args.task, args.size)
     shards = [str(path) for path in sorted(folder.glob("*.tar"))]
-    pictures = webdataset.WebDataset(shards, resampled=True, shardshuffle=False).shuffle(200).decode("pil")
-    pictures = pictures.to_tuple("jpg").map(lambda row: torch.from_numpy(numpy.array(transform(row[0].convert("RGB")))))
+    images = webdataset.WebDataset(shards, resampled=True, shardshuffle=False).shuffle(200).decode("pil")
+    images = images.to_tuple("jpg").map(lambda row: torch.from_numpy(numpy.array(transform(row[0].convert("RGB")))))
     return iter(
         torch.utils.data.DataLoader(
-            pictures, batch_size=args.batch, num_workers=args.threads, collate_fn=torch.stack
+            images, batch_size=args.batch, num_workers=args.threads, collate_fn=torch.stack
         )
     )
 

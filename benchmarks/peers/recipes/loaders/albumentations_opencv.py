@@ -102,14 +102,14 @@ class Classification:
         self.transform = A.Compose(steps())
         self.views = 2 if name == "simclr" else 1
 
-    def __call__(self, picture, others):
-        image = decode(picture.path)
+    def __call__(self, sample, others):
+        image = decode(sample.path)
         views = [torch.from_numpy(numpy.ascontiguousarray(self.transform(image=image)["image"])) for _ in range(self.views)]
         return {"image": torch.stack(views) if self.views > 1 else views[0]}
 
 
 class Mosaic:
-    """As Ultralytics writes it: four pictures on one canvas, warped by OpenCV into what is seen of it. Albumentations' own
+    """As Ultralytics writes it: four images on one canvas, warped by OpenCV into what is seen of it. Albumentations' own
     Mosaic cuts out a window of a regular grid, which is another op; jitter and flip are Albumentations'."""
 
     def __init__(self, side):
@@ -117,11 +117,11 @@ class Mosaic:
         boxes = A.BboxParams("pascal_voc", label_fields=["kinds"])
         self.transform = A.Compose([jitter(0.4, 0, 0.7, 0.015), A.HorizontalFlip()], bbox_params=boxes)
 
-    def __call__(self, picture, others):
-        plan = work.draw_mosaic([picture, *others], self.side)
+    def __call__(self, sample, others):
+        plan = work.draw_mosaic([sample, *others], self.side)
         canvas = numpy.full((2 * self.side, 2 * self.side, 3), work.FILL, numpy.uint8)
         for part in plan.parts:
-            whole = decode(part.picture.path)
+            whole = decode(part.image.path)
             shrinks = part.width < whole.shape[1]
             small = cv2.resize(whole, (part.width, part.height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
             (x, y), (to_x, to_y), (width, height) = part.source, part.target, part.shape
@@ -150,8 +150,8 @@ class Segmentation:
             ]
         )
 
-    def __call__(self, picture, others):
-        made = self.transform(image=decode(picture.path), mask=decode(picture.mask, cv2.IMREAD_GRAYSCALE))
+    def __call__(self, sample, others):
+        made = self.transform(image=decode(sample.path), mask=decode(sample.mask, cv2.IMREAD_GRAYSCALE))
         return {name: torch.from_numpy(numpy.ascontiguousarray(made[name])) for name in ("image", "mask")}
 
 
@@ -161,11 +161,11 @@ class InEachWorker:
     def __init__(self, build):
         self.build, self.made = build, None
 
-    def __call__(self, picture, others):
+    def __call__(self, sample, others):
         if self.made is None:
             cv2.setNumThreads(0)
             self.made = self.build()
-        return self.made(picture, others)
+        return self.made(sample, others)
 
 
 def make_batches(args):

@@ -27,7 +27,7 @@ def around(middle, distance):
 
 
 def jitter(image, brightness=0.0, contrast=0.0, saturation=0.0, hue=0.0):
-    """Fused, in one order; contrast is about 128 where the others take the picture's mean; hue turns in YIQ."""
+    """Fused, in one order; contrast is about 128 where the others take the image's mean; hue turns in YIQ."""
     return fn.color_twist(
         image, brightness=around(1, brightness), contrast=around(1, contrast), saturation=around(1, saturation),
         hue=around(0, 360 * hue),
@@ -52,15 +52,15 @@ def crop_of(encoded, filter):
     return fn.resize(crop, resize_x=224, resize_y=224, interp_type=filter, antialias=True)
 
 
-def encoded_pictures(args):
-    files = [picture.path for picture in args.pictures]
-    labels = [picture.label for picture in args.pictures]
+def encoded_images(args):
+    files = [sample.path for sample in args.images]
+    labels = [sample.label for sample in args.images]
     return fn.readers.file(files=files, labels=labels, random_shuffle=True, initial_fill=min(1024, len(files)))
 
 
 @pipeline_def(enable_conditionals=True)
 def a2(args):
-    encoded, label = encoded_pictures(args)
+    encoded, label = encoded_images(args)
     image = crop_of(encoded, CUBIC)
     image = rand_augment.rand_augment(
         image, 2, work.MAGNITUDE, work.BINS, shape=(224, 224), fill_value=0, interp_type=NEAREST, max_translate_rel=150 / 331
@@ -70,7 +70,7 @@ def a2(args):
 
 @pipeline_def(enable_conditionals=True)
 def deit3(args):
-    encoded, label = encoded_pictures(args)
+    encoded, label = encoded_images(args)
     image = crop_of(encoded, CUBIC)
     choice = fn.random.choice(3)
     if choice == 0:
@@ -98,7 +98,7 @@ def view(image):
 
 @pipeline_def(enable_conditionals=True)
 def simclr(args):
-    encoded, label = encoded_pictures(args)
+    encoded, label = encoded_images(args)
     image = fn.decoders.image(encoded, output_type=types.RGB)
     return view(image), view(image), label
 
@@ -107,14 +107,14 @@ def drawn_mosaic(args):
     """Of one sample: four files, their sizes on the canvas, where each is read, how much of it, where it goes, the matrix,
     whether it is mirrored, and the boxes as all that leaves them."""
     side = args.recipe.side
-    plan = work.draw_mosaic(random.choices(args.pictures, k=4), side)
+    plan = work.draw_mosaic(random.choices(args.images, k=4), side)
     boxes, kinds = plan.seen()
     boxes, mirror = numpy.array(boxes, numpy.float32).reshape(-1, 4), random.randrange(2)
     if mirror:
         boxes[:, [0, 2]] = side - boxes[:, [2, 0]]
     places = [numpy.array([[y, x]], numpy.int32) for part in plan.parts for x, y in (part.source, part.shape, part.target)]
     sizes = [numpy.array([part.height, part.width], numpy.float32) for part in plan.parts]
-    files = [numpy.fromfile(part.picture.path, numpy.uint8) for part in plan.parts]
+    files = [numpy.fromfile(part.image.path, numpy.uint8) for part in plan.parts]
     matrix = numpy.array(plan.matrix, numpy.float32)
     return (*files, *sizes, *places, matrix, numpy.int32(mirror), boxes, numpy.array(kinds, numpy.int64))
 
@@ -124,10 +124,10 @@ def mosaic(args):
     side = args.recipe.side
     given = fn.external_source(lambda _: drawn_mosaic(args), num_outputs=24, batch=False)
     files, sizes, places, (matrix, mirror, boxes, kinds) = given[:4], given[4:8], given[8:20], given[20:]
-    pictures = fn.decoders.image(list(files), output_type=types.RGB)
-    small = [fn.resize(p, size=size, interp_type=LINEAR, antialias=True) for p, size in zip(pictures, sizes)]
+    images = fn.decoders.image(list(files), output_type=types.RGB)
+    small = [fn.resize(p, size=size, interp_type=LINEAR, antialias=True) for p, size in zip(images, sizes)]
     read, shape, target = (fn.cat(*places[i::3], axis=0) for i in range(3))
-    # What isn't pasted on is black: the fill is laid on as a fifth picture, first.
+    # What isn't pasted on is black: the fill is laid on as a fifth image, first.
     ground = types.Constant(numpy.full((2 * side, 2 * side, 3), work.FILL, numpy.uint8), device="cpu", layout="HWC")
     zero, whole = (types.Constant(numpy.array([[n, n]], numpy.int32), device="cpu") for n in (0, 2 * side))
     canvas = fn.multi_paste(
@@ -142,20 +142,20 @@ def mosaic(args):
 
 
 def read_pair(args):
-    picture = random.choice(args.pictures)
-    return numpy.fromfile(picture.path, numpy.uint8), numpy.fromfile(picture.mask, numpy.uint8)
+    sample = random.choice(args.images)
+    return numpy.fromfile(sample.path, numpy.uint8), numpy.fromfile(sample.mask, numpy.uint8)
 
 
 @pipeline_def(enable_conditionals=True)
 def segmentation(args):
     side = args.recipe.side
-    picture, outlines = fn.external_source(lambda _: read_pair(args), num_outputs=2, batch=False)
-    image = fn.decoders.image(picture, output_type=types.RGB)
+    sample, outlines = fn.external_source(lambda _: read_pair(args), num_outputs=2, batch=False)
+    image = fn.decoders.image(sample, output_type=types.RGB)
     mask = fn.decoders.image(outlines, output_type=types.GRAY)
     size = fn.random.uniform(values=[float(size) for size in work.SIZES])
     shorter = fn.cast(math.min(image.shape()[0], image.shape()[1]), dtype=types.FLOAT)
     shape = math.floor(fn.cast(image.shape()[:2], dtype=types.FLOAT) * size / shorter + 0.5)
-    room = math.max(fn.cast(shape, dtype=types.INT32), side)  # framed to at least a side, the picture in the middle
+    room = math.max(fn.cast(shape, dtype=types.INT32), side)  # framed to at least a side, the image in the middle
     framed = -((room - fn.cast(shape, dtype=types.INT32)) // 2)
     free = fn.cast(room - side + 1, dtype=types.FLOAT) * fn.random.uniform(range=(0.0, 1.0), shape=2)
     start = framed + math.min(fn.cast(free, dtype=types.INT32), room - side)

@@ -65,14 +65,14 @@ class Classification:
         self.transform = v2.Compose(steps)
         self.decode, self.pixels, self.views = decode, pixels, 2 if name == "simclr" else 1
 
-    def __call__(self, picture, others):
-        image = self.decode(picture.path)
+    def __call__(self, sample, others):
+        image = self.decode(sample.path)
         views = [self.pixels(self.transform(image)) for _ in range(self.views)]
         return {"image": torch.stack(views) if self.views > 1 else views[0]}
 
 
 class Mosaic:
-    """torchvision has none: four resized pictures on one canvas, by hand; the rest is its own."""
+    """torchvision has none: four resized images on one canvas, by hand; the rest is its own."""
 
     def __init__(self, side):
         self.side = side
@@ -86,12 +86,12 @@ class Mosaic:
             ]
         )
 
-    def __call__(self, picture, others):
+    def __call__(self, sample, others):
         whole = 2 * self.side
-        plan = work.draw_mosaic([picture, *others], self.side)
+        plan = work.draw_mosaic([sample, *others], self.side)
         canvas = torch.full((3, whole, whole), work.FILL, dtype=torch.uint8)
         for part in plan.parts:
-            small = functional.resize(decode(part.picture.path), [part.height, part.width], antialias=True)
+            small = functional.resize(decode(part.image.path), [part.height, part.width], antialias=True)
             (x, y), (to_x, to_y), (width, height) = part.source, part.target, part.shape
             canvas[:, to_y : to_y + height, to_x : to_x + width] = small[:, y : y + height, x : x + width]
         boxes, kinds = plan.on_canvas()
@@ -116,9 +116,9 @@ class Segmentation:
             ]
         )
 
-    def __call__(self, picture, others):
-        mask = tv_tensors.Mask(decode_image(read_file(picture.mask), ImageReadMode.GRAY))
-        image, mask = self.scale(decode(picture.path), mask)
+    def __call__(self, sample, others):
+        mask = tv_tensors.Mask(decode_image(read_file(sample.mask), ImageReadMode.GRAY))
+        image, mask = self.scale(decode(sample.path), mask)
         lacking = [max(0, self.side - have) for have in mask.shape[-2:]]
         if any(lacking):
             down, across = lacking

@@ -1,17 +1,16 @@
-#include "dlpipe/io/data/codec/coef/decoder.h"
+#include "io/data/codec/coef/decoder.h"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/kernels.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/coef/region_blocks.h"
-#include "dlpipe/io/data/codec/coef/tile_reader.h"
-#include "dlpipe/io/data/codec/pixels.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/coef/kernels.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/coef/tile_reader.h"
+#include "io/data/codec/pixels.h"
 
 namespace dlpipe::data {
 
@@ -24,7 +23,7 @@ using coef::Upsampling;
 
 constexpr ptrdiff_t kRowMargin = 64;  // bytes before each row, and kRowPadding behind
 
-/// What a region needs of one component, and the samples of the last two MCU rows.
+/// The part of one component that a region needs, and the samples of the last two MCU rows.
 struct Plane : coef::RegionBlocks {
   int ring_rows = 0;  // sample rows kept: those of two MCU rows
   ptrdiff_t stride = 0;
@@ -44,7 +43,7 @@ struct CoefDecoder::State {
   std::array<std::vector<std::byte>, 2> padded;  // tiles too near the record's end
   std::vector<uint16_t> columns;
   std::vector<uint8_t> pixels;  // one row
-  std::vector<uint8_t> rgb;     // one row of a YCCK picture
+  std::vector<uint8_t> rgb;     // one row of a YCCK image
 
   // The call in progress.
   const std::byte* end = nullptr;  // of the record
@@ -58,7 +57,7 @@ namespace {
 using State = CoefDecoder::State;
 
 Status damaged() {
-  return Status(ErrorCode::kCorrupt, "[codec] coefficient record: a tile is damaged; ingest the file again");
+  return Status(ErrorCode::kCorrupt, "[codec] coefficient record: a tile is corrupt; ingest the file again");
 }
 
 void plan(const Frame& frame, State& s) {
@@ -87,7 +86,8 @@ struct Wanted {
   int first_block = 0;  // of the tile, in its row
 };
 
-/// False: the region has nothing of this tile. `padded` holds it if the record ends too soon behind it.
+/// Returns false if the region needs nothing from this tile. `padded` holds a copy of the tile if the record ends too soon
+/// after it.
 bool select(const coef::RowTiles::Tile& tile, State& s, std::vector<std::byte>& padded, Wanted* wanted) {
   const Plane& plane = s.planes[tile.component];
   const int begin = std::max(tile.first_block, plane.first_block);
@@ -133,7 +133,7 @@ Status decode_mcu_row(const coef::Record& record, int row, State& s) {
   return tiles.complete() ? Status() : damaged();
 }
 
-/// Row y of the picture in one component, from pixel `first_block * 8 * fx` on.
+/// Row y of the image in one component, starting at pixel `first_block * 8 * fx`.
 const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
   const Component& component = frame.component[c];
   Plane& plane = s.planes[c];
@@ -142,7 +142,7 @@ const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
   const coef::Kernels& kernels = coef::kernels();
   const int count = std::min(8 * plane.end_block, component.width) - 8 * plane.first_block;
   uint8_t* const out = plane.widened.data();
-  // The nearer of the rows above and below; the first and last row stand in for what is beyond them.
+  // The nearer of the rows above and below; the first and last row are used in place of the rows beyond them.
   const int other = std::clamp(y % plane.fy < plane.fy / 2 ? here - 1 : here + 1, 0, component.height - 1);
   switch (plane.upsampling) {
     case Upsampling::kNone:
@@ -170,7 +170,7 @@ const uint8_t* component_row(const Frame& frame, int c, int y, State& s) {
   return out;
 }
 
-/// Components of one row to grey, RGB or CMYK pixels; answers their number of channels.
+/// Converts the components of one row to grey, RGB or CMYK pixels; returns the number of channels.
 int join_components(const Frame& frame, const std::array<const uint8_t*, coef::kMaxComponents>& from,
                     int count, std::vector<uint8_t>& rgb, uint8_t* to) {
   switch (frame.color) {
@@ -251,9 +251,9 @@ Status CoefDecoder::decode(std::span<const std::byte> bytes, const Region& regio
   const Frame& frame = record.frame;
   if (int64_t{frame.width} * frame.height > s.limits.max_pixels)
     return Status(ErrorCode::kUnsupported,
-                  "[codec] coefficient record of more pixels than the limit (--max-pixels)");
+                  "[codec] the coefficient record has more pixels than --max-pixels allows");
   if (int64_t{region.x} + region.width > frame.width || int64_t{region.y} + region.height > frame.height)
-    return misuse("codec", "region outside the picture");
+    return misuse("codec", "the region is outside the image");
   s.end = bytes.data() + bytes.size();
   s.tile_form = frame.tile_form;
   s.region = region;

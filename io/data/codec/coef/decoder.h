@@ -1,4 +1,4 @@
-// Regions of pictures from coefficient records: only the tiles that a region touches are read, and pixels are
+// Regions of images from coefficient records: only the tiles that a region touches are read, and pixels are
 // libjpeg-turbo's (accurate integer transform, fancy upsampling), bit for bit.
 //
 // A CoefDecoder belongs to one thread and keeps its scratch between calls: two MCU rows of samples, as wide
@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/base/image.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "dlpipe/image.h"
 
 namespace dlpipe::data {
 
@@ -20,8 +20,8 @@ class CoefDecoder {
   explicit CoefDecoder(const DecodeLimits& limits);
   ~CoefDecoder();
 
-  /// Decodes `region` of the stored picture into `out` (1 or 3 channels, region's size). kCorrupt when the
-  /// record is damaged. `bytes` may hold anything.
+  /// Decodes `region` of the stored image into `out` (1 or 3 channels, region's size). kCorrupt when the
+  /// record is corrupt. `bytes` may hold anything.
   Status decode(std::span<const std::byte> bytes, const Region& region, const ImageView& out);
   size_t scratch_bytes() const;
 

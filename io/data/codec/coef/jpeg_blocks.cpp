@@ -1,6 +1,6 @@
-#include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
+#include "io/data/codec/coef/jpeg_blocks.h"
 
-// jpeglib.h needs stdio's FILE and size_t before it.
+// jpeglib.h needs stdio's FILE and size_t to be declared before it.
 #include <cstdio>
 
 #include <jpeglib.h>
@@ -11,9 +11,8 @@
 #include <cstring>
 #include <memory>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/jpeg_segments.h"
-#include "dlpipe/io/data/codec/jpeg_warnings.h"
+#include "base/text.h"
+#include "io/data/codec/jpeg.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -49,7 +48,7 @@ void on_coefficient_message(j_common_ptr jpeg, int level) {
 void on_coefficient_progress(j_common_ptr jpeg) {
   auto* call = static_cast<Call*>(jpeg->client_data);
   if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > call->max_scans)
-    call->fail(ErrorCode::kUnsupported, "more progressive scans than the limit; save it as a baseline JPEG");
+    call->fail(ErrorCode::kUnsupported, "it has too many progressive scans; save it as a baseline JPEG");
 }
 
 struct Reading : Call {
@@ -74,14 +73,13 @@ struct Reading : Call {
   }
 };
 
-// libjpeg's buffered-image mode, which keeps all coefficients and shows pictures made of them: JpegDecoder's
-// pixels.
+// libjpeg's buffered-image mode, which keeps all coefficients and can output images from them: JpegDecoder's pixels.
 void show_pixels(Reading& r, const ImageView& pixels) {
   jpeg_decompress_struct& jpeg = r.jpeg;
   if (jpeg.num_components != pixels.channels || (pixels.channels != 1 && pixels.channels != 3) ||
       static_cast<int>(jpeg.image_width) != pixels.width ||
       static_cast<int>(jpeg.image_height) != pixels.height)
-    r.fail(ErrorCode::kUnsupported, "pixels of another form");
+    r.fail(ErrorCode::kUnsupported, "its pixel format is not supported");
   jpeg.buffered_image = TRUE;
   jpeg.out_color_space = pixels.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
   jpeg.dct_method = JDCT_ISLOW;
@@ -90,7 +88,7 @@ void show_pixels(Reading& r, const ImageView& pixels) {
   while (!jpeg_input_complete(&jpeg)) {
     jpeg_consume_input(&jpeg);
     on_coefficient_progress(
-        reinterpret_cast<j_common_ptr>(&jpeg));  // libjpeg doesn't ask while it only consumes
+        reinterpret_cast<j_common_ptr>(&jpeg));  // libjpeg does not ask while it only consumes
   }
   jpeg_start_output(&jpeg, jpeg.input_scan_number);
   for (int y = 0; y < pixels.height; ++y) {
@@ -108,11 +106,11 @@ bool read_coefficients(Reading& r, Bytes bytes, const DecodeLimits& limits, cons
   jpeg_mem_src(&r.jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&r.jpeg, TRUE);
   if (int64_t{r.jpeg.image_width} * r.jpeg.image_height > limits.max_pixels)
-    r.fail(ErrorCode::kUnsupported, "more pixels than the limit (--max-pixels)");
+    r.fail(ErrorCode::kUnsupported, "it has more pixels than --max-pixels allows");
   if (int64_t{r.jpeg.image_width} * r.jpeg.image_height * 3 * int64_t{sizeof(JCOEF)} >
       limits.max_memory_bytes)
     r.fail(ErrorCode::kUnsupported,
-           "its coefficients take more than the decoder's memory limit; save it as a baseline JPEG");
+           "its coefficients exceed the decoder's memory limit; save it as a baseline JPEG");
   if (pixels != nullptr) show_pixels(r, *pixels);
   r.arrays = jpeg_read_coefficients(&r.jpeg);
   return true;
@@ -138,7 +136,7 @@ Result<ColorModel> color_of(J_COLOR_SPACE space) {
     case JCS_YCCK:
       return ColorModel::kYcck;
     default:
-      return Status(ErrorCode::kUnsupported, "[codec] JPEG of unknown colours");
+      return Status(ErrorCode::kUnsupported, "[codec] JPEG with unknown colours");
   }
 }
 
@@ -148,7 +146,7 @@ Result<Frame> describe(const jpeg_decompress_struct& jpeg, Bytes bytes) {
   frame.height = static_cast<int>(jpeg.image_height);
   frame.components = jpeg.num_components;
   if (frame.components > kMaxComponents)
-    return Status(ErrorCode::kUnsupported, "[codec] JPEG of more than four components");
+    return Status(ErrorCode::kUnsupported, "[codec] JPEG with more than four components");
   DLPIPE_ASSIGN_OR_RETURN(frame.color, color_of(jpeg.jpeg_color_space));
   DLPIPE_ASSIGN_OR_RETURN(const ImageInfo info, probe_image(bytes));
   frame.orientation = info.orientation;
@@ -266,15 +264,15 @@ void Blocks::reset(const Frame& frame) {
   }
 }
 
-Status read_jpeg(Bytes jpeg, const DecodeLimits& limits, JpegPicture& picture, const ImageView* pixels) {
+Status read_jpeg(Bytes jpeg, const DecodeLimits& limits, JpegImage& image, const ImageView* pixels) {
   const auto reading = std::make_unique<Reading>(limits);
   if (!read_coefficients(*reading, jpeg, limits, pixels)) return reading->status();
-  DLPIPE_ASSIGN_OR_RETURN(picture.frame, describe(reading->jpeg, jpeg));
-  const Frame& frame = picture.frame;
-  picture.blocks.reset(frame);
+  DLPIPE_ASSIGN_OR_RETURN(image.frame, describe(reading->jpeg, jpeg));
+  const Frame& frame = image.frame;
+  image.blocks.reset(frame);
   for (int c = 0; c < frame.components; ++c) {
     for (int y = 0; y < frame.component[c].blocks_high; ++y) {
-      if (!copy_row(*reading, c, y, frame.component[c].blocks_wide, picture.blocks.at(c, 0, y)))
+      if (!copy_row(*reading, c, y, frame.component[c].blocks_wide, image.blocks.at(c, 0, y)))
         return reading->status();
     }
   }

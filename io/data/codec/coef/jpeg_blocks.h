@@ -7,26 +7,25 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/base/error.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/coef/record.h"
 
 namespace dlpipe::data::coef {
 
-/// All coefficients of a picture, natural order, by component and block. Blocks that only fill up an MCU are
-/// not there.
+/// All coefficients of an image, natural order, by component and block. Blocks that only pad an MCU are left out.
 class Blocks {
  public:
   Blocks() = default;
   explicit Blocks(const Frame& frame) { reset(frame); }
-  /// Makes room for another picture's blocks, whose values are left open where there were some before.
+  /// Makes room for another image's blocks. Values of reused memory are unspecified.
   void reset(const Frame& frame);
   int16_t* at(int component, int x, int y) {
     return of_[component].data() +
            size_t{64} *
                (static_cast<size_t>(y) * static_cast<size_t>(wide_[component]) + static_cast<size_t>(x));
   }
-  /// A BlockSource (zigzag_row.h); `self` is a Blocks.
+  /// A BlockSource (jpeg_scan.h); `self` is a Blocks.
   static const int16_t* source(void* self, int component, int x, int y) {
     return static_cast<Blocks*>(self)->at(component, x, y);
   }
@@ -36,19 +35,19 @@ class Blocks {
   std::array<int, kMaxComponents> wide_{};
 };
 
-struct JpegPicture {
+struct JpegImage {
   Frame frame;
   Blocks blocks;
 };
 
-/// Fills `picture`, whose memory is used again, and, where given, `pixels` (the whole picture as stored, of
-/// as many channels as its components: 1 or 3), both out of one reading of the entropy-coded data. kCorrupt
-/// for damaged files, as JpegDecoder has it; kUnsupported for what has no Frame.
-Status read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits, JpegPicture& picture,
+/// Fills `image`, reusing its memory, and `pixels` if given (the whole image as stored, with one channel per component: 1 or
+/// 3), reading the entropy-coded data only once. kCorrupt for corrupt files, as in JpegDecoder; kUnsupported for images that
+/// have no Frame.
+Status read_jpeg(std::span<const std::byte> jpeg, const DecodeLimits& limits, JpegImage& image,
                  const ImageView* pixels = nullptr);
 
-/// One baseline scan with fitted Huffman tables and, if it isn't 0, a restart marker every `restart_interval`
-/// MCUs. `segments`: whole APPn and COM segments to put before it.
+/// One baseline scan with fitted Huffman tables and, if it isn't 0, a restart marker every `restart_interval` MCUs. `segments`:
+/// complete APPn and COM segments to write before it.
 Result<std::vector<std::byte>> write_jpeg(const Frame& frame, Blocks& blocks,
                                           std::span<const std::byte> segments, int restart_interval);
 

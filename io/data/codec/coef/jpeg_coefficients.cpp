@@ -1,18 +1,16 @@
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/head.h"
-#include "dlpipe/io/data/codec/coef/jpeg_blocks.h"
-#include "dlpipe/io/data/codec/coef/jpeg_scan.h"
-#include "dlpipe/io/data/codec/coef/packed_code.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/coef/tile_reader.h"
-#include "dlpipe/io/data/codec/coef/zigzag_row.h"
+#include "base/text.h"
+#include "io/data/codec/coef/jpeg_blocks.h"
+#include "io/data/codec/coef/jpeg_scan.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/coef/tile_code.h"
+#include "io/data/codec/coef/tile_reader.h"
 
 namespace dlpipe::data {
 
@@ -55,7 +53,7 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
   const Frame& frame = record.frame;
   const auto damaged = [] {
     return Status(ErrorCode::kCorrupt,
-                  "[codec] coefficient record: a tile is damaged; ingest the file again");
+                  "[codec] coefficient record: a tile is corrupt; ingest the file again");
   };
   const auto tile_blocks = std::make_unique<coef::TileBlocks>();
   std::vector<std::byte> padded;
@@ -82,22 +80,22 @@ Status read_all(const coef::Record& record, Blocks& blocks) {
 }  // namespace
 
 struct CoefficientEncoder::State {
-  coef::JpegPicture picture;
+  coef::JpegImage image;
   coef::ZigzagRow zigzag;
 };
 CoefficientEncoder::CoefficientEncoder() : state_(std::make_unique<State>()) {}
 CoefficientEncoder::~CoefficientEncoder() = default;
 
 Status CoefficientEncoder::read(Bytes jpeg, const DecodeLimits& limits, const ImageView* pixels) {
-  return coef::read_jpeg(jpeg, limits, state_->picture, pixels);
+  return coef::read_jpeg(jpeg, limits, state_->image, pixels);
 }
 
 Result<std::vector<std::byte>> CoefficientEncoder::encode(Bytes jpeg, const TileKind& tiles) {
   if (jpeg.size() > coef::kMostHeadBytes)
     return Status(ErrorCode::kUnsupported,
-                  "[codec] JPEG of more than 1 GiB, too large for a coefficient record");
-  Frame& frame = state_->picture.frame;
-  Blocks& blocks = state_->picture.blocks;
+                  "[codec] the JPEG is larger than 1 GiB, too large for a coefficient record");
+  Frame& frame = state_->image.frame;
+  Blocks& blocks = state_->image.blocks;
   frame.tile_form = tiles.form;
   frame.tile_blocks = tiles.blocks;
   // Written row by row with the tiles, while the blocks are in the cache.
@@ -113,12 +111,12 @@ Result<std::vector<std::byte>> CoefficientEncoder::encode(Bytes jpeg, const Tile
     if (again && !again->put(row, state_->zigzag)) again.reset();
   }
   if (size > UINT32_MAX)
-    return Status(ErrorCode::kUnsupported, "[codec] JPEG of more than 4 GiB of coefficients");
+    return Status(ErrorCode::kUnsupported, "[codec] the JPEG has more than 4 GiB of coefficients");
   if (again &&
       std::ranges::equal(again->take(), jpeg.subspan(scan->head_bytes, scan->tail_begin - scan->head_bytes)))
     return coef::build_record(frame, true, rows, jpeg.first(scan->head_bytes),
                               jpeg.subspan(scan->tail_begin));
-  // A damaged file may hold coefficients that no JPEG can be written with: it would never be exported.
+  // A corrupt file may hold coefficients that can't be written as a JPEG, so it could never be exported.
   const std::vector<std::byte> metadata = coef::metadata_of(jpeg);
   const auto other = coef::write_jpeg(frame, blocks, metadata, 0);
   if (!other.ok()) return other.status();
@@ -136,7 +134,7 @@ Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLim
   DLPIPE_ASSIGN_OR_RETURN(const coef::Record record, coef::parse_record(bytes));
   if (int64_t{record.frame.width} * record.frame.height > limits.max_pixels)
     return Status(ErrorCode::kUnsupported,
-                  "[codec] coefficient record of more pixels than the limit (--max-pixels)");
+                  "[codec] the coefficient record has more pixels than --max-pixels allows");
   Blocks blocks(record.frame);
   DLPIPE_RETURN_IF_ERROR(read_all(record, blocks));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> around,
@@ -146,7 +144,7 @@ Result<std::vector<std::byte>> coefficients_to_jpeg(Bytes bytes, const DecodeLim
     const auto scan = coef::write_scan(record.frame, head, Blocks::source, &blocks);
     if (!scan)
       return Status(ErrorCode::kCorrupt,
-                    "[codec] coefficient record: its JPEG head is damaged; ingest the file again");
+                    "[codec] coefficient record: its JPEG head is corrupt; ingest the file again");
     std::vector<std::byte> jpeg(head.begin(), head.end());
     jpeg.insert(jpeg.end(), scan->begin(), scan->end());
     jpeg.insert(jpeg.end(), around.begin() + record.head_bytes, around.end());

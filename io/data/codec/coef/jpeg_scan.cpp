@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/codec/coef/jpeg_scan.h"
+#include "io/data/codec/coef/jpeg_scan.h"
 
 #include <bit>
 #include <cstdlib>
@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/io/data/codec/coef/bit_deposit.h"
-#include "dlpipe/io/data/codec/jpeg_segments.h"
+#include "base/bytes.h"
+#include "io/data/codec/coef/bits.h"
+#include "io/data/codec/jpeg.h"
 
 namespace dlpipe::data::coef {
 namespace {
@@ -16,11 +16,11 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 struct HuffmanTable {
-  /// Of a symbol: its code << 8 | the code's length; 0: no code.
+  /// For each symbol: its code << 8 | the code's length; 0: no code.
   std::array<uint32_t, 256> entry{};
 };
 
-/// What the segments before a scan declare.
+/// The declarations of the segments before a scan.
 struct Head {
   std::array<HuffmanTable, 4> dc;
   std::array<HuffmanTable, 4> ac;
@@ -29,7 +29,7 @@ struct Head {
   bool sequential = false;
   int components = 0;
   std::array<uint8_t, kMaxComponents> id{};
-  // Of the scan, by its order.
+  // The scan's components, in its order.
   int scan_components = 0;
   std::array<uint8_t, kMaxComponents> scan_component{};  // index into the frame's
   std::array<uint8_t, kMaxComponents> tables{};          // DC << 4 | AC
@@ -110,9 +110,8 @@ std::optional<Head> read_head(Bytes jpeg) {
   return std::nullopt;
 }
 
-/// Bits from the most significant end. Held apart from the memory that they go to: a store of bytes may
-/// change anything that memory holds, to the compiler, and a loop would load its own state anew for every
-/// value.
+/// Writes bits from the most significant end. Kept apart from the memory that they are written to: the compiler has to assume
+/// that a store of bytes may change anything in memory, so a loop would reload its own state for every value.
 struct ScanCursor {
   std::byte* to;
   uint64_t held = 0;  // the next bits, from the most significant end
@@ -132,7 +131,7 @@ struct ScanCursor {
     put(entry >> 8, static_cast<int>(entry & 0xff));
     return true;
   }
-  /// A symbol of a size class, then the value's bits.
+  /// Writes the symbol of a size class, then the value's bits.
   DLPIPE_COEF_INLINE bool put_value(const HuffmanTable& table, int run, int value) {
     const int size = static_cast<int>(std::bit_width(static_cast<unsigned>(std::abs(value))));
     if (size > 15) return false;
@@ -173,11 +172,11 @@ DLPIPE_COEF_TARGET bool put_block_bmi2(ScanCursor& out, const HuffmanTable& dc, 
   return put_symbols(out, dc, ac, block, dc_before);
 }
 
-/// A scan's bytes, with a zero stuffed behind every 0xff: after an interval, since to look for those at each
-/// value would be a branch that nobody can foretell.
+/// A scan's bytes, with a zero stuffed after every 0xff. This is done after each interval, because a check at each value would
+/// be an unpredictable branch.
 class ScanWriter {
  public:
-  /// False when a table has no code for what the block holds.
+  /// Returns false when a table has no code for a value of the block.
   bool put(const HuffmanTable& dc, const HuffmanTable& ac, const ZigzagBlock& block, int dc_before) {
     static const auto put_block = Deposit::available() ? put_block_bmi2 : put_block_portable;
     reserve();
@@ -202,7 +201,7 @@ class ScanWriter {
     raw_.resize(2 * raw_.size() + 4096);
     cursor_.to = raw_.data() + size;
   }
-  /// Ones up to the end of a byte; then the interval's bytes, stuffed.
+  /// Writes ones up to the end of a byte, then the interval's bytes, stuffed.
   void end_interval() {
     reserve();
     if (const int missing = -cursor_.held_bits & 7; missing > 0) cursor_.put((1u << missing) - 1, missing);

@@ -1,17 +1,17 @@
-// The vector half of decoding a coefficient record, in Highway, chosen at run time for the CPU: from blocks
-// to samples and from samples to RGB, with the very arithmetic of libjpeg's accurate integer path (jidctint,
-// fancy upsampling, jdcolor), so that pixels are libjpeg-turbo's.
+// The vector half of decoding a coefficient record, in Highway, chosen at run time for the CPU: from blocks to samples and from
+// samples to RGB, with exactly the arithmetic of libjpeg's accurate integer path (jidctint, fancy upsampling, jdcolor), so that
+// pixels are libjpeg-turbo's.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "dlpipe/io/data/codec/coef/tile_reader.h"
+#include "io/data/codec/coef/tile_reader.h"
 
 namespace dlpipe::data::coef {
 
-/// Bytes (elements of 16-bit rows) that kernels may read and write behind a row's end.
+/// Bytes (elements of 16-bit rows) that kernels may read and write past a row's end.
 inline constexpr size_t kRowPadding = 64;
 
 struct alignas(64) QuantTable : std::array<int16_t, 64> {};  // natural order
@@ -19,29 +19,25 @@ struct alignas(64) QuantTable : std::array<int16_t, 64> {};  // natural order
 struct Kernels {
   /// Dequantises and transforms blocks [first, first + count) of a tile to 8 rows of 8 * count samples,
   /// `stride` bytes apart; the rows need kRowPadding.
-  using SamplesKernel = void (*)(const TileBlocks& blocks, int first, int count, const QuantTable& quant,
-                                 uint8_t* out, ptrdiff_t stride);
-  SamplesKernel samples;
-  /// out[i] = near[i], or 3 * near[i] + far[i] with `far`: what widen() takes.
+  void (*samples)(const TileBlocks& blocks, int first, int count, const QuantTable& quant, uint8_t* out,
+                  ptrdiff_t stride);
+  /// out[i] = near[i], or 3 * near[i] + far[i] with `far`: the input of widen().
   void (*columns)(const uint8_t* near, const uint8_t* far, int count, uint16_t* out);
-  /// Twice as many columns: libjpeg's triangle filter. columns[-1] and columns[count] are read too.
-  /// `vertical`: the columns were made with `far`.
+  /// Twice as many columns: libjpeg's triangle filter. columns[-1] and columns[count] are also read. `vertical`: the columns
+  /// were made with `far`.
   void (*widen)(const uint16_t* columns, int count, bool vertical, uint8_t* out);
   /// out[i] = (3 * near[i] + far[i] + bias) / 4.
   void (*between)(const uint8_t* near, const uint8_t* far, int bias, int count, uint8_t* out);
-  /// Interleaved RGB; writes nothing behind it.
+  /// Interleaved RGB; writes nothing past its end.
   void (*ycc_to_rgb)(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int count, uint8_t* rgb);
 };
 
 /// The kernels of the best instruction set that this CPU has.
 const Kernels& kernels();
-/// The same, chosen anew: tests have Highway leave instruction sets out.
+/// Chooses the kernels again, for tests that disable instruction sets in Highway.
 Kernels best_kernels();
 
-/// The best of block_kernels.cpp, for best_kernels() alone.
-Kernels::SamplesKernel best_samples();
-
-/// The same in plain C++: the twin that the tests compare with.
+/// The same in plain C++: the reference that the tests compare with.
 const Kernels& scalar_kernels();
 
 }  // namespace dlpipe::data::coef

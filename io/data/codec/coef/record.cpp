@@ -1,18 +1,26 @@
-#include "dlpipe/io/data/codec/coef/record.h"
+#include "io/data/codec/coef/record.h"
+
+// jpeglib.h needs stdio's FILE and size_t to be declared before it.
+#include <cstdio>
+
+#include <jpeglib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <new>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/coef/head.h"
+#include "base/bytes.h"
+#include "base/text.h"
+#include "io/data/codec/zstd.h"
 
 namespace dlpipe::data::coef {
 namespace {
 
 constexpr size_t kFixedBytes = 24;
 constexpr int kMaxSide = 65535;
-// Of the flags.
+// Bits of the flags.
 constexpr unsigned kSourceBytes = 1;
 constexpr unsigned kTileShift = 1;  // two bits: how often the tiles' 16 blocks are halved
 constexpr unsigned kTileMask = 3;
@@ -95,15 +103,16 @@ Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
   sizes->head = cursor.get<uint32_t>();
   sizes->tail = cursor.get<uint32_t>();
   const auto tables = cursor.get<uint32_t>();
-  if (!cursor.complete()) return corrupt("it is cut short");
+  if (!cursor.complete()) return corrupt("it is truncated");
   if (color >= kComponentsOf.size() || frame.components != kComponentsOf[color])
-    return corrupt("its colours don't fit its components");
-  if (frame.orientation < 1 || frame.orientation > 8) return corrupt("an orientation beyond 1 to 8");
-  if (tables < 1 || tables > kMaxComponents) return corrupt("a wrong number of tables");
+    return corrupt("its colours don't match its components");
+  if (frame.orientation < 1 || frame.orientation > 8) return corrupt("its orientation is not 1 to 8");
+  if (tables < 1 || tables > kMaxComponents) return corrupt("it has a wrong number of tables");
   const unsigned halvings = sizes->flags >> kTileShift & kTileMask;
   if (sizes->flags >= 2 * kPacked || halvings > kMaxHalvings)
-    return Status(ErrorCode::kUnsupported,
-                  "[codec] coefficient record of a newer kind; use the dlpipe that wrote it, or a later one");
+    return Status(
+        ErrorCode::kUnsupported,
+        "[codec] the coefficient record has a newer format; use the dlpipe that wrote it, or a later one");
   frame.tile_blocks = kMaxTileBlocks >> halvings;
   frame.tile_form = (sizes->flags & kPacked) != 0 ? TileForm::kPacked : TileForm::kCoded;
   frame.color = static_cast<ColorModel>(color);
@@ -113,11 +122,11 @@ Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
     frame.component[c].h = factors >> 4;
     frame.component[c].v = factors & 15;
     table_of[c] = cursor.get<uint8_t>();
-    if (table_of[c] >= tables) return corrupt("a component without a table");
+    if (table_of[c] >= tables) return corrupt("a component has no table");
   }
   std::array<std::array<uint16_t, 64>, kMaxComponents> quant{};
   for (uint32_t i = 0; i < tables; ++i) {
-    if (!read_table(cursor, quant[i])) return corrupt("a quantisation table is damaged");
+    if (!read_table(cursor, quant[i])) return corrupt("a quantisation table is corrupt");
   }
   for (int c = 0; c < frame.components; ++c) frame.component[c].quant = quant[table_of[c]];
   DLPIPE_RETURN_IF_ERROR(frame.set_geometry());
@@ -128,7 +137,7 @@ Result<Frame> read_frame(Cursor& cursor, Sizes* sizes) {
 
 Status Frame::set_geometry() {
   if (width < 1 || height < 1 || width > kMaxSide || height > kMaxSide)
-    return corrupt("a width or height of 0");
+    return corrupt("its width or height is 0");
   max_h = max_v = 1;
   for (int c = 0; c < components; ++c) {
     max_h = std::max(max_h, component[c].h);
@@ -137,7 +146,7 @@ Status Frame::set_geometry() {
   for (int c = 0; c < components; ++c) {
     Component& one = component[c];
     if (one.h < 1 || one.v < 1 || max_h > 4 || max_v > 4 || max_h % one.h != 0 || max_v % one.v != 0)
-      return Status(ErrorCode::kUnsupported, "[codec] JPEG of fractional sampling");
+      return Status(ErrorCode::kUnsupported, "[codec] JPEG with fractional sampling");
     one.width = divide_up(int64_t{width} * one.h, max_h);
     one.height = divide_up(int64_t{height} * one.v, max_v);
     one.blocks_wide = divide_up(one.width, 8);
@@ -156,7 +165,7 @@ Result<std::span<const std::byte>> Record::row(int row) const {
   const size_t begin =
       row == 0 ? 0 : load_le<uint32_t>(row_ends, sizeof(uint32_t) * static_cast<size_t>(row - 1));
   const size_t end = load_le<uint32_t>(row_ends, sizeof(uint32_t) * static_cast<size_t>(row));
-  if (begin > end || end > data.size()) return corrupt("its table of rows contradicts itself");
+  if (begin > end || end > data.size()) return corrupt("its table of rows is inconsistent");
   return data.subspan(begin, end - begin);
 }
 
@@ -167,13 +176,13 @@ Result<Record> parse_record(std::span<const std::byte> bytes) {
   DLPIPE_ASSIGN_OR_RETURN(record.frame, read_frame(cursor, &sizes));
   record.source_bytes = (sizes.flags & kSourceBytes) != 0;
   record.row_ends = cursor.take(sizeof(uint32_t) * static_cast<size_t>(record.frame.mcu_rows));
-  if (!cursor.complete()) return corrupt("it is cut short");
+  if (!cursor.complete()) return corrupt("it is truncated");
   record.data = cursor.take(load_le<uint32_t>(record.row_ends, record.row_ends.size() - sizeof(uint32_t)));
   record.around = cursor.take(cursor.left());
   record.head_bytes = sizes.head;
   record.tail_bytes = sizes.tail;
-  if (!cursor.complete()) return corrupt("it is cut short");
-  // A tile takes two bytes at least: no size that the data can't fill is believed.
+  if (!cursor.complete()) return corrupt("it is truncated");
+  // A tile takes at least two bytes: sizes that the data can't fill are rejected.
   int64_t tiles = 0;
   for (int c = 0; c < record.frame.components; ++c)
     tiles += int64_t{record.frame.component[c].blocks_high} * record.frame.tiles(c);
@@ -249,6 +258,100 @@ std::vector<std::byte> build_record(const Frame& frame, bool source_bytes,
 void put_length(uint64_t length, std::vector<std::byte>& out) {
   for (; length >= 128; length >>= 7) out.push_back(static_cast<std::byte>(length | 128));
   out.push_back(static_cast<std::byte>(length));
+}
+
+namespace {
+
+constexpr int kHeadLevel = 6;  // a few hundred bytes: higher ones cost milliseconds
+
+void put_huffman_table(const JHUFF_TBL& table, int place, std::vector<std::byte>& out) {
+  size_t values = 0;
+  for (int length = 1; length <= 16; ++length) values += table.bits[length];
+  const size_t size = 2 + 1 + 16 + values;
+  for (const size_t byte : {size_t{0xff}, size_t{0xc4}, size >> 8, size & 255, static_cast<size_t>(place)})
+    out.push_back(static_cast<std::byte>(byte));
+  for (int length = 1; length <= 16; ++length) out.push_back(static_cast<std::byte>(table.bits[length]));
+  for (size_t i = 0; i < values; ++i) out.push_back(static_cast<std::byte>(table.huffval[i]));
+}
+
+/// The four standard tables as libjpeg writes them, one segment each.
+std::vector<std::byte> make_dictionary() {
+  jpeg_compress_struct jpeg;
+  jpeg_error_mgr errors;
+  jpeg.err = jpeg_std_error(&errors);  // nothing here can fail but for memory
+  jpeg_create_compress(&jpeg);
+  jpeg.input_components = 3;
+  jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  std::vector<std::byte> out;
+  for (int i = 0; i < 2; ++i) {
+    put_huffman_table(*jpeg.dc_huff_tbl_ptrs[i], i, out);
+    put_huffman_table(*jpeg.ac_huff_tbl_ptrs[i], 16 + i, out);
+  }
+  jpeg_destroy_compress(&jpeg);
+  return out;
+}
+
+const std::vector<std::byte>& dictionary() {
+  static const std::vector<std::byte> bytes = make_dictionary();
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::byte> pack_head(std::span<const std::byte> bytes) {
+  const std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  std::vector<std::byte> out(ZSTD_compressBound(bytes.size()));
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_compressionLevel, kHeadLevel);
+  ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 0);
+  ZSTD_CCtx_refPrefix(context.get(), dictionary().data(), dictionary().size());
+  const size_t size = ZSTD_compress2(context.get(), out.data(), out.size(), bytes.data(), bytes.size());
+  if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // the only way to fail with room for the bound
+  out.resize(size);
+  return out;
+}
+
+Result<std::vector<std::byte>> unpack_head(std::span<const std::byte> packed, size_t size) {
+  const Status damaged(ErrorCode::kCorrupt,
+                       "[codec] coefficient record: its JPEG head is corrupt; ingest the file again");
+  if (size > kMostHeadBytes || !zstd_can_hold(packed.size(), size)) return damaged;
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  std::vector<std::byte> out(size);
+  ZSTD_DCtx_refPrefix(context.get(), dictionary().data(), dictionary().size());
+  const size_t got = ZSTD_decompressDCtx(context.get(), out.data(), out.size(), packed.data(), packed.size());
+  if (ZSTD_isError(got) != 0 || got != size) return damaged;
+  return out;
+}
+
+RegionBlocks region_blocks(const Frame& frame, int c, const Region& region) {
+  const Component& component = frame.component[c];
+  RegionBlocks blocks;
+  blocks.fx = frame.max_h / component.h;
+  blocks.fy = frame.max_v / component.v;
+  blocks.upsampling = upsampling_of(component.width, blocks.fx, blocks.fy);
+  const int around_x = blocks.fx > 1 ? 1 : 0;
+  const int around_y = blocks.fy > 1 ? 1 : 0;
+  const int left = std::max(0, region.x / blocks.fx - around_x);
+  const int right = std::min(component.width, divide_up(region.x + region.width, blocks.fx) + around_x);
+  const int top = std::max(0, region.y / blocks.fy - around_y);
+  const int bottom = std::min(component.height, divide_up(region.y + region.height, blocks.fy) + around_y);
+  blocks.first_block = left / 8;
+  blocks.end_block = divide_up(right, 8);
+  blocks.first_row = top / 8;
+  blocks.end_row = divide_up(bottom, 8);
+  return blocks;
+}
+
+RowRange region_rows(const Frame& frame, const Region& region) {
+  RowRange rows{frame.mcu_rows, 0};
+  for (int c = 0; c < frame.components; ++c) {
+    const RegionBlocks blocks = region_blocks(frame, c, region);
+    rows.first = std::min(rows.first, blocks.first_row / frame.component[c].v);
+    rows.end = std::max(rows.end, divide_up(blocks.end_row, frame.component[c].v));
+  }
+  return rows;
 }
 
 }  // namespace dlpipe::data::coef

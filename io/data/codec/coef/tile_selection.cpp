@@ -1,13 +1,13 @@
-#include "dlpipe/io/data/codec/coef/tile_selection.h"
+#include "io/data/codec/coef/tile_selection.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
 
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/resize_axis.h"
-#include "dlpipe/io/data/codec/coef/region_blocks.h"
+#include "arithmetic/resize_axis.h"
+#include "dlpipe/error.h"
+#include "io/data/codec/coef/record.h"
 
 namespace dlpipe::data {
 
@@ -30,10 +30,10 @@ bool is_side(int size) {
   return size > 0 && size <= kLongestSide;
 }
 
-// The next row's lengths; rows lie one behind the other.
+// The next row's lengths; rows are stored one after the other.
 constexpr size_t kNextRowBytes = 128;
 
-/// Lets lines come that are read soon: copying would wait for each tile's by itself.
+/// Prefetches lines that will be read soon: otherwise copying would wait for each tile's lines separately.
 void fetch(std::span<const std::byte> bytes) {
   constexpr size_t kLine = 64;
   for (size_t at = 0; at < bytes.size(); at += kLine) __builtin_prefetch(bytes.data() + at);
@@ -43,7 +43,7 @@ uint64_t aligned(uint64_t bytes) {
   return (bytes + coef::kCoefAlignment - 1) / coef::kCoefAlignment * coef::kCoefAlignment;
 }
 
-/// False unless the window needs exactly the `source_count` pixels that there are.
+/// Returns false unless the window needs exactly the `source_count` pixels that exist.
 bool fill_axis(int source_size, int out_size, int first, int count, int source_count, CoefAxis& to) {
   const ResizeAxis axis(source_size, 0, source_size, out_size);
   to = {};
@@ -95,7 +95,7 @@ void fill_planes(const Frame& frame, const Region& stored, CoefSample& sample) {
   }
 }
 
-/// Cuts the sample's scratch; false when it is beyond 32 bits.
+/// Divides the sample's scratch memory; returns false if it exceeds 32 bits.
 bool fill_scratch(CoefSample& sample) {
   uint64_t bytes = 0;
   const auto take = [&](uint64_t size) {
@@ -133,23 +133,22 @@ Result<size_t> TileSelector::select(std::span<const std::byte> bytes, const Coef
                                     CoefSample& sample) {
   if (bytes.size() < coef::kMagic.size() ||
       std::memcmp(bytes.data(), coef::kMagic.data(), coef::kMagic.size()) != 0)
-    return not_for_a_gpu("[codec] no coefficient record");
+    return not_for_a_gpu("[codec] not a coefficient record");
   DLPIPE_ASSIGN_OR_RETURN(const coef::Record record, coef::parse_record(bytes));
   const Frame& frame = record.frame;
   if (frame.tile_form != coef::TileForm::kPacked) return not_for_a_gpu("[codec] coded tiles");
   if (int64_t{frame.width} * frame.height > limits_.max_pixels)
-    return not_for_a_gpu("[codec] coefficient record of more pixels than the limit (--max-pixels)");
+    return not_for_a_gpu("[codec] the coefficient record has more pixels than --max-pixels allows");
   const bool swaps = swaps_axes(frame.orientation);
   const int seen_width = swaps ? frame.height : frame.width;
   const int seen_height = swaps ? frame.width : frame.height;
   const Region& region = crop.region;
   if (!fits(region.x, region.width, seen_width) || !fits(region.y, region.height, seen_height))
-    return misuse("codec", "region outside the picture");
-  if (crop.channels != 1 && crop.channels != 3)
-    return misuse("codec", "a crop of 1 or 3 channels was expected");
+    return misuse("codec", "the region is outside the image");
+  if (crop.channels != 1 && crop.channels != 3) return misuse("codec", "a crop must have 1 or 3 channels");
   sample = {};
   if (!fill_resize(crop, sample))
-    return misuse("codec", "the crop's region isn't what its window depends on");
+    return misuse("codec", "the crop's region is not the one that its window depends on");
   const Region stored = stored_region(region, seen_width, seen_height, frame.orientation);
   sample.channels = crop.channels;
   sample.flip = crop.flip;
@@ -161,7 +160,7 @@ Result<size_t> TileSelector::select(std::span<const std::byte> bytes, const Coef
   sample.mirror_x = mirrors_stored_x(frame.orientation);
   sample.mirror_y = mirrors_stored_y(frame.orientation);
   fill_planes(frame, stored, sample);
-  if (!fill_scratch(sample)) return not_for_a_gpu("[codec] crop of too many pixels");
+  if (!fill_scratch(sample)) return not_for_a_gpu("[codec] the crop has too many pixels");
   try {
     DLPIPE_RETURN_IF_ERROR(fill_tiles(record, stored, sample));
   } catch (...) {
@@ -201,14 +200,14 @@ Status TileSelector::fill_tiles(const coef::Record& record, const Region& stored
     fetch({bytes.data() + bytes.size(), row + 1 < rows.end ? kNextRowBytes : 0});
     coef::RowTiles tiles(record.frame, row, bytes);
     for (coef::RowTiles::Tile tile; tiles.next(&tile);) {
-      if (!take_tile(tile, sample)) return not_for_a_gpu("[codec] a tile larger than any");
+      if (!take_tile(tile, sample)) return not_for_a_gpu("[codec] a tile is too large");
     }
     if (!tiles.complete())
       return Status(ErrorCode::kCorrupt,
-                    "[codec] coefficient record: a tile is damaged; ingest the file again");
+                    "[codec] coefficient record: a tile is corrupt; ingest the file again");
   }
   const uint64_t all = aligned(ranges_.size() * sizeof(coef::TileRange) + bytes_);
-  if (all > std::numeric_limits<int32_t>::max()) return not_for_a_gpu("[codec] crop of too many bytes");
+  if (all > std::numeric_limits<int32_t>::max()) return not_for_a_gpu("[codec] the crop has too many bytes");
   sample.tile_bytes = static_cast<uint32_t>(all);
   return {};
 }

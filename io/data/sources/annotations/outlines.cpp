@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/annotations/outlines.h"
+#include "io/data/sources/annotations/outlines.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/dataset.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/dataset.h"
 
 namespace dlpipe::data {
 
@@ -21,8 +21,8 @@ Status wrong_outline(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
-/// What a mask may cost: steps along outlines and pixels inside of them, each counted as often as it is drawn. Objects of
-/// photographs lie over each other a few deep; without an end to it a small file would draw for hours.
+/// What a mask may cost: steps along outlines and pixels inside of them, each counted as often as it is drawn. Objects in
+/// photographs overlap only a few times; without a limit, drawing a small file could take hours.
 class Work {
  public:
   Work(int width, int height)
@@ -30,7 +30,7 @@ class Work {
   Status take(uint64_t steps) {
     if (steps > left_)
       return Status(ErrorCode::kUnsupported,
-                    "its outlines are too long, or lie over each other too often; leave some of them out");
+                    "its outlines are too long or overlap too often; leave some of them out");
     left_ -= steps;
     return {};
   }
@@ -41,9 +41,9 @@ class Work {
   uint64_t left_;
 };
 
-/// Where the border of a polygon crosses columns of pixels. It is walked as COCO's rleFrPoly (pycocotools, maskApi.c) walks
-/// it, so that the pixels are the same: on a grid five times as fine, each edge in steps of one along its longer side. Two crossings in
-/// one place are none, so a bit for each place is enough, however long the border is.
+/// Where the border of a polygon crosses columns of pixels. It is walked as COCO's rleFrPoly (pycocotools, maskApi.c) walks it,
+/// so that the pixels are the same: on a grid five times as fine, each edge in steps of one along its longer side. Two
+/// crossings at one place cancel out, so one bit for each place is enough, however long the border is.
 class Border {
  public:
   Border(int width, int height)
@@ -95,10 +95,10 @@ class Border {
     int y = 0;
   };
 
-  /// What lies further outside than the picture is large belongs to another picture; it would be walked for long, too.
+  /// Points that are further outside than the size of the image belong to another image; walking to them would also take long.
   Result<Point> fine(double x, double y) const {
     const bool is_near = x >= -width_ && x <= 2.0 * width_ && y >= -height_ && y <= 2.0 * height_;
-    if (!is_near) return wrong_outline(concat("an outline goes to ", x, ",", y, ", far out of the picture"));
+    if (!is_near) return wrong_outline(concat("an outline reaches ", x, ",", y, ", far outside the image"));
     // NOLINTNEXTLINE(bugprone-incorrect-roundings): as pycocotools
     return Point{static_cast<int>(kFine * x + 0.5), static_cast<int>(kFine * y + 0.5)};
   }
@@ -179,13 +179,13 @@ struct Drawing {
 
 Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
   if (outline.runs_width != drawing.width || outline.runs_height != drawing.height)
-    return wrong_outline(concat("an outline is of a picture of ", outline.runs_width, "x",
-                                outline.runs_height, ", the file is one of ", drawing.width, "x",
+    return wrong_outline(concat("an outline is for an image of ", outline.runs_width, "x",
+                                outline.runs_height, ", but the file is ", drawing.width, "x",
                                 drawing.height));
   const uint64_t all = std::accumulate(outline.runs.begin(), outline.runs.end(), uint64_t{0});
   if (all != drawing.columns.size())
     return wrong_outline(
-        concat("the runs of an outline are of ", all, " pixels, not of ", drawing.columns.size()));
+        concat("the runs of an outline cover ", all, " pixels instead of ", drawing.columns.size()));
   uint64_t at = 0;
   for (size_t i = 0; i < outline.runs.size(); ++i) {
     if (i % 2 == 1) DLPIPE_RETURN_IF_ERROR(drawing.fill(at, at + outline.runs[i], number));
@@ -194,7 +194,7 @@ Status draw_runs(const Outline& outline, uint8_t number, Drawing& drawing) {
   return {};
 }
 
-/// Boxes may go on outside of the picture.
+/// Boxes may continue outside of the image.
 void cut_off(std::vector<double>& polygon, double width, double height) {
   for (size_t i = 0; i < polygon.size(); ++i)
     polygon[i] = std::clamp(polygon[i], 0.0, i % 2 == 0 ? width : height);
@@ -222,13 +222,13 @@ Result<std::vector<uint32_t>> unpack_runs(std::string_view text) {
       if (at == text.size()) return wrong_outline("its text ends within a number");
       const int group = text[at] - '0';
       if (group < 0 || group > 63 || shift > kMostShift)
-        return wrong_outline("its text isn't COCO's form of runs");
+        return wrong_outline("its text is not COCO's format of runs");
       value |= int64_t{group & 0x1f} << shift;
       has_more = (group & 0x20) != 0;
       if (!has_more && (group & 0x10) != 0) value -= int64_t{1} << (shift + 5);  // the sign
     }
     if (runs.size() > 2) value += runs[runs.size() - 2];
-    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text has an impossible run");
+    if (value < 0 || value > UINT32_MAX) return wrong_outline("its text has an invalid run");
     runs.push_back(static_cast<uint32_t>(value));
   }
   return runs;
@@ -240,11 +240,11 @@ Result<std::vector<uint8_t>> draw_mask(std::span<const Outline> outlines, std::s
                   std::vector<uint8_t>(static_cast<size_t>(width) * static_cast<size_t>(height))};
   Border border(width, height);
   for (const Outline& outline : outlines) {
-    if (outline.object >= labels.size()) return wrong_outline("an outline is of no object");
+    if (outline.object >= labels.size()) return wrong_outline("an outline belongs to no object");
     const int64_t label = labels[outline.object];
     if (label < 0 || label >= static_cast<int64_t>(kMostMaskClasses))
-      return Status(ErrorCode::kUnsupported, concat("an outline is of class ", label, "; a mask holds ",
-                                                    kMostMaskClasses, " classes"));
+      return Status(ErrorCode::kUnsupported,
+                    concat("an outline has class ", label, "; a mask holds ", kMostMaskClasses, " classes"));
     const uint8_t number = outline.is_known ? static_cast<uint8_t>(label + 1) : kUnknown;
     if (!outline.runs.empty()) DLPIPE_RETURN_IF_ERROR(draw_runs(outline, number, drawing));
     for (std::vector<double> polygon : outline.polygons) {

@@ -1,25 +1,39 @@
-// Pascal VOC: an XML for each picture. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
-// ImageSets/Main, which become splits, or in ImageSets/Segmentation, where there are masks and no lists in Main), VOCdevkit
-// with several years, a folder with annotations/ and images/, or one where each picture has its XML beside it; or train/,
-// valid/ and test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of
-// their pictures, as they are: 0 background, 1 to 20 the published classes in the order of their names, 255 not known.
+// Pascal VOC: an XML for each image. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
+// ImageSets/Main, which become splits, or in ImageSets/Segmentation if there are masks and no lists in Main), VOCdevkit with
+// several years, a folder with annotations/ and images/, or one where each image has its XML next to it; or train/, valid/ and
+// test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of their images and
+// stay unchanged: 0 background, 1 to 20 the published classes in the order of their names, 255 unknown.
+//
+// First the encodings of XML, then the parser, then the source.
+#include "io/data/sources/annotations/voc.h"
+
+#include <iconv.h>
+#include <pugixml.hpp>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/annotations/annotated_pictures.h"
-#include "dlpipe/io/data/sources/annotations/image_sets.h"
-#include "dlpipe/io/data/sources/annotations/voc_xml.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/split_layout.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/annotations/annotated_images.h"
+#include "io/data/sources/layouts.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -28,6 +42,297 @@ namespace voc {
 namespace {
 
 namespace fs = std::filesystem;
+
+// The text of an XML file as UTF-8.
+
+struct Encoding {
+  std::string_view declared;  // in small letters
+  std::string_view name;      // as iconv has it
+};
+
+// Not everything that iconv supports: some of its tables had errors with hostile bytes. Latin-1 and the Chinese, Japanese and
+// Korean ones are read as their supersets, as browsers do: programs of Windows declare the smaller one.
+constexpr std::array kEncodings = {
+    Encoding{"us-ascii", "ASCII"},        Encoding{"ascii", "ASCII"},
+    Encoding{"gb2312", "GB18030"},        Encoding{"gb_2312-80", "GB18030"},
+    Encoding{"gbk", "GB18030"},           Encoding{"gb18030", "GB18030"},
+    Encoding{"cp936", "GB18030"},         Encoding{"euc-cn", "GB18030"},
+    Encoding{"big5", "BIG5-HKSCS"},       Encoding{"cp950", "CP950"},
+    Encoding{"big5-hkscs", "BIG5-HKSCS"}, Encoding{"shift_jis", "CP932"},
+    Encoding{"shift-jis", "CP932"},       Encoding{"sjis", "CP932"},
+    Encoding{"cp932", "CP932"},           Encoding{"windows-31j", "CP932"},
+    Encoding{"ms932", "CP932"},           Encoding{"euc-jp", "EUC-JP"},
+    Encoding{"euc-kr", "CP949"},          Encoding{"ks_c_5601-1987", "CP949"},
+    Encoding{"cp949", "CP949"},           Encoding{"windows-949", "CP949"},
+    Encoding{"latin1", "CP1252"},         Encoding{"latin-1", "CP1252"},
+    Encoding{"iso-8859-1", "CP1252"},     Encoding{"iso8859-1", "CP1252"},
+    Encoding{"koi8-r", "KOI8-R"},         Encoding{"koi8-u", "KOI8-U"},
+    Encoding{"cp866", "CP866"},           Encoding{"cp437", "CP437"},
+    Encoding{"cp850", "CP850"},           Encoding{"macintosh", "MACINTOSH"},
+};
+
+/// iconv's name of an encoding; "" if it is not known.
+std::string iconv_name(const std::string& declared) {
+  const std::string lower = lower_text(declared);
+  for (const Encoding& one : kEncodings) {
+    if (one.declared == lower) return std::string(one.name);
+  }
+  int64_t number = 0;
+  for (const std::string_view prefix : {"windows-", "cp"}) {
+    constexpr int64_t kFirst = 1250, kLast = 1258;
+    if (lower.starts_with(prefix) && parse_int(lower.substr(prefix.size()), &number) && number >= kFirst &&
+        number <= kLast)
+      return concat("CP", number);
+  }
+  for (const std::string_view prefix : {"iso-8859-", "iso8859-"}) {
+    constexpr int64_t kLast = 16;
+    if (lower.starts_with(prefix) && parse_int(lower.substr(prefix.size()), &number) && number >= 1 &&
+        number <= kLast)
+      return concat("ISO-8859-", number);
+  }
+  return {};
+}
+
+/// Encodings that an XML parser recognizes by their bytes, whatever is declared; UTF-7 is not among them. A file whose
+/// declaration is readable does not use two bytes per letter: .NET declares such encodings in UTF-8 files.
+bool is_unicode(const std::string& declared) {
+  const std::string lower = lower_text(declared);
+  constexpr std::array<std::string_view, 8> kBegins = {"utf-8",  "utf8",  "utf-16", "utf16",
+                                                       "utf-32", "utf32", "ucs",    "iso-10646"};
+  return lower.empty() || lower == "unicode" || lower == "unicode-1-1-utf-8" ||
+         std::any_of(kBegins.begin(), kBegins.end(),
+                     [&](std::string_view begin) { return lower.starts_with(begin); });
+}
+
+class Converter {
+ public:
+  explicit Converter(const std::string& from) : handle_(::iconv_open("UTF-8", from.c_str())) {}
+  ~Converter() {
+    if (is_open()) ::iconv_close(handle_);
+  }
+  Converter(const Converter&) = delete;
+  Converter& operator=(const Converter&) = delete;
+  bool is_open() const { return handle_ != reinterpret_cast<iconv_t>(-1); }
+
+  /// The number of bytes that were converted; fewer than given if the next one is invalid.
+  size_t run(std::span<const std::byte> bytes, std::string& out) {
+    out.resize(4 * bytes.size() + 16);                                         // no letter takes more
+    char* in = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));  // iconv only reads there
+    size_t left = bytes.size();
+    char* to = out.data();
+    size_t room = out.size();
+    ::iconv(handle_, &in, &left, &to, &room);
+    ::iconv(handle_, nullptr, nullptr, &to, &room);  // a letter that it held back for an accent behind
+    out.resize(out.size() - room);
+    return bytes.size() - left;
+  }
+
+ private:
+  iconv_t handle_;
+};
+
+/// Whether the bytes are of UTF-16 or UTF-32, by their first ones.
+bool is_wide(std::span<const std::byte> xml) {
+  const auto is = [&](size_t at, int value) { return at < xml.size() && xml[at] == std::byte(value); };
+  return (is(0, 0xff) && is(1, 0xfe)) || (is(0, 0xfe) && is(1, 0xff)) || is(0, 0) || is(1, 0);
+}
+
+/// What <?xml ... encoding="..."?> declares, after the blanks and comments that some programs begin with; "" if there is no
+/// declaration.
+std::string declared_encoding(std::span<const std::byte> xml) {
+  std::string_view head(reinterpret_cast<const char*>(xml.data()), xml.size());
+  const auto skip_blanks = [&] {
+    head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
+  };
+  skip_blanks();
+  while (head.starts_with("<!--")) {
+    const size_t end = head.find("-->", 4);
+    if (end == std::string_view::npos) return {};
+    head.remove_prefix(end + 3);
+    skip_blanks();
+  }
+  if (!head.starts_with("<?xml")) return {};
+  head = head.substr(0, head.find("?>"));
+  const size_t key = head.find("encoding");
+  if (key == std::string_view::npos) return {};
+  const size_t open = head.find_first_of("\"'", key);
+  if (open == std::string_view::npos) return {};
+  const size_t close = head.find(head[open], open + 1);
+  return close == std::string_view::npos ? std::string()
+                                         : std::string(head.substr(open + 1, close - open - 1));
+}
+
+/// `xml` as UTF-8, from the encoding that its first line declares, one of those that browsers know; what is_wide() stays as it
+/// is. If none is declared, the bytes are assumed to be UTF-8 and not checked. kUnsupported names an encoding that is not
+/// known, kCorrupt a byte that is not of it.
+Result<std::string> xml_as_utf8(std::span<const std::byte> xml) {
+  const std::string declared = is_wide(xml) ? std::string() : declared_encoding(xml);
+  if (is_unicode(declared)) return std::string(reinterpret_cast<const char*>(xml.data()), xml.size());
+  const std::string from = iconv_name(declared);
+  if (from.empty())
+    return Status(ErrorCode::kUnsupported,
+                  concat("its encoding ", in_quotes(declared), " is unknown; save it as UTF-8"));
+  Converter converter(from);
+  if (!converter.is_open())
+    return Status(ErrorCode::kUnsupported, concat("this system's iconv doesn't know its encoding ",
+                                                  in_quotes(declared), "; save it as UTF-8"));
+  std::string text;
+  if (const size_t read = converter.run(xml, text); read < xml.size())
+    return Status(ErrorCode::kCorrupt, concat("byte ", read, " is not valid in its encoding ",
+                                              in_quotes(declared), "; save it as UTF-8"));
+  return text;
+}
+
+// The annotation of an image.
+
+Status wrong(std::string_view what) {
+  return Status(ErrorCode::kCorrupt, std::string(what));
+}
+
+/// The character of "#65" or "#x41"; 0 if it is not one. pugixml lets such numbers wrap around and even become the zero byte
+/// that ends its texts.
+uint32_t character_of(std::string_view reference) {
+  const bool is_hex = reference.starts_with("#x");
+  reference.remove_prefix(is_hex ? 2 : 1);
+  uint32_t code = 0;
+  const auto [end, error] =
+      std::from_chars(reference.data(), reference.data() + reference.size(), code, is_hex ? 16 : 10);
+  const bool is_character = error == std::errc() && end == reference.data() + reference.size() &&
+                            code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return is_character ? code : 0;
+}
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/// `text` with its character references replaced; everything else stays.
+Result<std::string> expanded(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, char>, 5> kNamed = {
+      {{"lt", '<'}, {"gt", '>'}, {"amp", '&'}, {"quot", '"'}, {"apos", '\''}}};
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text[at] == '&' ? text.find_first_of("&; ", at + 1) : std::string_view::npos;
+    const bool is_reference = end != std::string_view::npos && text[end] == ';';
+    const std::string_view name = is_reference ? text.substr(at + 1, end - at - 1) : std::string_view();
+    const auto named =
+        std::find_if(kNamed.begin(), kNamed.end(), [&](const auto& one) { return one.first == name; });
+    at = is_reference && (name.starts_with('#') || named != kNamed.end()) ? end + 1 : at;
+    if (named != kNamed.end()) {
+      out += named->second;
+    } else if (name.starts_with('#')) {
+      const uint32_t code = character_of(name);
+      if (code == 0) return wrong(concat("&", printable(name), "; is not a valid XML character"));
+      append_utf8(code, out);
+    } else if (!name.empty() && std::all_of(name.begin(), name.end(), is_letter_or_digit)) {
+      return wrong(concat("&", printable(name), "; is not an XML entity; write the character itself"));
+    } else {
+      out += text[at++];
+    }
+  }
+  return out;
+}
+
+/// All text directly in it, without comments between.
+Result<std::string> text_in(const pugi::xml_node& node) {
+  std::string text;
+  for (const pugi::xml_node& piece : node) {
+    if (piece.type() == pugi::node_cdata) text += piece.value();
+    if (piece.type() != pugi::node_pcdata) continue;
+    DLPIPE_ASSIGN_OR_RETURN(const std::string one, expanded(piece.value()));
+    text += one;
+  }
+  return std::string(trim(text));
+}
+
+/// The text of the child of that name, "" if there is none. Several with different texts are ambiguous.
+Result<std::string> text_of(const pugi::xml_node& node, const char* name) {
+  std::string text;
+  bool is_first = true;
+  for (const pugi::xml_node& child : node.children(name)) {
+    DLPIPE_ASSIGN_OR_RETURN(std::string one, text_in(child));
+    if (!is_first && one != text)
+      return wrong(concat("<", node.name(), "> has several <", name, ">, ", in_quotes(text), " and ",
+                          in_quotes(one), "; keep one of them"));
+    text = std::move(one);
+    is_first = false;
+  }
+  return text;
+}
+
+/// A number of pixels; 0 where the node is missing or empty.
+Result<int32_t> side_of(const pugi::xml_node& size, const char* name) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(size, name));
+  constexpr int64_t kMostSide = 1 << 30;
+  int64_t side = 0;
+  if (!text.empty() && (!parse_int(text, &side) || side < 0 || side > kMostSide))
+    return wrong(concat("its ", name, " is '", printable(text), "'"));
+  return static_cast<int32_t>(side);
+}
+
+Result<std::vector<float>> box_of(const pugi::xml_node& bndbox) {
+  std::vector<float> box;
+  for (const char* name : {"xmin", "ymin", "xmax", "ymax"}) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(bndbox, name));
+    double value = 0;
+    if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
+      return wrong(concat("an object's ", name, " is '", printable(text), "'"));
+    const bool is_first = box.size() < 2;
+    box.push_back(static_cast<float>(is_first ? std::max(0.0, value - 1) : value));
+  }
+  return box;
+}
+
+/// One for each of its boxes: some programs write all boxes of a class into one <object>.
+Status add_objects(const pugi::xml_node& node, std::vector<Object>& objects) {
+  Object object;
+  DLPIPE_ASSIGN_OR_RETURN(object.name, text_of(node, "name"));
+  if (object.name.empty()) return wrong("an object has no <name>");
+  if (!is_utf8(object.name))
+    return wrong(concat("the <name> ", in_quotes(object.name),
+                        " is not UTF-8, and no other encoding is declared; save it as UTF-8"));
+  DLPIPE_ASSIGN_OR_RETURN(const std::string difficult, text_of(node, "difficult"));
+  object.is_difficult = difficult == "1" || difficult == "true" || difficult == "True";
+  if (!node.child("bndbox")) return wrong(concat("the object ", in_quotes(object.name), " has no <bndbox>"));
+  for (const pugi::xml_node& bndbox : node.children("bndbox")) {
+    DLPIPE_ASSIGN_OR_RETURN(object.box, box_of(bndbox));
+    objects.push_back(object);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Annotation> parse(std::span<const std::byte> bytes) {
+  DLPIPE_ASSIGN_OR_RETURN(const std::string text, xml_as_utf8(bytes));
+  pugi::xml_document document;
+  const pugi::xml_parse_result parsed = document.load_buffer(
+      text.data(), text.size(), (pugi::parse_default & ~pugi::parse_escapes) | pugi::parse_doctype,
+      is_wide(bytes) ? pugi::encoding_auto : pugi::encoding_utf8);
+  if (!parsed) return wrong(concat("not valid XML, at byte ", parsed.offset, ": ", parsed.description()));
+  for (const pugi::xml_node& node : document) {
+    if (node.type() == pugi::node_doctype &&
+        std::string_view(node.value()).find("<!ENTITY") != std::string_view::npos)
+      return wrong("its DOCTYPE defines entities, which are not supported; replace them with their text");
+  }
+  const pugi::xml_node root = document.child("annotation");
+  if (!root) return wrong("not the XML of a VOC annotation: it has no <annotation>");
+  if (root.next_sibling("annotation")) return wrong("it has several <annotation>; write one file per image");
+  Annotation annotation;
+  DLPIPE_ASSIGN_OR_RETURN(annotation.file_name, text_of(root, "filename"));
+  const pugi::xml_node size = root.child("size");
+  if (size.next_sibling("size")) return wrong("it has several <size>; keep one of them");
+  DLPIPE_ASSIGN_OR_RETURN(annotation.width, side_of(size, "width"));
+  DLPIPE_ASSIGN_OR_RETURN(annotation.height, side_of(size, "height"));
+  if (annotation.width == 0 || annotation.height == 0) annotation.width = annotation.height = 0;
+  for (const pugi::xml_node& node : root.children("object"))
+    DLPIPE_RETURN_IF_ERROR(add_objects(node, annotation.objects));
+  return annotation;
+}
+
+namespace {
+
+// The source.
 
 constexpr uint64_t kMostXmlBytes = uint64_t{64} << 20;
 
@@ -53,32 +358,22 @@ bool is_png(const std::string& name) {
   return lower_ending(name) == "png";
 }
 
-bool has_xml(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (is_xml(entry.path().filename().string())) return true;
-  }
-  return false;
-}
-
-/// One folder of annotations with its pictures.
+/// One folder of annotations with its images.
 struct Set {
   fs::path root;
   std::string annotations;  // names of folders in it; "." for itself
-  std::string pictures;
+  std::string images;
   std::string prefix = {};  // of its samples' paths
   std::string split = {};   // that all of it is
 };
 
 std::optional<Set> set_in(const fs::path& root) {
-  for (const char* annotations : {"Annotations", "annotations"}) {
-    if (!has_xml(root / annotations)) continue;
-    for (const char* pictures : {"JPEGImages", "images", "Images"}) {
-      if (is_folder(root / pictures)) return Set{root, annotations, pictures};
-    }
-  }
-  if (has_xml(root) && !files_by_stem(root, has_image_name).empty()) return Set{root, ".", "."};
-  return std::nullopt;
+  const PublishedLayout* const layout = find_layout("voc", root);
+  if (layout == nullptr) return std::nullopt;
+  if (layout->has[1] == "IMAGE") return Set{root, ".", "."};
+  const fs::path annotations = files_like(root, layout->has[0], 1).front().parent_path();
+  const fs::path images = files_like(root, layout->has[1], 1).front();
+  return Set{root, annotations.filename().string(), images.filename().string()};
 }
 
 /// SRC itself, or each of its folders (VOC2007, VOC2012; train, valid, test), or those of its VOCdevkit.
@@ -115,14 +410,13 @@ class VocSource final : public AnnotatedSource {
   Result<ImageSets> names_of(const Set& set, const std::map<std::string, std::string>& xmls, bool has_masks);
   void say_which_lists(SourceListing& listing) const;
   Status add_set(const Set& set);
-  Status add_picture(const Set& set, const std::string& name, const std::string& file,
-                     AnnotatedPicture picture);
+  Status add_image(const Set& set, const std::string& name, const std::string& file, AnnotatedImage image);
   void number(SourceListing& listing);
 
-  std::vector<AnnotatedPictures::Part> folders_;
-  std::vector<AnnotatedPicture> found_;
+  std::vector<AnnotatedImages::Part> folders_;
+  std::vector<AnnotatedImage> found_;
   FilesAgain again_{options_};
-  std::vector<std::vector<std::string>> classes_of_;  // of the objects of each picture found
+  std::vector<std::vector<std::string>> classes_of_;  // of the objects of each image found
   int64_t unlisted_ = 0;                              // annotations that no list names
   std::set<std::string> lists_used_;                  // Main, Segmentation
   std::set<std::string> lists_unused_;
@@ -171,23 +465,24 @@ void VocSource::say_which_lists(SourceListing& listing) const {
     listing.warnings.push_back(concat(
         "[ingest] the lists of ", lists_text(lists_unused_), " are not used; ",
         used.empty()
-            ? "they are for masks, and SegmentationClass holds none"
-            : concat("the splits are those of ", used,
-                     ", which are for boxes. For the splits of the masks ingest a folder with JPEGImages, "
-                     "SegmentationClass and ImageSets/Segmentation alone (links will do)")));
+            ? "they are for masks, and SegmentationClass contains none"
+            : concat(
+                  "the splits are those of ", used,
+                  ", which are for boxes. For the splits of the masks, ingest a folder with only JPEGImages, "
+                  "SegmentationClass and ImageSets/Segmentation (links are enough)")));
   if (unlisted_ > 0)
-    listing.warnings.push_back(concat("[ingest] left aside: ", human_count(unlisted_),
+    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(unlisted_),
                                       " annotations that no list of ", used,
-                                      " names; --no-splits takes all"));
+                                      " names; --no-splits includes them"));
 }
 
-Status VocSource::add_picture(const Set& set, const std::string& name, const std::string& file,
-                              AnnotatedPicture picture) {
+Status VocSource::add_image(const Set& set, const std::string& name, const std::string& file,
+                            AnnotatedImage image) {
   std::vector<std::string> classes;
   const auto lost = [&](std::string problem) {
-    picture.problem = std::move(problem);
-    if (picture.path.empty()) picture.path = name + ".jpg";
-    found_.push_back(std::move(picture));
+    image.problem = std::move(problem);
+    if (image.path.empty()) image.path = name + ".jpg";
+    found_.push_back(std::move(image));
     classes_of_.emplace_back();
   };
   if (file.empty()) {
@@ -203,64 +498,63 @@ Status VocSource::add_picture(const Set& set, const std::string& name, const std
     lost(concat(printable(path), ": ", annotation.status().message()));
     return {};
   }
-  if (picture.path.empty()) picture.path = annotation->file_name;
-  if (picture.path.empty()) {
-    lost(concat("there is no picture ", set.pictures, "/", printable(name)));
+  if (image.path.empty()) image.path = annotation->file_name;
+  if (image.path.empty()) {
+    lost(concat("there is no image ", set.images, "/", printable(name)));
     return {};
   }
-  picture.described = path;
-  picture.width = annotation->width;
-  picture.height = annotation->height;
+  image.described = path;
+  image.width = annotation->width;
+  image.height = annotation->height;
   for (const Object& object : annotation->objects) {
-    picture.boxes.insert(picture.boxes.end(), object.box.begin(), object.box.end());
-    picture.flags.push_back(object.is_difficult ? 1 : 0);
+    image.boxes.insert(image.boxes.end(), object.box.begin(), object.box.end());
+    image.flags.push_back(object.is_difficult ? 1 : 0);
     classes.push_back(object.name);
   }
-  found_.push_back(std::move(picture));
+  found_.push_back(std::move(image));
   classes_of_.push_back(std::move(classes));
   return {};
 }
 
 Status VocSource::add_set(const Set& set) {
   const std::map<std::string, std::string> xmls = files_by_stem(set.root / set.annotations, is_xml);
-  const std::map<std::string, std::string> pictures = files_by_stem(set.root / set.pictures, has_image_name);
+  const std::map<std::string, std::string> images = files_by_stem(set.root / set.images, has_image_name);
   const fs::path mask_folder = set.root / "SegmentationClass";
   const std::map<std::string, std::string> masks = files_by_stem(mask_folder, is_png);
   DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls, !masks.empty()));
   for (const auto& [split, names] : splits) {
-    folders_.push_back({(set.root / set.pictures).lexically_normal().string(), set.prefix, split,
+    folders_.push_back({(set.root / set.images).lexically_normal().string(), set.prefix, split,
                         mask_folder.lexically_normal().string()});
     for (const std::string& name : names) {
       if (options_.stop_requested && options_.stop_requested())
         return Status(ErrorCode::kCancelled,
-                      concat("[ingest] stopped while ", printable(options_.path), " was listed"));
+                      concat("[ingest] stopped while ", printable(options_.path), " was being listed"));
       const auto xml = xmls.find(name);
-      const auto picture = pictures.find(name);
-      AnnotatedPicture found;
+      const auto image = images.find(name);
+      AnnotatedImage found;
       found.part = folders_.size() - 1;
       found.is_listed = true;
-      if (picture != pictures.end()) found.path = picture->second;
+      if (image != images.end()) found.path = image->second;
       if (const auto mask = masks.find(name); mask != masks.end()) found.mask_file = mask->second;
-      DLPIPE_RETURN_IF_ERROR(add_picture(set, name, xml == xmls.end() ? "" : xml->second, std::move(found)));
+      DLPIPE_RETURN_IF_ERROR(add_image(set, name, xml == xmls.end() ? "" : xml->second, std::move(found)));
     }
   }
   return {};
 }
 
-// What SegmentationClass calls 1 to 20.
+// The classes 1 to 20 of SegmentationClass.
 constexpr std::array<std::string_view, 20> kPublishedClasses = {
     "aeroplane", "bicycle",     "bird",  "boat",        "bottle", "bus",      "car",
     "cat",       "chair",       "cow",   "diningtable", "dog",    "horse",    "motorbike",
     "person",    "pottedplant", "sheep", "sofa",        "train",  "tvmonitor"};
 
-// Beside masks the published classes keep their numbers, whichever of them occur.
+// If there are masks, the published classes keep their numbers, whichever of them occur.
 void VocSource::number(SourceListing& listing) {
   std::vector<std::string> all;
   for (const std::vector<std::string>& classes : classes_of_)
     all.insert(all.end(), classes.begin(), classes.end());
-  const bool has_masks = std::any_of(found_.begin(), found_.end(), [](const AnnotatedPicture& picture) {
-    return !picture.mask_file.empty();
-  });
+  const bool has_masks = std::any_of(found_.begin(), found_.end(),
+                                     [](const AnnotatedImage& image) { return !image.mask_file.empty(); });
   listing.has_class_order =
       has_masks && std::all_of(all.begin(), all.end(), [](const std::string& name) {
         return std::binary_search(kPublishedClasses.begin(), kPublishedClasses.end(), name);
@@ -288,7 +582,7 @@ Result<SourceListing> VocSource::list() {
   for (const Set& set : sets_in(options_.path)) DLPIPE_RETURN_IF_ERROR(add_set(set));
   SourceListing listing;
   number(listing);
-  DLPIPE_RETURN_IF_ERROR(pictures_.add(std::move(folders_), {"difficult"}, std::move(found_), listing));
+  DLPIPE_RETURN_IF_ERROR(images_.add(std::move(folders_), {"difficult"}, std::move(found_), listing));
   warn_of_no_class(options_.path, listing);
   say_which_lists(listing);
   return listing;
@@ -310,7 +604,7 @@ Result<std::unique_ptr<Source>> open_voc(const SourceOptions& options) {
 extern const SourceRecord voc_source;
 const SourceRecord voc_source = {"voc",
                                  "Pascal VOC's folder (Annotations, JPEGImages, ImageSets), VOCdevkit, or "
-                                 "pictures with their .xml beside them",
+                                 "images with their .xml next to them",
                                  voc::recognizes_voc, voc::open_voc};
 
 }  // namespace dlpipe::data

@@ -1,19 +1,18 @@
-// Caffe's LMDB: a Datum (a protocol buffer) under each key, which holds an encoded picture, or planes of blue, green and
-// red as OpenCV orders them, and a label. LMDB's pages are read by lmdb_file.h, which believes none of them.
+// Caffe's LMDB: a Datum (a protocol buffer) under each key, which holds an encoded image, or planes of blue, green and red as
+// OpenCV orders them, and a label. LMDB's pages are read by lmdb_file.h, which trusts none of them.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/lmdb_file.h"
-#include "dlpipe/io/data/schema.h"
-#include "dlpipe/io/data/sources/bytes/protobuf_wire.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/lmdb_file.h"
+#include "io/data/schema.h"
+#include "io/data/sources/bytes/protobuf_wire.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -47,18 +46,18 @@ Result<Datum> parse_datum(Bytes value) {
     if (field->number == 7) datum.is_encoded = field->value != 0;
   }
   const auto wrong = [](ErrorCode code, std::string_view what) {
-    return Status(code, concat("[ingest] no usable Datum: ", what));
+    return Status(code, concat("[ingest] unusable Datum: ", what));
   };
-  if (datum.has_floats) return wrong(ErrorCode::kUnsupported, "it holds float_data, not a picture");
+  if (datum.has_floats) return wrong(ErrorCode::kUnsupported, "it holds float_data instead of an image");
   if (datum.data.empty()) return wrong(ErrorCode::kCorrupt, "it has no data");
   if (datum.is_encoded) return datum;
   constexpr uint64_t kMostSide = 65'535;
   if ((datum.channels != 1 && datum.channels != 3) || datum.height - 1 >= kMostSide ||
       datum.width - 1 >= kMostSide)
     return wrong(ErrorCode::kUnsupported, concat("it is ", datum.channels, "x", datum.height, "x",
-                                                 datum.width, "; 1 or 3 channels are read"));
+                                                 datum.width, "; it must have 1 or 3 channels"));
   if (datum.data.size() != datum.channels * datum.height * datum.width)
-    return wrong(ErrorCode::kCorrupt, "its data are not as large as its sides say");
+    return wrong(ErrorCode::kCorrupt, "the size of its data does not match its width and height");
   return datum;
 }
 
@@ -86,8 +85,8 @@ Result<SourceListing> CaffeLmdbSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(file_, LmdbFile::open(options_.path));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_own, is_dataset(*file_));
   if (is_own)
-    return misuse("ingest", printable(options_.path), " is a dataset of dlpipe already; `dlpipe export ",
-                  shell_word(options_.path), " FOLDER` makes files of it");
+    return misuse("ingest", printable(options_.path), " is already a dlpipe dataset; `dlpipe export ",
+                  shell_word(options_.path), " FOLDER` writes its files");
   DLPIPE_ASSIGN_OR_RETURN(const FileStamp stamp, stamp_file(options_.path + "/data.mdb"));
   SourceListing listing;
   std::vector<std::string> class_of_entry;
@@ -111,7 +110,7 @@ Result<SourceListing> CaffeLmdbSource::list() {
   number_classes(class_of_entry, listing);
   if (listing.classes.empty())
     return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(options_.path),
-                                                  " holds no labelled Datum of "
+                                                  " has no labelled Datum of "
                                                   "Caffe; the first record: ",
                                                   listing.entries[0].problem));
   if (options_.alone) warn_of_classes(listing);
@@ -164,13 +163,14 @@ Status refuse_several(const std::string& folder) {
   DLPIPE_ASSIGN_OR_RETURN(const auto first, LmdbFile::open(concat(folder, "/", names.front())));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_own, is_dataset(*first));
   if (is_own) {
-    return misuse("ingest", printable(folder), " is a folder of datasets and no raw data; `dlpipe export ",
-                  shell_word(folder), " FOLDER` makes files of it");
+    return misuse("ingest", printable(folder),
+                  " is a folder of dlpipe datasets, not raw data; `dlpipe export ", shell_word(folder),
+                  " FOLDER` writes their files");
   }
   std::string all;
   for (const std::string& name : names) all += concat(shell_word(concat(folder, "/", name)), " ");
-  return misuse("ingest", printable(folder), " holds the LMDBs ", quoted_names(names),
-                "; give them by name: dlpipe ingest ", all, "DST");
+  return misuse("ingest", printable(folder), " contains the LMDBs ", quoted_names(names),
+                "; name them: dlpipe ingest ", all, "DST");
 }
 
 Result<std::unique_ptr<Source>> open_caffe_lmdb(const SourceOptions& options) {
@@ -182,7 +182,7 @@ Result<std::unique_ptr<Source>> open_caffe_lmdb(const SourceOptions& options) {
 
 extern const SourceRecord caffe_lmdb_source;
 const SourceRecord caffe_lmdb_source = {"caffe_lmdb",
-                                        "the folder of Caffe's LMDB: Datum records, encoded or raw",
+                                        "the folder of a Caffe LMDB: Datum records, encoded or raw",
                                         recognizes_caffe_lmdb, open_caffe_lmdb};
 
 }  // namespace dlpipe::data

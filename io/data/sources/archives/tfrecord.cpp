@@ -1,9 +1,9 @@
-// TFRecord files of tf.train.Example: length, its masked CRC-32C, the record, its CRC. The picture is image/encoded or
-// image, the class image/class/label or label, or the key that --label names. While it is listed, only what is no picture
-// is read; a record's checksum is compared when its picture is read. Packed files (.gz, and
-// those of TensorFlow's options GZIP and ZLIB) are unpacked to a scratch file.
-#include "dlpipe/io/data/sources/archives/tfrecord.h"
-#include "dlpipe/io/data/sources/source_file.h"
+// TFRecord files of tf.train.Example: length, its masked CRC-32C, the record, its CRC. The image is image/encoded or image, the
+// class image/class/label or label, or the key that --label names. Listing reads everything except the images; a record's
+// checksum is compared when its image is read. Packed files (.gz, and those of TensorFlow's options GZIP and ZLIB) are unpacked
+// to a scratch file.
+#include "io/data/sources/bytes/archive_bytes.h"
+#include "io/data/sources/source_file.h"
 
 #include <algorithm>
 #include <array>
@@ -11,15 +11,13 @@
 #include <map>
 #include <optional>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/crc32c.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/bytes/archive_bytes.h"
-#include "dlpipe/io/data/sources/bytes/protobuf_wire.h"
-#include "dlpipe/io/data/sources/picture_folder.h"
-#include "dlpipe/io/data/sources/read_budget.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/bytes/protobuf_wire.h"
+#include "io/data/sources/image_folder.h"
+#include "io/data/sources/layouts.h"
 
 namespace dlpipe::data {
 
@@ -105,7 +103,8 @@ const Feature* find(const std::vector<Feature>& features, const std::array<std::
   return nullptr;
 }
 
-/// TensorFlow's option ZLIB packs the whole file, and its name stays. The first record's length has a checksum that says no.
+/// TensorFlow's option ZLIB compresses the whole file without changing its name. It is recognized because the checksum of the
+/// first record's length does not match.
 bool is_zlib(std::span<const std::byte> begin) {
   return begins_as_zlib(begin) && begin.size() >= kHead &&
          masked_crc32c(begin.first(8)) != load_le<uint32_t>(begin, 8);
@@ -119,9 +118,9 @@ class TfrecordSource final : public Source {
   Result<std::vector<std::byte>> read(const SourceEntry& entry) const override;
 
  private:
-  /// Adds the record at `at` and moves behind it; false where the file is damaged there.
+  /// Adds the record at `at` and moves past it; false if the file is corrupt there.
   Result<bool> add(ArchiveBytes::Scan& scan, uint64_t& at, ReadBudget& budget, SourceListing& listing);
-  /// The entry's class; what is wrong with it is its problem.
+  /// Sets the entry's class; errors become the entry's problem.
   Result<std::string> describe(const ReadAt& read, uint64_t begin, uint64_t size, SourceEntry& entry);
   void lose_rest(const std::string& why, SourceListing& listing);
 
@@ -129,14 +128,14 @@ class TfrecordSource final : public Source {
   std::optional<ArchiveBytes> file_;
   std::vector<std::string> class_of_entry_;
   std::map<std::string, int64_t>
-      left_aside_;  // keys that are neither picture nor class, and of how many records
+      left_aside_;  // keys that are neither image nor class, and of how many records
 };
 
 void TfrecordSource::lose_rest(const std::string& why, SourceListing& listing) {
   SourceEntry lost;
   lost.path = concat(std::filesystem::path(options_.path).filename().string(), " (its end)");
   lost.is_rest = true;
-  lost.problem = concat("the file is damaged: ", why, "; what follows is lost, so download or make it again");
+  lost.problem = concat("the file is corrupt: ", why, "; the rest is lost, so download or create it again");
   listing.entries.push_back(std::move(lost));
   class_of_entry_.emplace_back();
 }
@@ -146,7 +145,7 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   const auto features = read_example(read, begin, size);
   if (features.status().code() == ErrorCode::kCorrupt ||
       features.status().code() == ErrorCode::kUnsupported) {
-    entry.problem = concat("no tf.train.Example: ", features.status().message());
+    entry.problem = concat("not a tf.train.Example: ", features.status().message());
     return std::string();
   }
   if (!features.ok()) return features.status();
@@ -154,7 +153,7 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   if (image == nullptr || !image->is_bytes) {
     std::string keys;
     for (const Feature& feature : *features) keys += concat(keys.empty() ? "" : ", ", printable(feature.key));
-    entry.problem = concat("no picture under image/encoded or image; it has: ", keys);
+    entry.problem = concat("it has no image under image/encoded or image, only: ", keys);
     return std::string();
   }
   entry.size_bytes = image->bytes.size;
@@ -166,18 +165,18 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   }
   if (label == nullptr) {
     entry.problem = concat("no ", options_.label.empty() ? "label" : printable(options_.label),
-                           "; --label KEY names the key of the class");
+                           "; give the key of the class with --label KEY");
     return std::string();
   }
   if (label->count > 1 || (!label->is_number && !label->is_bytes)) {
-    entry.problem = concat("'", printable(label->key), "' is neither one whole number nor a name");
+    entry.problem = concat("'", printable(label->key), "' is neither a single whole number nor a name");
     return std::string();
   }
   if (label->is_number) return std::to_string(label->number);
   constexpr uint64_t kMostName = 4096;
   if (label->bytes.size > kMostName) {
     entry.problem = concat("'", printable(label->key), "' has ", label->bytes.size,
-                           " bytes, and the name of a class at most ", kMostName);
+                           " bytes; the name of a class has at most ", kMostName);
     return std::string();
   }
   return WireCursor(read, 0, 0).text(label->bytes, kMostName);
@@ -188,7 +187,7 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, ReadBud
   std::array<std::byte, kHead> head{};
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, scan.read(at, head));
   if (count < kHead) {
-    lose_rest("it is cut short within a record's head", listing);
+    lose_rest("it is truncated within a record's head", listing);
     return false;
   }
   if (masked_crc32c(std::span<const std::byte>(head).first(8)) != load_le<uint32_t>(head, 8)) {
@@ -198,7 +197,7 @@ Result<bool> TfrecordSource::add(ArchiveBytes::Scan& scan, uint64_t& at, ReadBud
   const auto size = load_le<uint64_t>(head, 0);
   const uint64_t left = file_->size_bytes() - at - kHead;
   if (left < kTail || size > left - kTail) {
-    lose_rest("it is cut short within a record", listing);
+    lose_rest("it is truncated within a record", listing);
     return false;
   }
   DLPIPE_RETURN_IF_ERROR(budget.take_entries(1, 1));
@@ -227,7 +226,7 @@ Result<SourceListing> TfrecordSource::list() {
   for (uint64_t at = 0; at < file_->size_bytes();) {
     if (options_.stop_requested && options_.stop_requested())
       return Status(ErrorCode::kCancelled,
-                    concat("[ingest] stopped while ", printable(options_.path), " was listed"));
+                    concat("[ingest] stopped while ", printable(options_.path), " was being listed"));
     DLPIPE_ASSIGN_OR_RETURN(const bool more, add(scan, at, budget, listing));
     if (!more) break;
   }
@@ -237,28 +236,28 @@ Result<SourceListing> TfrecordSource::list() {
     return Status(ErrorCode::kCorrupt,
                   concat("[ingest] ", printable(options_.path), ": ", listing.entries[0].problem));
   number_classes(class_of_entry_, listing);
-  if (options_.alone) warn_of_classes(listing, "; are there further files?");
+  if (options_.alone) warn_of_classes(listing, "; are there more files?");
   if (!left_aside_.empty())
     listing.warnings.push_back(
         concat("[ingest] ", printable(options_.path),
-               ": left aside, keys that are neither picture nor class: ", kinds_text(left_aside_)));
+               ": ignored keys that are neither image nor class: ", kinds_text(left_aside_)));
   return listing;
 }
 
 Result<std::vector<std::byte>> TfrecordSource::read(const SourceEntry& entry) const {
   const auto wrong = [&](std::string_view what) {
-    return Status(ErrorCode::kCorrupt, concat("[ingest] ", what, "; download or make the file again"));
+    return Status(ErrorCode::kCorrupt, concat("[ingest] ", what, "; download or create the file again"));
   };
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> head, file_->read(entry.place, kHead));
   const auto size = load_le<uint64_t>(head, 0);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> record, file_->read(entry.place + kHead, size));
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> tail, file_->read(entry.place + kHead + size, kTail));
   if (masked_crc32c(record) != load_le<uint32_t>(tail, 0))
-    return wrong("the record's checksum differs: it is damaged");
+    return wrong("the record is corrupt (its checksum differs)");
   const ReadAt memory = read_memory(record);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<Feature> features, read_example(memory, 0, record.size()));
   const Feature* const image = find(features, kImageKeys);
-  if (image == nullptr || !image->is_bytes) return wrong("the record holds no picture");
+  if (image == nullptr || !image->is_bytes) return wrong("the record has no image");
   const auto begin = record.begin() + static_cast<ptrdiff_t>(image->bytes.begin);
   return std::vector<std::byte>(begin, begin + static_cast<ptrdiff_t>(image->bytes.size));
 }
@@ -273,13 +272,6 @@ Result<std::unique_ptr<Source>> open_tfrecord(const SourceOptions& options) {
 }
 
 }  // namespace
-
-bool has_tfrecord_name(const std::string& path) {
-  std::string name = std::filesystem::path(path).filename().string();
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || name.ends_with(".tfrec")) return true;
-  return matches_glob(name, "*-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]");
-}
 
 extern const SourceRecord tfrecord_source;
 const SourceRecord tfrecord_source = {

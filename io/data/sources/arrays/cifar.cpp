@@ -1,18 +1,18 @@
 // CIFAR-10 and CIFAR-100 as published in binary: records of 3073 or 3074 bytes, the label (CIFAR-100: superclass and
 // class) and 32 x 32 pixels, red, green and blue one after another. SRC is the folder, or one of its files. The
-// published halves become the splits train and val. The pickled version for Python is refused with what to do.
+// published halves become the splits train and val. The pickled version for Python is a row of layouts.cpp.
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/bytes/archive_bytes.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "base/bytes.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/sources/bytes/archive_bytes.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -74,19 +74,6 @@ std::string split_of_file(const std::string& path) {
   return fs::path(path).filename() == kind->test ? "val" : "train";
 }
 
-bool is_pickled_folder(const fs::path& folder) {
-  return is_file(folder / "data_batch_1") ||
-         (is_file(folder / "train") && is_there(folder / "meta") && is_there(folder / "test"));
-}
-
-/// The version for Python: its archive, its folder, or a file of that.
-bool is_pickled(const fs::path& path) {
-  if (is_folder(path)) return is_pickled_folder(path);
-  const std::string name = path.filename().string();
-  if (name.starts_with("cifar-10-python.tar") || name.starts_with("cifar-100-python.tar")) return true;
-  return is_pickled_folder(path.parent_path()) && path.extension().empty();
-}
-
 class CifarSource final : public Source {
  public:
   explicit CifarSource(SourceOptions options) : options_(std::move(options)) {}
@@ -144,7 +131,7 @@ Result<std::vector<std::string>> CifarSource::classes_of(const fs::path& folder,
   if (names.size() == most) return names;
   return Status(ErrorCode::kCorrupt,
                 concat("[ingest] ", printable((folder / file).string()), " names ", names.size(),
-                       " classes, ", kind_->name, " has ", most, "; download it again"));
+                       " classes, but ", kind_->name, " has ", most, "; download it again"));
 }
 
 Status CifarSource::add_file(size_t number, SourceListing& listing) {
@@ -153,8 +140,8 @@ Status CifarSource::add_file(size_t number, SourceListing& listing) {
   if (size == 0 || size % record_bytes() != 0)
     return Status(
         ErrorCode::kCorrupt,
-        concat("[ingest] ", printable(file.name), " has ", size, " bytes, which are no whole records of ",
-               record_bytes(), "; it is cut short or not ", kind_->name, " in binary: download it again"));
+        concat("[ingest] ", printable(file.name), " has ", size, " bytes, which is not a multiple of ",
+               record_bytes(), "; it is truncated or not ", kind_->name, " in binary: download it again"));
   const std::string stem = fs::path(file.name).stem().string();
   std::vector<std::byte> labels(2);
   ArchiveBytes::Scan scan = file.bytes.scan();
@@ -162,8 +149,7 @@ Status CifarSource::add_file(size_t number, SourceListing& listing) {
     DLPIPE_ASSIGN_OR_RETURN(const size_t count,
                             scan.read(i * record_bytes(), std::span(labels).first(kind_->labels)));
     if (count < kind_->labels)
-      return Status(ErrorCode::kIo,
-                    concat("[ingest] ", printable(file.name), " became shorter; download it again"));
+      return Status(ErrorCode::kIo, concat("[ingest] ", printable(file.name), " shrank; download it again"));
     SourceEntry entry;
     entry.path = numbered_path(stem, i, 5);
     entry.size_bytes = kRawHeaderBytes + 3 * kPlane;
@@ -189,21 +175,13 @@ Result<SourceListing> CifarSource::list() {
   const bool in_folder = is_folder(options_.path);
   const fs::path folder = in_folder ? fs::path(options_.path) : fs::path(options_.path).parent_path();
   kind_ = in_folder ? kind_of_folder(folder) : kind_of_file(options_.path);
-  if (kind_ == nullptr) {
-    return Status(
-        ErrorCode::kUnsupported,
-        concat("[ingest] ", printable(options_.path),
-               " is CIFAR's version for Python, which is pickled: loading a pickle runs what it holds. "
-               "Download the binary version, cifar-10-binary.tar.gz or cifar-100-binary.tar.gz, from the "
-               "same page, unpack it and ingest its folder; or, in Python, "
-               "dlpipe.from_dataset(torchvision.datasets.CIFAR10(...), DST)"));
-  }
+  if (kind_ == nullptr) return changed_since_listed(options_.path, "changed");
   const bool is_100 = kind_->labels == 2;
   by_superclass_ = is_100 && options_.label == kSuperclass;
   if (!options_.label.empty() && !by_superclass_)
     return misuse(
         "ingest", "--label ", printable(options_.label), ": ", printable(options_.path), " is ", kind_->name,
-        is_100 ? concat(", whose other label is called ", kSuperclass, "; give that, or leave --label out")
+        is_100 ? concat(", whose other label is called ", kSuperclass, "; use that, or leave --label out")
                : std::string(", which has one label; leave --label out"));
   DLPIPE_RETURN_IF_ERROR(open_files(folder));
   SourceListing listing;
@@ -240,7 +218,7 @@ int recognizes_cifar(const SourceOptions& options) {
   if (!options.manifest.empty() || options.path == "-") return 0;
   const bool is_binary = is_folder(options.path) ? kind_of_folder(options.path) != nullptr
                                                  : kind_of_file(options.path) != nullptr;
-  return is_binary || is_pickled(options.path) ? 2 : 0;
+  return is_binary ? 2 : 0;
 }
 
 Result<std::unique_ptr<Source>> open_cifar(const SourceOptions& options) {
@@ -253,7 +231,7 @@ extern const SourceRecord cifar_source;
 const SourceRecord cifar_source = {
     "cifar",
     "the folder of CIFAR-10 or CIFAR-100 in binary (data_batch_1.bin, ...), or one of "
-    "its files; --label superclass takes CIFAR-100's 20",
+    "its files; --label superclass uses CIFAR-100's 20",
     recognizes_cifar,
     open_cifar,
     "--label",

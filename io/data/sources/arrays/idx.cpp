@@ -1,26 +1,29 @@
-// IDX files, as MNIST and its kin are published: an images file [N,H,W] or [N,H,W,C] of bytes and a labels
-// file [N], each plain or gzipped. SRC is the images file, or a folder with one pair, or with a train and a
-// t10k (or test) pair, which become the splits train and val. Pictures come out as raw pixels.
+// IDX files, as MNIST and similar datasets are published: an images file [N,H,W] or [N,H,W,C] of bytes and a labels file [N],
+// each plain or gzipped. SRC is the images file, or a folder with one pair, or with a train and a t10k (or test) pair, which
+// become the splits train and val. Images become raw pixels.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/base/machine.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/bytes/gzip.h"
-#include "dlpipe/io/data/sources/read_budget.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "base/bytes.h"
+#include "base/machine.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/sources/bytes/unpack.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -28,10 +31,44 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_gzip(std::span<const std::byte> bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b};
+}
+
+/// Fills `out` with the stream's first bytes; kCorrupt when it has fewer. With `whole`, also when it has more. If the stream
+/// ends early, memory that was not written yet stays untouched.
+Status gunzip(std::span<const std::byte> bytes, std::span<std::byte> out, bool whole,
+              const std::string& name) {
+  DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
+  std::byte one_too_many{};  // room for it shows an overlong stream, and lets a right one come to its end
+  const size_t room = out.size() + (whole ? 1 : 0);
+  size_t done = 0;
+  bool is_end = false;
+  while (!is_end && done < room) {
+    const size_t left = bytes.size();
+    const auto step =
+        inflater.step(bytes, done < out.size() ? out.subspan(done) : std::span(&one_too_many, 1));
+    if (!step.ok())
+      return Status(ErrorCode::kCorrupt,
+                    concat("[ingest] ", name, ": corrupt gzip stream: ", step.status().message()));
+    done += step->made;
+    is_end = step->is_end;
+    if (step->made == 0 && bytes.size() == left) break;
+  }
+  const bool complete = !whole || (is_end && bytes.empty());
+  if (done == out.size() && complete) return {};
+  return Status(ErrorCode::kCorrupt,
+                concat("[ingest] ", name, " holds ",
+                       done > out.size()   ? "more than the "
+                       : done < out.size() ? "less than the "
+                                           : "data after the ",
+                       out.size(), " bytes that its header declares; download it again"));
+}
+
 struct IdxArray {
   std::vector<size_t> dims;
   std::vector<std::byte> file;         // as it is on disk
-  std::unique_ptr<std::byte[]> whole;  // decompressed; empty where the file isn't gzipped
+  std::unique_ptr<std::byte[]> whole;  // decompressed; empty where the file is not gzipped
   uint64_t size = 0;                   // of the decompressed file
   size_t header_bytes = 0;
   bool is_gzip = false;
@@ -49,7 +86,7 @@ Status wrong(const std::string& file, std::string_view what) {
 Status check_memory(const std::string& file, std::string_view what, uint64_t bytes) {
   if (bytes <= available_memory_bytes()) return {};
   return Status(ErrorCode::kUnsupported,
-                concat("[ingest] ", file, ": ", what, " ", human_bytes(bytes), ", this machine has ",
+                concat("[ingest] ", file, ": ", what, " ", human_bytes(bytes), ", but this machine has ",
                        human_bytes(available_memory_bytes()), "; split the file"));
 }
 
@@ -65,8 +102,8 @@ Result<std::vector<std::byte>> read_begin(const std::string& file, FileStamp* st
   return bytes;
 }
 
-// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32. Of the file no more
-// is read.
+// "\0\0", a type byte (8: unsigned bytes), the number of dimensions, and each as a big-endian u32. Nothing more is read from
+// the file.
 Result<IdxArray> read_header(const std::string& file) {
   IdxArray array;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> begin, read_begin(file, &array.stamp));
@@ -77,14 +114,14 @@ Result<IdxArray> read_header(const std::string& file) {
       DLPIPE_RETURN_IF_ERROR(gunzip(begin, bytes, false, file));
       return bytes;
     }
-    if (begin.size() < size) return wrong(file, "too short for an IDX file");
+    if (begin.size() < size) return wrong(file, "it is too short for an IDX file");
     std::copy_n(begin.begin(), size, bytes.begin());
     return bytes;
   };
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> magic, head(4));
   const size_t rank = load_u8(magic, 3);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || load_u8(magic, 2) != 8 || rank < 1 || rank > 4)
-    return wrong(file, "not an IDX file of bytes with 1 to 4 dimensions");
+    return wrong(file, "it is not an IDX file of bytes with 1 to 4 dimensions");
   array.header_bytes = 4 + 4 * rank;
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> header, head(array.header_bytes));
   array.size = 1;
@@ -92,23 +129,23 @@ Result<IdxArray> read_header(const std::string& file) {
     array.dims.push_back(load_be32(header, 4 + 4 * i));
     constexpr uint64_t kMost = uint64_t{1} << 40;
     if (array.dims.back() == 0 || array.size > kMost / array.dims.back())
-      return wrong(file, "its header gives an impossible size");
+      return wrong(file, "its header gives an invalid size");
     array.size *= array.dims.back();
   }
   array.size += array.header_bytes;
-  // deflate shrinks at most 1032 : 1, so a header that asks for more is damaged, not large; and it never adds as
-  // much as a hundredth and a megabyte.
+  // deflate shrinks at most 1032 : 1, so a header that declares more is corrupt; and it never adds as much as a hundredth and a
+  // megabyte.
   const uint64_t file_bytes = array.stamp.size_bytes;
   if (array.is_gzip && array.size / 1032 > file_bytes)
-    return wrong(file, "its header asks for more than the file can hold");
+    return wrong(file, "its header declares more than the file can hold");
   if (array.is_gzip ? file_bytes > array.size + array.size / 100 + (1 << 20) : file_bytes != array.size)
-    return wrong(file, concat("it has ", file_bytes, " bytes, its header asks for ", array.size));
+    return wrong(file, concat("it has ", file_bytes, " bytes, but its header declares ", array.size));
   return array;
 }
 
 Status read_items(const std::string& file, IdxArray& array) {
   DLPIPE_RETURN_IF_ERROR(
-      check_memory(file, array.is_gzip ? "decompressed it takes" : "it takes", array.size));
+      check_memory(file, array.is_gzip ? "decompressed it needs" : "it needs", array.size));
   DLPIPE_ASSIGN_OR_RETURN(array.file, read_stamped_file(file, array.stamp, array.stamp.size_bytes));
   if (!array.is_gzip) return {};
   array.whole =
@@ -131,7 +168,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-/// -idx3-ubyte, .idx3-ubyte, .idx: what else has these letters (train_idx.csv) is another source's.
+/// -idx3-ubyte, .idx3-ubyte, .idx: other names that contain these letters (train_idx.csv) belong to other sources.
 bool is_idx_name(std::string name) {
   if (name.ends_with(".gz")) name.resize(name.size() - 3);
   constexpr std::string_view kWord = "idx";
@@ -147,7 +184,7 @@ bool is_images_name(const std::string& name) {
   return name.find("images") != std::string::npos && is_idx_name(name);
 }
 
-/// Sorted. What was unpacked beside its archive is one file; Kaggle's MNIST has folders called so, too.
+/// Sorted. What was unpacked next to its archive is one file; Kaggle's MNIST has folders with such names, too.
 std::vector<std::string> images_files_in(const std::string& folder, std::error_code& error) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -207,7 +244,7 @@ Status IdxSource::find_pairs() {
     pair.labels_file = is_there(labels) ? labels : other;
     if (!is_there(pair.labels_file))
       return Status(ErrorCode::kNotFound,
-                    concat("[ingest] ", file, " has no labels beside it; looked for ", labels));
+                    concat("[ingest] ", file, " has no labels next to it; looked for ", labels));
     pair.prefix = name.substr(0, name.find("images"));
     while (!pair.prefix.empty() &&
            (pair.prefix.back() == '-' || pair.prefix.back() == '.' || pair.prefix.back() == '_'))
@@ -222,10 +259,10 @@ Status IdxSource::load(Pair& pair) {
   DLPIPE_ASSIGN_OR_RETURN(pair.images, read_header(pair.images_file));
   DLPIPE_ASSIGN_OR_RETURN(pair.labels, read_header(pair.labels_file));
   const std::vector<size_t>& dims = pair.images.dims;
-  const bool pictures = dims.size() >= 3 && dims[1] <= 65'535 && dims[2] <= 65'535 &&
-                        (dims.size() == 3 || dims[3] == 1 || dims[3] == 3);
-  if (!pictures) return wrong(pair.images_file, "not images of [N,H,W] or [N,H,W,1 or 3]");
-  if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "not labels of [N]");
+  const bool images = dims.size() >= 3 && dims[1] <= 65'535 && dims[2] <= 65'535 &&
+                      (dims.size() == 3 || dims[3] == 1 || dims[3] == 3);
+  if (!images) return wrong(pair.images_file, "it does not hold images of [N,H,W] or [N,H,W,1 or 3]");
+  if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "it does not hold labels of [N]");
   if (pair.labels.dims[0] != dims[0])
     return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
   ReadBudget budget(options_, pair.images_file, pair.images.stamp.size_bytes + pair.labels.stamp.size_bytes);
@@ -258,7 +295,8 @@ Result<SourceListing> IdxSource::list() {
                       !split_of(pairs_[0], 2).empty() && !split_of(pairs_[1], 2).empty();
   if (pairs_.size() > 1 && !halves)
     return misuse("ingest", options_.path, " holds ", pairs_.size(),
-                  " IDX image files that are no train and test pair; name one, as ", pairs_[0].images_file);
+                  " IDX image files that are not a train and test pair; name one, such as ",
+                  pairs_[0].images_file);
   SourceListing listing;
   std::vector<std::string> class_of_entry;
   for (size_t p = 0; p < pairs_.size(); ++p) {
@@ -308,7 +346,7 @@ Result<std::unique_ptr<Source>> open_idx(const SourceOptions& options) {
 extern const SourceRecord idx_source;
 const SourceRecord idx_source = {
     "idx",
-    "an IDX images file (...images-idx3-ubyte, .gz too) with its labels beside it, or a folder of them",
+    "an IDX images file (...images-idx3-ubyte, .gz too) with its labels next to it, or a folder of them",
     recognizes_idx,
     open_idx,
     "",

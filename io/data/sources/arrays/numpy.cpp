@@ -1,28 +1,31 @@
-// Pictures and labels as arrays: SRC is an .npz, a folder of .npy files, or the .npy of the pictures with its labels beside
-// it. An array's name says what it holds (x_train, images, test_labels) and of which split. Pictures are uint8 [N,H,W],
-// [N,H,W,C] or [N,C,H,W]; labels whole numbers or texts [N], rows with a single 1, rows of 0 and 1 for several classes,
-// or numbers, which become the field target. Texts [K] beside labels that are numbers below K name the classes.
+// Images and labels as arrays: SRC is an .npz, a folder of .npy files, or the .npy of the images with its labels next to it. An
+// array's name says what it contains (x_train, images, test_labels) and of which split. Images are uint8 [N,H,W], [N,H,W,C] or
+// [N,C,H,W]; labels whole numbers or texts [N], rows with a single 1, rows of 0 and 1 for several classes, or numbers, which
+// become the field target. Texts [K] next to labels that are numbers below K name the classes.
 #include <algorithm>
 #include <cctype>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/arrays/npy_array.h"
-#include "dlpipe/io/data/sources/arrays/numpy_labels.h"
-#include "dlpipe/io/data/sources/arrays/numpy_pictures.h"
-#include "dlpipe/io/data/sources/arrays/zip_file.h"
-#include "dlpipe/io/data/sources/read_budget.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/split_layout.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/arrays/npz.h"
+#include "io/data/sources/layouts.h"
+#include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
@@ -32,11 +35,149 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class Role : uint8_t { kOther, kPictures, kLabels };
+/// The data of each sample of a split, except for its image.
+struct Labels {
+  std::vector<std::string> classes;           // one for each sample; empty: none
+  std::vector<std::vector<int64_t>> several;  // classes of each
+  std::vector<std::vector<float>> targets;    // numbers of each
+};
 
-/// What a name like "x_train" or "test_images" says.
+/// The layout of the images in an array.
+struct ImageForm {
+  int height = 0;
+  int width = 0;
+  int channels = 1;
+  bool channels_first = false;
+};
+
+/// kUnsupported for an array that is not of images: uint8 [N,H,W], [N,H,W,C] or [N,C,H,W] with one channel or three.
+Result<ImageForm> image_form(const NpyArray& array) {
+  const auto no = [&](std::string_view what) {
+    return Status(ErrorCode::kUnsupported,
+                  concat("[ingest] the array ", printable(array.name()), " is ", array.form(), "; ", what));
+  };
+  const formats::NpyHeader& header = array.header();
+  if (header.kind != 'u' || header.item_bytes != 1)
+    return no(header.kind == 'f'
+                  ? "images must be uint8: save (255 * x).round().astype('uint8') if values are 0 to 1"
+                  : "images must be uint8: save x.astype('uint8') if values are 0 to 255");
+  const std::vector<uint64_t>& shape = header.shape;
+  constexpr uint64_t kMostSide = 65'535;
+  const auto is_colour = [](uint64_t channels) { return channels == 1 || channels == 3; };
+  if (shape.size() != 3 && shape.size() != 4) return no("images must be [N,H,W], [N,H,W,C] or [N,C,H,W]");
+  if (std::any_of(shape.begin() + 1, shape.end(), [](uint64_t side) { return side > kMostSide; }))
+    return no(concat("images have at most ", kMostSide, " pixels on a side"));
+  ImageForm form;
+  form.channels_first = shape.size() == 4 && !is_colour(shape[3]) && is_colour(shape[1]);
+  if (shape.size() == 4 && !is_colour(shape[3]) && !form.channels_first)
+    return no("C must be 1 (grey) or 3 (red, green, blue)");
+  const size_t rows = form.channels_first ? 2 : 1;
+  form.height = static_cast<int>(shape[rows]);
+  form.width = static_cast<int>(shape[rows + 1]);
+  if (shape.size() == 4) form.channels = static_cast<int>(shape[form.channels_first ? 1 : 3]);
+  return form;
+}
+
+/// Encodes the bytes of one sample with encode_raw().
+std::vector<std::byte> raw_image(const ImageForm& form, std::span<const std::byte> bytes) {
+  const auto* pixels = reinterpret_cast<const uint8_t*>(bytes.data());
+  std::vector<uint8_t> interleaved;
+  if (form.channels_first && form.channels > 1) {
+    const size_t plane = static_cast<size_t>(form.height) * static_cast<size_t>(form.width);
+    const auto channels = static_cast<size_t>(form.channels);
+    interleaved.resize(bytes.size());
+    for (size_t i = 0; i < plane; ++i) {
+      for (size_t c = 0; c < channels; ++c) interleaved[channels * i + c] = pixels[c * plane + i];
+    }
+    pixels = interleaved.data();
+  }
+  return encode_raw({pixels, form.width, form.height, form.channels, ptrdiff_t{form.width} * form.channels});
+}
+
+bool holds_texts(const NpyArray& array) {
+  return array.header().kind == 'S' || array.header().kind == 'U';
+}
+
+Status check_target(const NpyArray& array, std::span<const double> target, uint64_t row) {
+  const auto odd = std::find_if(target.begin(), target.end(),
+                                [](double v) { return !std::isfinite(static_cast<float>(v)); });
+  if (odd == target.end()) return {};
+  return Status(
+      ErrorCode::kCorrupt,
+      concat("[ingest] the array ", printable(array.name()), " holds ", *odd, " in row ", row,
+             ", counted from 0; a target must be a number that f32 can hold: leave such samples out"));
+}
+
+/// kCorrupt if a label is neither a class nor a number that fits an f32.
+Result<Labels> labels_of(const NpyArray& array) {
+  Labels labels;
+  const uint64_t columns = array.sample_elements();
+  if (holds_texts(array)) {
+    if (columns == 1) {
+      DLPIPE_ASSIGN_OR_RETURN(labels.classes, array.texts());
+      if (std::find(labels.classes.begin(), labels.classes.end(), "") != labels.classes.end())
+        return Status(ErrorCode::kCorrupt, concat("[ingest] the array ", printable(array.name()),
+                                                  " has an empty string, which is not a class"));
+      return labels;
+    }
+    return Status(ErrorCode::kUnsupported, concat("[ingest] the array ", printable(array.name()), " is ",
+                                                  array.form(), "; strings must be [N], one class each"));
+  }
+  DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> values, array.numbers());
+  const auto row = [&](uint64_t i) { return std::span(values).subspan(i * columns, columns); };
+  const auto all = [&](const auto& check) { return std::all_of(values.begin(), values.end(), check); };
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  const bool is_whole = all([](double v) { return v == std::floor(v) && std::abs(v) <= kExact; });
+  const bool is_bits = columns > 1 && all([](double v) { return v == 0 || v == 1; });
+  bool is_one_hot = is_bits;
+  for (uint64_t i = 0; is_one_hot && i < array.samples(); ++i)
+    is_one_hot = std::count(row(i).begin(), row(i).end(), 1.0) == 1;
+  for (uint64_t i = 0; i < array.samples(); ++i) {
+    if (columns == 1 && is_whole) {
+      labels.classes.push_back(std::to_string(static_cast<int64_t>(row(i)[0])));
+    } else if (is_one_hot) {
+      labels.classes.push_back(std::to_string(std::find(row(i).begin(), row(i).end(), 1.0) - row(i).begin()));
+    } else if (is_bits) {
+      std::vector<int64_t>& of_sample = labels.several.emplace_back();
+      for (uint64_t c = 0; c < columns; ++c) {
+        if (row(i)[c] == 1) of_sample.push_back(static_cast<int64_t>(c));
+      }
+    } else {
+      DLPIPE_RETURN_IF_ERROR(check_target(array, row(i), i));
+      labels.targets.emplace_back(row(i).begin(), row(i).end());
+    }
+  }
+  return labels;
+}
+
+/// The texts of `array` where they can be names of classes, in the order of their numbers: [K], none empty or repeated. Else
+/// empty.
+Result<std::vector<std::string>> class_names_in(const NpyArray& array) {
+  if (!holds_texts(array) || array.sample_elements() != 1) return std::vector<std::string>();
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> names, array.texts());
+  const std::set<std::string_view> different(names.begin(), names.end());
+  if (different.size() != names.size() || different.contains("")) names.clear();
+  return names;
+}
+
+/// Whether the classes in `labels` are numbers below `count`; false where there are no classes.
+bool are_below(const Labels& labels, size_t count) {
+  const auto is_below = [&](int64_t number) { return number >= 0 && number < static_cast<int64_t>(count); };
+  const bool classes_are = std::all_of(labels.classes.begin(), labels.classes.end(), [&](const auto& text) {
+    int64_t number = 0;
+    return parse_int(text, &number) && is_below(number);
+  });
+  const bool several_are = std::all_of(labels.several.begin(), labels.several.end(), [&](const auto& row) {
+    return std::all_of(row.begin(), row.end(), is_below);
+  });
+  return classes_are && several_are && (!labels.classes.empty() || !labels.several.empty());
+}
+
+enum class Role : uint8_t { kOther, kImages, kLabels };
+
+/// The meaning of a name like "x_train" or "test_images".
 Role role_of(const std::string& name) {
-  static const std::set<std::string, std::less<>> kPictureNames = {
+  static const std::set<std::string, std::less<>> kImageNames = {
       "x", "images", "image", "imgs", "img", "data", "pictures", "features", "pics"};
   static const std::set<std::string, std::less<>> kLabelNames = {"y",      "labels",  "label", "targets",
                                                                  "target", "classes", "class"};
@@ -47,7 +188,7 @@ Role role_of(const std::string& name) {
       word += c;
       continue;
     }
-    if (kPictureNames.contains(word)) role = Role::kPictures;
+    if (kImageNames.contains(word)) role = Role::kImages;
     if (kLabelNames.contains(word)) return Role::kLabels;  // image_labels
     word.clear();
   }
@@ -66,21 +207,21 @@ class NumpySource final : public Source {
   struct Split {
     std::string name;  // as a prefix of samples' paths: "train", "images"
     std::string split;
-    NpyArray pictures;
-    PictureForm form;
+    NpyArray images;
+    ImageForm form;
     Labels labels;
   };
   Status open_arrays();
   Status open_file(const fs::path& file);
-  Status add_array(const ArchiveBytes& bytes, const fs::path& file, const std::string& name);
+  Status add_array(Result<NpyArray> array, const fs::path& file);
   Status open_zip(const fs::path& file);
   struct Pair {
-    const NpyArray* pictures = nullptr;
-    std::vector<const NpyArray*> labels;  // candidates
+    NpyArray* images = nullptr;
+    std::vector<NpyArray*> labels;  // candidates
   };
   Role role_among(const NpyArray& array) const;
-  /// What an array is for that is neither pictures nor labels: names of classes, or nothing.
-  Status set_aside(const NpyArray& array);
+  /// The use of an array that is neither images nor labels: names of classes, or none.
+  Status set_aside(NpyArray& array);
   Status two_arrays(std::string_view of, const NpyArray& one, const NpyArray& other) const;
   Status choose_labels(Pair& pair);
   Status pair_up();
@@ -89,8 +230,10 @@ class NumpySource final : public Source {
   void add_entries(size_t number, SourceListing& listing);
   Status add_fields(SourceListing& listing) const;
 
-  /// Of what is made of all its numbers or texts.
-  Status take_values(const NpyArray& array);
+  /// Makes the elements of an array that is used readable, and asks the budget for what unpacking it takes.
+  Status load(NpyArray& array);
+  /// The same, and also reserves memory for the values that are made from all its numbers or texts.
+  Status take_values(NpyArray& array);
 
   SourceOptions options_;
   uint64_t input_bytes_ = 0;  // of all files
@@ -109,11 +252,10 @@ class NumpySource final : public Source {
 Status NumpySource::open_file(const fs::path& file) {
   DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes bytes, ArchiveBytes::open_unpacked(file.string()));
   input_bytes_ += bytes.size_bytes();
-  return add_array(bytes, file, file.stem().string());
+  return add_array(NpyArray::open(bytes, file.stem().string()), file);
 }
 
-Status NumpySource::add_array(const ArchiveBytes& bytes, const fs::path& file, const std::string& name) {
-  auto array = NpyArray::open(bytes, name, options_);
+Status NumpySource::add_array(Result<NpyArray> array, const fs::path& file) {
   if (!array.ok()) return array.status().with_context(concat("[ingest] ", printable(file.string()), ": "));
   arrays_.push_back(std::move(*array));
   return {};
@@ -128,8 +270,8 @@ Status NumpySource::open_zip(const fs::path& file) {
       others_.push_back(member.name);
       continue;
     }
-    DLPIPE_ASSIGN_OR_RETURN(const ArchiveBytes inside, member_bytes(bytes, member, file.string(), options_));
-    DLPIPE_RETURN_IF_ERROR(add_array(inside, file, member.name.substr(0, member.name.size() - 4)));
+    const std::string name = member.name.substr(0, member.name.size() - 4);
+    DLPIPE_RETURN_IF_ERROR(add_array(NpyArray::open(bytes, member, name), file));
   }
   return {};
 }
@@ -164,7 +306,7 @@ Status NumpySource::open_arrays() {
   if (archives.size() == 1) return open_zip(archives[0]);
   if (archives.size() > 1)
     return misuse("ingest", printable(options_.path), " holds ", archives.size(),
-                  " .npz files; give one, as ", printable(archives[0].string()));
+                  " .npz files; give one, such as ", printable(archives[0].string()));
   for (const fs::path& file : files_in(given, "npy")) DLPIPE_RETURN_IF_ERROR(open_file(file));
   return {};
 }
@@ -177,7 +319,7 @@ std::string arrays_text(const std::vector<NpyArray>& arrays) {
   return text;
 }
 
-// Arrays that no name tells of are told by their form: pictures have three dimensions at least.
+// Arrays whose names say nothing are recognized by their shape: images have at least three dimensions.
 Role NumpySource::role_among(const NpyArray& array) const {
   Role role = role_of(array.name());
   const bool has_form = array.header().shape.size() >= 3;
@@ -187,23 +329,34 @@ Role NumpySource::role_among(const NpyArray& array) const {
     else if (role == Role::kLabels)
       role = Role::kOther;
   }
-  if (role == Role::kOther && has_form && array.name() != options_.label) role = Role::kPictures;
+  if (role == Role::kOther && has_form && array.name() != options_.label) role = Role::kImages;
   if (role == Role::kOther && arrays_.size() == 2 && options_.label.empty()) role = Role::kLabels;
   return role;
 }
 
-Status NumpySource::take_values(const NpyArray& array) {
+Status NumpySource::load(NpyArray& array) {
+  const uint64_t unpacked = array.packed_size_bytes();
+  if (unpacked > 0)
+    DLPIPE_RETURN_IF_ERROR(
+        budget_->take(unpacked, 1,
+                      concat("the uncompressed array ", short_name(array.name()), " (", human_bytes(unpacked),
+                             "; numpy.savez stores arrays uncompressed)")));
+  return array.load(options_);
+}
+
+Status NumpySource::take_values(NpyArray& array) {
   constexpr uint64_t kValueBytes = sizeof(double) + sizeof(std::string);
   constexpr uint64_t kSampleBytes = 64;  // a list of its own
   const std::string what = concat("the values of ", printable(array.name()), " ", array.form());
   DLPIPE_RETURN_IF_ERROR(
       budget_->take(kValueBytes + array.header().item_bytes, array.header().elements(), what));
-  return budget_->take(kSampleBytes, array.samples(), what);
+  DLPIPE_RETURN_IF_ERROR(budget_->take(kSampleBytes, array.samples(), what));
+  return load(array);
 }
 
-Status NumpySource::set_aside(const NpyArray& array) {
+Status NumpySource::set_aside(NpyArray& array) {
   std::vector<std::string> names;
-  if (role_of(array.name()) == Role::kLabels) {
+  if (role_of(array.name()) == Role::kLabels && holds_texts(array)) {
     DLPIPE_RETURN_IF_ERROR(take_values(array));
     DLPIPE_ASSIGN_OR_RETURN(names, class_names_in(array));
   }
@@ -215,16 +368,16 @@ Status NumpySource::set_aside(const NpyArray& array) {
 }
 
 Status NumpySource::two_arrays(std::string_view of, const NpyArray& one, const NpyArray& other) const {
-  return misuse("ingest", printable(options_.path), " holds two arrays of ", of, ", ", printable(one.name()),
+  return misuse("ingest", printable(options_.path), " has two arrays of ", of, ", ", printable(one.name()),
                 " and ", printable(other.name()),
-                "; --label NAME names that of the labels, or save the wanted ones alone");
+                "; give the one with the labels with --label NAME, or save only those that you need");
 }
 
-// Of several arrays those with another number of rows aren't the labels, where one has as many as there are pictures.
+// If one of several arrays has as many rows as there are images, arrays with other numbers of rows are not the labels.
 Status NumpySource::choose_labels(Pair& pair) {
-  const auto fits = [&](const NpyArray* array) { return array->samples() == pair.pictures->samples(); };
+  const auto fits = [&](const NpyArray* array) { return array->samples() == pair.images->samples(); };
   if (std::any_of(pair.labels.begin(), pair.labels.end(), fits)) {
-    for (const NpyArray* const array : pair.labels) {
+    for (NpyArray* const array : pair.labels) {
       if (!fits(array)) DLPIPE_RETURN_IF_ERROR(set_aside(*array));
     }
     std::erase_if(pair.labels, [&](const NpyArray* array) { return !fits(array); });
@@ -234,7 +387,7 @@ Status NumpySource::choose_labels(Pair& pair) {
 
 Status NumpySource::pair_up() {
   std::map<std::string, Pair> pairs;
-  for (const NpyArray& array : arrays_) {
+  for (NpyArray& array : arrays_) {
     const Role role = role_among(array);
     if (role == Role::kOther) {
       DLPIPE_RETURN_IF_ERROR(set_aside(array));
@@ -245,18 +398,18 @@ Status NumpySource::pair_up() {
       pair.labels.push_back(&array);
       continue;
     }
-    if (pair.pictures != nullptr) return two_arrays("pictures", *pair.pictures, array);
-    pair.pictures = &array;
+    if (pair.images != nullptr) return two_arrays("images", *pair.images, array);
+    pair.images = &array;
   }
   for (const auto& [split, pair] : pairs) {
-    if (pair.pictures != nullptr) continue;
-    for (const NpyArray* const array : pair.labels) DLPIPE_RETURN_IF_ERROR(set_aside(*array));
+    if (pair.images != nullptr) continue;
+    for (NpyArray* const array : pair.labels) DLPIPE_RETURN_IF_ERROR(set_aside(*array));
   }
-  std::erase_if(pairs, [](const auto& pair) { return pair.second.pictures == nullptr; });
+  std::erase_if(pairs, [](const auto& pair) { return pair.second.images == nullptr; });
   if (pairs.empty())
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] ", printable(options_.path),
-                         " holds no array of pictures, called x or images; it has: ", arrays_text(arrays_)));
+                         " has no array of images, called x or images; it has: ", arrays_text(arrays_)));
   for (auto& [split, pair] : pairs) {
     DLPIPE_RETURN_IF_ERROR(choose_labels(pair));
     DLPIPE_RETURN_IF_ERROR(add_split(split, pair, pairs.size() == 1));
@@ -266,21 +419,22 @@ Status NumpySource::pair_up() {
 
 Status NumpySource::add_split(const std::string& split, const Pair& pair, bool is_alone) {
   Split one;
-  one.name = split.empty() ? pair.pictures->name() : split;
+  one.name = split.empty() ? pair.images->name() : split;
   one.split = options_.splits && !is_alone ? split : "";
-  one.pictures = *pair.pictures;
-  DLPIPE_ASSIGN_OR_RETURN(one.form, picture_form(*pair.pictures));
+  DLPIPE_ASSIGN_OR_RETURN(one.form, image_form(*pair.images));
   if (!pair.labels.empty()) {
-    const NpyArray& labels = *pair.labels.front();
-    if (labels.samples() != pair.pictures->samples())
+    NpyArray& labels = *pair.labels.front();
+    if (labels.samples() != pair.images->samples())
       return Status(ErrorCode::kCorrupt,
                     concat("[ingest] the array ", printable(labels.name()), " has ", labels.samples(),
-                           " labels for the ", pair.pictures->samples(), " pictures of ",
-                           printable(pair.pictures->name())));
+                           " labels, but there are ", pair.images->samples(), " images in ",
+                           printable(pair.images->name())));
     DLPIPE_RETURN_IF_ERROR(take_values(labels));
     DLPIPE_ASSIGN_OR_RETURN(one.labels, labels_of(labels));
   }
-  DLPIPE_RETURN_IF_ERROR(budget_->take_entries(pair.pictures->samples(), pair.labels.empty() ? 0 : 2));
+  DLPIPE_RETURN_IF_ERROR(budget_->take_entries(pair.images->samples(), pair.labels.empty() ? 0 : 2));
+  DLPIPE_RETURN_IF_ERROR(load(*pair.images));
+  one.images = *pair.images;
   splits_.push_back(std::move(one));
   return {};
 }
@@ -288,11 +442,11 @@ Status NumpySource::add_split(const std::string& split, const Pair& pair, bool i
 void NumpySource::add_entries(size_t number, SourceListing& listing) {
   const Split& one = splits_[number];
   constexpr size_t kDigits = 6;
-  for (uint64_t i = 0; i < one.pictures.samples(); ++i) {
+  for (uint64_t i = 0; i < one.images.samples(); ++i) {
     SourceEntry entry;
     entry.path = numbered_path(one.name, i, kDigits);
-    entry.size_bytes = kRawHeaderBytes + one.pictures.sample_elements();
-    entry.modified_ns = one.pictures.modified_ns();
+    entry.size_bytes = kRawHeaderBytes + one.images.sample_elements();
+    entry.modified_ns = one.images.modified_ns();
     entry.split = one.split;
     entry.place = static_cast<uint64_t>(number) << kArrayShift | i;
     if (!one.labels.several.empty()) entry.extra.push_back(encode_labels(one.labels.several[i]));
@@ -314,7 +468,7 @@ Status NumpySource::add_fields(SourceListing& listing) const {
   for (const Split& one : splits_) {
     if (form(one.labels) != form(splits_[0].labels))
       return misuse("ingest", printable(options_.path), ": the labels of ", printable(one.name), " and of ",
-                    printable(splits_[0].name), " are of other kinds; give one of them alone");
+                    printable(splits_[0].name), " have different types; ingest only one of them");
   }
   const Labels& labels = splits_[0].labels;
   if (!labels.several.empty()) listing.fields.push_back({"labels", FieldKind::kLabels, DType::kI64, {}});
@@ -324,7 +478,7 @@ Status NumpySource::add_fields(SourceListing& listing) const {
   return {};
 }
 
-// Columns of bits are called by their numbers, and so are labels that no array names.
+// Columns of bits are named by their numbers, and so are labels without an array of names.
 void NumpySource::number(SourceListing& listing) {
   const bool has_several = !splits_[0].labels.several.empty();
   const bool is_named =
@@ -368,7 +522,7 @@ Result<SourceListing> NumpySource::list() {
   number(listing);
   if (!others_.empty())
     listing.warnings.push_back(
-        concat("[ingest] left aside, neither pictures nor labels: ", quoted_names(others_)));
+        concat("[ingest] ignored because they are neither images nor labels: ", quoted_names(others_)));
   if (splits_[0].labels.classes.empty())
     warn_of_no_class(options_.path, listing);
   else if (options_.alone)
@@ -379,8 +533,8 @@ Result<SourceListing> NumpySource::list() {
 Result<std::vector<std::byte>> NumpySource::read(const SourceEntry& entry) const {
   const Split& one = splits_[entry.place >> kArrayShift];
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes,
-                          one.pictures.read(entry.place & ((uint64_t{1} << kArrayShift) - 1)));
-  return raw_picture(one.form, bytes);
+                          one.images.read(entry.place & ((uint64_t{1} << kArrayShift) - 1)));
+  return raw_image(one.form, bytes);
 }
 
 int recognizes_numpy(const SourceOptions& options) {
@@ -404,7 +558,7 @@ Result<std::unique_ptr<Source>> open_numpy(const SourceOptions& options) {
 
 extern const SourceRecord numpy_source;
 const SourceRecord numpy_source = {"numpy",
-                                   "an .npz, a folder of .npy, or the .npy of the pictures: arrays called x "
+                                   "an .npz, a folder of .npy, or the .npy of the images: arrays called x "
                                    "or images and y or labels, with train, val or "
                                    "test in their names",
                                    numpy::recognizes_numpy, numpy::open_numpy, "--label"};

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/bytes/archive_bytes.h"
+#include "io/data/sources/bytes/archive_bytes.h"
 
 #include <unistd.h>
 
@@ -6,12 +6,13 @@
 #include <array>
 #include <cerrno>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/refuse.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/bytes/remote.h"
-#include "dlpipe/io/data/sources/bytes/unpack.h"
-#include "dlpipe/io/data/sources/source_file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/error.h"
+#include "io/data/sources/bytes/remote.h"
+#include "io/data/sources/bytes/unpack.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -36,20 +37,24 @@ Result<size_t> fill_from(RemoteStream& stream, std::span<std::byte> to) {
   return filled;
 }
 
-// A time of HTTP's is in whole seconds. A hash of what tells one content from another stands in the rest of it, so that a
-// resumed ingest sees that the file is another one.
+// A time of HTTP's is in whole seconds. The rest of it holds a hash of the content's identity, so that a resumed ingest detects
+// that the file has changed.
 int64_t marked_time(const RemoteStream& stream) {
   constexpr uint64_t kSecond = 1'000'000'000;
   const uint64_t mark = checksum64(std::as_bytes(std::span(stream.validator()))) % kSecond;
   return stream.modified_ns() + static_cast<int64_t>(stream.validator().empty() ? 0 : mark);
 }
 
+/// Sets `input_bytes` to the number of bytes received.
 Status unpack_to(ScratchFile& scratch, int fd, const std::string& name, const SourceOptions& options,
-                 IsZlib is_zlib) {
+                 IsZlib is_zlib, uint64_t* input_bytes) {
+  *input_bytes = 0;
   const auto read = [&](std::span<std::byte> to) -> Result<size_t> {
     if (options.stop_requested && options.stop_requested())
-      return Status(ErrorCode::kCancelled, concat("[ingest] stopped while ", name, " was unpacked"));
-    return read_piece(fd, to, name);
+      return Status(ErrorCode::kCancelled, concat("[ingest] stopped while ", name, " was being unpacked"));
+    DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_piece(fd, to, name));
+    *input_bytes += count;
+    return count;
   };
   return unpack(
       read, [&](std::span<const std::byte> bytes) { return scratch.append(bytes); }, name, is_zlib);
@@ -72,7 +77,7 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
   if (!is_stream) {
     DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", path));
     archive.stamp_ = opened.stamp();
-    archive.size_ = opened.stamp().size_bytes;
+    archive.size_ = archive.input_bytes_ = opened.stamp().size_bytes;
     std::array<std::byte, 16> begin{};
     DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(opened.fd(), 0, begin, path));
     DLPIPE_ASSIGN_OR_RETURN(const Packing packing,
@@ -82,22 +87,25 @@ Result<ArchiveBytes> ArchiveBytes::open(const std::string& path, const SourceOpt
     file.push_back(std::move(opened));
   } else if (is_stream && ::isatty(fd) == 1) {
     return misuse("ingest",
-                  "SRC is -, the standard input, which is a terminal; pipe an archive into it: `cat "
+                  "SRC is - (standard input), which is a terminal; pipe an archive into it: `cat "
                   "shards-*.tar | dlpipe ingest - DST`");
   }
-  if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", archive.path_, " to");
+  if (options.scratch == nullptr)
+    return misuse("ingest", "there is no scratch file to unpack ", archive.path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(archive.scratch_, options.scratch->file());
   archive.begin_ = archive.scratch_->size_bytes();
-  DLPIPE_RETURN_IF_ERROR(unpack_to(*archive.scratch_, fd, archive.path_, options, is_zlib));
+  DLPIPE_RETURN_IF_ERROR(
+      unpack_to(*archive.scratch_, fd, archive.path_, options, is_zlib, &archive.input_bytes_));
   archive.size_ = archive.scratch_->size_bytes() - archive.begin_;
   if (!file.empty() && !file.front().is_unchanged()) return changed_since_listed(path, "changed");
   return archive;
 }
 
-// A plain archive stays where it is, if the server gives parts of it and says which content they are of. All others are
-// fetched whole.
+// A plain archive is read remotely if the server supports ranges and identifies the content that they belong to. All others are
+// downloaded completely.
 Status ArchiveBytes::open_remote(const SourceOptions& options, IsZlib is_zlib) {
-  if (options.scratch == nullptr) return misuse("ingest", "no scratch file to unpack ", path_, " to");
+  if (options.scratch == nullptr)
+    return misuse("ingest", "there is no scratch file to unpack ", path_, " to");
   DLPIPE_ASSIGN_OR_RETURN(auto stream, RemoteStream::open(options.address, options.stop_requested));
   std::vector<std::byte> begin(512);
   DLPIPE_ASSIGN_OR_RETURN(const size_t filled, fill_from(*stream, begin));
@@ -107,17 +115,20 @@ Status ArchiveBytes::open_remote(const SourceOptions& options, IsZlib is_zlib) {
   if (packing == Packing::kNone && stream->parted_bytes() > 0 && !stream->validator().empty()) {
     remote_ = std::make_shared<RemoteFile>(options.address, options.stop_requested, std::move(stream),
                                            std::move(begin), options.scratch->windows());
-    size_ = remote_->size_bytes();
+    size_ = input_bytes_ = remote_->size_bytes();
     return {};
   }
   DLPIPE_ASSIGN_OR_RETURN(scratch_, options.scratch->file());
   begin_ = scratch_->size_bytes();
   std::span<const std::byte> first = begin;
   const auto read = [&](std::span<std::byte> to) -> Result<size_t> {
-    if (first.empty()) return stream->read(to);
-    const size_t count = std::min(first.size(), to.size());
+    size_t count = std::min(first.size(), to.size());
     std::copy_n(first.begin(), count, to.begin());
     first = first.subspan(count);
+    if (count == 0) {
+      DLPIPE_ASSIGN_OR_RETURN(count, stream->read(to));
+    }
+    input_bytes_ += count;
     return count;
   };
   DLPIPE_RETURN_IF_ERROR(unpack(
@@ -131,7 +142,7 @@ Result<ArchiveBytes> ArchiveBytes::open_unpacked(const std::string& path) {
   ArchiveBytes archive;
   archive.path_ = path;
   archive.stamp_ = opened.stamp();
-  archive.size_ = opened.stamp().size_bytes;
+  archive.size_ = archive.input_bytes_ = opened.stamp().size_bytes;
   return archive;
 }
 
@@ -154,7 +165,7 @@ ArchiveBytes ArchiveBytes::rewritten(std::shared_ptr<ScratchFile> scratch, uint6
 Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
   if (at > size_ || to.size() > size_ - at)
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path_), " ends before byte ",
-                                              at + to.size(), "; download or make it again"));
+                                              at + to.size(), "; download or create it again"));
   if (scratch_ != nullptr) return scratch_->read(begin_ + at, to);
   if (remote_ != nullptr) return remote_->read(begin_ + at, to);
   const auto file = RegularFile::open("ingest", path_);
@@ -168,19 +179,33 @@ Status ArchiveBytes::read(uint64_t at, std::span<std::byte> to) const {
 Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) const {
   if (at > size_ || size > size_ - at)
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path_), " ends before byte ", at + size,
-                                              "; download or make it again"));
-  if (size > kMostPictureBytes)
-    return Status(ErrorCode::kUnsupported, concat("[ingest] it has ", human_bytes(size), "; at most ",
-                                                  human_bytes(kMostPictureBytes), " are read as one"));
+                                              "; download or create it again"));
+  const uint64_t most = std::min(kMostImageBytes, ReadBudget::most(input_bytes_));
+  if (size > most)
+    return Status(
+        ErrorCode::kUnsupported,
+        concat(
+            "[ingest] it has ", human_bytes(size), "; the limit for one file is ", human_bytes(most),
+            most < kMostImageBytes ? concat(" in a compressed archive of ", human_bytes(input_bytes_)) : ""));
   std::vector<std::byte> bytes(size);
   DLPIPE_RETURN_IF_ERROR(read(at, bytes));
   return bytes;
 }
 
+Result<std::vector<std::byte>> ArchiveBytes::read_image(uint64_t at, uint64_t size) const {
+  constexpr uint64_t kLarge = uint64_t{1} << 20;  // of smaller ones a look costs more than it saves
+  constexpr uint64_t kLook = 64;
+  if (size > kLarge) {
+    DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> begin, read(at, kLook));
+    if (sniff_layout(begin) == ImageLayout::kNone) return probe_image(begin).status();
+  }
+  return read(at, size);
+}
+
 Result<Link> ArchiveBytes::where(uint64_t at, uint64_t size) const {
   if (scratch_ == nullptr && remote_ == nullptr) return Link{path_, begin_ + at, size, false};
-  return misuse("ingest", "only pictures in files and tar archives of this disk can be linked, and ",
-                printable(path_), " is packed or elsewhere; unpack it there");
+  return misuse("ingest", "only images in files and tar archives on this disk can be linked, but ",
+                printable(path_), " is compressed or elsewhere; unpack it to this disk");
 }
 
 Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {

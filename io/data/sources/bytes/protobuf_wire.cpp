@@ -1,16 +1,16 @@
-#include "dlpipe/io/data/sources/bytes/protobuf_wire.h"
+#include "io/data/sources/bytes/protobuf_wire.h"
 
 #include <algorithm>
 #include <array>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::data {
 
 namespace {
 
-Status damaged() {
-  return Status(ErrorCode::kCorrupt, "a protocol buffer that contradicts itself");
+Status damaged_message() {
+  return Status(ErrorCode::kCorrupt, "the protocol buffer is inconsistent");
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Result<uint64_t> WireCursor::varint() {
       return value;
     }
   }
-  return damaged();
+  return damaged_message();
 }
 
 Result<std::optional<WireField>> WireCursor::next() {
@@ -38,7 +38,7 @@ Result<std::optional<WireField>> WireCursor::next() {
   DLPIPE_ASSIGN_OR_RETURN(const uint64_t tag, varint());
   WireField field;
   field.number = static_cast<uint32_t>(tag >> 3);
-  if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff) return damaged();
+  if (tag >> 3 == 0 || tag >> 3 > 0x1fffffff) return damaged_message();
   const uint64_t kind = tag & 7;
   if (kind == 0) {
     DLPIPE_ASSIGN_OR_RETURN(field.value, varint());
@@ -48,25 +48,25 @@ Result<std::optional<WireField>> WireCursor::next() {
     DLPIPE_ASSIGN_OR_RETURN(field.size, varint());
     field.has_bytes = true;
     field.begin = at_;
-    if (field.size > end_ - at_) return damaged();
+    if (field.size > end_ - at_) return damaged_message();
     at_ += field.size;
     return std::optional(field);
   }
   const uint64_t size = kind == 1 ? 8 : kind == 5 ? 4 : 0;
-  if (size == 0 || size > end_ - at_) return damaged();
+  if (size == 0 || size > end_ - at_) return damaged_message();
   std::array<std::byte, 8> bytes{};
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_(at_, std::span(bytes).first(size)));
-  if (count < size) return damaged();
+  if (count < size) return damaged_message();
   for (size_t i = 0; i < size; ++i) field.value |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   at_ += size;
   return std::optional(field);
 }
 
 Result<std::string> WireCursor::text(const WireField& field, uint64_t most) const {
-  if (!field.has_bytes || field.size > most) return damaged();
+  if (!field.has_bytes || field.size > most) return damaged_message();
   std::string text(field.size, '\0');
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_(field.begin, std::as_writable_bytes(std::span(text))));
-  if (count < text.size()) return damaged();
+  if (count < text.size()) return damaged_message();
   return text;
 }
 

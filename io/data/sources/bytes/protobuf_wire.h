@@ -1,5 +1,5 @@
-// Reading protocol buffers' wire format: tags, numbers and pieces with a length, of bytes that may be anything and may lie
-// in memory or in a file. A cursor never leaves its range. One thread.
+// Reads protocol buffers' wire format: tags, numbers and length-delimited pieces. The bytes may be anything and may be in
+// memory or in a file. A cursor never leaves its range. One thread.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 #include <span>
 #include <string>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
-/// Fills the span with what lies at a place: how many bytes there were.
+/// Fills the span with the bytes at an offset; returns how many there were.
 using ReadAt = std::function<Result<size_t>(uint64_t, std::span<std::byte>)>;
 
 struct WireField {
   uint32_t number = 0;
-  bool has_bytes = false;  // else `value` is what stands there
-  uint64_t value = 0;      // of a varint, or 4 or 8 bytes as they are
+  bool has_bytes = false;  // otherwise `value` has the number
+  uint64_t value = 0;      // of a varint, or 4 or 8 raw bytes
   uint64_t begin = 0;      // of the bytes
   uint64_t size = 0;
 };
@@ -29,12 +29,12 @@ class WireCursor {
   WireCursor(const ReadAt& read, uint64_t begin, uint64_t size)
       : read_(read), at_(begin), end_(begin + size) {}
 
-  /// The next field; nothing at the end. kCorrupt where there is no whole field.
+  /// The next field; nullopt at the end. kCorrupt if the field is incomplete.
   Result<std::optional<WireField>> next();
   /// The next number, of packed ones; kCorrupt at the end.
   Result<uint64_t> varint();
   bool at_end() const { return at_ >= end_; }
-  /// The bytes of `field`, at most `most`; kCorrupt where there are more.
+  /// The bytes of `field`, at most `most`; kCorrupt if there are more.
   Result<std::string> text(const WireField& field, uint64_t most) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/bytes/remote.h"
+#include "io/data/sources/bytes/remote.h"
 
 #include <algorithm>
 #include <array>
@@ -12,18 +12,129 @@
 #include <utility>
 #include <vector>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/bytes/remote_address.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/log.h"
+#include "io/data/file_name.h"
 
 #ifdef DLPIPE_HAVE_CURL
 #include <curl/curl.h>
 #endif
 
 namespace dlpipe::data {
+
+// Addresses.
+
+namespace {
+
+/// RFC 3986's unreserved characters and slashes stay.
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool stays = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~/").find(c) != std::string_view::npos;
+    if (stays)
+      out += c;
+    else
+      out += concat('%', "0123456789ABCDEF"[byte >> 4], "0123456789ABCDEF"[byte & 15]);
+  }
+  return out;
+}
+
+Result<RemoteRequest> s3_request(std::string_view rest,
+                                 const std::function<std::string(const char*)>& environment) {
+  RemoteRequest request;
+  const size_t slash = rest.find('/');
+  const std::string bucket(rest.substr(0, slash));
+  const std::string key(slash == std::string_view::npos ? "" : rest.substr(slash + 1));
+  request.shown = concat("s3://", rest);
+  if (bucket.empty() || key.empty() || key.back() == '/')
+    return misuse("ingest", printable(request.shown), " does not name a file; write s3://BUCKET/KEY.tar");
+  const auto first_of = [&](const char* one, const char* other) {
+    const std::string value = environment(one);
+    return value.empty() ? environment(other) : value;
+  };
+  std::string region = first_of("AWS_REGION", "AWS_DEFAULT_REGION");
+  if (region.empty()) region = "us-east-1";
+  std::string endpoint = first_of("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+  while (!endpoint.empty() && endpoint.back() == '/') endpoint.pop_back();
+  const std::string path = percent_encoded(key);
+  if (!endpoint.empty())
+    request.url = concat(endpoint, "/", percent_encoded(bucket), "/", path);
+  else if (bucket.find('.') != std::string::npos)  // a host of that name has no certificate
+    request.url = concat("https://s3.", region, ".amazonaws.com/", percent_encoded(bucket), "/", path);
+  else
+    request.url = concat("https://", percent_encoded(bucket), ".s3.", region, ".amazonaws.com/", path);
+  request.key_id = environment("AWS_ACCESS_KEY_ID");
+  request.secret = environment("AWS_SECRET_ACCESS_KEY");
+  request.token = environment("AWS_SESSION_TOKEN");
+  if (!request.key_id.empty()) request.signature = concat("aws:amz:", region, ":s3");
+  if (!request.key_id.empty() && request.secret.empty())
+    return misuse("ingest", "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
+  return request;
+}
+
+}  // namespace
+
+bool is_address(std::string_view path) {
+  return path.find("://") != std::string_view::npos;
+}
+
+std::string shown_address(std::string_view address) {
+  const size_t scheme = address.find("://");
+  if (scheme == std::string_view::npos) return std::string(address);
+  const std::string_view begin = address.substr(0, scheme + 3);
+  std::string_view rest = address.substr(scheme + 3);
+  if (begin == "s3://") return std::string(address);  // a key may hold any character
+  rest = rest.substr(0, rest.find_first_of("?#"));
+  const size_t at = rest.substr(0, rest.find('/')).rfind('@');
+  if (at != std::string_view::npos) rest.remove_prefix(at + 1);
+  return concat(begin, rest);
+}
+
+Result<RemoteRequest> request_for(const std::string& address,
+                                  const std::function<std::string(const char*)>& environment) {
+  constexpr std::string_view kS3 = "s3://";
+  if (address.starts_with(kS3)) return s3_request(std::string_view(address).substr(kS3.size()), environment);
+  RemoteRequest request;
+  request.url = address;
+  request.shown = shown_address(address);
+  const size_t host = address.find("://") + 3;
+  const size_t at = address.substr(0, address.find_first_of("/?#", host)).rfind('@');
+  if (host > 2 && at != std::string::npos && at >= host) {
+    request.login = address.substr(host, at - host);
+    request.url.erase(host, at + 1 - host);
+  }
+  const bool is_known = address.starts_with("https://") || address.starts_with("http://");
+  if (!is_known)
+    return misuse(
+        "ingest", printable(request.shown),
+        ": addresses must begin with https://, http:// or s3://; pipe others: `dlpipe ingest - DST`");
+  return request;
+}
+
+std::string origin_of(std::string_view url) {
+  const size_t scheme_end = url.find("://");
+  if (scheme_end == std::string_view::npos) return "";
+  const std::string scheme = lower_text(url.substr(0, scheme_end));
+  const std::string_view default_port = scheme == "https" ? ":443" : scheme == "http" ? ":80" : "";
+  if (default_port.empty()) return "";
+  std::string host = lower_text(url.substr(scheme_end + 3));
+  host.resize(std::min(host.size(), host.find_first_of("/?#")));
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]";
+  if (host.empty() || host.find_first_not_of(kPlain) != std::string::npos) return "";
+  if (host.ends_with(default_port)) host.resize(host.size() - default_port.size());
+  return concat(scheme, "://", host);
+}
+
+bool drops_encryption(std::string_view from, std::string_view to) {
+  const auto is_encrypted = [](std::string_view url) { return lower_text(url).starts_with("https://"); };
+  return is_encrypted(from) && !is_encrypted(to);
+}
+
+// The stream.
 
 #ifdef DLPIPE_HAVE_CURL
 
@@ -32,7 +143,10 @@ namespace {
 constexpr int kMostAttempts = 8;  // without a byte between them
 constexpr long kConnectTimeout_s = 30;
 constexpr long kSilence_s = 60;  // below a byte per second for so long: cut it
+constexpr int kMostBarren =
+    4;  // of the same answers without a byte: some seconds, then the fault is permanent
 constexpr int kMostRedirections = 10;
+constexpr size_t kMostHeaderBytes = size_t{128} << 10;  // of one answer; servers send a few hundred bytes
 
 void start_curl_once() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -49,7 +163,7 @@ struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
 };
 
-/// Where `location`, an address or a path, leads from `url`, without a login; "" where that is no address.
+/// The address that `location` (an address or a path) means relative to `url`, without a login; "" if it is not an address.
 std::string redirected(const std::string& url, const std::string& location) {
   const std::unique_ptr<CURLU, void (*)(CURLU*)> parts(curl_url(), curl_url_cleanup);
   char* text = nullptr;
@@ -63,7 +177,7 @@ std::string redirected(const std::string& url, const std::string& location) {
   return text;
 }
 
-/// What a response says of the file.
+/// The properties of the file according to a response.
 struct Answer {
   long code = 0;
   std::string location;
@@ -73,9 +187,9 @@ struct Answer {
   std::string region;    // of S3's bucket, which another one was asked for
   std::string retry_after;
 
-  /// What tells one content of a file from another: a strong tag, or the time.
+  /// Identifies the content of a file: a strong tag, or the time.
   std::string validator() const { return tag.empty() || tag.starts_with("W/") ? modified : tag; }
-  /// Bytes of the whole file, of "bytes 0-99/1234"; 0 where the server doesn't say.
+  /// Bytes of the whole file, of "bytes 0-99/1234"; 0 if the server does not say.
   uint64_t total_bytes() const {
     int64_t bytes = 0;
     const size_t slash = range.find('/');
@@ -100,42 +214,48 @@ class CurlStream final : public RemoteStream {
   uint64_t parted_bytes() const override { return parted_bytes_; }
 
  private:
-  /// Where in the file the next byte is.
+  /// The position of the next byte in the file.
   uint64_t position() const { return part_.begin + received_; }
-  /// Whether what is read must be of a file that is known already.
+  /// Whether the data must belong to a file that is already known.
   bool is_bound() const { return position() > 0 || !part_.validator.empty(); }
-  // What libcurl calls: nothing may be thrown through its frames.
+  // Callbacks of libcurl: exceptions must not pass through its frames.
   static size_t on_bytes(char* bytes, size_t one, size_t count, void* self) noexcept;
   static size_t on_header(char* bytes, size_t one, size_t count, void* self) noexcept;
   size_t take_bytes(std::span<const std::byte> bytes);
-  void take_header(std::string_view line);
+  /// False if the headers of an attempt are too long.
+  bool take_header(std::string_view line);
   Status connect();
   void add_header(const std::string& line);
   void disconnect();
   Status check_answer();
   Status thrown();
-  /// Moves bytes until some are there, the transfer ended, or something is wrong for good. Sets failure_ for another try.
+  /// Runs the transfer until bytes are available, it has ended, or it has failed permanently. Sets failure_ if another attempt
+  /// may help.
   Status transfer();
-  /// Where the server says that the file is. Redirections are followed here and not by libcurl, which would send the headers of
-  /// the first request to any host.
+  /// The address at which the server says the file is. Redirections are followed here and not by libcurl, which would send the
+  /// headers of the first request to any host.
   Status follow(const std::string& url);
-  /// Whether the answer, which came whole, reached the end of what was asked for.
+  /// Whether the complete response reached the end of the requested range.
   bool reached_end() const;
+  /// Sets failure_ for another attempt. An error if another attempt is pointless: the server returns the same as before,
+  /// without a single byte.
+  Status fail_for_now(std::string what, bool is_busy);
   Status wait_for_another_try();
   std::string_view how_to_be_let_in() const {
     if (!request_.shown.starts_with("s3://"))
-      return "fetch it with what the server asks for, and pipe it: `curl ... | dlpipe ingest - DST`";
+      return "download it with the credentials that the server requires and pipe it: `curl ... | dlpipe "
+             "ingest - DST`";
     return request_.key_id.empty() ? "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-                                   : "use a key that may read it";
+                                   : "use a key with permission to read it";
   }
-  /// What may help where the server's answer is no file and says no place of one.
+  /// Advice for the case that the server's response is neither a file nor a redirection to one.
   std::string where_to_ask() const {
     const bool is_elsewhere = answer_.code >= 300 && answer_.code < 400;
     if (!request_.shown.starts_with("s3://"))
-      return is_elsewhere ? ", and not where the file is; does the address lead to a file?" : "";
+      return is_elsewhere ? ", but not where the file is; does the address point to a file?" : "";
     if (!answer_.region.empty() && (is_elsewhere || answer_.code == 400))
       return concat("; the bucket is in the region ", printable(answer_.region),
-                    ": set AWS_REGION=", shell_word(answer_.region));
+                    ": set AWS_REGION=", shell_text(answer_.region));
     return is_elsewhere ? "; set AWS_REGION to the bucket's region, or AWS_ENDPOINT_URL to its server" : "";
   }
   Status fail(ErrorCode code, std::string_view what) const {
@@ -143,7 +263,7 @@ class CurlStream final : public RemoteStream {
   }
   Status stopped() const {
     if (!stop_requested_ || !stop_requested_()) return {};
-    return fail(ErrorCode::kCancelled, "stopped while it was fetched");
+    return fail(ErrorCode::kCancelled, "stopped while it was being downloaded");
   }
 
   RemoteRequest request_;
@@ -165,10 +285,13 @@ class CurlStream final : public RemoteStream {
   uint64_t received_ = 0;         // of the part, over all connections
   uint64_t received_before_ = 0;  // the connection
   uint64_t page_bytes_ = 0;       // of the connection, where it answers with an error's page
+  size_t header_bytes_ = 0;       // of the connection
   uint64_t parted_bytes_ = 0;
   int64_t modified_ns_ = 0;
   int attempts_ = 0;
-  std::string failure_;     // of the last attempt; "": none
+  std::string failure_;  // of the last attempt; "": none
+  std::string barren_;   // what the last attempts got that brought no byte, where the server was not busy
+  int barren_times_ = 0;
   bool gave_some_ = false;  // the last attempt: no more of what was asked for, as servers may
   bool ended_ = false;
 };
@@ -186,8 +309,7 @@ size_t CurlStream::on_bytes(char* bytes, size_t one, size_t count, void* self) n
 size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) noexcept {
   auto* stream = static_cast<CurlStream*>(self);
   try {
-    stream->take_header({bytes, one * count});
-    return one * count;
+    return stream->take_header({bytes, one * count}) ? one * count : 0;
   } catch (...) {
     stream->thrown_ = std::current_exception();
     return 0;
@@ -209,10 +331,12 @@ size_t CurlStream::take_bytes(std::span<const std::byte> bytes) {
   return bytes.size();
 }
 
-void CurlStream::take_header(std::string_view line) {
+bool CurlStream::take_header(std::string_view line) {
+  header_bytes_ += line.size();
+  if (header_bytes_ > kMostHeaderBytes) return false;
   if (line.starts_with("HTTP/")) answer_ = {};  // of a 100 before
   const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return;
+  if (colon == std::string_view::npos) return true;
   const std::string name = lower_text(line.substr(0, colon));
   const std::string value(trim(line.substr(colon + 1)));
   if (name == "location") answer_.location = value;
@@ -221,9 +345,10 @@ void CurlStream::take_header(std::string_view line) {
   if (name == "content-range") answer_.range = value;
   if (name == "x-amz-bucket-region") answer_.region = value;
   if (name == "retry-after") answer_.retry_after = value;
+  return true;
 }
 
-// The rest of the file must be of the file whose beginning was read.
+// The rest must belong to the same file as the beginning that was read.
 Status CurlStream::check_answer() {
   is_checked_ = true;
   const std::string validator = answer_.validator();
@@ -265,9 +390,8 @@ Status CurlStream::follow(const std::string& url) {
   const std::string from = origin_of(url_);
   const std::string to = origin_of(url);
   if (drops_encryption(url_, url))
-    return fail(
-        ErrorCode::kPermission,
-        "the server redirects from https:// to an address that isn't encrypted, which is not followed");
+    return fail(ErrorCode::kPermission,
+                "the server redirects from https:// to an unencrypted address, which is not followed");
   if (++redirections_ > kMostRedirections)
     return fail(ErrorCode::kIo, concat("redirected more than ", kMostRedirections,
                                        " times; does the server redirect in a circle?"));
@@ -280,13 +404,15 @@ Status CurlStream::connect() {
   start_curl_once();
   if (multi_ == nullptr) multi_.reset(curl_multi_init());
   easy_.reset(curl_easy_init());
-  if (multi_ == nullptr || easy_ == nullptr) return fail(ErrorCode::kOutOfMemory, "no memory for libcurl");
+  if (multi_ == nullptr || easy_ == nullptr)
+    return fail(ErrorCode::kOutOfMemory, "out of memory for libcurl");
   CURL* const easy = easy_.get();
   answer_ = {};
   is_checked_ = false;
   gave_some_ = false;
   received_before_ = received_;
   page_bytes_ = 0;
+  header_bytes_ = 0;
   error_[0] = '\0';
   curl_easy_setopt(easy, CURLOPT_URL, url_.c_str());
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -305,7 +431,8 @@ Status CurlStream::connect() {
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, this);
-  // From the first byte on, too: the answer says whether the server gives parts, and how large the file is.
+  // A range is requested even from the first byte: the response shows whether the server supports ranges, and how large the
+  // file is.
   curl_easy_setopt(easy, CURLOPT_RANGE,
                    concat(position(), "-", part_.end > 0 ? concat(part_.end - 1) : "").c_str());
   const bool is_signed = is_its_origin_ && !request_.signature.empty();
@@ -331,16 +458,28 @@ Status CurlStream::connect() {
   return {};
 }
 
+Status CurlStream::fail_for_now(std::string what, bool is_busy) {
+  failure_ = std::move(what);
+  const bool is_barren = answer_.code != 0 && !is_busy && received_ == received_before_;
+  const std::string barren = is_barren ? concat(answer_.code, " ", failure_) : "";
+  barren_times_ = barren == barren_ ? barren_times_ + 1 : 1;
+  barren_ = barren;
+  if (barren.empty() || barren_times_ < kMostBarren) return {};
+  return fail(ErrorCode::kIo,
+              concat(failure_, ", ", kMostBarren,
+                     " times without sending a byte; try another server, or download the file"));
+}
+
 Status CurlStream::wait_for_another_try() {
   if (++attempts_ >= kMostAttempts)
     return fail(ErrorCode::kIo, concat(failure_, "; gave up after ", kMostAttempts,
-                                       " attempts. Try again later; what is stored already is kept"));
+                                       " attempts. Try again later; what is already stored is kept"));
   if (received_ > 0 && validator_.empty())
     return fail(
         ErrorCode::kIo,
         concat(failure_, " after ", human_bytes(received_),
-               ", and the server says neither ETag nor Last-Modified: whether the rest is of the same file "
-               "can't be known. Download it, and ingest the file"));
+               ", and the server sends neither ETag nor Last-Modified, so the rest may belong to a different "
+               "file. Download the file and ingest it"));
   if (gave_some_) return {};
   int64_t seconds = 0;
   constexpr int64_t kMostWait_s = 60;
@@ -358,7 +497,7 @@ Status CurlStream::wait_for_another_try() {
   return {};
 }
 
-// A server may answer with less than it was asked for (RFC 9110, section 15.3.7).
+// A server may send less than was requested (RFC 9110, section 15.3.7).
 bool CurlStream::reached_end() const {
   if (answer_.code == 200) return true;
   const uint64_t total = answer_.total_bytes();
@@ -387,18 +526,23 @@ Status CurlStream::transfer() {
       is_page && message->data.result == CURLE_WRITE_ERROR ? CURLE_OK : message->data.result;
   const std::string next = redirected(url_, answer_.location);
   disconnect();
+  if (header_bytes_ > kMostHeaderBytes)
+    return fail(ErrorCode::kIo, concat("the server's response has more than ", human_bytes(kMostHeaderBytes),
+                                       " of headers; does the address point to a file?"));
   if (code == CURLE_OK && answer >= 300 && answer < 400 && !next.empty()) return follow(next);
   if (is_checked_ && code == CURLE_WRITE_ERROR) {
-    return fail(ErrorCode::kChanged,
-                "changed while it was read, or the server doesn't serve parts of files; ingest again when it "
-                "no longer changes");
+    return fail(
+        ErrorCode::kChanged,
+        "changed while it was being read, or the server does not serve parts of files; ingest again when it "
+        "no longer changes");
   }
   if (answer == 416 && !is_bound()) {  // an empty file has no first byte
     ended_ = true;
     return {};
   }
   if (answer == 412 || answer == 416)
-    return fail(ErrorCode::kChanged, "changed while it was read; ingest again when it no longer changes");
+    return fail(ErrorCode::kChanged,
+                "changed while it was being read; ingest again when it no longer changes");
   if (answer == 404 || answer == 410)
     return fail(ErrorCode::kNotFound, concat("there is no such file (", answer, ")"));
   if (answer == 401 || answer == 403)
@@ -406,17 +550,18 @@ Status CurlStream::transfer() {
   if (code == CURLE_OK && (answer == 200 || answer == 206)) {
     ended_ = reached_end();
     gave_some_ = received_ > received_before_;
-    failure_ = "the server gives less than it was asked for";
-    return {};
+    if (ended_) return {};
+    return fail_for_now("the server sends less than requested", false);
   }
   const bool is_busy = answer == 408 || answer == 429 || answer >= 500;
   const bool is_for_good = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_URL_MALFORMAT ||
                            code == CURLE_UNSUPPORTED_PROTOCOL ||
                            (code == CURLE_COULDNT_RESOLVE_HOST && !is_bound()) ||
                            (code == CURLE_OK && !is_busy);
-  failure_ = code == CURLE_OK ? concat("the server answers ", answer, where_to_ask())
-                              : concat(error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
-  return is_for_good ? fail(ErrorCode::kIo, failure_) : Status();
+  std::string what = code == CURLE_OK
+                         ? concat("the server responds with ", answer, where_to_ask())
+                         : printable(error_[0] != '\0' ? error_.data() : curl_easy_strerror(code));
+  return is_for_good ? fail(ErrorCode::kIo, what) : fail_for_now(std::move(what), is_busy);
 }
 
 Result<size_t> CurlStream::read(std::span<std::byte> to) {
@@ -464,5 +609,137 @@ Result<std::unique_ptr<RemoteStream>> RemoteStream::open(const std::string& addr
 }
 
 #endif
+
+// Files that are read at arbitrary positions.
+
+namespace {
+
+// A read that begins at most this far after the previous one counts as the beginning of a sequence.
+constexpr uint64_t kNearBytes = uint64_t{1} << 20;
+constexpr size_t kPullBytes = size_t{256} << 10;
+
+Status became_shorter(const std::string& address) {
+  return {ErrorCode::kChanged,
+          concat("[ingest] ", printable(shown_address(address)),
+                 ": it ended before its last byte; ingest again when it no longer changes")};
+}
+
+bool copy_from(std::span<const std::byte> bytes, uint64_t begin, uint64_t at, std::span<std::byte> to) {
+  if (at < begin || at - begin > bytes.size() || to.size() > bytes.size() - (at - begin)) return false;
+  std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(at - begin), to.size(), to.begin());
+  return true;
+}
+
+}  // namespace
+
+// forget() locks the file's own mutex, so it is called without holding this one.
+void RemoteWindows::used(const std::shared_ptr<RemoteFile>& file) {
+  std::shared_ptr<RemoteFile> oldest;
+  {
+    const MutexLock lock(mutex_);
+    std::erase_if(files_, [&](const std::weak_ptr<RemoteFile>& one) {
+      const auto other = one.lock();
+      return other == nullptr || other == file;
+    });
+    files_.push_back(file);
+    if (files_.size() > kMost) {
+      oldest = files_.front().lock();
+      files_.erase(files_.begin());
+    }
+  }
+  if (oldest != nullptr) oldest->forget();
+}
+
+RemoteFile::RemoteFile(std::string address, std::function<bool()> stop_requested,
+                       std::unique_ptr<RemoteStream> stream, std::vector<std::byte> begin,
+                       std::shared_ptr<RemoteWindows> windows)
+    : address_(std::move(address)),
+      stop_requested_(std::move(stop_requested)),
+      validator_(stream->validator()),
+      size_(stream->parted_bytes()),
+      windows_(std::move(windows)),
+      stream_(std::move(stream)),
+      window_(std::move(begin)) {}
+
+void RemoteFile::forget() {
+  const MutexLock lock(mutex_);
+  stream_.reset();
+  window_ = std::vector<std::byte>();  // {} would keep its memory
+}
+
+void RemoteFile::drop_kept() {
+  const MutexLock lock(mutex_);
+  kept_.clear();
+}
+
+Status RemoteFile::read(uint64_t at, std::span<std::byte> to) {
+  windows_->used(shared_from_this());
+  MutexLock lock(mutex_);
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_here, read_here(at, to));
+  const bool follows = at >= last_end_ && at - last_end_ <= kNearBytes;
+  last_end_ = at + to.size();
+  if (is_here) return {};
+  if (!follows) {
+    lock.unlock();
+    return read_apart(at, to);
+  }
+  DLPIPE_ASSIGN_OR_RETURN(
+      stream_, RemoteStream::open(address_, stop_requested_, {.begin = at, .validator = validator_}));
+  window_.clear();
+  window_begin_ = at;
+  DLPIPE_ASSIGN_OR_RETURN(const bool is_read, read_here(at, to));
+  return is_read ? Status() : became_shorter(address_);
+}
+
+Result<bool> RemoteFile::read_here(uint64_t at, std::span<std::byte> to) {
+  if (const auto next = kept_.upper_bound(at); next != kept_.begin()) {
+    const auto& [begin, bytes] = *std::prev(next);
+    if (copy_from(bytes, begin, at, to)) return true;
+  }
+  const bool can_go_on = stream_ != nullptr && at >= window_begin_ && at <= window_end() + kSkipBytes;
+  if (can_go_on && at + to.size() > window_end()) DLPIPE_RETURN_IF_ERROR(pull(at + to.size()));
+  if (!copy_from(window_, window_begin_, at, to)) return false;
+  // Data that was already read is released from time to time, not at each read.
+  const uint64_t behind = at > window_begin_ ? at - window_begin_ : 0;
+  if (behind > 2 * kBehindBytes) {
+    const uint64_t gone = behind - kBehindBytes;
+    window_.erase(window_.begin(), window_.begin() + static_cast<ptrdiff_t>(gone));
+    window_begin_ += gone;
+  }
+  return true;
+}
+
+Status RemoteFile::pull(uint64_t end) {
+  while (window_end() < end) {
+    const size_t filled = window_.size();
+    const uint64_t left = end - window_end();
+    window_.resize(filled + std::min<uint64_t>(left, kPullBytes));
+    const auto count = stream_->read(std::span(window_).subspan(filled));
+    window_.resize(filled + (count.ok() ? *count : 0));
+    if (!count.ok()) stream_.reset();
+    DLPIPE_RETURN_IF_ERROR(count.status());
+    if (*count == 0) return became_shorter(address_);
+  }
+  return {};
+}
+
+Status RemoteFile::read_apart(uint64_t at, std::span<std::byte> to) const {
+  DLPIPE_ASSIGN_OR_RETURN(const auto stream,
+                          RemoteStream::open(address_, stop_requested_, {at, at + to.size(), validator_}));
+  while (!to.empty()) {
+    DLPIPE_ASSIGN_OR_RETURN(const size_t count, stream->read(to));
+    if (count == 0) return became_shorter(address_);
+    to = to.subspan(count);
+  }
+  return {};
+}
+
+Status RemoteFile::keep(uint64_t at, uint64_t size) {
+  std::vector<std::byte> bytes(size);
+  DLPIPE_RETURN_IF_ERROR(read(at, bytes));
+  const MutexLock lock(mutex_);
+  kept_.emplace(at, std::move(bytes));
+  return {};
+}
 
 }  // namespace dlpipe::data

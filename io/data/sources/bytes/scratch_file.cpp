@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/bytes/scratch_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/bytes/remote_file.h"
+#include "base/messages.h"
+#include "base/text.h"
+#include "io/data/sources/bytes/remote.h"
 
 namespace dlpipe::data {
 
@@ -16,7 +16,7 @@ Result<std::shared_ptr<ScratchFile>> ScratchFile::make(const std::string& folder
   std::string name = folder + "/.dlpipe-unpacked-XXXXXX";
   const int fd = mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0)
-    return status_from_errno("ingest", concat("cannot make a scratch file in ", printable(folder)), errno);
+    return status_from_errno("ingest", concat("cannot create a scratch file in ", printable(folder)), errno);
   ::unlink(name.c_str());
   return std::shared_ptr<ScratchFile>(new ScratchFile(fd, folder));
 }
@@ -31,7 +31,7 @@ Status ScratchFile::append(std::span<const std::byte> bytes) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
       return Status(ErrorCode::kNoSpace,
-                    concat("[ingest] no space in ", printable(folder_), " behind ", human_bytes(size_),
+                    concat("[ingest] no space left in ", printable(folder_), " after ", human_bytes(size_),
                            " of an unpacked archive; choose a DST on a larger disk, or unpack the archive "
                            "yourself and ingest the folder"));
     }
@@ -47,8 +47,7 @@ Status ScratchFile::append(std::span<const std::byte> bytes) {
 Status ScratchFile::read(uint64_t at, std::span<std::byte> to) const {
   DLPIPE_ASSIGN_OR_RETURN(const size_t count, read_at(fd_, at, to, "a scratch file"));
   if (count == to.size()) return {};
-  return Status(ErrorCode::kIo,
-                concat("[ingest] the scratch file in ", printable(folder_), " became shorter"));
+  return Status(ErrorCode::kIo, concat("[ingest] the scratch file in ", printable(folder_), " shrank"));
 }
 
 ScratchSpace::ScratchSpace(std::string folder)

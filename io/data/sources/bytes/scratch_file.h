@@ -1,7 +1,7 @@
-// A nameless file that holds what a stream or a compressed archive unpacks to, so that it can be read at any place.
-// It is gone with this object, and with a killed process.
+// An unnamed file with the unpacked contents of a stream or a compressed archive, so that they can be read at any offset. It
+// disappears with this object or when the process is killed.
 //
-// append() belongs to one thread; read() may be called from any number of threads, also beside append().
+// append() belongs to one thread; read() may be called from any number of threads, also during append().
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 #include <span>
 #include <string>
 
-#include "dlpipe/base/error.h"
+#include "dlpipe/error.h"
 
 namespace dlpipe::data {
 
 class ScratchFile {
  public:
-  /// In `folder`, on whose disk the space is taken.
+  /// In `folder`, whose disk provides the space.
   static Result<std::shared_ptr<ScratchFile>> make(const std::string& folder);
   ~ScratchFile();
   ScratchFile(const ScratchFile&) = delete;
@@ -25,7 +25,7 @@ class ScratchFile {
   uint64_t size_bytes() const { return size_; }
   /// kNoSpace names the folder.
   Status append(std::span<const std::byte> bytes);
-  /// Fills `to`; kIo where the file has fewer bytes behind `at`.
+  /// Fills `to`; kIo if the file has fewer bytes after `at`.
   Status read(uint64_t at, std::span<std::byte> to) const;
 
  private:
@@ -35,9 +35,9 @@ class ScratchFile {
   uint64_t size_ = 0;
 };
 
-class RemoteWindows;  // remote_file.h
+class RemoteWindows;  // remote.h
 
-/// Where scratch files may be made. The file is made when it is first asked for, and all archives share it. One thread.
+/// Where scratch files may be created. The file is created when it is first requested, and all archives share it. One thread.
 class ScratchSpace {
  public:
   explicit ScratchSpace(std::string folder);
@@ -51,7 +51,7 @@ class ScratchSpace {
   std::shared_ptr<RemoteWindows> windows_;
 };
 
-/// Fills `to` with the bytes behind `at`: how many there were. Errors as the system says, naming `name`.
+/// Fills `to` with the bytes from `at` on; returns how many there were. System errors name `name`.
 Result<size_t> read_at(int fd, uint64_t at, std::span<std::byte> to, const std::string& name);
 
 }  // namespace dlpipe::data

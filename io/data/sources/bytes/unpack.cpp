@@ -1,5 +1,6 @@
-#include "dlpipe/io/data/sources/bytes/unpack.h"
+#include "io/data/sources/bytes/unpack.h"
 
+#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -9,16 +10,54 @@
 #include <memory>
 #include <vector>
 
-#include "dlpipe/base/printable.h"
-#include "dlpipe/base/shell_word.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/bytes/inflater.h"
+#include "base/messages.h"
+#include "base/text.h"
 
 namespace dlpipe::data {
 
+struct Inflater::Stream {
+  z_stream z{};
+};
+
+void Inflater::End::operator()(Stream* stream) const {
+  inflateEnd(&stream->z);
+  delete stream;
+}
+
+Result<Inflater> Inflater::begin(Form form) {
+  constexpr int kWindow = 15;
+  constexpr int kGzipWindow =
+      kWindow + 16;  // zlib.h: 16 more asks for gzip's header, a negative one for none
+  std::unique_ptr<Stream, End> stream(new Stream);
+  const int window = form == Form::kGzip ? kGzipWindow : form == Form::kZlib ? kWindow : -kWindow;
+  if (inflateInit2(&stream->z, window) != Z_OK)
+    return Status(ErrorCode::kOutOfMemory, "[ingest] out of memory for zlib");
+  return Inflater(std::move(stream));
+}
+
+Result<Inflater::Step> Inflater::step(std::span<const std::byte>& in, std::span<std::byte> out) {
+  constexpr size_t kMost = std::numeric_limits<uInt>::max() / 2;
+  z_stream& z = stream_->z;
+  const auto in_bytes = static_cast<uInt>(std::min(in.size(), kMost));
+  const auto out_bytes = static_cast<uInt>(std::min(out.size(), kMost));
+  z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(in.data()));
+  z.avail_in = in_bytes;
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = out_bytes;
+  const int code = inflate(&z, Z_NO_FLUSH);
+  if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR)
+    return Status(ErrorCode::kCorrupt, z.msg != nullptr ? z.msg : "bad data");
+  in = in.subspan(in_bytes - z.avail_in);
+  return Step{size_t{out_bytes} - z.avail_out, code == Z_STREAM_END};
+}
+
+Status Inflater::again() {
+  return inflateReset(&stream_->z) == Z_OK ? Status() : Status(ErrorCode::kCorrupt, "bad data");
+}
+
 Status damaged_archive(const std::string& name, std::string_view what) {
   return Status(ErrorCode::kCorrupt,
-                concat("[ingest] ", printable(name), ": ", what, "; download or make it again"));
+                concat("[ingest] ", printable(name), ": ", what, "; download or create it again"));
 }
 
 bool all_zero(std::span<const std::byte> bytes) {
@@ -29,7 +68,7 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 18;
 
-/// What is left of a packed stream, piece by piece.
+/// The remaining part of a packed stream, piece by piece.
 class Input {
  public:
   Input(const ReadPiece& read, std::span<const std::byte> begin) : read_(read), piece_(kPieceBytes) {
@@ -53,7 +92,7 @@ class Input {
   size_t size_ = 0;
 };
 
-// Zeros behind a stream may fill a tape's block. More of them are a file of another kind, which isn't read through.
+// Zeros after a stream may fill a tape's block. With more zeros, it is a file of another kind, which is not read to its end.
 constexpr uint64_t kMostPadding = uint64_t{64} << 20;
 
 // Members that follow each other are one stream, as gzip, bgzip and pigz write them.
@@ -66,7 +105,7 @@ Status unpack_deflated(Input& input, const TakePiece& take, const std::string& n
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
     if (in.empty())
-      return between ? Status() : damaged_archive(name, concat("the ", kind, " stream is cut short"));
+      return between ? Status() : damaged_archive(name, concat("the ", kind, " stream is truncated"));
     if (between) {
       if (all_zero(in)) {
         padding += in.size();
@@ -75,7 +114,7 @@ Status unpack_deflated(Input& input, const TakePiece& take, const std::string& n
         input.use(in.size());
         continue;
       }
-      if (!inflater.again().ok()) return damaged_archive(name, concat("damaged ", kind, " stream"));
+      if (!inflater.again().ok()) return damaged_archive(name, concat("corrupt ", kind, " stream"));
       between = false;
     }
     std::span<const std::byte> left = in;
@@ -83,7 +122,7 @@ Status unpack_deflated(Input& input, const TakePiece& take, const std::string& n
     do {
       const auto step = inflater.step(left, out);
       if (!step.ok())
-        return damaged_archive(name, concat("damaged ", kind, " stream: ", step.status().message()));
+        return damaged_archive(name, concat("corrupt ", kind, " stream: ", step.status().message()));
       between = step->is_end;
       piece = std::span<const std::byte>(out).first(step->made);
       DLPIPE_RETURN_IF_ERROR(take(piece));
@@ -95,19 +134,19 @@ Status unpack_deflated(Input& input, const TakePiece& take, const std::string& n
 Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name) {
   const std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
                                                                         ZSTD_freeDStream);
-  if (stream == nullptr) return Status(ErrorCode::kOutOfMemory, "[ingest] no memory for zstd");
+  if (stream == nullptr) return Status(ErrorCode::kOutOfMemory, "[ingest] out of memory for zstd");
   std::vector<std::byte> out(kPieceBytes);
   size_t wanted = 0;  // 0: between frames
   while (true) {
     DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> in, input.left());
-    if (in.empty()) return wanted == 0 ? Status() : damaged_archive(name, "the zstd stream is cut short");
+    if (in.empty()) return wanted == 0 ? Status() : damaged_archive(name, "the zstd stream is truncated");
     ZSTD_inBuffer from{in.data(), in.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     do {
       to.pos = 0;
       wanted = ZSTD_decompressStream(stream.get(), &to, &from);
       if (ZSTD_isError(wanted))
-        return damaged_archive(name, concat("damaged zstd stream: ", ZSTD_getErrorName(wanted)));
+        return damaged_archive(name, concat("corrupt zstd stream: ", ZSTD_getErrorName(wanted)));
       DLPIPE_RETURN_IF_ERROR(take(std::span<const std::byte>(out).first(to.pos)));
     } while (from.pos < from.size || (wanted != 0 && to.pos == to.size));
     input.use(in.size());
@@ -117,7 +156,7 @@ Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name)
 struct Magic {
   std::string_view bytes;
   Packing packing;
-  std::string_view unpacker;  // of a kind that isn't read here
+  std::string_view unpacker;  // of a kind that is not read here
 };
 
 constexpr std::array<Magic, 6> kMagics = {{
@@ -147,7 +186,7 @@ Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& 
                     concat("[ingest] ", printable(name), " is a zip file; `unzip` it and ingest the folder"));
     if (!magic.unpacker.empty())
       return Status(ErrorCode::kUnsupported,
-                    concat("[ingest] ", printable(name), " is packed in a way that isn't read here; `",
+                    concat("[ingest] ", printable(name), " is compressed in an unsupported format; `",
                            magic.unpacker, " ", shell_word(name), " | dlpipe ingest - DST` reads it"));
     return magic.packing;
   }

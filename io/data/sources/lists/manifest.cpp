@@ -1,19 +1,22 @@
-// A CSV or TSV list, path,label[,...] or path;label[;...] (where numbers may have decimal commas), or one of JSON lines. Paths are relative to SRC (or to the list itself, when it
-// is SRC), or absolute. A first line that names the columns (path, label, split, others) may give them in any order; the
-// column split makes splits, others become fields of the records: text, or what --field says. The label is one class
-// for each picture: several classes and numbers with fractions are fields.
+// A list of images: CSV or TSV, path,label[,...] or path;label[;...] (with which numbers may have decimal commas), or JSON lines.
+// Paths are relative to SRC (or to the list itself if it is SRC), or absolute. A first line that names the columns (path, label,
+// split, others) may have them in any order; the column split makes splits, others become fields of the records: text, or what
+// --field says. The label is one class per image: several classes and numbers with fractions are fields.
+//
+// Here: the file, the folder of its images, and its lines. manifest_columns.cpp: its first line, and what the labels mean.
+#include "io/data/sources/lists/manifest.h"
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/lists/caffe_list.h"
-#include "dlpipe/io/data/sources/lists/csv.h"
-#include "dlpipe/io/data/sources/lists/json_lines.h"
-#include "dlpipe/io/data/sources/lists/manifest_source.h"
-#include "dlpipe/io/data/sources/read_budget.h"
-#include "dlpipe/io/data/sources/source_file.h"
-#include "dlpipe/io/data/sources/split_layout.h"
+#include "base/messages.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/layouts.h"
+#include "io/data/sources/lists/caffe_list.h"
+#include "io/data/sources/lists/tables.h"
+#include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
 
@@ -35,8 +38,9 @@ int recognizes_manifest(const SourceOptions& options) {
 
 /// Whether --manifest is a list of Caffe's without commas, semicolons or tabs, which make columns here.
 bool has_blanks_between(const SourceOptions& options) {
-  const PictureListKind kind = kind_of_picture_list(options.manifest, options.path);
-  if (kind != PictureListKind::kLabelled && kind != PictureListKind::kWithoutEnding) return false;
+  const ImageListKind kind = kind_of_image_list(options.manifest, options.path);
+  if (kind == ImageListKind::kCounted) return true;
+  if (kind != ImageListKind::kLabelled && kind != ImageListKind::kWithoutEnding) return false;
   std::ifstream file(options.manifest);
   std::string line;
   std::getline(file, line);
@@ -57,6 +61,45 @@ Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
   if (alone && !options.images.empty()) root = options.images;
   if (root.empty()) root = ".";
   return std::unique_ptr<Source>(std::make_unique<ManifestSource>(std::move(list), std::move(root), options));
+}
+
+constexpr size_t kMostFolders = 256;
+
+/// Those in `root` and those in them, in the order of their names; not the hidden ones.
+std::vector<fs::path> folders_in(const fs::path& root) {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator at(root, fs::directory_options::skip_permission_denied, ignored), end;
+       at != end && folders.size() < kMostFolders; at.increment(ignored)) {
+    if (!at->is_directory(ignored)) continue;
+    const bool is_hidden = at->path().filename().string().starts_with('.');
+    if (at.depth() == 1 || is_hidden) at.disable_recursion_pending();
+    if (!is_hidden) folders.push_back(at->path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+/// A sample of the files that is large enough to decide, taken from the whole list, because the files of one folder may be
+/// adjacent in it.
+std::vector<std::string> some_paths(const SourceListing& listing) {
+  const size_t count = std::min(kFilesThatDecide, listing.entries.size());
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& path = listing.entries[i * listing.entries.size() / count].path;
+    if (!path.starts_with('/')) paths.push_back(path);
+  }
+  return paths;
+}
+
+/// The ways in which programs write that a cell has no value; using them as a class would be a mistake.
+bool is_no_value(std::string_view cell) {
+  constexpr std::array<std::string_view, 4> kWritten = {"nan", "NaN", "NAN", "<NA>"};
+  return std::find(kWritten.begin(), kWritten.end(), cell) != kWritten.end();
+}
+
+bool leads_out(const fs::path& path) {
+  return std::find(path.begin(), path.end(), "..") != path.end();
 }
 
 }  // namespace
@@ -107,12 +150,12 @@ char separator_of(const std::string& list, std::string_view text) {
   const auto has = [&](char c) { return first.find(c) != std::string_view::npos; };
   if (lower_ending(list) == "tsv" || (has('\t') && !has(','))) return '\t';
   if (!has(';')) return ',';
-  // As spreadsheets write it where the comma stands in numbers. Cells may hold the other one.
-  const auto names_pictures = [&](char separator) {
+  // The separator of spreadsheets in languages with decimal commas. Cells may contain the other one.
+  const auto names_images = [&](char separator) {
     const std::vector<std::string> cells = split(first, separator);
     return find_path_column(cells) || has_image_name(cells.front());
   };
-  return !has(',') || (names_pictures(';') && !names_pictures(',')) ? ';' : ',';
+  return !has(',') || (names_images(';') && !names_images(',')) ? ';' : ',';
 }
 
 Status ManifestSource::read_lines(std::string_view text, SourceListing& listing) {
@@ -150,11 +193,10 @@ Status ManifestSource::read_json(std::string_view text, SourceListing& listing) 
   if (table->rows.empty()) return {};
   const int64_t first = table->rows.front().line;
   if (!find_path_column(table->columns))
-    return wrong(first, concat("no key 'path'", printable(suggestion("path", table->columns))));
+    return wrong(first, concat("there is no key 'path'", printable(suggestion("path", table->columns))));
   DLPIPE_ASSIGN_OR_RETURN(const bool is_head, read_head(table->columns, {}, first, listing));
   if (!is_head)
-    return wrong(first,
-                 "its keys are names of pictures; write {\"path\": ..., \"label\": ...} on every line");
+    return wrong(first, "its keys are image names; write {\"path\": ..., \"label\": ...} on every line");
   for (const JsonTable::Row& row : table->rows)
     DLPIPE_RETURN_IF_ERROR(add_line(row.cells, row.line, listing));
   return {};
@@ -186,7 +228,7 @@ Result<SourceListing> ManifestSource::list() {
     listing.warnings.insert(
         listing.warnings.begin(),
         concat("[ingest] ", printable(list_), ": none of its files is below ", printable(root_),
-               ", nor in just one of the folders there; name their folder with --images"));
+               ", nor in exactly one of the folders there; give their folder with --images"));
     return listing;
   }
   root_ = std::move(places->root);
@@ -226,7 +268,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   DLPIPE_RETURN_IF_ERROR(check_labels_repeat());
   DLPIPE_RETURN_IF_ERROR(number(listing));
   warn_of_split_columns(listing);
-  warn_of_pictures_as_text(listing);
+  warn_of_images_as_text(listing);
   warn_of_decimal_commas(listing);
   warn_of_rounded_numbers(listing);
   if (options_.alone && columns_.label) warn_of_classes(listing);
@@ -234,10 +276,227 @@ Result<SourceListing> ManifestSource::list_below_root() {
   return listing;
 }
 
+// The folder that a list's paths begin in, if it is not the list's own: images/ next to labels.csv, train/ next to train.csv, part_1/
+// and part_2/ next to metadata.csv.
+
+std::optional<ManifestSource::Places> ManifestSource::find_places(const SourceListing& listing) const {
+  struct Candidate {
+    fs::path folder;
+    size_t found = 0;
+  };
+  const std::string stem = fs::path(list_).stem().string();
+  const std::vector<std::string> paths = some_paths(listing);
+  std::vector<size_t> times(paths.size());  // in how many folders each is
+  std::vector<Candidate> some;              // that have any
+  size_t most = 0;
+  for (const fs::path& folder : folders_in(root_)) {
+    Candidate candidate{folder};
+    for (size_t i = 0; i < paths.size(); ++i) {
+      std::error_code ignored;
+      if (!fs::is_regular_file(folder / with_ending(paths[i], folder.string()), ignored)) continue;
+      ++times[i];
+      ++candidate.found;
+    }
+    most = std::max(most, candidate.found);
+    if (candidate.found > 0) some.push_back(std::move(candidate));
+  }
+  const size_t looked = std::min(kFilesThatDecide, listing.entries.size());
+  const auto there = static_cast<size_t>(
+      std::count_if(times.begin(), times.end(), [](size_t in_folders) { return in_folders > 0; }));
+  if (2 * there <= looked) return std::nullopt;
+  if (there > most && std::all_of(times.begin(), times.end(), [](size_t n) { return n <= 1; })) {
+    Places places{root_, {}};
+    for (const Candidate& one : some) places.parts.push_back(fs::relative(one.folder, root_).string());
+    return places;
+  }
+  if (2 * most <= looked) return std::nullopt;
+  std::erase_if(some, [&](const Candidate& one) { return one.found < most; });
+  if (some.size() > 1)
+    std::erase_if(some, [&](const Candidate& one) {
+      const std::string name = one.folder.filename().string();
+      return name != stem && name != split_in_words(stem);
+    });
+  if (some.size() != 1) return std::nullopt;
+  return Places{some.front().folder.string(), {}};
+}
+
+std::string ManifestSource::placed(const std::string& path) const {
+  if (parts_.empty() || path.starts_with('/')) return with_ending(path, root_);
+  std::string found;
+  for (const std::string& part : parts_) {
+    const std::string file = concat(part, "/", with_ending(path, full(part)));
+    std::error_code ignored;
+    if (!fs::is_regular_file(full(file), ignored)) continue;
+    if (!found.empty()) return path;  // which one is meant nobody knows
+    found = file;
+  }
+  return found.empty() ? path : found;
+}
+
+uint64_t ManifestSource::part_size(const std::string& placed) const {
+  const auto part = std::find_if(parts_.begin(), parts_.end(),
+                                 [&](const std::string& one) { return placed.starts_with(one + "/"); });
+  return part == parts_.end() ? 0 : part->size() + 1;
+}
+
+// A line of a list as an entry.
+
+uint64_t ManifestSource::name_begin(const std::string& path) const {
+  if (!path.starts_with('/')) return part_size(path);
+  std::error_code ignored;
+  const std::string root = fs::absolute(root_, ignored).lexically_normal().string();
+  const std::string below = root.ends_with('/') ? root : root + "/";
+  if (path.size() > below.size() && path.starts_with(below)) return below.size();
+  return std::min(path.find_first_not_of('/'), path.size());
+}
+
+uint64_t ManifestSource::name_begin(const std::string& path, const std::string& name) const {
+  // If the extension was changed or a number was added, the file's own name is the right one.
+  const bool is_end = !name.empty() && path.size() > name.size() && path.ends_with(concat("/", name));
+  return is_end ? path.size() - name.size() : name_begin(path);
+}
+
+std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
+  if (file.empty()) return {};
+  SourceEntry mask;
+  mask.path = parts_.empty() ? file : placed(file);
+  const std::string problem = problem_of(mask, line);
+  if (entry.problem.empty()) entry.problem = problem;
+  return data::refer_to({mask.size_bytes, mask.modified_ns}, mask.path);
+}
+
+Result<std::vector<std::byte>> ManifestSource::read_referred(const SourceEntry&,
+                                                             std::string_view reference) const {
+  DLPIPE_ASSIGN_OR_RETURN(const Referred file, referred(reference));
+  return read_stamped_file(full(file.path), file.stamp);
+}
+
+std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
+  const auto stamp = stamp_file(full(entry.path));
+  if (stamp.ok()) {
+    entry.size_bytes = stamp->size_bytes;
+    entry.modified_ns = stamp->modified_ns;
+    return {};
+  }
+  const bool is_gone = stamp.status().code() == ErrorCode::kNotFound;
+  const bool has_backslash = entry.path.find('\\') != std::string::npos;
+  return concat(place_of(line), ": ",
+                is_gone ? concat("there is no file ", printable(full(entry.path)),
+                                 parts_.empty() ? "" : ", and it is not in exactly one of the folders there")
+                        : std::string(without_area(stamp.status().message())),
+                is_gone && has_backslash ? "; write / between folders" : "");
+}
+
+std::string ManifestSource::with_ending(const std::string& path, const std::string& root) {
+  std::error_code ignored;
+  if (path.empty() || has_image_name(path) || fs::exists(full(path, root), ignored)) return path;
+  for (const std::string_view ending :
+       {".jpg", ".png", ".jpeg", ".JPEG", ".JPG", ".PNG", ".webp", ".bmp", ".ppm", ".pgm", ".WEBP", ".BMP"}) {
+    if (std::string file = concat(path, ending); fs::exists(full(file, root), ignored)) return file;
+  }
+  return path;
+}
+
+Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
+  if (cells.size() != columns_.count)
+    return wrong(line, concat(cells.size(), " columns, but the first line has ", columns_.count,
+                              "; write path,label[,...] on every line"));
+  const std::string path = placed(cells[columns_.path]);
+  std::string label = columns_.label ? cells[*columns_.label] : std::string();
+  if (path.empty()) return wrong(line, "the path is empty; fill it in");
+  if (leads_out(path))
+    return wrong(line, concat(printable(path), " leads outside of ", printable(root_),
+                              "; use paths below it, or absolute ones"));
+  const auto [former, fresh] = line_of_path_.emplace(fs::path(full(path)).lexically_normal().string(), line);
+  if (!fresh)
+    return wrong(line, concat(printable(path), " is already listed on ",
+                              read_ && read_->files.size() > 1 ? place_of(former->second)
+                                                               : concat("line ", former->second),
+                              "; list it once. A list with a line per box has the columns "
+                              "filename,class,xmin,ymin,xmax,ymax and is read without --label and --field"));
+  SourceEntry entry;
+  entry.path = path;
+  entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
+  entry.problem = problem_of(entry, line);
+  const bool needs_label = columns_.label && !columns_.is_question && !read_ && !head_;
+  if (needs_label && (label.empty() || is_no_value(label))) {
+    if (entry.problem.empty())
+      entry.problem =
+          concat(place_of(line), ": its label is ",
+                 label.empty() ? std::string("empty") : concat(in_quotes(label), ", which is not a value"),
+                 "; write its class");
+    label.clear();
+  }
+  if (columns_.split) {
+    const std::string& split = cells[*columns_.split];
+    entry.split = split_of_name(split);
+    if (entry.split.empty())
+      return wrong(line, concat("the split ", in_quotes(split),
+                                " is not train, val or test; --no-splits stores the "
+                                "column as a field"));
+  }
+  DLPIPE_RETURN_IF_ERROR(add_values(cells, line, entry));
+  listing.entries.push_back(std::move(entry));
+  class_of_entry_.push_back(label);
+  line_of_entry_.push_back(line);
+  return {};
+}
+
+Result<std::string> ManifestSource::with_point(const std::string& cell, int64_t line,
+                                               Columns::Extra& extra) const {
+  if (separator_ != ';') return cell;
+  const std::string number = with_decimal_point(cell);
+  if (!number.empty())
+    extra.line_with_comma = line;
+  else if (cell.find('.') != std::string::npos)
+    extra.line_with_point = line;
+  if (extra.line_with_comma > 0 &&
+      extra.line_with_point > 0)  // 1.234 may be 1,234 or a thousand times as much
+    return Status(ErrorCode::kCorrupt,
+                  concat("line ", extra.line_with_comma, " has a decimal comma and line ",
+                         extra.line_with_point, " a point; use the same one in all of the column's numbers"));
+  return number.empty() ? cell : number;
+}
+
+Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry) {
+  for (Columns::Extra& extra : columns_.extra) {
+    const std::string& cell = cells[extra.cell];
+    const auto in_column = [&](const Status& status) {
+      return wrong(line, concat("column ", in_quotes(extra.column.name), ": ", status.message()));
+    };
+    if (extra.column.kind == ColumnKind::kText) {
+      entry.extra.push_back(cell);
+    } else if (extra.column.kind == ColumnKind::kMask) {
+      if (leads_out(cell))
+        return in_column(
+            Status(ErrorCode::kCorrupt, concat(short_name(cell), " leads outside of ", printable(root_))));
+      entry.extra.push_back(refer_to(cell, line, entry));
+    } else if (extra.column.kind == ColumnKind::kLabels) {
+      auto names = names_in_cell(cell);
+      if (!names.ok()) return in_column(names.status());
+      names_.push_back(std::move(*names));
+      entry.extra.emplace_back();
+    } else {
+      const bool is_one = extra.column.kind == ColumnKind::kNumber;
+      const auto number = is_one ? with_point(cell, line, extra) : Result<std::string>(cell);
+      if (!number.ok()) return in_column(number.status());
+      auto bytes = encode_cell(extra.column, *number, &extra.numbers);
+      if (!bytes.ok()) return in_column(bytes.status());
+      entry.extra.push_back(std::move(*bytes));
+      if (extra.line_rounded == 0 && field_of(extra.column, 0).dtype == DType::kF32 &&
+          has_rounded_number(*number))
+        extra.line_rounded = line;
+      if (extra.column.kind == ColumnKind::kNumbers && separator_ == ';' && !with_decimal_point(cell).empty())
+        ++extra.maybe_decimal;
+    }
+  }
+  return {};
+}
+
 extern const SourceRecord manifest_source;
 const SourceRecord manifest_source = {"manifest",
                                       "a .csv, .tsv or .jsonl list with path, label[, split, ...] on every "
-                                      "line, or --manifest LIST beside a folder",
+                                      "line, or --manifest LIST next to a folder",
                                       recognizes_manifest, open_manifest, "--label --field --images"};
 
 }  // namespace dlpipe::data

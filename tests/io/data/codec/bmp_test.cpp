@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/codec.h"
 #include "tests/io/data/codec/image_files.h"
 
-// BMPs written here byte by byte: the forms that Pillow, which wrote the golden pictures, doesn't write.
+// BMPs written here byte by byte: the forms that Pillow, which wrote the golden images, doesn't write.
 namespace dlpipe::data {
 namespace {
 
@@ -112,10 +111,10 @@ TEST(Bmp, WhatCantBeIsNamed) {
   const auto expect = [](const BmpForm& form, std::string_view said) {
     EXPECT_NE(error_of(form).find(said), std::string::npos) << said << ": " << error_of(form);
   };
-  expect({.width = 0, .rows = rows}, "impossible width or height");
-  expect({.height = 0, .rows = rows}, "impossible width or height");
-  expect({.bits = 7, .rows = rows}, "impossible depth");
-  expect({.header = 39, .rows = rows}, "impossible header");
+  expect({.width = 0, .rows = rows}, "invalid width or height");
+  expect({.height = 0, .rows = rows}, "invalid width or height");
+  expect({.bits = 7, .rows = rows}, "invalid depth");
+  expect({.header = 39, .rows = rows}, "invalid header");
   expect({.compression = 1, .rows = rows}, "compression");
   expect({.bits = 24, .compression = 3, .masks = {0xff, 0xff00, 0xff0000}, .rows = rows}, "compression");
   expect({.height = 3, .rows = rows}, "fewer pixels");

@@ -1,23 +1,23 @@
-// The formulas of base/coef_math.h against the codec's readers and kernels (whose scalar twins are made of
+// The formulas of arithmetic/coefficients.h against the codec's readers and kernels (whose scalar twins are made of
 // them).
-#include "dlpipe/base/coef_math.h"
+#include "arithmetic/coefficients.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/coef/kernels.h"
-#include "dlpipe/io/data/codec/coef/packed_code.h"
-#include "dlpipe/io/data/codec/coef/packed_reader.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/kernels.h"
+#include "io/data/codec/coef/tile_code.h"
+#include "io/data/codec/coef/tile_reader.h"
 
 namespace dlpipe::data {
 namespace {
 
 using Coefficients = std::array<int16_t, 64>;
 
-/// Blocks [0, end) of a tile by the formulas; false where they say damaged.
+/// Blocks [0, end) of a tile by the formulas; false where they say corrupt.
 bool read_by_formulas(const std::vector<uint32_t>& words, size_t size, int blocks, int end,
                       std::vector<Coefficients>& out) {
   const coef::TileBits bits{words.data(), static_cast<uint32_t>((size + 3) / 4)};

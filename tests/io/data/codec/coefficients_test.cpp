@@ -7,17 +7,15 @@
 #include <memory>
 #include <optional>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/coef/decoder.h"
-#include "dlpipe/io/data/codec/coef/head.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/coef/jpeg_scan.h"
-#include "dlpipe/io/data/codec/coef/kernels.h"
-#include "dlpipe/io/data/codec/coef/packed_code.h"
-#include "dlpipe/io/data/codec/coef/packed_reader.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/decoder.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/coef/jpeg_scan.h"
+#include "io/data/codec/coef/kernels.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/coef/tile_code.h"
+#include "io/data/codec/coef/tile_reader.h"
 #include "tests/augment/every_target.h"
 #include "tests/base/test_file.h"
 #include "tests/io/data/codec/image_files.h"
@@ -59,10 +57,10 @@ Pixels drawing(int width, int height, int channels, uint64_t seed, uint32_t nois
 
 TEST(Coefficients, EveryGoldenJpegKeepsItsPixels) {
   int kept = 0;
-  for (const Golden& golden : golden_pictures()) {
+  for (const Golden& golden : golden_images()) {
     if (!is_jpeg(golden.name)) continue;
     SCOPED_TRACE(golden.name);
-    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const std::vector<std::byte> jpeg = read_image(golden.name);
     const auto record = encode_coefficients(jpeg, {}, kind_of(kept));
     ASSERT_TRUE(record.ok()) << record.status().message();
     const ImageInfo info = *probe_image(*record);
@@ -85,10 +83,10 @@ TEST(Coefficients, EveryGoldenJpegKeepsItsPixels) {
 
 TEST(Coefficients, AnyRegionEqualsTheSamePartOfTheWhole) {
   RandomStream random(5, 0);
-  for (const Golden& golden : golden_pictures()) {
+  for (const Golden& golden : golden_images()) {
     if (!is_jpeg(golden.name)) continue;
     SCOPED_TRACE(golden.name);
-    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const std::vector<std::byte> jpeg = read_image(golden.name);
     const ImageInfo info = *probe_image(jpeg);
     const Pixels full = decoded(jpeg, {0, 0, info.width, info.height});
     for (int i = 0; i < 60; ++i) {
@@ -109,14 +107,14 @@ TEST(Coefficients, AnyRegionEqualsTheSamePartOfTheWhole) {
   }
 }
 
-TEST(Coefficients, PicturesOfAllSizesAndQualitiesEqualLibjpegs) {
+TEST(Coefficients, ImagesOfAllSizesAndQualitiesEqualLibjpegs) {
   RandomStream random(9, 0);
   for (int i = 0; i < 120; ++i) {
     const int width = 1 + static_cast<int>(random.below(i % 3 == 0 ? 40 : 400));
     const int height = 1 + static_cast<int>(random.below(i % 3 == 0 ? 40 : 300));
     const int quality = i % 10 == 0 ? 100 : i % 10 == 1 ? 1 : 20 + static_cast<int>(random.below(79));
-    Pixels picture = drawing(width, height, i % 4 == 0 ? 1 : 3, static_cast<uint64_t>(i), random.below(255));
-    const std::vector<std::byte> jpeg = *encode_jpeg(picture.view(), quality, i % 2 == 0);
+    Pixels image = drawing(width, height, i % 4 == 0 ? 1 : 3, static_cast<uint64_t>(i), random.below(255));
+    const std::vector<std::byte> jpeg = *encode_jpeg(image.view(), quality, i % 2 == 0);
     const auto record = encode_coefficients(jpeg, {}, kind_of(i));
     ASSERT_TRUE(record.ok()) << record.status().message();
     const Region all = {0, 0, width, height};
@@ -129,10 +127,10 @@ TEST(Coefficients, PicturesOfAllSizesAndQualitiesEqualLibjpegs) {
 
 TEST(Coefficients, ExportedJpegsHaveTheSamePixelsAndMetadata) {
   int exported = 0;
-  for (const Golden& golden : golden_pictures()) {
+  for (const Golden& golden : golden_images()) {
     if (!is_jpeg(golden.name)) continue;
     SCOPED_TRACE(golden.name);
-    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const std::vector<std::byte> jpeg = read_image(golden.name);
     const std::vector<std::byte> record = *encode_coefficients(jpeg, {}, kind_of(exported++));
     const auto back = coefficients_to_jpeg(record);
     ASSERT_TRUE(back.ok()) << back.status().message();
@@ -252,8 +250,8 @@ TEST(Coefficients, ColoursOfEveryTripleAreLibjpegs) {
 
 TEST(Coefficients, DamagedRecordsNeverCrash) {
   RandomStream random(11, 0);
-  Pixels picture = drawing(150, 90, 3, 1, 120);
-  const std::vector<std::byte> jpeg = *encode_jpeg(picture.view(), 85);
+  Pixels image = drawing(150, 90, 3, 1, 120);
+  const std::vector<std::byte> jpeg = *encode_jpeg(image.view(), 85);
   const std::array<std::vector<std::byte>, 2> good = {*encode_coefficients(jpeg, {}, kind_of(0)),
                                                       *encode_coefficients(jpeg, {}, kind_of(1))};
   ImageDecoder decoder;
@@ -280,7 +278,7 @@ TEST(Coefficients, DamagedRecordsNeverCrash) {
   EXPECT_GT(refused, 1000);
 }
 
-// The head that a record keeps may be damaged: of Huffman tables there are four of each class.
+// The head that a record keeps may be corrupt: of Huffman tables there are four of each class.
 TEST(Coefficients, AHeadWithATableThatThereIsNotIsRefused) {
   const std::vector<std::byte> jpeg = *encode_jpeg(drawing(24, 16, 3, 5, 9).view(), 85);
   const coef::Frame frame = value_or_throw(coef::parse_frame(*encode_coefficients(jpeg)));
@@ -308,8 +306,8 @@ TEST(Coefficients, WhatCouldNotBeExportedStaysAJpeg) {
   EXPECT_NE(record.status().message().find("out of range"), std::string::npos) << record.status().message();
 }
 
-TEST(Coefficients, WhateverStandsBehindThePictureComesBack) {
-  std::vector<std::byte> jpeg = read_picture("rgb_420.jpg");
+TEST(Coefficients, WhateverStandsBehindTheImageComesBack) {
+  std::vector<std::byte> jpeg = read_image("rgb_420.jpg");
   jpeg.resize(jpeg.size() + (size_t{65} << 20));
   const auto record = encode_coefficients(jpeg);
   ASSERT_TRUE(record.ok()) << record.status().message();
@@ -319,7 +317,7 @@ TEST(Coefficients, WhateverStandsBehindThePictureComesBack) {
 }
 
 TEST(Coefficients, AJpegWithMoreAroundItThanCanBeReadBackStaysAJpeg) {
-  const std::vector<std::byte> jpeg = read_picture("rgb_420.jpg");
+  const std::vector<std::byte> jpeg = read_image("rgb_420.jpg");
   // Zeros of calloc take no memory until they are touched.
   const size_t size = coef::kMostHeadBytes + 1;
   const std::unique_ptr<void, decltype(&std::free)> memory(std::calloc(size, 1), std::free);
@@ -329,7 +327,7 @@ TEST(Coefficients, AJpegWithMoreAroundItThanCanBeReadBackStaysAJpeg) {
   EXPECT_EQ(record.status().code(), ErrorCode::kUnsupported) << record.status().message();
 }
 
-/// Wide values, a whole range of widths, groups of eight large values: what pictures seldom have.
+/// Wide values, a whole range of widths, groups of eight large values: what images seldom have.
 std::vector<std::array<int16_t, 64>> rough_blocks(int count, RandomStream& random) {
   std::vector<std::array<int16_t, 64>> blocks(static_cast<size_t>(count));
   for (auto& block : blocks) {

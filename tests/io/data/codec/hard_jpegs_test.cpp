@@ -5,10 +5,10 @@
 
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/restart.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 #include "tests/io/data/codec/written_jpegs.h"

@@ -1,4 +1,4 @@
-// The pictures that the codec's tests share (tests/io/data/codec/images, written by make_images.py).
+// The images that the codec's tests share (tests/io/data/codec/images, written by make_images.py).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/base/image.h"
+#include "dlpipe/image.h"
 #include "tests/base/test_file.h"
 
 namespace dlpipe::data {
@@ -21,7 +21,7 @@ inline std::vector<std::byte> read_test_file(const std::string& path) {
   return {first, first + text.size()};
 }
 
-inline std::vector<std::byte> read_picture(const std::string& name) {
+inline std::vector<std::byte> read_image(const std::string& name) {
   return read_test_file(test_file("io/data/codec/images/") + name);
 }
 
@@ -33,7 +33,7 @@ struct Golden {
   uint64_t grey = 0;  // the same after convert("L")
 };
 
-inline std::vector<Golden> golden_pictures() {
+inline std::vector<Golden> golden_images() {
   std::ifstream file(test_file("io/data/codec/images/golden.txt"));
   std::vector<Golden> all;
   Golden one;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dlpipe/io/data/codec/jpeg_segments.h"
+#include "io/data/codec/jpeg.h"
 
 namespace dlpipe::data {
 

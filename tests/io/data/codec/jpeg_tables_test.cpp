@@ -1,10 +1,10 @@
 // JPEGs without tables of their own, as frames of Motion JPEG are: what they decode to depends on them alone,
-// not on the picture that the same decoder had before.
+// not on the image that the same decoder had before.
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/codec.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/restart.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 #include "tests/io/data/codec/written_jpegs.h"
@@ -12,10 +12,10 @@
 namespace dlpipe::data {
 namespace {
 
-/// Pictures whose tables differ from each other and from the standard's.
+/// Images whose tables differ from each other and from the standard's.
 std::vector<std::vector<std::byte>> neighbours() {
   return {written({.dc_quant = 3, .ac_quant = 7}), written({.dc_quant = 40, .ac_quant = 90}),
-          read_picture("progressive_420.jpg"), read_picture("rgb_444.jpg")};
+          read_image("progressive_420.jpg"), read_image("rgb_444.jpg")};
 }
 
 struct Decoded {
@@ -44,7 +44,7 @@ TEST(JpegTables, MissingHuffmanTablesAreTheStandardOnesWhateverCameBefore) {
   }
 }
 
-TEST(JpegTables, APictureWithoutQuantisationTablesIsDamagedWhateverCameBefore) {
+TEST(JpegTables, AnImageWithoutQuantisationTablesIsDamagedWhateverCameBefore) {
   const auto bare = without_segments(written({.noise = false}), kQuantisationTables);
   for (const auto& before : neighbours()) {
     ImageDecoder decoder;
@@ -73,12 +73,12 @@ TEST(JpegTables, OtherLayoutsAreMadeWithTheSameTables) {
   EXPECT_EQ(encode_restart(no_quant).status().code(), ErrorCode::kCorrupt);
 }
 
-// Every picture of the codec's tests, after every other: a decoder that was used decodes as a new one.
-TEST(JpegTables, NoPictureDependsOnItsNeighbour) {
+// Every image of the codec's tests, after every other: a decoder that was used decodes as a new one.
+TEST(JpegTables, NoImageDependsOnItsNeighbour) {
   std::vector<std::vector<std::byte>> files = neighbours();
-  for (const Golden& golden : golden_pictures()) files.push_back(read_picture(golden.name));
-  const size_t pictures = files.size();
-  for (size_t i = 0; i < pictures; ++i) {
+  for (const Golden& golden : golden_images()) files.push_back(read_image(golden.name));
+  const size_t images = files.size();
+  for (size_t i = 0; i < images; ++i) {
     const auto info = probe_image(files[i]);
     if (!info.ok() || info->layout != ImageLayout::kJpeg) continue;
     files.push_back(without_segments(files[i], kHuffmanTables));

@@ -1,13 +1,13 @@
-// JPEGs of which libjpeg warns though every pixel is there, and those of which it warns because some are not. Whatever decodes a
-// picture says the same of it, and gives the same pixels.
+// JPEGs of which libjpeg warns though every pixel is there, and those of which it warns because some are not. Whatever decodes an
+// image says the same of it, and gives the same pixels.
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/coef/jpeg_coefficients.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/restart.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
+#include "io/data/codec/coef/jpeg_coefficients.h"
+#include "io/data/codec/restart.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/codec/jpeg_surgery.h"
 
@@ -94,7 +94,7 @@ void expect_damaged(const Bytes& jpeg, const Region& all) {
 }
 
 TEST(JpegWarnings, OddHeadersLeaveEveryPixelAsItIs) {
-  const Bytes jpeg = read_picture("rgb_420.jpg");
+  const Bytes jpeg = read_image("rgb_420.jpg");
   constexpr size_t kMajor = 11;  // of the revision, in the first segment
   const Pixels pixels = value_or_throw(decoded_rgb(jpeg, {0, 0, 53, 37}));
   for (const int major : {0, 2, 255}) expect_everywhere(with_byte(jpeg, kMajor, major), pixels);
@@ -107,7 +107,7 @@ TEST(JpegWarnings, OddHeadersLeaveEveryPixelAsItIs) {
 }
 
 TEST(JpegWarnings, AnUnknownTransformOfFourComponentsIsYcck) {
-  const Bytes jpeg = read_picture("cmyk.jpg");
+  const Bytes jpeg = read_image("cmyk.jpg");
   constexpr size_t kTransform = 2 + 4 + 11;
   ASSERT_EQ(jpeg[kTransform - 1 - 10], std::byte{'A'});
   const ImageInfo info = value_or_throw(probe_image(jpeg));
@@ -120,7 +120,7 @@ TEST(JpegWarnings, AnUnknownTransformOfFourComponentsIsYcck) {
 TEST(JpegWarnings, BytesThatBelongToNothingAreNoDamage) {
   for (const char* name : {"rgb_420.jpg", "grey.jpg", "progressive_420.jpg", "restart_420.jpg"}) {
     SCOPED_TRACE(name);
-    const Bytes jpeg = read_picture(name);
+    const Bytes jpeg = read_image(name);
     const ImageInfo info = value_or_throw(probe_image(jpeg));
     const Pixels pixels = value_or_throw(decoded_rgb(jpeg, {0, 0, info.width, info.height}));
     for (const size_t count : {1, 2, 40, 245}) {
@@ -136,15 +136,15 @@ TEST(JpegWarnings, BytesThatBelongToNothingAreNoDamage) {
 TEST(JpegWarnings, MissingOrWrongBitsAreDamage) {
   for (const char* name : {"rgb_420.jpg", "grey.jpg", "progressive_420.jpg"}) {
     SCOPED_TRACE(name);
-    Bytes jpeg = read_picture(name);
+    Bytes jpeg = read_image(name);
     const ImageInfo info = value_or_throw(probe_image(jpeg));
     const Region all{0, 0, info.width, info.height};
-    jpeg.erase(jpeg.end() - 42, jpeg.end() - 2);  // the picture's end comes too early
+    jpeg.erase(jpeg.end() - 42, jpeg.end() - 2);  // the image's end comes too early
     expect_damaged(jpeg, all);
     jpeg.resize(jpeg.size() - 2);  // and no mark of it
     expect_damaged(jpeg, all);
   }
-  Bytes jpeg = read_picture("restart_420.jpg");
+  Bytes jpeg = read_image("restart_420.jpg");
   const ImageInfo info = value_or_throw(probe_image(jpeg));
   size_t at = begin_of(jpeg, JpegSegments::kStartOfScan) + 16;
   while (jpeg[at] != std::byte{0xff} || static_cast<unsigned>(jpeg[at + 1]) - 0xd0 > 7) ++at;

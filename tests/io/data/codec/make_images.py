@@ -1,4 +1,4 @@
-"""Writes the small pictures of this folder and golden.txt, what Pillow decodes them to.
+"""Writes the small images of this folder and golden.txt, what Pillow decodes them to.
 
     python make_images.py      (Pillow, numpy and libjpeg-turbo's cjpeg; the files are in the tree, so this runs only to change them)
 
@@ -25,7 +25,7 @@ def fnv1a(data):
     return value
 
 
-def picture(width, height, seed):
+def make_image(width, height, seed):
     """Waves, an edge and some noise: every coefficient of a block has work to do."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
@@ -65,7 +65,7 @@ def main():
         image.save(buffer, formats.get(ending, ending.upper()), **options)
         files[name] = buffer.getvalue()
 
-    rgb = Image.fromarray(picture(53, 37, 1))
+    rgb = Image.fromarray(make_image(53, 37, 1))
     for sampling, name in ((0, "444"), (1, "422"), (2, "420")):
         save(f"rgb_{name}.jpg", rgb, quality=85, subsampling=sampling)
     for name, sampling in (("440", "1x2"), ("411", "4x1"), ("arithmetic", "2x2")):  # Pillow cannot write these
@@ -78,7 +78,7 @@ def main():
     save("progressive_420.jpg", rgb, quality=80, progressive=True)
     save("restart_420.jpg", rgb, quality=80, restart_marker_blocks=3)
     save("rgb_transform_0.jpg", rgb, quality=85, keep_rgb=True)
-    save("one_pixel.jpg", Image.fromarray(picture(1, 1, 2)))
+    save("one_pixel.jpg", Image.fromarray(make_image(1, 1, 2)))
     save("grey.jpg", rgb.convert("L"), quality=85)
     save("cmyk.jpg", rgb.convert("CMYK"), quality=85)
     save("grey_progressive.jpg", rgb.convert("L"), quality=85, progressive=True)
@@ -98,19 +98,19 @@ def main():
     exif[0x0112] = 6
     save("exif_6.png", rgb.crop((0, 0, 20, 11)), exif=exif)
 
-    deep = picture(19, 14, 3).astype(np.uint16) * 257 - 100 * (picture(19, 14, 4) > 99)
+    deep = make_image(19, 14, 3).astype(np.uint16) * 257 - 100 * (make_image(19, 14, 4) > 99)
     files["rgb_16.png"] = png_chunks(19, 14, 16, 2, [r.astype(">u2").tobytes() for r in deep.reshape(14, -1)])
     files["grey_16.png"] = png_chunks(19, 14, 16, 0, [r.astype(">u2").tobytes() for r in deep[:, :, 0]])
     files["interlaced_rgb.png"] = png_chunks(53, 37, 8, 2, passes(np.asarray(rgb)), interlaced=True)
     files["interlaced_rgb_16.png"] = png_chunks(19, 14, 16, 2, passes(deep.astype(">u2")), interlaced=True)
-    files["interlaced_grey.png"] = png_chunks(3, 2, 8, 0, passes(picture(3, 2, 6)[:, :, 0]), interlaced=True)
-    rgba_odd = np.dstack([picture(11, 13, 7), picture(11, 13, 8)[:, :, 0]])
+    files["interlaced_grey.png"] = png_chunks(3, 2, 8, 0, passes(make_image(3, 2, 6)[:, :, 0]), interlaced=True)
+    rgba_odd = np.dstack([make_image(11, 13, 7), make_image(11, 13, 8)[:, :, 0]])
     files["interlaced_rgba.png"] = png_chunks(11, 13, 8, 6, passes(rgba_odd), interlaced=True)
-    palette = picture(4, 4, 9).tobytes()
+    palette = make_image(4, 4, 9).tobytes()
     plte = struct.pack(">I", len(palette)) + b"PLTE" + palette + struct.pack(">I", zlib.crc32(b"PLTE" + palette))
-    indices = picture(9, 10, 10)[:, :, 0] >> 4
+    indices = make_image(9, 10, 10)[:, :, 0] >> 4
     files["interlaced_palette.png"] = png_chunks(9, 10, 8, 3, passes(indices), extra=plte, interlaced=True)
-    four = picture(18, 9, 5)[:, :, 0] >> 4
+    four = make_image(18, 9, 5)[:, :, 0] >> 4
     files["grey_4.png"] = png_chunks(18, 9, 4, 0, [(r[0::2] << 4 | r[1::2]).tobytes() for r in four])
 
     rgba = Image.merge("RGBA", (*rgb.split(), rgb.convert("L")))

@@ -1,10 +1,10 @@
 // Masks: numbers of pixels as they stand in the file.
-#include "dlpipe/io/data/codec/mask.h"
+#include "io/data/codec/mask.h"
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/raw.h"
+#include "dlpipe/codec.h"
+#include "io/data/codec/bitmaps.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {
@@ -12,7 +12,7 @@ namespace {
 
 std::vector<uint8_t> values_of(const std::string& name) {
   MaskDecoder decoder;
-  const std::vector<std::byte> bytes = read_picture(name);
+  const std::vector<std::byte> bytes = read_image(name);
   const ConstImageView mask = value_or_throw(decoder.decode(bytes));
   EXPECT_EQ(mask.channels, 1);
   std::vector<uint8_t> values;
@@ -47,22 +47,22 @@ TEST(MaskDecoder, RawPixelsAreTakenAsTheyStand) {
 
 TEST(MaskDecoder, WhatIsNoMaskIsRefusedAndWhatIsDamagedIsBad) {
   MaskDecoder decoder;
-  const auto error = [&](const std::string& name) { return decoder.decode(read_picture(name)).status(); };
-  EXPECT_NE(error("rgb.png").message().find("a PNG of colours"), std::string::npos);
-  EXPECT_NE(error("rgba.png").message().find("a PNG of colours or with transparency"), std::string::npos);
-  EXPECT_NE(error("grey_alpha.png").message().find("with transparency"), std::string::npos);
-  EXPECT_NE(error("grey_16.png").message().find("a PNG of 16 bits; a mask is a PNG of class numbers"),
+  const auto error = [&](const std::string& name) { return decoder.decode(read_image(name)).status(); };
+  EXPECT_NE(error("rgb.png").message().find("a PNG with colours"), std::string::npos);
+  EXPECT_NE(error("rgba.png").message().find("a PNG with colours or transparency"), std::string::npos);
+  EXPECT_NE(error("grey_alpha.png").message().find("or transparency"), std::string::npos);
+  EXPECT_NE(error("grey_16.png").message().find("a PNG with 16 bits; a mask must be a PNG of class numbers"),
             std::string::npos);
-  EXPECT_NE(error("grey.jpg").message().find("the mask is a picture of format jpeg"), std::string::npos)
+  EXPECT_NE(error("grey.jpg").message().find("the mask is an image in format jpeg"), std::string::npos)
       << error("grey.jpg").message();
   EXPECT_EQ(error("rgb.png").code(), ErrorCode::kUnsupported);
-  std::vector<std::byte> cut = read_picture("palette.png");
+  std::vector<std::byte> cut = read_image("palette.png");
   for (const size_t size : {cut.size() / 2, size_t{30}, size_t{26}, size_t{9}, size_t{3}}) {
     cut.resize(size);
     EXPECT_FALSE(decoder.decode(cut).ok()) << size;
   }
   MaskDecoder small({.max_pixels = 100});
-  EXPECT_EQ(small.decode(read_picture("palette.png")).status().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(small.decode(read_image("palette.png")).status().code(), ErrorCode::kUnsupported);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// PNGs made here chunk by chunk: filters, depths and damage that the golden pictures, which Pillow wrote, don't have.
+// PNGs made here chunk by chunk: filters, depths and damage that the golden images, which Pillow wrote, don't have.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {
@@ -147,7 +147,7 @@ TEST(PngData, DataMayStandInManyChunks) {
   EXPECT_EQ(got.pixels, rows);
 }
 
-TEST(PngData, TheMemoryOfAHugePictureIsGivenBack) {
+TEST(PngData, TheMemoryOfAHugeImageIsGivenBack) {
   constexpr int kSide = 7000;
   const Bytes rows((kSide + 1) * kSide);
   const std::string file = png(kSide, kSide, {8, 0, 1}, chunk("IDAT", compressed(rows)));
@@ -157,7 +157,7 @@ TEST(PngData, TheMemoryOfAHugePictureIsGivenBack) {
   EXPECT_LT(decoder.scratch_bytes(), size_t{1} << 20);
 }
 
-TEST(PngData, ExifTurnsAPictureWhereItStandsBeforeThePixels) {
+TEST(PngData, ExifTurnsAnImageWhereItStandsBeforeThePixels) {
   const std::string six("II*\0\x8\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 26);  // tag 0x112 of IFD 0
   const std::string data = chunk("IDAT", compressed(filtered(noise(40), 4, 1)));
   const auto orientation = [](const std::string& file) {
@@ -189,7 +189,8 @@ TEST(PngData, DamageIsNamed) {
       {chunk("IDAT", compressed(longer)), "too much image data"},
       {chunk("IDAT", compressed(Bytes(rows.begin(), rows.end() - 5))), "not enough image data"},
       {chunk("IDAT", compressed(other_filter)), "filter 9"},
-      {chunk("IDAT", data.substr(0, 9)) + chunk("tEXt", "between") + chunk("IDAT", data.substr(9)), "apart"},
+      {chunk("IDAT", data.substr(0, 9)) + chunk("tEXt", "between") + chunk("IDAT", data.substr(9)),
+       "consecutive"},
   };
   for (const auto& [chunks, message] : cases) {
     const Status status = decode_png(png(4, 10, {8, 0, 1}, chunks), 4, 10, 1).status;

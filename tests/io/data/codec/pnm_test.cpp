@@ -1,10 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/codec.h"
 #include "tests/io/data/codec/image_files.h"
 
-// PNMs written here: the headers that Pillow, which wrote the golden pictures, doesn't write.
+// PNMs written here: the headers that Pillow, which wrote the golden images, doesn't write.
 namespace dlpipe::data {
 namespace {
 
@@ -63,17 +62,17 @@ TEST(Pnm, WhatCantBeIsNamed) {
     const std::string message = probe_image(bytes_of(file)).status().message();
     EXPECT_NE(message.find(said), std::string::npos) << file << ": " << message;
   };
-  expect("P5 0 1 255\nab", "impossible header");
-  expect("P5 2 0 255\nab", "impossible header");
-  expect("P5 2 1 0\nab", "impossible header");
-  expect("P5 2 1 65536\nabcd", "impossible header");
-  expect("P5 2147483648 1 255\nab", "impossible header");
-  expect("P5 2 1 255", "cut short");
-  expect("P5 2 1 255x", "cut short");
+  expect("P5 0 1 255\nab", "invalid header");
+  expect("P5 2 0 255\nab", "invalid header");
+  expect("P5 2 1 0\nab", "invalid header");
+  expect("P5 2 1 65536\nabcd", "invalid header");
+  expect("P5 2147483648 1 255\nab", "invalid header");
+  expect("P5 2 1 255", "truncated");
+  expect("P5 2 1 255x", "truncated");
   expect("P5 2 1 255\na", "fewer pixels");
   expect("P5 2 2 255\nabc", "fewer pixels");
   expect("P5 2 1 256\nabc", "fewer pixels");
-  expect("P3 1 1 255 1 2 3", "PNM in digits");
+  expect("P3 1 1 255 1 2 3", "text PNM");
   // No PNM at all.
   for (const std::string_view other :
        {"P5", "P7 2 1 255\nab", "P0 2 1 255\nab", "P5x2 1 255\nab", "Q5 2 1 255\nab"})

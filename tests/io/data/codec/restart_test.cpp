@@ -1,12 +1,11 @@
-#include "dlpipe/io/data/codec/restart.h"
+#include "io/data/codec/restart.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/codec/probe.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/random.h"
 #include "tests/base/test_file.h"
 #include "tests/io/data/codec/image_files.h"
 
@@ -33,10 +32,10 @@ Pixels wavy(int width, int height, uint64_t seed) {
 
 TEST(RestartIndex, IsAJpegOfTheSamePixelsAndMetadata) {
   int kept = 0;
-  for (const Golden& golden : golden_pictures()) {
+  for (const Golden& golden : golden_images()) {
     if (!golden.name.ends_with(".jpg")) continue;
     SCOPED_TRACE(golden.name);
-    const std::vector<std::byte> jpeg = read_picture(golden.name);
+    const std::vector<std::byte> jpeg = read_image(golden.name);
     const auto indexed = encode_restart(jpeg);
     ASSERT_TRUE(indexed.ok()) << indexed.status().message();
     EXPECT_EQ(sniff_layout(*indexed), ImageLayout::kRestart);
@@ -59,13 +58,13 @@ TEST(RestartIndex, IsAJpegOfTheSamePixelsAndMetadata) {
 TEST(RestartIndex, AnyRegionEqualsTheSamePartOfTheWhole) {
   RandomStream random(6, 0);
   std::vector<std::vector<std::byte>> files;
-  for (const Golden& golden : golden_pictures()) {
-    if (golden.name.ends_with(".jpg")) files.push_back(*encode_restart(read_picture(golden.name)));
+  for (const Golden& golden : golden_images()) {
+    if (golden.name.ends_with(".jpg")) files.push_back(*encode_restart(read_image(golden.name)));
   }
   for (const bool subsample : {true, false}) {
     for (const int width : {500, 375, 272, 33}) {
-      Pixels picture = wavy(width, 210, static_cast<uint64_t>(width));
-      files.push_back(*encode_restart(*encode_jpeg(picture.view(), 88, subsample)));
+      Pixels image = wavy(width, 210, static_cast<uint64_t>(width));
+      files.push_back(*encode_restart(*encode_jpeg(image.view(), 88, subsample)));
     }
   }
   for (const std::vector<std::byte>& file : files) {
@@ -90,8 +89,8 @@ TEST(RestartIndex, AnyRegionEqualsTheSamePartOfTheWhole) {
 
 TEST(RestartIndex, DamageNeverCrashes) {
   RandomStream random(13, 0);
-  Pixels picture = wavy(300, 200, 1);
-  const std::vector<std::byte> good = *encode_restart(*encode_jpeg(picture.view(), 85));
+  Pixels image = wavy(300, 200, 1);
+  const std::vector<std::byte> good = *encode_restart(*encode_jpeg(image.view(), 85));
   ImageDecoder decoder;
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {

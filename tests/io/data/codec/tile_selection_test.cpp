@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "dlpipe/base/coef_format.h"
-#include "dlpipe/io/data/codec/coef/record.h"
-#include "dlpipe/io/data/codec/coef/tile_selection.h"
+#include "arithmetic/coefficients.h"
+#include "io/data/codec/coef/record.h"
+#include "io/data/codec/coef/tile_selection.h"
 
 namespace dlpipe::data {
 
-/// A grey picture of one block, and so of one tile, of that many bytes.
+/// A grey image of one block, and so of one tile, of that many bytes.
 static std::vector<std::byte> record_of_one_tile(size_t bytes) {
   coef::Frame frame;
   frame.width = frame.height = 8;
@@ -34,7 +34,7 @@ TEST(TileSelector, TakesTilesUpToTheLargestThatThereIs) {
   const Result<size_t> larger = selector.select(record_of_one_tile(kMost + 1), crop, sample);
   ASSERT_FALSE(larger.ok());
   EXPECT_EQ(larger.status().code(), ErrorCode::kUnsupported)
-      << "the host decodes it, or says that it is damaged";
+      << "the host decodes it, or says that it is corrupt";
 }
 
 }  // namespace dlpipe::data

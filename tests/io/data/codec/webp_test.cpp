@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "dlpipe/base/bytes.h"
-#include "dlpipe/io/data/codec/image_codec.h"
+#include "base/bytes.h"
+#include "dlpipe/codec.h"
 #include "tests/io/data/codec/image_files.h"
 
 namespace dlpipe::data {
@@ -40,7 +40,7 @@ Status decode(int width, int height, const Region& region, const DecodeLimits& l
   return ImageDecoder(limits).decode(lossless_of_one_colour(width, height), region, pixels.view());
 }
 
-TEST(Webp, WhatLibwebpTakesForTheWholePictureIsLimited) {
+TEST(Webp, WhatLibwebpTakesForTheWholeImageIsLimited) {
   const Region corner = {0, 0, 8, 8};
   // Four bytes a pixel in libwebp, and the corner with two more columns and rows, which its upsampling may look at.
   constexpr int64_t kNeeded = 4 * 1000 * 1000 + 3 * 10 * 10;
@@ -48,8 +48,8 @@ TEST(Webp, WhatLibwebpTakesForTheWholePictureIsLimited) {
   EXPECT_EQ(decode(1000, 1000, corner, {.max_memory_bytes = kNeeded - 1}).code(), ErrorCode::kUnsupported);
 }
 
-TEST(Webp, APartOfALossyPictureTakesNoMoreThanThePart) {
-  const std::vector<std::byte> bytes = read_picture("lossy.webp");
+TEST(Webp, APartOfALossyImageTakesNoMoreThanThePart) {
+  const std::vector<std::byte> bytes = read_image("lossy.webp");
   Pixels pixels(8, 8, 3);
   const auto with = [&](int64_t memory) {
     return ImageDecoder({.max_memory_bytes = memory}).decode(bytes, {0, 0, 8, 8}, pixels.view());
@@ -58,7 +58,7 @@ TEST(Webp, APartOfALossyPictureTakesNoMoreThanThePart) {
   EXPECT_EQ(with(299).code(), ErrorCode::kUnsupported);
 }
 
-TEST(Webp, MemoryOfALargePictureIsGivenBack) {
+TEST(Webp, MemoryOfALargeImageIsGivenBack) {
   Pixels pixels(4000, 3000, 3);
   ImageDecoder decoder;
   const Status status = decoder.decode(lossless_of_one_colour(4000, 3000), all_of(pixels), pixels.view());

@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "dlpipe/base/rng.h"
+#include "dlpipe/random.h"
 
 namespace dlpipe::data {
 

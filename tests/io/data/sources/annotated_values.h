@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 
 namespace dlpipe::data {
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <map>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "base/text.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/inputs/inputs.h"
+#include "io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -25,13 +25,13 @@ class BoxListSource : public testing::Test {
     source_ = std::move(*source);
     return source_->list();
   }
-  /// Of a list beside the pictures a.jpg and b.jpg.
+  /// Of a list beside the images a.jpg and b.jpg.
   Result<SourceListing> list_text(const std::string& text) {
     for (const char* name : {"p/a.jpg", "p/b.jpg"}) write_text(dir / name, "x");
     write_text(dir / "p/boxes.csv", text);
     return list({dir / "p/boxes.csv", ""});
   }
-  /// Of the picture a.jpg; one that has none is looked for, too.
+  /// Of the image a.jpg; one that has none is looked for, too.
   std::string problem(const std::string& text) {
     return value_or_throw(list_text(text)).entries.at(0).problem;
   }
@@ -76,7 +76,7 @@ TEST_F(BoxListSource, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
   }
 }
 
-TEST_F(BoxListSource, LinesOfAPictureAreItsBoxesInTheListsOrder) {
+TEST_F(BoxListSource, LinesOfAnImageAreItsBoxesInTheListsOrder) {
   const SourceListing listing = value_or_throw(
       list_text(std::string(kTensorFlow) + "a.jpg,500,375,dog,8,240,195,371\nb.jpg,416,416,cat,0,0,416,416\n"
                                            "./a.jpg,500,375,cat,48.5,1,499,370\n"));
@@ -93,8 +93,8 @@ TEST_F(BoxListSource, LinesOfAPictureAreItsBoxesInTheListsOrder) {
   EXPECT_EQ(value_or_throw(source_->read(listing.entries[0])).size(), 1u);
   EXPECT_EQ(value_or_throw(source_->where(listing.entries[0])).file, dir / "p/a.jpg");
   expect_part(warnings_of(listing),
-              "is read as a list of boxes as TensorFlow's object detection has it: 3 boxes in 2 "
-              "pictures, below " +
+              "is read as a list of boxes in the format of TensorFlow's object detection: 3 boxes in 2 "
+              "images, below " +
                   (dir / "p"));
 }
 
@@ -129,9 +129,9 @@ TEST_F(BoxListSource, ListsInOneFolderAreSplitsByTheirNames) {
        {"images/1.jpg", "images/2.jpg", "apart/images/train/1.jpg", "apart/images/test/1.jpg"})
     write_text(dir / name, "x");
   for (const char* folder : {"", "data/", "annotations/"}) {
-    for (const auto& [name, picture] :
+    for (const auto& [name, image] :
          {std::pair("train_labels.csv", "1.jpg"), std::pair("test_labels.csv", "2.jpg")})
-      write_text(dir / concat(folder, name), concat(kTensorFlow, picture, ",10,10,cat,1,2,3,4\n"));
+      write_text(dir / concat(folder, name), concat(kTensorFlow, image, ",10,10,cat,1,2,3,4\n"));
     const SourceListing listing = value_or_throw(list({dir.path(), ""}));
     ASSERT_EQ(listing.entries.size(), 2u) << folder;
     EXPECT_EQ(listing.entries[0].path, "test_labels/2.jpg");
@@ -148,11 +148,12 @@ TEST_F(BoxListSource, ListsInOneFolderAreSplitsByTheirNames) {
   ASSERT_EQ(apart.entries.size(), 2u);
   EXPECT_EQ(value_or_throw(source_->where(apart.entries[1])).file, dir / "apart/images/train/1.jpg");
   write_text(dir / "apart/more.csv", concat(kTensorFlow, "1.jpg,10,10,cat,1,2,3,4\n"));
-  expect_part(list({dir / "apart", ""}).status().message(), "more.csv names no split by its name");
+  expect_part(list({dir / "apart", ""}).status().message(),
+              "more.csv has a name that does not indicate a split");
   EXPECT_EQ(value_or_throw(list({.path = dir / "apart", .splits = false})).entries.size(), 3u);
 }
 
-TEST_F(BoxListSource, OfPicturesThatDifferInTheirEndingsTheFirstByNameIsTaken) {
+TEST_F(BoxListSource, OfImagesThatDifferInTheirEndingsTheFirstByNameIsTaken) {
   std::string text = kWheat;
   for (int i = 0; i < 8; ++i) {
     const std::string stem = concat("w/train/", i);
@@ -183,7 +184,7 @@ TEST_F(BoxListSource, SeveralListsAndImagesAndManifestSayWhatIsRead) {
   EXPECT_EQ(seen_in(value_or_throw(list({.path = dir / "pics", .manifest = dir / "l/train.csv"}))).size(),
             1u);
   expect_part(list({dir / "l/train.csv", ""}).status().message(),
-              "name the folder of its pictures with --images");
+              "give the folder of its images with --images");
 }
 
 TEST_F(BoxListSource, OpenImagesGivesSharesAndNamesMoreThanPeopleHave) {
@@ -203,7 +204,7 @@ TEST_F(BoxListSource, OpenImagesGivesSharesAndNamesMoreThanPeopleHave) {
   write_text(dir / "oi/train-annotations-bbox.csv", text);
   const SourceListing bare = value_or_throw(list({dir / "oi/train-annotations-bbox.csv", ""}));
   EXPECT_EQ(bare.classes, (std::vector<std::string>{"/m/01g317", "/m/0k4j", "/m/0zzz"}));
-  expect_part(warnings_of(bare), "no class-descriptions-boxable.csv is beside");
+  expect_part(warnings_of(bare), "there is no class-descriptions-boxable.csv next to");
 
   write_text(dir / "oi/class-descriptions-boxable.csv",
              "/m/011k07,Tortoise\n/m/01g317,Person\n/m/0k4j,\"Car, any\"\n");
@@ -221,10 +222,10 @@ TEST_F(BoxListSource, OpenImagesGivesSharesAndNamesMoreThanPeopleHave) {
     EXPECT_EQ(floats(listing.entries[0].extra[2]), (std::vector<float>{1, 0}));
     EXPECT_EQ(floats(listing.entries[1].extra[2]), (std::vector<float>{0})) << "-1 is not known";
     const std::string warnings = warnings_of(listing);
-    expect_part(warnings, "left aside: 40 pictures that ");
-    expect_part(warnings, "as Open Images has it: 3 boxes in 2 pictures, below " + (dir / "oi/train"));
-    expect_part(warnings, "left aside: the columns 'Source', 'Confidence', 'IsOccluded'");
-    expect_part(warnings, "left aside: 1 picture beside these that no line names");
+    expect_part(warnings, "ignored: 40 images that ");
+    expect_part(warnings, "in the format of Open Images: 3 boxes in 2 images, below " + (dir / "oi/train"));
+    expect_part(warnings, "ignored: the columns 'Source', 'Confidence', 'IsOccluded'");
+    expect_part(warnings, "ignored: 1 image in the same folders that no line names");
     EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 4) << warnings;
   }
   write_text(dir / "oi/validation/aaaa.jpg", "x");
@@ -232,14 +233,15 @@ TEST_F(BoxListSource, OpenImagesGivesSharesAndNamesMoreThanPeopleHave) {
   const SourceListing both = value_or_throw(list({dir / "oi", ""}));
   ASSERT_EQ(both.entries.size(), 3u);
   EXPECT_EQ(both.entries[2].split, "val");
-  expect_part(both.entries[2].problem, "validation-annotations-bbox.csv line 2: 'XMax' is 12, and no share");
+  expect_part(both.entries[2].problem,
+              "validation-annotations-bbox.csv line 2: 'XMax' is 12, which is not a share");
   std::filesystem::remove_all(dir / "oi/train");
   expect_part(
       list({dir / "oi/train-annotations-bbox.csv", ""}).status().message(),
-      "more pictures, but none of them is in its folder or those beside it; name the folder of its pictures");
+      "more images, but none of them is in its folder or those next to it; give the folder of its images");
 }
 
-TEST_F(BoxListSource, RetinanetNeedsNoHeadAndKeepsPicturesWithoutBoxes) {
+TEST_F(BoxListSource, RetinanetNeedsNoHeadAndKeepsImagesWithoutBoxes) {
   const SourceListing listing =
       value_or_throw(list_text("a.jpg,837,346,981,456,cow\na.jpg,215,312,279,391,cat\nb.jpg,,,,,\n"));
   const auto seen = seen_in(listing);
@@ -261,14 +263,14 @@ TEST_F(BoxListSource, RetinanetNeedsNoHeadAndKeepsPicturesWithoutBoxes) {
             (std::filesystem::current_path() / (dir / "p/a.jpg")).lexically_normal().string());
 }
 
-TEST_F(BoxListSource, ABoxOutsideOfAPictureOfUnknownSizeIsFoundWhenItIsRead) {
+TEST_F(BoxListSource, ABoxOutsideOfAnImageOfUnknownSizeIsFoundWhenItIsRead) {
   write_text(dir / "p/a.jpg", "x");
   write_text(dir / "p/boxes.csv", "c.ppm,0,0,9,9,cow\nc.ppm,70,0,90,9,cow\nd.ppm,0,0,9,9,cow\n");
   for (const char* name : {"p/c.ppm", "p/d.ppm"})
     write_text(dir / name, "P6\n64 48\n255\n" + std::string(size_t{64} * 48 * 3, 'x'));
   const SourceListing listing = value_or_throw(list({dir / "p/boxes.csv", ""}));
   expect_part(std::string(source_->read(listing.entries.at(0)).status().message()),
-              "boxes.csv line 2: the box 70, 0, 90, 9 lies outside of the picture, which is 64x48");
+              "boxes.csv line 2: the box 70, 0, 90, 9 is outside the image, which is 64x48");
   EXPECT_TRUE(source_->read(listing.entries.at(1)).ok());
 }
 
@@ -289,9 +291,9 @@ TEST_F(BoxListSource, WheatHasABoxInOneCellAndNoClass) {
               (Seen{{834, 222, 890, 258, 226, 548, 356, 606}, {"object", "object"}}));
     EXPECT_EQ(seen.at("00333207f.png"), (Seen{{0, 654, 37, 765}, {"object"}}));
     EXPECT_EQ(listing.entries[0].split, "");
-    expect_part(warnings_of(listing), "has no column of classes: all boxes are of the class 'object'");
-    expect_part(warnings_of(listing), "left aside: the column 'source'");
-    expect_part(warnings_of(listing), "left aside: 1 picture beside these that no line names");
+    expect_part(warnings_of(listing), "has no column of classes: all boxes get the class 'object'");
+    expect_part(warnings_of(listing), "ignored: the column 'source'");
+    expect_part(warnings_of(listing), "ignored: 1 image in the same folders that no line names");
   }
 }
 
@@ -311,29 +313,32 @@ TEST_F(BoxListSource, CoordinatesNoneOfWhichIsAboveOneAreShares) {
   const SourceListing listing = value_or_throw(
       list_text(concat(kTensorFlow, "a.jpg,500,375,cat,0,0.25,0.5,1\nb.jpg,500,375,cat,0,0,1,1\n")));
   EXPECT_TRUE(listing.entries[0].annotated.is_relative);
-  EXPECT_EQ(listing.entries[0].annotated.width, 500) << "still compared with the picture's";
-  expect_part(warnings_of(listing), "no coordinate is above 1, so they are taken as shares");
+  EXPECT_EQ(listing.entries[0].annotated.width, 500) << "still compared with the image's";
+  expect_part(warnings_of(listing), "no coordinate is above 1, so they are read as shares");
 }
 
 TEST_F(BoxListSource, WhatIsWrongIsNamedWithItsLine) {
   const std::string good = "a.jpg,500,375,cat,1,2,30,40\n";
   const auto after = [&](const std::string& line) { return problem(kTensorFlow + good + line); };
   EXPECT_EQ(after(good), "");
-  expect_part(after("a.jpg,500,375,cat,1,two,30,40\n"), "boxes.csv line 3: 'ymin' is 'two', and no number");
-  expect_part(after("a.jpg,500,375,cat,1,nan,30,40\n"), "boxes.csv line 3: 'ymin' is 'nan', and no number");
-  expect_part(after("a.jpg,500,375,cat,1,,30,40\n"), "boxes.csv line 3: 'ymin' is '', and no number");
+  expect_part(after("a.jpg,500,375,cat,1,two,30,40\n"),
+              "boxes.csv line 3: 'ymin' is 'two', which is not a number");
+  expect_part(after("a.jpg,500,375,cat,1,nan,30,40\n"),
+              "boxes.csv line 3: 'ymin' is 'nan', which is not a number");
+  expect_part(after("a.jpg,500,375,cat,1,,30,40\n"), "boxes.csv line 3: 'ymin' is '', which is not a number");
   expect_part(after("a.jpg,500,375,cat,31,2,30,40\n"), "line 3: the box 31, 2, 30, 40 ends before it begins");
   expect_part(after("a.jpg,500,375,cat,1,41,30,40\n"), "line 3: the box 1, 41, 30, 40 ends before it begins");
   expect_part(after("a.jpg,500,375,cat,500,2,530,40\n"),
-              "line 3: the box 500, 2, 530, 40 lies outside of the picture, which is 500x375");
+              "line 3: the box 500, 2, 530, 40 is outside the image, which is 500x375");
   EXPECT_NE(after("a.jpg,500,375,cat,-9,2,0,40\n"), "");
   EXPECT_NE(after("a.jpg,500,375,cat,1,375,30,400\n"), "");
   EXPECT_NE(after("a.jpg,500,375,cat,1,-9,30,0\n"), "");
   EXPECT_EQ(after("a.jpg,500,375,cat,-9,-9,530,400\n"), "") << "batches cut it off at the border";
   expect_part(after("a.jpg,500,375,,1,2,30,40\n"), "line 3: its 'class' is empty");
   expect_part(after("a.jpg,640,375,cat,1,2,30,40\n"),
-              "line 3: a picture of 640x375, and a line before it says 500x375");
-  expect_part(after("a.jpg,500,many,cat,1,2,30,40\n"), "line 3: 'height' is 'many', and no number of pixels");
+              "line 3: the image size is 640x375 here, but an earlier line says 500x375");
+  expect_part(after("a.jpg,500,many,cat,1,2,30,40\n"),
+              "line 3: 'height' is 'many', which is not a number of pixels");
   expect_part(problem(concat(kWheat, "a,500,375,\"[1, 2, 3]\",x\n")), "line 2: '[1, 2, 3]' has 3 numbers");
   expect_part(problem(concat(kWheat, "a,500,375,\"[1, 2, 3, -4]\",x\n")),
               "line 2: the box 1, 2, 4, -2 ends before");
@@ -345,11 +350,11 @@ TEST_F(BoxListSource, WhatIsWrongIsNamedWithItsLine) {
     return std::string(list_text(text).status().message());
   };
   expect_part(message(kTensorFlow + good + "a.jpg,500,375,cat,1,2,30\n"),
-              "line 3: 7 columns, and not the 8 of the first line");
+              "line 3: 7 columns instead of the 8 of the first line");
   expect_part(message("a.jpg,1,2,3,4,cow\na.jpg,1,2,3,4\n"),
-              "line 2: 5 columns, and not the 6 of path,x1,y1,x2,y2,class");
-  expect_part(message(kTensorFlow + good + ",500,375,cat,1,2,30,40\n"), "line 3: an empty path");
-  expect_part(message(kTensorFlow), "lists no picture");
+              "line 2: 5 columns instead of the 6 of path,x1,y1,x2,y2,class");
+  expect_part(message(kTensorFlow + good + ",500,375,cat,1,2,30,40\n"), "line 3: the path is empty");
+  expect_part(message(kTensorFlow), "lists no image");
 }
 
 // What another source or an option says stays as it was.
@@ -362,10 +367,9 @@ TEST_F(BoxListSource, ListsThatAreNoneAndThoseOfOthersAreNotTaken) {
   const SourceListing listing = value_or_throw(list(labelled));
   EXPECT_EQ(listing.entries[0].label, 0) << "a manifest, by --label";
   write_text(dir / "p/boxes.csv", kTensorFlow + line + line);
-  expect_part(
-      list(labelled).status().message(),
-      "a.jpg was listed on line 2 already; list it once. A list with a line per box calls its columns "
-      "filename,class,xmin,ymin,xmax,ymax, and is read without --label and --field");
+  expect_part(list(labelled).status().message(),
+              "a.jpg is already listed on line 2; list it once. A list with a line per box has the columns "
+              "filename,class,xmin,ymin,xmax,ymax and is read without --label and --field");
   const auto of_manifest = [&](const std::string& text) {
     return value_or_throw(list_text(text)).entries[0].label == 0;
   };

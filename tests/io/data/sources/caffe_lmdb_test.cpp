@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/random.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
 #include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -63,15 +63,15 @@ TEST(CaffeLmdbSource, SeveralInAFolderAreNamed) {
   const auto source = open_source({dir / "root", ""});
   ASSERT_FALSE(source.ok());
   EXPECT_NE(source.status().message().find(
-                "holds the LMDBs 'train_lmdb', 'val_lmdb'; give them by name: dlpipe ingest " +
+                "contains the LMDBs 'train_lmdb', 'val_lmdb'; name them: dlpipe ingest " +
                 (dir / "root/train_lmdb")),
             std::string::npos)
       << source.status().message();
-  // A folder of pictures in which somebody made one is a folder of pictures.
-  write_lmdb(dir / "pictures/made", {{"0_a", raw_datum("abcdef", 1, 3)}});
-  write_text(dir / "pictures/cat/1.jpg", "x");
-  auto pictures = value_or_throw(open_source({dir / "pictures", ""}));
-  EXPECT_EQ(value_or_throw(pictures->list()).entries.size(), 1u);
+  // A folder of images in which somebody made one is a folder of images.
+  write_lmdb(dir / "images/made", {{"0_a", raw_datum("abcdef", 1, 3)}});
+  write_text(dir / "images/cat/1.jpg", "x");
+  auto images = value_or_throw(open_source({dir / "images", ""}));
+  EXPECT_EQ(value_or_throw(images->list()).entries.size(), 1u);
 }
 
 TEST(CaffeLmdbSource, DamagedFilesAreValues) {

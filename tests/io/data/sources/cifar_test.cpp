@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -94,9 +94,9 @@ TEST(CifarSource, DamagedFilesAreNamed) {
   TempDir dir;
   std::string text = records(4, 1);
   write_text(dir / "data_batch_1.bin", text.substr(0, text.size() - 1));
-  EXPECT_NE(error_of({dir.path(), ""}).find("no whole records of 3073"), std::string::npos);
+  EXPECT_NE(error_of({dir.path(), ""}).find("not a multiple of 3073"), std::string::npos);
   write_text(dir / "data_batch_1.bin", "");
-  EXPECT_NE(error_of({dir.path(), ""}).find("no whole records"), std::string::npos);
+  EXPECT_NE(error_of({dir.path(), ""}).find("not a multiple of"), std::string::npos);
   text[2 * 3073] = 77;
   write_text(dir / "data_batch_1.bin", text);
   auto source = value_or_throw(open_source({dir.path(), ""}));
@@ -106,7 +106,7 @@ TEST(CifarSource, DamagedFilesAreNamed) {
   write_text(dir / "data_batch_1.bin", records(2, 1));
   EXPECT_EQ(source->read(listing.entries[0]).status().code(), ErrorCode::kChanged);
   write_text(dir / "batches.meta.txt", "one\ntwo\n");
-  EXPECT_NE(error_of({dir.path(), ""}).find("names 2 classes, CIFAR-10 has 10"), std::string::npos);
+  EXPECT_NE(error_of({dir.path(), ""}).find("2 classes"), std::string::npos);
 }
 
 TEST(CifarSource, ThePickledVersionIsRefusedWithWhatToDo) {

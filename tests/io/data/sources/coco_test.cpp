@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/codec/mask.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/mask.h"
+#include "io/data/sources/typed_columns.h"
 #include "tests/io/data/codec/image_files.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
@@ -13,10 +13,10 @@ namespace {
 const std::string kCategories =
     R"("categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}, {"id": 44, "name": "bottle"}])";
 
-std::string json_of(const std::string& pictures, const std::string& annotations,
+std::string json_of(const std::string& images, const std::string& annotations,
                     const std::string& categories = kCategories) {
-  return R"({"info": {"year": 2017}, "images": [)" + pictures + R"(], "annotations": [)" + annotations +
-         "], " + categories + "}";
+  return R"({"info": {"year": 2017}, "images": [)" + images + R"(], "annotations": [)" + annotations + "], " +
+         categories + "}";
 }
 
 class CocoSource : public testing::Test {
@@ -39,10 +39,10 @@ class CocoSource : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
-const std::string kPictures =
+const std::string kImages =
     R"({"id": 10, "file_name": "1.jpg", "width": 640, "height": 480}, {"id": 11, "file_name": "2.jpg"})";
 
-TEST_F(CocoSource, APictureOfTwoIdsIsNamedByBoth) {
+TEST_F(CocoSource, AnImageOfTwoIdsIsNamedByBoth) {
   const std::string text =
       message(json_of(R"({"id": 10, "file_name": "1.jpg"}, {"id": 11, "file_name": "1.jpg"})", ""));
   EXPECT_NE(text.find("1.jpg is described twice, by image 10 of " +
@@ -53,7 +53,7 @@ TEST_F(CocoSource, APictureOfTwoIdsIsNamedByBoth) {
 
 TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   const SourceListing listing = value_or_throw(list(json_of(
-      kPictures, R"({"image_id": 10, "category_id": 18, "bbox": [1.5, 2, 10, 20], "iscrowd": 0, "area": 9,
+      kImages, R"({"image_id": 10, "category_id": 18, "bbox": [1.5, 2, 10, 20], "iscrowd": 0, "area": 9,
                      "segmentation": [[1, 2, 3, 4, 5, 6]]},
                     {"image_id": 10, "category_id": 3, "bbox": [0, 0, 640, 480], "iscrowd": 1,
                      "segmentation": {"counts": [1, 2], "size": [480, 640]}})")));
@@ -75,7 +75,7 @@ TEST_F(CocoSource, ObjectsAreBoxesWithTheirClassesInTheOrderOfIds) {
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
 
-/// A picture's mask as its rows of digits; 255 as '?'.
+/// An image's mask as its rows of digits; 255 as '?'.
 std::string mask_of(const Source& source, const SourceEntry& entry) {
   const auto png = source.read_referred(entry, entry.extra.back());
   if (!png.ok()) return png.status().message();
@@ -108,11 +108,11 @@ TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
                        {"counts": "08`0", "size": [4, 6]}})")));
   EXPECT_EQ(mask_of(*source_, listing.entries[0]), "000100\n022?00\n022?00\n00010?\n");
   EXPECT_EQ(mask_of(*source_, listing.entries[1]), "110000\n110000\n110000\n110000\n");
-  EXPECT_NE(warnings_of(listing).find("1 object has a box, but no outline: masks hold 255 in it"),
+  EXPECT_NE(warnings_of(listing).find("1 object has a box, but no outline: masks are 255 inside the box"),
             std::string::npos)
       << warnings_of(listing);
   EXPECT_EQ(listing.entries[0].extra.back(), value_or_throw(source_->list()).entries[0].extra.back());
-  // A mask is as large as its picture, of which a small file may claim much.
+  // A mask is as large as its image, of which a small file may claim much.
   for (const int64_t most : {23, 24}) {
     throw_if_error(open({.path = dir / "annotations/instances_val2017.json", .max_pixels = most}).status());
     EXPECT_EQ(source_->read_referred(listing.entries[1], listing.entries[1].extra.back()).ok(), most == 24);
@@ -123,19 +123,19 @@ TEST_F(CocoSource, PolygonsAndRunsBecomeAMask) {
   EXPECT_EQ(mask_of(*source_, renumbered), "660000\n660000\n660000\n660000\n");
 }
 
-// Nothing in a picture is known, too: no mask would mean that all of it isn't known.
-TEST_F(CocoSource, BesideMasksAPictureWithoutObjectsHasAMaskOfZeros) {
+// Nothing in an image is known, too: no mask would mean that all of it isn't known.
+TEST_F(CocoSource, BesideMasksAnImageWithoutObjectsHasAMaskOfZeros) {
   for (const char* file : {"val2017/1.png", "val2017/2.png"}) write_png(dir / file, 3, 2);
-  const std::string pictures =
+  const std::string images =
       R"({"id": 1, "file_name": "1.png", "width": 3, "height": 2}, {"id": 2, "file_name": "2.png"})";
   const SourceListing listing = value_or_throw(list(json_of(
-      pictures,
+      images,
       R"({"image_id": 1, "category_id": 18, "bbox": [0, 0, 1, 2], "segmentation": [[0, 0, 1, 0, 1, 2, 0, 2]]})")));
   EXPECT_EQ(mask_of(*source_, listing.entries[0]), "200\n200\n");
   EXPECT_EQ(mask_of(*source_, listing.entries[1]), "000\n000\n");
   // Without any outline in the dataset there are no masks at all.
   const SourceListing boxes =
-      value_or_throw(list(json_of(pictures, R"({"image_id": 1, "category_id": 18, "bbox": [0, 0, 1, 2]})")));
+      value_or_throw(list(json_of(images, R"({"image_id": 1, "category_id": 18, "bbox": [0, 0, 1, 2]})")));
   EXPECT_EQ(field_names(boxes), (std::vector<std::string>{"boxes", "box_labels", "crowd"}));
 }
 
@@ -148,11 +148,11 @@ TEST_F(CocoSource, OutlinesThatCantBeReadAreLeftAsideAndCounted) {
         R"({"counts": "o", "size": [480, 640]})", R"({"counts": [], "size": [480, 640]})",
         R"({"counts": [1], "size": [0, 640]})"}) {
     const SourceListing listing = value_or_throw(list(json_of(
-        kPictures, good + R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "segmentation": )" +
-                       outline + "}")));
+        kImages, good + R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "segmentation": )" +
+                     outline + "}")));
     EXPECT_EQ(listing.entries[0].problem, "");
     EXPECT_NE(warnings_of(listing).find(
-                  "1 outline that can't be read, the first one of 1.jpg: its 'segmentation' "),
+                  "1 outline that can't be read, the first one in 1.jpg: its 'segmentation' "),
               std::string::npos)
         << outline << warnings_of(listing);
   }
@@ -160,7 +160,7 @@ TEST_F(CocoSource, OutlinesThatCantBeReadAreLeftAsideAndCounted) {
 
 TEST_F(CocoSource, KeyPointsAreOfTheirBoxes) {
   const SourceListing listing = value_or_throw(list(json_of(
-      kPictures, R"({"image_id": 11, "category_id": 1, "bbox": [0, 0, 9, 9], "keypoints": [1, 2, 2, 3, 4, 1]},
+      kImages, R"({"image_id": 11, "category_id": 1, "bbox": [0, 0, 9, 9], "keypoints": [1, 2, 2, 3, 4, 1]},
                     {"image_id": 11, "category_id": 1, "bbox": [0, 0, 9, 9]})",
       R"("categories": [{"id": 1, "name": "person", "keypoints": ["nose", "tail"], "skeleton": [[1, 2]]}])")));
   ASSERT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "crowd", "points"}));
@@ -171,7 +171,7 @@ TEST_F(CocoSource, KeyPointsAreOfTheirBoxes) {
 TEST_F(CocoSource, ARootFolderHasSplits) {
   write_text(dir / "train2017/7.jpg", "x");
   write_text(dir / "annotations/instances_train2017.json", json_of(R"({"id": 1, "file_name": "7.jpg"})", ""));
-  write_text(dir / "annotations/instances_val2017.json", json_of(kPictures, ""));
+  write_text(dir / "annotations/instances_val2017.json", json_of(kImages, ""));
   write_text(dir / "annotations/captions_val2017.json", "{}");
   SourceListing listing = value_or_throw(open({dir.path(), ""}));
   ASSERT_EQ(listing.entries.size(), 3u);
@@ -184,7 +184,7 @@ TEST_F(CocoSource, ARootFolderHasSplits) {
   EXPECT_EQ(listing.entries[0].split, "");
 }
 
-TEST_F(CocoSource, TheJsonMayLieAmongItsPictures) {
+TEST_F(CocoSource, TheJsonMayLieAmongItsImages) {
   TempDir other;
   for (const char* split : {"train", "valid"}) {
     write_text(other / (std::string(split) + "/a.jpg"), "x");
@@ -200,14 +200,14 @@ TEST_F(CocoSource, TheJsonMayLieAmongItsPictures) {
   EXPECT_EQ(listing.classes, std::vector<std::string>{"pets"}) << "category 0 is the project's";
 }
 
-TEST_F(CocoSource, PicturesAreFoundBesideTheJsonOrWhereImagesSays) {
+TEST_F(CocoSource, ImagesAreFoundBesideTheJsonOrWhereImagesSays) {
   TempDir elsewhere;
-  write_text(elsewhere / "list.json", json_of(kPictures, ""));
+  write_text(elsewhere / "list.json", json_of(kImages, ""));
   EXPECT_EQ(
       value_or_throw(open({.path = elsewhere / "list.json", .images = dir / "val2017"})).entries[0].problem,
       "");
-  write_text(elsewhere / "pictures/images/list/1.jpg", "x");
-  EXPECT_EQ(value_or_throw(open({.path = elsewhere / "list.json", .images = elsewhere / "pictures"}))
+  write_text(elsewhere / "images/images/list/1.jpg", "x");
+  EXPECT_EQ(value_or_throw(open({.path = elsewhere / "list.json", .images = elsewhere / "images"}))
                 .entries[0]
                 .problem,
             "")
@@ -218,15 +218,15 @@ TEST_F(CocoSource, PicturesAreFoundBesideTheJsonOrWhereImagesSays) {
   EXPECT_NE(open({.path = dir / "val2017", .images = dir / "x"})
                 .status()
                 .message()
-                .find("--images does nothing for"),
+                .find("--images has no effect on"),
             std::string::npos);
-  EXPECT_NE(value_or_throw(list(json_of(kPictures + R"(, {"id": 9, "file_name": "3.jpg"})", "")))
+  EXPECT_NE(value_or_throw(list(json_of(kImages + R"(, {"id": 9, "file_name": "3.jpg"})", "")))
                 .entries[2]
                 .problem.find("there is no file"),
             std::string::npos);
-  EXPECT_NE(value_or_throw(list(json_of(kPictures + R"(, {"id": 9, "file_name": "../3.jpg"})", "")))
+  EXPECT_NE(value_or_throw(list(json_of(kImages + R"(, {"id": 9, "file_name": "../3.jpg"})", "")))
                 .entries[2]
-                .problem.find("leads out of"),
+                .problem.find("leads outside of"),
             std::string::npos);
 }
 
@@ -246,14 +246,14 @@ TEST_F(CocoSource, OtherProgramsFoldersAreKnownByTheirOnlyJson) {
   write_text(classes / "data/1.jpg", "x");
   write_text(classes / "labels.json", R"({"classes": ["a"], "labels": {"1": 0}})");
   const std::string other = open({classes.path(), ""}).status().message();
-  EXPECT_NE(other.find("one folder, 'data', which says no class"), std::string::npos) << other;
+  EXPECT_NE(other.find("one folder, 'data', whose name is not a class"), std::string::npos) << other;
 }
 
 TEST_F(CocoSource, PathsOfOtherMachinesAreFoundByTheirLastNames) {
-  const std::string pictures =
+  const std::string images =
       R"({"id": 10, "file_name": "../../label-studio/data/media/upload/1/1.jpg"}, {"id": 11, "file_name": "images\\2.jpg"})";
   TempDir elsewhere;
-  write_text(elsewhere / "result.json", json_of(pictures, ""));
+  write_text(elsewhere / "result.json", json_of(images, ""));
   const SourceListing listing =
       value_or_throw(open({.path = elsewhere / "result.json", .images = dir / "val2017"}));
   ASSERT_EQ(listing.entries.size(), 2u);
@@ -266,41 +266,48 @@ TEST_F(CocoSource, PathsOfOtherMachinesAreFoundByTheirLastNames) {
 }
 
 TEST_F(CocoSource, WhatIsWrongIsNamed) {
-  const auto annotation = [&](const std::string& text) { return message(json_of(kPictures, text)); };
+  const auto annotation = [&](const std::string& text) { return message(json_of(kImages, text)); };
   EXPECT_NE(annotation(R"({"category_id": 3, "bbox": [0, 0, 1, 1]})")
                 .find("'annotations' element 0: 'image_id' is missing"),
             std::string::npos);
   EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 5, "bbox": [0, 0, 1, 1]})")
-                .find("of category 5, which 'categories' doesn't list"),
+                .find("category 5, which 'categories' doesn't list"),
             std::string::npos);
   EXPECT_NE(
       annotation(R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1]})").find("'bbox' has 3 numbers"),
       std::string::npos);
-  EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, "1", 1]})").find("no number"),
+  EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, "1", 1]})").find("not a number"),
             std::string::npos);
   EXPECT_NE(annotation(R"({"image_id": 10, "caption": "a dog"})").find("it is a caption"), std::string::npos);
-  EXPECT_NE(message(json_of(kPictures + "," + kPictures, "")).find("two pictures have the id 10"),
+  EXPECT_NE(message(json_of(kImages + "," + kImages, "")).find("two images have the id 10"),
             std::string::npos);
-  EXPECT_NE(message(json_of("", "")).find("lists no picture"), std::string::npos);
+  EXPECT_NE(message(json_of("", "")).find("lists no image"), std::string::npos);
   EXPECT_NE(message("[1, 2]").find("no 'images' in it"), std::string::npos);
-  EXPECT_NE(message("").find("no whole JSON"), std::string::npos);
-  const std::string whole = json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]})");
+  EXPECT_NE(message("").find("not valid JSON"), std::string::npos);
+  const std::string whole = json_of(kImages, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]})");
   for (size_t size = 0; size < whole.size(); ++size)
     EXPECT_EQ(list(whole.substr(0, size)).status().code(), ErrorCode::kCorrupt) << size;
-  EXPECT_NE(message(json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1e999, 1]})"))
-                .find("can't be taken"),
-            std::string::npos);
 }
 
 TEST_F(CocoSource, WhatIsNoNumberIsNamedWithItsPlace) {
   const std::string good = R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]},)";
   for (const std::string word : {"NaN", "Infinity", "-Infinity"}) {
     const std::string text = message(json_of(
-        kPictures, good + "\n" + R"({"image_id": 10, "category_id": 3, "bbox": [0, )" + word + ", 1, 1]}"));
+        kImages, good + "\n" + R"({"image_id": 10, "category_id": 3, "bbox": [0, )" + word + ", 1, 1]}"));
     EXPECT_NE(text.find("'annotations' element 1, line 2, byte "), std::string::npos) << text;
-    EXPECT_NE(text.find(": " + word + " is no JSON, though Python's json writes it"), std::string::npos)
+    EXPECT_NE(text.find(": " + word + " is not valid JSON, although Python's json writes it"),
+              std::string::npos)
         << text;
   }
+}
+
+TEST_F(CocoSource, ANumberThatNoDoubleHoldsIsNamedWithItsPlace) {
+  const std::string good = R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1], "note": "1e400"},)";
+  const std::string text = message(
+      json_of(kImages, good + "\n" + R"({"image_id": 10, "category_id": 3, "bbox": [0, 1e400, 1, 1]})"));
+  EXPECT_NE(text.find("'annotations' element 1, line 2, byte "), std::string::npos) << text;
+  EXPECT_NE(text.find(": 1e400 is too large"), std::string::npos) << text;
+  EXPECT_EQ(text.find("json.exception"), std::string::npos) << text;
 }
 
 TEST_F(CocoSource, WholeNumbersMayBeWrittenAsFloats) {
@@ -315,14 +322,14 @@ TEST_F(CocoSource, WholeNumbersMayBeWrittenAsFloats) {
             std::string::npos);
 }
 
-TEST_F(CocoSource, AnObjectThatCannotBeStoredIsItsPicturesProblem) {
+TEST_F(CocoSource, AnObjectThatCannotBeStoredIsItsImagesProblem) {
   const SourceListing listing =
-      value_or_throw(list(json_of(kPictures, R"({"image_id": 10, "category_id": 3, "bbox": [5, 5, -1, 1]},
+      value_or_throw(list(json_of(kImages, R"({"image_id": 10, "category_id": 3, "bbox": [5, 5, -1, 1]},
                                  {"image_id": 11, "category_id": 3, "segmentation": [[0, 0, 1, 1, 2, 2]]},
                                  {"image_id": 99, "category_id": 3, "bbox": [5, 5, 1, 1]})")));
   EXPECT_EQ(listing.entries[0].problem, "box 1 ends before it begins");
   EXPECT_EQ(listing.entries[1].problem, "an annotation of it has no 'bbox'");
-  EXPECT_NE(listing.warnings.back().find("1 annotation of a picture that 'images' doesn't list"),
+  EXPECT_NE(listing.warnings.back().find("1 annotation of an image that 'images' doesn't list"),
             std::string::npos)
       << listing.warnings.back();
 }

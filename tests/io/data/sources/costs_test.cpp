@@ -9,13 +9,13 @@
 #include <functional>
 #include <set>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/image_codec.h"
-#include "dlpipe/io/data/sources/annotations/outlines.h"
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
-#include "dlpipe/io/data/sources/read_budget.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/annotations/outlines.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/inputs/inputs.h"
+#include "io/data/sources/source_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/data/sources/counted.h"
 #include "tests/io/data/sources/tar_writing.h"
@@ -83,6 +83,17 @@ std::string npz(const std::vector<std::pair<std::string, std::string>>& members)
          le_bytes(members.size(), 2) + le_bytes(directory.size(), 4) + le_bytes(zip.size(), 4) +
          le_bytes(0, 2);
 }
+/// A zip archive whose directory names one deflated piece again and again.
+std::string npz_of_one_piece(int count, const std::string& data) {
+  const std::string zip = npz({{"x0000000.npy", data}});
+  const size_t directory = zip.find("PK\x01\x02");
+  const size_t end = zip.find("PK\x05\x06");
+  const std::string row = zip.substr(directory, end - directory - std::string("x0000000.npy").size());
+  const std::string rows = times(count, [&](int i) { return row + "x" + number(i) + ".npy"; });
+  return zip.substr(0, directory) + rows + "PK\x05\x06" + le_bytes(0, 4) +
+         le_bytes(static_cast<uint64_t>(count), 2) + le_bytes(static_cast<uint64_t>(count), 2) +
+         le_bytes(rows.size(), 4) + le_bytes(directory, 4) + le_bytes(0, 2);
+}
 std::string idx(const std::vector<uint32_t>& dims, size_t items) {
   std::string text("\0\0\x08", 3);
   text += static_cast<char>(dims.size());
@@ -90,7 +101,7 @@ std::string idx(const std::vector<uint32_t>& dims, size_t items) {
     for (const int shift : {24, 16, 8, 0}) text += static_cast<char>(dim >> shift);
   return text + std::string(items, '\1');
 }
-/// Samples that all name one raw picture of 1x1, and one text.
+/// Samples that all name one raw image of 1x1, and one text.
 std::string beton(int count, const std::string& text) {
   const auto field = [](int kind, std::string name) {
     name.resize(16 + 1024);
@@ -129,8 +140,8 @@ std::string lmdb(const std::string& folder, int count) {
   mdb_env_close(env);
   return folder;
 }
-/// `count` files that are no pictures but are called so.
-void pictures(const std::string& folder, int count, const std::string& ending = ".jpg") {
+/// `count` files that are no images but are called so.
+void images(const std::string& folder, int count, const std::string& ending = ".jpg") {
   for (int i = 0; i < count; ++i) write_text(folder + "/" + number(i) + ending, "x");
 }
 
@@ -252,7 +263,7 @@ std::vector<Case> cases() {
                                }) +
                          "]}");
        }},
-      {"voc", "objects of one picture", 2000,
+      {"voc", "objects of one image", 2000,
        [](const std::string& dir, int count) {
          write_text(dir + "/v/JPEGImages/1.jpg", "x");
          write_text(dir + "/v/Annotations/1.xml",
@@ -263,7 +274,7 @@ std::vector<Case> cases() {
                     }) + "</annotation>");
          return dir + "/v";
        }},
-      {"yolo", "lines of a list that names one picture", 1000,
+      {"yolo", "lines of a list that names one image", 1000,
        [](const std::string& dir, int count) {
          write_text(dir + "/images/1.jpg", "x");
          write_text(dir + "/labels/1.txt", "0 .5 .5 1 1\n");
@@ -279,16 +290,9 @@ std::vector<Case> cases() {
        }},
       {"segmentation", "pairs", 200,
        [](const std::string& dir, int count) {
-         pictures(dir + "/s/images", count);
-         pictures(dir + "/s/masks", count, ".png");
+         images(dir + "/s/images", count);
+         images(dir + "/s/masks", count, ".png");
          return dir + "/s";
-       }},
-      {"oxford_pet", "lines", 200,
-       [](const std::string& dir, int count) {
-         pictures(dir + "/images", 1);
-         write_text(dir + "/annotations/trainval.txt",
-                    times(count, [](int i) { return "cat_" + number(i) + " 1 1 1\n"; }));
-         return dir;
        }},
       {"numpy", "samples", 4000,
        [](const std::string& dir, int count) {
@@ -561,6 +565,80 @@ TEST(Costs, MemoryIsWithinAMultipleOfTheBytesWhateverTheyClaim) {
   }
 }
 
+struct Unpacked {
+  Status status;
+  size_t entries = 0;
+  uint64_t bytes = 0;  // in the scratch file
+};
+Unpacked unpacked_of(const std::string& npz_bytes) {
+  TempDir dir;
+  SourceOptions options;
+  options.path = file(dir / "a.npz", npz_bytes);
+  options.scratch = std::make_shared<ScratchSpace>(dir.path());
+  const auto listing = value_or_throw(open_source(options))->list();
+  return {listing.status(), listing.ok() ? listing->entries.size() : 0,
+          value_or_throw(options.scratch->file())->size_bytes()};
+}
+
+TEST(Costs, MembersOfAZipThatShareBytesAreRefusedBeforeOneIsUnpacked) {
+  const std::string data = npy("|u1", "4, 100, 100", std::string(40000, '\0'));
+  const Unpacked shared = unpacked_of(npz_of_one_piece(400, data));
+  EXPECT_EQ(shared.status.code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(shared.bytes, 0u);
+  const Unpacked alone = unpacked_of(npz_of_one_piece(1, data));
+  EXPECT_EQ(alone.entries, 4u) << alone.status.message();
+  EXPECT_EQ(alone.bytes, data.size());
+}
+
+TEST(Costs, ArraysOfAZipAreJudgedByTheirHeadersBeforeTheyAreUnpacked) {
+  const std::string images = npy("|u1", "4, 10, 10", std::string(400, '\0'));
+  const std::string labels = npy("|u1", "4", std::string("\0\1\0\1", 4));
+  const Unpacked two = unpacked_of(npz({{"x_a.npy", images}, {"x_b.npy", images}}));
+  EXPECT_EQ(two.status.code(), ErrorCode::kMisuse);
+  EXPECT_EQ(two.bytes, 0u);
+  const Unpacked used = unpacked_of(npz({{"notes.npy", npy("<f8", "1000000", std::string(8'000'000, '\0'))},
+                                         {"x.npy", images},
+                                         {"y.npy", labels}}));
+  EXPECT_EQ(used.entries, 4u) << used.status.message();
+  EXPECT_EQ(used.bytes, images.size() + labels.size()) << "the array that nothing uses stays packed";
+}
+
+TEST(Costs, WhatAZipUnpacksToIsWithinTheBudget) {
+  // 120 million zeros deflate to some 120 KB.
+  const Unpacked bomb =
+      unpacked_of(npz({{"x.npy", npy("|u1", "12, 2500, 4000", std::string(120'000'000, '\0'))}}));
+  EXPECT_EQ(bomb.status.code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(bomb.bytes, 0u);
+}
+
+/// What reading the only entry of a packed tar holds, and what it returns.
+std::pair<Cost, Result<size_t>> reading_cost(const std::string& image) {
+  TempDir dir;
+  SourceOptions options;
+  options.path = file(dir / "a.tar.gz", gzipped(tar_file("c/1.jpg", image) + tar_end()));
+  options.scratch = std::make_shared<ScratchSpace>(dir.path());
+  const auto source = value_or_throw(open_source(options));
+  const SourceListing listing = value_or_throw(source->list());
+  const Counting counting;
+  const auto bytes = source->read(listing.entries.at(0));
+  return {counting.cost(), bytes.ok() ? Result<size_t>(bytes->size()) : bytes.status()};
+}
+
+TEST(Costs, APackedMemberThatIsNoImageIsNotReadWhole) {
+  const auto [cost, read] = reading_cost(std::string(40'000'000, '\0'));
+  EXPECT_EQ(read.status().code(), ErrorCode::kCorrupt);
+  EXPECT_LE(cost.peak_bytes, uint64_t{1} << 20);
+}
+
+TEST(Costs, APackedMemberIsReadWithinTheBudgetOfItsArchive) {
+  const std::string begin("\xff\xd8\xff\xe0", 4);
+  const auto [cost, read] = reading_cost(begin + std::string(120'000'000, '\0'));
+  EXPECT_EQ(read.status().code(), ErrorCode::kUnsupported);
+  EXPECT_LE(cost.peak_bytes, uint64_t{1} << 20);
+  const std::string large = begin + std::string(3'000'000, '\1');
+  EXPECT_EQ(value_or_throw(reading_cost(large).second), large.size());
+}
+
 TEST(Costs, MemoryOfWhatFuzzersFoundIsWithinItToo) {
   const std::vector<std::pair<std::string, std::string>> kinds = {
       {"tar", "x.tar"},   {"tfrecord", "x.tfrecord"}, {"manifest", "x.csv"},     {"manifest", "x.jsonl"},
@@ -580,7 +658,7 @@ TEST(Costs, MemoryOfWhatFuzzersFoundIsWithinItToo) {
   EXPECT_GT(files, 20u);
 }
 
-TEST(Costs, AMaskTakesWhatItsPictureTakesHoweverLongItsOutlinesAre) {
+TEST(Costs, AMaskTakesWhatItsImageTakesHoweverLongItsOutlinesAre) {
   constexpr int kWidth = 6700;
   constexpr int kHeight = 40;
   constexpr uint64_t kPixels = uint64_t{kWidth} * kHeight;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "base/text.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/folder_listing.h"
 #include "tests/io/data/temp_dir.h"
@@ -28,7 +28,7 @@ TEST(FolderSource, DeeperFoldersThatMayBeTheClassesAreAWarning) {
   write_each(dir, {"plants/rose/1.jpg", "animals/cat/1.jpg"});
   SourceListing listing = value_or_throw(list_folder(dir.path()));
   ASSERT_EQ(listing.warnings.size(), 1u);
-  EXPECT_NE(listing.warnings[0].find("'animals/cat/1.jpg' is of the class 'animals'"), std::string::npos)
+  EXPECT_NE(listing.warnings[0].find("'animals/cat/1.jpg' has the class 'animals'"), std::string::npos)
       << listing.warnings[0];
   EXPECT_NE(listing.warnings[0].find("dlpipe ingest '" + dir.path() + "/*' DST"), std::string::npos);
   // A wildcard would take what lies beside them, too.
@@ -49,7 +49,7 @@ TEST(FolderSource, DeeperFoldersThatMayBeTheClassesAreAWarning) {
   auto input = value_or_throw(open_source({.path = dir / "plants", .alone = false}));
   std::filesystem::remove_all(dir / "plants/rose");
   write_text(dir / "plants/tree/elm/1.jpg", "x");
-  EXPECT_NE(value_or_throw(input->list()).warnings.at(0).find("'tree/elm/1.jpg' is of the class 'tree'"),
+  EXPECT_NE(value_or_throw(input->list()).warnings.at(0).find("'tree/elm/1.jpg' has the class 'tree'"),
             std::string::npos);
   write_text(dir / "plants/2.jpg", "x");
   write_text(dir / "plants/rose/2.jpg", "x");
@@ -58,7 +58,7 @@ TEST(FolderSource, DeeperFoldersThatMayBeTheClassesAreAWarning) {
     EXPECT_EQ(warning.find("deeper"), std::string::npos) << warning;
 }
 
-TEST(FolderSource, AFolderOfPicturesInEachClassIsNoSurprise) {
+TEST(FolderSource, AFolderOfImagesInEachClassIsNoSurprise) {
   TempDir dir;
   write_each(dir,
              {"cat/images/1.jpg", "cat/images/2.jpg", "dog/dog/1.jpg", "dog/dog/2.jpg", "emu/images/1.jpg"});
@@ -67,7 +67,7 @@ TEST(FolderSource, AFolderOfPicturesInEachClassIsNoSurprise) {
   EXPECT_TRUE(listing.warnings.empty());
 }
 
-TEST(FolderSource, TheFoldersOfTheOnlyFolderWithPicturesAreTaken) {
+TEST(FolderSource, TheFoldersOfTheOnlyFolderWithImagesAreTaken) {
   TempDir dir;
   write_each(dir, {"set/Data/images/cat/1.jpg", "set/Data/images/dog/2.jpg", "set/Data/images/dog/3.jpg",
                    "set/Data/notes.txt", "set/Annotations/cat/1.mat", "README"});
@@ -80,13 +80,13 @@ TEST(FolderSource, TheFoldersOfTheOnlyFolderWithPicturesAreTaken) {
     for (const SourceEntry& entry : listing.entries)
       EXPECT_EQ(value_or_throw(source->read(entry)).size(), 1u);
     ASSERT_EQ(listing.warnings.size(), 1u);
-    EXPECT_EQ(listing.warnings[0], "[ingest] all pictures of " + dir.path() + " lie in " + dir.path() +
-                                       "/set/Data/images, whose folders are taken; --no-splits takes each "
-                                       "folder as a class");
+    EXPECT_EQ(listing.warnings[0],
+              "[ingest] all images of " + dir.path() + " are in " + dir.path() +
+                  "/set/Data/images, whose folders are used; --no-splits makes each folder a class");
   }
   auto literal = value_or_throw(open_source({.path = dir.path(), .splits = false}));
   EXPECT_EQ(value_or_throw(literal->list()).classes, (std::vector<std::string>{"set"}));
-  // Of several inputs each may have one class; only a folder that is called as pictures are, or as the input, is none.
+  // Of several inputs each may have one class; only a folder that is called as images are, or as the input, is none.
   auto input = value_or_throw(open_source({.path = dir / "set", .alone = false}));
   EXPECT_EQ(value_or_throw(input->list()).classes, (std::vector<std::string>{"Data"}));
   input = value_or_throw(open_source({.path = dir / "set/Data", .alone = false}));
@@ -98,16 +98,15 @@ TEST(FolderSource, TheFoldersOfTheOnlyFolderWithPicturesAreTaken) {
       std::string::npos);
 }
 
-TEST(FolderSource, AListBesideTheOnlyFolderWithPicturesIsNamed) {
+TEST(FolderSource, AListBesideTheOnlyFolderWithImagesIsNamed) {
   TempDir dir;
   write_each(dir, {"images/part_1/1.jpg", "images/part_2/2.jpg"});
   write_text(dir / "labels.csv", "id,label\n1,cat\n2,dog\n");
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
-  EXPECT_NE(
-      listing.warnings.at(0).find("whose folders are taken; if 'labels.csv' beside it says what its pictures "
-                                  "are: dlpipe ingest " +
-                                  dir.path() + "/labels.csv DST; --no-splits"),
-      std::string::npos)
+  EXPECT_NE(listing.warnings.at(0).find("whose folders are used; if 'labels.csv' next to it lists the "
+                                        "classes of its images: dlpipe ingest " +
+                                        dir.path() + "/labels.csv DST; --no-splits"),
+            std::string::npos)
       << listing.warnings[0];
 }
 
@@ -121,7 +120,7 @@ TEST(FolderSource, SplitsInADeeperFolderAreSplits) {
   // Beside it some that have no classes: what is wrong is said, instead of one class that holds all of them.
   std::filesystem::remove_all(dir / "set/val");
   write_text(dir / "set/val/1.jpg", "x");
-  EXPECT_NE(refusal_of(dir.path()).find("'val' holds pictures, but no class folders as 'train' does"),
+  EXPECT_NE(refusal_of(dir.path()).find("'val' has images, but no class folders like 'train'"),
             std::string::npos);
 }
 
@@ -135,17 +134,17 @@ TEST(FolderSource, SplitsMayBeWordsOfNamesAndHoldAFolderOfTheirOwnName) {
   for (const SourceEntry& entry : listing.entries)
     EXPECT_EQ(entry.split, entry.path.substr(4, 5) == "train" ? "train" : "test") << entry.path;
   EXPECT_EQ(listing.entries.front().name(), "sea/1.jpg");
-  EXPECT_NE(warnings_of(listing).find("beside the splits and left aside: 'seg_pred'"), std::string::npos);
+  EXPECT_NE(warnings_of(listing).find("ignored folders next to the splits: 'seg_pred'"), std::string::npos);
 }
 
-TEST(FolderSource, ValidationPicturesWithAListGetTheCommandsThatReadThem) {
+TEST(FolderSource, ValidationImagesWithAListGetTheCommandsThatReadThem) {
   TempDir dir;
   write_each(dir, {"t/train/n1/images/1.jpg", "t/train/n2/images/1.jpg", "t/val/images/1.jpg",
                    "t/test/images/1.jpg"});
   write_text(dir / "t/val/val_annotations.txt", "1.jpg\tn1\n");
   const std::string t = dir / "t";
   EXPECT_NE(
-      refusal_of(t).find("if 'val/val_annotations.txt' says their classes: dlpipe ingest " + t +
+      refusal_of(t).find("if 'val/val_annotations.txt' lists their classes: dlpipe ingest " + t +
                          "/train DST/train, then dlpipe ingest " + t + "/val/images DST/val --manifest " + t +
                          "/val/val_annotations.txt --classes-from DST/train"),
       std::string::npos);
@@ -157,19 +156,19 @@ TEST(FolderSource, FoldersThatAreCalledLikeSplitsAreNoClasses) {
              {"kaggle/train_images/1.jpg", "kaggle/train_images/2.jpg", "kaggle/test_images/3.jpg",
               "masks/train/1.jpg", "masks/train_masks/1.jpg", "matlab/cars_train/1.jpg",
               "matlab/cars_test/1.jpg", "matlab/annos.mat", "fine/train_station/1.jpg", "fine/bus/1.jpg"});
-  EXPECT_NE(refusal_of(dir / "kaggle").find("called like splits, 'test_images', 'train_images', "),
+  EXPECT_NE(refusal_of(dir / "kaggle").find("named like splits, 'test_images', 'train_images', "),
             std::string::npos);
-  EXPECT_NE(refusal_of(dir / "kaggle").find("name the list with --manifest"), std::string::npos);
+  EXPECT_NE(refusal_of(dir / "kaggle").find("give the list with --manifest"), std::string::npos);
   write_text(dir / "kaggle/sample_submission.csv", "id,label\n3,0\n");
   write_text(dir / "kaggle/train.csv", "id,label\n1,0\n2,1\n");
   EXPECT_NE(refusal_of(dir / "kaggle")
-                .find("if 'train.csv' beside it says what its pictures are: dlpipe ingest " +
+                .find("if 'train.csv' next to it lists the classes of its images: dlpipe ingest " +
                       (dir / "kaggle") + "/train.csv DST"),
             std::string::npos);
   EXPECT_NE(refusal_of(dir / "masks").find("'train', 'train_masks'"), std::string::npos);
-  EXPECT_NE(
-      refusal_of(dir / "matlab").find("'annos.mat' beside it may say what its pictures are, but MATLAB's"),
-      std::string::npos);
+  EXPECT_NE(refusal_of(dir / "matlab")
+                .find("'annos.mat' next to it may list the classes of its images, but MATLAB"),
+            std::string::npos);
   EXPECT_TRUE(value_or_throw(list_folder(dir / "fine")).warnings.empty());
   auto literal = value_or_throw(open_source({.path = dir / "kaggle", .splits = false}));
   EXPECT_EQ(value_or_throw(literal->list()).classes.size(), 2u);
@@ -195,7 +194,7 @@ TEST(FolderSource, OfALongListBesideItsFolderSomeLinesAreReadFromAllOfIt) {
   }
   ASSERT_GT(list.size(), size_t{256} << 10);
   write_text(dir / "src/labels.csv", list);
-  EXPECT_NE(refusal_of(dir / "src").find("'labels.csv' beside it says what its pictures are"),
+  EXPECT_NE(refusal_of(dir / "src").find("'labels.csv' next to it lists the classes of its images"),
             std::string::npos);
   SourceOptions options{.path = dir / "src/labels.csv"};
   EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries.size(), 3000u);
@@ -208,25 +207,25 @@ TEST(FolderSource, OfALongListBesideItsFolderSomeLinesAreReadFromAllOfIt) {
 TEST(FolderSource, OneFolderThatSaysNoClassIsRefused) {
   TempDir dir;
   write_each(dir, {"jpg/jpg/1.jpg", "jpg/labels.mat", "faces/aligned/1.jpg", "faces/aligned/2.jpg"});
-  EXPECT_NE(refusal_of(dir / "jpg").find("all pictures lie in one folder, 'jpg'; 'labels.mat' beside it"),
+  EXPECT_NE(refusal_of(dir / "jpg").find("all images are in one folder, 'jpg'; 'labels.mat' next to it"),
             std::string::npos);
   std::filesystem::remove(dir / "jpg/labels.mat");
-  EXPECT_NE(refusal_of(dir / "jpg").find("which says no class; make one folder for each class"),
+  EXPECT_NE(refusal_of(dir / "jpg").find("whose name is not a class; make one folder for each class"),
             std::string::npos);
   EXPECT_NE(warnings_of(value_or_throw(list_folder(dir / "faces"))).find("only one class, 'aligned'"),
             std::string::npos);
   write_text(dir / "faces/attributes.csv", "image_id,Male,Young\n1.jpg,-1,1\n2.jpg,1,1\n");
   EXPECT_NE(refusal_of(dir / "faces")
-                .find("if 'attributes.csv' beside it says what its pictures are: dlpipe ingest " +
+                .find("if 'attributes.csv' next to it lists the classes of its images: dlpipe ingest " +
                       (dir / "faces") + "/attributes.csv DST"),
             std::string::npos);
   // One that needs no question goes before.
   write_text(dir / "faces/identity.txt", "1.jpg 4\n2.jpg 7\n");
-  EXPECT_NE(
-      refusal_of(dir / "faces")
-          .find("if 'identity.txt', 'attributes.csv' beside it say what its pictures are: dlpipe ingest " +
-                (dir / "faces") + "/identity.txt DST"),
-      std::string::npos);
+  EXPECT_NE(refusal_of(dir / "faces")
+                .find("if 'identity.txt', 'attributes.csv' next to it list the classes of its images: dlpipe "
+                      "ingest " +
+                      (dir / "faces") + "/identity.txt DST"),
+            std::string::npos);
 }
 
 TEST(FolderSource, ALoneFolderThatIsCalledAsASplitIsNoClass) {
@@ -234,16 +233,17 @@ TEST(FolderSource, ALoneFolderThatIsCalledAsASplitIsNoClass) {
   for (const char* name : {"train", "val", "test", "train_images", "data", "train/train", "data/images"}) {
     std::filesystem::remove_all(dir / "src");
     write_text(dir / (std::string("src/") + name + "/0001.jpg"), "x");
-    EXPECT_NE(refusal_of(dir / "src").find("which says no class; make one folder for each class"),
+    EXPECT_NE(refusal_of(dir / "src").find("whose name is not a class; make one folder for each class"),
               std::string::npos)
         << name;
   }
-  for (const char* picture : {"cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg"})
-    write_text(dir / (std::string("dvc/train/") + picture), "x");
+  for (const char* image : {"cat.0.jpg", "cat.1.jpg", "dog.0.jpg", "dog.1.jpg"})
+    write_text(dir / (std::string("dvc/train/") + image), "x");
   const std::string said = refusal_of(dir / "dvc");
-  EXPECT_NE(said.find("which says no class; if the names of its files do ('cat', 'dog'): `(cd " +
-                      (dir / "dvc/train") + " && "),
-            std::string::npos)
+  EXPECT_NE(
+      said.find("whose name is not a class; if the names of its files contain them ('cat', 'dog'): `(cd " +
+                (dir / "dvc/train") + " && "),
+      std::string::npos)
       << said;
   EXPECT_NE(said.find("dlpipe ingest " + (dir / "dvc/train") + " DST --manifest list.csv"), std::string::npos)
       << said;
@@ -259,22 +259,20 @@ TEST(FolderSource, ALoneFolderThatIsCalledAsASplitIsNoClass) {
       std::string::npos);
 }
 
-TEST(FolderSource, TheListOfPicturesInSeveralFoldersIsNamed) {
+TEST(FolderSource, TheListOfImagesInSeveralFoldersIsNamed) {
   TempDir dir;
   write_each(dir, {"ham/part_1/1.jpg", "ham/part_2/2.jpg", "large/data_large/a/airfield/1.jpg",
                    "large/data_large/z/zoo/2.jpg", "large/val_large/3.jpg"});
   EXPECT_TRUE(value_or_throw(list_folder(dir / "ham")).warnings.empty()) << "they may be classes";
   write_text(dir / "ham/metadata.csv", "image_id,dx\n1,nv\n2,mel\n");
-  EXPECT_NE(
-      value_or_throw(list_folder(dir / "ham"))
-          .warnings.at(0)
-          .find(
-              "called alike but for their numbers: 'part_1', 'part_2'; if 'metadata.csv' beside it says what "
-              "its pictures are: dlpipe ingest " +
-              (dir / "ham") + "/metadata.csv DST"),
-      std::string::npos);
+  EXPECT_NE(value_or_throw(list_folder(dir / "ham"))
+                .warnings.at(0)
+                .find("the names of the classes differ only in their numbers: 'part_1', 'part_2'; if "
+                      "'metadata.csv' next to it lists the classes of its images: dlpipe ingest " +
+                      (dir / "ham") + "/metadata.csv DST"),
+            std::string::npos);
   const std::string large = dir / "large";
-  EXPECT_NE(value_or_throw(list_folder(large)).warnings.at(0).find("'val_large' is called like a split"),
+  EXPECT_NE(value_or_throw(list_folder(large)).warnings.at(0).find("'val_large' is named like a split"),
             std::string::npos);
   write_text(dir / "large/all.txt", "/a/airfield/1.jpg 0\n/z/zoo/2.jpg 1\n");
   EXPECT_NE(value_or_throw(list_folder(large))
@@ -308,8 +306,8 @@ TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
   const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("are splits: 'train', 'val'"), std::string::npos) << all;
   EXPECT_NE(all.find("'test' has none of the class folders"), std::string::npos) << all;
-  EXPECT_NE(all.find("left aside: 'notes'"), std::string::npos) << all;
-  EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("'notes'"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 images next to the class folders"), std::string::npos) << all;
 
   auto source = value_or_throw(open_source({.path = dir.path(), .splits = false}));
   const SourceListing literal = value_or_throw(source->list());

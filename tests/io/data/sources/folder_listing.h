@@ -1,9 +1,9 @@
-// What a folder of pictures is read as.
+// What a folder of images is read as.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -21,7 +21,7 @@ inline void write_each(const TempDir& dir, std::initializer_list<const char*> fi
 inline std::string refusal_of(const std::string& path) {
   const auto listing = list_folder(path);
   EXPECT_EQ(listing.status().code(), ErrorCode::kMisuse);
-  EXPECT_NE(listing.status().message().find("--no-splits takes each folder as a class"), std::string::npos)
+  EXPECT_NE(listing.status().message().find("--no-splits makes each folder a class"), std::string::npos)
       << "the way to insist is named: " << listing.status().message();
   return listing.status().message();
 }

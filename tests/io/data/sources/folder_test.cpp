@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/folder_listing.h"
 #include "tests/io/data/temp_dir.h"
@@ -66,7 +66,7 @@ TEST(FolderSource, ReadsWhatItListedAndNoticesChanges) {
   EXPECT_NE(source->read(entry).status().message().find("was removed"), std::string::npos);
 }
 
-TEST(FolderSource, LeavesAsideWhatIsNoPictureAndSaysSo) {
+TEST(FolderSource, LeavesAsideWhatIsNoImageAndSaysSo) {
   TempDir dir;
   for (const char* file :
        {"a/1.jpg", "b/1.jpg", "a/Thumbs.db", "a/.hidden.jpg", "b/notes", "beside.png", ".git/x.jpg"})
@@ -76,8 +76,8 @@ TEST(FolderSource, LeavesAsideWhatIsNoPictureAndSaysSo) {
   EXPECT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
   const std::string all = warnings_of(listing);
-  EXPECT_NE(all.find("1 folder without a picture makes no class: 'c'"), std::string::npos) << all;
-  EXPECT_NE(all.find("1 pictures beside the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 folder has no image and does not become a class: 'c'"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 images next to the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("1 x .db"), std::string::npos) << all;
   EXPECT_NE(all.find("2 x hidden"), std::string::npos) << all;
 }
@@ -89,7 +89,7 @@ TEST(FolderSource, AnEmptyFolderBetweenOthersMakesNoClassAndMovesTheNumbers) {
   for (const char* folder : {"train/b", "train/aa", "val/c"})
     std::filesystem::create_directories(dir / folder);
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
-  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"})) << "val alone has pictures of b";
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b", "c"})) << "val alone has images of b";
   for (const SourceEntry& entry : listing.entries)
     EXPECT_NE(entry.path.find("/" + listing.classes[static_cast<size_t>(entry.label)] + "/"),
               std::string::npos)
@@ -104,17 +104,16 @@ TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
   EXPECT_NE(list_folder(dir.path()).status().message().find("if it is one class, give the folder above it"),
             std::string::npos);
   std::filesystem::create_directories(dir / "a");
-  EXPECT_NE(list_folder(dir.path()).status().message().find("no picture in the 1 folders"),
-            std::string::npos);
-  write_text(dir / "a/picture", "x");
-  EXPECT_NE(list_folder(dir.path()).status().message().find("a manifest may name pictures without an ending"),
+  EXPECT_NE(list_folder(dir.path()).status().message().find("no image in the 1 folders"), std::string::npos);
+  write_text(dir / "a/image", "x");
+  EXPECT_NE(list_folder(dir.path()).status().message().find("a manifest may name images without an ending"),
             std::string::npos);
   EXPECT_EQ(list_folder(dir / "none").status().code(), ErrorCode::kNotFound);
 }
 
 TEST(FolderSource, SoundIsAnsweredWithWhatIsTaken) {
   TempDir dir;
-  const std::string end = "1 x .wav; dlpipe takes pictures and text, no sound";
+  const std::string end = "1 x .wav; dlpipe reads images and text, not audio";
   write_text(dir / "low/0.wav", "x");
   EXPECT_TRUE(list_folder(dir.path()).status().message().ends_with(end))
       << list_folder(dir.path()).status().message();
@@ -122,12 +121,12 @@ TEST(FolderSource, SoundIsAnsweredWithWhatIsTaken) {
       << list_folder(dir / "low").status().message();
 }
 
-TEST(FolderSource, AnArchiveOrAPictureInPlaceOfAFolderIsAnsweredWithWhatToDo) {
+TEST(FolderSource, AnArchiveOrAnImageInPlaceOfAFolderIsAnsweredWithWhatToDo) {
   TempDir dir;
   write_text(dir / "a.zip", "PK");
   write_text(dir / "a.jpg", "x");
   EXPECT_NE(list_folder(dir / "a.zip").status().message().find("unpack it"), std::string::npos);
-  EXPECT_NE(list_folder(dir / "a.jpg").status().message().find("is one picture"), std::string::npos);
+  EXPECT_NE(list_folder(dir / "a.jpg").status().message().find("is one image"), std::string::npos);
 }
 
 TEST(FolderSource, AnArchiveOfAnotherPackerIsAnsweredWithThePipeThatReadsIt) {
@@ -143,22 +142,23 @@ TEST(FolderSource, AnArchiveOfAnotherPackerIsAnsweredWithThePipeThatReadsIt) {
   }
   write_text(dir / "a.csv.xz", "x");
   const std::string list = list_folder(dir / "a.csv.xz").status().message();
-  EXPECT_NE(list.find("give what is in it"), std::string::npos) << list;
+  EXPECT_NE(list.find("unpack it"), std::string::npos) << list;
 }
 
 // Kaggle's Dogs vs. Cats: the commands make the list and read it.
-TEST(FolderSource, PicturesWithTheirClassesInTheirNamesAreAnsweredWithTheListOfThem) {
+TEST(FolderSource, ImagesWithTheirClassesInTheirNamesAreAnsweredWithTheListOfThem) {
   TempDir dir;
   const auto answer_of = [](const std::string& path) { return list_folder(path).status().message(); };
   write_each(dir,
              {"dvc/train/cat.0.jpg", "dvc/train/cat.10.jpg", "dvc/train/dog.0.jpg", "dvc/train/dog.1.jpg"});
   const std::string said = answer_of(dir / "dvc/train");
-  EXPECT_NE(said.find("holds pictures but no folders, which would say the classes; if the names of its files "
-                      "do ('cat', 'dog'): `(cd " +
+  EXPECT_NE(said.find("holds images but no folders that name the classes; if the names of its files contain "
+                      "them ('cat', 'dog'): `(cd " +
                       (dir / "dvc/train") + " && "),
             std::string::npos)
       << said;
-  const std::string begin = "do ('cat', 'dog'): `", end = " && dlpipe ingest " + (dir / "dvc/train") + " DST";
+  const std::string begin = "them ('cat', 'dog'): `",
+                    end = " && dlpipe ingest " + (dir / "dvc/train") + " DST";
   const size_t at = said.find(begin) + begin.size();
   const std::string make = "cd " + dir.path() + "; " + said.substr(at, said.find(end) - at);
   ASSERT_EQ(std::system(make.c_str()), 0) << make;
@@ -200,14 +200,13 @@ TEST(FolderSource, LinksAreFollowedAndLoopsAreLeftAsideAndNamed) {
   for (const SourceEntry& entry : listing.entries) paths.push_back(entry.path);
   EXPECT_EQ(paths, (std::vector<std::string>{"a/1.jpg", "b/1.jpg", "b/to_a/1.jpg"}));
   const std::string& said = listing.warnings.back();
-  EXPECT_NE(said.find("left aside, links that lead back to themselves or to a folder above them: "),
-            std::string::npos)
+  EXPECT_NE(said.find("links that lead back to themselves or to a folder above them: "), std::string::npos)
       << said;
   for (const char* link : {"'a/back'", "'a/same'", "'a/self'", "'b/to_a/back'", "'root'", "'x'", "'y'"})
     EXPECT_NE(said.find(link), std::string::npos) << link << " in " << said;
 }
 
-TEST(FolderSource, APictureThatIsALinkToNothingIsAnEntryThatCannotBeRead) {
+TEST(FolderSource, AnImageThatIsALinkToNothingIsAnEntryThatCannotBeRead) {
   TempDir dir;
   write_text(dir / "a/1.jpg", "x");
   write_text(dir / "b/1.jpg", "x");
@@ -219,23 +218,24 @@ TEST(FolderSource, APictureThatIsALinkToNothingIsAnEntryThatCannotBeRead) {
   std::map<std::string, std::string> problems;
   for (const SourceEntry& entry : listing.entries)
     if (!entry.problem.empty()) problems[entry.path + "=" + std::to_string(entry.label)] = entry.problem;
-  EXPECT_EQ(problems, (std::map<std::string, std::string>{
-                          {"a/dangling.jpg=0", "is a link to " + dir.path() + "/gone.jpg, which isn't there"},
-                          {"b/2.png=1", "is a link to nowhere/2.png, which isn't there"},
-                          {"b/self.jpg=1", "is a link to self.jpg, which leads back to itself"},
-                          {"b/through.jpg=1", "is a link to 1.jpg/inside.jpg, which isn't there"}}));
+  EXPECT_EQ(problems,
+            (std::map<std::string, std::string>{
+                {"a/dangling.jpg=0", "is a link to " + dir.path() + "/gone.jpg, which does not exist"},
+                {"b/2.png=1", "is a link to nowhere/2.png, which does not exist"},
+                {"b/self.jpg=1", "is a link to self.jpg, which leads back to itself"},
+                {"b/through.jpg=1", "is a link to 1.jpg/inside.jpg, which does not exist"}}));
   EXPECT_EQ(listing.entries.size(), 6u);
   EXPECT_EQ(warnings_of(listing), "") << "each is named where it is skipped";
 }
 
-TEST(FolderSource, ALinkToNothingThatIsCalledAsNoPictureIsNamed) {
+TEST(FolderSource, ALinkToNothingThatIsCalledAsNoImageIsNamed) {
   TempDir dir;
   for (const char* file : {"a/1.jpg", "b/1.jpg"}) write_text(dir / file, "x");
   for (const char* link : {"cat", "a/notes.txt"}) std::filesystem::create_symlink("gone", dir / link);
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
-  EXPECT_NE(warnings_of(listing).find("left aside, links to nothing, which may have been folders of "
-                                      "pictures: 'a/notes.txt', 'cat'"),
+  EXPECT_NE(warnings_of(listing).find(
+                "ignored broken links, which may have been folders of images: 'a/notes.txt', 'cat'"),
             std::string::npos)
       << warnings_of(listing);
 }
@@ -275,7 +275,7 @@ TEST(FolderSource, AFileListedTwiceByALinkIsSaid) {
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
   EXPECT_EQ(listing.entries.size(), 4u);
   const std::string all = warnings_of(listing);
-  EXPECT_NE(all.find("2 pictures are the same file as another one"), std::string::npos) << all;
+  EXPECT_NE(all.find("2 images are links to the same file as another one"), std::string::npos) << all;
   EXPECT_NE(all.find("'b/link.jpg' is 'a/1.jpg'"), std::string::npos) << all;
 }
 
@@ -286,7 +286,7 @@ TEST(FolderSource, NamesMayHoldAnyByte) {
   EXPECT_EQ(value_or_throw(list_folder(dir.path())).entries.size(), 2u);
 }
 
-TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
+TEST(FolderSource, ALabelFileGivesClassesToImagesWithoutFolders) {
   TempDir dir;
   write_text(dir / "val/b.jpg", "b");
   write_text(dir / "val/a.jpg", "a");
@@ -318,22 +318,21 @@ TEST(FolderSource, ALabelFileGivesClassesToPicturesWithoutFolders) {
     write_text(dir / "labels.txt", labels);
     return value_or_throw(open_source(options))->list().status().message();
   };
-  EXPECT_NE(error("dog\n").find("has 1 lines for 2 pictures"), std::string::npos);
+  EXPECT_NE(error("dog\n").find("has 1 lines for 2 images"), std::string::npos);
   EXPECT_NE(error("dog\n\ncat\n").find("3 lines for 2"), std::string::npos);
   EXPECT_NE(error("\ncat\n").find("line 1 is empty"), std::string::npos);
   EXPECT_NE(error("dog\ncta\n").find("did you mean 'cat'"), std::string::npos);
   // Lists of another kind, as ImageNet's are.
   for (const char* list : {"a.jpg dog\nb.jpg cat\n", "a.jpg,dog\nb.jpg,cat\n"}) {
-    EXPECT_NE(error(list).find("its lines have a picture's name before the class ('a.jpg"), std::string::npos)
+    EXPECT_NE(error(list).find("its lines have an image's name before the class ('a.jpg"), std::string::npos)
         << error(list);
-    EXPECT_NE(error(list).find("write the class alone on each line"), std::string::npos) << error(list);
+    EXPECT_NE(error(list).find("write only the class on each line"), std::string::npos) << error(list);
   }
-  EXPECT_NE(
-      error("ImageId,PredictionString\na,dog 1 2\nb,cat 3 4\n")
-          .find("3 lines for 2 pictures: its first line ('ImageId,PredictionString') looks like names of "
-                "columns; write the class alone"),
-      std::string::npos);
-  EXPECT_NE(error("1\n2\n").find("its lines are numbers: write the name of the class folder"),
+  EXPECT_NE(error("ImageId,PredictionString\na,dog 1 2\nb,cat 3 4\n")
+                .find("3 lines for 2 images: its first line ('ImageId,PredictionString') looks like column "
+                      "names; write only the class"),
+            std::string::npos);
+  EXPECT_NE(error("1\n2\n").find("its lines are numbers: replace each with the name of its class folder"),
             std::string::npos);
 }
 

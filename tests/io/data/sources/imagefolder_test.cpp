@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -20,10 +20,10 @@ class ImageFolderSource : public testing::Test {
     return source_->list();
   }
   std::string message() { return list().status().message(); }
-  void write_pictures(std::initializer_list<const char*> files) {
+  void write_images(std::initializer_list<const char*> files) {
     for (const char* file : files) write_text(dir / file, file);
   }
-  /// "split name" of each picture that can be read -> its class.
+  /// "split name" of each image that can be read -> its class.
   static std::map<std::string, std::string> classes_of(const SourceListing& listing) {
     std::map<std::string, std::string> found;
     for (const SourceEntry& entry : listing.entries) {
@@ -52,7 +52,7 @@ class ImageFolderSource : public testing::Test {
 using Found = std::map<std::string, std::string>;
 
 TEST_F(ImageFolderSource, MetadataGivesLabelsAndTexts) {
-  write_pictures({"1.jpg", "deep/2.jpg"});
+  write_images({"1.jpg", "deep/2.jpg"});
   write_text(dir / "metadata.csv",
              "file_name,text,label\n1.jpg,\"a cat, asleep\",cat\ndeep/2.jpg,a dog,dog\n");
   const SourceListing listing = value_or_throw(list());
@@ -63,14 +63,14 @@ TEST_F(ImageFolderSource, MetadataGivesLabelsAndTexts) {
   EXPECT_EQ(value_or_throw(source_->read(entry_at(listing, "deep/2.jpg"))).size(), 10u);
   EXPECT_EQ(value_or_throw(source_->where(entry_at(listing, "1.jpg"))).file, dir / "1.jpg");
   EXPECT_NE(
-      warnings_of(listing).find("is read as Hugging Face's imagefolder: metadata.csv names the pictures in "
+      warnings_of(listing).find("is read as Hugging Face's imagefolder: metadata.csv names the images in "
                                 "'file_name' and their classes in 'label'"),
       std::string::npos)
       << warnings_of(listing);
 }
 
 TEST_F(ImageFolderSource, SplitFoldersWithAMetadataFileEachMakeSplitsOfOneClassTable) {
-  write_pictures({"train/1.jpg", "train/2.jpg", "validation/1.jpg", "test/1.jpg"});
+  write_images({"train/1.jpg", "train/2.jpg", "validation/1.jpg", "test/1.jpg"});
   write_text(dir / "train/metadata.jsonl",
              "{\"file_name\": \"1.jpg\", \"label\": 7}\n{\"file_name\": \"2.jpg\", \"label\": 10}\n");
   write_text(dir / "validation/metadata.jsonl", "{\"file_name\": \"1.jpg\", \"label\": 10}\n");
@@ -82,7 +82,7 @@ TEST_F(ImageFolderSource, SplitFoldersWithAMetadataFileEachMakeSplitsOfOneClassT
   const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("are splits: 'test', 'train', 'validation' as val; --no-splits"), std::string::npos)
       << all;
-  EXPECT_NE(all.find("1 picture has no label"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 image has no label"), std::string::npos) << all;
   const SourceListing literal = value_or_throw(list({.path = dir.path(), .splits = false}));
   EXPECT_EQ(
       classes_of(literal),
@@ -91,19 +91,19 @@ TEST_F(ImageFolderSource, SplitFoldersWithAMetadataFileEachMakeSplitsOfOneClassT
 }
 
 TEST_F(ImageFolderSource, OneMetadataFileAboveTheSplitsAndClassFoldersWillDo) {
-  write_pictures({"train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg"});
+  write_images({"train/cat/1.jpg", "train/dog/2.jpg", "val/cat/3.jpg"});
   write_text(dir / "metadata.csv",
              "file_name,text\ntrain/cat/1.jpg,a\ntrain/dog/2.jpg,b\n./val/cat/3.jpg,c\n");
   const SourceListing listing = value_or_throw(list());
   EXPECT_EQ(classes_of(listing),
             (Found{{"train cat/1.jpg", "cat"}, {"train dog/2.jpg", "dog"}, {"val cat/3.jpg", "cat"}}));
   EXPECT_EQ(entry_at(listing, "val/cat/3.jpg").extra, std::vector<std::string>{"c"});
-  EXPECT_NE(warnings_of(listing).find("their classes are the folders that they lie in"), std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("their folders are their classes"), std::string::npos)
       << warnings_of(listing);
 }
 
 TEST_F(ImageFolderSource, MetadataMayLieInClassFolders) {
-  write_pictures({"train/cat/1.jpg", "train/dog/2.jpg", "test/cat/3.jpg"});
+  write_images({"train/cat/1.jpg", "train/dog/2.jpg", "test/cat/3.jpg"});
   write_text(dir / "train/cat/metadata.csv", "file_name,text\n1.jpg,a\n");
   write_text(dir / "train/dog/metadata.csv", "text,file_name\nb,2.jpg\n");
   write_text(dir / "test/cat/metadata.csv", "file_name,text,more\n3.jpg,c,d\n");
@@ -118,7 +118,7 @@ TEST_F(ImageFolderSource, MetadataMayLieInClassFolders) {
 }
 
 TEST_F(ImageFolderSource, ObjectsBecomeBoxesWithTheirCategories) {
-  write_pictures({"1.png", "2.png", "3.png"});
+  write_images({"1.png", "2.png", "3.png"});
   write_text(
       dir / "metadata.jsonl",
       R"({"file_name": "1.png", "objects": {"bbox": [[302.0, 109.0, 73.0, 52.0], [1, 2, 3, 4]], )"
@@ -151,7 +151,7 @@ TEST_F(ImageFolderSource, ObjectsBecomeBoxesWithTheirCategories) {
 }
 
 TEST_F(ImageFolderSource, FieldSaysWhatObjectsAreInstead) {
-  write_pictures({"1.png"});
+  write_images({"1.png"});
   write_text(dir / "metadata.jsonl",
              R"({"file_name": "1.png", "objects": {"bbox": [[3, 4, 5, 6]], "category": ["a"], "area": [4]}})"
              "\n");
@@ -165,12 +165,12 @@ TEST_F(ImageFolderSource, FieldSaysWhatObjectsAreInstead) {
   write_text(dir / "metadata.jsonl",
              "{\"file_name\": \"1.png\", \"objects\": {\"bbox\": [[3, 4, 5, 6]]}}\n"
              "{\"file_name\": \"2.png\", \"objects\": \"none\"}\n");
-  EXPECT_NE(message().find("metadata.jsonl line 2: 'none' of 'objects' is no object"), std::string::npos)
+  EXPECT_NE(message().find("metadata.jsonl line 2: 'none' of 'objects' is not an object"), std::string::npos)
       << message();
 }
 
 TEST_F(ImageFolderSource, AnObjectWithoutABoxOrAClassIsNamed) {
-  write_pictures({"1.png", "2.png"});
+  write_images({"1.png", "2.png"});
   const auto error = [&](const std::string& objects) {
     write_text(dir / "metadata.jsonl",
                R"({"file_name": "1.png", "objects": [{"bbox": [0, 0, 5, 5], "category": "dog"}]})"
@@ -193,7 +193,7 @@ TEST_F(ImageFolderSource, AnObjectWithoutABoxOrAClassIsNamed) {
 }
 
 TEST_F(ImageFolderSource, AnObjectMayLackWhatIsNoBoxAndNoClass) {
-  write_pictures({"1.png"});
+  write_images({"1.png"});
   write_text(dir / "metadata.jsonl",
              R"({"file_name": "1.png", "objects": [{"bbox": [0, 0, 5, 5], "category": null}, )"
              R"({"bbox": [9, 9, 5, 5], "category": null, "area": 4}]})"
@@ -207,18 +207,17 @@ TEST_F(ImageFolderSource, AnObjectMayLackWhatIsNoBoxAndNoClass) {
 }
 
 TEST_F(ImageFolderSource, ObjectsThatNestTooDeepAreRefused) {
-  write_pictures({"1.png"});
+  write_images({"1.png"});
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   write_text(dir / "metadata.jsonl", R"({"file_name": "1.png", "objects": {"bbox": )" + deep + "}}\n");
-  EXPECT_NE(message().find("metadata.jsonl line 1: values stand in each other"), std::string::npos)
-      << message();
+  EXPECT_NE(message().find("metadata.jsonl line 1: values are nested"), std::string::npos) << message();
   std::filesystem::remove(dir / "metadata.jsonl");
   write_text(dir / "metadata.csv", "file_name,objects\n1.png,\"{\"\"bbox\"\": " + deep + "}\"\n");
   EXPECT_EQ(field_names(value_or_throw(list())), std::vector<std::string>{"objects"}) << "a text";
 }
 
-TEST_F(ImageFolderSource, APictureWithoutARowAndARowWithoutAPictureAreNamed) {
-  write_pictures({"train/1.jpg", "train/2.jpg", "val/1.jpg", "test/1.jpg"});
+TEST_F(ImageFolderSource, AnImageWithoutARowAndARowWithoutAnImageAreNamed) {
+  write_images({"train/1.jpg", "train/2.jpg", "val/1.jpg", "test/1.jpg"});
   write_text(dir / "train/metadata.csv", "file_name,label\n1.jpg,a\nnone.jpg,b\n");
   write_text(dir / "val/metadata.csv", "file_name,label\n1.jpg,b\n");
   const SourceListing listing = value_or_throw(list());
@@ -229,26 +228,25 @@ TEST_F(ImageFolderSource, APictureWithoutARowAndARowWithoutAPictureAreNamed) {
             std::string::npos)
       << problems.at("train/none.jpg");
   EXPECT_EQ(entry_at(listing, "train/2.jpg").split, "train");
-  EXPECT_NE(
-      warnings_of(listing).find("left aside: the folder 'test' with 1 pictures, of which no metadata file "
-                                "names any"),
-      std::string::npos)
+  EXPECT_NE(warnings_of(listing).find(
+                "ignored: the folder 'test' with 1 images, because no metadata file names them"),
+            std::string::npos)
       << warnings_of(listing);
 }
 
-TEST_F(ImageFolderSource, OneOfSeveralColumnsOfFilesIsThePicture) {
-  write_pictures({"images/1.jpg", "edges/1.png"});
+TEST_F(ImageFolderSource, OneOfSeveralColumnsOfFilesIsTheImage) {
+  write_images({"images/1.jpg", "edges/1.png"});
   write_text(dir / "metadata.csv", "edge_file_name,image_file_name,text\nedges/1.png,images/1.jpg,a house\n");
   const SourceListing listing = value_or_throw(list());
   EXPECT_EQ(classes_of(listing), (Found{{" images/1.jpg", "-"}}));
   EXPECT_EQ(problems_of(listing), Found()) << "the edges are named by a row, too";
   EXPECT_EQ(entry_at(listing, "images/1.jpg").extra, (std::vector<std::string>{"edges/1.png", "a house"}));
-  EXPECT_NE(warnings_of(listing).find("'edge_file_name' names further files"), std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("'edge_file_name' names more files"), std::string::npos)
       << warnings_of(listing);
 }
 
 TEST_F(ImageFolderSource, ALabelThatIsAListIsSeveralClasses) {
-  write_pictures({"1.jpg", "2.jpg"});
+  write_images({"1.jpg", "2.jpg"});
   write_text(
       dir / "metadata.jsonl",
       "{\"file_name\": \"1.jpg\", \"label\": [\"a\", \"b\"]}\n{\"file_name\": \"2.jpg\", \"label\": []}\n");
@@ -258,7 +256,7 @@ TEST_F(ImageFolderSource, ALabelThatIsAListIsSeveralClasses) {
 }
 
 TEST_F(ImageFolderSource, MistakesAreNamedWithFileAndLine) {
-  write_pictures({"a/1.jpg", "b/1.jpg"});
+  write_images({"a/1.jpg", "b/1.jpg"});
   const auto with = [&](const std::string& csv) {
     write_text(dir / "a/metadata.csv", "file_name,label\n1.jpg,x\n");
     write_text(dir / "b/metadata.csv", csv);
@@ -270,15 +268,15 @@ TEST_F(ImageFolderSource, MistakesAreNamedWithFileAndLine) {
   };
   expect("file_name,label\n1.jpg,x,y\n", "b/metadata.csv line 2: 3 columns, the first line has 2");
   expect("file_name,label\n../a/1.jpg,x\n",
-         "b/metadata.csv line 2: a/1.jpg was listed on " + dir.path() + "/a/metadata.csv line 2 already");
-  expect("file_name,label\n../../1.jpg,x\n", "leads out of");
+         "b/metadata.csv line 2: a/1.jpg is already listed on " + dir.path() + "/a/metadata.csv line 2");
+  expect("file_name,label\n../../1.jpg,x\n", "leads outside of");
   expect("file_name,label\n\"1.jpg,x\n", "b/metadata.csv line 2: a quote is never closed");
   write_text(dir / "b/metadata.jsonl", "{\"file_name\": \"1.jpg\"}\n");
-  expect("file_name,label\n1.jpg,y\n", "b holds both metadata.csv and metadata.jsonl");
+  expect("file_name,label\n1.jpg,y\n", "b contains both metadata.csv and metadata.jsonl");
 }
 
 TEST_F(ImageFolderSource, AFolderWhoseMetadataNameNoFilesStaysAFolderOfClasses) {
-  write_pictures({"a/1.jpg", "b/1.jpg"});
+  write_images({"a/1.jpg", "b/1.jpg"});
   write_text(dir / "metadata.csv", "name,license\na,CC0\n");
   const SourceListing listing = value_or_throw(list());
   EXPECT_EQ(classes_of(listing), (Found{{" a/1.jpg", "a"}, {" b/1.jpg", "b"}}));
@@ -286,7 +284,7 @@ TEST_F(ImageFolderSource, AFolderWhoseMetadataNameNoFilesStaysAFolderOfClasses) 
 }
 
 TEST_F(ImageFolderSource, ARepositoryWithItsSplitsInAFolderDataIsReadFromThere) {
-  write_pictures({"data/train/1.jpg", "data/test/1.jpg"});
+  write_images({"data/train/1.jpg", "data/test/1.jpg"});
   write_text(dir / "README.md", "# a dataset");
   for (const char* split : {"train", "test"})
     write_text(dir / ("data/" + std::string(split) + "/metadata.csv"), "file_name,label\n1.jpg,x\n");
@@ -298,9 +296,9 @@ TEST_F(ImageFolderSource, ARepositoryWithItsSplitsInAFolderDataIsReadFromThere) 
 }
 
 TEST_F(ImageFolderSource, ParquetIsAnsweredWithWhatToDo) {
-  write_pictures({"train/1.jpg"});
+  write_images({"train/1.jpg"});
   write_text(dir / "train/metadata.parquet", "PAR1");
-  EXPECT_NE(message().find("train/metadata.parquet isn't read here"), std::string::npos) << message();
+  EXPECT_NE(message().find("train/metadata.parquet is not supported"), std::string::npos) << message();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "dlpipe/io/data/sources/bytes/inflater.h"
+#include "io/data/sources/bytes/unpack.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "dlpipe/base/text.h"
+#include "base/text.h"
 
 namespace dlpipe::data {
 namespace {

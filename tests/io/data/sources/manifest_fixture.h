@@ -1,9 +1,9 @@
-// Lists of pictures beside a few files.
+// Lists of images beside a few files.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/classes.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/manifest_fixture.h"
 #include "tests/io/data/temp_dir.h"
@@ -18,6 +19,30 @@ TEST_F(ManifestTest, ReadsPathsAndLabels) {
   EXPECT_EQ(listing.entries[1].path, "3.png");
   EXPECT_EQ(listing.entries[2].path, "p/with, comma.jpg");
   EXPECT_TRUE(listing.fields.empty());
+}
+
+TEST_F(ManifestTest, AClassThatIsNoNameIsRefusedByItsLineInAShortMessage) {
+  const std::string longest(kMostClassNameBytes, 'a');
+  EXPECT_EQ(value_or_throw(list("p/1.jpg," + longest + "\n3.png,b\n")).classes,
+            (std::vector<std::string>{longest, "b"}));
+  const Status status = list("p/1.jpg,b\n3.png," + std::string(2'000'000, 'a') + "\n").status();
+  EXPECT_EQ(status.code(), ErrorCode::kCorrupt);
+  EXPECT_NE(status.message().find("line 2"), std::string::npos) << status.message();
+  EXPECT_LT(status.message().size(), 1500u);
+}
+
+TEST(ClassNames, OneThatIsTooLongIsRefusedWithAnEntryOfIt) {
+  SourceListing listing;
+  listing.classes = {"a", std::string(kMostClassNameBytes, 'b')};
+  listing.entries.resize(2);
+  listing.entries[1].path = "b/1.jpg";
+  listing.entries[1].label = 1;
+  EXPECT_TRUE(check_class_names(listing, "SRC").ok());
+  listing.classes[1] += 'b';
+  const Status status = check_class_names(listing, "SRC");
+  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+  EXPECT_NE(status.message().find("b/1.jpg"), std::string::npos) << status.message();
+  EXPECT_LT(status.message().size(), 1000u);
 }
 
 TEST_F(ManifestTest, AHeaderNamesFurtherColumns) {
@@ -51,8 +76,9 @@ TEST_F(ManifestTest, FindsItsFilesInAFolderBesideIt) {
   SourceOptions options = {dir / "two/labels.csv", ""};
   const SourceListing lost = value_or_throw(value_or_throw(open_source(options))->list());
   EXPECT_NE(lost.entries[0].problem, "");
-  EXPECT_NE(lost.warnings.at(0).find("nor in just one of the folders there; name their folder with --images"),
-            std::string::npos)
+  EXPECT_NE(
+      lost.warnings.at(0).find("nor in exactly one of the folders there; give their folder with --images"),
+      std::string::npos)
       << lost.warnings[0];
   options.images = dir / "two/test";
   EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries[0].problem, "");
@@ -86,7 +112,7 @@ TEST_F(ManifestTest, FindsItsFilesInSeveralFoldersBesideIt) {
   write_text(dir / "d/part_2/images/101.jpg", "y");
   source = value_or_throw(open_source(options));
   listing = value_or_throw(source->list());
-  EXPECT_NE(listing.entries[1].problem.find("101, nor is it in just one of the folders there"),
+  EXPECT_NE(listing.entries[1].problem.find("101, and it is not in exactly one of the folders there"),
             std::string::npos)
       << listing.entries[1].problem;
   EXPECT_EQ(listing.entries[2].problem, "");
@@ -102,17 +128,18 @@ TEST_F(ManifestTest, StandsBesideAFolder) {
 }
 
 TEST_F(ManifestTest, MistakesAreNamedWithTheirLine) {
-  EXPECT_NE(message("3.png,a\np/1.jpg,b\n3.png,b\n").find("line 3: 3.png was listed on line 1 already"),
+  EXPECT_NE(message("3.png,a\np/1.jpg,b\n3.png,b\n").find("line 3: 3.png is already listed on line 1"),
             std::string::npos);
-  EXPECT_NE(message("3.png,a\n./3.png,b\n").find("line 2: ./3.png was listed on line 1 already"),
+  EXPECT_NE(message("3.png,a\n./3.png,b\n").find("line 2: ./3.png is already listed on line 1"),
             std::string::npos);
-  EXPECT_NE(message("3.png,a\np/1.jpg\n").find("line 2: 1 columns, the first line has 2"), std::string::npos);
-  EXPECT_NE(message("3.png\n").find("line 1: no label"), std::string::npos);
-  EXPECT_NE(message("3.png,a\n,b\n").find("line 2: an empty path"), std::string::npos);
+  EXPECT_NE(message("3.png,a\np/1.jpg\n").find("line 2: 1 columns, but the first line has 2"),
+            std::string::npos);
+  EXPECT_NE(message("3.png\n").find("line 1: there is no label"), std::string::npos);
+  EXPECT_NE(message("3.png,a\n,b\n").find("line 2: the path is empty"), std::string::npos);
   EXPECT_NE(message("3.png,a\n\"p/1.jpg,b\n").find("line 2: a quote is never closed"), std::string::npos);
-  EXPECT_NE(message("3.png,a\n\"p/1.jpg\"x,b\n").find("line 2: text behind a closing quote"),
+  EXPECT_NE(message("3.png,a\n\"p/1.jpg\"x,b\n").find("line 2: text after a closing quote"),
             std::string::npos);
-  EXPECT_NE(message("p/../../x,a\n").find("leads out of"), std::string::npos);
+  EXPECT_NE(message("p/../../x,a\n").find("leads outside of"), std::string::npos);
   EXPECT_NE(message("path,label\n").find("lists no file"), std::string::npos);
   EXPECT_NE(message("").find("lists no file"), std::string::npos);
   EXPECT_NE(message(std::string("3.png,a\0\n", 9)).find("holds zero bytes"), std::string::npos);
@@ -149,7 +176,7 @@ TEST_F(ManifestTest, WhereNoFileIsThereTheClassesAreNotNamedOneByOne) {
   for (const char* text : {"none/1.jpg,a\nnone/2.jpg,b\n", "path,label\n3.png,\np/1.jpg,\n"}) {
     const SourceListing listing = value_or_throw(list(text));
     for (const std::string& warning : listing.warnings)
-      EXPECT_EQ(warning.find("has no picture"), std::string::npos) << warning;
+      EXPECT_EQ(warning.find("has no image"), std::string::npos) << warning;
   }
 }
 
@@ -167,7 +194,7 @@ TEST_F(ManifestTest, AFileThatCannotBeReadIsOneEntryWithAProblem) {
   EXPECT_NE(listing.entries[3].problem.find("write / between folders"), std::string::npos);
   EXPECT_NE(listing.entries[4].problem.find("there is no file /etc/none.jpg"), std::string::npos);
   const std::string all = warnings_of(listing);
-  EXPECT_NE(all.find("class 'b' has no picture"), std::string::npos) << all;
+  EXPECT_NE(all.find("class 'b' has no image"), std::string::npos) << all;
 }
 
 TEST_F(ManifestTest, IdsAreNamesWithoutAnEnding) {
@@ -181,7 +208,7 @@ TEST_F(ManifestTest, IdsAreNamesWithoutAnEnding) {
   EXPECT_EQ(field_names(listing), std::vector<std::string>{"id"});
 }
 
-TEST_F(ManifestTest, IdsFindPicturesWhateverTheCaseOfTheirEnding) {
+TEST_F(ManifestTest, IdsFindImagesWhateverTheCaseOfTheirEnding) {
   for (const char* name : {"n1/one.JPEG", "n1/two.JPG", "n1/three.PNG"}) write_text(dir / name, "x");
   const SourceListing listing =
       value_or_throw(list("image_id,label\none,cat\ntwo,dog\nthree,cat\n"));  // found in n1/, too
@@ -195,8 +222,7 @@ TEST_F(ManifestTest, ALabelThatIsNoValueIsAMissingOne) {
   const SourceListing listing = value_or_throw(list("path,label\n3.png,cat\np/1.jpg,nan\n"));
   EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
   EXPECT_EQ(listing.entries[1].label, -1);
-  EXPECT_NE(listing.entries[1].problem.find("line 3: its label is 'nan', no value; write its class"),
-            std::string::npos)
+  EXPECT_NE(listing.entries[1].problem.find("line 3: its label is 'nan'"), std::string::npos)
       << listing.entries[1].problem;
 }
 
@@ -207,7 +233,7 @@ TEST_F(ManifestTest, PixelsInCellsAreRefusedAsSuch) {
        {std::string("label,pixel0,pixel1\n5,0,0\n"),
         std::string("emotion,pixels,Usage\n0,70 80 82,Training\n"), numbers + "\n"}) {
     EXPECT_NE(message(text).find(
-                  "line 1: its cells are pixels, which aren't read from lists; store them as an .npz"),
+                  "line 1: its cells are pixels, which can't be read from lists; store them as an .npz"),
               std::string::npos)
         << message(text);
   }
@@ -223,7 +249,7 @@ TEST_F(ManifestTest, AbsolutePathsAreTakenAndNamedBelowTheFolder) {
   EXPECT_EQ(listing.entries[0].name(), "p/1.jpg") << "below the list's folder";
   EXPECT_EQ(listing.entries[1].name(), (elsewhere / "4.jpg").substr(1)) << "elsewhere, but no absolute name";
   EXPECT_EQ(value_or_throw(source->read(listing.entries[1])).size(), 4u);
-  EXPECT_NE(message("p/1.jpg,a\n" + (dir / "p/1.jpg") + ",a\n").find("was listed on line 1 already"),
+  EXPECT_NE(message("p/1.jpg,a\n" + (dir / "p/1.jpg") + ",a\n").find("is already listed on line 1"),
             std::string::npos);
 }
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <limits>
 
-#include "dlpipe/io/data/codec/raw.h"
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/source.h"
+#include "io/data/codec/bitmaps.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"
@@ -37,8 +37,8 @@ class NumpySource : public testing::Test {
     source_ = std::move(*source);
     return source_->list();
   }
-  std::string message(const std::string& pictures, const std::string& labels) {
-    write_text(dir / "images.npy", pictures);
+  std::string message(const std::string& images, const std::string& labels) {
+    write_text(dir / "images.npy", images);
     write_text(dir / "labels.npy", labels);
     return list({dir.path(), ""}).status().message();
   }
@@ -110,13 +110,13 @@ TEST_F(NumpySource, LabelsOfManyKinds) {
 }
 
 TEST_F(NumpySource, TargetsThatAreNoNumbersAreNamed) {
-  const std::string pictures = npy("|u1", "3, 1, 1", "abc");
+  const std::string images = npy("|u1", "3, 1, 1", "abc");
   const auto error = [&](double value, const std::string& shape, size_t at) {
     double values[6] = {0, 1, 0.5, 2, 3, 1};
     values[at] = value;
     std::string bytes(shape == "3" ? 24 : 48, '\0');
     std::memcpy(bytes.data(), values, bytes.size());
-    return message(pictures, npy("<f8", shape, bytes));
+    return message(images, npy("<f8", shape, bytes));
   };
   EXPECT_EQ(error(2.5, "3", 1), "");
   EXPECT_EQ(error(2.5, "3, 2", 5), "");
@@ -152,7 +152,7 @@ TEST_F(NumpySource, TextsOfAnotherLengthNameTheClasses) {
   const auto expect_aside = [&](const std::string& names) {
     const SourceListing listing = value_or_throw(with_classes(names, {.path = dir.path()}));
     EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "1", "2"}));
-    EXPECT_NE(warnings_of(listing).find("left aside, neither pictures nor labels: 'classes'"),
+    EXPECT_NE(warnings_of(listing).find("ignored because they are neither images nor labels: 'classes'"),
               std::string::npos)
         << warnings_of(listing);
   };
@@ -179,55 +179,55 @@ TEST_F(NumpySource, NamesOfClassesAreThoseOfAllSplits) {
 
 TEST_F(NumpySource, WhatCannotBeReadIsNamedWithItsForm) {
   const std::string labels = npy("|u1", "2", "ab");
-  const auto pictures = [&](const std::string& text) { return message(text, labels); };
-  EXPECT_EQ(pictures(npy("|u1", "2, 1, 1", "ab")), "");
+  const auto images = [&](const std::string& text) { return message(text, labels); };
+  EXPECT_EQ(images(npy("|u1", "2, 1, 1", "ab")), "");
   EXPECT_NE(
-      pictures(npy("<f4", "2, 1, 1", count_up(8))).find("images is [2, 1, 1] of float32; pictures are uint8"),
+      images(npy("<f4", "2, 1, 1", count_up(8))).find("images is [2, 1, 1] of float32; images must be uint8"),
       std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "2, 4", count_up(8))).find("pictures are [N,H,W]"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "2, 2, 1, 4", count_up(16))).find("C is 1 or 3"), std::string::npos);
-  const std::string too_wide = pictures(npy("|u1", "2, 1, 65536", std::string(2 * 65'536, 'a')));
-  EXPECT_NE(too_wide.find("pictures have at most 65535 pixels a side"), std::string::npos) << too_wide;
-  EXPECT_NE(pictures(npy("|O", "2, 1, 1", count_up(2))).find("are pickled"), std::string::npos);
-  EXPECT_NE(pictures(npy("<c8", "2, 1, 1", count_up(16))).find("its dtype is '<c8'"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "3, 1, 1", "abc")).find("has 2 labels for the 3 pictures of images"),
+  EXPECT_NE(images(npy("|u1", "2, 4", count_up(8))).find("images must be [N,H,W]"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "2, 2, 1, 4", count_up(16))).find("C must be 1 (grey) or 3"),
+            std::string::npos);
+  const std::string too_wide = images(npy("|u1", "2, 1, 65536", std::string(2 * 65'536, 'a')));
+  EXPECT_NE(too_wide.find("images have at most 65535 pixels on a side"), std::string::npos) << too_wide;
+  EXPECT_NE(images(npy("|O", "2, 1, 1", count_up(2))).find("are pickled"), std::string::npos);
+  EXPECT_NE(images(npy("<c8", "2, 1, 1", count_up(16))).find("its dtype is '<c8'"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "3, 1, 1", "abc")).find("has 2 labels, but there are 3 images in images"),
             std::string::npos);
   EXPECT_NE(message(npy("|u1", "2, 1, 1", "ab"), npy("<i3", "2", "abcdef")).find("'<i3'"), std::string::npos);
   write_text(dir / "x.npy", npy("|u1", "2, 1, 1", "ab"));
-  EXPECT_NE(message(npy("|u1", "2, 1, 1", "ab"), labels).find("two arrays of pictures"), std::string::npos);
+  EXPECT_NE(message(npy("|u1", "2, 1, 1", "ab"), labels).find("two arrays of images"), std::string::npos);
 }
 
 TEST_F(NumpySource, HostileHeadersAreRefused) {
   const std::string labels = npy("|u1", "2", "ab");
-  const auto pictures = [&](const std::string& text) { return message(text, labels); };
+  const auto images = [&](const std::string& text) { return message(text, labels); };
   const std::string good = npy("|u1", "2, 1, 1", "ab");
-  EXPECT_NE(pictures(good + "c").find("holds 3 bytes behind its header"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "4294967296, 4294967296, 2", "ab")).find("cut short"), std::string::npos)
+  EXPECT_NE(images(good + "c").find("has 3 bytes after its header"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "4294967296, 4294967296, 2", "ab")).find("truncated"), std::string::npos)
       << "the product doesn't fit into 64 bits";
-  EXPECT_NE(pictures(npy("|u1", "9223372036854775807, 2, 1", "")).find("cut short"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "-2, -1, 1", "ab")).find("'shape' holds '-2'"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "2, 0, 1", "")).find("it is empty"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "__import__('os').system('x')", "")).find("'shape' holds"),
-            std::string::npos);
-  EXPECT_NE(pictures(npy("<U9999999999", "2, 1, 1", "ab")).find("no size"), std::string::npos);
-  EXPECT_NE(pictures(npy("|u1", "2, 1, 1", "ab", "Maybe")).find("neither True nor False"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "9223372036854775807, 2, 1", "")).find("truncated"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "-2, -1, 1", "ab")).find("'shape' holds '-2'"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "2, 0, 1", "")).find("empty"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "__import__('os').system('x')", "")).find("'shape' holds"), std::string::npos);
+  EXPECT_NE(images(npy("<U9999999999", "2, 1, 1", "ab")).find("no size"), std::string::npos);
+  EXPECT_NE(images(npy("|u1", "2, 1, 1", "ab", "Maybe")).find("neither True nor False"), std::string::npos);
   std::string shape = "1";
   for (int i = 0; i < 100; ++i) shape += ", 1";
-  EXPECT_NE(pictures(npy("|u1", shape, "a")).find("too many dimensions"), std::string::npos);
-  for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(pictures(good.substr(0, size)), "") << size;
+  EXPECT_NE(images(npy("|u1", shape, "a")).find("too many dimensions"), std::string::npos);
+  for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(images(good.substr(0, size)), "") << size;
   std::string version = good;
   version[6] = 9;
-  EXPECT_NE(pictures(version).find("version 9"), std::string::npos);
+  EXPECT_NE(images(version).find("version 9"), std::string::npos);
 }
 
 TEST_F(NumpySource, ADamagedZipIsRefused) {
   write_text(dir / "a.npz", "PK\x03\x04 hello");
-  EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("no zip file, or one that is cut short"),
+  EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("it is not a zip file, or is truncated"),
             std::string::npos);
   const std::string end = "PK\x05\x06" + std::string(4, '\0') + le_bytes(1, 2) + le_bytes(1, 2) +
                           le_bytes(0xfffffff0, 4) + le_bytes(2, 4) + std::string(2, '\0');
   write_text(dir / "a.npz", end);
-  EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("behind its end"), std::string::npos);
+  EXPECT_NE(list({dir / "a.npz", ""}).status().message().find("after its end"), std::string::npos);
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
-#include "dlpipe/io/data/sources/annotations/outlines.h"
+#include "io/data/sources/annotations/outlines.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/codec/mask.h"
+#include "base/text.h"
+#include "io/data/codec/mask.h"
 
 namespace dlpipe::data {
 namespace {
 
 /// A row of digits for each row of pixels; 255 as '?'.
-std::string picture(const std::vector<uint8_t>& pixels, size_t width) {
+std::string make_image(const std::vector<uint8_t>& pixels, size_t width) {
   std::string text;
   for (size_t i = 0; i < pixels.size(); ++i) {
     text += pixels[i] == 255 ? '?' : static_cast<char>('0' + pixels[i]);
@@ -23,7 +23,7 @@ std::string picture(const std::vector<uint8_t>& pixels, size_t width) {
 std::string drawn(const std::vector<Outline>& outlines, const std::vector<int64_t>& labels, int width,
                   int height, bool is_relative = false) {
   const auto pixels = draw_mask(outlines, labels, width, height, is_relative);
-  return pixels.ok() ? picture(*pixels, static_cast<size_t>(width)) : pixels.status().message();
+  return pixels.ok() ? make_image(*pixels, static_cast<size_t>(width)) : pixels.status().message();
 }
 
 Outline polygon(size_t object, std::vector<double> points) {
@@ -32,7 +32,7 @@ Outline polygon(size_t object, std::vector<double> points) {
 
 TEST(Outlines, PolygonsAreFilledWithTheNumbersOfTheirClasses) {
   EXPECT_EQ(drawn({polygon(0, {1, 1, 4, 1, 4, 3, 1, 3})}, {4}, 6, 4), "000000\n055500\n055500\n000000\n");
-  // Counter-clockwise, and in shares of the picture.
+  // Counter-clockwise, and in shares of the image.
   EXPECT_EQ(drawn({polygon(0, {0.5, 0, 0.5, 1, 1, 1, 1, 0})}, {0}, 4, 2, true), "0011\n0011\n");
   // Of several polygons of one object the first lies partly outside.
   Outline two = polygon(0, {-2, -2, 1, -2, 1, 1, -2, 1});
@@ -54,9 +54,9 @@ TEST(Outlines, WhereClassesMeetNothingIsKnown) {
 TEST(Outlines, RunsGoDownTheColumns) {
   Outline runs{.object = 0, .runs = {1, 3, 2}, .runs_width = 3, .runs_height = 2};
   EXPECT_EQ(drawn({runs}, {0}, 3, 2), "010\n110\n");
-  EXPECT_EQ(drawn({runs}, {0}, 2, 3), "an outline is of a picture of 3x2, the file is one of 2x3");
+  EXPECT_EQ(drawn({runs}, {0}, 2, 3), "an outline is for an image of 3x2, but the file is 2x3");
   runs.runs.push_back(1);
-  EXPECT_EQ(drawn({runs}, {0}, 3, 2), "the runs of an outline are of 7 pixels, not of 6");
+  EXPECT_EQ(drawn({runs}, {0}, 3, 2), "the runs of an outline cover 7 pixels instead of 6");
 }
 
 TEST(Outlines, PackedRunsAreCocos) {
@@ -75,12 +75,13 @@ TEST(Outlines, TextThatIsNoRunsIsRefused) {
 
 TEST(Outlines, WhatCantBeDrawnIsNamed) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_NE(drawn({polygon(0, {0, 0, 1e9, 0, 1, 1})}, {0}, 4, 4).find("far out of the picture"),
+  EXPECT_NE(drawn({polygon(0, {0, 0, 1e9, 0, 1, 1})}, {0}, 4, 4).find("far outside the image"),
             std::string::npos);
-  EXPECT_NE(drawn({polygon(0, {0, 0, nan, 0, 1, 1})}, {0}, 4, 4).find("far out of the picture"),
+  EXPECT_NE(drawn({polygon(0, {0, 0, nan, 0, 1, 1})}, {0}, 4, 4).find("far outside the image"),
             std::string::npos);
   EXPECT_NE(drawn({polygon(0, {0, 0, 1, 0})}, {0}, 4, 4).find("has 4 numbers"), std::string::npos);
-  EXPECT_NE(drawn({polygon(1, {0, 0, 1, 0, 1, 1})}, {0}, 4, 4).find("of no object"), std::string::npos);
+  EXPECT_NE(drawn({polygon(1, {0, 0, 1, 0, 1, 1})}, {0}, 4, 4).find("belongs to no object"),
+            std::string::npos);
   EXPECT_NE(drawn({polygon(0, {0, 0, 1, 0, 1, 1})}, {254}, 4, 4).find("a mask holds 254 classes"),
             std::string::npos);
 }
@@ -97,7 +98,7 @@ TEST(Outlines, AreKeptUnderATextThatTellsThemApart) {
   MaskDecoder decoder;
   const ConstImageView mask = value_or_throw(decoder.decode(png));
   EXPECT_EQ(std::vector<uint8_t>(mask.row(0), mask.row(0) + 6), (std::vector<uint8_t>{7, 7, 0, 7, 7, 0}));
-  // A picture without objects: all of it is outside of them.
+  // An image without objects: all of it is outside of them.
   const std::string none = outlines.keep({});
   EXPECT_NE(none, "");
   EXPECT_NE(none, first);

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -29,10 +29,10 @@ TEST(ParquetSource, NamesItForFoldersOfThemToo) {
     EXPECT_NE(source.status().message().find("python -m dlpipe ingest " + (dir / name)), std::string::npos)
         << source.status().message();
   }
-  write_text(dir / "pictures/data/1.jpg", "");
+  write_text(dir / "images/data/1.jpg", "");
   write_text(dir / "beside/cat/1.jpg", "");
   write_text(dir / "beside/index.parquet", "PAR1");
-  for (const std::string name : {"pictures", "beside"}) {
+  for (const std::string name : {"images", "beside"}) {
     const auto source = open_source({dir / name, ""});
     EXPECT_TRUE(source.ok()) << source.status().message();
   }

@@ -1,5 +1,5 @@
 // What an address means, and what goes where when a server redirects. tests/interop/read_remote.py asks more of servers.
-#include "dlpipe/io/data/sources/bytes/remote.h"
+#include "io/data/sources/bytes/remote.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -14,11 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "dlpipe/base/log.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/file_name.h"
-#include "dlpipe/io/data/sources/bytes/remote_address.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
+#include "base/text.h"
+#include "dlpipe/log.h"
+#include "io/data/file_name.h"
+#include "io/data/sources/inputs/inputs.h"
 #include "tests/base/grouping_locale.h"
 
 namespace dlpipe::data {
@@ -59,10 +58,12 @@ TEST(RemoteAddress, ABucketHasItsHostOrTheEndpointsPath) {
                 .message()
                 .find("SECRET_ACCESS_KEY is not"),
             std::string::npos);
-  EXPECT_NE(request("s3://bucket").status().message().find("names no file"), std::string::npos);
-  EXPECT_NE(
-      request("ftp://me:secret@host/a.tar").status().message().find("ftp://host/a.tar: addresses begin with"),
-      std::string::npos);
+  EXPECT_NE(request("s3://bucket").status().message().find("does not name a file"), std::string::npos);
+  EXPECT_NE(request("ftp://me:secret@host/a.tar")
+                .status()
+                .message()
+                .find("ftp://host/a.tar: addresses must begin with"),
+            std::string::npos);
 }
 
 TEST(RemoteAddress, BracesStandForManyFiles) {
@@ -280,8 +281,34 @@ TEST_F(RemoteRedirection, EachRetryIsSaid) {
   EXPECT_EQ(value_or_throw(fetched(own.url("me:secret@") + "/a.tar")), "hello");
   set_log_function(before);
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[0], concat("[ingest] ", own.url(), "/a.tar: the server answers 503; attempt 2 of 8 in 0 s"));
-  EXPECT_EQ(said[1], concat("[ingest] ", own.url(), "/a.tar: the server answers 503; attempt 3 of 8 in 0 s"));
+  EXPECT_EQ(said[0],
+            concat("[ingest] ", own.url(), "/a.tar: the server responds with 503; attempt 2 of 8 in 0 s"));
+  EXPECT_EQ(said[1],
+            concat("[ingest] ", own.url(), "/a.tar: the server responds with 503; attempt 3 of 8 in 0 s"));
+}
+
+TEST_F(RemoteRedirection, HeadersWithoutEndAreRefusedAtOnce) {
+  std::string many;
+  for (int i = 0; i < 140; ++i) many += concat("X-", i, ": ", std::string(1000, 'y'), "\r\n");
+  LoopbackServer own(
+      [&](const std::string&) { return "HTTP/1.1 200 OK\r\n" + many + "Connection: close\r\n\r\nhello"; });
+  EXPECT_EQ(fetched(own.url() + "/a.tar").status().code(), ErrorCode::kIo);
+  EXPECT_EQ(own.requests().size(), 1u);
+}
+
+TEST_F(RemoteRedirection, TheSameAnswerFourTimesWithoutAByteIsAnError) {
+  int requests = 0;
+  bool gives_some = false;
+  LoopbackServer own([&](const std::string&) {
+    const std::string head =
+        "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nRetry-After: 0\r\nContent-Length: 5\r\nConnection: close\r\n\r\n";
+    return head + (++requests == 4 && gives_some ? "hello" : "");
+  });
+  EXPECT_EQ(fetched(own.url() + "/a.tar").status().code(), ErrorCode::kIo);
+  EXPECT_EQ(own.requests().size(), 4u);
+  requests = 0;
+  gives_some = true;
+  EXPECT_EQ(value_or_throw(fetched(own.url() + "/a.tar")), "hello") << "three times may be chance";
 }
 
 // As S3 answers where a bucket is in another region: with a page, and no Location.

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <map>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -12,9 +12,9 @@ namespace {
 
 class SegmentationSource : public testing::Test {
  protected:
-  void write_pairs(const std::string& pictures, const std::string& masks, const std::string& end = ".png") {
+  void write_pairs(const std::string& images, const std::string& masks, const std::string& end = ".png") {
     for (const char* name : {"1", "2", "3"}) {
-      write_text(dir / (pictures + "/" + name + ".jpg"), "x");
+      write_text(dir / (images + "/" + name + ".jpg"), "x");
       write_text(dir / (masks + "/" + name + end), "mask");
     }
   }
@@ -31,7 +31,7 @@ class SegmentationSource : public testing::Test {
   std::unique_ptr<Source> source_;
 };
 
-TEST_F(SegmentationSource, EachPictureHasTheMaskOfItsName) {
+TEST_F(SegmentationSource, EachImageHasTheMaskOfItsName) {
   write_pairs("images", "masks");
   write_text(dir / "images/4.jpg", "x");
   write_text(dir / "masks/9.png", "mask");
@@ -54,21 +54,21 @@ TEST_F(SegmentationSource, EachPictureHasTheMaskOfItsName) {
   }
   const std::string warnings = warnings_of(listing);
   for (const char* part :
-       {"is read as pictures with masks: pictures in 'images', the mask of each in 'masks' by the same name",
-        "1 picture has no mask", "masks without a picture: '9.png'", "to a folder above them: 'back'",
-        "fields, but no class"})
+       {"is read as images with masks: images in 'images', their masks in 'masks' with the same names",
+        "1 image has no mask", "masks without an image: '9.png'", "to a folder above them: 'back'",
+        "fields for its images, but no classes"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
 }
 
 TEST_F(SegmentationSource, FoldersAreKnownByManyNames) {
-  for (const auto& [pictures, masks] : std::map<std::string, std::string>{{"JPEGImages", "SegmentationClass"},
-                                                                          {"imgs", "labels"},
-                                                                          {"img", "annotations"},
-                                                                          {"image", "GT"}}) {
-    write_pairs("of " + pictures + "/" + pictures, "of " + pictures + "/" + masks, "_mask.png");
-    const SourceListing listing = value_or_throw(list({dir / ("of " + pictures), ""}));
-    ASSERT_EQ(field_names(listing), std::vector<std::string>{"mask"}) << pictures;
-    for (const SourceEntry& entry : listing.entries) EXPECT_NE(entry.extra.at(0), "") << pictures;
+  for (const auto& [images, masks] : std::map<std::string, std::string>{{"JPEGImages", "SegmentationClass"},
+                                                                        {"imgs", "labels"},
+                                                                        {"img", "annotations"},
+                                                                        {"image", "GT"}}) {
+    write_pairs("of " + images + "/" + images, "of " + images + "/" + masks, "_mask.png");
+    const SourceListing listing = value_or_throw(list({dir / ("of " + images), ""}));
+    ASSERT_EQ(field_names(listing), std::vector<std::string>{"mask"}) << images;
+    for (const SourceEntry& entry : listing.entries) EXPECT_NE(entry.extra.at(0), "") << images;
   }
 }
 
@@ -113,10 +113,8 @@ TEST_F(SegmentationSource, ListsMakeSplits) {
   EXPECT_EQ(splits, (std::map<std::string, std::string>{
                         {"1.jpg", "train"}, {"2.jpg", "val"}, {"3.jpg", "train"}, {"9.jpg", "train"}}));
   const std::string warnings = warnings_of(listing);
-  EXPECT_NE(warnings.find("its splits: the lists of ImageSets/Segmentation; left aside: 1 picture that none"),
-            std::string::npos)
-      << warnings;
-  EXPECT_EQ(warnings.find("masks without a picture"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("ImageSets/Segmentation; ignored: 1 image"), std::string::npos) << warnings;
+  EXPECT_EQ(warnings.find("masks without an image"), std::string::npos) << warnings;
   const SourceListing whole = value_or_throw(list({.path = dir.path(), .splits = false}));
   EXPECT_EQ(whole.entries.size(), 4u);
   for (const SourceEntry& entry : whole.entries) EXPECT_EQ(entry.split, "");
@@ -145,9 +143,9 @@ TEST_F(SegmentationSource, FoldersOfSplitsMayHaveAYear) {
 
 TEST_F(SegmentationSource, CityscapesIsReadAsPublished) {
   for (const char* split : {"train", "val"}) {
-    const std::string picture = dir / (std::string("leftImg8bit/") + split + "/ulm/ulm_000000_000019");
+    const std::string image = dir / (std::string("leftImg8bit/") + split + "/ulm/ulm_000000_000019");
     const std::string mask = dir / (std::string("gtFine/") + split + "/ulm/ulm_000000_000019");
-    write_text(picture + "_leftImg8bit.png", "x");
+    write_text(image + "_leftImg8bit.png", "x");
     for (const char* end : {"_gtFine_color.png", "_gtFine_instanceIds.png", "_gtFine_polygons.json"})
       write_text(mask + end, "other");
     write_text(mask + "_gtFine_labelIds.png", "ids");
@@ -159,7 +157,7 @@ TEST_F(SegmentationSource, CityscapesIsReadAsPublished) {
     EXPECT_EQ(entry.split, entry.path.substr(0, entry.path.find('/')));
     EXPECT_EQ(value_or_throw(source_->read_referred(entry, entry.extra.at(0))).size(), 3u);
   }
-  EXPECT_EQ(warnings_of(listing).find("left aside"), std::string::npos) << warnings_of(listing);
+  EXPECT_EQ(warnings_of(listing).find("ignored"), std::string::npos) << warnings_of(listing);
   write_text(dir / "gtFine/train/ulm/ulm_000000_000019_gtFine_labelTrainIds.png", "train");
   listing = value_or_throw(list({dir.path(), ""}));
   for (const SourceEntry& entry : listing.entries)
@@ -188,7 +186,7 @@ TEST_F(SegmentationSource, WhatIsNoMaskIsNamed) {
   write_text(dir / "masks/4.jpg", "x");
   const SourceListing listing = value_or_throw(list({dir.path(), ""}));
   for (const SourceEntry& entry : listing.entries)
-    EXPECT_EQ(entry.problem.find("masks/4.jpg is no PNG of class numbers") != std::string::npos,
+    EXPECT_EQ(entry.problem.find("masks/4.jpg is not a PNG of class numbers") != std::string::npos,
               entry.path == "4.jpg")
         << entry.problem;
 }
@@ -196,7 +194,7 @@ TEST_F(SegmentationSource, WhatIsNoMaskIsNamed) {
 TEST_F(SegmentationSource, OtherFoldersAreWhatTheyWere) {
   write_text(dir / "images/1.jpg", "x");
   write_text(dir / "masks/2.jpg", "x");
-  EXPECT_FALSE(is_segmentation()) << "no mask has a picture: two classes of these names";
+  EXPECT_FALSE(is_segmentation()) << "no mask has an image: two classes of these names";
   write_pairs("labels", "photos/more");
   EXPECT_FALSE(is_segmentation());
   TempDir yolo;

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
 #include "tests/io/data/temp_dir.h"
 
 namespace dlpipe::data {
@@ -60,7 +60,7 @@ TEST(TextSource, OtherTextsAreBytes) {
     ASSERT_EQ(listing.classes.size(), 256u);
     EXPECT_EQ(listing.classes[10], "0x0a");
     ASSERT_EQ(listing.warnings.size(), 1u);
-    EXPECT_NE(listing.warnings[0].find("is read as a text; it has more than 256 different characters"),
+    EXPECT_NE(listing.warnings[0].find("is read as text; it has more than 256 different characters"),
               std::string::npos);
     const auto tokens = value_or_throw(source->read(listing.entries[0]));
     for (size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens[i], static_cast<std::byte>(text[i]));

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "dlpipe/base/rng.h"
-#include "dlpipe/base/text.h"
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "base/text.h"
+#include "dlpipe/random.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/inputs/inputs.h"
 #include "tests/io/data/sources/wire_writing.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -22,7 +22,7 @@ std::string problem_of(const std::string& path, SourceOptions options = {}) {
   return listing.ok() ? listing->entries.back().problem : listing.status().message();
 }
 
-const std::string kPicture(5000, 'p');
+const std::string kImage(5000, 'p');
 
 std::string packed_by_zlib(const std::string& text, int window, int level) {
   z_stream stream{};
@@ -43,10 +43,10 @@ TEST(TfrecordSource, TheChecksumIsCrc32c) {
       << "RFC 3720's example";
 }
 
-TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
+TEST(TfrecordSource, ExamplesHaveTheirImageAndClass) {
   TempDir dir;
   write_text(dir / "a.tfrecord",
-             tfrecord(number_feature("image/class/label", 12) + bytes_feature("image/encoded", kPicture) +
+             tfrecord(number_feature("image/class/label", 12) + bytes_feature("image/encoded", kImage) +
                       bytes_feature("image/class/text", "cat")) +
                  tfrecord(bytes_feature("image/encoded", "two") + bytes_feature("image/class/text", "dog") +
                           number_feature("image/class/label", 3, false)));
@@ -56,12 +56,12 @@ TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
   ASSERT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.entries[0].path, "a.tfrecord-000000");
   EXPECT_EQ(listing.entries[0].label, 1);
-  EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kPicture);
+  EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kImage);
   EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[1]))), "two");
   ASSERT_FALSE(listing.warnings.empty());
-  EXPECT_NE(listing.warnings.back().find(
-                "left aside, keys that are neither picture nor class: 2 x image/class/text"),
-            std::string::npos)
+  EXPECT_NE(
+      listing.warnings.back().find("ignored keys that are neither image nor class: 2 x image/class/text"),
+      std::string::npos)
       << listing.warnings.back();
   listing = value_or_throw(
       value_or_throw(open_source({.path = dir / "a.tfrecord", .label = "image/class/text"}))->list());
@@ -70,7 +70,7 @@ TEST(TfrecordSource, ExamplesHaveTheirPictureAndClass) {
 
 // TensorFlow's options GZIP and ZLIB pack the whole file under its own name.
 TEST(TfrecordSource, PackedFilesAreUnpackedWhateverTheyAreCalled) {
-  const std::string plain = tfrecord(number_feature("label", 12) + bytes_feature("image", kPicture)) +
+  const std::string plain = tfrecord(number_feature("label", 12) + bytes_feature("image", kImage)) +
                             tfrecord(number_feature("label", 3) + bytes_feature("image", "two"));
   for (const int window : {15, 9, 15 + 16}) {  // zlib's largest and smallest, and gzip
     for (const int level : {0, 1, 9}) {
@@ -85,12 +85,12 @@ TEST(TfrecordSource, PackedFilesAreUnpackedWhateverTheyAreCalled) {
       const SourceListing listing = value_or_throw(source->list());
       EXPECT_EQ(listing.classes, (std::vector<std::string>{"3", "12"}));
       ASSERT_EQ(listing.entries.size(), 2u);
-      EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kPicture);
+      EXPECT_EQ(text_of(value_or_throw(source->read(listing.entries[0]))), kImage);
       packed.resize(packed.size() / 2);
       write_text(dir / "a.tfrecord", packed);
       const Status cut = value_or_throw(open_source(options))->list().status();
       EXPECT_EQ(cut.code(), ErrorCode::kCorrupt) << cut.message();
-      EXPECT_NE(cut.message().find("stream is cut short"), std::string::npos) << cut.message();
+      EXPECT_NE(cut.message().find("stream is truncated"), std::string::npos) << cut.message();
     }
   }
 }
@@ -130,41 +130,40 @@ TEST(TfrecordSource, WhatARecordLacksIsNamed) {
     return problem_of(dir / "a.tfrecord");
   };
   EXPECT_EQ(problem(bytes_feature("image", "x") + number_feature("label", 2)), "");
-  EXPECT_NE(
-      problem(bytes_feature("picture", "x") + number_feature("label", 2)).find("it has: picture, label"),
-      std::string::npos);
-  EXPECT_NE(problem(bytes_feature("image", "x")).find("no label; --label KEY"), std::string::npos);
+  EXPECT_NE(problem(bytes_feature("photo", "x") + number_feature("label", 2)).find("photo, label"),
+            std::string::npos);
+  EXPECT_NE(problem(bytes_feature("image", "x")).find("--label KEY"), std::string::npos);
   EXPECT_NE(problem(bytes_feature("image", "x") +
                     example_feature("label", wire_bytes(3, wire_bytes(1, wire_varint(1) + wire_varint(2)))))
-                .find("neither one whole number"),
+                .find("neither a single whole number"),
             std::string::npos);
-  EXPECT_NE(problem("\xff\xff\xff").find("no tf.train.Example"), std::string::npos);
+  EXPECT_NE(problem("\xff\xff\xff").find("not a tf.train.Example"), std::string::npos);
   EXPECT_EQ(problem(bytes_feature("image", "x") + bytes_feature("label", std::string(4096, 'n'))), "");
   EXPECT_EQ(problem(bytes_feature("image", "x") + bytes_feature("label", std::string(4097, 'n'))),
-            "'label' has 4097 bytes, and the name of a class at most 4096");
+            "'label' has 4097 bytes; the name of a class has at most 4096");
 }
 
 TEST(TfrecordSource, DamageIsNamedAndNothingBehindItIsTaken) {
   TempDir dir;
-  const std::string one = tfrecord(bytes_feature("image", kPicture) + number_feature("label", 1));
+  const std::string one = tfrecord(bytes_feature("image", kImage) + number_feature("label", 1));
   const std::string file = dir / "a.tfrecord";
   const auto problem = [&](const std::string& text) {
     write_text(file, text);
     return problem_of(file);
   };
-  EXPECT_NE(problem(one + one.substr(0, one.size() - 1)).find("cut short within a record"),
+  EXPECT_NE(problem(one + one.substr(0, one.size() - 1)).find("truncated within a record"),
             std::string::npos);
   EXPECT_NE(problem(one + one.substr(0, 5)).find("within a record's head"), std::string::npos);
   std::string bad = one + one;
   bad[one.size() + 2] ^= 1;
   EXPECT_NE(problem(bad).find("length differs at byte"), std::string::npos);
   const std::string length = le_bytes(~uint64_t{0} >> 1, 8);
-  EXPECT_NE(problem(one + length + le_bytes(crc_of(length), 4) + "rest").find("cut short within a record"),
+  EXPECT_NE(problem(one + length + le_bytes(crc_of(length), 4) + "rest").find("truncated within a record"),
             std::string::npos);
   EXPECT_NE(problem("hello world, no records").find("length differs"), std::string::npos);
   EXPECT_NE(problem("").find("is empty"), std::string::npos);
   bad = one;
-  bad[one.size() - 2000] ^= 1;  // in the picture: found when it is read
+  bad[one.size() - 2000] ^= 1;  // in the image: found when it is read
   write_text(file, bad);
   auto source = value_or_throw(open_source({file, ""}));
   const SourceListing listing = value_or_throw(source->list());

@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "dlpipe/io/data/sources/bytes/scratch_file.h"
-#include "dlpipe/io/data/sources/inputs/inputs.h"
-#include "dlpipe/io/data/sources/source.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/bytes/scratch_file.h"
+#include "io/data/sources/inputs/inputs.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/sources/tar_writing.h"
 #include "tests/io/data/temp_dir.h"
@@ -37,8 +37,8 @@ class WebDataset : public testing::Test {
     source_ = std::move(*source);
     return source_->list();
   }
-  /// The pictures' bytes with the names of their classes.
-  std::vector<std::string> pictures(const SourceListing& listing) {
+  /// The images' bytes with the names of their classes.
+  std::vector<std::string> images(const SourceListing& listing) {
     std::vector<std::string> all;
     for (const SourceEntry& entry : listing.entries) {
       EXPECT_EQ(entry.problem, "") << entry.path;
@@ -74,23 +74,23 @@ TEST_F(WebDataset, TheLastPieceOfAnEndingSaysWhatAFileIs) {
   const std::string shard =
       write_shard({"image.png", "target.cls", "mask.png", "caption.txt", "meta.json", "seg.npy"});
   const SourceListing listing = value_or_throw(list(shard));
-  EXPECT_EQ(pictures(listing),
+  EXPECT_EQ(images(listing),
             (std::vector<std::string>{"image.png 0 of 0", "image.png 1 of 1", "image.png 2 of 2"}));
   EXPECT_EQ(field_names(listing), (std::vector<std::string>{"caption.txt", "meta.json"}));
   EXPECT_EQ(listing.entries[1].extra, (std::vector<std::string>{"caption.txt 1", "meta.json 1"}));
   const std::string warnings = warnings_of(listing);
-  for (const char* part :
-       {"3 x .mask.png", "3 x .seg.npy", "if .mask.png holds class numbers, a mask: --field mask.png:mask"})
+  for (const char* part : {"3 x .mask.png", "3 x .seg.npy",
+                           "if .mask.png is a mask of class numbers, add --field mask.png:mask"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
 }
 
 TEST_F(WebDataset, AClassMayBeTheOnlyFileWithANameOfItsOwn) {
-  EXPECT_EQ(pictures(value_or_throw(list(write_shard({"input.jpg", "target.cls"}, "")))),
+  EXPECT_EQ(images(value_or_throw(list(write_shard({"input.jpg", "target.cls"}, "")))),
             (std::vector<std::string>{"input.jpg 0 of 0", "input.jpg 1 of 1", "input.jpg 2 of 2"}));
   const std::string meta = R"({"label": "cat"})";
   const std::string two = write(tar_file("a.input.jpg", "a") + tar_file("a.meta.json", meta) +
                                 tar_file("b.input.jpg", "b") + tar_file("b.meta.json", meta));
-  EXPECT_EQ(pictures(value_or_throw(list(two))), (std::vector<std::string>{"a of cat", "b of cat"}));
+  EXPECT_EQ(images(value_or_throw(list(two))), (std::vector<std::string>{"a of cat", "b of cat"}));
 }
 
 TEST_F(WebDataset, AByteOrderMarkIsNoPartOfTheClass) {
@@ -99,10 +99,10 @@ TEST_F(WebDataset, AByteOrderMarkIsNoPartOfTheClass) {
                                          "\xef\xbb\xbf"
                                          "7\r\n") +
                                 tar_file("b.jpg", "b") + tar_file("b.cls", "7"));
-  EXPECT_EQ(pictures(value_or_throw(list(two))), (std::vector<std::string>{"a of 7", "b of 7"}));
+  EXPECT_EQ(images(value_or_throw(list(two))), (std::vector<std::string>{"a of 7", "b of 7"}));
 }
 
-TEST_F(WebDataset, MasksAreNoPicturesToTrainOn) {
+TEST_F(WebDataset, MasksAreNoImagesToTrainOn) {
   for (const char* folder : {"train/", ""}) {
     const std::string shard = write_shard({"jpg", "seg.png"}, folder);
     const auto refused = list(shard);
@@ -110,8 +110,7 @@ TEST_F(WebDataset, MasksAreNoPicturesToTrainOn) {
     for (const char* part : {"no class in the samples", "--field seg.png:mask"})
       EXPECT_NE(refused.status().message().find(part), std::string::npos) << refused.status().message();
     const SourceListing listing = value_or_throw(list(shard, with_fields({"seg.png:mask"})));
-    EXPECT_EQ(pictures(listing),
-              (std::vector<std::string>{"jpg 0 of none", "jpg 1 of none", "jpg 2 of none"}));
+    EXPECT_EQ(images(listing), (std::vector<std::string>{"jpg 0 of none", "jpg 1 of none", "jpg 2 of none"}));
     ASSERT_EQ(field_names(listing), std::vector<std::string>{"seg.png"});
     EXPECT_EQ(listing.fields[0].kind, FieldKind::kMask);
     EXPECT_EQ(
@@ -120,20 +119,20 @@ TEST_F(WebDataset, MasksAreNoPicturesToTrainOn) {
   }
 }
 
-TEST_F(WebDataset, WhichOfSeveralPicturesIsMeantIsAsked) {
+TEST_F(WebDataset, WhichOfSeveralImagesIsMeantIsAsked) {
   const std::string shard = write_shard({"left.png", "right.png", "cls"});
   const std::string message = list(shard).status().message();
   for (const char* part : {"'.left.png', '.right.png'", "--field ENDING:mask", "dlpipe.from_dataset"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_EQ(list(write_shard({"left.png", "right.png"})).status().message().find("no class"),
             std::string::npos);
-  EXPECT_EQ(pictures(value_or_throw(
+  EXPECT_EQ(images(value_or_throw(
                 list(write_shard({"left.png", "right.png", "cls"}), with_fields({"right.png:mask"}))))[1],
             "left.png 1 of 1");
-  EXPECT_EQ(pictures(value_or_throw(list(write_shard({"left.png", "image.png", "cls"}))))[1],
+  EXPECT_EQ(images(value_or_throw(list(write_shard({"left.png", "image.png", "cls"}))))[1],
             "image.png 1 of 1");
-  EXPECT_EQ(pictures(value_or_throw(list(write_shard({"depth.png", "cls"}))))[1], "depth.png 1 of 1")
-      << "there is no other picture";
+  EXPECT_EQ(images(value_or_throw(list(write_shard({"depth.png", "cls"}))))[1], "depth.png 1 of 1")
+      << "there is no other image";
 }
 
 TEST_F(WebDataset, WhichOfSeveralClassesIsMeantIsAsked) {
@@ -146,17 +145,18 @@ TEST_F(WebDataset, WhichOfSeveralClassesIsMeantIsAsked) {
         << entry.problem;
   SourceOptions options;
   options.label = "fine.cls";
-  EXPECT_EQ(pictures(value_or_throw(list(shard, options)))[2], "jpg 2 of 2");
+  EXPECT_EQ(images(value_or_throw(list(shard, options)))[2], "jpg 2 of 2");
 }
 
 TEST_F(WebDataset, AFieldOptionThatNoFileFitsIsRefused) {
   const std::string shard = write_shard({"jpg", "cls", "seg.png"});
-  EXPECT_NE(list(shard, with_fields({"mask.png:mask"})).status().message().find("no picture in it ends so"),
-            std::string::npos);
-  EXPECT_NE(list(shard, with_fields({"seg.png:text"})).status().message().find("by ENDING:mask"),
+  EXPECT_NE(
+      list(shard, with_fields({"mask.png:mask"})).status().message().find("no image in it has this ending"),
+      std::string::npos);
+  EXPECT_NE(list(shard, with_fields({"seg.png:text"})).status().message().find("with ENDING:mask"),
             std::string::npos);
   const std::string folders = write(tar_file("cat/1.jpg", "a") + tar_file("dog/1.jpg", "b"));
-  EXPECT_NE(list(folders, with_fields({"seg.png:mask"})).status().message().find("--field does nothing for"),
+  EXPECT_NE(list(folders, with_fields({"seg.png:mask"})).status().message().find("--field has no effect on"),
             std::string::npos);
 }
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "dlpipe/io/data/sources/source.h"
-#include "dlpipe/io/data/sources/typed_columns.h"
+#include "dlpipe/source.h"
+#include "io/data/sources/typed_columns.h"
 #include "tests/io/data/sources/annotated_values.h"
 #include "tests/io/data/temp_dir.h"
 
@@ -39,11 +39,11 @@ TEST_F(YoloSource, LinksThatLeadBackAreNamed) {
   std::filesystem::create_directory_symlink(".", dir / "images/train/back");
   const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a, b]\n"));
   EXPECT_EQ(listing.entries.size(), 2u);
-  EXPECT_NE(warnings_of(listing).find("images/train: left aside, links that lead back"), std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("images/train: ignored, links that lead back"), std::string::npos)
       << warnings_of(listing);
 }
 
-TEST_F(YoloSource, BoxesAreSharesOfTheirPicture) {
+TEST_F(YoloSource, BoxesAreSharesOfTheirImage) {
   const SourceListing listing = value_or_throw(with_config(
       "path: ../elsewhere\ntrain: images/train\nval: images/val\ntest:\nnames:\n  0: cat\n  1: dog\n"));
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
@@ -57,7 +57,7 @@ TEST_F(YoloSource, BoxesAreSharesOfTheirPicture) {
   EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(listing.entries[2].split, "val");
   EXPECT_EQ(listing.entries[2].extra[0], "");
-  EXPECT_NE(warnings_of(listing).find("1 pictures have no label file"), std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("1 images have no label file"), std::string::npos)
       << warnings_of(listing);
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
@@ -68,7 +68,7 @@ TEST_F(YoloSource, LabelsThatAreALinkToNothingAreNotNoLabels) {
   ASSERT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.entries[0].problem, "");
   EXPECT_EQ(listing.entries[1].problem,
-            "its labels, " + dir.path() + "/labels/train/2.txt, are a link to nothing");
+            "its label file " + dir.path() + "/labels/train/2.txt is a broken link");
   EXPECT_EQ(warnings_of(listing).find("have no label file"), std::string::npos) << warnings_of(listing);
 }
 
@@ -92,8 +92,8 @@ TEST_F(YoloSource, PathsOfOtherMachinesAndLists) {
   EXPECT_EQ(both.entries.size(), 4u) << "coco128 validates on what it trains on";
 }
 
-// Pools of pictures are linked, and the labels lie beside the links.
-TEST_F(YoloSource, PicturesOfAListAreThoseItNamesWhateverTheyLinkTo) {
+// Pools of images are linked, and the labels lie beside the links.
+TEST_F(YoloSource, ImagesOfAListAreThoseItNamesWhateverTheyLinkTo) {
   namespace fs = std::filesystem;
   write_text(dir / "pool/7.jpg", "xyz");
   fs::create_symlink(dir / "pool/7.jpg", dir / "images/train/out.jpg");
@@ -120,7 +120,7 @@ TEST_F(YoloSource, PicturesOfAListAreThoseItNamesWhateverTheyLinkTo) {
 }
 
 // As people write them to have a rare class more often.
-TEST_F(YoloSource, APictureThatAListNamesAgainIsOneMoreSample) {
+TEST_F(YoloSource, AnImageThatAListNamesAgainIsOneMoreSample) {
   write_text(dir / "train.txt",
              "images/train/1.jpg\n./images/train/2.jpg\nimages/train/1.jpg\nimages/train/1.jpg\n");
   write_text(dir / "val.txt", "images/train/1.jpg\n");
@@ -140,9 +140,8 @@ TEST_F(YoloSource, APictureThatAListNamesAgainIsOneMoreSample) {
                                              "train/again-2/images/train/1.jpg",
                                              "train/again-3/images/train/1.jpg", "val/images/train/1.jpg"}));
   EXPECT_EQ(listing.entries[3].split, "train");
-  EXPECT_NE(
-      warnings_of(listing).find("2 lines of the lists name a picture again, and each makes one more sample"),
-      std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("2 lines of the lists repeat an image, and each adds another sample"),
+            std::string::npos)
       << warnings_of(listing);
 }
 
@@ -161,7 +160,7 @@ TEST_F(YoloSource, AFolderNeedsNoYaml) {
   SourceListing listing = value_or_throw(list({dir.path(), ""}));
   EXPECT_EQ(listing.entries[2].split, "val");
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"0", "1"}));
-  EXPECT_NE(warnings_of(listing).find("called by their numbers"), std::string::npos);
+  EXPECT_NE(warnings_of(listing).find("named by their numbers"), std::string::npos);
   write_text(dir / "classes.txt", "cat\ndog\nbird\n");
   EXPECT_EQ(value_or_throw(list({dir.path(), ""})).classes.size(), 3u);
 }
@@ -177,24 +176,24 @@ TEST_F(YoloSource, ByteOrderMarksArePartOfNoClassNumberOrPath) {
   EXPECT_EQ(listing.entries[0].path, "images/train/1.jpg");
 }
 
-// People give what the pictures lie in.
-TEST_F(YoloSource, TheFolderOfItsPicturesStandsForIt) {
+// People give what the images lie in.
+TEST_F(YoloSource, TheFolderOfItsImagesStandsForIt) {
   write_text(dir / "data.yaml", "train: images/train\nval: images/val\nnames: [cat, dog]\n");
   for (const char* end : {"images", "images/"}) {
     const SourceListing listing = value_or_throw(list({dir / end, ""}));
     EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
     ASSERT_EQ(listing.entries.size(), 3u);
     EXPECT_EQ(listing.entries[2].split, "val");
-    EXPECT_NE(listing.warnings.at(0).find("holds the pictures of the YOLO dataset " + dir.path() +
-                                          ", which is read"),
-              std::string::npos)
+    EXPECT_NE(
+        listing.warnings.at(0).find("holds the images of the YOLO dataset " + dir.path() + ", which is read"),
+        std::string::npos)
         << listing.warnings[0];
   }
   const Status split = list({dir / "images/train", ""}).status();
   EXPECT_NE(split.message().find("of one split of the YOLO dataset " + dir.path() + "; ingest all of it"),
             std::string::npos)
       << split.message();
-  // Class folders, or no labels beside them: pictures of classes.
+  // Class folders, or no labels beside them: images of classes.
   write_text(dir / "other/images/cat/1.jpg", "x");
   write_text(dir / "other/labels/1.txt", "0 0.5 0.5 1 1\n");
   EXPECT_EQ(value_or_throw(list({dir / "other/images", ""})).classes, std::vector<std::string>{"cat"});
@@ -213,7 +212,7 @@ TEST_F(YoloSource, ListsBesideClassFoldersAreNoLabels) {
   EXPECT_EQ(std::string(value_or_throw(find_source({dir / "dtd", ""}))->name), "yolo");
 }
 
-TEST_F(YoloSource, LabelsMayLieBesideTheirPictures) {
+TEST_F(YoloSource, LabelsMayLieBesideTheirImages) {
   const auto pair = [&](const std::string& stem) {
     write_text(dir / (stem + ".jpg"), "x");
     write_text(dir / (stem + ".txt"), "1 0.5 0.5 0.25 0.5\n");
@@ -238,7 +237,7 @@ TEST_F(YoloSource, LabelsMayLieBesideTheirPictures) {
   pair("flat/1");
   write_text(dir / "flat/classes.txt", "cat\ndog\n");
   EXPECT_EQ(value_or_throw(list({dir / "flat", ""})).entries.at(0).split, "");
-  // A text beside a picture says nothing of boxes: captions, say.
+  // A text beside an image says nothing of boxes: captions, say.
   pair("captions/a/1");
   EXPECT_EQ(value_or_throw(list({dir / "captions", ""})).classes, std::vector<std::string>{"a"});
 }
@@ -250,7 +249,7 @@ TEST_F(YoloSource, PolygonsAndKeyPoints) {
   EXPECT_EQ(field_names(listing), (std::vector<std::string>{"boxes", "box_labels", "mask"}));
   EXPECT_NE(listing.entries[0].extra[2], "");
   ASSERT_EQ(listing.entries.size(), 2u);
-  EXPECT_NE(listing.entries[1].extra[2], "") << "a picture without objects has a mask of 0 alone";
+  EXPECT_NE(listing.entries[1].extra[2], "") << "an image without objects has a mask of 0 alone";
   write_text(dir / "labels/train/1.txt", "0 0.5 0.5 1 1 0.1 0.2 2 0.3 0.4 0\n");
   listing = value_or_throw(with_config("train: images/train\nnames: [a]\nkpt_shape: [2, 3]\n"));
   ASSERT_EQ(listing.fields.size(), 3u);
@@ -267,7 +266,7 @@ TEST_F(YoloSource, ConfidencesOfPredictionsAreLeftAsideWithANote) {
   const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a]\n"));
   EXPECT_EQ(listing.entries[0].problem, "");
   EXPECT_EQ(floats(listing.entries[0].extra[0]).size(), 12u);
-  EXPECT_NE(warnings_of(listing).find("2 lines of labels end with one number more, the confidence"),
+  EXPECT_NE(warnings_of(listing).find("2 lines of labels end with an extra number, the confidence"),
             std::string::npos)
       << warnings_of(listing);
   EXPECT_NE(problem("0 0.5 0.5 1 1 7").find("6 numbers"), std::string::npos) << "no confidence";
@@ -276,27 +275,27 @@ TEST_F(YoloSource, ConfidencesOfPredictionsAreLeftAsideWithANote) {
 TEST_F(YoloSource, WhatIsWrongIsNamed) {
   EXPECT_EQ(problem("0 0.5 0.5 1 1"), "");
   EXPECT_NE(problem("0 0.5 0.5 1 1\n0 0.5 0.5 1\n").find("1.txt line 2: 4 numbers"), std::string::npos);
-  EXPECT_NE(problem("2 0.5 0.5 1 1").find("class 2, and classes are 0 to 1"), std::string::npos);
-  EXPECT_NE(problem("-1 0.5 0.5 1 1").find("class -1, and classes are 0 to"), std::string::npos);
-  EXPECT_NE(problem("0 320 240 64 64").find("320 is no share"), std::string::npos);
-  EXPECT_NE(problem("0 0.5 0.5 nan 1").find("no number"), std::string::npos);
-  EXPECT_NE(problem("cat 0.5 0.5 1 1").find("'cat' is no number"), std::string::npos);
+  EXPECT_NE(problem("2 0.5 0.5 1 1").find("there is no class 2, classes are 0 to 1"), std::string::npos);
+  EXPECT_NE(problem("-1 0.5 0.5 1 1").find("there is no class -1, classes are 0 to"), std::string::npos);
+  EXPECT_NE(problem("0 320 240 64 64").find("320 is not a share"), std::string::npos);
+  EXPECT_NE(problem("0 0.5 0.5 nan 1").find("not a number"), std::string::npos);
+  EXPECT_NE(problem("cat 0.5 0.5 1 1").find("'cat' is not a number"), std::string::npos);
   const auto config = [&](const std::string& yaml) { return with_config(yaml).status().message(); };
   EXPECT_NE(config("train: images/train\n").find("no 'names'"), std::string::npos);
   EXPECT_NE(config("names: [a]\n").find("neither 'train' nor 'val'"), std::string::npos);
-  EXPECT_NE(config("train: images/train\nnames: {0: a, 2: b}\n").find("has class 2, but not 1"),
+  EXPECT_NE(config("train: images/train\nnames: {0: a, 2: b}\n").find("has class 2, but not class 1"),
             std::string::npos);
   EXPECT_NE(config("train: images/train\nnames: [a, a]\n").find("'a' twice"), std::string::npos);
   EXPECT_NE(config("train: images/train\nnc: 3\nnames: [a]\n").find("'nc' is 3, 'names' has 1"),
             std::string::npos);
   EXPECT_NE(config("train: [images/train\nnames: [a]\n").find("line "), std::string::npos);
   EXPECT_NE(config("train: {a: b}\nnames: [a]\n").find("data.yaml: line 1"), std::string::npos);
-  EXPECT_NE(config("hello").find("no list of keys"), std::string::npos);
+  EXPECT_NE(config("hello").find("not a mapping of keys"), std::string::npos);
   EXPECT_NE(config("train: images/val\nval: images/val\nnames: [a]\nkpt_shape: [0, 3]").find("kpt_shape"),
             std::string::npos);
   std::filesystem::remove_all(dir / "labels");
   EXPECT_NE(
-      config("train: images/train\nnames: [a]\n").find("none of the 2 pictures has a label file; looked for"),
+      config("train: images/train\nnames: [a]\n").find("none of the 2 images has a label file; looked for"),
       std::string::npos);
 }
 

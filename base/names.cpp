@@ -1,0 +1,39 @@
+#include "base/names.h"
+
+#include "base/messages.h"
+#include "base/text.h"
+#include "dlpipe/error.h"
+#include "dlpipe/registry.h"
+
+namespace dlpipe {
+
+Status name_is_taken(const char* kind, std::string_view name) {
+  return misuse(kind, "'", name, "' is registered already; choose another name");
+}
+
+Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string> known) {
+  return misuse(kind, "no ", kind, " '", name, "'", suggestion(name, known));
+}
+
+Result<std::vector<double>> class_weights_in(std::string_view area, std::string_view option,
+                                             std::string_view text, std::string_view words,
+                                             std::span<const std::string> classes, std::string_view owner) {
+  constexpr double kMost = 1e9;
+  std::vector<double> weights(classes.size(), 1.0);
+  for (const std::string& part : split(text, ',')) {
+    const size_t equals = part.rfind('=');
+    double weight = 0;
+    if (equals == std::string::npos || !parse_double(part.substr(equals + 1), &weight) || !(weight >= 0) ||
+        weight > kMost)
+      return misuse(area, option, " ", printable(text), "; give ", words, " or CLASS=WEIGHT,CLASS=WEIGHT");
+    const std::string_view name = trim(std::string_view(part).substr(0, equals));
+    const auto found = std::ranges::find(classes, name);
+    if (found == classes.end())
+      return misuse(area, option, " names ", in_quotes(name), ", which is no class of ", owner, "; it has ",
+                    quoted_names(classes));
+    weights[static_cast<size_t>(found - classes.begin())] = weight;
+  }
+  return weights;
+}
+
+}  // namespace dlpipe

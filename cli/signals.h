@@ -1,0 +1,42 @@
+// Signals, and errors that cannot be caught.
+//
+// Stop signals are Ctrl-C, the TERM that schedulers send, and the HUP of a terminal that closes. If a command can save, the first one
+// makes it save and stop, and a second Ctrl-C or TERM ends the process at once. Other commands end at once. A process that ends at once
+// prints one line that says what was kept, and is then killed by the signal itself: shells return 130 or 143, and a loop around the
+// program ends, too. Signals that were ignored when the program started (`nohup dlpipe train`) stay ignored. Main thread.
+#pragma once
+
+#include <atomic>
+#include <string_view>
+
+namespace dlpipe::cli {
+
+/// From then on Ctrl-C and TERM end the process at once, with that line. Call at the start of main. Only the first of several
+/// processes that a launcher started prints the line.
+void explain_stop_signals(bool is_first_process);
+
+/// Sets what that line says was kept, for the lifetime of this object: "stopped by SIGINT", then `kept`, such as "; x.png was not
+/// written". Only one object may exist at a time. Text beyond 900 bytes is cut off.
+class StopText {
+ public:
+  explicit StopText(std::string_view kept) { set(kept); }
+  ~StopText() { set(""); }
+  StopText(const StopText&) = delete;
+  StopText& operator=(const StopText&) = delete;
+  void set(std::string_view kept);
+};
+
+/// Installs the handlers and returns the flag that the first signal sets. `launched`: USR1 sets it, too. mpirun forwards USR1
+/// to its processes, but ends them at once when it gets a TERM.
+const std::atomic<bool>* catch_stop_signals(bool launched = false);
+
+/// From now on SIGBUS prints its reason on stderr before it ends the program. Datasets are mapped files: if a page can't be read (the
+/// file was truncated or replaced while in use, or its disk or network failed), the kernel sends SIGBUS in the middle of a load. The
+/// program can't recover from that. Call once.
+void explain_bus_errors();
+
+/// From now on std::terminate prints its reason on stderr and exits with 1. oneTBB throws when the system has no more threads, in a
+/// place that exceptions can't leave. Call once.
+void explain_uncaught_errors();
+
+}  // namespace dlpipe::cli

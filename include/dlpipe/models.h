@@ -1,0 +1,120 @@
+// Models by name: `--model resnet18` and everything a checkpoint needs to rebuild the same model.
+//
+// To add a model to dlpipe: define `extern const ModelRecord NAME_model;` in models/NAME.cpp or in its family's file, test it
+// in tests/engine/models/NAME_test.cpp, and add `dlpipe_register(model NAME)`, with FILE if it is in a family's file. A program
+// adds its own record to a ModelRegistry value.
+//
+// Ownership: records are constants, models are shared pointers. Threads: records may be read from any thread; build() and
+// summarize() are called from one thread at a time. Cost: build() draws every initial weight, in parallel; summarize() runs one
+// blank input.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dlpipe/error.h"
+#include "dlpipe/module.h"
+#include "dlpipe/registry.h"
+
+namespace dlpipe::engine {
+
+/// What a model is built for; stored in checkpoints.
+struct ModelArguments {
+  int64_t classes = 10;
+  int64_t channels = 3;
+  int64_t height = 32;
+  int64_t width = 32;
+  uint64_t seed = 0;   // of the initial weights
+  int64_t length = 0;  // maximum sequence length in tokens; image models ignore it
+};
+
+/// The input of a model's forward.
+enum class ModelInput : uint8_t {
+  kImages,  // floating [N,H,W,C] -> logits [N, classes]
+  kTokens,  // i64 ids [N,T] -> logits of the next token [N * T, classes]
+};
+
+/// What a model of images answers.
+enum class ModelOutput : uint8_t {
+  kImage,   // logits of the image, [N, classes]
+  kPixels,  // logits of each pixel, [N,H,W,classes]
+  /// Of each cell of a grid, [N, ceil(H / stride), ceil(W / stride), classes + 4]: logits of the classes, and logarithms of the
+  /// distances, in strides, from the cell's middle to the left, upper, right and lower side of the object that it is in.
+  kBoxes,
+};
+
+/// Weights that others publish under a model's names, and how images are prepared for them.
+struct PublishedWeights {
+  const char* publisher;
+  const char* normalize;  // the normalize op
+  int64_t resize;         // the shorter side in pixels, before the center crop to the model's default size
+};
+/// torchvision's weights for ImageNet: RGB in 0..1, mean 0.485, 0.456, 0.406, std 0.229, 0.224, 0.225
+/// (torchvision.transforms._presets.ImageClassification).
+extern const PublishedWeights torchvision_weights;
+
+struct ModelRecord {
+  static constexpr const char* kKind = "model";
+  static std::span<const ModelRecord* const> built_in();  // model_table()
+
+  const char* name;
+  const char* help;
+  /// The image size (or number of tokens) that it is designed for; used by --val-augment's default and bench. 0: any.
+  int64_t default_size;
+  /// Returns the model with its initial weights, in training mode. Throws Error if it does not support the arguments.
+  std::function<std::shared_ptr<Module>(const ModelArguments& arguments)> build;
+  /// Prefix of the classifier's parameters ("fc."), for --reset-head.
+  const char* head;
+  /// Optional: sets weights that are computed from data. Called once before a training run's first step, with
+  /// images [N,H,W,C] (f32, prepared as for validation, N at most 512), unless weights come from elsewhere.
+  void (*initialize_from_images)(Module& model, const Tensor& images) = nullptr;
+  ModelInput input = ModelInput::kImages;
+  /// Number of classes (or vocabulary size) used in benchmarks. 0: 1000 from 96x96 on, else 10.
+  int64_t default_classes = 0;
+  const PublishedWeights* published = nullptr;  // null: nobody publishes weights of this model's names
+  ModelOutput output = ModelOutput::kImage;
+  int64_t stride = 0;  // of kBoxes: pixels of the image along each side of a cell
+};
+
+/// A batch of zeros with the input shape of a model built with `arguments`: tokens if arguments.length is set,
+/// else images.
+Tensor blank_input(const ModelArguments& arguments, int64_t batch);
+
+std::span<const ModelRecord* const> model_table();
+/// A value: copy builtin() and add to it.
+using ModelRegistry = Registry<ModelRecord>;
+
+/// Throws Error (kMisuse, "[area] ...") unless classes, channels, height and width are positive and an image is at
+/// least min_size x min_size.
+void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size);
+
+/// The same for token models: checks classes and length.
+void check_token_model_arguments(const char* model, const ModelArguments& arguments);
+
+/// One call of a layer without children, in the order of the forward pass.
+struct LayerSummary {
+  std::string name;
+  std::string kind;
+  Shape output;            // for the whole batch
+  int64_t parameters = 0;  // elements
+  double flops = 0;        // of one forward pass of the batch; a multiply-add counts as two
+  int64_t output_bytes = 0;
+};
+struct ModelSummary {
+  std::vector<LayerSummary> layers;
+  int64_t parameters = 0;
+  int64_t trainable_parameters = 0;
+  int64_t state_bytes = 0;       // parameters and buffers
+  int64_t gradient_bytes = 0;    // of the parameters that aren't frozen
+  int64_t activation_bytes = 0;  // sum of the layers' outputs: an upper bound of what a training step keeps
+  double flops = 0;
+};
+/// Runs one blank input through `model` (in eval mode without a graph; restores the mode) and scales to `batch`.
+ModelSummary summarize(Module& model, const ModelArguments& arguments, int64_t batch);
+
+}  // namespace dlpipe::engine

@@ -1,0 +1,31 @@
+// One annotation of Pascal VOC: the XML of an image. Pure functions, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dlpipe/error.h"
+
+namespace dlpipe::data::voc {
+
+struct Object {
+  std::string name;
+  std::vector<float> box;  // x_min, y_min, x_max, y_max, from the upper left corner of the image
+  bool is_difficult = false;
+};
+struct Annotation {
+  std::string file_name;  // "": unknown
+  int32_t width = 0;      // both 0: unknown
+  int32_t height = 0;
+  std::vector<Object> objects;
+};
+
+/// VOC counts pixels from 1 and includes the last one: pixels xmin to xmax become the box xmin - 1 to xmax. An object with
+/// several boxes becomes several objects. The XML may be in any encoding that browsers know. kCorrupt if it is not such XML, if
+/// an object has no name or box or its box is not four numbers, and if values conflict; kUnsupported names an encoding.
+Result<Annotation> parse(std::span<const std::byte> bytes);
+
+}  // namespace dlpipe::data::voc

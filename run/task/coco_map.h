@@ -1,0 +1,42 @@
+// COCO's average precision of boxes (Lin et al., "Microsoft COCO", 2014), with the numbers of its own tool, pycocotools 2.0.11:
+// tests/interop/read_boxes.py compares them.
+//
+// Pure; one thread. Cost: memory for one class at a time, and for each of its images an overlap of each pair of boxes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "run/input/box_target.h"
+
+namespace dlpipe::run {
+
+/// A box that a model found, in the pixels of the image that it saw.
+struct FoundBox {
+  std::array<float, 4> box = {};  // x_min, y_min, x_max, y_max
+  int64_t label = 0;
+  float score = 0;
+};
+
+struct MapImage {
+  std::vector<FoundBox> found;
+  std::vector<BoxObject> objects;
+};
+
+/// Figures of one class; NaN where it has no object but crowds.
+struct ClassMap {
+  double ap = 0;              // the mean over overlaps of 0.5, 0.55 ... 0.95
+  double ap50 = 0, ap75 = 0;  // at one of them
+  double small = 0, medium = 0,
+         large = 0;     // as `ap`, of objects of up to 32 x 32 pixels, up to 96 x 96, and larger ones
+  int64_t objects = 0;  // without crowds
+  int64_t found = 0;
+};
+
+/// One for each class. Of each image and class the 100 boxes with the highest scores count. Of equal scores the first image's, and in an image
+/// the first, comes first.
+std::vector<ClassMap> coco_map(std::span<const MapImage> images, int64_t classes);
+
+}  // namespace dlpipe::run

@@ -1,0 +1,455 @@
+// Training on what isn't one class per image, from drawn images to predictions, in the four commands that a user needs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <span>
+
+#include "base/text.h"
+#include "dlpipe/codec.h"
+#include "io/formats/atomic_file.h"
+#include "io/formats/json.h"
+#include "tests/base/test_file.h"
+#include "tests/cli/program.h"
+
+namespace dlpipe::test {
+
+using formats::Json;
+
+namespace {
+
+Json json_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = Json::parse(outcome.out);
+  return json.ok() ? *json : Json();
+}
+
+/// Scenes of 48 pixels, drawn and ingested as `synth` says.
+class TaskCommands : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string task = GetParam(), list = folder_ / "drawn/list.csv";
+    ASSERT_EQ(run_dlpipe({"synth", folder_ / "drawn", "--task", task, "--per-class", "24", "--size", "48"})
+                  .exit_code,
+              0);
+    std::vector<std::string> ingest = {"ingest", folder_ / "drawn", folder_ / "data", "--manifest",
+                                       list,     "--split",         "0.8,0.2"};
+    const std::vector<std::string> fields =
+        task == "multilabel" ? std::vector<std::string>{"--field", "tags:labels"}
+                             : std::vector<std::string>{"--field",  "x:number", "--field",
+                                                        "y:number", "--field",  "size:number"};
+    ingest.insert(ingest.end(), fields.begin(), fields.end());
+    const Outcome outcome = run_dlpipe(ingest);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  Outcome train(const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"train",     "--data",     folder_ / "data", "--model",   "lenet",
+                                      "--augment", "",           "--batch",        "16",        "--epochs",
+                                      "2",         "--lr",       "0.05",           "--threads", "2",
+                                      "--out",     folder_ / out};
+    if (std::string_view(GetParam()) == "regress")
+      words.insert(words.end(), {"--task", "regress", "--target", "x,y"});
+    words.insert(words.end(), more.begin(), more.end());
+    return run_dlpipe(words);
+  }
+  Outcome predict(const std::string& image, const std::string& threshold) {
+    return run_dlpipe({"predict", "--ckpt", folder_ / "run", image, "--json", "--threshold", threshold});
+  }
+  /// Thresholds by label, of the command line and of a file: of these every second label is reported.
+  void check_thresholds(const std::vector<Json>& outputs, const std::string& image) {
+    std::string words;
+    Json file = Json::array();
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      EXPECT_TRUE(outputs[k]["best threshold"].is_number());
+      const std::string name = outputs[k]["name"].as_string();
+      words += concat(k > 0 ? "," : "", name, "=", k % 2);
+      file.push_back(Json::object({{"name", name}, {"best threshold", static_cast<int64_t>(k % 2)}}));
+    }
+    const Json report = Json::object({{"report", Json::object({{"outputs", std::move(file)}})}});
+    ASSERT_TRUE(formats::write_file(folder_ / "report.json", report.dump()).ok());
+    for (const std::string& threshold : {words, folder_ / "report.json"})
+      EXPECT_EQ(json_of(predict(image, threshold))["labels"].items().size(), 5u) << threshold;
+    for (const char* threshold : {"1.5", "disc=2", "disc", "cat=0.5", "disc=0.5,"})
+      EXPECT_NE(predict(image, threshold).exit_code, 0) << threshold;
+  }
+  ScratchDirectory folder_;
+};
+
+}  // namespace
+
+TEST_P(TaskCommands, TrainEvalAndPredictAgree) {
+  const bool are_labels = std::string_view(GetParam()) == "multilabel";
+  const Outcome trained = train("run");
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json eval = json_of(run_dlpipe({"eval", "--ckpt", folder_ / "run", folder_ / "data", "--report",
+                                        "--json", "--predictions", folder_ / "lines.jsonl"}));
+  EXPECT_EQ(eval["task"].as_string(), GetParam());
+  EXPECT_TRUE(eval["metrics"][are_labels ? "map" : "mae"].is_number());
+  EXPECT_EQ(eval["report"]["outputs"].items().size(), are_labels ? 10u : 2u);
+  ASSERT_EQ(run_dlpipe({"compile", folder_ / "run", "-o", folder_ / "m.onnx"}).exit_code, 0);
+  const Json compiled =
+      json_of(run_dlpipe({"eval", "--ckpt", folder_ / "m.onnx", folder_ / "data", "--json"}));
+  EXPECT_EQ(compiled["task"].as_string(), GetParam());
+  const char* metric = are_labels ? "map" : "mae";
+  EXPECT_NEAR(compiled["metrics"][metric].as_double(), eval["metrics"][metric].as_double(), 1e-3);
+  const auto first = Json::parse(split(*formats::read_file(folder_ / "lines.jsonl"), '\n').front());
+  ASSERT_TRUE(first.ok());
+  // The same image through predict has the same answers.
+  const std::string image = folder_ / concat("drawn/", (*first)["path"].as_string());
+  const Json one = json_of(
+      run_dlpipe({"predict", "--ckpt", folder_ / "run", image, "--json", "--top", "10", "--threshold", "0"}));
+  if (are_labels) {
+    ASSERT_EQ(one["labels"].items().size(), 10u);
+    for (const Json& label : one["labels"].items())
+      EXPECT_NEAR(label["probability"].as_double(),
+                  (*first)["predicted"][label["class"].as_string()].as_double(), 1e-6);
+    check_thresholds(eval["report"]["outputs"].items(), image);
+  } else {
+    for (const char* name : {"x", "y"})
+      EXPECT_NEAR(one["values"][name].as_double(), (*first)["predicted"][name].as_double(), 1e-4);
+  }
+}
+
+TEST_P(TaskCommands, AResumedRunEndsWithTheSameBits) {
+  ASSERT_EQ(train("whole").exit_code, 0);
+  ASSERT_EQ(train("halves", {"--max-steps", "7", "--schedule", "constant"}).exit_code, 0);
+  const Outcome longer = run_dlpipe({"train", "--resume", folder_ / "halves", "--max-steps", "14"});
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  ASSERT_EQ(train("other", {"--max-steps", "14", "--schedule", "constant", "--threads", "1"}).exit_code, 0);
+  const auto chain = [&](const std::string& run) {
+    return (*Json::parse(*formats::read_file(folder_ / (run + "/receipt.json"))))["parameters_chain"]
+        .as_string();
+  };
+  EXPECT_EQ(chain("halves"), chain("other"));
+  EXPECT_NE(chain("halves"), chain("whole"));
+}
+
+TEST_P(TaskCommands, ProcessesComputeTheRunOfOne) {
+  const std::vector<std::string> grains = {"--grains", "4", "--max-steps", "6"};
+  ASSERT_EQ(train("one", grains).exit_code, 0);
+  std::vector<std::string> words = {"launch", "--np",           "2",         "--",       "train",
+                                    "--data", folder_ / "data", "--model",   "lenet",    "--augment",
+                                    "",       "--batch",        "16",        "--epochs", "2",
+                                    "--lr",   "0.05",           "--threads", "1",        "--grains",
+                                    "4",      "--max-steps",    "6",         "--out",    folder_ / "two"};
+  if (std::string_view(GetParam()) == "regress")
+    words.insert(words.end(), {"--task", "regress", "--target", "x,y"});
+  const Outcome launched = run_dlpipe(words);
+  ASSERT_EQ(launched.exit_code, 0) << launched.err;
+  EXPECT_EQ(*formats::read_file(folder_ / "one/checkpoints/last/model.safetensors"),
+            *formats::read_file(folder_ / "two/checkpoints/last/model.safetensors"));
+}
+
+TEST_P(TaskCommands, ClassesAreWeighedWhereThereAreSome) {
+  const Outcome weighed =
+      train("weighed", {"--class-weights", "balanced", "--sampler", "balanced", "--max-steps", "4"});
+  if (std::string_view(GetParam()) == "multilabel") {
+    EXPECT_EQ(weighed.exit_code, 0) << weighed.err;
+  } else {
+    EXPECT_EQ(weighed.exit_code, 2);
+    EXPECT_NE(weighed.err.find("--class-weights"), std::string::npos) << weighed.err;
+  }
+}
+
+TEST_P(TaskCommands, ByDefaultNothingMovesAnImageWhoseNumbersMayBePlaces) {
+  const bool are_labels = std::string_view(GetParam()) == "multilabel";
+  std::vector<std::string> words = {"train",          "--data", folder_ / "data", "--model", "lenet",
+                                    "--max-steps",    "1",      "--batch",        "8",       "--out",
+                                    folder_ / "moved"};
+  if (!are_labels) words.insert(words.end(), {"--task", "regress", "--target", "x,y"});
+  ASSERT_EQ(run_dlpipe(words).exit_code, 0);
+  const std::string config = *formats::read_file(folder_ / "moved/config.toml");
+  EXPECT_EQ(config.find("\naugment = \"pad_crop(48,6) hflip\"") != std::string::npos, are_labels) << config;
+  EXPECT_EQ(config.find("\naugment = \"\"") != std::string::npos, !are_labels) << config;
+}
+
+TEST_P(TaskCommands, MixupMixesTargets) {
+  const Outcome mixed = train("mixed", {"--mixup", "0.4", "--max-steps", "4"});
+  EXPECT_EQ(mixed.exit_code, 0) << mixed.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, TaskCommands, testing::Values("multilabel", "regress"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Segment, FromScenesToMasksOfTheRightSize) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "segment", "--per-class", "6", "--size", "32"})
+                .exit_code,
+            0);
+  const Outcome ingest = run_dlpipe({"ingest", folder / "drawn", folder / "data", "--split", "0.8,0.2"});
+  ASSERT_EQ(ingest.exit_code, 0) << ingest.err;
+  const Outcome trained = run_dlpipe({"train", "--data", folder / "data", "--model", "unet_small",
+                                      "--augment", "rrc(32) hflip", "--batch", "8", "--max-steps", "5",
+                                      "--lr", "0.05", "--threads", "2", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json eval =
+      json_of(run_dlpipe({"eval", "--ckpt", folder / "run", folder / "data", "--report", "--json"}));
+  EXPECT_EQ(eval["task"].as_string(), "segment");
+  EXPECT_GT(eval["metrics"]["pixel_accuracy"].as_double(), 0);
+  EXPECT_GE(eval["report"]["outputs"].items().size(), 2u);
+  // Masks are judged in their own size, or in that of the chain.
+  for (const bool resized : {false, true}) {
+    std::vector<std::string> words = {"eval",          "--ckpt",        folder / "run", folder / "data",
+                                      "--val-augment", "resize(16x16)", "--report",     "--json"};
+    if (resized) words.emplace_back("--resized-masks");
+    const Json judged = json_of(run_dlpipe(words));
+    EXPECT_EQ(judged["masks"].as_string(), resized ? "resized" : "original");
+    double pixels = 0;
+    for (const Json& row : judged["report"]["outputs"].items()) pixels += row["pixels"].as_double();
+    EXPECT_EQ(pixels, judged["samples"].as_double() * (resized ? 16 * 16 : 32 * 32));
+  }
+  const Outcome bent = run_dlpipe(
+      {"eval", "--ckpt", folder / "run", folder / "data", "--val-augment", "resize(32x32) perspective(0.3)"});
+  EXPECT_EQ(bent.exit_code, 2);
+  EXPECT_NE(bent.err.find("--resized-masks"), std::string::npos) << bent.err;
+  const Json one = json_of(run_dlpipe({"predict", "--ckpt", folder / "run", folder / "drawn/images/00003.jpg",
+                                       "--json", "--draw", folder / "masks"}));
+  double shares = 0;
+  for (const auto& [name, share] : one["shares"].members()) shares += share.as_double();
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_TRUE(std::filesystem::exists(folder / "masks/00003.png"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "masks/00003.mask.png"));
+  // Drawings of the same names would replace the images.
+  const std::string before = *formats::read_file(folder / "masks/00003.png");
+  EXPECT_EQ(run_dlpipe(
+                {"predict", "--ckpt", folder / "run", folder / "masks/00003.png", "--draw", folder / "masks"})
+                .exit_code,
+            2);
+  EXPECT_EQ(*formats::read_file(folder / "masks/00003.png"), before);
+  ASSERT_EQ(run_dlpipe({"compile", folder / "run", "-o", folder / "m.onnx"}).exit_code, 0);
+  const Json compiled = json_of(
+      run_dlpipe({"predict", "--ckpt", folder / "m.onnx", folder / "drawn/images/00003.jpg", "--json"}));
+  for (const auto& [name, share] : one["shares"].members())  // rounding may turn a pixel that is undecided
+    EXPECT_NEAR(compiled["shares"][name].as_double(), share.as_double(), 0.02) << name;
+  const Json alike = json_of(run_dlpipe({"eval", "--ckpt", folder / "m.onnx", folder / "data", "--json"}));
+  EXPECT_EQ(alike["task"].as_string(), "segment");
+  EXPECT_NEAR(alike["metrics"]["pixel_accuracy"].as_double(), eval["metrics"]["pixel_accuracy"].as_double(),
+              0.02);
+  for (const char* command : {"eval", "predict"}) {
+    const Outcome flipped =
+        run_dlpipe({command, "--ckpt", folder / "run", folder / (*command == 'e' ? "data" : "drawn/images"),
+                    "--tta", "flip"});
+    EXPECT_EQ(flipped.exit_code, 2) << command;
+    EXPECT_NE(flipped.err.find("--tta flip"), std::string::npos) << flipped.err;
+  }
+  const Outcome wrong = run_dlpipe({"train", "--data", folder / "data", "--model", "lenet", "--batch", "8",
+                                    "--max-steps", "1", "--out", folder / "no"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("unet"), std::string::npos) << wrong.err;
+}
+
+/// Masks of scenes, with the pixels of the first line replaced by `value`: all of them where it is 0.
+void draw_over_masks(const std::filesystem::path& folder, uint8_t value) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string bytes = *formats::read_file(entry.path());
+    const auto png = std::as_bytes(std::span(bytes));
+    const data::ImageInfo info = value_or_throw(data::probe_image(png));
+    std::vector<uint8_t> pixels(static_cast<size_t>(info.width) * static_cast<size_t>(info.height));
+    if (value > 0) {
+      data::ImageDecoder decoder(data::DecodeLimits{});
+      ASSERT_TRUE(decoder
+                      .decode(png, {0, 0, info.width, info.height},
+                              {pixels.data(), info.width, info.height, 1, ptrdiff_t{info.width}})
+                      .ok());
+      std::fill_n(pixels.begin(), info.width, value);
+    }
+    const auto drawn =
+        value_or_throw(data::encode_png({pixels.data(), info.width, info.height, 1, ptrdiff_t{info.width}}));
+    ASSERT_TRUE(formats::write_file(entry.path(),
+                                    std::string(reinterpret_cast<const char*>(drawn.data()), drawn.size()))
+                    .ok());
+  }
+}
+
+TEST(Segment, OtherMasksAreJudgedByTheClassesOfTheModel) {
+  ScratchDirectory folder;
+  for (const char* name : {"drawn", "ground", "other"}) {
+    ASSERT_EQ(run_dlpipe({"synth", folder / name, "--task", "segment", "--per-class", "3", "--size", "32"})
+                  .exit_code,
+              0);
+    if (std::string_view(name) == "ground") draw_over_masks(folder / "ground/masks", 0);
+    if (std::string_view(name) == "other") draw_over_masks(folder / "other/masks", 200);
+    ASSERT_EQ(run_dlpipe({"ingest", folder / name, folder / concat("data/", name)}).exit_code, 0);
+  }
+  const Outcome trained =
+      run_dlpipe({"train", "--data", folder / "data/drawn", "--model", "unet_small", "--augment", "rrc(32)",
+                  "--batch", "8", "--max-steps", "1", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json ground =
+      json_of(run_dlpipe({"eval", "--ckpt", folder / "run", folder / "data/ground", "--json"}));
+  EXPECT_TRUE(ground["metrics"]["pixel_accuracy"].is_number());
+  const Outcome other = run_dlpipe({"eval", "--ckpt", folder / "run", folder / "data/other"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_NE(other.err.find("class 200"), std::string::npos) << other.err;
+}
+
+TEST(Segment, DefaultCropsShowAQuarterOfTheImageOrMore) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "segment", "--per-class", "1", "--size", "72"})
+                .exit_code,
+            0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data"}).exit_code, 0);
+  const Outcome trained = run_dlpipe({"train", "--data", folder / "data", "--model", "unet_small", "--epochs",
+                                      "0", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_NE(trained.err.find("augmentation: rrc(72,0.25..1) hflip"), std::string::npos) << trained.err;
+}
+
+// A mask's classes are the numbers of its palette, whatever colours these have.
+TEST(Segment, MasksWithPalettesHaveTheClassesOfTheirNumbers) {
+  ScratchDirectory folder;
+  for (const char* part : {"images", "masks"}) {
+    std::filesystem::create_directories(folder / concat("voc/", part));
+    for (const char* name : {"a", "b"})
+      std::filesystem::copy_file(test_file("io/data/codec/images/palette.png"),
+                                 folder / concat("voc/", part, "/", name, ".png"));
+  }
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "voc", folder / "data"}).exit_code, 0);
+  const Outcome trained =
+      run_dlpipe({"train", "--data", folder / "data", "--model", "unet_small", "--augment", "resize(32x32)",
+                  "--batch", "2", "--epochs", "0", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json info = json_of(run_dlpipe({"info", folder / "run", "--json"}));
+  EXPECT_EQ(info["classes"].items().size(), 31u);  // of the 31 colours that it was saved with
+}
+
+/// Scenes of 48 pixels with boxes, ingested.
+class Detect : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run_dlpipe({"synth", folder_ / "drawn", "--task", "detect", "--per-class", "6", "--size", "48"})
+                  .exit_code,
+              0);
+    const Outcome ingest = run_dlpipe({"ingest", folder_ / "drawn/annotations.json", folder_ / "data",
+                                       "--images", folder_ / "drawn/images", "--split", "0.8,0.2"});
+    ASSERT_EQ(ingest.exit_code, 0) << ingest.err;
+  }
+  std::vector<std::string> train(const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {
+        "train",      "--data", folder_ / "data", "--model", "detector_small", "--batch", "8",
+        "--lr",       "0.01",   "--max-steps",    "6",       "--threads",      "2",       "--out",
+        folder_ / out};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  ScratchDirectory folder_;
+};
+
+TEST_F(Detect, FromScenesToBoxesInTheFilesPixels) {
+  const Outcome trained = run_dlpipe(train("run"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json eval =
+      json_of(run_dlpipe({"eval", "--ckpt", folder_ / "run", folder_ / "data", "--report", "--json"}));
+  EXPECT_EQ(eval["task"].as_string(), "detect");
+  for (const char* metric : {"map", "map50", "map75", "map_small"})
+    EXPECT_TRUE(eval["metrics"][metric].is_number()) << metric;
+  for (const char* metric : {"map_medium", "map_large"}) {  // of objects that there are none of
+    EXPECT_TRUE(eval["metrics"].contains(metric));
+    EXPECT_FALSE(eval["metrics"][metric].is_number()) << metric;
+  }
+  EXPECT_EQ(eval["report"]["outputs"].items().size(), 10u);
+  ASSERT_EQ(run_dlpipe({"compile", folder_ / "run", "-o", folder_ / "m.onnx"}).exit_code, 0);
+  const Json compiled =
+      json_of(run_dlpipe({"eval", "--ckpt", folder_ / "m.onnx", folder_ / "data", "--json"}));
+  EXPECT_EQ(compiled["task"].as_string(), "detect");
+  EXPECT_NEAR(compiled["metrics"]["map"].as_double(), eval["metrics"]["map"].as_double(), 0.02);
+  // Shown at twice the size, the boxes still are in the pixels of the file.
+  const std::string image = folder_ / "drawn/images/00003.jpg";
+  const std::string normal = eval["val_augment"].as_string();
+  for (const char* size : {"48x48", "96x96"}) {
+    const std::string chain = concat("resize(", size, ")", normal.substr(normal.find(" normalize")));
+    const Json one = json_of(run_dlpipe({"predict", "--ckpt", folder_ / "run", image, "--json", "--threshold",
+                                         "0.05", "--val-augment", chain, "--draw", folder_ / "boxes"}));
+    for (const Json& found : one["boxes"].items()) {
+      const auto box = found["box"].items();
+      ASSERT_EQ(box.size(), 4u);
+      EXPECT_LE(0, box[0].as_double());
+      EXPECT_LE(box[0].as_double(), box[2].as_double());
+      EXPECT_LE(box[2].as_double(), 48);
+      EXPECT_LE(box[3].as_double(), 48);
+      EXPECT_GT(found["score"].as_double(), 0.05);
+    }
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "boxes/00003.png"));
+}
+
+TEST_F(Detect, AResumedRunAndOneOfTwoProcessesHaveTheSameBits) {
+  const std::vector<std::string> grains = {"--grains", "4", "--schedule", "constant"};
+  ASSERT_EQ(run_dlpipe(train("whole", grains)).exit_code, 0);
+  std::vector<std::string> half = grains;
+  half.insert(half.end(), {"--max-steps", "3"});
+  std::vector<std::string> words = train("halves", half);
+  words.erase(std::find(words.begin(), words.end(), "--max-steps"),
+              std::find(words.begin(), words.end(), "--max-steps") + 2);
+  ASSERT_EQ(run_dlpipe(words).exit_code, 0);
+  const Outcome longer = run_dlpipe({"train", "--resume", folder_ / "halves", "--max-steps", "6"});
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  std::vector<std::string> launched = {"launch", "--np", "2", "--"};
+  const std::vector<std::string> two = train("two", grains);
+  launched.insert(launched.end(), two.begin(), two.end());
+  const Outcome outcome = run_dlpipe(launched);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto weights = [&](const char* run) {
+    return *formats::read_file(folder_ / concat(run, "/checkpoints/last/model.safetensors"));
+  };
+  EXPECT_EQ(weights("halves"), weights("whole"));
+  EXPECT_EQ(weights("two"), weights("whole"));
+}
+
+TEST_F(Detect, ClassesAreWeighed) {
+  const auto loss = [&](const char* weights) {
+    return json_of(run_dlpipe(train(concat("run-", weights), {"--class-weights", weights, "--json"})))["loss"]
+        .as_double();
+  };
+  const double alike = loss("ring=1");
+  EXPECT_NE(loss("balanced"), alike);
+  EXPECT_GT(loss("ring=9,disc=9,bar=9,star=9,plus=9"), alike);
+}
+
+TEST_F(Detect, WhatDoesNotGoWithBoxesIsRefused) {
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    const Outcome outcome = run_dlpipe(train("no", more));
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_NE(refusal({"--mixup", "0.2"}).find("boxes"), std::string::npos);
+  EXPECT_NE(refusal({"--tta", "flip"}).find("--tta"), std::string::npos);
+  EXPECT_NE(refusal({"--task", "segment"}).find("segment"), std::string::npos);
+  const Outcome other =
+      run_dlpipe({"train", "--data", folder_ / "data", "--model", "lenet", "--out", folder_ / "no"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("detector_small"), std::string::npos) << other.err;
+}
+
+TEST(TaskQuestions, SeveralFieldsOfNumbersAreAskedFor) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "regress", "--per-class", "2"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data", "--manifest", folder / "drawn/list.csv",
+                        "--field", "x:number", "--field", "y:number"})
+                .exit_code,
+            0);
+  for (const char* task : {"regress", "auto"}) {
+    const Outcome outcome = run_dlpipe({"train", "--data", folder / "data", "--model", "lenet", "--task",
+                                        task, "--augment", "", "--batch", "4", "--out", folder / "run"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("x, y; give --target"), std::string::npos) << outcome.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/config.toml"));
+}
+
+TEST(ModelFiles, OneThatIsNotThereIsNoNameOfAModel) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--per-class", "2"}).exit_code, 0);
+  const auto refusal = [&](const std::string& model) {
+    const Outcome outcome =
+        run_dlpipe({"train", "--data", folder / "drawn", "--model", model, "--out", folder / "run"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_NE(refusal(folder / "missing.dlm").find("no such file"), std::string::npos);
+  ASSERT_TRUE(formats::write_file(folder / "text.onnx", "no model").ok());
+  EXPECT_NE(refusal(folder / "text.onnx").find("no captured, compiled or ONNX model"), std::string::npos);
+}
+
+}  // namespace dlpipe::test

@@ -1,0 +1,440 @@
+"""PyTorch models as captured models: PyTorch judges logits, gradients and steps; what training does with them."""
+
+import os
+import subprocess
+import sys
+
+import dlpipe
+import numpy as np
+import pytest
+from dlpipe import _dlpipe
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+SIZE = 24
+
+
+class Block(nn.Module):
+    """A residual block; stochastic depth as torchvision and timm write it."""
+
+    def __init__(self, channels, drop=0.0):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(channels)
+        self.drop = drop
+
+    def forward(self, x):
+        y = torch.relu(self.bn(self.conv(x)))
+        if self.drop and self.training:
+            y = y * y.new_empty((y.shape[0], 1, 1, 1)).bernoulli_(1 - self.drop).div_(1 - self.drop)
+        return x + y
+
+
+class ConvNet(nn.Module):
+    def __init__(self, drop=0.0, dropout=0.0, classes=5):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True))
+        self.blocks = nn.Sequential(Block(8, drop), Block(8, drop))
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(8, classes)
+
+    def forward(self, x):
+        x = self.blocks(self.stem(x))
+        return self.fc(self.dropout(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)))
+
+
+class Transformer(nn.Module):
+    """Patches, a class token, positions, attention, a table of relative positions that is a buffer."""
+
+    def __init__(self, width=16, heads=2, classes=5):
+        super().__init__()
+        self.patch = nn.Conv2d(3, width, 8, 8)
+        self.token = nn.Parameter(0.1 * torch.randn(1, 1, width))
+        self.position = nn.Parameter(0.1 * torch.randn(1, 10, width))
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.table = nn.Parameter(0.1 * torch.randn(19, heads))
+        places = torch.arange(10)
+        self.register_buffer("index", (places[:, None] - places[None, :] + 9))
+        self.out = nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+        self.head = nn.Linear(width, classes)
+        self.heads = heads
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.position
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm(x)).reshape(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        bias = self.table[self.index.view(-1)].view(length, length, -1).permute(2, 0, 1).contiguous()
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.unsqueeze(0))
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return self.head((x + self.mlp(x))[:, 0])
+
+
+class Shifted(nn.Module):
+    """Windows that are rolled, with a mask that is made in place; scales of one element; a tied weight."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 4, 4)
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 8, bias=False)
+        self.second.weight = self.first.weight
+        self.gain = nn.Parameter(torch.ones(1) * 0.7)
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        x = self.stem(x).permute(0, 2, 3, 1)
+        batch, height, width, channels = x.shape
+        x = torch.roll(x, shifts=(-1, -1), dims=(1, 2))
+        mask = x.new_zeros((height, width))
+        mask[0:2, 1:3] = 1
+        x = x.view(batch, height // 3, 3, width // 3, 3, channels).permute(0, 1, 3, 2, 4, 5).reshape(-1, 9, channels)
+        x = self.gain * self.second(nn.functional.silu(self.first(x)))
+        x = x.view(batch, height // 3, width // 3, 3, 3, channels).permute(0, 1, 3, 2, 4, 5).reshape(batch, height, width, channels)
+        return self.head((x * mask.unsqueeze(-1)).mean((1, 2)))
+
+
+class Repeated(nn.Module):
+    """A weight that is repeated for each image, in more axes than it has."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 4, 4)
+        self.shift = nn.Parameter(torch.linspace(-1, 1, 8).view(8, 1, 1))
+        self.head = nn.Linear(8, classes)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = torch.relu(x + self.shift.repeat(x.shape[0], 1, 1, 1))
+        return self.head(x.mean((2, 3)))
+
+
+MODELS = {"conv": ConvNet, "transformer": Transformer, "shifted": Shifted, "repeated": Repeated}
+
+
+def made(name, **options):
+    torch.manual_seed(7)
+    model = MODELS[name](**options)
+    with torch.no_grad():
+        for key, tensor in model.state_dict().items():
+            if key.endswith("running_var"):
+                tensor.copy_(0.5 + torch.rand(tensor.shape))
+            elif key.endswith("running_mean") or "bn" in key and tensor.is_floating_point():
+                tensor.add_(0.2 * torch.randn(tensor.shape))
+    return model
+
+
+def captured(model, path):
+    dlpipe.capture(model, (3, SIZE, SIZE), path)
+    return _dlpipe.CapturedModel(os.fsencode(path))
+
+
+def images(count=6):
+    return torch.randn(count, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_to_pytorch(name, tmp_path):
+    model = made(name)
+    ours = captured(model, tmp_path / "m.dlm")
+    x, labels = images(), torch.arange(6) % 5
+    with torch.no_grad():
+        np.testing.assert_allclose(ours.forward(x.numpy(), False), model.eval()(x).numpy(), rtol=1e-4, atol=1e-5)
+    model.train()
+    for step in range(10):
+        model.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        assert ours.step(x.numpy(), labels.numpy(), 0.05) == pytest.approx(loss.item(), rel=1e-4), step
+        if step == 0:
+            gradients = ours.gradients()
+            assert set(gradients) == {key for key, one in model.named_parameters() if one.grad is not None}
+            for key, one in model.named_parameters():
+                np.testing.assert_allclose(gradients[key], one.grad.numpy(), rtol=1e-3, atol=2e-5, err_msg=key)
+        with torch.no_grad():
+            for one in model.parameters():
+                one -= 0.05 * one.grad
+    state = ours.state()
+    for key, tensor in model.named_buffers():
+        np.testing.assert_allclose(state[key], tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
+
+
+def test_batches_of_any_size(tmp_path):
+    model = made("transformer").eval()
+    ours = captured(model, tmp_path / "m.dlm")
+    assert not model.training
+    for count in (1, 2, 5):
+        with torch.no_grad():
+            expected = model(images(count)).numpy()
+        np.testing.assert_allclose(ours.forward(images(count).numpy(), False), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", ({"dropout": 0.5}, {"drop": 0.5}), ids=str)
+def test_chance(options, tmp_path):
+    """Each step draws its own numbers; the same step of another run draws the same."""
+    model = made("conv", **options)
+    with torch.no_grad():
+        model.fc.weight.fill_(1)
+        model.fc.bias.zero_()
+    x, labels = images(64), torch.zeros(64, dtype=torch.int64)
+    runs = [[captured(model, tmp_path / f"{i}.dlm").step(x.numpy(), labels.numpy(), 0.0)] for i in range(2)]
+    assert runs[0] == runs[1]
+    ours = captured(model, tmp_path / "m.dlm")
+    with torch.no_grad():
+        expected = model.eval()(x).numpy()
+    np.testing.assert_allclose(ours.forward(x.numpy(), False), expected, rtol=1e-4, atol=1e-5)
+    first, second = (np.array(ours.forward(x.numpy(), True)) for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_what_is_dropped(tmp_path):
+    class Dropped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3 * SIZE * SIZE, 400, bias=False)
+
+        def forward(self, x):
+            return nn.functional.dropout(torch.ones_like(x[:, :1, :, :]).flatten(1)[:, :400] + 0 * self.fc(x.flatten(1)), 0.25, self.training)
+
+    ours = captured(Dropped(), tmp_path / "m.dlm")
+    y = np.array(ours.forward(images(20).numpy(), True))
+    assert set(np.unique(y.round(5))) == {0, np.float32(1.33333)}
+    assert (y == 0).mean() == pytest.approx(0.25, abs=0.02)
+
+
+def test_refusals(tmp_path):
+    class Unknown(nn.Module):
+        def forward(self, x):
+            return torch.fft.rfft(x.flatten(1)).abs()
+
+    class Chooses(nn.Module):
+        def forward(self, x):
+            return x.flatten(1) if x.sum() > 0 else -x.flatten(1)
+
+    with pytest.raises(dlpipe.UnsupportedError, match="fft_rfft"):
+        dlpipe.capture(Unknown(), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    with pytest.raises(dlpipe.UnsupportedError, match="torch.export can't trace"):
+        dlpipe.capture(Chooses(), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    with pytest.raises(dlpipe.MisuseError, match="expected images"):
+        dlpipe.capture(made("conv"), torch.zeros(3, SIZE, SIZE), tmp_path / "m.dlm")
+    (tmp_path / "there.dlm").write_text("")
+    with pytest.raises(dlpipe.MisuseError, match="exists already"):
+        dlpipe.capture(made("conv"), (3, SIZE, SIZE), tmp_path / "there.dlm")
+    assert not (tmp_path / "m.dlm").exists()
+
+
+class Decides(nn.Module):
+    def forward(self, x):
+        x = x.flatten(1)
+        if x.sum() > 0:
+            x = 2 * x
+        return x
+
+
+class ReturnsText(nn.Module):
+    def forward(self, x):
+        return "logits"
+
+
+class TwoInputs(nn.Module):
+    def forward(self, x, y):
+        return (x + y).flatten(1)
+
+
+@pytest.mark.parametrize("model, example, words", [
+    (ConvNet, (3, SIZE, SIZE), r"model is the class ConvNet; give an instance, such as ConvNet\(\)"),
+    (made, (3, SIZE, SIZE), "model is function; give a torch.nn.Module"),
+    (ConvNet(), (1, 3, SIZE, SIZE), r"give the sizes C,H,W of one image, \(3, 24, 24\)"),
+    (ConvNet(), (3, 0, SIZE), "give the sizes C,H,W of one image"),
+    (ConvNet(), (torch.zeros(2, 3, SIZE, SIZE), torch.zeros(2)), "example is tuple; give the sizes of an image"),
+    (ConvNet(), 224, "example is int; give the sizes of an image"),
+    (ConvNet(), torch.zeros(3, SIZE, SIZE), r"got \[3, 24, 24\] of torch.float32; give example\[None\]"),
+    (ConvNet(), torch.zeros(2, 3, SIZE, SIZE, dtype=torch.uint8), "of torch.uint8; give example / 255"),
+    (ConvNet(), (1, SIZE, SIZE), r"the model raises for images \[1, 1, 24, 24\]: RuntimeError: .*channels"),
+    (TwoInputs(), (3, SIZE, SIZE), "TypeError: .*missing.*'y'; .*images as its only input"),
+])  # fmt: skip
+def test_what_capture_does_not_take_is_told_with_what_it_takes(tmp_path, model, example, words):
+    with pytest.raises(dlpipe.MisuseError, match=words):
+        dlpipe.capture(model, example, tmp_path / "m.dlm")
+    assert not (tmp_path / "m.dlm").exists()
+
+
+def test_what_cannot_be_traced_is_told_with_its_line(tmp_path, capfd):
+    with pytest.raises(dlpipe.UnsupportedError, match="values of a tensor, at .*test_capture.py:[0-9]+: `if x.sum.. > 0:`; use torch.where"):
+        dlpipe.capture(Decides(), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    with pytest.raises(dlpipe.UnsupportedError, match="returns no tensor"):
+        dlpipe.capture(ReturnsText(), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    assert capfd.readouterr().err == ""  # nothing of torch's
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("captured")
+    rng = np.random.default_rng(5)
+    with dlpipe.Writer(folder / "train", fields={"image": "image", "label": "label"}) as writer:
+        for i in range(40):
+            image = rng.integers(0, 200, (SIZE, SIZE, 3), dtype=np.uint8)
+            image[..., i % 3] |= 128
+            writer.write({"image": image, "label": "abcde"[i % 5]})
+    return folder / "train"
+
+
+def program(*words):
+    done = subprocess.run([sys.executable, "-m", "dlpipe", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_train_and_back(name, data, tmp_path):
+    """From a model to a run, and from its weights to the model."""
+    torch.manual_seed(7)
+    model = made(name)
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    options = dict(model=tmp_path / "m.dlm", augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", epochs=3, batch=8, lr=0.05, threads=1, schedule="constant")
+    report = dlpipe.train(data, out=tmp_path / "a", **options)
+    assert report["steps"] == 15
+    program("export-weights", tmp_path / "a", "-o", tmp_path / "w.safetensors")
+    weights = read(tmp_path / "w.safetensors")
+    assert set(weights) == set(model.state_dict())
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    model.load_state_dict(weights)
+    assert any(not torch.equal(before[key], tensor) for key, tensor in model.state_dict().items())
+    # The run's answers are the model's.
+    image = np.full((SIZE, SIZE, 3), 90, np.uint8)
+    predictor = dlpipe.Predictor(tmp_path / "a")
+    mean, std = numbers_of(predictor.val_augment)
+    x = ((torch.from_numpy(image).float() / 255 - mean) / std).permute(2, 0, 1)[None]
+    with torch.no_grad():
+        expected = model.eval()(x).softmax(1)[0].numpy()
+    np.testing.assert_allclose(predictor(image), expected, rtol=1e-3, atol=1e-4)
+    # A resumed run has the same bits.
+    dlpipe.train(data, out=tmp_path / "b", **{**options, "epochs": 3, "max_steps": 7})
+    dlpipe.train(resume=tmp_path / "b", max_steps=-1)
+    program("export-weights", tmp_path / "b", "-o", tmp_path / "b.safetensors")
+    for key, tensor in read(tmp_path / "b.safetensors").items():
+        assert torch.equal(tensor, weights[key]), key
+
+
+def numbers_of(chain):
+    values = chain.split("normalize(")[1].split(")")[0]
+    mean, std = (torch.tensor([float(one) for one in part.split("=")[1].split(":")]) for part in values.split(",std"))
+    return mean, std
+
+
+def read(path):
+    """A safetensors file without the package of that name."""
+    import json
+
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    kinds = {"F32": torch.float32, "I64": torch.int64}
+    tensors = {}
+    for key, entry in json.loads(data[8 : 8 + length]).items():
+        if key == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        tensors[key] = torch.frombuffer(bytearray(data[8 + length + begin : 8 + length + end]) or bytearray(8), dtype=kinds[entry["dtype"]])
+        tensors[key] = tensors[key].reshape(entry["shape"])
+    return tensors
+
+
+def test_command(tmp_path):
+    (tmp_path / "models_of_mine.py").write_text(
+        "import torch\n\ndef net(classes=3):\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, classes))\n")
+    command = [sys.executable, "-m", "dlpipe", "capture", "models_of_mine:net", "-o", "m.dlm", "--image", "3,8,8", "--arg", "classes=4"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "dlpipe train --model m.dlm" in done.stdout
+    assert "[N,4]" in program("info", tmp_path / "m.dlm")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = subprocess.run([*command, "--arg", "labels=4"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "'labels'; give its arguments as --arg NAME=VALUE" in done.stderr
+
+
+def test_other_ways_to_train(data, tmp_path):
+    """What built-in models can: freeze, averages, parts of a batch, activations computed twice, other weights, bf16; then eval and ONNX."""
+    model = made("conv", drop=0.2, dropout=0.1)
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    options = dict(augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", epochs=1, batch=8, lr=0.05, threads=1)
+    dlpipe.train(data, model=tmp_path / "m.dlm", out=tmp_path / "a", freeze="stem.*", ema=0.9, grains=2, **options)
+    program("export-weights", tmp_path / "a", "-o", tmp_path / "a.safetensors")
+    after, before = read(tmp_path / "a.safetensors"), model.state_dict()
+    for key, tensor in before.items():  # frozen norms keep their statistics, as built-in models' do
+        is_same = torch.allclose(after[key].double(), tensor.double(), rtol=1e-5, atol=1e-7)  # an average of equals is rounded
+        assert is_same == key.startswith("stem."), key
+    losses = {}
+    for name, more in {"plain": {}, "again": {"checkpoint_activations": "blocks.*"}, "bf16": {"dtype": "bf16"}}.items():
+        report = dlpipe.train(data, model=tmp_path / "m.dlm", init=tmp_path / "a.safetensors", out=tmp_path / name, **options, **more)
+        losses[name] = report["loss"]
+    assert losses["again"] == pytest.approx(losses["plain"], rel=1e-4)
+    assert losses["bf16"] == pytest.approx(losses["plain"], rel=0.1)
+    assert dlpipe.evaluate(tmp_path / "plain", data, threads=1)["samples"] == 40
+    program("compile", tmp_path / "plain", "-o", tmp_path / "plain.onnx")
+    first = dlpipe.Predictor(tmp_path / "plain")(np.full((SIZE, SIZE, 3), 90, np.uint8))
+    second = dlpipe.Predictor(tmp_path / "plain.onnx")(np.full((SIZE, SIZE, 3), 90, np.uint8))
+    np.testing.assert_allclose(first, second, rtol=1e-3, atol=1e-5)
+    # The head of other classes is drawn.
+    dlpipe.capture(made("conv", classes=9), (3, SIZE, SIZE), tmp_path / "nine.dlm")
+    with pytest.raises(dlpipe.MisuseError, match="reset.head"):
+        dlpipe.train(data, model=tmp_path / "nine.dlm", out=tmp_path / "n", **options)
+    dlpipe.train(data, model=tmp_path / "nine.dlm", out=tmp_path / "nine", reset_head=True, **options)
+    # The inference form alone is compiled.
+    program("compile", tmp_path / "m.dlm", "-o", tmp_path / "m.dlg")
+    assert "dropout" not in program("info", "--graph", tmp_path / "m.dlg")
+    assert "dropout" in program("info", "--graph", tmp_path / "m.dlm")
+
+
+def test_live_batch_norms(data, tmp_path):
+    """An ONNX file whose exporter kept them."""
+    from dlpipe import onnx_bytes as ob
+
+    drawn = np.random.default_rng(1)
+    weights = {"w": drawn.normal(size=(4, 3, 3, 3)), "g": np.ones(4), "b": np.zeros(4), "m": np.zeros(4), "v": np.ones(4),
+               "f": drawn.normal(size=(5, 4)), "c": np.zeros(5)}  # fmt: skip
+    nodes = [ob.node("Conv", ["x", "w"], ["1"], {"pads": [1, 1, 1, 1]}), ob.node("BatchNormalization", list("1gbmv"), ["2"], {}),
+             ob.node("GlobalAveragePool", ["2"], ["3"], {}), ob.node("Flatten", ["3"], ["4"], {}),
+             ob.node("Gemm", ["4", "f", "c"], ["y"], {"transB": 1})]  # fmt: skip
+    whole = ob.model("net", nodes, [ob.tensor(key, ob.FLOAT, one.shape, one.astype("f4").tobytes()) for key, one in weights.items()],
+                     [ob.value_info("x", ob.FLOAT, ["N", 3, SIZE, SIZE])], [ob.value_info("y", ob.FLOAT, ["N", 5])], {"": 17}, "test")  # fmt: skip
+    (tmp_path / "net.onnx").write_bytes(whole)
+    options = dict(augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", epochs=1, batch=8, lr=0.01, threads=1)
+    moved = {}
+    for live in (False, True):
+        dlpipe.train(data, model=tmp_path / "net.onnx", out=tmp_path / str(live), live_batch_norm=live, **options)
+        program("export-weights", tmp_path / str(live), "-o", tmp_path / f"{live}.safetensors")
+        moved[live] = bool(read(tmp_path / f"{live}.safetensors")["m"].abs().max() > 0)
+    assert moved == {False: False, True: True}
+
+
+class Pixels(nn.Module):
+    """A class for each pixel, in a dict, as torchvision's segmentation networks answer."""
+
+    def __init__(self, classes=11):
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1, bias=False), nn.BatchNorm2d(8), nn.ReLU())
+        self.classifier = nn.Conv2d(8, classes, 1)
+
+    def forward(self, x):
+        y = self.classifier(self.backbone(x))
+        return {"out": nn.functional.interpolate(y, size=x.shape[-2:], mode="bilinear", align_corners=False), "aux": y}
+
+
+def test_pixels(tmp_path):
+    torch.manual_seed(7)
+    model = Pixels()
+    ours = captured(model, tmp_path / "m.dlm")
+    x = images()
+    with torch.no_grad():
+        expected = model.eval()(x)["out"].permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(ours.forward(x.numpy(), False), expected, rtol=1e-4, atol=1e-5)
+    program("synth", tmp_path / "drawn", "--task", "segment", "--per-class", 2, "--size", SIZE)
+    program("ingest", tmp_path / "drawn", tmp_path / "data", "--split", "0.8,0.2")
+    program("train", "--data", tmp_path / "data", "--model", tmp_path / "m.dlm", "--task", "segment", "--augment", "hflip",
+            "--batch", 4, "--max-steps", 2, "--threads", 1, "--out", tmp_path / "a")  # fmt: skip
+    assert 0 < dlpipe.evaluate(tmp_path / "a", tmp_path / "data")["metrics"]["miou"] < 1
+    program("export-weights", tmp_path / "a", "-o", tmp_path / "w.safetensors")
+    model.load_state_dict(read(tmp_path / "w.safetensors"))
