@@ -68,6 +68,10 @@ struct PixelStats {
   int channels = 0;
   std::array<double, 4> mean{};
   std::array<double, 4> std{};
+
+  /// The statistics of the same images with 1 (grey) or 3 channels. A std of grey from colour is that of channels that vary
+  /// together, which is the largest possible.
+  PixelStats of_channels(int wanted) const;
 };
 
 /// Where an image's bytes are, for datasets that leave images in their files or tar archives (`dlpipe ingest --store link`).

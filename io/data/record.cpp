@@ -97,6 +97,23 @@ void PixelSums::add_image(const ConstImageView& image) {
   }
 }
 
+PixelStats PixelStats::of_channels(int wanted) const {
+  if (channels == 0 || wanted < 1 || wanted == channels) return *this;
+  PixelStats stats;
+  stats.channels = wanted;
+  if (channels == 1) {
+    std::fill_n(stats.mean.begin(), wanted, mean[0]);
+    std::fill_n(stats.std.begin(), wanted, std[0]);
+    return stats;
+  }
+  constexpr std::array<double, 3> kLuma = {0.299, 0.587, 0.114};  // ITU-R BT.601
+  for (size_t c = 0; c < kLuma.size(); ++c) {
+    stats.mean[0] += kLuma[c] * mean[c];
+    stats.std[0] += kLuma[c] * std[c];
+  }
+  return stats;
+}
+
 PixelStats PixelSums::stats() const {
   PixelStats stats;
   if (pixels == 0) return stats;

@@ -403,7 +403,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
     return misuse("loader", "--views ", options.views, " with ", turns->name,
                   ", which flips all views of a sample the same way in an epoch; use hflip");
   DLPIPE_RETURN_IF_ERROR(describe_fields(*setup, subset));
-  const data::PixelStats& stats = setup->dataset->pixel_stats();
+  const data::PixelStats stats = setup->dataset->pixel_stats().of_channels(o.channels);
   DLPIPE_RETURN_IF_ERROR(setup->chain.fill_prep(setup->prep, {stats.channels, stats.mean, stats.std}));
   if (o.image_dtype != DType::kU8 && setup->image_field >= 0) {
     DLPIPE_RETURN_IF_ERROR(augment::check_pixel_range(setup->prep, o.image_dtype));

@@ -17,7 +17,7 @@ from dlpipe import _dlpipe
 from dlpipe.arguments import Augment, Path, kinds_checked
 from dlpipe.batch import Batch, Ragged, batch_type, lend, lend_views
 from dlpipe.errors import Error, MisuseError
-from dlpipe.recipes import Chain
+from dlpipe.recipes import Chain, channels_of
 from dlpipe.loader_options import (
     advise_on_options,
     batch_of_rank,
@@ -217,6 +217,7 @@ class Loader:
         check_on_bad(on_bad)
         check_transform(transform, layout)
         dtype = chosen_dtype(dtype, mean)
+        channels = channels_of("loader", channels, augment=augment)
         if isinstance(augment, Chain) and (mean is not None or dtype == "u8"):
             augment = augment.without_scale()
         directory, samples = chosen_samples(data, subset, train)

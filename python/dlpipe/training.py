@@ -13,7 +13,7 @@ from dlpipe.arguments import Augment, kinds_checked
 from dlpipe.arguments import Path, paths_as_bytes, read_file
 from dlpipe.images import as_image
 from dlpipe.arguments import Progress, Reporter
-from dlpipe.recipes import chain_of
+from dlpipe.recipes import chain_of, channels_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +92,8 @@ def train(
         raise MisuseError(f"[train] there is no option {name!r}; {_NOT_OPTIONS[name]}")
     with Reporter(progress, _show) as call:
         chains = {name: chain_of(name, options[name]) for name in ("augment", "val_augment") if options.get(name) is not None}
-        given = _given({"data": data, **options, **chains})
+        channels = channels_of("train", options.get("channels", 0), **chains)
+        given = _given({"data": data, **options, **chains, **({"channels": channels} if channels else {})})
         answer = _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
     return answer if not resume or answer.get("loss") is not None else {**answer, **_last_metrics(resume)}
 

@@ -426,7 +426,8 @@ void take_chain(const ModelOptions& options, const WeightsSource& source, const 
   if (!value_or_throw(augment::Chain::parse(chain, ops)).contains("normalize")) {
     WeightsNormalization found = normalization_of(source, record, state.arguments.channels, ops);
     if (found.op.empty() && dataset != nullptr) {
-      const data::PixelStats& stats = dataset->pixel_stats();
+      const data::PixelStats stats =
+          dataset->pixel_stats().of_channels(static_cast<int>(state.arguments.channels));
       found = {value_or_throw(normalization_in("normalize", state.arguments.channels, ops,
                                                {stats.channels, stats.mean, stats.std})),
                concat("the dataset's, because ", source.path, " does not record one")};

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -42,13 +43,32 @@ std::string program_path() {
   return DLPIPE_PROGRAM;
 }
 
+// The environment of the program. Open MPI unloads its modules before LeakSanitizer looks, which then can't name whose the blocks
+// are: where processes are launched, it does not look.
+static std::vector<std::string> environment_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
+  if (std::ranges::find(arguments, "launch") == arguments.end()) return variables;
+  constexpr std::string_view kName = "ASAN_OPTIONS=";
+  auto options = std::ranges::find_if(variables, [&](const std::string& one) { return one.starts_with(kName); });
+  if (options == variables.end()) options = variables.insert(options, std::string(kName));
+  *options += ":detect_leaks=0";
+  return variables;
+}
+
 RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Streams streams)
     : streams_(std::move(streams)), out_file_(temporary_file()), err_file_(temporary_file()) {
   std::vector<std::string> words = {program_path()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<std::string> variables = environment_of(arguments);
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> all;
+    for (std::string& text : texts) all.push_back(text.data());
+    all.push_back(nullptr);
+    return all;
+  };
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> envp = pointers(variables);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, streams_.in.c_str(), O_RDONLY, 0);
@@ -77,7 +97,7 @@ RunningProgram::RunningProgram(const std::vector<std::string>& arguments, Stream
     posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, STDIN_FILENO, STDERR_FILENO);
   }
-  const int error = posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot start " + words[0]);

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import logging
+import re
 import sys
 import types
 
@@ -81,6 +82,33 @@ def test_what_works_in_another_way_is_logged(caplog):
     assert "one channel in torchvision" in caplog.text
 
 
+@pytest.mark.parametrize("transform, said", [
+    (v2("Grayscale", num_output_channels=1), "give channels=1"), (v2("Grayscale", num_output_channels=3), "give channels=3"),
+    (v2("RGB"), "give channels=3")])  # fmt: skip
+def test_channels_belong_to_the_loader_and_are_logged_for_a_string(splits, caplog, transform, said):
+    channels = int(said[-1])
+    chain = dlpipe.convert_augment(transform)
+    assert said in caplog.text
+    for given in (0, channels):
+        one = images_of(Loader(splits / "val", augment=transform, channels=given, train=False, batch=4))
+        assert one.shape[-1] == channels
+        np.testing.assert_array_equal(one, images_of(Loader(splits / "val", augment=chain, channels=channels, train=False, batch=4)))
+    with pytest.raises(dlpipe.MisuseError, match=f"have {channels} channels?, but channels is {4 - channels}"):
+        Loader(splits / "val", augment=transform, channels=4 - channels)
+
+
+def test_a_model_is_trained_on_as_many_channels_as_its_transforms_give(splits, tmp_path):
+    options = {"model": "lenet", "epochs": 1, "batch": 64, "max_steps": 1}
+    for channels in (1, 3):
+        grey = [v2("Resize", size=(28, 28), interpolation="bilinear"), v2("Grayscale", num_output_channels=channels)]
+        run = tmp_path / str(channels)
+        dlpipe.train(splits, augment=grey, val_augment=grey, out=run, **options)
+        assert json.loads((run / "checkpoints/last/state.json").read_text())["channels"] == channels
+        assert dlpipe.evaluate(run, splits)["samples"] == 80
+    with pytest.raises(dlpipe.MisuseError, match="images of val_augment have 3 channels, but channels is 1"):
+        dlpipe.train(splits, augment=v2("Grayscale", num_output_channels=1), val_augment=v2("RGB"), out=tmp_path / "none", **options)
+
+
 def test_a_loader_takes_live_transforms(splits):
     options = {"train": False, "batch": 4}
     plain = images_of(Loader(splits / "val", augment="resize(32x32)", **options))
@@ -91,7 +119,13 @@ def test_a_loader_takes_live_transforms(splits):
 
 
 @pytest.mark.parametrize("augment, error, said", [
-    (compose(CROP, v2("Grayscale", num_output_channels=1)), dlpipe.UnsupportedError, "augment='center_crop(24x24) grayscale'"),
+    (compose(v2("RandomInvert", p=1.0), v2("Grayscale", num_output_channels=1)), dlpipe.UnsupportedError, "augment='invert(1) grayscale'"),
+    (v2("RandomApply", transforms=[v2("Grayscale", num_output_channels=1)], p=0.5), dlpipe.UnsupportedError, "inside RandomApply"),
+    (compose(v2("ToImage"), v2("ToDtype", dtype="torch.bfloat16", scale=True)), dlpipe.UnsupportedError, "give dtype='bf16'"),
+    (compose(v2("ToImage"), v2("ToDtype", dtype="torch.float64", scale=True)), dlpipe.UnsupportedError, "values are float64"),
+    (compose(v2("ToImage"), v2("ToDtype", dtype="torch.int64")), dlpipe.UnsupportedError, "values are int64"),
+    (compose(v2("ToImage"), v2("ToDtype", dtype="torch.float32", scale=True), v2("ToDtype", dtype="torch.uint8")), dlpipe.UnsupportedError,
+     "become 0 and 1"),
     (compose(CROP, v2("Resize", max_size=30)), dlpipe.UnsupportedError, "max_size=30"),
     (compose(CROP, len), dlpipe.UnsupportedError, "builtins.len"), (len, dlpipe.MisuseError, "give a string"), (3, dlpipe.MisuseError, "give a string"),
     ([3], dlpipe.MisuseError, "give a string"), (None, dlpipe.MisuseError, "give a string")])  # fmt: skip
@@ -396,6 +430,86 @@ def test_images_are_the_librarys_or_a_note_says_what_is_not(drawn, kind, call, m
     else:
         assert apart is None or apart > 1
         assert one.notes != []
+
+
+# Whatever a loader accepts has the library's shape, type and values: what draws nothing, in each combination of the kinds of image
+# that it may begin and end with. Each class of torchvision's with a rule is here, or draws.
+FIXED = [
+    "RandomHorizontalFlip(1)", "RandomVerticalFlip(1)", "RandomGrayscale(1)", "RandomInvert(1)", "RandomAutocontrast(1)", "RandomEqualize(1)",
+    "RandomPosterize(3, 1)", "RandomSolarize(100, 1)", "RandomSolarize(0.4, 1)", "RandomAdjustSharpness(2, 1)",
+    "ColorJitter((1.3, 1.3), (1.4, 1.4))", "ColorJitter(saturation=(0.4, 0.4))", "ColorJitter(hue=(0.2, 0.2))", "Grayscale()", "Grayscale(3)", "RGB()", "GaussianBlur(5, (1.5, 1.5))",
+    "GaussianNoise(0.3, 0)", "JPEG((50, 50))", "RandomAdjustSharpness(0.5, 1)", "Normalize([0.4], [0.3])", "Normalize([0.4] * 3, [0.3] * 3)",
+    "RandomResizedCrop((40, 50), (1, 1), (1.2625, 1.2625))", "Resize((40, 50))", "Resize(33)", "Resize(33, antialias=False)", "Resize(33, max_size=35)",
+    "Resize((33, 47), I.NEAREST)", "Resize((33, 47), I.NEAREST_EXACT)", "Resize((30, 40), I.BICUBIC)", "Resize((30, 40), I.BOX)",
+    "Resize((30, 40), I.LANCZOS)", "Resize((100, 99))", "Resize(size=None, max_size=50)", "CenterCrop(41)", "CenterCrop((90, 111))", "CenterCrop((39, 44))",
+    "FiveCrop(30)", "TenCrop(30)", "RandomCrop((80, 101))", "RandomCrop((80, 101), pad_if_needed=True)", "RandomCrop(90, pad_if_needed=True)",
+    "RandomShortestSize([40])", "RandomShortestSize([60], max_size=50)", "Pad(7)", "Pad((1, 2, 3, 4), 5)", "Pad(7, 3, 'reflect')", "Pad(7, padding_mode='edge')",
+    "Pad(7, padding_mode='symmetric')", "Pad(7, fill=(1, 2, 3))", "RandomRotation((20, 20))", "RandomRotation((20, 20), I.BILINEAR, fill=9)",
+    "RandomRotation((20, 20), expand=True)", "RandomRotation((90, 90), expand=True)", "RandomAffine((10, 10), scale=(1.2, 1.2))",
+    "RandomAffine((10, 10), shear=(5, 5), interpolation=I.BILINEAR)", "RandomAffine((0, 0), shear=(0, 0, 5, 5), fill=(3, 4, 5))", "RandomAffine((10, 10), center=(0, 0))",
+    "Identity()", "ToPureTensor()", "RandomApply([v2.RandomInvert(1)], p=1)", "RandomApply([v2.Grayscale(1)], p=1)", "RandomChoice([v2.RandomInvert(1)])",
+    "RandomOrder([v2.RandomInvert(1), v2.RandomHorizontalFlip(1)])", "FixedSizeCrop((80, 101))", "FixedSizeCrop((90, 111), fill=5)",
+    "RandomErasing(1, (0, 0))", "UniformTemporalSubsample(1)", "RandomZoomOut(p=0)", "ScaleJitter((80, 101), (1, 1))", "RandomResize(40, 41)", "RandomPhotometricDistort((1, 1), (1, 1), (1, 1), (0, 0), 0)",
+    "RandomPerspective(0, 1)", "ElasticTransform(0.0)", "LinearTransformation(torch.eye(3), torch.zeros(3))", "AugMix(severity=1, mixture_width=1, alpha=0.001, all_ops=False)",
+    "SanitizeBoundingBoxes(labels_getter=None)", "ClampBoundingBoxes()", "ConvertBoundingBoxFormat('XYXY')",
+]  # fmt: skip
+ENDS = [
+    "", "ToImage()", "PILToTensor()", "ToTensor()", "ToImage(), v2.ToPureTensor()", "ToImage(), v2.ToDtype(torch.float32, scale=True)", "ToImage(), v2.ToDtype(torch.float32)",
+    "ToImage(), v2.ToDtype(torch.uint8, scale=True)", "ToImage(), v2.ToDtype(torch.uint8)", "ToImage(), v2.ToDtype(torch.float16, scale=True)",
+    "ToImage(), v2.ToDtype(torch.bfloat16)", "ToImage(), v2.ToDtype(torch.float64, scale=True)", "ToImage(), v2.ToDtype(torch.int64)",
+    "ToImage(), v2.ToDtype({tv_tensors.Image: torch.float32, 'others': None}, scale=True)", "ToImage(), v2.ToDtype({tv_tensors.Mask: torch.float32, 'others': None}, scale=True)",
+    "ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.uint8)", "ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.uint8, scale=True)",
+    "ToImage(), v2.ToDtype(torch.float32), v2.ToDtype(torch.float32, scale=True)", "ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToDtype(torch.float32)",
+    "ToTensor(), v2.ToPILImage()", "ToTensor(), v2.ConvertImageDtype(torch.float16)", "ToTensor(), v2.ConvertImageDtype(torch.uint8)",
+    "PILToTensor(), v2.ConvertImageDtype()", "ToTensor(), v2.Normalize([0.5], [0.5])", "ToTensor(), v2.Normalize([0.5], [0.5]), v2.ToDtype(torch.uint8)",
+    "ToTensor(), v2.Normalize([0.5], [0.5]), v2.ToDtype(torch.float16)", "ToTensor(), v2.Normalize([0.5, 0.4, 0.3], [0.5, 0.2, 0.25])", "ToTensor(), v2.RGB()", "ToTensor(), v2.Grayscale(3)", "ToTensor(), v2.Grayscale()",
+    "ToTensor(), v2.Lambda(lambda x: x * 2)", "ToTensor(), v2.GaussianBlur(3)",
+]  # fmt: skip
+DRAWS = {"TrivialAugmentWide", "RandAugment", "AutoAugment", "RandomIoUCrop", "RandomChannelPermutation"}
+
+
+@pytest.fixture(scope="module")
+def grey(drawn, tmp_path_factory):
+    image, folder = drawn[0][..., :1], tmp_path_factory.mktemp("grey") / "data"
+    with dlpipe.Writer(folder) as writer:
+        writer.write(image=image, label=0)
+    return image, folder
+
+
+@pytest.mark.parametrize("is_grey", [False, True])
+@pytest.mark.parametrize("is_first", [True, False])  # the transform of the image, or of what an end makes of it
+@pytest.mark.parametrize("call", FIXED)
+def test_what_a_loader_accepts_is_what_torchvision_makes(drawn, grey, call, is_first, is_grey):
+    torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
+    image, folder = grey if is_grey else drawn
+    names = {"v2": v2, "torch": torch, "I": v2.InterpolationMode, "tv_tensors": pytest.importorskip("torchvision.tv_tensors")}
+    accepted = 0
+    for end in ENDS:
+        parts = [f"v2.{one}" for one in ((call, end) if is_first else (end, call)) if one]
+        try:
+            transform = eval(f"v2.Compose([{', '.join(parts)}])", names)
+            expected = transform(pytest.importorskip("PIL.Image").fromarray(image[..., 0] if is_grey else image))
+        except Exception:  # torchvision's own refusals
+            continue
+        try:
+            (ours,) = images_of(Loader(folder, augment=transform, train=False, batch=1, as_="torch"))
+        except dlpipe.Error:
+            continue
+        accepted += 1
+        if not isinstance(expected, torch.Tensor):
+            expected = torch.from_numpy(np.atleast_3d(np.asarray(expected)))
+        assert (ours.dtype, tuple(ours.shape)) == (expected.dtype, tuple(expected.shape)), parts
+        apart = (ours.double() - expected.double()).abs().mean()
+        span = 255 if expected.dtype == torch.uint8 else max(1, float(expected.double().abs().max()))
+        assert apart <= span / 255, (parts, float(apart))
+    assert accepted >= 0
+
+
+def test_each_rule_of_torchvisions_is_tried():
+    from dlpipe.recipes.rules import TORCHVISION as rules
+
+    tried = " ".join([*FIXED, *ENDS, *DRAWS, "ImageClassification Compose ClampBoundingBox"])
+    assert [one for one in rules if not re.search(rf"\b{one}\b", tried)] == []
 
 
 @pytest.mark.parametrize("kind, call", RANDOM)

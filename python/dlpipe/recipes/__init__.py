@@ -68,7 +68,7 @@ def convert_augment(transform: Any) -> str:
     one = _converted(transform)
     if one.no_equal:
         raise UnsupportedError(f"[convert-augment] no equal of {'; '.join(one.no_equal)}. The chain without: {one.augment!r}")
-    for note in one.notes:
+    for note in one.notes_of_text():
         logging.getLogger("dlpipe").warning("[convert-augment] %s", note)
     return one.augment
 
@@ -86,10 +86,11 @@ def is_transform(value: Any) -> bool:
 
 
 class Chain(str):
-    """An expression that was converted from transforms. `is_tensor`: they end with a tensor [C,H,W]. `scale`: the end of the
-    expression that only sets the range of the values."""
+    """An expression that was converted from transforms. `is_tensor`: they end with a tensor [C,H,W]. `channels`: as many have the
+    images, 0: as many as before. `scale`: the end of the expression that only sets the range of the values."""
 
     is_tensor = False
+    channels = 0
     scale = ""
 
     def without_scale(self) -> str:
@@ -107,8 +108,19 @@ def chain_of(option: str, value: Any) -> Any:
         raise UnsupportedError(f"[augment] {option} is {_name(value)}, and no chain does exactly the same: "
                                f"{'; '.join(one.no_equal + one.notes)}. The nearest chain is {option}={one.augment!r}")  # fmt: skip
     chain = Chain(one.augment)
-    chain.is_tensor, chain.scale = one.is_tensor, one.scale
+    chain.is_tensor, chain.channels, chain.scale = one.is_tensor, one.channels, one.scale
     return chain
+
+
+def channels_of(context: str, channels: int, **chains: Any) -> int:
+    """The option `channels`, or what converted transforms among the chains need if it is 0."""
+    for name, chain in chains.items():
+        needed = getattr(chain, "channels", 0)
+        if needed and channels not in (0, needed):
+            raise MisuseError(f"[{context}] the images of {name} have {needed} channel{'s' * (needed > 1)}, but channels is {channels}; "
+                              "leave channels out")  # fmt: skip
+        channels = needed or channels
+    return channels
 
 
 def _name(transform):
@@ -164,7 +176,8 @@ def refuse_as_batch_function(transform: Any, layout: str) -> None:
     if is_transform(transform):
         one = _converted(transform)
         other = one.no_equal + one.notes
-        advice = f"give augment={one.augment!r} instead, which draws for each image"
+        channels = f", channels={one.channels}" if one.channels else ""
+        advice = f"give augment={one.augment!r}{channels} instead, which draws for each image"
         if not one.augment:
             advice = "call it in a function of your own, on axes that it takes" if other else "leave it out"
         raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], but would get whole batches: {advice}"

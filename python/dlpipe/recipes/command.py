@@ -52,15 +52,15 @@ def _convert(path, recipe, as_json):
     all_ = converted_text(_text(path), recipe)
     only = all_[0] if len(all_) == 1 else None
     if as_json:
-        recipes = [{"recipe": one.name, "line": one.line, "augment": one.augment, "no_equal": one.no_equal, "notes": one.notes}
+        recipes = [{"recipe": one.name, "line": one.line, "augment": one.augment, "no_equal": one.no_equal, "notes": one.notes_of_text()}
                    for one in all_]  # fmt: skip
         answer(json.dumps({"augment": only and only.augment, "no_equal": only.no_equal if only else [],
-                           "notes": only.notes if only else [], "recipes": recipes}))  # fmt: skip
+                           "notes": only.notes_of_text() if only else [], "recipes": recipes}))  # fmt: skip
     for one in all_:
         of = "" if only else f"{one.name}: "
         if not as_json:
             answer(_printable(of + one.augment))
-            for line in one.notes:
+            for line in one.notes_of_text():
                 print(_printable(f"[convert-augment] {of}{line}"), file=sys.stderr)
         for line in one.no_equal:
             print(_printable(f"[convert-augment] {of}left out, it has no equal: {line}"), file=sys.stderr)

@@ -56,6 +56,8 @@ class Conversion:
         self.normalize, self.mean, self.std = "", [], []  # dlpipe's normalize comes last, wherever the library's is
         self.unit, self.size = 255, (0, 0)
         self.scale = ""
+        self.done = set()  # the ops so far
+        self.channels = 0  # as Grayscale and RGB make them; 0: those of the image
         self.is_unscaled, self.is_tensor = False, False  # numbers of 0..255 in floats; torch's resizes instead of Pillow's
 
     def run(self, calls):
@@ -96,14 +98,18 @@ class Conversion:
             return ""
         if call.name in CONTAINERS and call.args and all(isinstance(one, Call) and is_class(one) for one in call.args):
             call.args = [call.args] if call.name != "OneOrOther" else call.args  # as torch.nn takes them, and torchvision prints them
-        was_normalized = bool(self.normalize)
+        was_normalized, channels = bool(self.normalize), self.channels
         bound = Bound(call, rule, self)
         expression = bound.apply()
         if call.name in CONTAINERS:
             if not was_normalized and self.normalize and not self._always_runs(bound):
                 self.no_equal.append(f"Normalize: it is inside {call.name}, but dlpipe always normalises images")
+            if self.channels == 1 != channels and not self._always_runs(bound):
+                self.notes.append(f"Grayscale: it is inside {call.name}, but all images of dlpipe have one channel then")
             return expression
-        if was_normalized and expression and set(_OPS.findall(expression)) - _MOVES:
+        ops = set(_OPS.findall(expression))
+        self.done |= ops
+        if was_normalized and ops - _MOVES:
             self.notes.append(f"{call.name}: it comes after Normalize, but dlpipe runs it before; its numbers are those of pixels")
         try:
             self._chain_size(expression, (0, 0))
@@ -137,6 +143,18 @@ class Conversion:
         self.normalize = f"normalize({','.join(':'.join(map(number_text, part)) for part in (self.mean, self.std))})"
         self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
         return ""
+
+    def gives_channels(self, t, channels):
+        """From here on images have one channel or three. dlpipe decodes them so."""
+        if channels == 1 and self.done - _MOVES - {"grayscale"}:
+            t.note(f"it comes after {min(self.done - _MOVES - {'grayscale'})}, but dlpipe's images have one channel from the start")
+        self.channels = channels
+
+    def notes_of_text(self):
+        """The notes of the expression alone, without the options that belong to it."""
+        about = {1: "its images have one channel: with the expression give channels=1 (--channels 1)",
+                 3: "its images have three channels: with the expression give channels=3 (--channels 3) if yours are grey"}  # fmt: skip
+        return self.notes + ([about[self.channels]] if self.channels else [])
 
     def listed(self, transforms):
         if not transforms.given:

@@ -12,9 +12,13 @@ from dlpipe.recipes.call import LIBRARIES, NoEqual, last_word, number_text, rang
 
 
 def _grayscale(t, num_output_channels=1):
-    if num_output_channels.number() == 1:
-        t.note("returns one channel in torchvision; in dlpipe the image keeps its channels, unless channels=1 (--channels 1)")
+    t.conversion.gives_channels(t, num_output_channels.number())
     return "grayscale"
+
+
+def _rgb(t):
+    t.conversion.gives_channels(t, 3)
+    return ""
 
 
 def _photometric(brightness=(0.875, 1.125), contrast=(0.5, 1.5), saturation=(0.5, 1.5), hue=(-0.05, 0.05), p=0.5):
@@ -131,14 +135,26 @@ def _elastic(t, alpha, sigma, is_normal, share, rest):
 def _to_dtype(t, dtype="float32", scale=False):
     """From here on values are in 0..1, or in 0..255 again. `scale`: for images only."""
     kind = dtype.raw
-    if isinstance(kind, dict):
+    if isinstance(kind, dict):  # without an entry for images, they keep theirs
         kind = kind.get("Image", kind.get("others"))
-    is_float = "float" in last_word(kind) or last_word(kind) in ("half", "double")
-    if scale.raw is True or t.name == "ConvertImageDtype":
-        t.conversion.unit = 1 if is_float else 255
-        t.conversion.is_unscaled = False
-    else:
-        t.conversion.is_unscaled = is_float and t.conversion.unit == 255
+    if kind is None:
+        return ""
+    kind = {"float": "float32", "half": "float16", "double": "float64"}.get(last_word(kind), last_word(kind))
+    conversion, is_scaled = t.conversion, scale.raw is True or t.name == "ConvertImageDtype"
+    if kind == "uint8":
+        if conversion.normalize:
+            t.note("it comes after Normalize, whose values dlpipe doesn't convert to bytes")
+        elif not is_scaled and conversion.unit == 1:
+            t.note("without scale=True values of 0..1 become 0 and 1; dlpipe's stay bytes of 0..255")
+        conversion.unit, conversion.is_unscaled = 255, False
+        return ""
+    if kind != "float32":
+        short = {"float16": "f16", "bfloat16": "bf16"}.get(kind)
+        t.note(f"its values are {kind}, dlpipe's are float32" + (f"; leave it out and give dtype={short!r}" if short else ""))
+    if is_scaled and not conversion.is_unscaled:
+        conversion.unit = 1
+    elif not is_scaled:
+        conversion.is_unscaled = conversion.unit == 255
     return ""
 
 
@@ -152,7 +168,9 @@ def _is_tensor(t):
     return ""
 
 
-def _to_float(t, max_value=..., *, p=1):
+def _to_float(t, max_value=255, *, p=1):
+    if max_value.number() != 255:
+        t.note(f"max_value={max_value}: dlpipe divides by 255")
     t.conversion.unit = 1
     return ""
 
@@ -218,6 +236,7 @@ TORCHVISION = {
         # alpha is a share of a grid from -1 to 1
         _elastic(t, alpha, sigma, False, 0.5, f"{interpolation:warp}{fill:fill}")),
     "SanitizeBoundingBoxes": lambda min_size=1, min_area=1, labels_getter=...: f"drop_boxes(0,{min_size},{min_area})",
+    "RGB": _rgb,
     "ToTensor": _is_unit,
     "PILToTensor": _is_tensor,
     "ToImage": _is_tensor,
@@ -229,7 +248,7 @@ TORCHVISION = {
     "RandomChoice": lambda t, transforms, p=None: t.conversion.one_of(transforms, weights=p),
     "RandomOrder": lambda t, transforms: t.conversion.in_any_order(transforms),
 } | dict.fromkeys(("ToPureTensor", "ClampBoundingBoxes", "ClampBoundingBox", "ConvertBoundingBoxFormat",
-                   "RGB", "Identity"), _nothing)  # fmt: skip
+                   "Identity"), _nothing)  # fmt: skip
 
 # Albumentations
 
@@ -802,7 +821,7 @@ RULES = dict(zip(LIBRARIES, (TORCHVISION, ALBUMENTATIONS, TIMM, TORCH, KORNIA)))
 #: Transforms that do nothing in dlpipe, and those that only change the range of the values that follow.
 NOTHING = {name for rules in RULES.values() for name, rule in rules.items() if rule is _nothing}
 NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "ToTensorV2",
-                    "MaybeToTensor"}  # fmt: skip
+                    "MaybeToTensor", "RGB"}  # fmt: skip
 
 
 def rule_of(call):

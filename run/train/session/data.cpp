@@ -305,7 +305,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   const bool whole = config.val_augment.empty() && task_of(bound.state).output != engine::ModelOutput::kImage;
   model.val_augment = value_or_throw(
       validation_chain(whole ? concat("resize(", image[0], "x", image[1], ")") : config.val_augment,
-                       train_chain, image, dataset.pixel_stats(), session.registries.augmentations));
+                       train_chain, image, dataset.pixel_stats().of_channels(static_cast<int>(image[2])), session.registries.augmentations));
   return model;
 }
 
@@ -314,12 +314,21 @@ std::string cache_of(const std::string& run_directory, int rank) {
   return concat(run_directory, "/cache", rank > 0 ? concat("-", rank) : "");
 }
 
+/// Channels of the images, 0 for tokens.
+int channels_of(const TrainConfig& config, const std::string& directory) {
+  const int own = value_or_throw(image_channels(directory));
+  if (config.channels == 0) return own;
+  if (own == 0)
+    refuse("train", "--channels ", config.channels, ", but ", directory, " has no images; leave it out");
+  return static_cast<int>(config.channels);
+}
+
 /// The options of the training loader, all but its augmentation.
 pipeline::LoaderOptions train_options(const SessionOptions& session, const std::string& quarantine_file) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = loader_options(session);
   options.data = value_or_throw(training_data(config.data));
-  options.channels = value_or_throw(image_channels(options.data));
+  options.channels = channels_of(config, options.data);
   options.limit = config.limit;
   options.sampler = config.sampler;
   options.hash_pixels = value_or_throw(parse_receipt(config.receipt));

@@ -45,15 +45,8 @@ class EnvironmentValue {
   std::optional<std::string> former_;
 };
 
-/// Open MPI unloads its modules before LeakSanitizer looks, which then can't name whose the blocks are.
-std::string without_leaks() {
-  const char* options = std::getenv("ASAN_OPTIONS");
-  return (options == nullptr ? std::string() : std::string(options) + ":") + "detect_leaks=0";
-}
-
 class Launch : public testing::Test {
   EnvironmentValue kernels_{"DLPIPE_KERNELS", "rules"};
-  EnvironmentValue leaks_{"ASAN_OPTIONS", without_leaks()};
 
  protected:
   void SetUp() override {
