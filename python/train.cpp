@@ -266,8 +266,9 @@ class OpenPredictor {
           const MutexLock lock(mutex_);  // not while `progress` runs, which may call this predictor
           predictor_->predict_batch(files.subspan(begin, std::min(at_once, files.size() - begin)),
                                     static_cast<int64_t>(at_once), [&](const run::Prediction& prediction) {
-                                      if (!draw.empty()) throw_if_error(drawer.draw(prediction));
-                                      lines.push_back(run::to_json(prediction).dump());
+                                      const std::string drawing =
+                                          draw.empty() ? "" : value_or_throw(drawer.draw(prediction));
+                                      lines.push_back(run::to_json(prediction, drawing).dump());
                                       return true;
                                     });
         }

@@ -306,9 +306,9 @@ class Answers {
       ++unusable_;
       print_warning(concat("dlpipe: ", printable(prediction.path), ": ", printable(prediction.error)));
     }
-    if (drawer_) throw_if_error(drawer_->draw(prediction));
+    const std::string drawing = drawer_ ? value_or_throw(drawer_->draw(prediction)) : std::string();
     if (prediction.error.empty() || json_)
-      is_read = print_answer(json_ ? run::to_json(prediction).dump() : text_line(prediction));
+      is_read = print_answer(json_ ? run::to_json(prediction, drawing).dump() : text_line(prediction));
     kept_.set(concat(" after ", human_count(++done_), total_.empty() ? "" : " of ", total_,
                      " files, which are printed completely"));
     return is_read;

@@ -41,7 +41,7 @@ struct TrainConfig {
   std::string val;  // empty: the split "val" of a folder of splits, else no validation
   std::string augment;
   std::string val_augment;  // empty: resize and center_crop to the model's input size
-  int64_t channels = 0;  // of images: 1 (grey) or 3; 0: those of the data
+  int64_t channels = 0;     // of images: 1 (grey) or 3; 0: those of the data
   double mixup = 0;
   double cutmix = 0;
   int64_t batch = 128;

@@ -322,7 +322,7 @@ def predict(
         top: number of classes per file.
         threshold: of a model of several labels or of boxes, the probability from which a label or a box is reported.
         draw: of a segmentation model or a detector: a folder to write NAME.png to, the image as the model saw it with its masks or
-            boxes. A segmentation model also writes NAME.mask.png, the class of each pixel.
+            boxes. A segmentation model also writes NAME.mask.png, the class of each pixel. `drawing` of each result is NAME.png.
         model, classes, val_augment, tta, dtype, device, threads, batch, max_pixels: as for dlpipe.Predictor.
         progress: called as progress(done, total). True or dlpipe.TqdmProgress() for a bar.
 

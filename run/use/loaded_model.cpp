@@ -69,7 +69,7 @@ void leave_out_prefixes(WeightsSource& source) {
   }
 }
 
-constexpr const char* kStateKey = "dlpipe";
+constexpr const char *kStateKey = "dlpipe", *kGraphKey = "dlpipe_captured";
 
 WeightsSource open_file(const std::string& path) {
   WeightsSource source;
@@ -85,6 +85,7 @@ WeightsSource open_file(const std::string& path) {
     if (!json.ok()) throw Error(json.status().with_context(concat("[weights] ", what, ": ")));
     source.state = value_or_throw(model_state_from_json(*json, what));
   }
+  source.is_of_graph = metadata.contains(kGraphKey);
   leave_out_prefixes(source);
   return source;
 }
@@ -117,7 +118,7 @@ std::vector<int64_t> sizes_of(const engine::ModelRecord& record) {
 }  // namespace
 
 std::map<std::string, std::string> weights_metadata(const ModelState& state) {
-  if (!state.graph.empty()) return {};
+  if (!state.graph.empty()) return {{kGraphKey, state.model}};
   return {{kStateKey, to_json(state).dump()}};
 }
 
@@ -183,6 +184,11 @@ std::string fitting_model(std::span<const NamedShape> shapes, const Registries& 
 }
 
 std::string without_model(const WeightsSource& source, const Registries& registries) {
+  if (source.is_of_graph)
+    return concat(
+        source.path,
+        " holds the weights of a captured model without the model, for PyTorch's load_state_dict; "
+        "give the run or the checkpoint that they come from, or to train on from them also --model FILE.dlm");
   const std::string fits = fitting_model(source.shapes, registries);
   return concat(source.path, " holds only tensors and does not record their model; ",
                 fits.empty() ? std::string("give --model NAME (`dlpipe train --help models`)")
@@ -527,6 +533,7 @@ static LoadedModel load_file(const ModelOptions& options, const Registries& regi
              "--classes out");
     }
   } else {
+    if (source.is_of_graph) refuse("weights", without_model(source, registries));
     BareModel bare(options, source, registries, dataset);
     loaded.state = bare.state();
     loaded.notes.insert(loaded.notes.end(), bare.notes.begin(), bare.notes.end());

@@ -37,15 +37,16 @@ struct WeightsSource {
   std::vector<engine::NamedShape> shapes;
   std::vector<std::string> notes;  // for the user: what was left out
   std::shared_ptr<const engine::ModelRecord>
-      graph;  // the model itself, where no code builds it (graph_model.h)
+      graph;                 // the model itself, where no code builds it (graph_model.h)
+  bool is_of_graph = false;  // a file of the weights alone of such a model
 
   // The source of copy_weights: the file, whose names begin with `prefix`, or a checkpoint's tensors.
   std::string prefix;
   std::vector<engine::NamedTensor> checkpoint_tensors;
 };
 
-/// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". Empty for a
-/// model that no code builds.
+/// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". For a
+/// captured model it is only that it is one: its graph has numbers that PyTorch's state_dict has not.
 std::map<std::string, std::string> weights_metadata(const ModelState& state);
 
 /// The state_dict that PyTorch's model has: of a captured model, `tensors` without the numbers of its code, and tied weights under

@@ -471,8 +471,8 @@ void draw_boxes(const ImageView& image, const std::vector<PredictedBox>& boxes, 
 
 }  // namespace
 
-Status PredictionDrawer::draw(const Prediction& prediction) {
-  if (prediction.pixels.empty()) return {};
+Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
+  if (prediction.pixels.empty()) return std::string();
   std::error_code error;
   std::filesystem::create_directories(directory_, error);
   const std::filesystem::path folder = std::filesystem::path(prediction.path).parent_path();
@@ -482,7 +482,15 @@ Status PredictionDrawer::draw(const Prediction& prediction) {
                   "give another folder to draw to");
   std::string name =
       prediction.path == "-" ? "stdin" : std::filesystem::path(prediction.path).stem().string();
-  if (const int before = taken_[name]++; before > 0) name = concat(name, "-", before + 1);
+  constexpr const char *kDrawing = ".png", *kMask = ".mask.png";
+  const bool has_mask = !prediction.mask.empty();
+  const auto is_taken = [&](const std::string& one) {
+    return taken_.contains(one + kDrawing) || (has_mask && taken_.contains(one + kMask));
+  };
+  const std::string own = name;
+  for (int number = 2; is_taken(name); ++number) name = concat(own, "-", number);
+  taken_.insert(name + kDrawing);
+  if (has_mask) taken_.insert(name + kMask);
   const auto write = [&](const std::string& ending, const ConstImageView& view) -> Status {
     DLPIPE_ASSIGN_OR_RETURN(const auto png, data::encode_png(view));
     return formats::write_file(concat(directory_, "/", name, ending),
@@ -490,17 +498,20 @@ Status PredictionDrawer::draw(const Prediction& prediction) {
   };
   const int height = static_cast<int>(prediction.seen_height),
             width = static_cast<int>(prediction.seen_width);
-  if (!prediction.mask.empty()) {
+  std::string path = concat(directory_, "/", name, kDrawing);
+  if (has_mask) {
     const std::vector<uint8_t> shown = tinted(prediction);
-    DLPIPE_RETURN_IF_ERROR(write(".png", {shown.data(), width, height, 3, ptrdiff_t{width} * 3}));
-    return write(".mask.png", {prediction.mask.data(), width, height, 1, ptrdiff_t{width}});
+    DLPIPE_RETURN_IF_ERROR(write(kDrawing, {shown.data(), width, height, 3, ptrdiff_t{width} * 3}));
+    DLPIPE_RETURN_IF_ERROR(write(kMask, {prediction.mask.data(), width, height, 1, ptrdiff_t{width}}));
+    return path;
   }
   constexpr int kReadable = 320;  // pixels along the longer side, so that names can be read
   const int times = std::max(1, kReadable / std::max(width, height));
   std::vector<uint8_t> shown = seen_rgb(prediction, times);
   const ImageView view{shown.data(), width * times, height * times, 3, ptrdiff_t{width} * times * 3};
   draw_boxes(view, prediction.boxes, times);
-  return write(".png", view);
+  DLPIPE_RETURN_IF_ERROR(write(kDrawing, view));
+  return path;
 }
 
 Status read_thresholds(const std::string& text, PredictOptions& options) {
@@ -628,8 +639,12 @@ Json outputs_json(const Prediction& prediction) {
 
 }  // namespace
 
-Json to_json(const Prediction& prediction) {
-  if (prediction.task != "classify") return outputs_json(prediction);
+Json to_json(const Prediction& prediction, const std::string& drawing) {
+  if (prediction.task != "classify") {
+    Json json = outputs_json(prediction);
+    if (!drawing.empty()) json.set_path("drawing", drawing);
+    return json;
+  }
   Json json = Json::object();
   json.set_path("path", prediction.path)
       .set("error", Json())

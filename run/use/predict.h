@@ -1,7 +1,7 @@
 // What eval and predict print with `--json` and `--predictions` (docs/json.md), and what predict draws.
 #pragma once
 
-#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,15 +14,16 @@ namespace dlpipe::run {
 
 /// Writes DIRECTORY/NAME.png, the image as the model saw it: of a prediction of --task segment with its classes in colours, of --task detect
 /// with its boxes, and small images enlarged. Of segment also DIRECTORY/NAME.mask.png, the number of each pixel's class. NAME is that
-/// of the file, with its number where several have it. Makes the directory. One thread.
+/// of the file, numbered from 2 where a drawing before it has that name. Makes the directory. One thread.
 class PredictionDrawer {
  public:
   explicit PredictionDrawer(std::string directory) : directory_(std::move(directory)) {}
-  Status draw(const Prediction& prediction);
+  /// The path of NAME.png; "" for an image that could not be used.
+  Result<std::string> draw(const Prediction& prediction);
 
  private:
   std::string directory_;
-  std::map<std::string, int> taken_;  // names, and how often
+  std::set<std::string> taken_;  // names of the files that were written
 };
 
 /// Sets the thresholds of `options` from the text of --threshold: a number for all, NAME=T,NAME=T, or the file of an `eval --report --json`,
@@ -32,7 +33,8 @@ Status read_thresholds(const std::string& text, PredictOptions& options);
 formats::Json to_json(const Evaluation& evaluation);
 /// One sample of --predictions.
 formats::Json to_json(const SampleAnswer& answer, const std::vector<std::string>& classes);
-formats::Json to_json(const Prediction& prediction);
+/// `drawing`: where it was drawn, or "".
+formats::Json to_json(const Prediction& prediction, const std::string& drawing = {});
 /// {"classes": [{"class", "support", "predicted", "precision", "recall", "f1", "top1"}], "macro", "weighted",
 /// "undecided", "confusion_matrix": rows are labels, columns predictions}.
 formats::Json to_json(const ClassReport& report, std::span<const std::string> names);

@@ -50,7 +50,8 @@ static std::vector<std::string> environment_of(const std::vector<std::string>& a
   for (char** variable = environ; *variable != nullptr; ++variable) variables.emplace_back(*variable);
   if (std::ranges::find(arguments, "launch") == arguments.end()) return variables;
   constexpr std::string_view kName = "ASAN_OPTIONS=";
-  auto options = std::ranges::find_if(variables, [&](const std::string& one) { return one.starts_with(kName); });
+  auto options =
+      std::ranges::find_if(variables, [&](const std::string& one) { return one.starts_with(kName); });
   if (options == variables.end()) options = variables.insert(options, std::string(kName));
   *options += ":detect_leaks=0";
   return variables;

@@ -303,9 +303,9 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.arguments.width = image[1];
   model.arguments.channels = image[2];
   const bool whole = config.val_augment.empty() && task_of(bound.state).output != engine::ModelOutput::kImage;
-  model.val_augment = value_or_throw(
-      validation_chain(whole ? concat("resize(", image[0], "x", image[1], ")") : config.val_augment,
-                       train_chain, image, dataset.pixel_stats().of_channels(static_cast<int>(image[2])), session.registries.augmentations));
+  model.val_augment = value_or_throw(validation_chain(
+      whole ? concat("resize(", image[0], "x", image[1], ")") : config.val_augment, train_chain, image,
+      dataset.pixel_stats().of_channels(static_cast<int>(image[2])), session.registries.augmentations));
   return model;
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <span>
+#include <sstream>
 
 #include "base/text.h"
 #include "dlpipe/codec.h"
@@ -210,6 +212,23 @@ TEST(Segment, FromScenesToMasksOfTheRightSize) {
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_TRUE(std::filesystem::exists(folder / "masks/00003.png"));
   EXPECT_TRUE(std::filesystem::exists(folder / "masks/00003.mask.png"));
+  // Images of one name, and one whose name is that of another's mask, have drawings of their own.
+  std::filesystem::create_directories(folder / "again");
+  std::vector<std::string> named = {"predict", "--ckpt", folder / "run", "--json", "--draw", folder / "many"};
+  for (const char* name : {"again/00003.jpg", "again/00003.mask.jpg", "again/00003-2.jpg"}) {
+    std::filesystem::copy_file(folder / "drawn/images/00003.jpg", folder / name);
+    named.push_back(folder / name);
+  }
+  named.push_back(folder / "drawn/images/00003.jpg");
+  std::set<std::string> drawings;
+  const Outcome all = run_dlpipe(named);
+  std::istringstream lines(all.out);
+  for (std::string line; std::getline(lines, line);)
+    drawings.insert((*Json::parse(line))["drawing"].as_string());
+  EXPECT_EQ(drawings.size(), 4u) << all.out << all.err;
+  for (const std::string& path : drawings) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  const auto files = std::filesystem::directory_iterator(folder / "many");
+  EXPECT_EQ(std::distance(begin(files), end(files)), 8);
   // Drawings of the same names would replace the images.
   const std::string before = *formats::read_file(folder / "masks/00003.png");
   EXPECT_EQ(run_dlpipe(
