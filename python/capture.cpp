@@ -89,21 +89,24 @@ class CapturedModel {
     model_->load_state_dict(trainable_.weights);
   }
 
-  /// Logits of images [N,C,H,W].
+  /// Logits of images [N,C,H,W]: [N,classes], or [N,H,W,classes].
   Tensor forward(const Images& images, bool training) {
     model_->train(training);
     const engine::InferenceMode mode;
     return engine::plain((*model_)(pixels(images)));
   }
 
-  /// One step of SGD; the loss before it.
+  /// One step of SGD on a label for each row of logits; the loss before it.
   double step(const Images& images, const Labels& labels, double lr) {
     model_->train();
     engine::random_state() = {0, ++steps_, 0, {}};
     Tensor target = Tensor::empty({static_cast<int64_t>(labels.size())}, DType::kI64);
     target.copy_from_host(labels.data(), labels.size() * sizeof(int64_t));
     model_->zero_grad();
-    const Tensor loss = engine::cross_entropy((*model_)(pixels(images)), target);
+    const Tensor logits = engine::plain((*model_)(pixels(images)));
+    const int64_t classes = logits.size(-1);
+    const Tensor loss =
+        engine::cross_entropy(engine::reshape(logits, {logits.elements() / classes, classes}), target);
     loss.backward();
     const engine::NoGrad no_grad;
     for (engine::NamedTensor& one : model_->parameters()) {

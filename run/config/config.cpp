@@ -40,8 +40,7 @@ std::span<const ConfigOption> config_options() {
       {"val-augment", "data",
        "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
       {"channels", "data",
-       "Decode images as grey (1) or as colour (3), which weights of a model may need; default: 0, as they "
-       "are",
+       "Decode images as grey (1) or as colour (3), which weights of a model may need; 0: as they are",
        &C::channels, false, 0, 3},
       {"task", "data",
        "What the model learns (--help tasks lists what there is); auto: chosen from the dataset's fields, if "

@@ -25,6 +25,8 @@ TORCHVISION = {
     "regnet_x_400mf": 96, "regnet_y_400mf": 96, "resnet18": 96, "resnet50": 96, "resnext50_32x4d": 96, "shufflenet_v2_x0_5": 96,
     "squeezenet1_1": 96, "swin_t": 96, "swin_v2_t": 96, "vgg11": 64, "vgg11_bn": 64, "vit_b_32": 224, "wide_resnet50_2": 96,
 }  # fmt: skip
+# A class for each pixel.
+SEGMENTATION = {"deeplabv3_mobilenet_v3_large": 96, "deeplabv3_resnet50": 96, "fcn_resnet50": 96, "lraspp_mobilenet_v3_large": 96}
 TIMM = {
     "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "coat_lite_tiny": 224, "convmixer_768_32": 64, "convnext_atto": 96,
     "convnextv2_atto": 96, "crossvit_tiny_240": 240, "cspdarknet53": 96, "cspresnet50": 96, "deit3_small_patch16_224": 224,
@@ -61,6 +63,7 @@ def build(library, name, size):
             import torchvision
 
             options = {"aux_logits": False, "init_weights": False} if name in ("googlenet", "inception_v3") else {}
+            options |= {"weights_backbone": None} if name in SEGMENTATION else {}
             model = torchvision.models.get_model(name, weights=None, num_classes=CLASSES, **options)
         else:
             import timm
@@ -84,6 +87,13 @@ def build(library, name, size):
             elif tensor.dim() <= 1 or key.endswith(("gamma", "gamma_1", "gamma_2")):  # zeros would hide what is behind them
                 tensor.add_(0.1 * torch.randn(tensor.shape, generator=generator))
     return model, torch.randn(BATCH, 3, size, size, generator=generator)
+
+
+def rows(answer):
+    """Logits [rows, classes], of segmentation in the order of dlpipe's pixels."""
+    if isinstance(answer, dict):
+        answer = answer["out"].permute(0, 2, 3, 1)
+    return answer.reshape(-1, answer.shape[-1])
 
 
 def share(a, b):
@@ -117,7 +127,6 @@ def judge(model, x, speed):
     import dlpipe
     from dlpipe import _dlpipe
 
-    labels = torch.arange(BATCH) % CLASSES
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "m.dlm")
         begin = time.perf_counter()
@@ -126,16 +135,18 @@ def judge(model, x, speed):
         ours = _dlpipe.CapturedModel(os.fsencode(path))
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
-        result["eval"] = share(ours.forward(x.numpy(), False), exact.eval()(x.double()))
+        expected = rows(exact.eval()(x.double()))
+        result["eval"] = share(rows(ours.forward(x.numpy(), False)), expected)
+    labels = torch.arange(len(expected)) % CLASSES if len(expected) == BATCH else torch.randint(CLASSES, (len(expected),))
     exact.train()
     model.train()
     losses, lr = [], 0.0
     for step in range(STEPS):
         exact.zero_grad()
         model.zero_grad()
-        loss = torch.nn.functional.cross_entropy(exact(x.double()), labels)
+        loss = torch.nn.functional.cross_entropy(rows(exact(x.double())), labels)
         loss.backward()
-        own = torch.nn.functional.cross_entropy(model(x), labels)
+        own = torch.nn.functional.cross_entropy(rows(model(x)), labels)
         own.backward()
         if step == 0:
             lr = min(0.01, STEP / float(sum(one.grad.norm() ** 2 for one in exact.parameters() if one.grad is not None)) ** 0.5)
@@ -180,7 +191,7 @@ def times(model, x, labels, ours):
 
     def theirs():
         model.zero_grad()
-        torch.nn.functional.cross_entropy(model(x), labels).backward()
+        torch.nn.functional.cross_entropy(rows(model(x)), labels).backward()
 
     best = {"torch": 1e9, "dlpipe": 1e9}
     for _ in range(4):
@@ -193,7 +204,7 @@ def times(model, x, labels, ours):
 
 def run_one(given):
     library, name = given.one.split("/")
-    model, x = build(library, name, {**(TORCHVISION if library == "torchvision" else TIMM)}[name])
+    model, x = build(library, name, (TORCHVISION | SEGMENTATION if library == "torchvision" else TIMM)[name])
     try:
         result = list_ops(model, x) if given.ops else judge(model, x, given.speed)
     except Exception as error:
@@ -211,7 +222,7 @@ def main():
     given = parser.parse_args()
     if given.one:
         return run_one(given)
-    names = [f"torchvision/{name}" for name in TORCHVISION] + [f"timm/{name}" for name in TIMM]
+    names = [f"torchvision/{name}" for name in TORCHVISION | SEGMENTATION] + [f"timm/{name}" for name in TIMM]
     all_ = {}
     for name in (one for one in names if fnmatch.fnmatch(one, given.only)):
         options = [flag for flag, on in (("--ops", given.ops), ("--speed", given.speed)) if on]

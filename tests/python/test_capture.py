@@ -1,6 +1,7 @@
 """PyTorch models as captured models: PyTorch judges logits, gradients and steps; what training does with them."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -287,6 +288,24 @@ def program(*words):
     return done.stdout
 
 
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun")
+@pytest.mark.parametrize("name", MODELS)
+def test_processes_train_the_bits_of_one(name, data, tmp_path):
+    dlpipe.capture(made(name), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    words = ["train", "--data", data, "--model", tmp_path / "m.dlm", "--augment", "hflip", "--batch", 16, "--lr", 0.05, "--grains", 4,
+             "--threads", 1, "--max-steps", 4, "--schedule", "constant"]  # fmt: skip
+    program(*words, "--out", tmp_path / "one")
+    weights = (tmp_path / "one/checkpoints/last/model.safetensors").read_bytes()
+    for processes in (2, 4):
+        try:
+            program("launch", "--np", processes, "--", *words, "--out", tmp_path / str(processes))
+        except AssertionError as error:
+            if "without MPI" in str(error):
+                pytest.skip("built without MPI")
+            raise
+        assert (tmp_path / f"{processes}/checkpoints/last/model.safetensors").read_bytes() == weights
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_train_and_back(name, data, tmp_path):
     """From a model to a run, and from its weights to the model."""
@@ -299,6 +318,8 @@ def test_train_and_back(name, data, tmp_path):
     program("export-weights", tmp_path / "a", "-o", tmp_path / "w.safetensors")
     weights = read(tmp_path / "w.safetensors")
     assert set(weights) == set(model.state_dict())
+    with pytest.raises(dlpipe.MisuseError, match="give the run or the checkpoint"):
+        dlpipe.Predictor(tmp_path / "w.safetensors")
     before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
     model.load_state_dict(weights)
     assert any(not torch.equal(before[key], tensor) for key, tensor in model.state_dict().items())

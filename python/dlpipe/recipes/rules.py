@@ -176,7 +176,9 @@ def _to_float(t, max_value=255, *, p=1):
 
 
 def _is_bytes(t, *, mode=None):
-    t.conversion.unit, t.conversion.is_tensor = 255, False
+    if t.conversion.normalize or t.conversion.is_unscaled:
+        t.note("it multiplies by 255, and values outside of 0..1 wrap around; dlpipe's don't")
+    t.conversion.unit, t.conversion.is_tensor, t.conversion.is_unscaled = 255, False, False
     mode.raw  # noqa: B018 (PIL's, which follows from the image)
     return ""
 

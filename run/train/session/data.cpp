@@ -128,7 +128,8 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
   if (init.state && init.state->arguments.channels != channels) {
     tell(notes,
          concat("normalisation: the dataset's own mean and std; ", config.init, " was trained on images of ",
-                init.state->arguments.channels, " channels, but these have ", channels));
+                init.state->arguments.channels, " channels, but these have ", channels, "; give --channels ",
+                init.state->arguments.channels, " to train on such"));
     return augment;
   }
   if (known.op.empty()) {

@@ -350,6 +350,15 @@ TEST(Train, ADatasetIsNoRunDirectory) {
   }
 }
 
+// Of "..., 61,706 parameters, ..." in what a run tells.
+static int64_t parameters_of(const Outcome& outcome) {
+  const size_t end = outcome.err.find(" parameters,");
+  std::string digits;
+  for (size_t i = end; end != std::string::npos && i-- > 0 && outcome.err[i] != ' ';)
+    if (outcome.err[i] != ',') digits.insert(digits.begin(), outcome.err[i]);
+  return digits.empty() ? -1 : std::stoll(digits);
+}
+
 TEST(Train, WeightsOfImagesWithOtherChannelsAreSaidToBe) {
   ScratchDirectory folder;
   for (const char* name : {"a", "b"}) {
@@ -366,6 +375,20 @@ TEST(Train, WeightsOfImagesWithOtherChannelsAreSaidToBe) {
       << outcome.err;
   EXPECT_EQ(outcome.err.find("does not record the normalisation of its weights"), std::string::npos)
       << outcome.err;
+  const Outcome colour =
+      run_dlpipe({"train", "--data", folder / "data", "--init", trained_run().run, "--reset-head", "--batch",
+                  "2", "--channels", "3", "--max-steps", "1", "--out", folder / "three"});
+  EXPECT_EQ(colour.exit_code, 0) << colour.err;
+  const Outcome judged = run_dlpipe({"eval", "--ckpt", folder / "three", folder / "data", "--json"});
+  EXPECT_NE(judged.out.find("\"samples\":4"), std::string::npos) << judged.out << judged.err;
+  const Outcome grey =
+      run_dlpipe({"train", "--data", trained_run().data.split, "--model", "lenet", "--channels", "1",
+                  "--max-steps", "1", "--batch", "2", "--out", folder / "one", "--json"});
+  EXPECT_EQ(grey.exit_code, 0) << grey.err;
+  // lenet's first convolution has 6 x 25 weights for each channel
+  const Outcome usual = run_dlpipe({"train", "--data", trained_run().data.split, "--model", "lenet",
+                                    "--max-steps", "1", "--batch", "2", "--out", folder / "usual", "--json"});
+  EXPECT_EQ(parameters_of(usual) - parameters_of(grey), 2 * 6 * 25);
 }
 
 TEST(Train, ALimitedRunTakesASubsetOfTheWholeDataset) {

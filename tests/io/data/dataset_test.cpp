@@ -279,5 +279,16 @@ TEST(DatasetWriter, RefusesClassesWhoseNamesNoReaderTakes) {
   EXPECT_NE(writer.status().message().find("700000 classes"), std::string::npos) << writer.status().message();
 }
 
+TEST(PixelStats, OfGreyAndOfColourImagesGoIntoEachOther) {
+  const PixelStats grey{1, {0.25}, {0.125}}, colour{3, {0.5, 0.25, 1}, {0.25, 0.25, 0.5}};
+  EXPECT_EQ(grey.of_channels(3).mean, (std::array<double, 4>{0.25, 0.25, 0.25}));
+  EXPECT_EQ(grey.of_channels(3).std, (std::array<double, 4>{0.125, 0.125, 0.125}));
+  EXPECT_NEAR(colour.of_channels(1).mean[0], 0.299 * 0.5 + 0.587 * 0.25 + 0.114, 1e-12);
+  EXPECT_NEAR(colour.of_channels(1).std[0], 0.25 + 0.114 * 0.25, 1e-12);
+  EXPECT_EQ(colour.of_channels(1).channels, 1);
+  EXPECT_EQ(colour.of_channels(3).mean, colour.mean);
+  EXPECT_EQ(PixelStats().of_channels(3).channels, 0);
+}
+
 }  // namespace
 }  // namespace dlpipe::data
