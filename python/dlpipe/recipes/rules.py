@@ -678,7 +678,9 @@ ALBUMENTATIONS = {
     "OneOrOther": _one_or_other,
     "SomeOf": _some_of,
     "RandomOrder": _some_of,
-} | dict.fromkeys(("NoOp", "ToRGB"), _nothing)  # fmt: skip
+    "ToRGB": lambda t, num_output_channels=3, *, p=1: _rgb(t),
+    "NoOp": _nothing,
+}  # fmt: skip
 
 # timm
 
@@ -823,7 +825,7 @@ RULES = dict(zip(LIBRARIES, (TORCHVISION, ALBUMENTATIONS, TIMM, TORCH, KORNIA)))
 #: Transforms that do nothing in dlpipe, and those that only change the range of the values that follow.
 NOTHING = {name for rules in RULES.values() for name, rule in rules.items() if rule is _nothing}
 NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "ToTensorV2",
-                    "MaybeToTensor", "RGB"}  # fmt: skip
+                    "MaybeToTensor", "RGB", "ToRGB"}  # fmt: skip
 
 
 def rule_of(call):
