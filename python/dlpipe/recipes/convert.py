@@ -131,8 +131,9 @@ class Conversion:
     def pixels(self, values):
         """Converts values in the range at this transform to whole numbers of 0..255."""
         if self.mean:
-            values = [values[i] if len(values) == len(self.mean) else values[0] for i in range(len(self.mean))]
-            values = [(one * std + mean) * 255 for one, mean, std in zip(values, self.mean, self.std)]
+            channels = max(len(values), len(self.mean))
+            values, means, stds = (one * channels if len(one) == 1 else one for one in (list(values), self.mean, self.std))
+            values = [(one * std + mean) * 255 for one, mean, std in zip(values, means, stds)]
         elif self.unit == 1:
             values = [one * 255 for one in values]
         else:
