@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -102,37 +104,87 @@ int64_t Permutation::operator()(int64_t index) const {
 }
 
 Quotas::Quotas(std::span<const int32_t> groups, std::span<const double> weights)
-    : ends_(weights.size()), begins_(weights.size() + 1), members_(groups.size()) {
+    : whole_(weights.size()), parts_(weights.size()), begins_(weights.size() + 1), members_(groups.size()) {
   for (const int32_t group : groups) ++begins_[static_cast<size_t>(group) + 1];
   for (size_t group = 0; group < weights.size(); ++group) begins_[group + 1] += begins_[group];
   std::vector<int64_t> next(begins_.begin(), begins_.end() - 1);
   for (size_t place = 0; place < groups.size(); ++place)
     members_[static_cast<size_t>(next[static_cast<size_t>(groups[place])]++)] = static_cast<int64_t>(place);
-  // Largest remainders: whole parts first, then one more for those that lost most.
   const auto weight_of = [&](size_t group) {
     return begins_[group + 1] > begins_[group] ? weights[group] : 0.0;
   };
   double total = 0;
-  for (size_t group = 0; group < weights.size(); ++group) total += weight_of(group);
-  std::vector<std::pair<double, size_t>> rests;
-  int64_t given = 0;
+  size_t last = 0;  // that has a weight
   for (size_t group = 0; group < weights.size(); ++group) {
-    const double share = total > 0 ? static_cast<double>(groups.size()) * weight_of(group) / total : 0;
-    ends_[group] = static_cast<int64_t>(share);
-    given += ends_[group];
-    if (weight_of(group) > 0) rests.emplace_back(static_cast<double>(ends_[group]) - share, group);
+    total += weight_of(group);
+    if (weight_of(group) > 0) last = group;
   }
-  std::sort(rests.begin(), rests.end());
-  for (size_t i = 0; given < static_cast<int64_t>(groups.size()) && !rests.empty();
-       i = (i + 1) % rests.size(), ++given)
-    ++ends_[rests[i].second];
-  for (size_t group = 1; group < ends_.size(); ++group) ends_[group] += ends_[group - 1];
+  if (!(total > 0)) return;
+  int64_t whole = 0;
+  double rest = 0;
+  for (size_t group = 0; group < weights.size(); ++group) {
+    const double share = static_cast<double>(groups.size()) * weight_of(group) / total;
+    const auto own = static_cast<int64_t>(share);
+    whole_[group] = whole += own;
+    rest += share - static_cast<double>(own);
+    parts_[group] = std::llround(rest * static_cast<double>(kParts));
+  }
+  const int64_t left = (static_cast<int64_t>(groups.size()) - whole) * kParts;
+  for (size_t group = 0; group < weights.size(); ++group)
+    parts_[group] = group >= last ? left : std::min(parts_[group], left);
+}
+
+namespace {
+
+constexpr int64_t kGolden =
+    648055;  // 2^20 by the golden ratio, made odd: each offset comes once in as many epochs
+
+/// The sum of floor((a i + b) / m) over 0 <= i < n, for a, b >= 0 (Euclid's algorithm).
+int64_t sum_of_floors(int64_t n, int64_t m, int64_t a, int64_t b) {
+  int64_t sum = 0;
+  while (n > 0) {
+    sum += n * (n - 1) / 2 * (a / m) + n * (b / m);
+    a %= m;
+    b %= m;
+    const int64_t top = a * n + b;
+    n = top / m;
+    b = top % m;
+    std::swap(m, a);
+  }
+  return sum;
+}
+
+}  // namespace
+
+int64_t Quotas::end(size_t group, int64_t epoch) const {
+  const int64_t offset = epoch % kParts * kGolden % kParts;
+  return whole_[group] + (parts_[group] + kParts - 1 - offset) / kParts;
+}
+
+int64_t Quotas::before(size_t group, int64_t epoch) const {
+  // The marks below `parts` in each epoch before: floor((parts + kParts - 1 - offset) / kParts). Over all kParts offsets these are
+  // `parts`. In what is left, -offset is kParts * floor(i * kGolden / kParts) - i * kGolden; the second sum runs backwards.
+  const int64_t parts = parts_[group], left = epoch % kParts;
+  const int64_t last = left > 0 ? (left - 1) * kGolden : 0;
+  const int64_t lift = (last + kParts - 1) / kParts;  // keeps the numerators above 0
+  const int64_t marks = sum_of_floors(left, kParts, kGolden, 0) - left * lift +
+                        sum_of_floors(left, kParts, kGolden, parts + kParts - 1 - last + lift * kParts);
+  return epoch * whole_[group] + epoch / kParts * parts + marks;
 }
 
 int64_t Quotas::sample(int64_t place, int64_t epoch, uint64_t key) const {
-  const auto group = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin());
-  const int64_t size = begins_[group + 1] - begins_[group], before = group > 0 ? ends_[group - 1] : 0;
-  const int64_t drawn = epoch * places(group) + place - before;
+  size_t group = 0;
+  for (size_t most = whole_.size() - 1; group < most;) {
+    const size_t middle = (group + most) / 2;
+    if (end(middle, epoch) > place) {
+      most = middle;
+    } else {
+      group = middle + 1;
+    }
+  }
+  const int64_t size = begins_[group + 1] - begins_[group];
+  const int64_t begin = group > 0 ? end(group - 1, epoch) : 0;
+  const int64_t drawn = before(group, epoch) - (group > 0 ? before(group - 1, epoch) : 0) + place - begin;
   const Permutation permutation(size, mix(mix(philox_mix(key, kGroupStream), static_cast<uint64_t>(group)),
                                           static_cast<uint64_t>(drawn / size)));
   return members_[static_cast<size_t>(begins_[group] + permutation(drawn % size))];

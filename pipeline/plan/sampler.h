@@ -69,22 +69,32 @@ class Subset {
 };
 
 /// How often samples are drawn where that is not once an epoch: samples are in groups (classes), and each group has so many of an
-/// epoch's places. Within a group every sample comes once before one comes again, over epochs, too: draw number R of a group, counted
+/// epoch's places. A share that is no whole number of places is met over epochs: an epoch gives each group the whole part, and
+/// the places that are left to the groups at evenly spaced marks, which move from epoch to epoch by a golden section (systematic
+/// sampling). Within a group every sample comes once before one comes again, over epochs, too: draw number R of a group, counted
 /// from the first epoch on, is place R % size of the permutation number R / size of its samples. So the sample of any position is
 /// known without those before it, and no two epochs hold the same ones of a large group. An epoch has as many places as samples.
 class Quotas {
  public:
   /// `groups`: of each place of the subset its group, below `weights.size()`. Groups without samples get no place, and a group of
-  /// weight w has w / (sum of weights) of them, as near as whole numbers can (largest remainders).
+  /// weight w has w / (sum of weights) of them.
   Quotas(std::span<const int32_t> groups, std::span<const double> weights);
   /// The place of the subset that stands at `place` of an epoch: 0 <= place < number of places. `key`: of the sampler's seed.
+  /// Takes O(log groups).
   int64_t sample(int64_t place, int64_t epoch, uint64_t key) const;
-  /// Places of an epoch that group `group` has.
-  int64_t places(size_t group) const { return ends_[group] - (group > 0 ? ends_[group - 1] : 0); }
-  size_t groups() const { return ends_.size(); }
+  /// Whether any sample is drawn at all.
+  bool has_places() const { return !whole_.empty() && (whole_.back() > 0 || parts_.back() > 0); }
 
  private:
-  std::vector<int64_t> ends_;     // of each group's places
+  /// Parts of a place. Shares are exact to one of them.
+  static constexpr int64_t kParts = int64_t{1} << 20;
+
+  int64_t end(size_t group, int64_t epoch) const;  // of the group's places in the epoch
+  int64_t before(size_t group,
+                 int64_t epoch) const;  // draws of the groups up to this one in all epochs before
+
+  std::vector<int64_t> whole_;  // whole places of an epoch, of all groups up to each
+  std::vector<int64_t> parts_;  // what is left of their shares, in parts; of all groups together whole places
   std::vector<int64_t> begins_;   // of each group's members, and the end of the last one's
   std::vector<int64_t> members_;  // places of the subset, by group
 };

@@ -361,12 +361,8 @@ Result<std::shared_ptr<const Quotas>> quotas_of(const Setup& setup, const Subset
   for (const int32_t group : groups) ++counts[static_cast<size_t>(group)];
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<double> weights, class_weights(o, dataset.classes(), counts));
   auto quotas = std::make_shared<const Quotas>(groups, weights);
-  if (quotas->places(0) == 0 && quotas->groups() > 0) {
-    int64_t all = 0;
-    for (size_t group = 0; group < quotas->groups(); ++group) all += quotas->places(group);
-    if (all == 0)
-      return misuse("loader", "--sampler ", o.sampler, " leaves no sample; give a weight above 0");
-  }
+  if (!quotas->has_places())
+    return misuse("loader", "--sampler ", o.sampler, " leaves no sample; give a weight above 0");
   return quotas;
 }
 

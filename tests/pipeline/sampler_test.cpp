@@ -394,6 +394,38 @@ TEST(Quotas, ASampleComesAgainWhenAllOthersOfItsClassHaveCome) {
   for (const auto& [label, counts] : range) EXPECT_LE(counts.second - counts.first, 1) << "class " << label;
 }
 
+// Shares below one place, and between two whole numbers: each class has them over epochs, and in each epoch one of the two.
+TEST(Quotas, SharesThatAreNoWholeNumbersAreMetOverEpochs) {
+  constexpr int64_t kSamples = 150, kClasses = 100, kEpochs = 400;
+  std::vector<int32_t> classes;
+  for (int32_t i = 0; i < kSamples; ++i) classes.push_back(i % kClasses);
+  std::vector<double> weights(kClasses, 1);
+  weights[7] = 0.1;
+  weights[kClasses - 1] = 0;
+  const double total = 98.1;
+  const Quotas quotas(classes, weights);
+  std::vector<int64_t> counts(kClasses), times(kSamples);
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    std::vector<int64_t> own(kClasses);
+    for (int64_t place = 0; place < kSamples; ++place) {
+      const int64_t sample = quotas.sample(place, epoch, 3);
+      ++own[static_cast<size_t>(classes[static_cast<size_t>(sample)])];
+      ++times[static_cast<size_t>(sample)];
+    }
+    for (size_t c = 0; c < own.size(); ++c) {
+      const double share = kSamples * weights[c] / total;
+      ASSERT_LE(std::floor(share), own[c]) << "class " << c << " in epoch " << epoch;
+      ASSERT_GE(std::ceil(share), own[c]) << "class " << c << " in epoch " << epoch;
+      counts[c] += own[c];
+      // also of few epochs
+      ASSERT_NEAR(static_cast<double>(counts[c]), share * static_cast<double>(epoch + 1), 4) << "class " << c;
+    }
+  }
+  // A class's samples come equally often, so draws are numbered without a gap over epochs.
+  for (int32_t i = 0; i + kClasses < kSamples; ++i)
+    EXPECT_LE(std::abs(times[static_cast<size_t>(i)] - times[static_cast<size_t>(i + kClasses)]), 1) << i;
+}
+
 TEST(Quotas, RanksShareOutTheEpochOfOne) {
   const Sampler whole = sampler_with({1, 1, 1, 1});
   for (int64_t sequence = 0; sequence < 2 * whole.batches_per_epoch(); ++sequence) {
