@@ -330,11 +330,11 @@ std::string describe(const Registry<Record>& registry) {
 }
 
 std::string describe_tasks() {
-  Rows rows = {{"task", "what the model learns", "loss", "metrics"}};
+  Rows rows = {{"task", "what the model learns, its loss and its metrics"}};
   for (const run::TaskRecord* task : run::TaskRegistry::builtin().records()) {
     std::string metrics;
     for (const std::string& name : task->metrics()) metrics += concat(metrics.empty() ? "" : ", ", name);
-    rows.push_back({task->name, task->help, task->loss, metrics});
+    rows.push_back({task->name, concat(task->help, "; loss ", task->loss, "; metrics ", metrics)});
   }
   return table(rows);
 }

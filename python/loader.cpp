@@ -681,11 +681,20 @@ void bind_loader(nb::module_& module) {
                      const std::string& path = self.feed().setup().options.data;
                      return nb::bytes(path.data(), path.size());
                    })
+      .def_prop_ro("chosen",
+                   [](LoaderFeed& self) -> nb::object {
+                     const pipeline::Subset& subset = self.feed().setup().sampler.options().subset;
+                     if (subset.is_all()) return nb::none();
+                     nb::list numbers;
+                     for (int64_t i = 0; i < subset.count(); ++i) numbers.append(subset.sample(i));
+                     return numbers;
+                   })
       .def_prop_ro("pipeline_id", [](LoaderFeed& self) { return self.feed().setup().pipeline_id; })
       .def_prop_ro("dataset_id", [](LoaderFeed& self) { return self.feed().setup().dataset->id(); })
       .def_prop_ro("threads", [](LoaderFeed& self) { return self.feed().setup().options.threads; })
       .def_prop_ro("mean_std", [](LoaderFeed& self) {
-        const data::PixelStats& stats = self.feed().setup().dataset->pixel_stats();
+        const pipeline::Setup& setup = self.feed().setup();
+        const data::PixelStats stats = setup.dataset->pixel_stats().of_channels(setup.options.channels);
         nb::list mean;
         nb::list std;
         for (size_t c = 0; c < static_cast<size_t>(stats.channels); ++c) {

@@ -175,6 +175,15 @@ Status export_weights(const ExportWeightsOptions& options) {
   DLPIPE_RETURN_IF_ERROR(
       run::save_tensors(options.file, tensors, run::weights_metadata(checkpoint.state.model)));
   kept.reset();
+  const run::TaskState& task = checkpoint.state.model.task;
+  std::string targets;
+  for (size_t i = 0; i < task.mean.size() && i < checkpoint.state.model.classes.size(); ++i)
+    targets +=
+        concat(targets.empty() ? "" : ", ", printable(checkpoint.state.model.classes[i]), " = output ", i + 1,
+               " * ", shortest_decimal(task.deviation[i]), " + ", shortest_decimal(task.mean[i]));
+  if (!targets.empty())
+    print_note(concat("[export-weights] the model's outputs are standardised: ", targets,
+                      "; the metadata has these numbers"));
   const auto count = static_cast<int64_t>(tensors.size());
   const int64_t step = checkpoint.state.trainer.step;
   if (options.json) {

@@ -205,7 +205,6 @@ std::string text(const run::Evaluation& evaluation) {
 
 Status evaluate(EvalOptions options) {
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("eval", "--predictions", options.predictions, options.json));
-  options.evaluate.stop = catch_stop_signals();
   ProgressLine line;
   options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
   options.evaluate.on_progress = [&](int64_t done, int64_t total) { line.show("eval", {done, total}); };
@@ -217,6 +216,7 @@ Status evaluate(EvalOptions options) {
       predictions->write(answer, classes);
     };
   }
+  options.evaluate.stop = catch_stop_signals();  // a pipe without a reader has been waited for
   try {
     const run::Evaluation evaluation = run::evaluate_dataset(options.evaluate);
     line.end();

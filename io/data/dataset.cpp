@@ -143,6 +143,9 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
   if (!fs::is_directory(directory, error)) {
     if (error && error != std::errc::no_such_file_or_directory)
       return status_from_errno("dataset", concat("cannot open ", directory), error.value());
+    if (fs::is_other(directory, error))
+      return Status(ErrorCode::kNotFound,
+                    concat("[dataset] ", directory, " is a pipe or a device, not a dataset"));
     if (fs::exists(directory, error))
       return Status(ErrorCode::kNotFound,
                     concat("[dataset] ", directory,

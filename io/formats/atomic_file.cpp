@@ -43,7 +43,12 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
     if (file.stream_ < 0) return write_error(concat("cannot open ", path), errno);
     return file;
   }
-  DLPIPE_ASSIGN_OR_RETURN(AsideFile aside, AsideFile::create("file", path));
+  // as a shell's > does: a link to a model elsewhere stays one
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error))
+    file.path_ = std::filesystem::weakly_canonical(path, error).string();
+  if (error) file.path_ = path;
+  DLPIPE_ASSIGN_OR_RETURN(AsideFile aside, AsideFile::create("file", file.path_));
   file.aside_.emplace(std::move(aside));
   return file;
 }

@@ -19,7 +19,7 @@ namespace dlpipe::formats {
 
 class AtomicFile {
  public:
-  /// kMisuse for a folder, which commit() could not replace. A stream may block until it has a reader, as in a shell.
+  /// kMisuse for a folder, which commit() could not replace. A link is followed. A stream may block until it has a reader, as in a shell.
   static Result<AtomicFile> create(const std::string& path);
   AtomicFile(AtomicFile&& other) noexcept
       : path_(std::move(other.path_)),

@@ -469,6 +469,7 @@ def from_dataset(
             _refuse("the dataset is empty")
         told_by_first = True
         fields = _infer(first)
+        _warn_of_one_number(first)
     if classes is None and sample is None:
         classes = first_source.classes
     lengths = [_length(source) for source in sources.values()]
@@ -527,6 +528,15 @@ def _indexed(writer, converter, number, workers):
         are_drawn = are_drawn or is_drawn
         yield values
     yield from take(looked_at, length, "at")
+
+
+def _warn_of_one_number(first):
+    """Warns about arrays of one number, of which PyTorch's default_collate makes [batch, 1]."""
+    for name, value in first.items():
+        if getattr(value, "shape", None) == (1,):
+            logging.getLogger("dlpipe").warning(
+                "[from_dataset] %r is an array of one number, which is stored as a number: a batch of them is [batch]; where a loss needs "
+                "[batch, 1], give it batch.%s[:, None]", name, name)  # fmt: skip
 
 
 def _warn_of_multi_hot(samples):

@@ -259,6 +259,7 @@ class Loader:
         self._open(*find_rank(rank, world))
         self._asks_group = rank is None
         self._has_given = False
+        self._said: int | None = None  # what len() returned
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
         self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
         self._views = views
@@ -283,6 +284,11 @@ class Loader:
         former, begin = self._feed, self._feed.state()
         self._open(*group)
         former.close()
+        if self._said is not None:
+            logging.getLogger("dlpipe").warning(
+                "[loader] len(loader) was %d before this process became rank %d of %d, and is %d now; what was computed from it, such as "
+                "a schedule's steps, is wrong: open the loader after init_process_group", self._said, *group, self._feed.batches_per_pass())  # fmt: skip
+            self._said = None
         if begin["batch_index"] > 0:
             self._feed.seek(begin)
         elif begin["epoch"] > 0:
@@ -303,6 +309,7 @@ class Loader:
         batches = self._of_rank().batches_per_pass()
         if batches < 0:
             raise TypeError("a loader with epochs=-1 has no length")
+        self._said = batches
         return batches
 
     def state_dict(self) -> dict[str, Any]:
@@ -368,13 +375,12 @@ class Loader:
 
     @property
     def dataset(self) -> Dataset:
-        """The dlpipe.Dataset that the loader reads, or the part of it that `subset` or `data` selects. len(loader.dataset) counts
-        the samples of all ranks. `sample_ids` are numbers in the whole dataset."""
+        """The dlpipe.Dataset that the loader reads, or the part of it that `subset`, `data` or `limit` selects. len(loader.dataset)
+        counts the samples of all ranks. `sample_ids` are numbers in the whole dataset."""
         from dlpipe.dataset import Dataset
 
-        whole = Dataset(os.fsdecode(self._feed.directory))
-        samples = self._options["samples"]
-        return whole if samples is None else whole[memoryview(samples).cast("q").tolist()]
+        whole, chosen = Dataset(os.fsdecode(self._feed.directory)), self._feed.chosen
+        return whole if chosen is None else whole[chosen]
 
     @property
     def samples(self) -> int:

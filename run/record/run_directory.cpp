@@ -92,6 +92,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
                     concat("[run] ", path, " has lost its config.toml; to continue, restore it: cp ",
                            shell_word(copy), " ", shell_word(path + "/config.toml")));
     const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
+    // where another process begins it just now, that is what to say
+    if (has_begun) DLPIPE_RETURN_IF_ERROR(RunDirectory(path).lock());
     return Status(
         ErrorCode::kNotFound,
         concat("[run] ", path,

@@ -118,7 +118,11 @@ std::vector<int64_t> sizes_of(const engine::ModelRecord& record) {
 }  // namespace
 
 std::map<std::string, std::string> weights_metadata(const ModelState& state) {
-  if (!state.graph.empty()) return {{kGraphKey, state.model}};
+  if (!state.graph.empty()) {
+    ModelState alone = state;
+    alone.graph.clear();
+    return {{kGraphKey, to_json(alone).dump()}};
+  }
   return {{kStateKey, to_json(state).dump()}};
 }
 

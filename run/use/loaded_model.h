@@ -46,7 +46,8 @@ struct WeightsSource {
 };
 
 /// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". For a
-/// captured model it is only that it is one: its graph has numbers that PyTorch's state_dict has not.
+/// captured model it is the object without the graph, under "dlpipe_captured": the graph has numbers that PyTorch's state_dict
+/// has not.
 std::map<std::string, std::string> weights_metadata(const ModelState& state);
 
 /// The state_dict that PyTorch's model has: of a captured model, `tensors` without the numbers of its code, and tied weights under

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -672,6 +673,14 @@ Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey
 
 }  // namespace
 
+/// Whether an existing file lies below the folder.
+static bool lies_in(const std::string& file, const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error)) return false;
+  const std::string path = std::filesystem::weakly_canonical(file, error).string();
+  return path.starts_with(std::filesystem::weakly_canonical(folder, error).string() + "/");
+}
+
 Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& options,
                               const augment::OpRegistry& registry) {
   std::vector<Runner> runners;
@@ -681,6 +690,10 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
     runners.push_back({std::move(chain)});
   }
   if (dataset.size() == 0) return misuse("preview", dataset.directory(), " is empty");
+  if (dataset.links() && lies_in(options.out, *dataset.links()))
+    return misuse("preview", options.out,
+                  " is among the files that the dataset's images are in, which it would "
+                  "replace; write it elsewhere");
   DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, options.marks));
   DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, options));
   Grid grid(dataset, options, std::move(runners), std::move(source));

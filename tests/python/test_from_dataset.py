@@ -449,3 +449,13 @@ def test_multi_hot_values_that_are_none(tmp_path):
             dlpipe.from_dataset([{"image": IMAGE, "y": value}], tmp_path / "a", fields=fields, classes=["a", "b", "c"])
     dlpipe.from_dataset([{"image": IMAGE, "y": [True, False]}], tmp_path / "a", fields=fields, classes=["a", "b"])
     assert dlpipe.Dataset(tmp_path / "a")[0].y.tolist() == [0]
+
+
+def test_arrays_of_one_number_are_warned_of(tmp_path, caplog):
+    samples = [{"image": IMAGE, "far": np.float32([i / 2])} for i in range(4)]
+    dlpipe.from_dataset(samples, tmp_path / "one")
+    assert "'far' is an array of one number" in caplog.text and "batch.far[:, None]" in caplog.text
+    assert next(iter(dlpipe.Loader(tmp_path / "one", train=False, batch=2))).far.shape == (2,)
+    caplog.clear()
+    dlpipe.from_dataset([{**one, "far": float(one["far"][0])} for one in samples], tmp_path / "number")
+    assert "array of one number" not in caplog.text

@@ -177,6 +177,9 @@ def test_batches_are_pickled_with_copies_of_their_arrays(train):
 def test_the_dataset_of_a_loader(train):
     loader = Loader(train, augment=CROP, batch=32, rank=0, world=2)
     assert len(loader.dataset) == 320 and loader.samples == 160
+    part = Loader(train, augment=CROP, batch=32, limit=50, seed=3, drop_last=False)
+    assert len(part.dataset) == part.samples == 50
+    assert sorted(part.dataset[i].label for i in range(50)) == sorted(label for batch in part for label in batch.label.tolist())
     assert loader.dataset.classes == loader.classes
 
 

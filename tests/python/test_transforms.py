@@ -502,10 +502,28 @@ def test_what_a_loader_accepts_is_what_torchvision_makes(drawn, grey, call, is_f
         assert apart <= 1.25 * span / 255, (parts, float(apart))
 
 
+@pytest.mark.parametrize("call", ["ImageClassification(crop_size=24, resize_size=30)", "SemanticSegmentation(resize_size=30)",
+                                  "SemanticSegmentation(resize_size=None, mean=(0.5,) * 3)", "ObjectDetection()"])  # fmt: skip
+def test_transforms_of_torchvisions_weights(drawn, call):
+    presets = pytest.importorskip("torchvision.transforms._presets")
+    transform = eval(f"presets.{call}", {"presets": presets})
+    expected = transform(pytest.importorskip("PIL.Image").fromarray(drawn[0]))
+    (ours,) = images_of(Loader(drawn[1], augment=transform, train=False, batch=1, as_="torch"))
+    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+    assert float((ours - expected).abs().mean()) < 1.25 * 5 / 255
+
+
+def test_what_timm_makes_without_normalising_is_a_tensor(drawn):
+    data = pytest.importorskip("timm.data")
+    for options in ({"normalize": False}, {"use_prefetcher": True}):
+        (ours,) = images_of(Loader(drawn[1], augment=data.create_transform(32, **options), train=False, batch=1))
+        assert ours.shape == (3, 32, 32) and ours.dtype == np.uint8
+
+
 def test_each_rule_of_torchvisions_is_tried():
     from dlpipe.recipes.rules import TORCHVISION as rules
 
-    tried = " ".join([*FIXED, *ENDS, *DRAWS, "ImageClassification Compose ClampBoundingBox"])
+    tried = " ".join([*FIXED, *ENDS, *DRAWS, "ImageClassification SemanticSegmentation ObjectDetection Compose ClampBoundingBox"])
     assert [one for one in rules if not re.search(rf"\b{one}\b", tried)] == []
 
 

@@ -60,6 +60,13 @@ def _of_weights(t, *, crop_size, resize_size=256, mean=(0.485, 0.456, 0.406), st
     return f"resize({resize_size:list}{interpolation:filter}) center_crop({crop_size:list})"
 
 
+def _of_segmentation_weights(t, *, resize_size, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), interpolation="bilinear",
+                             antialias=True):  # fmt: skip
+    t.conversion.normalized(mean, std)
+    t.conversion.is_tensor = True
+    return f"resize({resize_size:list}{interpolation:filter})" if resize_size.given else ""
+
+
 def _center_crop(t, size):
     """After Normalize a smaller image is padded with 0, the colour of the mean."""
     colour = ":".join(map(number_text, t.conversion.pixels([0]))) if t.conversion.mean else ""
@@ -224,6 +231,8 @@ TORCHVISION = {
     "CenterCrop": _center_crop,
     "RandomIoUCrop": _iou_crop,
     "ImageClassification": _of_weights,
+    "SemanticSegmentation": _of_segmentation_weights,
+    "ObjectDetection": _is_unit,
     "FiveCrop": _views("five_crop"),
     "TenCrop": _views("ten_crop"),
     "RandomCrop": _random_crop,
@@ -804,7 +813,9 @@ TIMM = {
     "RandomErasing": _timm_erasing,
     "ToTensor": _is_unit,
     "MaybeToTensor": _is_unit,
-} | dict.fromkeys(("ToNumpy", "MaybePILToTensor"), _nothing)  # fmt: skip
+    "MaybePILToTensor": _is_tensor,
+    "ToNumpy": _is_tensor,  # [C,H,W], too
+}  # fmt: skip
 
 # torch.nn's containers, and the transforms of Kornia that act on single images as the ops do
 
@@ -825,7 +836,7 @@ RULES = dict(zip(LIBRARIES, (TORCHVISION, ALBUMENTATIONS, TIMM, TORCH, KORNIA)))
 #: Transforms that do nothing in dlpipe, and those that only change the range of the values that follow.
 NOTHING = {name for rules in RULES.values() for name, rule in rules.items() if rule is _nothing}
 NO_OPS = NOTHING | {"ToTensor", "PILToTensor", "ToImage", "ToPILImage", "ToDtype", "ConvertImageDtype", "ToFloat", "ToTensorV2",
-                    "MaybeToTensor", "RGB", "ToRGB"}  # fmt: skip
+                    "MaybeToTensor", "MaybePILToTensor", "ToNumpy", "RGB", "ToRGB"}  # fmt: skip
 
 
 def rule_of(call):

@@ -151,12 +151,14 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
     if (was == is) continue;
     const ConfigOption& epochs = *find_config_option("epochs");
     const std::string steps = config.max_steps < 0 ? "" : concat(" --max-steps ", config.max_steps);
+    std::string data = concat(" --data ", shell_word(config.data));
+    if (!config.val.empty()) data += concat(" --val ", shell_word(config.val));
     const std::string_view head = config.reset_head ? " --no-reset-head" : "";  // the run's own is trained
     return misuse("train", "the schedule ", now.name, " spans the whole run: with another length, step ",
                   s + 1, " would have had another rate (", shortest_decimal(is), ", it had ",
                   shortest_decimal(was), "). Start another run from its weights: `dlpipe train --config ",
-                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), head, " --epochs ",
-                  option_text(epochs, config), steps, " --out ",
+                  shell_word(concat(run, "/config.toml")), " --init ", shell_word(run), data, head,
+                  " --epochs ", option_text(epochs, config), steps, " --out ",
                   shell_word(free_run_name(concat(run, "-longer"))), "`");
   }
   return {};

@@ -96,6 +96,20 @@ TEST(AtomicFile, OfAFileCalledPartialNothingIsWritten) {
   EXPECT_EQ(*read_file(folder / "victim"), "mine");
 }
 
+TEST(AtomicFile, ALinkOfTheUsersIsFollowed) {
+  ScratchFolder folder;
+  std::filesystem::create_directory(folder / "volume");
+  ASSERT_TRUE(write_file(folder / "volume/m.dlg", "old").ok());
+  std::filesystem::create_symlink("volume/m.dlg", folder / "latest.dlg");
+  std::filesystem::create_symlink("volume/new.dlg", folder / "next.dlg");  // there is no such file yet
+  for (const char* name : {"latest.dlg", "next.dlg"}) {
+    ASSERT_TRUE(write_output(folder / name, "x").ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / name));
+  }
+  EXPECT_EQ(*read_file(folder / "volume/m.dlg"), "x");
+  EXPECT_EQ(*read_file(folder / "volume/new.dlg"), "x");
+}
+
 TEST(AtomicFile, AFullDiskKeepsTheOldFile) {
   ScratchFolder folder;
   const std::string path = folder / "a.txt";

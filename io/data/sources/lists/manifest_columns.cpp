@@ -392,7 +392,7 @@ Status ManifestSource::check_labels() const {
       return wrong(line_of_entry_[i],
                    concat("the label ", in_quotes(label),
                           " names several classes; give each image one, or make it a field with ",
-                          field_of_label("labels"), " (dlpipe does not support multi-label training yet)"));
+                          field_of_label("labels"), ", which --task multilabel learns"));
     }
     double number = 0;
     int64_t whole = 0;
@@ -400,12 +400,12 @@ Status ManifestSource::check_labels() const {
     if (!fraction && !parse_whole(label, &whole)) fraction = i;
   }
   if (!all_numbers || !fraction) return {};
-  return wrong(line_of_entry_[*fraction],
-               concat("the label ", in_quotes(class_of_entry_[*fraction]),
-                      " is a number, but not a whole number; dlpipe trains "
-                      "on classes and does not predict quantities: use names or whole numbers, or make it a "
-                      "field with ",
-                      field_of_label("number")));
+  return wrong(
+      line_of_entry_[*fraction],
+      concat("the label ", in_quotes(class_of_entry_[*fraction]),
+             " is a number, but not a whole number, so it names no class; if it is a quantity, make it "
+             "(and other columns of quantities) a field with ",
+             field_of_label("number"), ", which --task regress learns"));
 }
 
 // path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
