@@ -681,14 +681,16 @@ void bind_loader(nb::module_& module) {
                      const std::string& path = self.feed().setup().options.data;
                      return nb::bytes(path.data(), path.size());
                    })
-      .def_prop_ro("chosen",
-                   [](LoaderFeed& self) -> nb::object {
-                     const pipeline::Subset& subset = self.feed().setup().sampler.options().subset;
-                     if (subset.is_all()) return nb::none();
-                     nb::list numbers;
-                     for (int64_t i = 0; i < subset.count(); ++i) numbers.append(subset.sample(i));
-                     return numbers;
-                   })
+      .def_prop_ro(
+          "chosen",
+          [](LoaderFeed& self) -> nb::object {
+            const pipeline::Subset& subset = self.feed().setup().sampler.options().subset;
+            if (subset.is_all()) return nb::none();
+            nb::list numbers;
+            for (int64_t i = 0; i < subset.count(); ++i) numbers.append(subset.sample(i));
+            return numbers;
+          },
+          nb::sig("def chosen(self, /) -> list[int] | None"))
       .def_prop_ro("pipeline_id", [](LoaderFeed& self) { return self.feed().setup().pipeline_id; })
       .def_prop_ro("dataset_id", [](LoaderFeed& self) { return self.feed().setup().dataset->id(); })
       .def_prop_ro("threads", [](LoaderFeed& self) { return self.feed().setup().options.threads; })

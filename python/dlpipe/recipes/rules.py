@@ -60,7 +60,7 @@ def _of_weights(t, *, crop_size, resize_size=256, mean=(0.485, 0.456, 0.406), st
     return f"resize({resize_size:list}{interpolation:filter}) center_crop({crop_size:list})"
 
 
-def _of_segmentation_weights(t, *, resize_size, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), interpolation="bilinear",
+def _of_segmentation_weights(t, *, resize_size=None, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), interpolation="bilinear",
                              antialias=True):  # fmt: skip
     t.conversion.normalized(mean, std)
     t.conversion.is_tensor = True

@@ -70,16 +70,17 @@ TEST_F(PreviewCommand, ALinkedImageIsNotReplaced) {
   const ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--per-class", "2"}).exit_code, 0);
   ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "linked", "--store", "link"}).exit_code, 0);
-  std::string image;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "drawn"))
-    if (entry.is_regular_file()) image = entry.path();
+  const std::string image = folder / "drawn/bar/image.png";  // a new file there is nobody's
+  const auto preview = [&](const std::string& data) {
+    return run_dlpipe({"preview", folder / data, "--augment", "hflip", "-o", image});
+  };
+  ASSERT_EQ(preview("linked").exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "with", "--store", "link"}).exit_code, 0);
   const auto bytes = std::filesystem::file_size(image);
-  const Outcome outcome = run_dlpipe({"preview", folder / "linked", "--augment", "hflip", "-o", image});
+  const Outcome outcome = preview("with");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_NE(outcome.err.find("write it elsewhere"), std::string::npos) << outcome.err;
   EXPECT_EQ(std::filesystem::file_size(image), bytes);
-  const std::string other = folder / "drawn/preview.png";  // a new file there is nobody's
-  EXPECT_EQ(run_dlpipe({"preview", folder / "linked", "--augment", "hflip", "-o", other}).exit_code, 0);
 }
 
 TEST_F(PreviewCommand, TheSameSeedDrawsTheSameImage) {
