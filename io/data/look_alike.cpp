@@ -48,7 +48,7 @@ struct LookTables {
       for (int y = std::max(0, sum - kFrequencies + 1); y <= std::min(sum, kFrequencies - 1); ++y, ++k) {
         const int x = sum - y;
         const double normal = x == 0 || y == 0 ? std::sqrt(0.5) : 1;
-        places[k] = {x, y, normal * std::sqrt(std::hypot(x, y))};
+        places[k] = {x, y, normal * std::sqrt(std::sqrt(x * x + y * y))};
         bits[k] = static_cast<int>(k % kTables * kTableBits + k / kTables);
         if (x % 2 == 1) mirror |= uint64_t{1} << bits[k];
       }
@@ -313,6 +313,19 @@ size_t alike_by_nature(size_t count, std::span<const AlikePair> pairs) {
   size_t alike = 0;
   for (const int64_t size : sizes) alike += size > kMany ? static_cast<size_t>(size) : 0;
   return alike * 100 > count * kSharePercent ? alike : 0;
+}
+
+AlikeImages alike_images(std::vector<SeenImage>& images, int threads) {
+  std::sort(images.begin(), images.end(), [](const SeenImage& a, const SeenImage& b) {
+    return std::tie(a.split, a.sample) < std::tie(b.split, b.sample);
+  });
+  std::vector<ImageLook> looks;
+  looks.reserve(images.size());
+  for (const SeenImage& image : images) looks.push_back(image.look);
+  AlikeImages alike;
+  alike.pairs = alike_pairs(looks, threads);
+  alike.by_nature = alike_by_nature(looks.size(), alike.pairs);
+  return alike;
 }
 
 std::vector<int64_t> copies_of(size_t count, std::span<const AlikePair> pairs) {

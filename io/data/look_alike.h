@@ -6,7 +6,8 @@
 // frequency, is at least 0.9, and their mean colours have nearly the same hue, or one is grey. (Zauner's pHash of 2010 compares signs only, against the median. Signs against zero have the
 // advantage that mirroring flips a fixed set of them.) docs/decisions/073-alike-images.md has recall and precision.
 //
-// All functions are pure, and exact: integers only, so that results depend neither on the machine nor on the number of threads.
+// All functions are pure. Results depend neither on the machine nor on the number of threads: sums are integers, and the weights use
+// only operations that IEEE 754 rounds exactly.
 #pragma once
 
 #include <array>
@@ -56,6 +57,24 @@ std::vector<int64_t> alike_groups(size_t count, std::span<const AlikePair> pairs
 /// How many images are alike by nature, such as digits or scans, and not copies: those in groups of more than 100, if they are
 /// more than a tenth of all images; else 0.
 size_t alike_by_nature(size_t count, std::span<const AlikePair> pairs);
+
+/// An image of one of several datasets.
+struct SeenImage {
+  uint32_t split = 0;  // its dataset's number
+  uint32_t part =
+      0;  // of StoredImages: the split, or the fold of it, that copies of the image should be in, too
+  int64_t sample = 0;
+  uint64_t checksum = 0;  // of the bytes as stored
+  ImageLook look;
+};
+
+struct AlikeImages {
+  std::vector<AlikePair> pairs;  // by the images' numbers after sorting
+  size_t by_nature = 0;          // alike_by_nature() of them
+};
+
+/// Sorts `images` by split and sample, whatever order threads added them in, and finds those that are alike.
+AlikeImages alike_images(std::vector<SeenImage>& images, int threads);
 
 /// For each of `count` images, the first one that it is a copy of, among those that are not copies themselves. -1: none.
 std::vector<int64_t> copies_of(size_t count, std::span<const AlikePair> pairs);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <set>
 
@@ -45,6 +46,23 @@ TEST(LookAlike, FindsCopiesOfEveryKind) {
     EXPECT_EQ(pair.same_pixels, pair.second == 1);
     EXPECT_EQ(pair.mirrored, (pair.first == 3) != (pair.second == 3)) << pair.first << " " << pair.second;
   }
+}
+
+// Datasets that were made with --dedup would be made otherwise if looks changed.
+TEST(LookAlike, TheLookOfAnImageStaysAsItIs) {
+  Pixels image(96, 72, 3);
+  for (size_t i = 0; i < image.bytes.size(); ++i) {
+    const size_t pixel = i / 3, x = pixel % 96, y = pixel / 96;
+    image.bytes[i] = static_cast<uint8_t>((x * x / 40 + y * (i % 3 + 1) + x * y / 50) % 256);
+  }
+  const ImageLook seen = look(image);
+  EXPECT_EQ(seen.signs, 7315179116408774720U);
+  const std::array<int8_t, 63> expected = {
+      -84, -65, -78, -127, -9, 2,   35, -37, -17, 8,  77, 115, -3, -11, -7, -74, -108, -4, 0,  -13, -4,
+      44,  39,  -36, 10,   6,  -10, -6, -21, 17,  80, 5,  -8,  6,  -10, 26, -31, -79,  -4, -1, -1,  7,
+      17,  44,  -22, 2,    8,  -9,  -7, 50,  2,   -9, 4,  -56, 0,  9,   -4, -14, -6,   5,  5,  -10, 10};
+  EXPECT_EQ(seen.coefficients, expected);
+  EXPECT_EQ(seen.colour, (std::array<uint8_t, 2>{76, 92}));
 }
 
 TEST(LookAlike, OneColourHasOnlyItsPixels) {

@@ -43,6 +43,8 @@ TEST(Problems, OfImages) {
     write_png(dir / ("src/c" + std::to_string(i % 2) + "/" + std::to_string(100 + i) + ".png"),
               noisy(scene(i, 96, 72)));
   write_png(dir / "src/c0/blurred.png", scene(50, 96, 72));
+  // So blurred that at full size only rounding is left.
+  write_png(dir / "src/c0/very blurred.png", scene(54, 256, 192, {.side = 0.2}));
   Pixels dark = noisy(scene(51, 96, 72));
   for (uint8_t& value : dark.bytes) value /= 4;
   write_png(dir / "src/c0/dark.png", dark);
@@ -54,11 +56,11 @@ TEST(Problems, OfImages) {
   IngestOptions options = options_for(dir / "src", dir / "dst");
   value_or_throw(ingest(options));
   const data::ProblemReport report = problems_of({dir / "dst"}, 1);
-  EXPECT_EQ(report.samples, 17);
+  EXPECT_EQ(report.samples, 18);
   EXPECT_EQ(texts_of(report),
             (std::vector<std::string>{"0 odd size c1/small.png: 20x18", "0 odd shape c1/long.png: 240x40",
                                       "0 one colour c1/grey.png", "0 dark c0/dark.png",
-                                      "0 blurred c0/blurred.png"}));
+                                      "0 blurred c0/blurred.png", "0 blurred c0/very blurred.png"}));
   EXPECT_TRUE(report.alike.empty());
   EXPECT_TRUE(report.classes.empty());
   EXPECT_EQ(texts_of(problems_of({dir / "dst"}, 3)), texts_of(report));
