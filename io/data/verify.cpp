@@ -219,15 +219,22 @@ Result<uint64_t> image_checksum(const Dataset& dataset, std::span<const std::byt
   return image.empty() ? uint64_t{0} : checksum64(image);
 }
 
-void StoredImages::add(size_t split, int64_t sample, uint64_t checksum, const ImageLook& look) {
+uint32_t StoredImages::part_of(size_t split, std::string_view fold) {
+  return parts_.try_emplace({split, std::string(fold)}, static_cast<uint32_t>(parts_.size())).first->second;
+}
+
+void StoredImages::add(size_t split, int64_t sample, uint64_t checksum, const ImageLook& look,
+                       std::string_view fold) {
   constexpr size_t kMost = size_t{64} << 20;
   if (first_added_.size() <= split) first_added_.resize(split + 1, -1);
   if (first_added_[split] < 0) first_added_[split] = sample;
-  if (checksum != 0 && images_.size() < kMost) images_.push_back({checksum, split, sample});
-  add_look({{split, sample}, checksum, look});
+  const auto number = static_cast<uint32_t>(split);
+  const uint32_t part = part_of(split, fold);
+  if (checksum != 0 && images_.size() < kMost) images_.push_back({checksum, number, part, sample});
+  add_look({number, part, sample, checksum, look});
 }
 
-void StoredImages::add_look(const Seen& seen) {
+void StoredImages::add_look(const SeenImage& seen) {
   constexpr size_t kMost = size_t{16} << 20;
   if (seen.look.pixels != 0 && seen_.size() < kMost) seen_.push_back(seen);
 }
@@ -237,20 +244,28 @@ Status StoredImages::add_missing(size_t split, const Dataset& dataset, int look_
   const bool has_some = split < first_added_.size() && first_added_[split] >= 0;
   const int64_t end = has_some ? first_added_[split] : dataset.size();
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  const bool has_folds =
+      std::ranges::any_of(dataset.fields(), [](const Field& field) { return field.name == kFoldField; });
+  std::vector<SeenImage> missing(static_cast<size_t>(end));
   for (int64_t sample = 0; sample < end; ++sample) {
     DLPIPE_ASSIGN_OR_RETURN(const auto record, reader->record(sample));
     DLPIPE_ASSIGN_OR_RETURN(const uint64_t checksum, image_checksum(dataset, record));
-    add(split, sample, checksum);
+    std::string_view fold;
+    if (has_folds) {
+      DLPIPE_ASSIGN_OR_RETURN(const auto bytes, field_bytes(dataset, record, kFoldField));
+      fold = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    }
+    add(split, sample, checksum, {}, fold);
+    missing[static_cast<size_t>(sample)] = {
+        static_cast<uint32_t>(split), part_of(split, fold), sample, checksum, {}};
   }
   if (look_threads == 0) return {};
-  std::vector<Seen> missing(static_cast<size_t>(end));
   DLPIPE_RETURN_IF_ERROR(decode_samples(dataset, {0, end, look_threads}, [&](const DecodedSample& decoded) {
     thread_local std::vector<uint16_t> work;
     if (decoded.image.data == nullptr) return;  // it has none, or `dlpipe verify` reports it
-    missing[static_cast<size_t>(decoded.sample.number)] = {
-        {split, decoded.sample.number}, checksum64(decoded.sample.view.image), look_of(decoded.image, work)};
+    missing[static_cast<size_t>(decoded.sample.number)].look = look_of(decoded.image, work);
   }));
-  for (const Seen& seen : missing) add_look(seen);
+  for (const SeenImage& seen : missing) add_look(seen);
   return {};
 }
 
@@ -273,7 +288,7 @@ Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> 
     for (auto image = begin + 1; image != end && !may_count; ++image) {
       DLPIPE_ASSIGN_OR_RETURN(const RecordHeader one, splits[begin->split]->header(begin->sample));
       DLPIPE_ASSIGN_OR_RETURN(const RecordHeader other, splits[image->split]->header(image->sample));
-      may_count = image->split != begin->split || other.label != one.label;
+      may_count = image->part != begin->part || other.label != one.label;
     }
     if (may_count) left -= end - begin;
     for (auto image = begin; image != end && may_count; ++image) {
@@ -294,23 +309,17 @@ Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> 
 }
 
 void StoredImages::find_alike(int threads, DuplicateImages& found) {
-  std::sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) {
-    return std::tie(a.place.split, a.place.sample) < std::tie(b.place.split, b.place.sample);
-  });
-  std::vector<ImageLook> looks;
-  looks.reserve(seen_.size());
-  for (const Seen& seen : seen_) looks.push_back(seen.look);
-  const std::vector<AlikePair> pairs = alike_pairs(looks, threads);
-  if (alike_by_nature(looks.size(), pairs) > 0) return;
-  size_t last = looks.size();
-  for (const AlikePair& pair : pairs) {
-    const Seen& first = seen_[pair.first];
-    const Seen& second = seen_[pair.second];
-    if (first.place.split == second.place.split || first.checksum == second.checksum || pair.second == last)
-      continue;
+  const AlikeImages alike = alike_images(seen_, threads);
+  if (alike.by_nature > 0) return;
+  size_t last = seen_.size();
+  for (const AlikePair& pair : alike.pairs) {
+    const SeenImage& first = seen_[pair.first];
+    const SeenImage& second = seen_[pair.second];
+    if (first.part == second.part || first.checksum == second.checksum || pair.second == last) continue;
     last = pair.second;
     ++found.alike;
-    if (found.of_alike.size() < kMostPairs) found.of_alike.push_back({first.place, second.place});
+    if (found.of_alike.size() < kMostPairs)
+      found.of_alike.push_back({{first.split, first.sample}, {second.split, second.sample}});
   }
 }
 
@@ -325,9 +334,9 @@ Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr
     const auto pair_with = [&](const Image& other) {
       return DuplicateImages::Pair{{begin->split, begin->sample}, {other.split, other.sample}};
     };
-    if (begin->split != (end - 1)->split)
-      of_splits.push_back(pair_with(
-          *std::find_if(begin, end, [&](const Image& image) { return image.split != begin->split; })));
+    const auto elsewhere =
+        std::find_if(begin, end, [&](const Image& image) { return image.part != begin->part; });
+    if (elsewhere != end) of_splits.push_back(pair_with(*elsewhere));
     int64_t label = -1;
     for (auto image = begin; image != end && end - begin > 1; ++image) {
       DLPIPE_ASSIGN_OR_RETURN(const RecordHeader header, splits[image->split]->header(image->sample));
@@ -339,6 +348,7 @@ Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr
     begin = end;
   }
   DuplicateImages found;
+  if (parts_.size() > splits.size()) found.parts = splits.size() > 1 ? "split or fold" : "fold";
   found.in_splits = static_cast<int64_t>(of_splits.size());
   found.in_classes = static_cast<int64_t>(of_classes.size());
   const auto first_of = [](std::vector<DuplicateImages::Pair>& all) {
@@ -373,13 +383,14 @@ Result<std::vector<std::string>> warnings_of(const DuplicateImages& duplicates, 
     warnings.push_back(concat(text, ". ", advice));
     return {};
   };
-  const std::string of_splits =
-      concat("Metrics of a split are valid only for images that training has not seen; ", cure);
+  const std::string of_splits = concat("Metrics of a ", duplicates.parts,
+                                       " are valid only for images that training has not seen; ", cure);
   DLPIPE_RETURN_IF_ERROR(warn(duplicates.in_splits, duplicates.of_splits, " image is", " images are",
-                              " in more than one split, byte for byte: ", of_splits));
+                              concat(" in more than one ", duplicates.parts, ", byte for byte: "),
+                              of_splits));
   DLPIPE_RETURN_IF_ERROR(warn(duplicates.alike, duplicates.of_alike, " image looks", " images look",
-                              " like one in another split (encoded again, resized, mirrored, brightened or "
-                              "slightly cropped): ",
+                              concat(" like one in another ", duplicates.parts,
+                                     " (encoded again, resized, mirrored, brightened or slightly cropped): "),
                               of_splits));
   DLPIPE_RETURN_IF_ERROR(
       warn(duplicates.in_classes, duplicates.of_classes, " image is", " images are",

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dlpipe/dataset.h"
@@ -51,8 +53,8 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
 /// checksum64 of the record's image as stored, or of the file's bytes if it is linked; 0 if there is none.
 Result<uint64_t> image_checksum(const Dataset& dataset, std::span<const std::byte> record);
 
-/// Images that are identical in several splits or classes: metrics of such a split measure what was seen in training, and one
-/// of the classes is wrong. Copies within one split and class are ignored, because samples may be repeated on purpose. Images
+/// Images that are identical in several splits, folds or classes: metrics of such a split measure what was seen in training, and one
+/// of the classes is wrong. Copies within one split, fold and class are ignored, because samples may be repeated on purpose. Images
 /// are compared by a 64-bit checksum of their stored bytes. With late checksums, files of the same size and beginning are read
 /// whole for this, up to 1,024 of them.
 struct DuplicateImages {
@@ -63,10 +65,11 @@ struct DuplicateImages {
   struct Pair {
     Place first, second;
   };
-  int64_t in_splits = 0;                    // images in more than one split
+  std::string parts = "split";              // what copies are in several of: "fold" or "split or fold"
+  int64_t in_splits = 0;                    // images in more than one split or fold
   int64_t in_classes = 0;                   // images with more than one class
   std::vector<Pair> of_splits, of_classes;  // the first few
-  // Of images whose looks are known: those that look like one in another split, but differ in their bytes.
+  // Of images whose looks are known: those that look like one in another split or fold, but differ in their bytes.
   int64_t alike = 0;
   std::vector<Pair> of_alike;
 };
@@ -75,8 +78,10 @@ struct DuplicateImages {
 /// while they are compared; images beyond that are ignored.
 class StoredImages {
  public:
-  /// A split's samples are added in order, from any one to the last. `checksum` 0: unknown.
-  void add(size_t split, int64_t sample, uint64_t checksum, const ImageLook& look = {});
+  /// A split's samples are added in order, from any one to the last. `checksum` 0: unknown. `fold`: the value of the field kFoldField;
+  /// "": the sample has none.
+  void add(size_t split, int64_t sample, uint64_t checksum, const ImageLook& look = {},
+           std::string_view fold = {});
   /// Reads those that were not added because an earlier call of an interrupted ingest stored them, and decodes them for their
   /// looks if `look_threads` is not 0. Not for late checksums.
   Status add_missing(size_t split, const Dataset& dataset, int look_threads = 0);
@@ -88,21 +93,18 @@ class StoredImages {
  private:
   struct Image {
     uint64_t checksum = 0;
-    size_t split = 0;
+    uint32_t split = 0, part = 0;
     int64_t sample = 0;
   };
-  struct Seen {
-    DuplicateImages::Place place;
-    uint64_t checksum = 0;
-    ImageLook look;
-  };
+  uint32_t part_of(size_t split, std::string_view fold);
   void sort();
-  void add_look(const Seen& seen);
+  void add_look(const SeenImage& seen);
   void find_alike(int threads, DuplicateImages& found);
 
   std::vector<Image> images_;
-  std::vector<Seen> seen_;
-  std::vector<int64_t> first_added_;  // of each split; -1: none
+  std::vector<SeenImage> seen_;
+  std::vector<int64_t> first_added_;                          // of each split; -1: none
+  std::map<std::pair<size_t, std::string>, uint32_t> parts_;  // by split and fold
 };
 
 /// Warnings that count them and name the first ones, "[ingest] 2 images are ..."; empty if there are none. `names`: of the

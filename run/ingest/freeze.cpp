@@ -230,6 +230,13 @@ int64_t FrozenList::entry_count() const {
   return count;
 }
 
+std::optional<size_t> FrozenList::fold_column() const {
+  const auto field = std::ranges::find(schema.fields, data::kFoldField, &data::Field::name);
+  const auto place = static_cast<size_t>(field - schema.fields.begin());
+  return field == schema.fields.end() || place < kOwnFields ? std::nullopt
+                                                            : std::optional(place - kOwnFields);
+}
+
 std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t commit_bytes,
                                           int64_t commit_entries) const {
   std::vector<uint64_t> ends;

@@ -367,14 +367,14 @@ void fill_stages(const IngestRun& run, IngestReport& report) {
   report.limiting = run.limiting();
 }
 
-/// What to do about copies in several splits.
+/// What to do about copies in several splits or folds.
 std::string cure(const IngestOptions& options) {
   if (options.late_checksums || options.dedup != Dedup::kOff)  // training has no --dedup
     return "remove the copies";
-  if (options.split.empty())
+  if (options.split.empty() && options.folds == 0)
     return "repeat the command with another DST and --dedup drop, which stores only one of them";
-  return "repeat the command with another DST and --dedup group, which keeps them in one split, or --dedup "
-         "drop, which stores only one of them";
+  return concat("repeat the command with another DST and --dedup group, which keeps them in one ",
+                options.folds > 0 ? "fold" : "split", ", or --dedup drop, which stores only one of them");
 }
 
 Status fill(const IngestOptions& options, const Paths& paths, const data::Source& source,

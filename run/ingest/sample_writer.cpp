@@ -149,7 +149,7 @@ struct SampleWriter::Impl {
   bool is_sealed = false;  // provenance stands, only the rename is missing
   bool is_over = false;
   Status failure;
-  std::optional<size_t> image_field, label_field, path_field;
+  std::optional<size_t> image_field, label_field, path_field, fold_field;
 
   std::vector<Split> splits;
   uint64_t next = 0;  // number of the next sample
@@ -262,6 +262,7 @@ Status SampleWriter::Impl::begin() {
   label_field = find_kind(options.fields, FieldKind::kLabel);
   for (size_t i = 0; i < options.fields.size(); ++i) {
     if (options.fields[i].name == "path" && options.fields[i].kind == FieldKind::kBytes) path_field = i;
+    if (options.fields[i].name == data::kFoldField) fold_field = i;
   }
   state.options = canonical_options(options.ingest);
   state.source = options.source;
@@ -598,7 +599,13 @@ Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome&
   if (!split.writer) DLPIPE_RETURN_IF_ERROR(open_writer(split));
   if (outcome.ok()) {
     const auto number = std::ranges::find(state.splits, split.name) - state.splits.begin();
-    images.add(static_cast<size_t>(number), split.writer->samples(), outcome->image_checksum, outcome->look);
+    std::string_view fold;
+    if (fold_field) {
+      const std::vector<std::byte>& value = item.values[*fold_field];
+      fold = {reinterpret_cast<const char*>(value.data()), value.size()};
+    }
+    images.add(static_cast<size_t>(number), split.writer->samples(), outcome->image_checksum, outcome->look,
+               fold);
     return split.writer->add(*outcome);
   }
   if (item.problem.empty() && !is_bad_file(outcome.status())) return outcome.status();
@@ -754,9 +761,9 @@ Result<IngestReport> SampleWriter::Impl::publish() {
                ": ", without_area(report.skipped[0].reason)));
   }
   if (!is_sealed)
-    DLPIPE_RETURN_IF_ERROR(
-        find_duplicates({"writer", state.splits.size() > 1 ? worker_threads(options.ingest) : 0}, paths,
-                        paths.partial, state.splits, images, options.ingest.on_warning, report));
+    DLPIPE_RETURN_IF_ERROR(find_duplicates(
+        {"writer", state.splits.size() > 1 || fold_field ? worker_threads(options.ingest) : 0}, paths,
+        paths.partial, state.splits, images, options.ingest.on_warning, report));
   if (!is_sealed) DLPIPE_RETURN_IF_ERROR(seal(paths, {state.options, "", state.total, {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   const auto seconds = [](int64_t ns) { return static_cast<double>(ns) * 1e-9; };

@@ -96,7 +96,7 @@ Status SplitWriter::take(uint64_t item, OrderedWorkers::Outcome outcome) {
   const int64_t begin_ns = now_ns();
   if (outcome.ok()) {
     run_.images.add(static_cast<size_t>(&split_ - run_.list.splits.data()), writer_->samples(),
-                    outcome->image_checksum, outcome->look);
+                    outcome->image_checksum, outcome->look, run_.fold_of(entry));
     DLPIPE_RETURN_IF_ERROR(writer_->add(*outcome));
     sums_.add(outcome->pixel_sums);
   } else if (!is_bad_file(outcome.status())) {

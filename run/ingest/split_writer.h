@@ -4,7 +4,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "dlpipe/error.h"
 #include "dlpipe/ingest.h"
@@ -35,10 +37,16 @@ struct IngestRun {
 
   /// "read", "decode", "encode" or "write": the bottleneck.
   std::string limiting() const;
-  /// Whether near copies in other splits are looked for: all images are here, and are decoded.
+  /// Whether near copies in other splits or folds are looked for: all images are here, and are decoded.
   bool looks() const {
     const bool decodes_all = options.store != Store::kLink || (!options.trust && !options.late_checksums);
-    return list.splits.size() > 1 && part == nullptr && decodes_all;
+    return (list.splits.size() > 1 || list.fold_column()) && part == nullptr && decodes_all;
+  }
+  /// The entry's value of the field kFoldField, as stored; "" without such a field.
+  std::string_view fold_of(const data::SourceEntry& entry) const {
+    const std::optional<size_t> column = list.fold_column();
+    return column && *column < entry.extra.size() ? std::string_view(entry.extra[*column])
+                                                  : std::string_view();
   }
   /// Calls on_progress if the last call was long enough ago, or if `now`.
   void report(bool now);

@@ -128,6 +128,57 @@ TEST(Duplicates, IngestWarnsOfNearCopiesInOtherSplits) {
   expect_near(value_or_throw(ingest(options)).warnings);  // decodes what was stored
 }
 
+TEST(Duplicates, IngestWarnsOfThoseInOtherFolds) {
+  TempDir dir;
+  const auto write = [&](const std::string& name, data::Pixels pixels, int quality = 90) {
+    write_text(dir / ("src/" + name), to_text(*data::encode_jpeg(pixels.view(), quality)));
+  };
+  std::string list = "path,label,fold\n";
+  for (uint64_t i = 0; i < 8; ++i) {
+    const std::string name = std::to_string(i) + ".jpg";
+    write(name, data::scene(i, 80, 60));
+    list += name + ",c," + std::to_string(i % 2) + "\n";
+  }
+  write("0 again.jpg", data::scene(0, 80, 60));
+  write("1 mirrored.jpg", data::scene(1, 40, 30, {.mirrored = true}), 80);
+  write("2 worse.jpg", data::scene(2, 80, 60), 50);
+  write("3 again.jpg", data::scene(3, 80, 60));
+  write_text(dir / "src/list.csv",
+             list + "0 again.jpg,c,1\n1 mirrored.jpg,c,0\n2 worse.jpg,c,0\n3 again.jpg,c,1\n");
+  const auto expect_two = [](const std::vector<std::string>& warnings) {
+    std::string all;
+    for (const std::string& warning : warnings) all += warning + "\n";
+    expect_part(all,
+                "1 image is in more than one fold, byte for byte: '0 again.jpg' of class 'c' and '0.jpg'");
+    expect_part(all, "1 image looks like one in another fold");
+    expect_part(all, "'1 mirrored.jpg' of class 'c' and '1.jpg'");
+    expect_part(all, "Metrics of a fold are valid only");
+    EXPECT_EQ(all.find("2 worse.jpg"), std::string::npos) << "both are in one fold: " << all;
+    EXPECT_EQ(all.find("3 again.jpg"), std::string::npos) << "both are in one fold: " << all;
+  };
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.manifest = dir / "src/list.csv";
+  expect_two(value_or_throw(ingest(options)).warnings);
+  options.destination = dir / "resumed";
+  options.commit_entries = 1;
+  int files = 0;
+  options.stop_requested = [&] { return ++files == 9; };
+  EXPECT_EQ(ingest(options).status().code(), ErrorCode::kCancelled);
+  options.stop_requested = {};
+  expect_two(value_or_throw(ingest(options)).warnings);
+}
+
+TEST(Duplicates, DrawnFoldsAreToldHowToKeepCopiesTogether) {
+  TempDir dir;
+  for (int i = 0; i < 8; ++i) write_text(dir / ("src/c/" + std::to_string(i) + ".jpg"), jpeg_text(1, 20, 16));
+  IngestOptions options = options_for(dir / "src", dir / "dst");
+  options.folds = 2;
+  const IngestReport report = value_or_throw(ingest(options));
+  ASSERT_FALSE(report.warnings.empty());
+  expect_part(report.warnings.back(), "1 image is in more than one fold");
+  expect_part(report.warnings.back(), "--dedup group, which keeps them in one fold");
+}
+
 TEST(Duplicates, VerifyKnowsThemAndCallsTheDatasetGood) {
   TempDir dir;
   write_copies(dir);
@@ -162,6 +213,24 @@ TEST(Duplicates, AWriterWarnsOfThem) {
   const IngestReport report = value_or_throw(writer->finish());
   ASSERT_EQ(report.warnings.size(), 2u);
   expect_part(report.warnings[0], "[writer] 1 image is in more than one split");
+}
+
+TEST(Duplicates, AWriterWarnsOfThoseInOtherFolds) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
+                    {"fold", data::FieldKind::kBytes, DType::kU8, {}}};
+  auto writer = value_or_throw(SampleWriter::open(options));
+  const auto bytes = [](const std::string& text) {
+    const auto raw = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(raw.begin(), raw.end());
+  };
+  for (const char* fold : {"a", "b", "b"})
+    throw_if_error(writer->add({{bytes(jpeg_text(1, 16, 12)), bytes(fold)}, {}, ""}));
+  const IngestReport report = value_or_throw(writer->finish());
+  ASSERT_EQ(report.warnings.size(), 1u);
+  expect_part(report.warnings[0], "[writer] 1 image is in more than one fold");
 }
 
 }  // namespace
