@@ -490,14 +490,33 @@ Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const Sourc
   return groups;
 }
 
-/// kMisuse for a group in two of the source's own splits.
-Status check_groups_of_splits(const IngestOptions& options, const SourceListing& listing,
+/// kMisuse for a group in two of the source's own splits or folds, and for --group where there are no splits and no folds at all.
+Status check_groups_of_source(const IngestOptions& options, const SourceListing& listing,
                               const std::vector<int64_t>& groups) {
+  if (options.group.empty()) return {};
+  const auto field = std::ranges::find(listing.fields, data::kFoldField, &data::Field::name);
+  const bool has_folds = field != listing.fields.end();
+  const auto column = static_cast<size_t>(field - listing.fields.begin());
+  const auto fold_of = [&](const SourceEntry& entry) {
+    return has_folds && column < entry.extra.size() ? std::string_view(entry.extra[column])
+                                                    : std::string_view();
+  };
+  const bool has_splits =
+      std::ranges::any_of(listing.entries, [](const SourceEntry& entry) { return !entry.split.empty(); });
+  if (!has_splits && !has_folds && options.split.empty() && options.folds == 0)
+    return misuse("ingest", "--group ", printable(options.group),
+                  " keeps samples together in splits and folds, and ", sources_text(options),
+                  " has none; add --split or --folds, or leave --group out");
   std::unordered_map<int64_t, const SourceEntry*> first;
   for (size_t i = 0; i < groups.size(); ++i) {
     if (groups[i] < 0) continue;
     const SourceEntry& own = listing.entries[i];
     const SourceEntry& other = *first.emplace(groups[i], &own).first->second;
+    if (fold_of(own) != fold_of(other))
+      return misuse("ingest", printable(other.path), " and ", printable(own.path),
+                    " have the same value of --group ", printable(options.group),
+                    ", but different values of the field '", data::kFoldField,
+                    "'; correct that field, or rename it and give --folds");
     if (own.split != other.split)
       return misuse("ingest", printable(other.path), " in split ", in_quotes(other.split), " and ",
                     printable(own.path), " in split ", in_quotes(own.split),
@@ -892,7 +911,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<int64_t> given_groups, groups_of(options, listing));
-  if (options.split.empty()) DLPIPE_RETURN_IF_ERROR(check_groups_of_splits(options, listing, given_groups));
+  DLPIPE_RETURN_IF_ERROR(check_groups_of_source(options, listing, given_groups));
   DLPIPE_RETURN_IF_ERROR(limit_entries(options, listing));
   DLPIPE_ASSIGN_OR_RETURN(const AlikeEntries alike, find_alike(options, source, listing, progress));
   list.warnings.insert(list.warnings.end(), alike.warnings.begin(), alike.warnings.end());

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "io/formats/atomic_file.h"
 #include "io/formats/json.h"
 #include "tests/cli/program.h"
 
@@ -172,6 +173,15 @@ TEST_F(Folds, WhatCannotBeIsRefused) {
   }
   list.close();
   EXPECT_NE(refusal(ingest("leak", {})).find("the same value of --group patient"), std::string::npos);
+  // So have its own folds. Without either, --group would do nothing.
+  const std::string text = *formats::read_file(folder_ / "drawn/list.csv");
+  const std::string rest = text.substr(text.find('\n'));
+  ASSERT_TRUE(formats::write_file(folder_ / "drawn/list.csv", "path,label,patient,fold" + rest).ok());
+  const std::string torn = refusal(ingest("leak", {}));
+  EXPECT_NE(torn.find("different values of the field 'fold'"), std::string::npos) << torn;
+  ASSERT_TRUE(formats::write_file(folder_ / "drawn/list.csv", "path,label,patient,part" + rest).ok());
+  const std::string none = refusal(ingest("leak", {}));
+  EXPECT_NE(none.find("add --split or --folds, or leave --group out"), std::string::npos) << none;
 }
 
 }  // namespace dlpipe::test
