@@ -141,6 +141,8 @@ def in_mode(data, mode):
 def mask(name, value):
     """A mask of class numbers, in any accepted form, as a PNG's bytes or as uint8 [height, width, 1]."""
     if isinstance(value, (bytes, bytearray, memoryview)):
+        if not len(value):
+            _refuse(f"field {name!r} is a mask of no bytes; give None if the sample has no mask")
         return bytes(value)
     import numpy as np
 

@@ -290,6 +290,7 @@ def test_masks_move_with_their_images(tmp_path):
     (np.zeros((20, 30), np.float32), "holds float32 numbers that can't be classes"),
     (np.zeros((19, 30), np.uint8), "field 'mask'.*30x19"),
     (b"no image", "field 'mask'"),
+    (b"", "a mask of no bytes; give None if the sample has no mask"),
 ])  # fmt: skip
 def test_what_is_no_mask_is_named(tmp_path, mask, words):
     with pytest.raises(dlpipe.Error, match=words):

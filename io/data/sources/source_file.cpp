@@ -90,8 +90,11 @@ static bool parse_reference(std::string_view reference, Referred* out) {
 
 Result<Referred> referred(std::string_view reference) {
   Referred found;
-  if (parse_reference(reference, &found)) return found;
-  return Status(ErrorCode::kInternal, concat("[ingest] not a reference to a file: ", printable(reference)));
+  if (!parse_reference(reference, &found))
+    return Status(ErrorCode::kInternal, concat("[ingest] not a reference to a file: ", printable(reference)));
+  if (found.stamp.size_bytes == 0)  // no bytes in a record mean that there is no mask
+    return Status(ErrorCode::kCorrupt, "the file of its mask is empty");
+  return found;
 }
 
 std::string lasting_reference(const std::string& reference) {

@@ -49,7 +49,7 @@ struct Referred {
   FileStamp stamp;
   std::string path;
 };
-/// kInternal if refer_to() did not write it.
+/// kInternal if refer_to() did not write it, kCorrupt if the file is empty.
 Result<Referred> referred(std::string_view reference);
 /// The same without the time, which may differ for a copy of the file; other texts unchanged.
 std::string lasting_reference(const std::string& reference);

@@ -299,6 +299,21 @@ TEST(Ingest, MasksThatWereDrawnToBeSeenAreNamed) {
               std::string::npos);
 }
 
+TEST(Ingest, AnEmptyFileIsACorruptMaskAndNotNone) {
+  TempDir dir;
+  std::vector<uint8_t> pixels(9 * 9, 1);
+  for (const char* name : {"1", "2"}) {
+    write_text(dir / ("src/images/" + std::string(name) + ".jpg"), jpeg_text(7, 9, 9));
+    write_text(dir / ("src/masks/" + std::string(name) + ".png"),
+               to_text(value_or_throw(data::encode_png({pixels.data(), 9, 9, 1, 9}))));
+  }
+  write_text(dir / "src/masks/2.png", "");
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
+  EXPECT_EQ(report.splits.at(0).samples, 1);
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].reason, "the file of its mask is empty");
+}
+
 TEST(Ingest, ClassOrderCanComeFromAnotherDataset) {
   TempDir dir;
   for (const char* file :
