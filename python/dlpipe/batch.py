@@ -164,6 +164,28 @@ class Ragged:
         """A field of bytes as a list of str."""
         return [os.fsdecode(bytes(memoryview(rows.numpy() if hasattr(rows, "numpy") else rows))) for rows in self]
 
+    def multi_hot(self, classes: int) -> Any:
+        """A field of labels as float32 [samples, classes], of the same framework: 1 for each label that the sample has, else 0.
+
+        `classes` is their number, such as len(loader.classes).
+        """
+        if hasattr(self.values, "new_zeros"):
+            import torch
+
+            rows = torch.repeat_interleave(self.offsets.diff()).to(self.values.device)
+            dense = self.values.new_zeros((len(self), classes), dtype=torch.float32)
+            dense[rows, self.values] = 1
+            return dense
+        import numpy as np
+
+        dense = np.zeros((len(self), classes), np.float32)
+        dense[np.repeat(np.arange(len(self)), np.diff(np.asarray(self.offsets))), np.asarray(self.values)] = 1
+        if isinstance(self.values, np.ndarray):
+            return dense
+        import jax.numpy as jnp
+
+        return jnp.asarray(dense)
+
     def __reduce__(self) -> Any:
         return Ragged, (self.values, self.offsets)
 

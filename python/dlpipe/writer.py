@@ -149,6 +149,35 @@ def _ones(name, value, length):
     return np.flatnonzero(array).tolist()
 
 
+class _Ones:
+    """Finds a field of labels whose samples have a 0 or 1 for each class: as labels they would be the classes 0 and 1."""
+
+    LEAST = 3  # numbers of a sample, so that one comes twice
+    ENOUGH = 16  # samples
+
+    def __init__(self, name: str, classes: int) -> None:
+        self.name = name
+        self.length = classes  # 0: not known
+        self.samples: int | None = 0  # None: the field has labels
+
+    def see(self, labels):
+        if self.samples is None:
+            return
+        self.length = self.length or len(labels)
+        if not self.LEAST <= len(labels) == self.length or any(one not in (0, 1) for one in labels):
+            self.samples = None
+            return
+        self.samples += 1
+        if self.samples == self.ENOUGH:
+            self.check()
+
+    def check(self):
+        """Raises MisuseError if all samples so far look like this."""
+        if self.samples is not None and self.samples > 1:
+            refuse(f"field {self.name!r} has a 0 or 1 for each of {self.length} labels in every sample, and 'labels' takes the numbers or names "
+                   f"of those that are there; give fields= with {self.name!r}: 'multi-hot', and classes= with {self.length} names")
+
+
 def _is_near(cast, array):
     """Whether floats represent numbers: integers exactly, fractions up to rounding. Rounding to infinity doesn't count."""
     import numpy as np
@@ -200,6 +229,7 @@ class Field:
             self.kind, self.dtype, self.shape = "tensor", _dtype_name(name, kind), (1,)
         if self.of and self.kind == "tensor":
             self.shape = ()
+        self.ones = _Ones(name, classes) if kind == "labels" and not self.of else None
         if kind == "multi-hot" and not classes:
             refuse(f"field {name!r} is multi-hot; give classes=, a name for each of its numbers")
         if shape is not ...:
@@ -234,7 +264,10 @@ class Field:
         if self.kind == "labels":
             if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
                 refuse(f"field {self.name!r} is {value!r}; give a list of classes")
-            return [_label(self.name, one) for one in value]
+            labels = [_label(self.name, one) for one in value]
+            if self.ones is not None:
+                self.ones.see(labels)
+            return labels
         return self._bytes(value) if self.kind == "bytes" else self._numbers(value)
 
     def _bytes(self, value):
@@ -321,7 +354,8 @@ class Writer:
       same bytes); or pixels, stored raw (store="jpeg": as a JPEG of `quality`): numpy uint8 [height, width] or
       [height, width, 1 or 3], a PIL.Image (its EXIF orientation is applied), a torch uint8 tensor
       [channels, height, width]
-    - "label": an int, the class name, or None. "labels": a list of these, of any length; all fields share the classes
+    - "label": an int, the class name, or None. "labels": a list of these, of any length; all fields share the classes. Vectors of a
+      0 or 1 for each class are refused: they are "multi-hot"
     - "multi-hot": a 0 or 1 for each of `classes`, stored as "labels"
     - "boxes": any number of [x_min, y_min, x_max, y_max], "boxes-xywh" of [x_min, y_min, width, height] (stored as "boxes"),
       in pixels of the image as displayed. Both kinds convert torchvision's BoundingBoxes from their own format
@@ -426,6 +460,9 @@ class Writer:
         Returns:
             What `dlpipe ingest --json` prints, as a dict. Afterwards also in `report`.
         """
+        for field in self._fields:
+            if field.ones is not None:
+                field.ones.check()
         self._report = self._writer.finish()
         self._is_open = False
         if 0 < self._without_class < self.position:

@@ -53,6 +53,19 @@ def test_each_sample_has_its_own_rows(objects, as_):
     assert len(seen) == 40
 
 
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax"])
+def test_labels_as_a_zero_or_one_for_each_class(objects, as_):
+    framework = pytest.importorskip(as_)
+    loader = loader_of(objects, as_=as_)
+    for batch in loader:
+        dense = batch.kind.multi_hot(len(loader.classes))
+        assert isinstance(dense, framework.ndarray if as_ == "numpy" else framework.Tensor if as_ == "torch" else framework.Array)
+        expected = [[float(name in objects[1][path]["kind"]) for name in loader.classes] for path in batch.path]
+        assert str(dense.dtype).endswith("float32") and np.asarray(dense).tolist() == expected
+    with pytest.raises(IndexError):
+        batch.kind.multi_hot(1)
+
+
 def test_values_are_the_slots_own_memory_and_keep_it(objects):
     loader = loader_of(objects, slots=2)
     iterator = iter(loader)

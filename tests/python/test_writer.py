@@ -298,6 +298,23 @@ def test_what_is_no_mask_is_named(tmp_path, mask, words):
             writer.write(image=pixels_of(1), mask=mask)
 
 
+@pytest.mark.parametrize("classes, count", [("abc", 16), ("abc", 2), ("", 5)])
+def test_a_zero_or_one_for_each_class_is_no_list_of_labels(tmp_path, classes, count):
+    with pytest.raises(dlpipe.MisuseError, match="a 0 or 1 for each of 3 labels .* give fields= with 'tags': 'multi-hot', and classes="):
+        with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "tags": "labels"}, classes=list(classes)) as writer:
+            for i in range(count):
+                writer.write(image=pixels_of(i), tags=np.array([i % 2, 1, 0]))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("tags", [[[0, 1, 1], [1, 0]], [[0, 1, 1], [2, 0, 1]], [[0, 1], [1, 0]], [[0, 1, 1]]])
+def test_lists_that_look_like_it_are_labels(tmp_path, tags):
+    with dlpipe.Writer(tmp_path / "d", fields={"image": "image", "tags": "labels"}, classes=["a", "b", "c"][: len(tags[0]) + 1]) as writer:
+        for one in tags:
+            writer.write(image=pixels_of(1), tags=one)
+    assert [list(sample.tags) for sample in dlpipe.Dataset(tmp_path / "d")] == tags
+
+
 def test_a_mask_is_of_an_image(tmp_path):
     with pytest.raises(dlpipe.MisuseError, match="no field is an image"):
         dlpipe.Writer(tmp_path / "d", fields={"mask": "mask", "label": "label"})

@@ -148,6 +148,7 @@ class ManifestSource final : public Source {
 
   // What the labels mean, once all lines are read (manifest_columns.cpp).
   Status number(SourceListing& listing) const;
+  Status check_multi_hot() const;
   /// Rewrites 1.0, and 1,0 in lists with ;, as 1 if all labels are whole numbers.
   void write_whole_labels();
   Status check_labels() const;

@@ -255,6 +255,29 @@ Status ManifestSource::check_typed_columns() const {
 
 // The meaning of the labels: numbers of classes, and contradictions.
 
+// A 0 or 1 for each class would become the classes '0' and '1'.
+Status ManifestSource::check_multi_hot() const {
+  constexpr size_t kLeast = 3;  // labels in a line, of two names: one comes twice
+  std::vector<const Columns::Extra*> columns;
+  for (const Columns::Extra& extra : columns_.extra)
+    if (extra.column.kind == ColumnKind::kLabels) columns.push_back(&extra);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const size_t length = names_.size() > columns.size() ? names_[i].size() : 0;
+    bool is_multi_hot = length >= kLeast && columns[i]->column.of.empty();
+    for (size_t at = i; at < names_.size() && is_multi_hot; at += columns.size()) {
+      is_multi_hot =
+          names_[at].size() == length &&
+          std::ranges::all_of(names_[at], [](const std::string& name) { return name == "0" || name == "1"; });
+    }
+    if (is_multi_hot)
+      return misuse("ingest", "the column ", in_quotes(columns[i]->column.name), " of ", printable(list_),
+                    " has a 0 or 1 for each of ", length,
+                    " labels in every line; a column of labels lists those that are there, such as cat|dog. "
+                    "dlpipe.from_dataset stores such vectors as labels with the kind \"multi-hot\"");
+  }
+  return {};
+}
+
 // One table of classes for the label and for all columns of labels.
 Status ManifestSource::number(SourceListing& listing) const {
   std::vector<std::string> all;
@@ -267,6 +290,7 @@ Status ManifestSource::number(SourceListing& listing) const {
     if (!name.empty()) all.push_back(name);
   }
   for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
+  DLPIPE_RETURN_IF_ERROR(check_multi_hot());
   listing.classes = sorted_class_names(std::move(all));
   if (head_ && !head_->classes.empty()) {
     const std::unordered_set<std::string_view> known(head_->classes.begin(), head_->classes.end());
@@ -312,6 +336,7 @@ void ManifestSource::write_whole_labels() {
       label = std::move(number);
   }
   std::vector<std::string*> all;
+  all.reserve(labels.size());
   for (std::string& label : labels) all.push_back(&label);
   for (std::vector<std::string>& names : names_) {
     for (std::string& name : names) all.push_back(&name);

@@ -77,6 +77,24 @@ TEST_F(ManifestTest, AColumnOfSplitsMakesSplits) {
       << unnamed.warnings[0];
 }
 
+TEST_F(ManifestTest, AZeroOrOneForEachLabelIsNoListOfLabels) {
+  const auto message_of = [&](const std::string& text) {
+    write_text(dir / "list.jsonl", text);
+    const auto source = open_source({.path = dir / "list.jsonl", .fields = {"tags:labels"}});
+    return source.ok() ? (*source)->list().status().message() : source.status().message();
+  };
+  EXPECT_NE(
+      message_of("{\"path\": \"3.png\", \"tags\": [0, 1, 1]}\n{\"path\": \"p/1.jpg\", \"tags\": [0, 0, 0]}\n")
+          .find("has a 0 or 1 for each of 3 labels"),
+      std::string::npos);
+  EXPECT_EQ(
+      message_of("{\"path\": \"3.png\", \"tags\": [0, 1]}\n{\"path\": \"p/1.jpg\", \"tags\": [0, 0, 0]}\n"),
+      "");
+  EXPECT_EQ(message_of(
+                "{\"path\": \"3.png\", \"tags\": [0, 1, 2]}\n{\"path\": \"p/1.jpg\", \"tags\": [0, 0, 0]}\n"),
+            "");
+}
+
 // pandas writes a column of whole numbers so as soon as one is missing.
 TEST_F(ManifestTest, WholeNumbersMayBeWrittenAsFractions) {
   const auto check = [&](const std::string& text, const std::string& name) {
