@@ -1,5 +1,6 @@
 // Training, evaluation and prediction, as the commands of these names do them.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -193,7 +195,7 @@ nb::tuple evaluate(const nb::dict& model, const nb::bytes& data, const std::stri
 }
 
 run::PredictOptions predict_options(const nb::dict& model, int64_t batch, int threads,
-                                    const std::string& device, int64_t max_pixels, bool whole_masks) {
+                                    const std::string& device, int64_t max_pixels) {
   if (batch < 1) refuse("predict", "batch ", batch, "; give at least 1");
   if (threads < 0) refuse("predict", "threads ", threads, "; give at least 0");
   run::PredictOptions options;
@@ -202,7 +204,6 @@ run::PredictOptions predict_options(const nb::dict& model, int64_t batch, int th
   options.threads = threads;
   options.device = device;
   options.max_pixels = max_pixels;
-  options.whole_masks = whole_masks;
   return options;
 }
 
@@ -358,18 +359,17 @@ void bind_train(nb::module_& module) {
       .def(
           "__init__",
           [](OpenPredictor* self, const nb::dict& model, int64_t batch, int threads,
-             const std::string& device, int64_t max_pixels, bool whole_masks, int64_t top, double threshold) {
-            run::PredictOptions options =
-                predict_options(model, batch, threads, device, max_pixels, whole_masks);
+             const std::string& device, int64_t max_pixels, int64_t top, std::optional<double> threshold) {
+            run::PredictOptions options = predict_options(model, batch, threads, device, max_pixels);
             if (top < 1) refuse("predict", "top ", top, "; give at least 1");
             options.top = top;
-            if (!(threshold >= 0 && threshold <= 1))
-              refuse("predict", "threshold ", threshold, "; give 0 to 1");
+            if (threshold && !(*threshold >= 0 && *threshold <= 1))
+              refuse("predict", "threshold ", *threshold, "; give 0 to 1");
             options.threshold = threshold;
             new (self) OpenPredictor(options);
           },
           nb::kw_only(), nb::arg("model"), nb::arg("batch"), nb::arg("threads"), nb::arg("device"),
-          nb::arg("max_pixels"), nb::arg("whole_masks"), nb::arg("top"), nb::arg("threshold"))
+          nb::arg("max_pixels"), nb::arg("top"), nb::arg("threshold").none())
       .def("probabilities", &OpenPredictor::probabilities, nb::arg("images"), nb::arg("load"))
       .def("predictions", &OpenPredictor::predictions, nb::arg("images"), nb::arg("load"))
       .def(

@@ -270,7 +270,7 @@ std::function<Status()> setup_eval(Flags& flags) {
 
 struct PredictOptions {
   run::PredictOptions predict;
-  std::string threshold = "0.5";
+  std::string threshold;
   std::vector<std::string> paths;
   std::string draw;
   bool json = false;
@@ -392,9 +392,10 @@ std::function<Status()> setup_predict(Flags& flags) {
       .type_name("FOLDER");
   flags
       .add_option("--threshold", options->threshold,
-                  "For labels and boxes: print those with at least this probability; or NAME=T,NAME=T; or a "
-                  "file of eval --report --json, with the best one of each label")
-      .type_name("T");
+                  "For labels and boxes: print those with at least this probability (default 0.5); or "
+                  "NAME=T,NAME=T; or a file of eval --report --json, with the best one of each label")
+      .type_name("T")
+      .not_empty();
   flags.add_option("--batch", options->predict.batch, "Images per batch").range(1, 1'000'000);
   flags.add_option("--device", options->predict.device, "cpu, cuda");
   flags.add_option("--threads", options->predict.threads, "Threads; 0: as many as the process may use")
@@ -408,7 +409,8 @@ std::function<Status()> setup_predict(Flags& flags) {
       "with "
       "the others. The exit code is then 1.");
   return [options]() -> Status {
-    DLPIPE_RETURN_IF_ERROR(run::read_thresholds(options->threshold, options->predict));
+    if (!options->threshold.empty())
+      DLPIPE_RETURN_IF_ERROR(run::read_thresholds(options->threshold, options->predict));
     return predict(*options);
   };
 }

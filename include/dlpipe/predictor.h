@@ -91,12 +91,13 @@ struct Prediction {
   std::string error = {};  // not empty: the file could not be used, or there are no probabilities; and why
   /// Of --task multilabel: the labels whose probability is at least their threshold, the most probable first.
   std::vector<std::pair<std::string, double>> labels = {};
-  /// Of --task regress: each target, in the data's units; of --task segment: the share of the pixels of each class that occurs.
+  /// Of --task regress: each target, in the data's units; of --task segment: the share of each class that occurs, of the pixels of
+  /// whole_mask that the model saw.
   std::vector<std::pair<std::string, double>> values = {};
   /// Of --task segment: the number of each pixel's class, [seen_height, seen_width], of the image as the model saw it.
   std::vector<uint8_t> mask = {};
   int64_t seen_height = 0, seen_width = 0;
-  /// With PredictOptions::whole_masks: the same for the file's image, upright, [height, width]. 255: the model did not see the pixel.
+  /// The same for the file's image, upright, [height, width]. 255: the model did not see the pixel.
   std::vector<uint8_t> whole_mask = {};
   int64_t height = 0, width = 0;
   /// Of --task segment and detect: the image as the model saw it, [seen_height, seen_width, channels].
@@ -112,13 +113,12 @@ struct PredictOptions {
   int64_t batch = 64;
   int threads = 0;  // 0: as many as the process may use
   int64_t top = 5;
-  double threshold =
-      0.5;  // of --task multilabel and detect: the probability from which a label or box counts as there
+  /// Of --task multilabel and detect: the probability from which a label or box counts as there; by default 0.5.
+  std::optional<double> threshold = {};
   std::vector<std::pair<std::string, double>> thresholds =
       {};  // the same of single labels or classes, by name; the others have `threshold`
   std::string device = "cpu";
   int64_t max_pixels = 178'956'970;
-  bool whole_masks = false;  // of --task segment: fill Prediction::whole_mask
 };
 
 class Predictor {

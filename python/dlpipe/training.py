@@ -175,7 +175,7 @@ class Segmentation(NamedTuple):
 
     #: uint8 [height, width] of the upright image: numbers of Predictor.classes; 255 where val_augment cropped the image.
     mask: npt.NDArray[np.uint8]
-    #: The share of the pixels that the model saw, by the name of each class that occurs.
+    #: The share of each class that occurs, by its name: of the pixels of the mask that are not 255.
     shares: dict[str, float]
 
 
@@ -219,7 +219,7 @@ class Predictor:
         threads: 0: as many as the process may use.
         batch: maximum number of images per batch.
         max_pixels: larger images are an error.
-        threshold: of a detector, the score from which a box is returned.
+        threshold: of a detector, the score from which a box is returned. Default: 0.5.
     """
 
     @kinds_checked("predict")
@@ -236,13 +236,12 @@ class Predictor:
         threads: int = 0,
         batch: int = 64,
         max_pixels: int = 178_956_970,
-        threshold: float = 0.5,
+        threshold: float | None = None,
         _top: int = 5,
-        _whole_masks: bool = True,
     ) -> None:
         self._predictor = _dlpipe.Predictor(
             model=_model(ckpt, model, classes, val_augment, tta, dtype), batch=batch, threads=threads, device=device,
-            max_pixels=max_pixels, whole_masks=_whole_masks, top=_top, threshold=threshold,
+            max_pixels=max_pixels, top=_top, threshold=threshold,
         )  # fmt: skip
         self.classes: list[str] = self._predictor.classes
         self._ckpt = os.fsdecode(ckpt)
@@ -301,7 +300,7 @@ def predict(
     paths: Path | Iterable[Path],
     *,
     top: int = 5,
-    threshold: float = 0.5,
+    threshold: float | None = None,
     draw: Path = "",
     model: str = "",
     classes: Path = "",
@@ -320,7 +319,7 @@ def predict(
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
         paths: one path or several.
         top: number of classes per file.
-        threshold: of a model of several labels or of boxes, the probability from which a label or a box is reported.
+        threshold: of a model of several labels or of boxes, the probability from which a label or a box is reported. Default: 0.5.
         draw: of a segmentation model or a detector: a folder to write NAME.png to, the image as the model saw it with its masks or
             boxes. A segmentation model also writes NAME.mask.png, the class of each pixel. `drawing` of each result is NAME.png.
         model, classes, val_augment, tta, dtype, device, threads, batch, max_pixels: as for dlpipe.Predictor.
@@ -333,7 +332,7 @@ def predict(
     files = paths_as_bytes("predict", "paths", paths)
     predictor = Predictor(
         ckpt, model=model, classes=classes, val_augment=val_augment, tta=tta, dtype=dtype, device=device, threads=threads, batch=batch,
-        max_pixels=max_pixels, threshold=threshold, _top=top, _whole_masks=False,
+        max_pixels=max_pixels, threshold=threshold, _top=top,
     )  # fmt: skip
     with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
         return predictor._predictor.predict(files, os.fsencode(draw), call)

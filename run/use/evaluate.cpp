@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 
@@ -222,12 +223,36 @@ class Pass {
     const Tensor there = view_logits(model_, input.pixels, options_.views);
     Tensor logits = there.contiguous_copy().to(cpu_device());
     options_.count ? options_.count(batch, logits, *sums.tally) : sums.tally->add(logits, input);
-    if (input.total_weight > 0) {
-      const Tensor loss = options_.loss->compute(there, input.target, input.weight, options_.loss_arguments);
-      sums.loss += loss.item() * input.total_weight;
-      sums.weight += input.total_weight;
+    if (task_.output == engine::ModelOutput::kPixels) {
+      add_loss_by_image(there, input, sums);
+    } else if (input.total_weight > 0) {
+      add_loss(there, input.target, input.weight, input.total_weight, sums);
     }
     return logits;
+  }
+
+  void add_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight, double total_weight,
+                Sums& sums) const {
+    sums.loss +=
+        options_.loss->compute(outputs, target, weight, options_.loss_arguments).item() * total_weight;
+    sums.weight += total_weight;
+  }
+
+  /// Each image's loss by its number of pixels that count. The Dice loss is of all pixels that it gets: of a batch's it would depend on
+  /// how images are batched.
+  void add_loss_by_image(const Tensor& outputs, const BatchInput& input, Sums& sums) const {
+    const int64_t images = outputs.size(0), pixels = input.target.elements() / images;
+    const Tensor weights = input.weight.to(cpu_device());
+    const auto own = [&](const Tensor& x, int64_t image) {
+      return x.view_as({pixels}, std::array<int64_t, 1>{1}, image * pixels).contiguous_copy();
+    };
+    for (int64_t image = 0; image < images; ++image) {
+      const float* const weight = weights.data<float>() + image * pixels;
+      const double total_weight = std::accumulate(weight, weight + pixels, 0.0);
+      if (total_weight > 0)
+        add_loss(engine::slice(outputs, 0, image, image + 1), own(input.target, image),
+                 own(input.weight, image), total_weight, sums);
+    }
   }
 
   /// Of all ranks, in the order of batches and grains; counts of samples go into `report`.

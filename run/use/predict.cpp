@@ -2,6 +2,7 @@
 #include "dlpipe/predictor.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -58,8 +59,9 @@ struct Predictor::Impl {
   engine::ModelOutput output() const { return task_of(model.state.task).output; }
   /// The class of each pixel, from logits [H,W,classes].
   void add_mask(std::span<const float> logits, Prediction& prediction) const;
-  /// The same mask in the size of the file's image: each pixel has the class of the seen pixel over its middle.
-  static void add_whole_mask(const SeenMap& map, Prediction& prediction);
+  /// The same mask in the size of the file's image, where each pixel has the class of the seen pixel over its middle, and the classes'
+  /// shares of it.
+  void add_whole_mask(const SeenMap& map, Prediction& prediction) const;
   /// Boxes, from outputs of the cells of a grid.
   void add_boxes(std::span<const float> outputs, const SeenMap& map, Prediction& prediction) const;
   /// Of a file with `error`, if that isn't empty, or of its logits.
@@ -94,7 +96,12 @@ Predictor::Impl::Impl(const PredictOptions& wanted, const Registries& registries
   const engine::ModelArguments& made_for = model.state.arguments;
   out_size = value_or_throw(chain.output({static_cast<int>(made_for.width), static_cast<int>(made_for.height),
                                           static_cast<int>(made_for.channels)}));
-  thresholds.assign(model.state.classes.size(), options.threshold);
+  const std::string& task = model.state.task.name;
+  if ((options.threshold || !options.thresholds.empty()) && task != "multilabel" && task != "detect")
+    refuse("predict", "--threshold is for labels and boxes, and this model's task is ", task,
+           "; leave it out");
+  constexpr double kDefaultThreshold = 0.5;
+  thresholds.assign(model.state.classes.size(), options.threshold.value_or(kDefaultThreshold));
   for (const auto& [name, threshold] : options.thresholds) {
     const auto found = std::ranges::find(model.state.classes, name);
     if (found == model.state.classes.end())
@@ -177,8 +184,7 @@ Tensor Predictor::Impl::batch_logits(std::span<const ImageFile> files, int64_t b
   const Tensor bytes = Tensor::zeros({batch, out_size.height, out_size.width, out_size.channels}, DType::kU8);
   errors.resize(files.size());
   const int64_t image_bytes = int64_t{out_size.height} * out_size.width * out_size.channels;
-  const bool goes_back = output() == engine::ModelOutput::kBoxes ||
-                         (output() == engine::ModelOutput::kPixels && options.whole_masks);
+  const bool goes_back = output() != engine::ModelOutput::kImage;
   std::vector<SeenMap> maps(goes_back ? files.size() : 0);
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
@@ -234,21 +240,13 @@ void Predictor::Impl::add_boxes(std::span<const float> outputs, const SeenMap& m
 
 void Predictor::Impl::add_mask(std::span<const float> logits, Prediction& prediction) const {
   const size_t classes = model.state.classes.size(), count = logits.size() / classes;
-  std::vector<int64_t> counts(classes);
   for (size_t i = 0; i < count; ++i) {
     const float* const own = &logits[i * classes];
-    const auto best = std::max_element(own, own + classes) - own;
-    prediction.mask.push_back(static_cast<uint8_t>(best));
-    ++counts[static_cast<size_t>(best)];
-  }
-  for (size_t c = 0; c < classes; ++c) {
-    if (counts[c] > 0)
-      prediction.values.emplace_back(model.state.classes[c],
-                                     static_cast<double>(counts[c]) / static_cast<double>(count));
+    prediction.mask.push_back(static_cast<uint8_t>(std::max_element(own, own + classes) - own));
   }
 }
 
-void Predictor::Impl::add_whole_mask(const SeenMap& map, Prediction& prediction) {
+void Predictor::Impl::add_whole_mask(const SeenMap& map, Prediction& prediction) const {
   prediction.height = map.whole.height;
   prediction.width = map.whole.width;
   prediction.whole_mask.assign(static_cast<size_t>(prediction.height * prediction.width),
@@ -265,6 +263,14 @@ void Predictor::Impl::add_whole_mask(const SeenMap& map, Prediction& prediction)
                                                    static_cast<int64_t>(seen.x))];
     }
   });
+  std::array<int64_t, TargetSpec::kIgnored + 1> counts{};
+  for (const uint8_t number : prediction.whole_mask) ++counts[number];
+  const auto seen = static_cast<int64_t>(prediction.whole_mask.size()) - counts[TargetSpec::kIgnored];
+  for (size_t c = 0; c < model.state.classes.size() && c < TargetSpec::kIgnored; ++c) {
+    if (counts[c] > 0)
+      prediction.values.emplace_back(model.state.classes[c],
+                                     static_cast<double>(counts[c]) / static_cast<double>(seen));
+  }
 }
 
 std::vector<double> Predictor::Impl::answers_of(std::span<const float> logits) const {
@@ -325,7 +331,7 @@ bool Predictor::predict_batch(std::span<const ImageFile> files, int64_t rows,
     } else if (impl_->output() == engine::ModelOutput::kPixels) {
       add_seen(seen.pixels, i, prediction);
       impl_->add_mask(row, prediction);
-      if (impl_->options.whole_masks) Impl::add_whole_mask(seen.maps[i], prediction);
+      impl_->add_whole_mask(seen.maps[i], prediction);
     } else if (impl_->output() == engine::ModelOutput::kBoxes) {
       add_seen(seen.pixels, i, prediction);
       impl_->add_boxes(row, seen.maps[i], prediction);
@@ -514,14 +520,16 @@ Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
   return path;
 }
 
+static constexpr const char* kThresholdForms =
+    "; give a number from 0 to 1, NAME=T,NAME=T, or a file of `dlpipe eval --report --json`";
+
 Status read_thresholds(const std::string& text, PredictOptions& options) {
   const auto check = [&](std::string_view number, double& threshold) -> Status {
     if (parse_double(number, &threshold) && threshold >= 0 && threshold <= 1) return {};
-    return misuse("predict", "--threshold ", printable(text),
-                  "; give a number from 0 to 1, NAME=T,NAME=T, or a file of `dlpipe eval --report --json`");
+    return misuse("predict", "--threshold ", printable(text), kThresholdForms);
   };
   double number = 0;
-  if (parse_double(text, &number)) return check(text, options.threshold);
+  if (parse_double(text, &number)) return check(text, options.threshold.emplace());
   if (text.find('=') != std::string::npos) {
     for (const std::string& part : split(text, ',')) {
       const size_t equals = std::min(part.rfind('='), part.size() - 1);
@@ -531,7 +539,9 @@ Status read_thresholds(const std::string& text, PredictOptions& options) {
     return {};
   }
   std::error_code error;
-  if (!std::filesystem::exists(text, error)) return check(text, number);
+  if (!std::filesystem::exists(text, error))
+    return misuse("predict", "--threshold ", printable(text), " is neither a number nor a file that exists",
+                  kThresholdForms);
   DLPIPE_ASSIGN_OR_RETURN(const std::string file, formats::read_file(text));
   const Result<Json> parsed = Json::parse(file);
   const Json evaluation = parsed.ok() ? *parsed : Json();

@@ -61,6 +61,22 @@ def test_masks_go_back_through_crops_resizes_and_flips(models):
     assert (middle[::2, ::2] == expected).mean() > 0.98  # Pillow rounds some pixels otherwise
 
 
+def test_shares_are_of_the_image_without_padding(models):
+    run, pixels = models / "segment" / "run", np.random.default_rng(2).integers(0, 256, (24, 48, 3), np.uint8)
+    for chain, seen in (("resize(48,side=longer) pad_to(48) center_crop(48)", 24 * 48), ("resize(48) center_crop(48)", 24 * 24)):
+        predictor = dlpipe.Predictor(run, val_augment=chain)
+        one = predictor(pixels)
+        counts = np.bincount(one.mask.reshape(-1), minlength=256)
+        assert counts[:255].sum() == seen
+        assert one.shares == {name: pytest.approx(n / seen) for name, n in zip(predictor.classes, counts) if n}
+
+
+def test_a_threshold_is_of_labels_and_boxes(models):
+    for task in ("segment", "regress"):
+        with pytest.raises(dlpipe.MisuseError, match=f"threshold is for labels and boxes, and this model's task is {task}"):
+            dlpipe.Predictor(models / task / "run", threshold=0.5)
+
+
 def test_boxes_are_in_the_pixels_of_the_image(models, tmp_path):
     run, image = models / "detect" / "run", image_of(models, "detect")
     predictor = dlpipe.Predictor(run, threshold=0.05)

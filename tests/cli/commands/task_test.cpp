@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -74,6 +75,9 @@ class TaskCommands : public testing::TestWithParam<const char*> {
       EXPECT_EQ(json_of(predict(image, threshold))["labels"].items().size(), 5u) << threshold;
     for (const char* threshold : {"1.5", "disc=2", "disc", "cat=0.5", "disc=0.5,"})
       EXPECT_NE(predict(image, threshold).exit_code, 0) << threshold;
+    const Outcome absent = predict(image, folder_ / "absent.json");
+    EXPECT_NE(absent.err.find("absent.json is neither a number nor a file that exists"), std::string::npos)
+        << absent.err;
   }
   ScratchDirectory folder_;
 };
@@ -99,8 +103,13 @@ TEST_P(TaskCommands, TrainEvalAndPredictAgree) {
   ASSERT_TRUE(first.ok());
   // The same image through predict has the same answers.
   const std::string image = folder_ / concat("drawn/", (*first)["path"].as_string());
-  const Json one = json_of(
-      run_dlpipe({"predict", "--ckpt", folder_ / "run", image, "--json", "--top", "10", "--threshold", "0"}));
+  std::vector<std::string> words = {"predict", "--ckpt", folder_ / "run", image, "--json", "--top", "10"};
+  if (are_labels) words.insert(words.end(), {"--threshold", "0"});
+  const Json one = json_of(run_dlpipe(words));
+  const Outcome resized =
+      run_dlpipe({"eval", "--ckpt", folder_ / "run", folder_ / "data", "--resized-masks"});
+  EXPECT_EQ(resized.exit_code, 2);
+  EXPECT_NE(resized.err.find("--resized-masks is for segmentation"), std::string::npos) << resized.err;
   if (are_labels) {
     ASSERT_EQ(one["labels"].items().size(), 10u);
     for (const Json& label : one["labels"].items())
@@ -108,6 +117,11 @@ TEST_P(TaskCommands, TrainEvalAndPredictAgree) {
                   (*first)["predicted"][label["class"].as_string()].as_double(), 1e-6);
     check_thresholds(eval["report"]["outputs"].items(), image);
   } else {
+    const Outcome refused = predict(image, "0.5");
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("--threshold is for labels and boxes, and this model's task is regress"),
+              std::string::npos)
+        << refused.err;
     for (const char* name : {"x", "y"})
       EXPECT_NEAR(one["values"][name].as_double(), (*first)["predicted"][name].as_double(), 1e-4);
   }
@@ -190,6 +204,17 @@ TEST(Segment, FromScenesToMasksOfTheRightSize) {
   EXPECT_EQ(eval["task"].as_string(), "segment");
   EXPECT_GT(eval["metrics"]["pixel_accuracy"].as_double(), 0);
   EXPECT_GE(eval["report"]["outputs"].items().size(), 2u);
+  // Shares are of the image, not of the padding that the model sees.
+  const std::string normalize = eval["val_augment"].as_string();
+  const Json padded = json_of(run_dlpipe(
+      {"predict", "--ckpt", folder / "run", folder / "drawn/images/00003.jpg", "--json", "--val-augment",
+       concat("resize(32x32) pad_to(64x64)", normalize.substr(normalize.find(" normalize")))}));
+  double of_image = 0;
+  for (const auto& [name, share] : padded["shares"].members()) {
+    of_image += share.as_double();
+    EXPECT_NEAR(share.as_double() * 32 * 32, std::round(share.as_double() * 32 * 32), 1e-9) << name;
+  }
+  EXPECT_NEAR(of_image, 1, 1e-9);
   // Masks are judged in their own size, or in that of the chain.
   for (const bool resized : {false, true}) {
     std::vector<std::string> words = {"eval",          "--ckpt",        folder / "run", folder / "data",
@@ -256,6 +281,27 @@ TEST(Segment, FromScenesToMasksOfTheRightSize) {
                                     "--max-steps", "1", "--out", folder / "no"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_NE(wrong.err.find("unet"), std::string::npos) << wrong.err;
+}
+
+// Dice is of all pixels that it is given.
+TEST(Segment, TheLossDoesNotDependOnHowImagesAreBatched) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "segment", "--per-class", "2", "--size", "32"})
+                .exit_code,
+            0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data"}).exit_code, 0);
+  const Outcome trained =
+      run_dlpipe({"train", "--data", folder / "data", "--model", "unet_small", "--augment", "rrc(32)",
+                  "--loss", "dice", "--max-steps", "1", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  std::vector<double> losses;
+  for (const char* batch : {"1", "3", "64"})
+    losses.push_back(json_of(run_dlpipe(
+        {"eval", "--ckpt", folder / "run", folder / "data", "--batch", batch, "--json"}))["loss"]
+                         .as_double());
+  EXPECT_GT(losses[0], 0.01);
+  EXPECT_NEAR(losses[1], losses[0], 1e-5);
+  EXPECT_NEAR(losses[2], losses[0], 1e-5);
 }
 
 /// Masks of scenes, with the pixels of the first line replaced by `value`: all of them where it is 0.
