@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -31,6 +31,7 @@
 #include "run/config/config.h"
 #include "run/input/dataset.h"
 #include "run/input/path_kind.h"
+#include "run/record/run_directory.h"
 #include "run/train/launch.h"
 #include "run/train/outcome.h"
 
@@ -318,12 +319,23 @@ Json fold_json(const std::string& fold, const std::string& run, const run::EvalR
       {{"fold", fold}, {"run", run}, {"samples", result.samples}, {"metrics", std::move(metrics)}});
 }
 
-/// The options as given, "name text" each: those that all folds share.
+/// The options as given, "name text" each, in the order of their names: those that all folds share.
 Json options_json(const TrainOptions& options) {
-  Json given = Json::array();
-  if (!options.config_file.empty()) given.push_back(concat("config ", options.config_file));
-  for (const auto& [name, text] : *options.given) given.push_back(concat(name, " ", text));
-  return given;
+  std::map<std::string, std::string> given;
+  if (!options.config_file.empty()) given["config"] = options.config_file;
+  for (const auto& [name, text] : *options.given) given[name] = text;
+  Json all = Json::array();
+  for (const auto& [name, text] : given) all.push_back(concat(name, " ", text));
+  return all;
+}
+
+/// "--lr 0.1" for each of `options` that is not among `others`; "" for none.
+std::string only_in(const Json& options, const Json& others) {
+  std::string text;
+  for (const Json& option : options.items())
+    if (std::ranges::find(others.items(), option) == others.items().end())
+      text += concat(text.empty() ? "--" : " --", option.as_string());
+  return text;
 }
 
 /// The folds that an earlier call of the same `made_of` has finished. kMisuse if OUT holds anything else.
@@ -336,40 +348,25 @@ Json finished_folds(const std::string& out, const Json& made_of) {
     return Json::array();
   }
   const Json json = value_or_throw(formats::read_json(file));
-  for (const auto& [name, value] : made_of.members())
-    if (json[name] != value)
-      refuse("crossval", file, " is of ", name == "data_id" ? "another dataset" : "other options",
-             "; give the same, or another --out");
+  if (json["data_id"] != made_of["data_id"])
+    refuse("crossval", file, " is of another dataset; give the same, or another --out");
+  const std::string was = only_in(json["options"], made_of["options"]),
+                    is = only_in(made_of["options"], json["options"]);
+  if (!was.empty() || !is.empty())
+    refuse("crossval", file, " was begun with other options: ", was.empty() ? "none" : printable(was),
+           " there, ", is.empty() ? "none" : printable(is), " here; give the same, or another --out");
   return json["folds"];
 }
 
 /// The folds of `dataset` that can be trained: kMisuse before anything is, if one can't.
 std::vector<run::Fold> trainable_folds(const data::Dataset& dataset) {
   constexpr size_t kMostBytes = 100;
-  const std::vector<run::Fold> folds = value_or_throw(run::folds_of(dataset, "crossval"));
+  std::vector<run::Fold> folds = value_or_throw(run::folds_of(dataset, "crossval"));
   for (const run::Fold& fold : folds)
     if (fold.value.size() > kMostBytes || fold.value.find('/') != std::string::npos)
       refuse("crossval", "the fold ", in_quotes(fold.value),
              " can't be the name of a folder; number the folds");
   return folds;
-}
-
-/// Of a run that was finished before: its last validation, from its log.
-std::optional<run::EvalReport> logged_validation(const std::string& run) {
-  std::optional<run::EvalReport> found;
-  std::ifstream log(run + "/metrics.jsonl");
-  for (std::string text; std::getline(log, text);) {
-    const auto line = Json::parse(text);
-    if (!line.ok() || !line->contains("val_loss")) continue;
-    run::EvalReport& report = found.emplace();
-    report.loss = (*line)["val_loss"].as_double();
-    report.samples = (*line)["val_samples"].as_int();
-    for (const auto& [name, value] : line->members())
-      if (name.starts_with("val_") && name != "val_loss" && name != "val_samples")
-        report.metrics.emplace_back(
-            name.substr(4), value.is_number() ? value.as_double() : std::numeric_limits<double>::quiet_NaN());
-  }
-  return found;
 }
 
 /// Mean and standard deviation (of a sample) of each metric over `folds`.
@@ -427,7 +424,7 @@ std::optional<run::EvalReport> train_fold(const TrainOptions& options, const std
   view.end_line();
   if (outcome.stopped) return std::nullopt;
   if (outcome.last_validation) return outcome.last_validation->result;
-  const auto logged = logged_validation(run);
+  auto logged = run::logged_end(run).validation;
   if (!logged) refuse("crossval", run, " ended without a validation; remove it and start again");
   return logged;
 }

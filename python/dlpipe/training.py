@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,8 +81,7 @@ def train(
             val_augment, ... Options with several values accept lists; switches accept True or False.
 
     Returns:
-        What `dlpipe train --json` prints, as a dict: run, steps, loss, validation, best, ledger, ... A finished run that is resumed
-        has the loss and the validation of its end.
+        What `dlpipe train --json` prints, as a dict: run, steps, loss, validation, best, ledger, ...
 
     Raises:
         dlpipe.Error: a subclass that fits. Ctrl-C: dlpipe.CancelledError, which is a KeyboardInterrupt.
@@ -95,20 +93,7 @@ def train(
         channels = channels_of("train", options.get("channels", 0), **chains)
         given = _given({"data": data, **options, **chains, **({"channels": channels} if channels else {})})
         answer = _dlpipe.train(os.fsencode(resume), os.fsencode(config), given, on_step, call, on_validation)
-    return answer if not resume or answer.get("loss") is not None else {**answer, **_last_metrics(resume)}
-
-
-def _last_metrics(run):
-    """Loss and validation of a finished run, whose last session trained no step."""
-    with open(os.path.join(os.fsencode(run), b"metrics.jsonl"), encoding="utf-8") as file:
-        lines = [json.loads(line) for line in file]
-    found: dict[str, Any] = {"loss": next((line["loss"] for line in reversed(lines) if "loss" in line), None)}
-    for line in reversed(lines):
-        if "val_loss" in line:
-            metrics = {name.removeprefix("val_"): value for name, value in line.items() if name.startswith("val_")}
-            found["validation"] = {"samples": metrics.pop("samples"), "loss": metrics.pop("loss"), "metrics": metrics}
-            break
-    return found
+    return answer
 
 
 def _model(weights, model, classes, val_augment, tta, dtype):

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <map>
 
 #include "base/file.h"
@@ -262,15 +264,40 @@ Result<TrainConfig> load_config(const std::string& run) {
              ", --data (the same dataset elsewhere), --epochs (a longer run)"));
 }
 
-std::string dataset_of_run(const std::string& path) {
+std::optional<TrainConfig> config_of_run(const std::string& path) {
   std::error_code ignored;
   std::filesystem::path run = path;
   if (!run.has_filename()) run = run.parent_path();
   for (int above = 0; above < 2 && !std::filesystem::exists(run / "config.toml", ignored); ++above)
     run = run.parent_path();
   TrainConfig config;
-  if (!read_config(run / "config.toml", config).ok() || !has_dataset(config.data)) return "";
-  return config.data;
+  return read_config(run / "config.toml", config).ok() ? std::optional(config) : std::nullopt;
+}
+
+std::string dataset_of_run(const std::string& path) {
+  const std::optional<TrainConfig> config = config_of_run(path);
+  return config && has_dataset(config->data) ? config->data : "";
+}
+
+LoggedEnd logged_end(const std::string& run) {
+  LoggedEnd end;
+  std::ifstream log(run + "/metrics.jsonl");
+  for (std::string text; std::getline(log, text);) {
+    const auto line = formats::Json::parse(text);
+    if (!line.ok()) continue;
+    const auto number = [](const formats::Json& value) {
+      return value.is_number() ? value.as_double() : std::numeric_limits<double>::quiet_NaN();
+    };
+    if (line->contains("loss")) end.loss = number((*line)["loss"]);
+    if (!line->contains("val_loss")) continue;
+    EvalReport& report = end.validation.emplace();
+    report.loss = number((*line)["val_loss"]);
+    report.samples = (*line)["val_samples"].as_int();
+    for (const auto& [name, value] : line->members())
+      if (name.starts_with("val_") && name != "val_loss" && name != "val_samples")
+        report.metrics.emplace_back(name.substr(4), number(value));
+  }
+  return end;
 }
 
 }  // namespace dlpipe::run

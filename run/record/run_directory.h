@@ -23,6 +23,7 @@
 
 #include "dlpipe/config.h"
 #include "dlpipe/error.h"
+#include "dlpipe/report.h"
 #include "io/formats/json.h"
 #include "io/formats/tfevents.h"
 
@@ -96,7 +97,16 @@ Status save_config(const std::string& run, const TrainConfig& config);
 /// each changed option with both values, and how to continue. Runs of older programs have no checksum and are trusted.
 Result<TrainConfig> load_config(const std::string& run);
 
-/// The dataset that a run was trained on, for the run or one of its checkpoints; "" if it is unknown or no longer exists.
+/// The options of a run, for the run or one of its checkpoints; nothing if they are unknown.
+std::optional<TrainConfig> config_of_run(const std::string& path);
+/// The dataset that it was trained on; "" if it is unknown or no longer exists.
 std::string dataset_of_run(const std::string& path);
+
+/// What metrics.jsonl of a run directory has last; NaN for numbers that are not finite.
+struct LoggedEnd {
+  std::optional<double> loss;  // of a step
+  std::optional<EvalReport> validation;
+};
+LoggedEnd logged_end(const std::string& run);
 
 }  // namespace dlpipe::run

@@ -46,9 +46,7 @@ bool is_learnt(const TrainOutcome& outcome) {
   return outcome.loss <= kLearnt * outcome.first_loss;
 }
 
-static Json validation_json(const TrainOutcome& outcome) {
-  if (!outcome.last_validation) return {};
-  const EvalReport& result = outcome.last_validation->result;
+static Json validation_json(const EvalReport& result) {
   Json metrics = Json::object();
   for (const auto& [name, value] : result.metrics) metrics.set(name, value);
   return Json::object({{"samples", result.samples}, {"loss", result.loss}, {"metrics", std::move(metrics)}});
@@ -66,6 +64,8 @@ Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config,
                   const std::vector<std::string>& warnings) {
   Json warned = Json(Json::Array(warnings.begin(), warnings.end()));
   if (config.overfit_batch > 0 && !outcome.stopped) return overfit_json(outcome, std::move(warned));
+  // A session that trained no step, as the run was finished, has those of an earlier one.
+  const LoggedEnd before = outcome.samples == 0 && !config.out.empty() ? logged_end(config.out) : LoggedEnd();
   Json json = Json::object({{"run", config.out},
                             {"steps", outcome.steps},
                             {"samples", outcome.samples},
@@ -73,14 +73,19 @@ Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config,
                             {"samples_per_s", static_cast<double>(outcome.samples) / outcome.seconds},
                             {"wall_seconds", static_cast<double>(outcome.ledger.wall_ns) * 1e-9},
                             {"loss", Json()},
-                            {"validation", validation_json(outcome)},
+                            {"validation", Json()},
                             {"best", Json()},
                             {"best_step", Json()},
                             {"bad_samples", outcome.stats.substituted},
                             {"stopped", outcome.stopped},
                             {"warnings", std::move(warned)},
                             {"ledger", ledger_json(outcome)}});
-  if (outcome.samples > 0) json.set("loss", outcome.loss);  // else no step has one
+  if (outcome.samples > 0) json.set("loss", outcome.loss);
+  if (before.loss) json.set("loss", *before.loss);
+  if (outcome.last_validation)
+    json.set("validation", validation_json(outcome.last_validation->result));
+  else if (before.validation)
+    json.set("validation", validation_json(*before.validation));
   if (outcome.best_step >= 0) json.set("best", outcome.best).set("best_step", outcome.best_step);
   return json;
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/machine.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/error.h"
 #include "dlpipe/loader.h"
@@ -319,6 +320,19 @@ class SampleObserver {
 
 }  // namespace
 
+/// Warns if the run that the model is of was trained on `fold` of this dataset.
+static void warn_of_fold(const std::string& fold, const data::Dataset& dataset, const std::string& model) {
+  const std::optional<TrainConfig> run = config_of_run(model);
+  if (!run || fold.empty() || run->fold == fold) return;
+  const auto id = run->record.find("data-id");
+  if (id == run->record.end() || id->second != dataset.id()) return;
+  log(LogLevel::kWarning,
+      concat("[eval] ", printable(model), " was trained on fold ", printable(fold), ", as ",
+             run->fold.empty() ? std::string("it left none out")
+                               : concat("it left out fold ", printable(run->fold)),
+             ": metrics are valid only for samples that training has not seen"));
+}
+
 Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& registries,
                             const LogitsObserver& observer) {
   const int threads = options.threads > 0 ? options.threads : available_threads();
@@ -346,6 +360,9 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (task.output == engine::ModelOutput::kBoxes && options.on_sample)
     refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
            " answers boxes; dlpipe predict --json prints them");
+  if (options.resized_masks && task.output != engine::ModelOutput::kPixels)
+    refuse("eval", "--resized-masks is for segmentation, and this model's task is ", task.name,
+           "; leave it out");
   if (!state.task.fields.empty()) {
     throw_if_error(check_fields(state.task, *dataset, "eval"));
   } else if (!takes_tokens) {
@@ -358,6 +375,7 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (options.report && task.report == nullptr)
     evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
+  warn_of_fold(options.fold, *dataset, evaluation.model.path);
   const auto source = open_loader(options, registries, state, *dataset, threads, device);
   evaluation.subset = source->subset();
   if (options.on_note) {

@@ -94,7 +94,19 @@ TEST_F(Folds, RunsAreValidatedOnTheFoldThatTheyDidNotSee) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cv/fold-1"));
   std::vector<std::string> other = words;
   other.insert(other.end(), {"--lr", "0.5"});
-  EXPECT_EQ(run_dlpipe(other).exit_code, 2);
+  const Outcome refused = run_dlpipe(other);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("was begun with other options: none there, --lr 0.5 here"), std::string::npos)
+      << refused.err;
+  // A run was trained on all folds but its own.
+  for (const char* fold : {"1", "2"}) {
+    const Outcome eval =
+        run_dlpipe({"eval", "--ckpt", folder_ / "cv/fold-2", folder_ / "data", "--fold", fold});
+    EXPECT_EQ(eval.exit_code, 0) << eval.err;
+    EXPECT_EQ(eval.err.find("was trained on fold 1, as it left out fold 2") != std::string::npos,
+              *fold == '1')
+        << eval.err;
+  }
   // A run that was finished before crossval noted it, as after a kill, counts by its log.
   Json note = value_or_throw(formats::read_json(folder_ / "cv/crossval.json"));
   Json::Array left(note["folds"].items().begin(), note["folds"].items().end() - 1);

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/text.h"
 #include "dlpipe/random.h"
 #include "io/formats/atomic_file.h"
 #include "io/formats/json.h"
@@ -369,7 +370,15 @@ TEST(Train, ResumingARunThatHasEndedSaysSoAndKeepsItsLedger) {
   EXPECT_EQ(file_text(folder / "run/ledger.json"), ledger);
   const auto json = formats::Json::parse(run_dlpipe({"train", "--resume", folder / "run", "--json"}).out);
   ASSERT_TRUE(json.ok());
-  EXPECT_TRUE((*json)["loss"].is_null()) << "no step has a loss";
+  std::vector<formats::Json> lines;
+  for (const std::string& line : split(file_text(folder / "run/metrics.jsonl"), '\n'))
+    if (const auto one = formats::Json::parse(line); one.ok()) lines.push_back(*one);
+  const auto last = [&](const char* key) {
+    return std::find_if(lines.rbegin(), lines.rend(), [&](const auto& line) { return line.contains(key); });
+  };
+  EXPECT_EQ((*json)["loss"], (*last("loss"))["loss"]) << "that of the run's last step";
+  EXPECT_EQ((*json)["validation"]["loss"], (*last("val_loss"))["val_loss"]);
+  EXPECT_EQ((*json)["validation"]["metrics"]["top1"], (*last("val_loss"))["val_top1"]);
   EXPECT_EQ((*json)["steps"].as_int(), 40);
 }
 

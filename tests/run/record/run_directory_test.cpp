@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -186,6 +187,24 @@ TEST(RunDirectory, LogsAreCutToWhatTheCheckpointKnew) {
   EXPECT_EQ(*formats::read_file(run->metrics_file()), "{\"step\":1}\n{\"step\":2}\n");
   EXPECT_EQ(*formats::read_file(run->quarantine_file()), "one\n");
   EXPECT_EQ(run->cut_logs(1000, 0).code(), ErrorCode::kCorrupt);
+}
+
+TEST(RunDirectory, TheLastLossAndValidationAreThoseOfTheLog) {
+  ScratchFolder folder;
+  EXPECT_FALSE(logged_end(folder / "none").loss || logged_end(folder / "none").validation);
+  std::ofstream(folder / "metrics.jsonl") << R"({"step":1,"loss":2.5}
+{"step":1,"val_loss":3,"val_samples":8,"val_top1":0.25,"val_map":null}
+{"step":2,"val_loss":1.5,"val_samples":9,"val_top1":0.5,"val_map":null}
+{"step":2,"loss":0.5}
+{"step":3,"los)";
+  const LoggedEnd end = logged_end(folder.path());
+  EXPECT_EQ(end.loss, 0.5);
+  ASSERT_TRUE(end.validation);
+  EXPECT_EQ(end.validation->loss, 1.5);
+  EXPECT_EQ(end.validation->samples, 9);
+  ASSERT_EQ(end.validation->metrics.size(), 2u);
+  EXPECT_EQ(end.validation->value("top1"), 0.5);
+  EXPECT_TRUE(std::isnan(end.validation->value("map")));
 }
 
 TEST(RunDirectory, LogsThatAreLinksAreNeitherCutNorContinued) {
