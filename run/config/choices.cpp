@@ -244,22 +244,25 @@ static bool is_dense(const TrainConfig& config) {
 
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
                          const std::function<void(const std::string&)>& note) {
+  constexpr int64_t kNoBatch = 0;  // which no option can be
+  constexpr const char* kNoOptimizer =
+      "auto";  // its default and the batch's depend on the task and the model
   TrainConfig config;
   config.augment = kAutoAugment;
-  TrainConfig chosen = config;  // for the task and the model, which some defaults depend on
-  if (!file.empty()) throw_if_error(read_config(file, chosen));
-  for (const auto& [name, text] : given) throw_if_error(set_option(option_called(name, text), text, chosen));
-  const bool has_dense_defaults = is_dense(chosen);
-  if (has_dense_defaults) {
-    config.batch = 8;
-    config.optimizer = "adamw";
-  }
+  config.batch = kNoBatch;
+  config.optimizer = kNoOptimizer;
   if (!file.empty()) throw_if_error(read_config(file, config));
-  const TrainConfig of_file = config;
+  TrainConfig of_file = config;
   std::vector<std::string> names;
   for (const auto& [name, text] : given) {
     throw_if_error(set_option(option_called(name, text), text, config));
     names.push_back(name);
+  }
+  const bool has_dense_defaults = is_dense(config);
+  for (TrainConfig* one : {&config, &of_file}) {
+    if (one->batch == kNoBatch) one->batch = has_dense_defaults ? 8 : TrainConfig().batch;
+    if (one->optimizer == kNoOptimizer)
+      one->optimizer = has_dense_defaults ? "adamw" : TrainConfig().optimizer;
   }
   if (has_dense_defaults && config.optimizer == "adamw" && !config.lr) config.lr = 2e-3;
   if (file.empty()) return config;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/messages.h"
+#include "dlpipe/log.h"
 #include "io/formats/atomic_file.h"
 #include "tests/base/test_file.h"
 #include "tests/io/formats/scratch.h"
@@ -300,6 +301,19 @@ TEST(Config, AKeyOfAnOptionThatWasRemovedHasNoEffect) {
     ASSERT_TRUE(parse_config(text, "c.toml", config).ok());
     EXPECT_EQ(config.batch, 3);
   }
+}
+
+TEST(Config, AFileIsReadOnce) {
+  static int warnings = 0;
+  test::ScratchFolder folder;
+  const std::string file = folder / "c.toml";
+  ASSERT_TRUE(formats::write_file(file, "compile = true\nmodel = \"unet\"\n").ok());
+  const auto former = set_log_function([](LogLevel, std::string_view) { ++warnings; });
+  const TrainConfig config = read_options(file, {{"epochs", "2"}}, [](const std::string&) {});
+  set_log_function(former);
+  EXPECT_EQ(warnings, 1);
+  EXPECT_EQ(config.batch, 8);
+  EXPECT_EQ(config.optimizer, "adamw");
 }
 
 TEST(Config, MessagesNameOptionPlaceAndRemedy) {
