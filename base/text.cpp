@@ -154,11 +154,21 @@ static std::string listed(std::span<const std::string> names, std::string_view q
   return text;
 }
 
+/// Whether `letters` are the first ones of a name's words: "ce" of "cross_entropy".
+static bool are_initials(std::string_view letters, std::string_view name) {
+  for (const char letter : letters) {
+    if (name.empty() || name.front() != letter) return false;
+    name.remove_prefix(std::min(name.find('_'), name.size() - 1) + 1);
+  }
+  return letters.size() > 1 && name.empty();
+}
+
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
   constexpr size_t kBeginning = 3;  // letters that are specific enough
   std::vector<std::string> longer;
   for (const std::string& candidate : candidates) {
-    if (name.size() >= kBeginning && candidate.starts_with(name)) longer.push_back(candidate);
+    if (are_initials(name, candidate) || (name.size() >= kBeginning && candidate.starts_with(name)))
+      longer.push_back(candidate);
   }
   if (!longer.empty()) return concat("; did you mean ", listed(longer, "'"), "?");
   if (const std::string near = nearest_name(name, candidates); !near.empty()) {

@@ -35,7 +35,7 @@ bool matches_glob(const std::string& text, const std::string& glob);
 /// The candidate nearest to `name` by edit distance, in which two letters exchanged are one edit (at most a third of its letters, at
 /// least one edit), or "".
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
-/// "; did you mean 'hflip'?" with the candidates that begin with `name`, else with the nearest, else with one that `name` begins like;
+/// "; did you mean 'hflip'?" with the candidates that begin with `name` or whose words do with its letters, else with the nearest, else with one that `name` begins like;
 /// else "; known: a, b, c", of many only the first.
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 

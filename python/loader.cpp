@@ -481,6 +481,9 @@ DType image_dtype(const std::string& given, const std::string& expression) {
   BatchPrep prep;
   if (is_cast) throw_if_error(chain->fill_prep(prep, {3, {0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}));
   if (given.empty()) return prep.dtype;
+  const std::vector<std::string> known = {"u8", "f32", "f16", "bf16"};
+  if (std::ranges::find(known, given) == known.end())
+    refuse("loader", "--dtype can't be '", given, "'", suggestion(given, known));
   const DType dtype = value_or_throw(parse_dtype(given));
   if (is_float && (dtype == DType::kU8 || (is_cast && dtype != prep.dtype)))
     refuse("loader", "augment ends in ", is_cast ? "cast" : "normalize", ", which makes pixels ",

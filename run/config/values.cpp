@@ -1,5 +1,7 @@
 #include "run/config/values.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "dlpipe/error.h"
 #include "dlpipe/log.h"
@@ -12,8 +14,14 @@ std::vector<std::string> precision_names() {
   return names;
 }
 
+static Result<DType> precision_of(std::string_view name) {
+  const std::vector<std::string> names = precision_names();
+  if (std::ranges::find(names, name) != names.end()) return parse_dtype(name);
+  return misuse("dtype", "--dtype can't be '", name, "'", suggestion(name, names));
+}
+
 Result<DType> training_dtype(std::string_view name, const Device& device) {
-  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
+  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, precision_of(name));
   if (dtype != DType::kF16 || !device.is_host()) return dtype;
   return misuse("dtype", "--dtype f16 needs a GPU",
                 cuda_device(0).ok() ? "; give --device cuda, or" : ", but there is none here; give",
@@ -21,7 +29,7 @@ Result<DType> training_dtype(std::string_view name, const Device& device) {
 }
 
 Result<DType> inference_dtype(std::string_view name, const Device& device) {
-  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, parse_dtype(name));
+  DLPIPE_ASSIGN_OR_RETURN(const DType dtype, precision_of(name));
   return dtype == DType::kF16 && device.is_host() ? DType::kF32 : dtype;
 }
 

@@ -116,23 +116,31 @@ Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens,
   return fields;
 }
 
+/// "3" of the only number in `bytes`; "" if they are of another size.
+template <class T>
+static std::string text_of_number(std::span<const std::byte> bytes) {
+  T number{};
+  if (bytes.size() != sizeof number) return {};
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return concat(number);
+}
+
 /// "3": of a number, or of a text. kMisuse for anything else.
 static Result<std::string> fold_of(const data::Field& field, std::span<const std::byte> bytes,
                                    std::string_view command) {
   if (field.kind == data::FieldKind::kBytes)
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (field.kind == data::FieldKind::kTensor && field.dtype == DType::kI64 &&
-      bytes.size() == sizeof(int64_t)) {
-    int64_t number = 0;
-    std::memcpy(&number, bytes.data(), sizeof number);
-    return std::to_string(number);
-  }
-  if (field.kind == data::FieldKind::kTensor && field.dtype == DType::kF32 && bytes.size() == sizeof(float)) {
-    float number = 0;
-    std::memcpy(&number, bytes.data(), sizeof number);
-    return concat(number);
-  }
-  return misuse(command, "the field '", field.name, "' is neither a number nor a text, so it is no fold");
+  const bool is_tensor = field.kind == data::FieldKind::kTensor;
+  const std::string number = !is_tensor                   ? ""
+                             : field.dtype == DType::kI64 ? text_of_number<int64_t>(bytes)
+                             : field.dtype == DType::kI32 ? text_of_number<int32_t>(bytes)
+                             : field.dtype == DType::kF32 ? text_of_number<float>(bytes)
+                             : field.dtype == DType::kF64 ? text_of_number<double>(bytes)
+                                                          : "";
+  if (!number.empty()) return number;
+  return misuse(command, "the field '", field.name, "' is ", data::field_kind_name(field.kind),
+                is_tensor ? concat(" of ", dtype_name(field.dtype), " ", field.shape.to_string()) : "",
+                ", not a fold; a fold is a text, or one number: i64, i32, f32 or f64");
 }
 
 Result<std::vector<Fold>> folds_of(const data::Dataset& dataset, std::string_view command) {

@@ -64,6 +64,10 @@ TEST(Text, SuggestsTheNearestNameOrListsAll) {
   EXPECT_EQ(suggestion("classification", tasks), "; did you mean 'classify'?");
   EXPECT_EQ(suggestion("segmentation", tasks), "; did you mean 'segment'?");
   EXPECT_EQ(suggestion("class", std::vector<std::string>{"clash", "clip"}), "; did you mean 'clash'?");
+  const std::vector<std::string> losses = {"bce", "cross_entropy", "cross_entropy_dice", "mse"};
+  EXPECT_EQ(suggestion("ce", losses), "; did you mean 'cross_entropy'?");
+  EXPECT_EQ(suggestion("ced", losses), "; did you mean 'cross_entropy_dice'?");
+  EXPECT_EQ(suggestion("c", losses), "; known: bce, cross_entropy, cross_entropy_dice, mse");
   EXPECT_EQ(suggestion("--max-foo", std::vector<std::string>{"--max-bad"}), "; known: --max-bad");
   std::vector<std::string> many;
   for (int i = 0; i < 2000; ++i) many.push_back(concat("n0", i, std::string(i == 0 ? 1'000'000 : 0, 'x')));

@@ -101,8 +101,9 @@ def test_cutmix_pastes_a_box(train):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"dtype": "f64"}, "dtype f64"),
-    ({"dtype": "float"}, "dtype"),
+    ({"dtype": "f64"}, "dtype can't be 'f64'; known: u8, f32, f16, bf16"),
+    ({"dtype": "float"}, "dtype can't be 'float'; known: u8, f32, f16, bf16"),
+    ({"augment": CROP + " cast(f64)"}, "dtype can't be 'f64'; known: f32, bf16, f16"),
     ({"dtype": "bf16"}, "NumPy has no bf16"),
     ({"mixup": 0.2}, "set dtype"),
     ({"mean": (0.5, 0.5, 0.5)}, "mean and std"),

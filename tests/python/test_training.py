@@ -95,6 +95,8 @@ def test_a_finished_run_that_is_resumed_has_its_last_metrics(splits, tmp_path):
     answer = dlpipe.train(splits, out=tmp_path / "run", **OPTIONS)
     again = dlpipe.train(resume=tmp_path / "run")
     assert (again["steps"], again["loss"], again["validation"]) == (answer["steps"], answer["loss"], answer["validation"])
+    with pytest.raises(dlpipe.MisuseError, match="no option batch_size; it is called 'batch'"):
+        dlpipe.train(resume=tmp_path / "run", batch_size=8)
 
 
 def test_a_resume_with_other_epochs_tells_the_rates_apart(splits, tmp_path):

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "dlpipe/dataset.h"
 #include "dlpipe/error.h"
+#include "run/config/other_names.h"
 #include "run/record/run_directory.h"
 #include "run/train/session/linked_data.h"
 
@@ -93,7 +94,8 @@ Status change_for_resume(const std::string& directory,
   }
   for (const auto& [name, text] : changes) {
     const ConfigOption* option = find_config_option(name);
-    if (option == nullptr) return misuse("train", "there is no option --", name);
+    if (option == nullptr)
+      return misuse("train", "there is no option --", name, config_suggestion(name, text == "false", "--"));
     if (!may_change(*option)) {
       DLPIPE_ASSIGN_OR_RETURN(const bool is_same, has_already(*option, text, config));
       if (is_same) continue;

@@ -60,6 +60,10 @@ TEST(Precision, TheHostTrainsInAllButF16AndSaysWhatToDo) {
       << status.message();
   EXPECT_EQ(*inference_dtype("f16", cpu_device()), DType::kF32);
   EXPECT_FALSE(inference_dtype("f17", cpu_device()).ok());
+  for (const char* name : {"f64", "i64"})  // which tensors may have
+    EXPECT_NE(inference_dtype(name, cpu_device()).status().message().find("known: f32, bf16, f16"),
+              std::string::npos)
+        << name;
 }
 
 TEST(Precision, ACompiledModelRunsOnTheCpuAlone) {
