@@ -5,12 +5,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dlpipe/config.h"
 #include "dlpipe/error.h"
 #include "dlpipe/graph.h"
 #include "dlpipe/models.h"
@@ -21,6 +23,7 @@
 #include "python/calls.h"
 #include "python/module.h"
 #include "python/values.h"
+#include "run/input/box_coding.h"
 
 namespace nb = nanobind;
 
@@ -32,6 +35,7 @@ using engine::Tensor;
 using Names = std::vector<std::string>;
 using Images = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Boxes = nb::ndarray<const float, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
 
 /// What `work` throws as a Status, for unlocked().
 template <class Work>
@@ -45,7 +49,8 @@ Status status_of(const Work& work) {
 }
 
 void write_captured(const nb::bytes& onnx, const Names& parameters, const Names& buffers,
-                    const std::map<std::string, std::string>& aliases, const std::string& name,
+                    const std::map<std::string, std::string>& aliases,
+                    const std::map<std::string, std::string>& metadata, const std::string& name,
                     const nb::bytes& path) {
   const std::string file = to_path(path);
   unlocked([&]() -> Status {
@@ -59,6 +64,7 @@ void write_captured(const nb::bytes& onnx, const Names& parameters, const Names&
       engine::graph::Graph graph = engine::onnx::import_model(model, options);
       graph.name = name;
       graph.aliases = aliases;
+      graph.metadata = metadata;
       engine::trainable_graph(graph);  // refuses what can't be trained
       throw_if_error(engine::graph::write_graph(file, graph));
     });
@@ -78,13 +84,13 @@ class CapturedModel {
  public:
   explicit CapturedModel(const std::string& path) {
     engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(path));
-    const engine::ImageGraph images = engine::image_graph(graph);
+    images_ = engine::image_graph(graph);
     trainable_ = engine::trainable_graph(std::move(graph));
     engine::ModelArguments arguments;
-    arguments.classes = images.classes;
-    arguments.channels = images.channels;
-    arguments.height = images.height;
-    arguments.width = images.width;
+    arguments.classes = images_.classes;
+    arguments.channels = images_.channels;
+    arguments.height = images_.height;
+    arguments.width = images_.width;
     model_ = trainable_.record->build(arguments);
     model_->load_state_dict(trainable_.weights);
   }
@@ -98,15 +104,52 @@ class CapturedModel {
 
   /// One step of SGD on a label for each row of logits; the loss before it.
   double step(const Images& images, const Labels& labels, double lr) {
-    model_->train();
-    engine::random_state() = {0, ++steps_, 0, {}};
     Tensor target = Tensor::empty({static_cast<int64_t>(labels.size())}, DType::kI64);
     target.copy_from_host(labels.data(), labels.size() * sizeof(int64_t));
+    return step_with(images, lr, [&](const Tensor& outputs) {
+      const Tensor logits = engine::plain(outputs);
+      const int64_t classes = logits.size(-1);
+      return engine::cross_entropy(engine::reshape(logits, {logits.elements() / classes, classes}), target);
+    });
+  }
+
+  /// The same on objects in images, by its coding's loss; `offsets` as in run::BoxObjects.
+  double step_boxes(const Images& images, const Boxes& boxes, const Labels& labels, const Labels& offsets,
+                    double lr) {
+    const run::BoxRows rows = box_rows(images);
+    run::BoxObjects objects;
+    for (size_t i = 0; i < labels.size(); ++i)
+      objects.all.push_back({{boxes(i, 0), boxes(i, 1), boxes(i, 2), boxes(i, 3)}, labels.data()[i], false});
+    objects.offsets.assign(offsets.data(), offsets.data() + offsets.size());
+    const std::vector<float> weights(images.shape(0), 1.0f);
+    const run::BoxTarget target = run::box_target(rows, objects, weights);
+    const run::LossRecord& loss =
+        *value_or_throw(run::find_loss(value_or_throw(run::find_box_coding(rows.coding))->loss));
+    return step_with(images, lr, [&](const Tensor& outputs) {
+      return loss.compute(outputs, target.rows, target.weight, {});
+    });
+  }
+
+  /// The boxes of each image.
+  std::vector<std::vector<run::FoundBox>> detect(const Images& images) {
+    const run::BoxRows rows = box_rows(images);
+    const Tensor outputs = forward(images, false).contiguous_copy();
+    const int64_t each = outputs.elements() / outputs.size(0);
+    std::vector<std::vector<run::FoundBox>> found;
+    for (int64_t i = 0; i < outputs.size(0); ++i)
+      found.push_back(run::find_boxes(rows, {outputs.data<float>() + i * each, static_cast<size_t>(each)}));
+    return found;
+  }
+
+  const engine::Module& model() const { return *model_; }
+
+ private:
+  template <class LossOf>
+  double step_with(const Images& images, double lr, const LossOf& loss_of) {
+    model_->train();
+    engine::random_state() = {0, ++steps_, 0, {}};
     model_->zero_grad();
-    const Tensor logits = engine::plain((*model_)(pixels(images)));
-    const int64_t classes = logits.size(-1);
-    const Tensor loss =
-        engine::cross_entropy(engine::reshape(logits, {logits.elements() / classes, classes}), target);
+    const Tensor loss = loss_of((*model_)(pixels(images)));
     loss.backward();
     const engine::NoGrad no_grad;
     for (engine::NamedTensor& one : model_->parameters()) {
@@ -119,9 +162,12 @@ class CapturedModel {
     return loss.item();
   }
 
-  const engine::Module& model() const { return *model_; }
+  run::BoxRows box_rows(const Images& images) const {
+    if (!images_.boxes) refuse("capture", "the model finds no boxes");
+    return {*images_.boxes, static_cast<int64_t>(images.shape(2)), static_cast<int64_t>(images.shape(3)),
+            images_.classes};
+  }
 
- private:
   static Tensor pixels(const Images& images) {
     Shape shape;
     for (size_t i = 0; i < 4; ++i) shape.push_back(static_cast<int64_t>(images.shape(i)));
@@ -130,6 +176,7 @@ class CapturedModel {
     return engine::transpose(planes, {0, 2, 3, 1}).contiguous_copy();
   }
 
+  engine::ImageGraph images_;
   engine::TrainableGraph trainable_;
   std::shared_ptr<engine::Module> model_;
   int64_t steps_ = 0;
@@ -144,11 +191,24 @@ nb::dict arrays_of(const std::vector<engine::NamedTensor>& tensors, bool gradien
   return dict;
 }
 
+/// Boxes [M,4], labels [M] and scores [M].
+nb::tuple arrays_of(const std::vector<run::FoundBox>& found) {
+  const auto count = static_cast<int64_t>(found.size());
+  const Tensor boxes = Tensor::empty({count, 4}), labels = Tensor::empty({count}, DType::kI64),
+               scores = Tensor::empty({count});
+  for (size_t i = 0; i < found.size(); ++i) {
+    std::copy_n(found[i].box.data(), 4, boxes.data<float>() + 4 * i);
+    labels.data<int64_t>()[i] = found[i].label;
+    scores.data<float>()[i] = found[i].score;
+  }
+  return nb::make_tuple(array_of(boxes), array_of(labels), array_of(scores));
+}
+
 }  // namespace
 
 void bind_capture(nb::module_& module) {
   module.def("write_captured", write_captured, nb::arg("onnx"), nb::arg("parameters"), nb::arg("buffers"),
-             nb::arg("aliases"), nb::arg("name"), nb::arg("path"));
+             nb::arg("aliases"), nb::arg("metadata"), nb::arg("name"), nb::arg("path"));
   nb::class_<CapturedModel>(module, "CapturedModel")
       .def(
           "__init__",
@@ -173,6 +233,27 @@ void bind_capture(nb::module_& module) {
             return loss;
           },
           nb::arg("images"), nb::arg("labels"), nb::arg("lr"))
+      .def(
+          "step_boxes",
+          [](CapturedModel& self, const Images& images, const Boxes& boxes, const Labels& labels,
+             const Labels& offsets, double lr) {
+            double loss = 0;
+            unlocked([&]() -> Status {
+              return status_of([&] { loss = self.step_boxes(images, boxes, labels, offsets, lr); });
+            });
+            return loss;
+          },
+          nb::arg("images"), nb::arg("boxes"), nb::arg("labels"), nb::arg("offsets"), nb::arg("lr"))
+      .def(
+          "detect",
+          [](CapturedModel& self, const Images& images) {
+            std::vector<std::vector<run::FoundBox>> found;
+            unlocked([&]() -> Status { return status_of([&] { found = self.detect(images); }); });
+            nb::list list;
+            for (const std::vector<run::FoundBox>& one : found) list.append(arrays_of(one));
+            return list;
+          },
+          nb::arg("images"))
       .def("gradients", [](const CapturedModel& self) { return arrays_of(self.model().parameters(), true); })
       .def("state", [](const CapturedModel& self) { return arrays_of(self.model().state_dict(), false); });
 }

@@ -122,6 +122,6 @@ const ModelRecord detector_small_model = {.name = "detector_small",
                                           .head = "classes.",
                                           .default_classes = 80,
                                           .output = ModelOutput::kBoxes,
-                                          .stride = kStride};
+                                          .boxes = {.stride = kStride}};
 
 }  // namespace dlpipe::engine

@@ -16,11 +16,33 @@
 #include "engine/graph/matching.h"
 #include "engine/graph/passes.h"
 #include "engine/layers/recompute.h"
+#include "engine/models/box_coding.h"
 #include "engine/ops/batch_norm.h"
+#include "io/formats/json.h"
 
 namespace dlpipe::engine {
 
 static constexpr int64_t kMostChannels = 4;
+
+/// What a captured detector's metadata say of its rows.
+static std::optional<BoxCoding> boxes_of(const graph::Graph& graph) {
+  const auto text = graph.metadata.find(kBoxesKey);
+  if (text == graph.metadata.end()) return std::nullopt;
+  return value_or_throw(box_coding_from(value_or_throw(formats::Json::parse(text->second)), graph.name));
+}
+
+/// Throws unless the rows of `y` are those of `boxes`; the number of classes.
+static int64_t classes_of_rows(const graph::Graph& graph, const BoxCoding& boxes) {
+  const graph::Value& y = graph.value(graph.outputs[0]);
+  int64_t rows = 0;
+  for (const BoxCoding::Level& level : boxes.levels)
+    rows += level.rows * level.columns * static_cast<int64_t>(level.anchors.size());
+  if (y.dtype != DType::kF32 || y.shape.rank() != 3 || y.batch_axes != bit(0) || y.shape[0] != 1 ||
+      y.shape[1] != rows || y.shape[2] <= boxes.others)
+    refuse("model", graph.name, " returns ", y.type_text(), "; a detector of its ", rows,
+           " anchors returns f32 [N,", rows, ",classes+", boxes.others, "]");
+  return y.shape[2] - boxes.others;
+}
 
 ImageGraph image_graph(const graph::Graph& graph) {
   if (graph.inputs.size() != 1 || graph.outputs.size() != 1)
@@ -38,6 +60,11 @@ ImageGraph image_graph(const graph::Graph& graph) {
   if (!is_batch || (!channels_first && in[3] > kMostChannels))
     refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
            "'; an image model takes f32 [N,C,H,W] or [N,H,W,C]");
+  if (std::optional<BoxCoding> boxes = boxes_of(graph)) {
+    const int64_t classes = classes_of_rows(graph, *boxes);
+    const Shape image = channels_first ? Shape{in[1], in[2], in[3]} : Shape{in[3], in[1], in[2]};
+    return {image[0], image[1], image[2], classes, channels_first, false, std::move(boxes)};
+  }
   const graph::Value& y = graph.value(graph.outputs[0]);
   // Rows of numbers for pixels or cells: [N,classes,H,W], or, as dlpipe's own models have them, [N,H,W,classes].
   const bool of_places =
@@ -186,6 +213,14 @@ class GraphRecord {
     record_.head = prefix_.c_str();
     record_.default_classes = images_.classes;
     if (images_.of_places) record_.output = ModelOutput::kPixels;
+    if (!images_.boxes) return;
+    record_.output = ModelOutput::kBoxes;
+    record_.boxes = *images_.boxes;
+    if (const auto own = graph_.metadata.find(kNormalizeKey); own != graph_.metadata.end()) {
+      normalize_ = own->second;
+      published_ = {"torchvision", normalize_.c_str(), record_.default_size};
+      record_.published = &published_;
+    }
   }
   GraphRecord(const GraphRecord&) = delete;
   GraphRecord& operator=(const GraphRecord&) = delete;
@@ -218,6 +253,10 @@ class GraphRecord {
     }
     if (head_) {
       draw_head(own, *head_, prefix_, arguments.classes, arguments.seed);
+    } else if (images_.boxes && arguments.classes != images_.classes) {
+      refuse("model", graph_.name, " finds ", images_.classes, " classes, the data has ", arguments.classes,
+             "; capture one that was made for ", arguments.classes, " (torchvision's num_classes",
+             images_.boxes->name == "ssd" ? ", which counts the background" : "", ")");
     } else if (arguments.classes != images_.classes) {
       refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,
              ", and it doesn't end with a linear layer that could be reinitialised; export it with ",
@@ -230,6 +269,8 @@ class GraphRecord {
   std::optional<Head> head_;
   std::string prefix_;
   ImageGraph images_;
+  std::string normalize_;
+  PublishedWeights published_{};
   ModelRecord record_{};
 };
 

@@ -19,13 +19,14 @@ namespace dlpipe::engine {
 struct ImageGraph {
   int64_t channels = 0, height = 0, width = 0;  // of its images
   int64_t classes = 0;
-  bool channels_first = false;  // [N,C,H,W], as in most ONNX files
-  bool of_places = false;       // a row of numbers for each pixel or cell
+  bool channels_first = false;          // [N,C,H,W], as in most ONNX files
+  bool of_places = false;               // a row of numbers for each pixel or cell
+  std::optional<BoxCoding> boxes = {};  // of a captured detector, whose metadata have it: what its rows mean
 };
 
 /// Throws kMisuse with what is wrong unless `graph` has one input of images (f32, [N,H,W,C] or [N,C,H,W], at most 4 channels)
 /// and one output with a number per class, f32 [N,classes], or per pixel or cell: of images [N,H,W,C] f32 [N,...,classes], of images
-/// [N,C,H,W] f32 [N,classes,H,W].
+/// [N,C,H,W] f32 [N,classes,H,W], or, of a captured detector, f32 [N,rows,numbers].
 ImageGraph image_graph(const graph::Graph& graph);
 /// The output of such a graph with its classes last.
 Tensor channels_last(const Tensor& outputs, const ImageGraph& images);
@@ -43,7 +44,7 @@ class GraphModule final : public Module {
   /// ([N,H,W,C] or [N,C,H,W], f32), other outputs than image_graph() takes, an op without a gradient.
   explicit GraphModule(const graph::Graph& graph);
   ~GraphModule() override;
-  /// Images [N,H,W,C], floating; logits [N,classes] or [N,H,W,classes].
+  /// Images [N,H,W,C], floating; logits [N,classes] or [N,H,W,classes], or a detector's rows.
   Tensor forward(const Tensor& x) override;
   std::string kind() const override { return "Graph"; }
   std::string graph_json() const override;

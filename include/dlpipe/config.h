@@ -167,12 +167,13 @@ struct LossRecord {
   const char* name;
   const char* help;
   /// logits [N,K] floating, target i64 [N] (multilabel and regress: f32 [N,K]), weight f32 [N] (0 leaves a sample out)
-  /// -> scalar, mean over samples by weight. Of segment rows are pixels, of detect the cells of a grid. A sample that is mixed with another (mixup, cutmix) comes as two rows of
+  /// -> scalar, mean over samples by weight. Of segment rows are pixels, of detect cells or anchors. A sample that is mixed with another (mixup, cutmix) comes as two rows of
   /// the same logits.
   engine::Tensor (*compute)(const engine::Tensor& logits, const engine::Tensor& target,
                             const engine::Tensor& weight, const LossArguments& arguments);
   std::span<const engine::OptionDefault> options = {};  // that it looks at
   const char* tasks = "classify";                       // that it is for, with commas between them
+  const char* boxes = "grid";                           // of detect: the coding of boxes that it is for
 };
 
 /// A value: copy builtin() and add to it.
@@ -211,7 +212,7 @@ struct TaskState {
   std::vector<std::string> fields = {};  // of the dataset; empty: its label
   /// Of regress: of each target in the training data. Outputs are (target - mean) / deviation.
   std::vector<double> mean = {}, deviation = {};
-  int64_t stride = 0;  // of detect: pixels of a cell of the model's grid
+  engine::BoxCoding boxes = {};  // of detect: the model's
 };
 
 struct ModelState {

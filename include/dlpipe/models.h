@@ -9,6 +9,7 @@
 // blank input.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,9 +44,46 @@ enum class ModelInput : uint8_t {
 enum class ModelOutput : uint8_t {
   kImage,   // logits of the image, [N, classes]
   kPixels,  // logits of each pixel, [N,H,W,classes]
-  /// Of each cell of a grid, [N, ceil(H / stride), ceil(W / stride), classes + 4]: logits of the classes, and logarithms of the
-  /// distances, in strides, from the cell's middle to the left, upper, right and lower side of the object that it is in.
+  /// Rows of logits of the classes and of numbers that mean a box, as a BoxCoding says: [N, rows, numbers] or [N, H, W, numbers].
   kBoxes,
+};
+
+/// What the rows of a detector mean. "grid": [N, ceil(H / stride), ceil(W / stride), classes + 4], for each cell of one grid logits of the
+/// classes, and logarithms of the distances, in strides, from the cell's middle to the left, upper, right and lower side of the object
+/// that it is in. "fcos", "retinanet" and "ssd": [N, rows, classes + others], for each anchor of each level what torchvision's networks
+/// of these names compute: logits (of ssd first the background's), four numbers that code a box, and of fcos a centerness.
+struct BoxCoding {
+  /// Cells over the image, each with the same anchors, row by row.
+  struct Level {
+    int64_t rows = 0, columns = 0;
+    /// fcos, retinanet: pixels from one cell to the next. ssd: cells along the image, which may be a fraction.
+    std::array<double, 2> pitch = {};  // down, across
+    /// x_min, y_min, x_max, y_max: in pixels, relative to the cell's corner. ssd: {0, 0, width, height} as shares of the image's.
+    std::vector<std::array<float, 4>> anchors = {};
+    friend bool operator==(const Level&, const Level&) = default;
+  };
+
+  std::string name = "grid";
+  int64_t others = 4;  // numbers of a row that are no logits of the data's classes
+  int64_t stride = 0;  // of a grid: pixels of the image along each side of a cell
+
+  // Of torchvision's networks, most with its names.
+  int64_t height = 0, width = 0;  // of the images
+  std::vector<Level> levels = {};
+  /// retinanet, ssd: of a box's middle and size in its code.
+  std::array<double, 4> weights = {1, 1, 1, 1};
+  /// Boxes that are found have a larger score, and no better one of their class overlaps them by more.
+  double score_thresh = 0, nms_thresh = 0;
+  /// How many are looked at of each level (ssd: class), before overlaps are; how many remain.
+  int64_t topk_candidates = 0, detections_per_img = 0;
+  /// fcos: how near to an object's middle its anchors are, in sizes of the anchor.
+  double center_sampling_radius = 0;
+  /// retinanet, ssd: by how much an object's anchors overlap it; anchors of none overlap all by less than the second.
+  double fg_iou_thresh = 0, bg_iou_thresh = 0;
+  /// ssd: how many anchors without an object count, for each with one.
+  double neg_to_pos_ratio = 0;
+
+  friend bool operator==(const BoxCoding&, const BoxCoding&) = default;
 };
 
 /// Weights that others publish under a model's names, and how images are prepared for them.
@@ -78,7 +116,7 @@ struct ModelRecord {
   int64_t default_classes = 0;
   const PublishedWeights* published = nullptr;  // null: nobody publishes weights of this model's names
   ModelOutput output = ModelOutput::kImage;
-  int64_t stride = 0;  // of kBoxes: pixels of the image along each side of a cell
+  BoxCoding boxes = {};  // of kBoxes
 };
 
 /// A batch of zeros with the input shape of a model built with `arguments`: tokens if arguments.length is set,

@@ -29,7 +29,8 @@ def capture(model: torch.nn.Module, example: torch.Tensor | Sequence[int], out: 
 
     Args:
         model: takes images [N,C,H,W] and returns logits [N,classes], or of pixels [N,classes,H,W]; of several outputs the first is
-            captured. Its mode and its weights stay unchanged.
+            captured. Or one of torchvision's detectors FCOS, RetinaNet and SSD, for `dlpipe train --task detect`. Its mode and its weights
+            stay unchanged.
         example: images [N,C,H,W], or the sizes of one: (3, 224, 224).
         out: the file to write; it must not exist.
         name: of the model, in reports; its class's by default.

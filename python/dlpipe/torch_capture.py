@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from dlpipe import _dlpipe, onnx_bytes
+from dlpipe import _dlpipe, onnx_bytes, torch_detection
 from dlpipe.errors import Error, MisuseError, UnsupportedError
 
 #: The two batches that a model is traced for. Not one, for which a broadcast along the batch looks like nothing.
@@ -560,8 +560,14 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
     if {tensor.device.type for tensor in model.state_dict().values()} - {"cpu"}:
         raise MisuseError("[capture] the model is on a device; call model.cpu() first")
     modes = [(module, module.training) for module in model.modules()]
+    detector = model if torch_detection.is_detector(model) else None
+    kind, metadata = type(model).__name__, {}
+    if detector is not None:
+        model = torch_detection.Rows(detector)
     try:
         model.eval()
+        if detector is not None:
+            metadata = torch_detection.description(detector, model, example)
         with torch.no_grad():
             try:
                 expected = model(example[:1])
@@ -574,7 +580,7 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
         for module, training in modes:
             module.training = training
     expected = _first(expected)
-    _dlpipe.write_captured(data, parameters, buffers, aliases, name or type(model).__name__, path)
+    _dlpipe.write_captured(data, parameters, buffers, aliases, metadata, name or kind, path)
     if check and isinstance(expected, torch.Tensor):
         _compare(path, example[:1], expected)
 

@@ -70,7 +70,7 @@ TargetSpec target_of(const BenchTrainOptions& options, const engine::ModelRecord
     return {.form = TargetSpec::Form::kBoxes,
             .fields = {"boxes", "box_labels"},
             .outputs = options.classes,
-            .stride = record.stride};
+            .boxes = record.boxes};
   return {};
 }
 

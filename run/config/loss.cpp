@@ -1,6 +1,8 @@
 #include "dlpipe/config.h"
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "dlpipe/op.h"
 #include "dlpipe/ops.h"
@@ -78,13 +80,16 @@ Tensor l1_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight
   return mean_of(absolute(distance(outputs, target, weight)), weight);
 }
 
-/// m^2 / (2 beta) + |d| - m, where m = min(|d|, beta): a parabola up to beta, a line behind it.
+/// Of distances d: m^2 / (2 beta) + d - m, where m = min(d, beta): a parabola up to beta, a line behind it.
+Tensor smooth_of(const Tensor& d, double beta) {
+  const Tensor m = engine::minimum(d, Tensor::full({1}, beta, DType::kF32, d.device()));
+  const Tensor parabola = engine::scale(engine::mul(m, m), 0.5 / beta);
+  return engine::add(parabola, engine::sub(d, m));
+}
+
 Tensor smooth_l1_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                       const LossArguments& arguments) {
-  const Tensor d = absolute(distance(outputs, target, weight));
-  const Tensor m = engine::minimum(d, Tensor::full({1}, arguments.beta, DType::kF32, d.device()));
-  const Tensor parabola = engine::scale(engine::mul(m, m), 0.5 / arguments.beta);
-  return mean_of(engine::add(parabola, engine::sub(d, m)), weight);
+  return mean_of(smooth_of(absolute(distance(outputs, target, weight)), arguments.beta), weight);
 }
 
 /// Huber, 1964: smooth_l1 times beta.
@@ -187,7 +192,40 @@ Tensor asymmetric_loss(const Tensor& outputs, const Tensor& target, const Tensor
   return chosen_loss(choices(target, 1, 1, arguments), values, weight);
 }
 
-// Losses of detectors: outputs [N,H,W,K + 4] and targets [N*H*W,K + 4] as models.h and box_target.h have them.
+// Losses of detectors: outputs [N,H,W,numbers] or [N,rows,numbers] and targets with as many rows, as models.h and box_coding.h have them.
+
+/// Outputs and targets by their columns, f32; M rows.
+struct DetectorRows {
+  /// `others` and `more` as in BoxCodingRecord.
+  DetectorRows(const Tensor& all, const Tensor& target_in, const Tensor& weight, int64_t others, int64_t more)
+      : outputs(engine::cast(rows_of_detector(all), DType::kF32)),
+        target(target_in),
+        width(outputs.size(1)),
+        classes(width - others),
+        column(engine::reshape(weight, {outputs.size(0), 1})),
+        truths(engine::slice(target, 1, 0, classes)),
+        sides(engine::slice(target, 1, classes, classes + 4)),
+        has_object(engine::mul(engine::sum(truths, {1}, true), column)) {
+    if (more > 0) last = engine::slice(target, 1, classes + 4, classes + 4 + more);
+  }
+  /// Columns [begin, end) of the outputs.
+  Tensor part(int64_t begin, int64_t end) const { return engine::slice(outputs, 1, begin, end); }
+  /// The weight of the rows with an object, or 1 where there is none.
+  Tensor objects() const {
+    return engine::maximum(engine::sum(has_object), Tensor::full({}, 1, DType::kF32, outputs.device()));
+  }
+
+  static Tensor rows_of_detector(const Tensor& all) {
+    return engine::reshape(engine::plain(all), {all.elements() / all.size(-1), all.size(-1)});
+  }
+
+  Tensor outputs, target;
+  int64_t width, classes;
+  Tensor column;         // [M,1]: the rows' weights
+  Tensor truths, sides;  // [M,classes], [M,4]
+  Tensor has_object;     // [M,1]: the weight where there is one
+  Tensor last = {};      // [M,more]
+};
 
 /// The two columns of `sides` [M,2], multiplied: [M,1].
 Tensor area_of(const Tensor& sides) {
@@ -195,10 +233,8 @@ Tensor area_of(const Tensor& sides) {
 }
 
 /// 1 less the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes that share a place: [M,1]
-/// of the distances from it to the left, upper, right and lower side, [M,4], those of the outputs as logarithms.
-Tensor overlap_loss(const Tensor& logarithms, const Tensor& target, bool takes_distance) {
-  constexpr double kMost = 8;  // an image has no more than e^8 strides, and more would overflow
-  const Tensor sides = engine::exp(engine::clip(logarithms, -kMost, kMost));
+/// of the distances from it to the left, upper, right and lower side, [M,4].
+Tensor overlap_loss(const Tensor& sides, const Tensor& target, bool takes_distance) {
   const Tensor before = engine::slice(sides, 1, 0, 2), behind = engine::slice(sides, 1, 2, 4);
   const Tensor true_before = engine::slice(target, 1, 0, 2), true_behind = engine::slice(target, 1, 2, 4);
   const Tensor both =
@@ -218,34 +254,103 @@ Tensor overlap_loss(const Tensor& logarithms, const Tensor& target, bool takes_d
   return engine::sub(engine::div(distance, diagonal), engine::scale(overlap, 1, -1));
 }
 
-/// Tian et al., "FCOS", 2019: focal loss of all cells, and the boxes' loss of those with an object; each the sum over cells by
-/// weight, over the number of the latter, or over 1 where there is none.
-Tensor detector_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
-                     const LossArguments& arguments, bool takes_distance) {
-  const engine::UseAutocast off(DType::kF32);
-  const Tensor rows = engine::cast(rows_of(outputs), DType::kF32);
-  const int64_t count = rows.size(0), width = rows.size(1), classes = width - 4;
-  const Tensor column = engine::reshape(weight, {count, 1});
-  const Tensor truths = engine::slice(target, 1, 0, classes);
-  const Tensor has_object = engine::mul(engine::sum(truths, {1}, true), column);
-  const Tensor objects =
-      engine::maximum(engine::sum(has_object), Tensor::full({}, 1, DType::kF32, rows.device()));
+/// The focal loss of all rows, by weight.
+Tensor focal_sum(const DetectorRows& rows, const LossArguments& arguments) {
   const Tensor cells =
-      engine::sum(focal_terms(engine::slice(rows, 1, 0, classes), truths, arguments), {2}, false);
-  const Tensor of_classes = engine::scale(engine::sum(engine::mul(cells, column)), -1);
-  const Tensor boxes = overlap_loss(engine::slice(rows, 1, classes, width),
-                                    engine::slice(target, 1, classes, width), takes_distance);
-  return engine::div(engine::add(of_classes, engine::sum(engine::mul(boxes, has_object))), objects);
+      engine::sum(focal_terms(rows.part(0, rows.classes), rows.truths, arguments), {2}, false);
+  return engine::scale(engine::sum(engine::mul(cells, rows.column)), -1);
+}
+
+/// Tian et al., "FCOS", 2019: focal loss of all cells, and the boxes' loss of those with an object; each the sum over cells by
+/// weight, over the number of the latter, or over 1 where there is none. Sides are logarithms.
+Tensor grid_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                 const LossArguments& arguments, bool takes_distance) {
+  const engine::UseAutocast off(DType::kF32);
+  const DetectorRows rows(outputs, target, weight, 4, 0);
+  constexpr double kMost = 8;  // an image has no more than e^8 strides, and more would overflow
+  const Tensor sides = engine::exp(engine::clip(rows.part(rows.classes, rows.width), -kMost, kMost));
+  const Tensor of_boxes =
+      engine::sum(engine::mul(overlap_loss(sides, rows.sides, takes_distance), rows.has_object));
+  return engine::div(engine::add(focal_sum(rows, arguments), of_boxes), rows.objects());
 }
 
 Tensor fcos_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                  const LossArguments& arguments) {
-  return detector_loss(outputs, target, weight, arguments, false);
+  return grid_loss(outputs, target, weight, arguments, false);
 }
 
 Tensor fcos_diou_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                       const LossArguments& arguments) {
-  return detector_loss(outputs, target, weight, arguments, true);
+  return grid_loss(outputs, target, weight, arguments, true);
+}
+
+/// Its own, with a loss of how central a row is. Sides are numbers, not below 0.
+Tensor torchvision_fcos_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                             const LossArguments& arguments) {
+  const engine::UseAutocast off(DType::kF32);
+  const DetectorRows rows(outputs, target, weight, 5, 1);
+  const Tensor boxes = overlap_loss(rows.part(rows.classes, rows.classes + 4), rows.sides, false);
+  const Tensor middles = engine::sum(
+      engine::mul(choices(rows.last, 1, 1, {}), log_choices(rows.part(rows.classes + 4, rows.width))), {2},
+      false);
+  const Tensor of_objects = engine::sum(engine::mul(engine::sub(boxes, middles), rows.has_object));
+  return engine::div(engine::add(focal_sum(rows, arguments), of_objects), rows.objects());
+}
+
+/// Lin et al., "Focal Loss for Dense Object Detection", 2017: focal loss of the rows that count and L1 of the codes of boxes, both over the
+/// number of rows with an object of each image, which their weights contain; the mean over images.
+Tensor torchvision_retinanet_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                                  const LossArguments& arguments) {
+  const engine::UseAutocast off(DType::kF32);
+  const DetectorRows rows(outputs, target, weight, 4, 1);
+  const Tensor distances = absolute(engine::sub(rows.part(rows.classes, rows.width), rows.sides));
+  const Tensor of_boxes = engine::sum(engine::mul(distances, rows.has_object));
+  return engine::div(engine::add(focal_sum(rows, arguments), of_boxes), engine::sum(rows.last));
+}
+
+/// f32 [M,1] on the losses' device: 1 for the rows without an object that count, in each image those with the largest of `losses` [M,1], of equal
+/// ones the first, as many as its first row says. They are chosen on the host.
+Tensor hardest_rows(const Tensor& losses, const DetectorRows& rows, int64_t images) {
+  const engine::NoGrad no_grad;
+  const auto on_host = [](const Tensor& x) { return x.detach().contiguous_copy().to(cpu_device()); };
+  const Tensor values = on_host(losses), column = on_host(rows.column),
+               truths = on_host(engine::sum(rows.truths, {1}, true)), counts = on_host(rows.last);
+  const Tensor chosen = Tensor::zeros({values.elements(), 1});
+  const int64_t each = values.elements() / images;
+  for (int64_t image = 0; image < images; ++image) {
+    const int64_t first = image * each;
+    std::vector<int64_t> candidates;
+    for (int64_t row = first; row < first + each; ++row)
+      if (column.data<float>()[row] != 0 && truths.data<float>()[row] == 0) candidates.push_back(row);
+    const auto most = std::min(candidates.size(), static_cast<size_t>(counts.data<float>()[first]));
+    const float* const loss = values.data<float>();
+    std::ranges::stable_sort(candidates, [&](int64_t a, int64_t b) { return loss[a] > loss[b]; });
+    for (size_t i = 0; i < most; ++i) chosen.data<float>()[candidates[i]] = 1;
+  }
+  return chosen.to(losses.device());
+}
+
+/// Liu et al., "SSD", 2016: cross-entropy of the rows with an object and of the hardest ones without, and smooth L1 of the codes of boxes, over
+/// the number of rows with an object. The background's logit comes first.
+Tensor torchvision_ssd_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                            const LossArguments& arguments) {
+  const engine::UseAutocast off(DType::kF32);
+  const DetectorRows rows(outputs, target, weight, 5, 1);
+  const Tensor log_p = engine::log_softmax(rows.part(0, rows.classes + 1));
+  Tensor truths = rows.truths;
+  if (arguments.label_weights.defined())
+    truths = engine::mul(truths, arguments.label_weights.to(truths.device()));
+  const Tensor of_classes =
+      engine::sum(engine::mul(truths, engine::slice(log_p, 1, 1, rows.classes + 1)), {1}, true);
+  const Tensor of_background = engine::slice(log_p, 1, 0, 1);
+  const Tensor counts =
+      engine::mul(hardest_rows(engine::scale(of_background, -1), rows, outputs.size(0)), rows.column);
+  const Tensor distances = absolute(engine::sub(rows.part(rows.classes + 1, rows.width), rows.sides));
+  const Tensor of_boxes = smooth_of(distances, 1);
+  const Tensor logarithms = engine::add(engine::sum(engine::mul(of_classes, rows.column)),
+                                        engine::sum(engine::mul(of_background, counts)));
+  return engine::div(engine::sub(engine::sum(engine::mul(of_boxes, rows.has_object)), logarithms),
+                     rows.objects());
 }
 
 constexpr engine::OptionDefault kCrossEntropyOptions[] = {{"label-smoothing", "0"}};
@@ -255,7 +360,7 @@ constexpr engine::OptionDefault kAsymmetricOptions[] = {
     {"gamma-neg", "4"}, {"gamma-pos", "1"}, {"margin", "0.05"}};
 constexpr engine::OptionDefault kBetaOptions[] = {{"loss-beta", "1"}};
 
-constexpr std::array<LossRecord, 12> kRecords = {{
+constexpr std::array<LossRecord, 15> kRecords = {{
     {"cross_entropy", "softmax and the logarithm of the label's probability", cross_entropy_loss,
      kCrossEntropyOptions, "classify, segment"},
     {"dice", "1 less the Dice coefficient of each class, over the batch", dice_loss, {}, "segment"},
@@ -279,6 +384,18 @@ constexpr std::array<LossRecord, 12> kRecords = {{
     {"fcos", "focal loss of the classes and GIoU loss of the boxes, over the cells with an object", fcos_loss,
      kFocalOptions, "detect"},
     {"fcos_diou", "the same with DIoU loss of the boxes", fcos_diou_loss, kFocalOptions, "detect"},
+    {"torchvision_fcos", "of torchvision's FCOS: fcos, and binary cross-entropy of the centerness",
+     torchvision_fcos_loss, kFocalOptions, "detect", "fcos"},
+    {"torchvision_retinanet",
+     "of torchvision's RetinaNet: focal loss of the classes and L1 of the boxes, the mean over images",
+     torchvision_retinanet_loss, kFocalOptions, "detect", "retinanet"},
+    {"torchvision_ssd",
+     "of torchvision's SSD: cross-entropy of objects and of the hardest rows without one, smooth L1 of the "
+     "boxes",
+     torchvision_ssd_loss,
+     {},
+     "detect",
+     "ssd"},
 }};
 constexpr std::array<const LossRecord*, kRecords.size()> kLosses = [] {
   std::array<const LossRecord*, kRecords.size()> losses{};

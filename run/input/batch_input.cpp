@@ -214,28 +214,14 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   return objects;
 }
 
-/// What a detector's loss is divided by, so that its mean over batches does not depend on how they were cut: the weight of the cells with
-/// an object, 1 at least; 0 where no cell counts.
-double box_weight(const Tensor& rows, const Tensor& weight) {
-  const int64_t width = rows.size(1), classes = width - 4;
-  double objects = 0;
-  bool counts = false;
-  for (int64_t i = 0; i < rows.size(0); ++i) {
-    const double own = weight.data<float>()[i];
-    const float* const row = rows.data<float>() + i * width;
-    counts = counts || own != 0;
-    objects += own * static_cast<double>(std::count(row, row + classes, 1.0f));
-  }
-  return counts ? std::max(objects, 1.0) : 0;
-}
-
 void add_boxes(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
   input.objects = objects_of(batch, spec);
-  const BoxGrid grid{input.pixels.size(1), input.pixels.size(2), spec.stride};
-  BoxTarget target = box_target(input.objects, input.sample_weight, grid, spec.outputs);
+  input.boxes = spec.boxes;
+  BoxTarget target = box_target({spec.boxes, input.pixels.size(1), input.pixels.size(2), spec.outputs},
+                                input.objects, input.sample_weight);
   input.target = std::move(target.rows);
   input.weight = std::move(target.weight);
-  input.total_weight = box_weight(input.target, input.weight);
+  input.total_weight = box_weight(input.boxes, input.target, input.weight);
 }
 
 Tensor target_of(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
@@ -381,10 +367,13 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   part.sample_weight.assign(first, first + static_cast<std::ptrdiff_t>(samples));
   part.total_weight = total_of(part.sample_weight, each / samples);
   const bool are_boxes = objects.offsets.size() > 1;
-  if (are_boxes) part.objects = objects.part(index * samples, samples);
+  if (are_boxes) {
+    part.objects = objects.part(index * samples, samples);
+    part.boxes = boxes;
+  }
   if (!weight.device().is_host()) return part;
   if (are_boxes) {
-    part.total_weight = box_weight(part.target, part.weight);
+    part.total_weight = box_weight(boxes, part.target, part.weight);
   } else if (each != samples && pixels.rank() == 4) {  // pixels, some of which don't count
     part.total_weight = 0;
     for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += part.weight.data<float>()[i];

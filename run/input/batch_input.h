@@ -10,7 +10,7 @@
 #include "dlpipe/batch.h"
 #include "dlpipe/error.h"
 #include "dlpipe/tensor.h"
-#include "run/input/box_target.h"
+#include "run/input/box_coding.h"
 
 namespace dlpipe::run {
 
@@ -21,13 +21,13 @@ struct TargetSpec {
     kMultiHot,  // of a ragged field of class numbers: f32 [N,outputs], 1 where the number is among them
     kNumbers,   // (number - mean) / deviation of fields f32, side by side: f32 [N,outputs]
     kMask,  // of a mask u8 [H,W], the class of each pixel: i64 [N*H*W], each with a weight of its own, 0 where it is kIgnored
-    kBoxes,  // of ragged fields boxes f32 [4], their classes and, where there is one, crowds: box_target.h's rows and weights
+    kBoxes,  // of ragged fields boxes f32 [4], their classes and, where there is one, crowds: box_coding.h's rows and weights
   };
   static constexpr uint8_t kIgnored = 255;  // of a mask: nobody knows, or there is no image
   Form form = Form::kClass;
   std::vector<std::string> fields = {};
   int64_t outputs = 0;
-  int64_t stride = 0;  // of kBoxes: pixels of a cell
+  engine::BoxCoding boxes = {};  // of kBoxes: the model's
   std::vector<double> mean = {}, deviation = {};
   std::vector<float> class_weights =
       {};  // of kClass and kMask: factors of the weights of targets of each class; empty: 1
@@ -44,6 +44,7 @@ struct BatchInput {
   double total_weight = 0;
   std::vector<float> sample_weight = {};  // of each row of pixels, as the host knows it
   BoxObjects objects = {};                // of kBoxes: what there is in each image
+  engine::BoxCoding boxes = {};           // of kBoxes, too
   /// The batch's samples are mixed: targets are their own and then their partners', weights lambda w and
   /// (1 - lambda) w. Logits that stand twice, one below the other, so have the mixed loss whatever the loss,
   /// as long as it is a mean by weight.

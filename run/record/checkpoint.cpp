@@ -20,10 +20,12 @@
 #include "dlpipe/dataset.h"
 #include "dlpipe/log.h"
 #include "dlpipe/tensor.h"
+#include "engine/models/box_coding.h"
 #include "io/data/checksum.h"
 #include "io/formats/atomic_file.h"
 #include "io/formats/safetensors.h"
 #include "io/formats/weights_file.h"
+#include "run/input/box_coding.h"
 #include "run/input/path_kind.h"
 
 namespace dlpipe::run {
@@ -84,10 +86,16 @@ Json model_json(const ModelState& model) {
       task.set("mean", Json(Json::Array(model.task.mean.begin(), model.task.mean.end())));
       task.set("deviation", Json(Json::Array(model.task.deviation.begin(), model.task.deviation.end())));
     }
-    if (model.task.stride > 0) task.set("stride", model.task.stride);
+    if (model.task.boxes.stride > 0) task.set("stride", model.task.boxes.stride);
+    if (!model.task.boxes.levels.empty()) task.set("boxes", engine::box_coding_json(model.task.boxes));
     json.set("task", std::move(task));
   }
   return json;
+}
+
+/// A grid's, of which a checkpoint has the stride alone.
+Json grid_json(const Json& task) {
+  return Json::object({{"name", "grid"}, {"stride", task["stride"]}});
 }
 
 Result<ModelState> model_from(const Json& json, std::string_view file) {
@@ -114,13 +122,16 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
     DLPIPE_ASSIGN_OR_RETURN(model.task.fields, texts(task, "fields", file));
     for (const Json& value : task["mean"].items()) model.task.mean.push_back(value.as_double());
     for (const Json& value : task["deviation"].items()) model.task.deviation.push_back(value.as_double());
-    if (task["stride"].is_integer()) model.task.stride = task["stride"].as_int();
-    constexpr int64_t kMostStride = 1 << 10;
-    const bool has_grid = model.task.name == "detect";
+    const bool has_boxes = model.task.name == "detect";
+    if (has_boxes) {
+      DLPIPE_ASSIGN_OR_RETURN(
+          model.task.boxes,
+          engine::box_coding_from(task.contains("boxes") ? task["boxes"] : grid_json(task), file));
+      DLPIPE_RETURN_IF_ERROR(find_box_coding(model.task.boxes).status());
+    }
     const size_t numbers = model.task.name == "regress" ? static_cast<size_t>(model.arguments.classes) : 0;
     const auto is_bad = [](double value) { return !std::isfinite(value); };
-    if (model.task.fields.size() < (has_grid ? 2 : 1) || model.task.stride < (has_grid ? 1 : 0) ||
-        model.task.stride > (has_grid ? kMostStride : 0) || model.task.mean.size() != numbers ||
+    if (model.task.fields.size() < (has_boxes ? 2 : 1) || model.task.mean.size() != numbers ||
         model.task.deviation.size() != numbers || std::ranges::any_of(model.task.mean, is_bad) ||
         std::ranges::any_of(model.task.deviation, is_bad))
       return Status(ErrorCode::kCorrupt,

@@ -9,16 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "run/input/box_target.h"
+#include "run/input/box_coding.h"
 
 namespace dlpipe::run {
-
-/// A box that a model found, in the pixels of the image that it saw.
-struct FoundBox {
-  std::array<float, 4> box = {};  // x_min, y_min, x_max, y_max
-  int64_t label = 0;
-  float score = 0;
-};
 
 struct MapImage {
   std::vector<FoundBox> found;

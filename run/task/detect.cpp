@@ -1,99 +1,12 @@
-// Boxes with a class each. A model answers each cell of a grid; what it finds is judged as COCO does, on images as the chain made them.
+// Boxes with a class each. What the rows of a model's output mean is its coding of boxes (run/input/box_coding.h); what it finds is judged
+// as COCO does, on images as the chain made them.
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
 
-#include "base/text.h"
+#include "run/input/box_coding.h"
 #include "run/task/coco_map.h"
-#include "run/task/detections.h"
 #include "run/task/task.h"
 
 namespace dlpipe::run {
-
-// ---- boxes of outputs
-
-namespace {
-
-constexpr float kLeastScore = 0.05f, kMostOverlap = 0.6f;
-constexpr size_t kMostCandidates = 1000, kMostBoxes = 100;
-constexpr float kMostLogarithm = 8;  // as in the loss
-
-void sort_by_score(std::vector<FoundBox>& boxes) {
-  std::stable_sort(boxes.begin(), boxes.end(),
-                   [](const FoundBox& a, const FoundBox& b) { return a.score > b.score; });
-}
-
-float area_of(const FoundBox& found) {
-  return (found.box[2] - found.box[0]) * (found.box[3] - found.box[1]);
-}
-
-float overlap_of(const FoundBox& a, const FoundBox& b) {
-  const float width = std::max(0.0f, std::min(a.box[2], b.box[2]) - std::max(a.box[0], b.box[0]));
-  const float height = std::max(0.0f, std::min(a.box[3], b.box[3]) - std::max(a.box[1], b.box[1]));
-  const float both = width * height;
-  return both / (area_of(a) + area_of(b) - both);
-}
-
-/// The box of a cell, from the four logarithms of its sides' distances.
-std::array<float, 4> box_of(const float* logarithms, const BoxGrid& grid, int64_t cell) {
-  const auto stride = static_cast<float>(grid.stride);
-  const int64_t row = cell / grid.columns();
-  const float x = (static_cast<float>(cell % grid.columns()) + 0.5f) * stride;
-  const float y = (static_cast<float>(row) + 0.5f) * stride;
-  const auto distance = [&](int side) {
-    return std::exp(std::clamp(logarithms[side], -kMostLogarithm, kMostLogarithm)) * stride;
-  };
-  const auto width = static_cast<float>(grid.width), height = static_cast<float>(grid.height);
-  return {std::clamp(x - distance(0), 0.0f, width), std::clamp(y - distance(1), 0.0f, height),
-          std::clamp(x + distance(2), 0.0f, width), std::clamp(y + distance(3), 0.0f, height)};
-}
-
-}  // namespace
-
-std::vector<size_t> suppress_overlaps(std::span<const FoundBox> boxes, float most) {
-  std::vector<size_t> order(boxes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return boxes[a].score > boxes[b].score; });
-  std::vector<size_t> kept;
-  for (const size_t i : order) {
-    const bool is_best = std::ranges::none_of(kept, [&](size_t better) {
-      return boxes[better].label == boxes[i].label && overlap_of(boxes[better], boxes[i]) > most;
-    });
-    if (is_best) kept.push_back(i);
-  }
-  return kept;
-}
-
-std::vector<FoundBox> find_boxes(std::span<const float> outputs, const BoxGrid& grid, int64_t classes) {
-  if (static_cast<int64_t>(outputs.size()) != grid.cells() * (classes + 4))
-    refuse("model", "it answers ", outputs.size(), " numbers for an image of ", grid.height, "x", grid.width,
-           ", and a grid of stride ", grid.stride, " for ", classes, " classes has ",
-           grid.cells() * (classes + 4));
-  std::vector<FoundBox> candidates;
-  // sigmoid(x) > kLeastScore, without an exp for each class of each cell
-  const float least_logit = std::log(kLeastScore / (1 - kLeastScore));
-  for (int64_t cell = 0; cell < grid.cells(); ++cell) {
-    const float* const own = outputs.data() + cell * (classes + 4);
-    for (int64_t label = 0; label < classes; ++label) {
-      if (!(own[label] > least_logit) || !std::isfinite(own[label])) continue;
-      const float* const sides = own + classes;
-      if (!std::all_of(sides, sides + 4, [](float side) { return std::isfinite(side); })) continue;
-      candidates.push_back({box_of(sides, grid, cell), label, sigmoid(own[label])});
-    }
-  }
-  sort_by_score(candidates);
-  if (candidates.size() > kMostCandidates) candidates.resize(kMostCandidates);
-  std::vector<FoundBox> boxes;
-  for (const size_t i : suppress_overlaps(candidates, kMostOverlap)) {
-    if (boxes.size() == kMostBoxes) break;
-    boxes.push_back(candidates[i]);
-  }
-  return boxes;
-}
-
-// ---- the task
 
 namespace {
 
@@ -129,14 +42,15 @@ Result<TaskState> bind(const data::Dataset& dataset, std::span<const data::Field
 /// What was found in each image, and what is there: all as f64, which holds f32 and counts.
 class BoxTally final : public Tally {
  public:
-  explicit BoxTally(int64_t stride) : stride_(stride) {}
+  explicit BoxTally(const engine::BoxCoding& coding) : coding_(coding) {}
   void add(const engine::Tensor& outputs, const BatchInput& input) override {
-    const BoxGrid grid{input.pixels.size(1), input.pixels.size(2), stride_};
-    const int64_t classes = outputs.size(-1) - 4, each = outputs.elements() / outputs.size(0);
+    const BoxRows rows{coding_, input.pixels.size(1), input.pixels.size(2),
+                       outputs.size(-1) - coding_.others};
+    const int64_t classes = rows.classes, each = outputs.elements() / outputs.size(0);
     for (int64_t n = 0; n < outputs.size(0); ++n) {
       if (input.sample_weight[static_cast<size_t>(n)] == 0) continue;
       const std::span<const float> own(outputs.data<float>() + n * each, static_cast<size_t>(each));
-      const std::vector<FoundBox> found = find_boxes(own, grid, classes);
+      const std::vector<FoundBox> found = find_boxes(rows, own);
       const std::span<const BoxObject> objects = input.objects.of(n);
       append({static_cast<double>(classes), static_cast<double>(found.size()),
               static_cast<double>(objects.size())});
@@ -155,7 +69,7 @@ class BoxTally final : public Tally {
     numbers_.insert(numbers_.end(), box.begin(), box.end());
   }
 
-  const int64_t stride_;
+  const engine::BoxCoding coding_;
   std::vector<double> numbers_;
 };
 
@@ -233,10 +147,10 @@ const TaskRecord detect_task = {
           return TargetSpec{.form = TargetSpec::Form::kBoxes,
                             .fields = state.fields,
                             .outputs = outputs,
-                            .stride = state.stride};
+                            .boxes = state.boxes};
         },
     .tally = [](const std::vector<const engine::MetricRecord*>&, const TaskState& state)
-        -> std::unique_ptr<Tally> { return std::make_unique<BoxTally>(state.stride); },
+        -> std::unique_ptr<Tally> { return std::make_unique<BoxTally>(state.boxes); },
     .judge = judge,
     .report =
         [](std::span<const std::string> tallies, const TaskState&, std::span<const std::string> names) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "io/data/schema.h"
 #include "run/config/choices.h"
+#include "run/input/box_coding.h"
 
 namespace dlpipe::run {
 
@@ -65,14 +66,36 @@ Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dat
   return &classify_task;                             // which says what is missing
 }
 
-Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries) {
-  config.task = task.name;
-  if (config.loss == "auto") config.loss = task.loss;
-  if (config.metrics == std::vector<std::string>{"auto"}) config.metrics = task.metrics();
+namespace {
+
+/// Whether the loss is for the task, and for the boxes of the model, where that is known.
+Status check_loss(const TrainConfig& config, const TaskRecord& task, const Registries& registries,
+                  const BoxCodingRecord* boxes) {
   DLPIPE_ASSIGN_OR_RETURN(const LossRecord* loss, registries.losses.find(config.loss));
   if (!is_for(loss->tasks, task.name))
     return misuse("train", "--loss ", config.loss, " is for --task ", loss->tasks,
                   ", and this run's task is ", task.name, "; --help losses lists those of each task");
+  if (boxes != nullptr && std::string_view(boxes->name) != loss->boxes)
+    return misuse("train", "--loss ", config.loss, " is for models that code boxes as '", loss->boxes,
+                  "', and this one codes them as '", boxes->name, "'; leave --loss out, which takes ",
+                  boxes->loss);
+  return {};
+}
+
+}  // namespace
+
+Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries,
+                              const engine::ModelRecord* model) {
+  config.task = task.name;
+  const BoxCodingRecord* boxes = nullptr;
+  const bool finds_boxes = task.output == engine::ModelOutput::kBoxes;
+  if (finds_boxes && model != nullptr) {
+    DLPIPE_ASSIGN_OR_RETURN(boxes, find_box_coding(model->boxes));
+  }
+  if (config.loss == "auto" && (boxes != nullptr || !finds_boxes))
+    config.loss = boxes != nullptr ? boxes->loss : task.loss;
+  if (config.metrics == std::vector<std::string>{"auto"}) config.metrics = task.metrics();
+  if (config.loss != "auto") DLPIPE_RETURN_IF_ERROR(check_loss(config, task, registries, boxes));
   for (const std::string& name : config.metrics) {
     DLPIPE_ASSIGN_OR_RETURN(const engine::MetricRecord* metric, registries.metrics.find(name));
     if (name != engine::kLossMetric && !is_for(metric->task, task.name))

@@ -74,7 +74,7 @@ struct TaskRecord {
   TaskReport (*report)(std::span<const std::string> tallies, const TaskState& state,
                        std::span<const std::string> names);
   /// What a sample's outputs say: probabilities of classes or labels, or numbers in the data's units. NaN: the model gave none. Nothing
-  /// of boxes: detections.h finds them.
+  /// of boxes: box_coding.h finds them.
   std::vector<double> (*answers)(std::span<const float> outputs, const TaskState& state);
   /// Whether the outputs' names are the dataset's classes.
   bool names_classes = true;
@@ -93,8 +93,10 @@ Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dat
 /// Whether `task` is among `tasks`, names with commas between them.
 bool is_for(const char* tasks, std::string_view task);
 
-/// `config` with the loss and the metrics of `task` where they are "auto". kMisuse for those of another task.
-Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries);
+/// `config` with the loss and the metrics of `task` where they are "auto". kMisuse for those of another task. The loss of boxes depends on how
+/// `model` codes them: without one it stays "auto".
+Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries,
+                              const engine::ModelRecord* model = nullptr);
 
 /// The `k` classes of the largest values, the largest first; of equal ones the smaller number first. NaN comes after all numbers.
 std::vector<size_t> top_classes(std::span<const float> values, size_t k);

@@ -18,6 +18,7 @@
 #include "engine/graph/capture.h"
 #include "engine/graph/graph_file.h"
 #include "engine/graph/matching.h"
+#include "engine/models/box_coding.h"
 #include "engine/models/graph_module.h"
 #include "engine/onnx/any_batch.h"
 #include "io/formats/weights_file.h"
@@ -152,8 +153,10 @@ std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
   if (state.graph.empty()) return nullptr;
   std::map<std::string, engine::Tensor> constants;
   for (const engine::NamedTensor& tensor : tensors) constants.emplace(tensor.name, tensor.tensor);
-  return engine::trainable_graph(value_or_throw(engine::graph::parse_graph(state.graph, constants, path)))
-      .record;
+  engine::graph::Graph graph = value_or_throw(engine::graph::parse_graph(state.graph, constants, path));
+  if (!state.task.boxes.levels.empty())
+    graph.metadata[engine::kBoxesKey] = engine::box_coding_json(state.task.boxes).dump();
+  return engine::trainable_graph(std::move(graph)).record;
 }
 
 namespace {
@@ -230,7 +233,7 @@ void refuse_name_of_model(const ModelOptions& options) {
 void check_output(const engine::graph::Graph& graph, const ModelState& state, const std::string& file) {
   const engine::graph::Value& answer = graph.value(graph.outputs[0]);
   const int64_t sides =
-      task_of(state.task).output == engine::ModelOutput::kBoxes ? 4 : 0;  // behind the classes
+      task_of(state.task).output == engine::ModelOutput::kBoxes ? state.task.boxes.others : 0;
   if (answer.shape.rank() == 0 || answer.shape[-1] != state.arguments.classes + sides)
     throw Error(Status(ErrorCode::kCorrupt, concat("[graph] ", file, " claims ", state.arguments.classes,
                                                    " classes, but its output is ", answer.type_text(),

@@ -29,7 +29,7 @@
 #include "engine/core/constant_cache.h"
 #include "engine/core/parallel.h"
 #include "io/formats/atomic_file.h"
-#include "run/task/detections.h"
+#include "run/input/box_coding.h"
 #include "run/task/task.h"
 #include "run/use/evaluate.h"
 #include "run/use/loaded_model.h"
@@ -62,7 +62,7 @@ struct Predictor::Impl {
   /// The same mask in the size of the file's image, where each pixel has the class of the seen pixel over its middle, and the classes'
   /// shares of it.
   void add_whole_mask(const SeenMap& map, Prediction& prediction) const;
-  /// Boxes, from outputs of the cells of a grid.
+  /// Boxes, from a detector's rows of one image.
   void add_boxes(std::span<const float> outputs, const SeenMap& map, Prediction& prediction) const;
   /// Of a file with `error`, if that isn't empty, or of its logits.
   Prediction prediction_of(const std::string& path, const std::string& error,
@@ -223,9 +223,9 @@ void Predictor::append_probabilities(std::span<const ImageFile> files, size_t ro
 
 void Predictor::Impl::add_boxes(std::span<const float> outputs, const SeenMap& map,
                                 Prediction& prediction) const {
-  const BoxGrid grid{out_size.height, out_size.width, model.state.task.stride};
-  const auto classes = static_cast<int64_t>(model.state.classes.size());
-  for (const FoundBox& found : find_boxes(outputs, grid, classes)) {
+  const BoxRows rows{model.state.task.boxes, out_size.height, out_size.width,
+                     static_cast<int64_t>(model.state.classes.size())};
+  for (const FoundBox& found : find_boxes(rows, outputs)) {
     const auto number = static_cast<size_t>(found.label);
     if (static_cast<double>(found.score) < thresholds[number]) continue;
     const std::array<double, 4> sides = map.box(found.box);

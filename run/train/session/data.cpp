@@ -82,8 +82,10 @@ std::string default_augment(const SessionOptions& session, const TaskRecord& tas
   const std::string flip = channels == 1 ? "" : " hflip";
   if (session.model->output == engine::ModelOutput::kBoxes) {
     constexpr int kOfBoxes = 320;  // of a detector that trains on CPUs
-    const std::string size =
-        has_one_size ? concat(first.height, "x", first.width) : concat(kOfBoxes, "x", kOfBoxes);
+    const engine::BoxCoding& boxes = session.model->boxes;
+    const std::string size = boxes.height > 0 ? concat(boxes.height, "x", boxes.width)
+                             : has_one_size   ? concat(first.height, "x", first.width)
+                                              : concat(kOfBoxes, "x", kOfBoxes);
     return concat("ssd_crop resize(", size, ")", flip);
   }
   if (task.targets_may_be_places) {
@@ -207,9 +209,11 @@ std::vector<double> class_weights(const std::string& text, const data::Dataset& 
 void check_model_learns(const SessionOptions& session, const TaskRecord& task) {
   using engine::ModelOutput;
   if (session.model->output == task.output) return;
-  const std::string fitting = task.output == ModelOutput::kPixels  ? "take unet or unet_small"
-                              : task.output == ModelOutput::kBoxes ? "take detector_small"
-                                                                   : "take a model of whole images";
+  const std::string fitting =
+      task.output == ModelOutput::kPixels ? "take unet or unet_small"
+      : task.output == ModelOutput::kBoxes
+          ? "take detector_small, or a detector of torchvision that dlpipe.capture wrote"
+          : "take a model of whole images";
   const std::string answers =
       session.model->output == ModelOutput::kPixels  ? "a class for each pixel, which is for --task segment"
       : session.model->output == ModelOutput::kBoxes ? "boxes, which is for --task detect"
@@ -254,11 +258,11 @@ BoundTask bind_task(const SessionOptions& session, const std::string& directory,
   const auto fields = value_or_throw(target_fields(task, *dataset, data.config.target, "train"));
   const std::vector<int64_t> samples = training_samples(*dataset, data.fold);
   bound.state = value_or_throw(task.bind(*dataset, fields, samples, bound.names));
-  if (task.output == engine::ModelOutput::kBoxes) bound.state.stride = session.model->stride;
+  if (task.output == engine::ModelOutput::kBoxes) bound.state.boxes = session.model->boxes;
   if (session.config.task == "auto" && std::string_view(task.name) != "classify")
     tell(notes, concat("task: ", task.name, ", of ", bound.state.fields.front(),
                        " (--task and --target take another)"));
-  data.config = value_or_throw(with_task(std::move(data.config), task, session.registries));
+  data.config = value_or_throw(with_task(std::move(data.config), task, session.registries, session.model));
   data.class_weights = class_weights(data.config.class_weights, *dataset, samples, bound);
   return bound;
 }

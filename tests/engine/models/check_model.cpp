@@ -29,7 +29,7 @@ Tensor random_input(const ModelArguments& arguments, int64_t count) {
 }
 
 Shape output_of(const ModelRecord& record, const ModelArguments& arguments, int64_t count) {
-  const auto cells = [&](int64_t extent) { return (extent + record.stride - 1) / record.stride; };
+  const auto cells = [&](int64_t extent) { return (extent + record.boxes.stride - 1) / record.boxes.stride; };
   switch (record.output) {
     case ModelOutput::kPixels:
       return {count, arguments.height, arguments.width, arguments.classes};

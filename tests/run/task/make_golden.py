@@ -150,3 +150,81 @@ counts = (y >= 0) & (y <= 6) & (x >= 0) & (x <= 5)
 for name, across in (("cropped", x), ("mirrored", 5 - x)):
     grid = torch.tensor(np.stack([2 * across / 5 - 1, 2 * y / 6 - 1], -1)[None], dtype=torch.float32)
     judge_masks(name, functional.grid_sample(seen, grid, mode="bilinear", padding_mode="border", align_corners=False), counts)
+
+# torchvision's detectors, without a network: two levels over an image of 64 x 48, three classes, two images of four objects.
+from torchvision.models import detection as det  # noqa: E402
+from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator  # noqa: E402
+from torchvision.models.detection.image_list import ImageList  # noqa: E402
+
+HEIGHT, WIDTH, LEVELS = 48, 64, ((6, 8), (3, 4))
+
+
+def fine(seed, count):
+    """Numbers from -4 to 4 of 24 bits, so that no two are equal."""
+    state = seed
+    for _ in range(count):
+        state = (state * 1664525 + 1013904223) % 2**32
+        yield (state >> 8) / 2**21 - 4
+
+
+def detector(name):
+    backbone = torch.nn.Identity()
+    backbone.out_channels = 32
+    if name == "ssd":
+        boxes = DefaultBoxGenerator([[2], [2, 3]], scales=[0.2, 0.5, 0.9])
+        return det.ssd.SSD(backbone, boxes, (WIDTH, HEIGHT), 4, head=det.ssd.SSDHead([32, 32], [4, 6], 4))
+    if name == "retinanet":
+        boxes = AnchorGenerator(((10, 14), (24, 32)), ((0.5, 1.0, 2.0),) * 2)
+        return det.RetinaNet(backbone, 3, anchor_generator=boxes)
+    return det.FCOS(backbone, 3, anchor_generator=AnchorGenerator(((8,), (16,)), ((1.0,),) * 2))
+
+
+for name, classes, numbers_of_row in (("fcos", 3, 8), ("retinanet", 3, 7), ("ssd", 4, 8)):
+    model = detector(name)
+    features = [torch.zeros(2, 1, *level) for level in LEVELS]
+    anchors = model.anchor_generator(ImageList(torch.zeros(2, 3, HEIGHT, WIDTH), [(HEIGHT, WIDTH)] * 2), features)
+    rows = len(anchors[0])
+    values = torch.tensor(list(fine(1, 2 * rows * numbers_of_row))).reshape(2, rows, numbers_of_row)
+    if name == "fcos":
+        values[..., 3:7] = values[..., 3:7].abs()
+    else:
+        values[..., -4:] = values[..., -4:] / 4
+    values.requires_grad_()
+    outputs = {"cls_logits": values[..., :classes], "bbox_regression": values[..., classes : classes + 4]}
+    if name == "fcos":
+        outputs["bbox_ctrness"] = values[..., 7:]
+    drawn = iter(list(fine(2, 2 * 4 * 5)))
+    targets = []
+    for _ in range(2):
+        boxes, labels = [], []
+        for size in (8, 13, 22, 37):
+            x, y, w, h, label = (next(drawn) for _ in range(5))
+            w, h = size * (1 + w / 16), size * (1 + h / 16)
+            x, y = (WIDTH - w) * (x + 4) / 8, (HEIGHT - h) * (y + 4) / 8
+            boxes.append([x, y, x + w, y + h])
+            labels.append(int((label + 4) / 8 * 3) + (name == "ssd"))
+        targets.append({"boxes": torch.tensor(boxes, dtype=torch.float32), "labels": torch.tensor(labels)})
+    counts = [a * b for a, b in LEVELS]
+    counts = [count * rows // sum(counts) for count in counts] if name != "ssd" else counts
+    if name == "fcos":
+        losses = model.compute_loss(targets, outputs, anchors, counts)
+    elif name == "retinanet":
+        losses = model.compute_loss(targets, outputs, anchors)
+    else:
+        matched = [model.proposal_matcher(ops.box_iou(one["boxes"], own)) for one, own in zip(targets, anchors)]
+        losses = model.compute_loss(targets, outputs, anchors, matched)
+    value = sum(losses.values())
+    value.backward()
+    gradient = values.grad
+    print(f"{name} {rows} rows: {value.item():.9f} gradient {gradient.abs().sum().item():.9f} {(gradient.reshape(-1) * (torch.arange(gradient.numel()) % 97 / 97)).sum().item():.9f}")
+    outputs = {key: one.detach() for key, one in outputs.items()}
+    sizes = [(HEIGHT, WIDTH)] * 2
+    if name == "ssd":
+        found = model.postprocess_detections(outputs, anchors, sizes)
+    else:
+        found = model.postprocess_detections({key: list(one.split(counts, 1)) for key, one in outputs.items()},
+                                             [list(one.split(counts)) for one in anchors], sizes)  # fmt: skip
+    for one in found:
+        labels = one["labels"] - int(name == "ssd")
+        print(f"  {len(labels)} boxes, labels {labels.sum()}, scores {one['scores'].sum():.6f}, sides {one['boxes'].sum():.4f}, "
+              f"first {one['boxes'][0].tolist()}, last score {one['scores'][-1]:.7f}")  # fmt: skip

@@ -1,32 +1,37 @@
-#include "run/input/box_target.h"
-
+// Boxes as the cells of one grid, as dlpipe's own detectors have them (engine/models/detector.cpp): each cell has four logarithms of
+// distances, in strides, from its middle to the left, upper, right and lower side.
+//
+// A cell's object is the smallest one that its middle is in, nearer than 1.5 strides to the object's middle along each axis (Tian et
+// al., 2019, with centre sampling). An object that so gets no cell, as it is smaller than one, gets the cell that its middle is in, unless
+// another object has it, and its sides are moved to that cell's middle where they do not reach it.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "run/input/box_coding.h"
+
 namespace dlpipe::run {
-
-using engine::Tensor;
-
-std::span<const BoxObject> BoxObjects::of(int64_t sample) const {
-  const auto i = static_cast<size_t>(sample);
-  return std::span(all).subspan(static_cast<size_t>(offsets.at(i)),
-                                static_cast<size_t>(offsets.at(i + 1) - offsets.at(i)));
-}
-
-BoxObjects BoxObjects::part(int64_t first, int64_t count) const {
-  BoxObjects part;
-  for (int64_t sample = first; sample < first + count; ++sample) {
-    const std::span<const BoxObject> own = of(sample);
-    part.all.insert(part.all.end(), own.begin(), own.end());
-    part.offsets.push_back(static_cast<int64_t>(part.all.size()));
-  }
-  return part;
-}
 
 namespace {
 
 constexpr double kReach = 1.5;  // strides from an object's middle to those of its cells
+constexpr float kLeastScore = 0.05f, kMostOverlap = 0.6f;
+constexpr size_t kMostCandidates = 1000, kMostBoxes = 100;
+constexpr float kMostLogarithm = 8;  // as in the loss
+
+struct BoxGrid {
+  int64_t height = 0, width = 0;  // of an image, in pixels
+  int64_t stride = 0;             // of a cell
+
+  int64_t rows() const { return (height + stride - 1) / stride; }
+  int64_t columns() const { return (width + stride - 1) / stride; }
+  int64_t cells() const { return rows() * columns(); }
+};
+
+BoxGrid grid_of(const BoxRows& of) {
+  return {of.height, of.width, of.coding.stride};
+}
 
 /// The cells of one image, from its objects.
 class ImageCells {
@@ -42,9 +47,7 @@ class ImageCells {
   void add(std::span<const BoxObject> objects) {
     std::vector<const BoxObject*> without;
     for (const BoxObject& object : objects) {
-      const bool can_be_learned = !object.is_crowd && object.label >= 0 && object.label < classes_ &&
-                                  object.box[2] > object.box[0] && object.box[3] > object.box[1];
-      if (can_be_learned && !take_middles(object)) without.push_back(&object);
+      if (is_learned(object, classes_) && !take_middles(object)) without.push_back(&object);
     }
     for (const BoxObject* object : without) take_nearest(*object);
     for (const BoxObject& object : objects)
@@ -133,20 +136,65 @@ class ImageCells {
   std::vector<double> areas_;  // of each cell's object
 };
 
+/// sigmoid(x) of a logit.
+float probability_of(float x) {
+  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
+}
+
+/// The box of a cell, from the four logarithms of its sides' distances.
+std::array<float, 4> box_of(const float* logarithms, const BoxGrid& grid, int64_t cell) {
+  const auto stride = static_cast<float>(grid.stride);
+  const int64_t row = cell / grid.columns();
+  const float x = (static_cast<float>(cell % grid.columns()) + 0.5f) * stride;
+  const float y = (static_cast<float>(row) + 0.5f) * stride;
+  const auto distance = [&](int side) {
+    return std::exp(std::clamp(logarithms[side], -kMostLogarithm, kMostLogarithm)) * stride;
+  };
+  const auto width = static_cast<float>(grid.width), height = static_cast<float>(grid.height);
+  return {std::clamp(x - distance(0), 0.0f, width), std::clamp(y - distance(1), 0.0f, height),
+          std::clamp(x + distance(2), 0.0f, width), std::clamp(y + distance(3), 0.0f, height)};
+}
+
+void assign_cells(const BoxRows& of, std::span<const BoxObject> objects, float* rows, float* weight) {
+  const BoxGrid grid = grid_of(of);
+  ImageCells(grid, of.classes, rows, weight).add(objects);
+}
+
+std::vector<FoundBox> find_in_cells(const BoxRows& of, std::span<const float> outputs) {
+  const BoxGrid grid = grid_of(of);
+  std::vector<FoundBox> candidates;
+  // sigmoid(x) > kLeastScore, without an exp for each class of each cell
+  const float least_logit = std::log(kLeastScore / (1 - kLeastScore));
+  for (int64_t cell = 0; cell < grid.cells(); ++cell) {
+    const float* const own = outputs.data() + cell * (of.classes + 4);
+    for (int64_t label = 0; label < of.classes; ++label) {
+      if (!(own[label] > least_logit) || !std::isfinite(own[label])) continue;
+      const float* const sides = own + of.classes;
+      if (!std::all_of(sides, sides + 4, [](float side) { return std::isfinite(side); })) continue;
+      candidates.push_back({box_of(sides, grid, cell), label, probability_of(own[label])});
+    }
+  }
+  sort_by_score(candidates);
+  if (candidates.size() > kMostCandidates) candidates.resize(kMostCandidates);
+  std::vector<FoundBox> boxes;
+  for (const size_t i : suppress_overlaps(candidates, static_cast<double>(kMostOverlap))) {
+    if (boxes.size() == kMostBoxes) break;
+    boxes.push_back(candidates[i]);
+  }
+  return boxes;
+}
+
 }  // namespace
 
-BoxTarget box_target(const BoxObjects& objects, std::span<const float> sample_weight, const BoxGrid& grid,
-                     int64_t classes) {
-  const auto samples = static_cast<int64_t>(sample_weight.size());
-  const int64_t cells = grid.cells();
-  BoxTarget target{Tensor::zeros({samples * cells, classes + 4}), Tensor::empty({samples * cells})};
-  for (int64_t sample = 0; sample < samples; ++sample) {
-    float* const weight = target.weight.data<float>() + sample * cells;
-    std::fill_n(weight, cells, sample_weight[static_cast<size_t>(sample)]);
-    ImageCells(grid, classes, target.rows.data<float>() + sample * cells * (classes + 4), weight)
-        .add(objects.of(sample));
-  }
-  return target;
-}
+extern const BoxCodingRecord grid_boxes;
+const BoxCodingRecord grid_boxes = {
+    .name = "grid",
+    .loss = "fcos",
+    .others = 4,
+    .more = 0,
+    .rows = [](const BoxRows& of) { return grid_of(of).cells(); },
+    .assign = assign_cells,
+    .find = find_in_cells,
+};
 
 }  // namespace dlpipe::run

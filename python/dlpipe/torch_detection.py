@@ -1,0 +1,186 @@
+"""torchvision's detectors for `dlpipe.capture`: the network without its transform and its postprocessing, and what its rows mean.
+
+Backbone and head are captured. dlpipe prepares images itself, and has torchvision's assignment of objects, losses and postprocessing
+(run/input/box_anchors.cpp, run/config/loss.cpp), for which the file's metadata describe the coding of boxes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from dlpipe.errors import MisuseError, UnsupportedError
+
+#: Classes of torchvision.models.detection that are captured, with the heads whose losses dlpipe has.
+_CAPTURED = {"fcos.FCOS": ["fcos.FCOSHead"], "retinanet.RetinaNet": ["retinanet.RetinaNetHead"], "ssd.SSD": ["ssd.SSDHead", "ssdlite.SSDLiteHead"]}
+#: Those that look at regions of the image which they propose first.
+_PROPOSING = ("GeneralizedRCNN",)
+
+
+def _detection() -> Any:
+    """torchvision.models.detection where the program has imported it: else no model is one of its."""
+    return sys.modules.get("torchvision.models.detection")
+
+
+def _named(name: str) -> Any:
+    found = _detection()
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def is_detector(model: torch.nn.Module) -> bool:
+    """Whether it is one of torchvision's that `Rows` takes. UnsupportedError for its others."""
+    if _detection() is None:
+        return False
+    kind = type(model).__name__
+    for name, heads in _CAPTURED.items():
+        captured, known = _named(name), [_named(head) for head in heads]
+        if not isinstance(model, captured):
+            continue
+        if type(model) is not captured or type(model.head) not in known:
+            raise _refuse(f"{kind} with a {type(model.head).__name__} may have another loss than torchvision's {captured.__name__} with a "
+                          f"{known[0].__name__}; capture the latter")  # fmt: skip
+        return True
+    bases = [one.__name__ for one in type(model).__mro__ if one.__module__.startswith("torchvision.models.detection")]
+    if not bases:
+        return False
+    if any(name in bases for name in _PROPOSING):
+        raise _refuse(f"{kind} proposes regions of the image and looks at each, which dlpipe has no equal for; of torchvision's detectors "
+                      f"{_listed(_CAPTURED)} can be captured")  # fmt: skip
+    raise _refuse(f"dlpipe has no equal for the boxes of {kind}; of torchvision's detectors {_listed(_CAPTURED)} can be captured")
+
+
+def _refuse(text: str) -> UnsupportedError:
+    return UnsupportedError(f"[capture] {text}")
+
+
+def _listed(names: Any) -> str:
+    *first, last = (name.rpartition(".")[2] for name in names)
+    return f"{', '.join(first)} and {last}"
+
+
+class Rows(torch.nn.Module):
+    """A detector from images [N,C,H,W] to rows [N,anchors,numbers]: logits, the box's code and what else the head has. Its parameters have
+    the detector's names."""
+
+    backbone: Any
+    head: Any
+
+    def __init__(self, detector: torch.nn.Module):
+        super().__init__()
+        self.backbone = detector.backbone
+        self.head = detector.head
+        self.training = detector.training
+
+    def features(self, images: torch.Tensor) -> list[torch.Tensor]:
+        features = self.backbone(images)
+        return [features] if isinstance(features, torch.Tensor) else list(features.values())
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        outputs = self.head(self.features(images))
+        return torch.cat([outputs[key] for key in ("cls_logits", "bbox_regression", "bbox_ctrness") if key in outputs], 2)
+
+
+def description(detector: Any, rows: Rows, example: torch.Tensor) -> dict[str, str]:
+    """The metadata of the file; `rows` in eval mode."""
+    height, width = example.shape[-2:]
+    _check_size(detector, height, width)
+    with torch.no_grad():
+        sizes = [(feature.shape[2], feature.shape[3]) for feature in rows.features(example[:1])]
+    boxes = {
+        "name": type(detector).__name__.lower(),
+        "others": 4,
+        "height": height,
+        "width": width,
+        "score_thresh": detector.score_thresh,
+        "nms_thresh": detector.nms_thresh,
+        "topk_candidates": detector.topk_candidates,
+        "detections_per_img": detector.detections_per_img,
+        "center_sampling_radius": 0.0,
+        "fg_iou_thresh": 0.0,
+        "bg_iou_thresh": 0.0,
+        "neg_to_pos_ratio": 0.0,
+        "weights": [1.0, 1.0, 1.0, 1.0],
+        "levels": _anchors(detector, sizes, height, width),
+    }
+    boxes |= {"fcos": _fcos, "retinanet": _retinanet, "ssd": _ssd}[boxes["name"]](detector)
+    transform = detector.transform
+    normalize = [":".join(repr(float(number)) for number in numbers) for numbers in (transform.image_mean, transform.image_std)]
+    return {"box_coding": json.dumps(boxes), "normalization": f"normalize(mean={normalize[0]},std={normalize[1]})"}
+
+
+def _check_size(detector: Any, height: int, width: int) -> None:
+    fixed = detector.transform.fixed_size
+    if fixed is not None and (width, height) != tuple(fixed):
+        raise MisuseError(f"[capture] torchvision resizes all images for this model to one size; give it as example, (3, {fixed[1]}, {fixed[0]}), "
+                          f"and not {height}x{width}")  # fmt: skip
+    divisor = detector.transform.size_divisible
+    if height % divisor or width % divisor:
+        advice = f"(3, {-(-height // divisor) * divisor}, {-(-width // divisor) * divisor})"
+        raise MisuseError(f"[capture] torchvision pads images of {height}x{width} for this model to multiples of {divisor}; give an example "
+                          f"whose sides are multiples, such as {advice}")  # fmt: skip
+
+
+def _anchors(detector: Any, sizes: Sequence[tuple[int, int]], height: int, width: int) -> list[dict[str, Any]]:
+    generator = detector.anchor_generator
+    if type(detector).__name__ == "SSD":
+        return _default_boxes(generator, sizes, height, width)
+    _check_generator(generator, "AnchorGenerator", len(sizes), len(generator.sizes))
+    return [{"rows": rows, "columns": columns, "pitch": [height // rows, width // columns], "anchors": anchors.tolist()}
+            for (rows, columns), anchors in zip(sizes, generator.cell_anchors)]  # fmt: skip
+
+
+def _default_boxes(generator: Any, sizes: Sequence[tuple[int, int]], height: int, width: int) -> list[dict[str, Any]]:
+    _check_generator(generator, "DefaultBoxGenerator", len(sizes), len(generator.aspect_ratios))
+    levels = []
+    for k, (rows, columns) in enumerate(sizes):
+        pairs = generator._wh_pairs[k].clamp(min=0, max=1) if generator.clip else generator._wh_pairs[k]
+        pitch = [rows, columns] if generator.steps is None else [height / generator.steps[k], width / generator.steps[k]]
+        levels.append({"rows": rows, "columns": columns, "pitch": pitch, "anchors": [[0.0, 0.0, *pair] for pair in pairs.tolist()]})
+    return levels
+
+
+def _check_generator(generator: Any, name: str, levels: int, of: int) -> None:
+    if type(generator) is not _named(f"anchor_utils.{name}"):
+        raise _refuse(f"the model's anchors are made by a {type(generator).__name__}, and dlpipe knows those of a {name}")
+    if levels != of:
+        raise _refuse(f"the backbone has {levels} levels of features, and the {name} has anchors for {of}")
+
+
+def _fcos(detector: Any) -> dict[str, Any]:
+    if not detector.box_coder.normalize_by_size or not detector.head.box_coder.normalize_by_size:
+        raise _refuse("the model's sides of boxes are in pixels; dlpipe knows those in sizes of anchors (normalize_by_size)")
+    return {"others": 5, "center_sampling_radius": detector.center_sampling_radius}
+
+
+def _retinanet(detector: Any) -> dict[str, Any]:
+    loss = detector.head.regression_head._loss_type
+    if loss != "l1":
+        raise _refuse(f"the model's loss of boxes is {loss}, as retinanet_resnet50_fpn_v2's; dlpipe has that of retinanet_resnet50_fpn, l1")
+    matcher = detector.proposal_matcher
+    if type(matcher) is not _named("_utils.Matcher") or not matcher.allow_low_quality_matches:
+        raise _refuse("the model's proposal_matcher isn't a Matcher that allows matches of low quality, which dlpipe knows")
+    return {"weights": _weights(detector.box_coder, detector.head.regression_head.box_coder), "fg_iou_thresh": matcher.high_threshold,
+            "bg_iou_thresh": matcher.low_threshold}  # fmt: skip
+
+
+def _weights(*coders: Any) -> list[float]:
+    first = coders[0]
+    known = all(one.weights == first.weights and math.isclose(one.bbox_xform_clip, math.log(1000 / 16)) for one in coders)
+    if not known or len(first.weights) != 4:
+        raise _refuse("the model codes boxes with other limits than torchvision's BoxCoder has by default")
+    return [float(weight) for weight in first.weights]
+
+
+def _ssd(detector: Any) -> dict[str, Any]:
+    matcher = detector.proposal_matcher
+    if type(matcher) is not _named("_utils.SSDMatcher"):
+        raise _refuse("the model's proposal_matcher isn't an SSDMatcher, which dlpipe knows")
+    return {"others": 5, "weights": _weights(detector.box_coder), "fg_iou_thresh": matcher.high_threshold, "bg_iou_thresh": matcher.low_threshold,
+            "neg_to_pos_ratio": detector.neg_to_pos_ratio}  # fmt: skip
