@@ -44,10 +44,11 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
     return file;
   }
   // as a shell's > does: a link to a model elsewhere stays one
+  std::filesystem::path end = path;
   std::error_code error;
-  if (std::filesystem::is_symlink(path, error))
-    file.path_ = std::filesystem::weakly_canonical(path, error).string();
-  if (error) file.path_ = path;
+  for (int links = 0; links < 40 && std::filesystem::is_symlink(end, error); ++links)
+    end = end.parent_path() / std::filesystem::read_symlink(end, error);  // an absolute target stands alone
+  file.path_ = end.string();
   DLPIPE_ASSIGN_OR_RETURN(AsideFile aside, AsideFile::create("file", file.path_));
   file.aside_.emplace(std::move(aside));
   return file;
