@@ -425,12 +425,11 @@ Status ManifestSource::check_labels() const {
     if (!fraction && !parse_whole(label, &whole)) fraction = i;
   }
   if (!all_numbers || !fraction) return {};
-  return wrong(
-      line_of_entry_[*fraction],
-      concat("the label ", in_quotes(class_of_entry_[*fraction]),
-             " is a number, but not a whole number, so it names no class; if it is a quantity, make it "
-             "(and other columns of quantities) a field with ",
-             field_of_label("number"), ", which --task regress learns"));
+  return wrong(line_of_entry_[*fraction],
+               concat("the label ", in_quotes(class_of_entry_[*fraction]),
+                      " is a number, but not a whole number; classes are names or whole numbers. If it is a "
+                      "quantity, make it (and other columns of quantities) a field with ",
+                      field_of_label("number"), ", which --task regress learns"));
 }
 
 // path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
