@@ -562,12 +562,12 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
     modes = [(module, module.training) for module in model.modules()]
     detector = model if torch_detection.is_detector(model) else None
     kind, metadata = type(model).__name__, {}
-    if detector is not None:
-        model = torch_detection.Rows(detector)
+    rows = None if detector is None else torch_detection.Rows(detector)
+    model = rows or model
     try:
         model.eval()
-        if detector is not None:
-            metadata = torch_detection.description(detector, model, example)
+        if rows is not None:
+            metadata = torch_detection.description(detector, rows, example)
         with torch.no_grad():
             try:
                 expected = model(example[:1])
