@@ -51,9 +51,9 @@ inline constexpr const char* kOddSize =
     "odd size";  // its side (root of width x height) is a fourth of the median, or four times
 inline constexpr const char* kOddShape = "odd shape";  // one side is at least three times the other
 inline constexpr const char* kOneColour =
-    "one colour";                                      // no cell of 32 x 32 differs from the mean by a level
-inline constexpr const char* kDark = "dark";           // 99 % of the pixels have a luma below 80 of 255
-inline constexpr const char* kBlurred = "blurred";     // nothing finer than 1/100 of the longer side
+    "one colour";                                   // no wave over 32 x 32 cells has an amplitude of a level
+inline constexpr const char* kDark = "dark";        // 99 % of the pixels have a luma below 80 of 255
+inline constexpr const char* kBlurred = "blurred";  // hardly anything finer than 1/128 of the longer side
 inline constexpr const char* kEmptyBox = "empty box";  // its area is 0
 inline constexpr const char* kUnknownClass =
     "unknown class";  // a mask beside boxes has a number that is neither 0, a label + 1 nor 255

@@ -494,7 +494,9 @@ Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
     return taken_.contains(one + kDrawing) || (has_mask && taken_.contains(one + kMask));
   };
   const std::string own = name;
-  for (int number = 2; is_taken(name); ++number) name = concat(own, "-", number);
+  int& number =
+      numbers_.try_emplace(own, 1).first->second;  // goes on, so that many of one name take no longer each
+  while (is_taken(name)) name = concat(own, "-", ++number);
   taken_.insert(name + kDrawing);
   if (has_mask) taken_.insert(name + kMask);
   const auto write = [&](const std::string& ending, const ConstImageView& view) -> Status {

@@ -1,6 +1,7 @@
 // What eval and predict print with `--json` and `--predictions` (docs/json.md), and what predict draws.
 #pragma once
 
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -23,7 +24,8 @@ class PredictionDrawer {
 
  private:
   std::string directory_;
-  std::set<std::string> taken_;  // names of the files that were written
+  std::set<std::string> taken_;         // names of the files that were written
+  std::map<std::string, int> numbers_;  // of each image's name, the last that was given
 };
 
 /// Sets the thresholds of `options` from the text of --threshold: a number for all, NAME=T,NAME=T, or the file of an `eval --report --json`,
