@@ -270,6 +270,13 @@ bool begins_as_image(std::string_view bytes) {
                      [&](std::string_view begin) { return begins_as(begin, bytes); });
 }
 
+bool is_inside(const std::string& path, const std::string& folder) {
+  std::error_code ignored;
+  const fs::path inner = fs::weakly_canonical(path, ignored);
+  const fs::path outer = fs::weakly_canonical(folder, ignored);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 bool may_begin_as_image(std::string_view bytes) {
   return std::any_of(kImageBegins.begin(), kImageBegins.end(),
                      [&](std::string_view begin) { return begins_as(begin.substr(0, bytes.size()), bytes); });

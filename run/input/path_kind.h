@@ -42,6 +42,9 @@ bool has_dataset(const std::string& path);
 /// passes: the caller opens it and reports what is wrong.
 Status refuse_other_kind(std::string_view area, const std::string& path, Wanted wanted);
 
+/// Whether `path` is `folder` or below it, links resolved. Neither need exist.
+bool is_inside(const std::string& path, const std::string& folder);
+
 /// Whether the bytes begin like an image, decodable or not.
 bool begins_as_image(std::string_view bytes);
 /// Whether they are the beginning of such bytes, or could be with more bytes.

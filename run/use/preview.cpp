@@ -20,6 +20,7 @@
 #include "io/formats/atomic_file.h"
 #include "pipeline/plan/plan.h"
 #include "pipeline/plan/sampler.h"
+#include "run/input/path_kind.h"
 
 namespace dlpipe::run {
 
@@ -673,14 +674,6 @@ Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey
 
 }  // namespace
 
-/// Whether an existing file lies below the folder.
-static bool lies_in(const std::string& file, const std::string& folder) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error)) return false;
-  const std::string path = std::filesystem::weakly_canonical(file, error).string();
-  return path.starts_with(std::filesystem::weakly_canonical(folder, error).string() + "/");
-}
-
 Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions& options,
                               const augment::OpRegistry& registry) {
   std::vector<Runner> runners;
@@ -690,7 +683,9 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
     runners.push_back({std::move(chain)});
   }
   if (dataset.size() == 0) return misuse("preview", dataset.directory(), " is empty");
-  if (dataset.links() && lies_in(options.out, *dataset.links()))
+  std::error_code error;
+  if (dataset.links() && std::filesystem::exists(options.out, error) &&
+      is_inside(options.out, *dataset.links()))
     return misuse("preview", options.out,
                   " is among the files that the dataset's images are in, which it would "
                   "replace; write it elsewhere");

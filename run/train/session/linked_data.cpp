@@ -31,13 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path inner = fs::weakly_canonical(path, ignored);
-  const fs::path outer = fs::weakly_canonical(folder, ignored);
-  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
-}
-
 /// Whether a folder contains anything except the run directory, which may just have been created there.
 bool holds_something(const std::string& folder, const std::string& run_directory) {
   std::error_code error;
