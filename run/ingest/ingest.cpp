@@ -28,6 +28,7 @@
 #include "run/ingest/dedup.h"
 #include "run/ingest/draw.h"
 #include "run/ingest/freeze.h"
+#include "run/ingest/frozen_list.h"
 #include "run/ingest/image_worker.h"
 #include "run/ingest/join.h"
 #include "run/ingest/publish.h"

@@ -14,7 +14,7 @@
 #include "dlpipe/error.h"
 #include "dlpipe/ingest.h"
 #include "io/data/record.h"
-#include "run/ingest/freeze.h"
+#include "run/ingest/frozen_list.h"
 #include "run/ingest/options.h"
 
 namespace dlpipe::ingest {

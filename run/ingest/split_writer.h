@@ -12,7 +12,7 @@
 #include "dlpipe/ingest.h"
 #include "dlpipe/source.h"
 #include "io/data/verify.h"
-#include "run/ingest/freeze.h"
+#include "run/ingest/frozen_list.h"
 #include "run/ingest/image_worker.h"
 #include "run/ingest/join.h"
 
