@@ -5,9 +5,11 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -467,6 +469,21 @@ void warn_of_case(const SourceListing& listing, FrozenList& list) {
                                  "; if they are the same class, give them the same name"));
 }
 
+/// "NA" or "null" may be a class (Namibia) or a cell without a value, which pandas makes of it.
+void warn_of_no_value(const SourceListing& listing, FrozenList& list) {
+  if (listing.tokens > 0 || listing.classes_are_folders) return;
+  constexpr std::array<std::string_view, 7> kNoValue = {"NA", "N/A", "n/a", "#N/A", "NULL", "null", "None"};
+  std::vector<std::string> found;
+  std::ranges::copy_if(listing.classes, std::back_inserter(found), [&](const std::string& name) {
+    return std::ranges::find(kNoValue, name) != kNoValue.end();
+  });
+  if (!found.empty())
+    list.warnings.push_back(
+        concat("[ingest] ", found.size() == 1 ? "the class " : "the classes ", quoted_names(found),
+               ", which pandas reads as a missing value; if that is meant, leave the cell "
+               "empty, and its line is skipped"));
+}
+
 // SRC, or the folder that it is in; "" for several, whose links are absolute. The root is stored in JSON, which can't represent
 // paths that are not UTF-8.
 std::string root_of_links(const IngestOptions& options) {
@@ -592,6 +609,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   warn_of_replaced_bytes(listing.classes, list);
   warn_of_case(listing, list);
+  warn_of_no_value(listing, list);
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);

@@ -139,6 +139,18 @@ TEST(IngestFailure, ClassesThatDifferOnlyInCaseAreSaid) {
   EXPECT_NE(said("list.csv", "c").find("'Bird', 'bird' differ only in case"), std::string::npos);
 }
 
+TEST(IngestFailure, ClassesNamedAsMissingValuesAreSaid) {
+  TempDir dir;
+  for (const char* name : {"1", "2", "3"}) write_text(concat(dir / "", name, ".jpg"), jpeg_text(1, 20, 20));
+  write_text(dir / "list.csv", "path,label\n1.jpg,NA\n2.jpg,ZA\n3.jpg,None\n");
+  const IngestReport report = value_or_throw(ingest(options_for(dir / "list.csv", dir / "dst")));
+  EXPECT_EQ(report.classes, (std::vector<std::string>{"NA", "None", "ZA"}));
+  std::string all;
+  for (const std::string& warning : report.warnings) all += warning + "\n";
+  EXPECT_NE(all.find("the classes 'NA', 'None', which pandas reads as a missing value"), std::string::npos)
+      << all;
+}
+
 TEST(IngestFailure, NamesListedTwiceAreRefused) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));
