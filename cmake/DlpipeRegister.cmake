@@ -81,6 +81,10 @@ function(dlpipe_register kind name)
     set(ARG_TEST ${folder}/${ARG_DIR}/${name}_test.cpp)
   endif()
   set(who "dlpipe_register(${kind} ${name})")
+  get_property(is_written GLOBAL PROPERTY DLPIPE_${kind}_TABLE SET)
+  if(is_written)
+    message(FATAL_ERROR "${who} is after dlpipe_table(${kind} ...), so the table would not have it; move it before that line")
+  endif()
   dlpipe_find_source(sources ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR} ${ARG_FILE}.cpp ${who})
   foreach(backend ${ARG_BACKENDS})
     if(ARG_ELEMENTWISE)
@@ -163,6 +167,7 @@ ${rows}  };
 }
 }  // namespace ${ARG_NAMESPACE}
 ")
+  set_property(GLOBAL PROPERTY DLPIPE_${kind}_TABLE TRUE)
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${kind}_table.cpp)
   file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
   set(${outvar} ${sources} ${file} PARENT_SCOPE)
