@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""decode_pillow.py PROGRAM FOLDER [--images N] [--rounds N]: how fast are whole images decoded to RGB, one thread, from
+"""decode_pillow.py PROGRAM FOLDER [--images N] [--rounds N] [--spng LIBRARY]: how fast are whole images decoded to RGB, one thread, from
 memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
 Pillow. Both decode each file five times in turn, the best counts; the ratio is Pillow's time / dlpipe's, summed over the
 images, the median of the rounds. The last column is the largest difference of a byte.
-Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these, unfiltered."""
+Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these, unfiltered. --spng adds libspng (libspng.so.0) to the rows of PNG, which it decodes to RGB with its defaults."""
 import argparse
+import ctypes
 import io
 import pathlib
 import statistics
@@ -66,6 +67,34 @@ def pillow(content):
     return best, np.asarray(image)
 
 
+class Spng:
+    RGB8 = 4  # SPNG_FMT_RGB8
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(library)
+        self.library.spng_ctx_new.restype = self.library.spng_version_string.restype = ctypes.c_void_p
+
+    def version(self):
+        return ctypes.string_at(self.library.spng_version_string()).decode()
+
+    def decode(self, content):
+        """As pillow(), in pixels of three bytes."""
+        best, size = float("inf"), ctypes.c_size_t()
+        for _ in range(REPEATS):
+            begin = time.perf_counter()
+            context = ctypes.c_void_p(self.library.spng_ctx_new(0))
+            failed = self.library.spng_set_png_buffer(context, content, ctypes.c_size_t(len(content)))
+            failed = failed or self.library.spng_decoded_image_size(context, self.RGB8, ctypes.byref(size))
+            pixels = np.empty(size.value, np.uint8)
+            to = pixels.ctypes.data_as(ctypes.c_void_p)
+            failed = failed or self.library.spng_decode_image(context, to, size, self.RGB8, 0)
+            self.library.spng_ctx_free(context)
+            best = min(best, time.perf_counter() - begin)
+            if failed:
+                sys.exit(f"decode_pillow: libspng failed with error {failed}")
+        return best, pixels
+
+
 class Dlpipe:
     def __init__(self, program, pixels):
         self.pixels = pixels
@@ -81,22 +110,32 @@ class Dlpipe:
         self.child.wait()
 
 
-def measure(name, files, dlpipe, rounds):
-    ratios, rates, difference = [], [], 0
+def spread(ratios):
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+
+
+def measure(name, files, dlpipe, spng, rounds):
+    ratios, rates, difference = [], [], 0  # of Pillow, of libspng where it decodes this format
     for _ in range(rounds):
-        ours = theirs = pixels = 0
+        seconds, pixels = [0, 0, 0], 0
         for file in files:
-            seconds, expected = pillow(file.read_bytes())
-            theirs += seconds
-            seconds, got = dlpipe.decode(file, expected.shape)
-            ours += seconds
+            content = file.read_bytes()
+            own, expected = pillow(content)
+            seconds[1] += own
+            own, got = dlpipe.decode(file, expected.shape)
+            seconds[0] += own
             pixels += expected.shape[0] * expected.shape[1]
             difference = max(difference, int(np.abs(expected.astype(int) - got).max()))
-        ratios.append(theirs / ours)
-        rates.append((pixels / ours / 1e6, pixels / theirs / 1e6))
-    ours, theirs = (statistics.median(column) for column in zip(*rates))
-    least, most = min(ratios), max(ratios)
-    print(f"| {name} | {ours:.0f} | {theirs:.0f} | {statistics.median(ratios):.2f} ({least:.2f}-{most:.2f}) | {difference} |")
+            if spng and file.suffix == ".png":
+                own, other = spng.decode(content)
+                seconds[2] += own
+                difference = max(difference, int(np.abs(other.reshape(got.shape).astype(int) - got).max()))
+        ratios.append([other / seconds[0] for other in seconds[1:]])
+        rates.append([pixels / own / 1e6 if own else 0 for own in seconds])
+    ours, theirs, others = (statistics.median(column) for column in zip(*rates))
+    over_pillow, over_spng = zip(*ratios)
+    more = f" {others:.0f} | {spread(over_spng)} |" if others else " | |" if spng else ""
+    print(f"| {name} | {ours:.0f} | {theirs:.0f} | {spread(over_pillow)} |{more} {difference} |", flush=True)
 
 
 def main():
@@ -105,12 +144,16 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--images", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--spng", metavar="LIBRARY")
     options = parser.parse_args()
+    spng = Spng(options.spng) if options.spng else None
     photos = sorted(file for file in options.folder.rglob("*") if file.suffix.lower() in (".jpg", ".jpeg"))
     photos = photos[:: max(1, len(photos) // options.images)][: options.images]
     versions = ", ".join(f"{name} {features.version(name)}" for name in ("libjpeg_turbo", "zlib", "webp"))
-    print(f"{len(photos)} photos; Pillow {PIL.__version__} with {versions}; {options.rounds} rounds\n")
-    print("| format | dlpipe, megapixels/s | Pillow | ratio | largest difference |\n|---|---|---|---|---|")
+    others = f"; libspng {spng.version()}" if spng else ""
+    print(f"{len(photos)} photos; Pillow {PIL.__version__} with {versions}{others}; {options.rounds} rounds\n")
+    names = ["format", "dlpipe, megapixels/s", "Pillow", "ratio", *(["libspng", "ratio"] if spng else []), "largest difference"]
+    print(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         dlpipe = Dlpipe(options.program, folder / "pixels")
@@ -124,7 +167,7 @@ def main():
                     files[-1].write_bytes(how(np.asarray(image)))
                 else:
                     image.save(files[-1], **how)
-            measure(name, files, dlpipe, options.rounds)
+            measure(name, files, dlpipe, spng, options.rounds)
         dlpipe.end()
 
 
