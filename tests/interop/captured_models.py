@@ -1,9 +1,9 @@
 """Networks of torchvision and timm as `dlpipe.capture` takes them: PyTorch judges logits, gradients and ten steps of SGD.
 
-    captured_models.py [--only PATTERN] [--ops] [--speed] [--json FILE]
+    captured_models.py [--only PATTERN] [--ops] [--json FILE]
 
 The judge is PyTorch in f64: its own f32 gradients of batch norms are up to 0.3 % off. Weights are generated. Dropout and stochastic depth have probability 0, since the two draw other numbers. --ops lists ATen's ops of each
-network and those that dlpipe has no equal for, and captures nothing. --speed times a training step (forward, loss, backward) of both.
+network and those that dlpipe has no equal for, and captures nothing. benchmarks/captured_steps.py times steps.
 Each network runs in a process of its own. The exit code is 1 where a network differs.
 """
 import argparse
@@ -120,7 +120,7 @@ def list_ops(model, x):
     return {"ops": counts, "refused": {}}
 
 
-def judge(model, x, speed):
+def judge(model, x):
     import numpy
     import torch
 
@@ -171,8 +171,6 @@ def judge(model, x, speed):
     result["pytorch_losses"] = max(abs(a - c) / max(abs(a), 1e-3) for a, _, c in losses)
     state = {name: torch.from_numpy(numpy.array(one)) for name, one in ours.state().items() if not name.startswith("literal/")}
     result["keys"] = sorted(set(state) ^ {name for name in model.state_dict()})
-    if speed:
-        result |= times(model, x, labels, ours)
     times_off = max(1.0, 3 * result["pytorch"] / MEDIAN)
     losses_off = max(times_off, result["pytorch_losses"] / LOSSES)
     result["equal"] = bool(result["eval"] < LOGITS and result["gradients"] < MEDIAN * times_off and result["worst"] < LARGEST * times_off and result["losses"] < LOSSES * losses_off
@@ -180,33 +178,11 @@ def judge(model, x, speed):
     return result
 
 
-def times(model, x, labels, ours):
-    """Images per second of a training step, the better of interleaved rounds."""
-    import torch
-
-    model.to(memory_format=torch.channels_last)
-    x = torch.cat([x] * 4).to(memory_format=torch.channels_last)
-    labels = torch.cat([labels] * 4)
-    plain, numbers = x.contiguous().numpy(), labels.numpy()
-
-    def theirs():
-        model.zero_grad()
-        torch.nn.functional.cross_entropy(rows(model(x)), labels).backward()
-
-    best = {"torch": 1e9, "dlpipe": 1e9}
-    for _ in range(4):
-        for name, step in (("torch", theirs), ("dlpipe", lambda: ours.step(plain, numbers, 0.0))):
-            begin = time.perf_counter()
-            step()
-            best[name] = min(best[name], time.perf_counter() - begin)
-    return {f"{name}_img_s": round(len(x) / seconds, 1) for name, seconds in best.items()}
-
-
 def run_one(given):
     library, name = given.one.split("/")
     model, x = build(library, name, (TORCHVISION | SEGMENTATION if library == "torchvision" else TIMM)[name])
     try:
-        result = list_ops(model, x) if given.ops else judge(model, x, given.speed)
+        result = list_ops(model, x) if given.ops else judge(model, x)
     except Exception as error:
         result = {"equal": False, "error": f"{type(error).__name__}: {error}"}
     print(json.dumps(result))
@@ -216,7 +192,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="of torchvision/NAME and timm/NAME")
     parser.add_argument("--ops", action="store_true")
-    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--json", help="a file for all results")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -225,12 +200,12 @@ def main():
     names = [f"torchvision/{name}" for name in TORCHVISION | SEGMENTATION] + [f"timm/{name}" for name in TIMM]
     all_ = {}
     for name in (one for one in names if fnmatch.fnmatch(one, given.only)):
-        options = [flag for flag, on in (("--ops", given.ops), ("--speed", given.speed)) if on]
+        options = ["--ops"] if given.ops else []
         done = subprocess.run([sys.executable, __file__, "--one", name, *options], capture_output=True, text=True)
         lines = done.stdout.strip().splitlines()
         result = json.loads(lines[-1]) if done.returncode == 0 and lines else {"equal": False, "error": done.stderr[-500:]}
         all_[name] = result
-        shown = {key: f"{value:.1e}" if isinstance(value, float) and key not in ("capture_s",) and not key.endswith("img_s") else value
+        shown = {key: f"{value:.1e}" if isinstance(value, float) and key not in ("capture_s",) else value
                  for key, value in result.items() if key != "ops" and value not in ([], {})}  # fmt: skip
         print(name, shown, flush=True)
         if given.json:
