@@ -295,6 +295,24 @@ def test_train_and_back(name, data, tmp_path):
     assert runs[0].read_bytes() == runs[1].read_bytes()
 
 
+def test_processes_train_the_bits_of_one(data, tmp_path):
+    """Images have different numbers of boxes, so each process's share of the loss has another weight."""
+    name = "ssdlite320_mobilenet_v3_large"
+    dlpipe.capture(made(name), (3, *MODELS[name][0]), tmp_path / "m.dlm")
+    words = ["train", "--data", data / "data", "--model", tmp_path / "m.dlm", "--task", "detect", "--batch", 8, "--max-steps", 2, "--grains", 4,
+             "--optimizer", "sgd", "--lr", 1e-4, "--threads", 1]  # fmt: skip
+    program(*words, "--out", tmp_path / "one")
+    weights = (tmp_path / "one/checkpoints/last/model.safetensors").read_bytes()
+    for processes in (2, 4):
+        try:
+            program("launch", "--np", processes, "--", *words, "--out", tmp_path / str(processes))
+        except AssertionError as error:
+            if "without MPI" in str(error):
+                pytest.skip("built without MPI")
+            raise
+        assert (tmp_path / f"{processes}/checkpoints/last/model.safetensors").read_bytes() == weights
+
+
 def read(path):
     """A safetensors file without the package of that name."""
     data = path.read_bytes()
