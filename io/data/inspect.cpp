@@ -97,12 +97,14 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
   }
   if (all.empty()) return all;
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  std::vector<uint64_t> of_sample;
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
     const auto bytes = dataset.links() ? reader->stored_record(sample) : reader->record(sample);
     DLPIPE_RETURN_IF_ERROR(bytes.status());
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, *bytes));
     for (size_t f = 0; f < all.size(); ++f) {
       const std::span<const std::byte> labels = view.fields[places[f]];
+      of_sample.clear();
       for (size_t at = 0; at + sizeof(int64_t) <= labels.size(); at += sizeof(int64_t)) {
         const auto label = load_le<uint64_t>(labels, at);
         if (label >= all[f].counts.size())
@@ -110,8 +112,13 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
                         concat("[inspect] sample ", sample, " of ", dataset.directory(), ": '", all[f].field,
                                "' holds a number that is not a class; `dlpipe verify ",
                                shell_word(dataset.directory()), "` lists all such samples"));
-        ++all[f].counts[label];
+        of_sample.push_back(label);
       }
+      if (all[f].of.empty()) {  // a sample that names a class twice is one sample of it
+        std::ranges::sort(of_sample);
+        of_sample.erase(std::unique(of_sample.begin(), of_sample.end()), of_sample.end());
+      }
+      for (const uint64_t label : of_sample) ++all[f].counts[label];
     }
   }
   return all;

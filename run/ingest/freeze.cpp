@@ -469,6 +469,120 @@ void warn_of_case(const SourceListing& listing, FrozenList& list) {
                                  "; if they are the same class, give them the same name"));
 }
 
+/// Fields whose labels share the list of classes, where one lacks a class that another has: a model of either has an output for
+/// each of the list.
+void warn_of_shared_classes(const SourceListing& listing, FrozenList& list) {
+  std::vector<std::string> names{"label"};
+  std::vector<std::vector<bool>> has{std::vector<bool>(listing.classes.size())};  // of a field, the classes
+  std::vector<size_t> columns;
+  for (size_t f = 0; f < listing.fields.size(); ++f) {
+    if (listing.fields[f].kind != data::FieldKind::kLabels) continue;
+    names.push_back(listing.fields[f].name);
+    has.emplace_back(listing.classes.size());
+    columns.push_back(f);
+  }
+  if (listing.tokens > 0 || columns.empty()) return;
+  const auto take = [&](size_t field, int64_t label) {
+    if (label >= 0) has[field][static_cast<size_t>(label)] = true;
+  };
+  for (const SourceEntry& entry : listing.entries) {
+    if (!entry.problem.empty()) continue;
+    take(0, entry.label);
+    for (size_t i = 0; i < columns.size(); ++i) {
+      for (const int64_t label : data::decode_labels(entry.extra[columns[i]])) take(i + 1, label);
+    }
+  }
+  std::vector<bool> any(listing.classes.size());
+  for (const std::vector<bool>& own : has) {
+    for (size_t c = 0; c < any.size(); ++c) any[c] = any[c] || own[c];
+  }
+  const auto all = std::ranges::count(any, true);
+  std::vector<std::string> counts;
+  bool differ = false;
+  for (size_t i = 0; i < has.size(); ++i) {
+    const auto own = std::ranges::count(has[i], true);
+    if (own == 0) continue;
+    counts.push_back(concat(counts.empty() ? "" : " and ", in_quotes(names[i]), " (", own, ")"));
+    differ = differ || own < all;
+  }
+  if (counts.size() < 2 || !differ) return;
+  std::string text;
+  for (const std::string& one : counts) text += one;
+  list.warnings.push_back(concat(
+      "[ingest] the classes of ", text, " are one list of ", all,
+      ", so a model trained on one of these fields has outputs for the classes of the others, too; for a "
+      "model of one of them, ingest that one alone"));
+}
+
+/// The file names of a class, below the class's folder and without ending: sorted, with their entries.
+using Stems = std::vector<std::pair<std::string, const SourceEntry*>>;
+
+std::array<Stems, 2> stems_of_classes(const SourceListing& listing) {
+  std::array<Stems, 2> stems;
+  for (const SourceEntry& entry : listing.entries) {
+    if (entry.label < 0 || entry.label > 1 || !entry.problem.empty()) continue;
+    std::string stem;
+    for (const std::string& part : split(entry.path, '/'))
+      if (part != listing.classes[static_cast<size_t>(entry.label)]) stem += "/" + part;
+    stems[static_cast<size_t>(entry.label)].emplace_back(stem.substr(0, stem.rfind('.')), &entry);
+  }
+  for (Stems& own : stems) std::ranges::sort(own);
+  return stems;
+}
+
+/// The number of colours of an image, at most `most` + 1, and its size; nothing if it cannot be decoded.
+struct Colours {
+  size_t count = 0;
+  int width = 0, height = 0;
+};
+std::optional<Colours> colours_of(const data::Source& source, const SourceEntry& entry, size_t most) {
+  const auto bytes = source.read(entry);
+  const auto info = bytes.ok() ? data::probe_image(*bytes) : Result<data::ImageInfo>(bytes.status());
+  if (!info.ok()) return std::nullopt;
+  std::vector<uint8_t> pixels(static_cast<size_t>(info->width) * static_cast<size_t>(info->height) * 3);
+  const ImageView out{pixels.data(), info->width, info->height, 3, ptrdiff_t{info->width} * 3};
+  if (!data::ImageDecoder().decode(*bytes, {0, 0, info->width, info->height}, out).ok()) return std::nullopt;
+  std::set<std::array<uint8_t, 3>> colours;
+  for (size_t i = 0; i < pixels.size() && colours.size() <= most; i += 3)
+    colours.insert({pixels[i], pixels[i + 1], pixels[i + 2]});
+  return Colours{colours.size(), info->width, info->height};
+}
+
+/// kMisuse for two folders of the same names and sizes, where the images of one have few colours: these are images and masks.
+Status check_are_no_masks(const IngestOptions& options, const data::Source& source,
+                          const SourceListing& listing) {
+  constexpr size_t kPairs = 4;
+  constexpr size_t kFewColours = 64;
+  if (!listing.classes_are_folders || listing.classes.size() != 2 || options.no_splits || listing.tokens > 0)
+    return {};
+  const std::array<Stems, 2> stems = stems_of_classes(listing);
+  const size_t count = stems[0].size();
+  if (count < 2 || count != stems[1].size()) return {};
+  const bool first_is_longer = stems[0][0].first.size() > stems[1][0].first.size();
+  const std::string& longer = stems[first_is_longer ? 0 : 1][0].first;
+  const std::string& shorter = stems[first_is_longer ? 1 : 0][0].first;
+  if (!longer.starts_with(shorter)) return {};
+  const std::string ending = longer.substr(shorter.size());  // CamVid's masks have names with _L
+  for (size_t i = 0; i < count; ++i) {
+    if (stems[first_is_longer ? 0 : 1][i].first != stems[first_is_longer ? 1 : 0][i].first + ending)
+      return {};
+  }
+  std::array<bool, 2> is_mask{true, true};
+  for (size_t i = 0; i < std::min(count, kPairs); ++i) {
+    const auto first = colours_of(source, *stems[0][i].second, kFewColours);
+    const auto second = colours_of(source, *stems[1][i].second, kFewColours);
+    if (!first || !second || first->width != second->width || first->height != second->height) return {};
+    is_mask[0] = is_mask[0] && first->count <= kFewColours && second->count > kFewColours;
+    is_mask[1] = is_mask[1] && second->count <= kFewColours && first->count > kFewColours;
+  }
+  if (!is_mask[0] && !is_mask[1]) return {};
+  const std::string& masks = listing.classes[is_mask[0] ? 0 : 1];
+  return misuse("ingest", sources_text(options), ": the folders ", quoted_names(listing.classes),
+                " have files of the same names and sizes, and those of ", in_quotes(masks),
+                " have few colours: these look like images and their masks, not like two classes; call the "
+                "folders 'images' and 'masks' (links suffice). --no-splits makes each folder a class");
+}
+
 /// "NA" or "null" may be a class (Namibia) or a cell without a value, which pandas makes of it.
 void warn_of_no_value(const SourceListing& listing, FrozenList& list) {
   if (listing.tokens > 0 || listing.classes_are_folders) return;
@@ -480,8 +594,7 @@ void warn_of_no_value(const SourceListing& listing, FrozenList& list) {
   if (!found.empty())
     list.warnings.push_back(
         concat("[ingest] ", found.size() == 1 ? "the class " : "the classes ", quoted_names(found),
-               ", which pandas reads as a missing value; if that is meant, leave the cell "
-               "empty, and its line is skipped"));
+               ", which pandas reads as a missing value; if that is meant, leave the cell empty"));
 }
 
 // SRC, or the folder that it is in; "" for several, whose links are absolute. The root is stored in JSON, which can't represent
@@ -610,6 +723,8 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   warn_of_replaced_bytes(listing.classes, list);
   warn_of_case(listing, list);
   warn_of_no_value(listing, list);
+  warn_of_shared_classes(listing, list);
+  DLPIPE_RETURN_IF_ERROR(check_are_no_masks(options, source, listing));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);

@@ -65,7 +65,7 @@ TEST(InspectCommand, ClassesThatBoxesOrTagsUseAreCountedInThem) {
   EXPECT_EQ(json["datasets"][0]["label_counts"]["kind"], (std::vector<int>{1, 2}));
 
   std::ofstream(dir / "src/tags.csv")
-      << "path,label,tags\nbar/00000.jpg,cat,cat|red\ndisc/00000.jpg,dog,red\n";
+      << "path,label,tags\nbar/00000.jpg,cat,cat|red|red\ndisc/00000.jpg,dog,red\n";
   ASSERT_EQ(run_dlpipe({"ingest", dir / "src/tags.csv", dir / "tags", "--field", "tags:labels"}).exit_code,
             0);
   const std::string tags = squeezed(run_dlpipe({"inspect", dir / "tags"}).out);

@@ -151,6 +151,56 @@ TEST(IngestFailure, ClassesNamedAsMissingValuesAreSaid) {
       << all;
 }
 
+TEST(IngestFailure, FieldsThatShareTheClassesAreSaid) {
+  TempDir dir;
+  for (const char* name : {"1", "2", "3"}) write_text(concat(dir / "", name, ".jpg"), jpeg_text(1, 20, 20));
+  const auto said = [&](const char* text, const char* destination) {
+    write_text(dir / "list.csv", text);
+    IngestOptions options = options_for(dir / "list.csv", dir / destination);
+    options.fields = {"tags:labels"};
+    std::string all;
+    for (const std::string& warning : value_or_throw(ingest(options)).warnings) all += warning + "\n";
+    return all;
+  };
+  const std::string mixed =
+      said("path,label,tags\n1.jpg,cat,indoor\n2.jpg,dog,indoor|wet\n3.jpg,cat,\n", "a");
+  EXPECT_NE(
+      mixed.find("the classes of 'label' (2) and 'tags' (2) are one list of 4, so a model trained on one"),
+      std::string::npos)
+      << mixed;
+  const std::string same = said("path,label,tags\n1.jpg,cat,cat|dog\n2.jpg,dog,dog\n3.jpg,cat,\n", "b");
+  EXPECT_EQ(same.find("are one list"), std::string::npos) << same;
+  const std::string alone = said("path,tags\n1.jpg,cat|dog\n2.jpg,dog\n3.jpg,\n", "c");
+  EXPECT_EQ(alone.find("are one list"), std::string::npos) << alone;
+}
+
+TEST(IngestFailure, FoldersOfImagesAndMasksAreNotTwoClasses) {
+  TempDir dir;
+  const auto write = [&](const std::string& name, int colours) {
+    std::vector<uint8_t> pixels(size_t{32} * 24 * 3);
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i / 3 * 7 % colours);
+    const ConstImageView image{pixels.data(), 32, 24, 3, 96};
+    const auto png = value_or_throw(data::encode_png(image));
+    write_text(dir / name, {reinterpret_cast<const char*>(png.data()), png.size()});
+  };
+  for (const char* name : {"1", "2", "3"}) {
+    write(concat("a/rgb/", name, ".png"), 200);
+    write(concat("a/seg/", name, "_L.png"), 5);
+    write(concat("b/cat/", name, ".png"), 200);
+    write(concat("b/dog/", name, ".png"), 180);
+    write(concat("c/rgb/x", name, ".png"), 200);
+    write(concat("c/seg/y", name, ".png"), 5);
+  }
+  expect_error(
+      ingest(options_for(dir / "a", dir / "1")).status(), ErrorCode::kMisuse,
+      "the folders 'rgb', 'seg' have files of the same names and sizes, and those of 'seg' have few");
+  IngestOptions literally = options_for(dir / "a", dir / "2");
+  literally.no_splits = true;
+  EXPECT_EQ(value_or_throw(ingest(literally)).classes.size(), 2u);
+  EXPECT_EQ(value_or_throw(ingest(options_for(dir / "b", dir / "3"))).classes.size(), 2u) << "many colours";
+  EXPECT_EQ(value_or_throw(ingest(options_for(dir / "c", dir / "4"))).classes.size(), 2u) << "other names";
+}
+
 TEST(IngestFailure, NamesListedTwiceAreRefused) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));

@@ -44,6 +44,21 @@ std::string problem_of(std::span<const float> boxes) {
 
 }  // namespace
 
+std::string in_words(std::span<const float> box) {
+  return concat(box[0], ", ", box[1], ", ", box[2], ", ", box[3]);
+}
+
+std::string outside_of_image(std::span<const float> boxes, int64_t width, int64_t height) {
+  for (size_t i = 0; i + 3 < boxes.size(); i += 4) {
+    const auto box = boxes.subspan(i, 4);
+    const bool has_area = box[2] > box[0] && box[3] > box[1];
+    if (has_area && (box[0] >= static_cast<float>(width) || box[1] >= static_cast<float>(height) ||
+                     box[2] <= 0 || box[3] <= 0))
+      return concat("the box ", in_words(box), " is outside the image, which is ", width, "x", height);
+  }
+  return {};
+}
+
 std::string AnnotatedImages::full(const SourceEntry& entry) const {
   const Part& part = parts_[entry.place];
   return part.folder + "/" + entry.path.substr(part.prefix.size());
@@ -180,6 +195,8 @@ Status AnnotatedImages::add(std::vector<Part> parts, const Kinds& kinds, std::ve
     std::string mask = has_masks ? mask_reference(image, part) : std::string();
     entry.problem = std::move(image.problem);
     if (entry.problem.empty()) entry.problem = problem_of(image.boxes);
+    if (entry.problem.empty() && image.width > 0 && !kinds.is_relative)
+      entry.problem = outside_of_image(image.boxes, image.width, image.height);
     if (leads_out(image.path)) {
       entry.problem = concat("its path leads outside of ", printable(part.folder));
     } else if (const auto stamp = stamp_file(full(entry)); stamp.ok()) {

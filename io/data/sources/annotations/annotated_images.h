@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -37,6 +38,12 @@ struct AnnotatedImage {
   std::string described = {};          // where, for messages: "a.json, image 7"; "": its path is enough
   bool is_listed = false;              // by a line of a list; a repeated line adds another sample
 };
+
+/// "600, 10, 700, 20": a box for messages.
+std::string in_words(std::span<const float> box);
+/// Names a box with an area that lies entirely outside of an image of that size; "" if there is none: "the box 600, 10, 700, 20
+/// is outside the image, which is 500x375".
+std::string outside_of_image(std::span<const float> boxes, int64_t width, int64_t height);
 
 /// Files that are read for every line of a list that names them, so their contents are in memory that many times.
 class FilesAgain {

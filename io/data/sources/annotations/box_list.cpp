@@ -138,10 +138,6 @@ bool parse_side(const std::string& cell, int32_t* side) {
   return true;
 }
 
-std::string in_words(std::span<const float> box) {
-  return concat(box[0], ", ", box[1], ", ", box[2], ", ", box[3]);
-}
-
 void read_corners(const std::vector<std::string>& cells, const Columns& columns, Line& line) {
   if (std::all_of(columns.corners.begin(), columns.corners.end(),
                   [&](size_t corner) { return cells[corner].empty(); }))
@@ -244,18 +240,6 @@ std::optional<Columns> columns_of(const std::vector<std::string>& cells, char se
   return columns;
 }
 
-/// Names a box that lies entirely outside of an image of that size; "" if there is none: "the box 600, 10, 700, 20 is outside
-/// of the image, which is 500x375".
-std::string outside(std::span<const float> boxes, int64_t width, int64_t height) {
-  for (size_t i = 0; i + 3 < boxes.size(); i += 4) {
-    const auto box = boxes.subspan(i, 4);
-    if (box[0] >= static_cast<float>(width) || box[1] >= static_cast<float>(height) || box[2] <= 0 ||
-        box[3] <= 0)
-      return concat("the box ", in_words(box), " is outside the image, which is ", width, "x", height);
-  }
-  return {};
-}
-
 /// Parses a line that has as many cells as `columns`.
 Line read_line(const std::vector<std::string>& cells, const Columns& columns) {
   Line line;
@@ -274,7 +258,7 @@ Line read_line(const std::vector<std::string>& cells, const Columns& columns) {
     if (line.width == 0 || line.height == 0) line.width = line.height = 0;
   }
   if (line.problem.empty() && line.width != 0 && !columns.are_shares)
-    line.problem = outside(line.boxes, line.width, line.height);
+    line.problem = outside_of_image(line.boxes, line.width, line.height);
   if (line.problem.empty() && !line.boxes.empty() && columns.label && cells[*columns.label].empty())
     line.problem =
         concat("its ", in_quotes(columns.names[*columns.label]), " is empty; write the box's class");
@@ -735,8 +719,9 @@ Result<std::vector<std::byte>> BoxListSource::read(const SourceEntry& entry) con
   std::vector<float> boxes(entry.extra.at(0).size() / sizeof(float));
   std::memcpy(boxes.data(), entry.extra[0].data(), boxes.size() * sizeof(float));
   for (size_t i = 0; i < lines->second.size() && 4 * i + 3 < boxes.size(); ++i) {
-    const std::string problem = outside(std::span(boxes).subspan(4 * i, 4), swaps ? info.height : info.width,
-                                        swaps ? info.width : info.height);
+    const std::string problem =
+        outside_of_image(std::span(boxes).subspan(4 * i, 4), swaps ? info.height : info.width,
+                         swaps ? info.width : info.height);
     if (problem.empty()) continue;
     return Status(ErrorCode::kCorrupt,
                   concat(printable(files_.at(entry.place)), " line ", lines->second[i], ": ", problem));

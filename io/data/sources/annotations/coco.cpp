@@ -42,6 +42,7 @@ struct Unfit {
 
 // Programs that keep their tables in floats write whole numbers as 7.0.
 std::optional<int64_t> whole_value(const Json& json) {
+  if (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) return std::nullopt;
   if (json.is_number_integer()) return json.get<int64_t>();
   if (!json.is_number_float()) return std::nullopt;
   constexpr double kExact = 9007199254740992;  // 2^53: every whole number below is one double
@@ -249,6 +250,12 @@ Result<Contents> parse(std::string_view text, const std::string& file) {
       section = parsed.get<std::string>();
       counts.emplace(section, 0);
     }
+    const bool is_listed = section == "images" || section == "annotations" || section == "categories";
+    const bool is_value = event == Json::parse_event_t::value;
+    if (is_listed && depth == 1 && (is_value || event == Json::parse_event_t::object_start))
+      throw Unfit{concat("'", section, "' is not a list")};
+    if (is_listed && depth == kElement && (is_value || event == Json::parse_event_t::array_start))
+      throw Unfit{concat("'", section, "' element ", counts[section], " is not an object")};
     if (depth != kElement || event != Json::parse_event_t::object_end) return true;
     const size_t number = counts[section]++;
     try {

@@ -247,6 +247,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   class_of_entry_.clear();
   line_of_entry_.clear();
   line_of_path_.clear();
+  stems_.clear();
   SourceListing listing;
   uint64_t text_bytes = 0;
   if (read_) {
@@ -304,7 +305,10 @@ std::optional<ManifestSource::Places> ManifestSource::find_places(const SourceLi
   const auto there = static_cast<size_t>(
       std::count_if(times.begin(), times.end(), [](size_t in_folders) { return in_folders > 0; }));
   if (2 * there <= looked) return std::nullopt;
-  if (there > most && std::all_of(times.begin(), times.end(), [](size_t n) { return n <= 1; })) {
+  // Those in several folders are lost, the others that the fullest folder lacks are won.
+  const auto unclear =
+      static_cast<size_t>(std::count_if(times.begin(), times.end(), [](size_t n) { return n > 1; }));
+  if (there > most + unclear) {
     Places places{root_, {}};
     for (const Candidate& one : some) places.parts.push_back(fs::relative(one.folder, root_).string());
     return places;
@@ -387,14 +391,36 @@ std::string ManifestSource::problem_of(SourceEntry& entry, int64_t line) const {
                 is_gone && has_backslash ? "; write / between folders" : "");
 }
 
+constexpr std::array<std::string_view, 12> kEndings = {".jpg",  ".png", ".jpeg", ".JPEG", ".JPG",  ".PNG",
+                                                       ".webp", ".bmp", ".ppm",  ".pgm",  ".WEBP", ".BMP"};
+
 std::string ManifestSource::with_ending(const std::string& path, const std::string& root) {
   std::error_code ignored;
   if (path.empty() || has_image_name(path) || fs::exists(full(path, root), ignored)) return path;
-  for (const std::string_view ending :
-       {".jpg", ".png", ".jpeg", ".JPEG", ".JPG", ".PNG", ".webp", ".bmp", ".ppm", ".pgm", ".WEBP", ".BMP"}) {
+  for (const std::string_view ending : kEndings) {
     if (std::string file = concat(path, ending); fs::exists(full(file, root), ignored)) return file;
   }
   return path;
+}
+
+std::vector<std::string> ManifestSource::same_with_ending(const std::string& cell, const std::string& path) {
+  if (path == cell || path.ends_with(concat("/", cell))) return {};
+  const fs::path whole(full(path));
+  const std::string folder = whole.parent_path().string();
+  const auto [known, is_new] = stems_.try_emplace(folder);
+  if (is_new) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const fs::path name = entry.path().filename();
+      if (std::ranges::find(kEndings, name.extension().string()) != kEndings.end())
+        known->second.emplace(name.stem().string(), name.string());
+    }
+  }
+  std::vector<std::string> files;
+  for (auto [at, end] = known->second.equal_range(whole.stem().string()); at != end; ++at)
+    files.push_back(at->second);
+  std::ranges::sort(files);
+  return files;
 }
 
 Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
@@ -418,6 +444,10 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
   entry.path = path;
   entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
   entry.problem = problem_of(entry, line);
+  if (const std::vector<std::string> files = same_with_ending(cells[columns_.path], path);
+      files.size() > 1 && entry.problem.empty())
+    entry.problem = concat(place_of(line), ": ", in_quotes(cells[columns_.path]), " may be any of ",
+                           quoted_names(files), "; write its ending");
   const bool needs_label = columns_.label && !columns_.is_question && !read_ && !head_;
   if (needs_label && (label.empty() || is_no_value(label))) {
     if (entry.problem.empty())
@@ -472,12 +502,19 @@ Status ManifestSource::add_values(const std::vector<std::string>& cells, int64_t
             Status(ErrorCode::kCorrupt, concat(short_name(cell), " leads outside of ", printable(root_))));
       entry.extra.push_back(refer_to(cell, line, entry));
     } else if (extra.column.kind == ColumnKind::kLabels) {
-      auto names = names_in_cell(cell);
+      auto names = names_in_cell(is_no_value(cell) ? std::string_view() : cell);
       if (!names.ok()) return in_column(names.status());
       names_.push_back(std::move(*names));
       entry.extra.emplace_back();
     } else {
       const bool is_one = extra.column.kind == ColumnKind::kNumber;
+      if (is_one && (trim(cell).empty() || is_no_value(cell))) {
+        if (entry.problem.empty())
+          entry.problem = concat(place_of(line), ": the column ", in_quotes(extra.column.name),
+                                 " has no number; write one, or keep the column as text");
+        entry.extra.emplace_back();
+        continue;
+      }
       const auto number = is_one ? with_point(cell, line, extra) : Result<std::string>(cell);
       if (!number.ok()) return in_column(number.status());
       auto bytes = encode_cell(extra.column, *number, &extra.numbers);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -134,6 +135,8 @@ class ManifestSource final : public Source {
   // The other lines.
   /// `path`, or the image of that name with an ending if only that exists.
   static std::string with_ending(const std::string& path, const std::string& root);
+  /// Where `path` is `cell` with an ending: the files that it may be, without their folder.
+  std::vector<std::string> same_with_ending(const std::string& cell, const std::string& path);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
   /// A cell with one number, written with a decimal point. kCorrupt if its column has both points and commas.
@@ -169,6 +172,7 @@ class ManifestSource final : public Source {
   std::string list_;
   std::string root_;
   std::vector<std::string> parts_;  // folders below it that the files are divided among; mostly none
+  std::map<std::string, std::unordered_multimap<std::string, std::string>> stems_;  // of folders: stem, name
   SourceOptions options_;
   std::optional<ReadList> read_;
   char separator_ = ',';           // between the cells

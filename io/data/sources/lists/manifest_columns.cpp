@@ -369,8 +369,15 @@ Status ManifestSource::check_label_is_known() const {
                   " names images, not classes; if these are masks: --field ",
                   shell_text(concat(names[0], ":mask")));
   }
-  const std::string field =
-      concat("--field ", shell_text(concat(names[0], names.size() == 1 ? ":text" : ":number")));
+  double number = 0;
+  const bool are_numbers = std::ranges::all_of(class_of_entry_, [&](const std::string& cell) {
+    return cell.empty() || parse_number(cell, separator_, &number);
+  });
+  const bool are_tags = std::ranges::any_of(
+      class_of_entry_, [](const std::string& cell) { return cell.find('|') != std::string::npos; });
+  const std::string field = concat("--field ", shell_text(concat(names[0], are_tags      ? ":labels"
+                                                                           : are_numbers ? ":number"
+                                                                                         : ":text")));
   if (names.size() == 1)
     return misuse(
         "ingest", printable(list_), ": which column is the class? ", in_quotes(names[0]),

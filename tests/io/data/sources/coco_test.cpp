@@ -265,6 +265,18 @@ TEST_F(CocoSource, PathsOfOtherMachinesAreFoundByTheirLastNames) {
   EXPECT_NE(both.message().find("lists a/1.jpg, but neither"), std::string::npos) << both.message();
 }
 
+TEST_F(CocoSource, ABoxOutsideItsImageIsItsImagesProblem) {
+  const auto problem = [&](const char* box) {
+    const std::string one = concat(R"({"image_id": 10, "category_id": 3, "bbox": [)", box, "]}");
+    return value_or_throw(list(json_of(kImages, one))).entries[0].problem;
+  };
+  EXPECT_EQ(problem("1000, 1000, 5, 5"),
+            "the box 1000, 1000, 1005, 1005 is outside the image, which is 640x480");
+  EXPECT_NE(problem("-20, 5, 10, 10"), "");
+  EXPECT_EQ(problem("-5, 470, 10, 20"), "") << "it continues outside";
+  EXPECT_EQ(problem("640, 5, 0, 5"), "") << "a box of no area is another matter";
+}
+
 TEST_F(CocoSource, WhatIsWrongIsNamed) {
   const auto annotation = [&](const std::string& text) { return message(json_of(kImages, text)); };
   EXPECT_NE(annotation(R"({"category_id": 3, "bbox": [0, 0, 1, 1]})")
@@ -282,6 +294,17 @@ TEST_F(CocoSource, WhatIsWrongIsNamed) {
   EXPECT_NE(message(json_of(kImages + "," + kImages, "")).find("two images have the id 10"),
             std::string::npos);
   EXPECT_NE(message(json_of("", "")).find("lists no image"), std::string::npos);
+  for (const char* what : {"5", "null", "{}", R"({"a": 1})", R"("x.json")"}) {
+    const std::string none =
+        message(concat(R"({"images": [)", kImages, R"(], "annotations": )", what, ", ", kCategories, "}"));
+    EXPECT_NE(none.find("'annotations' is not a list"), std::string::npos) << none;
+  }
+  for (const char* what : {"5", "null", R"("x")", "[]", "[{}]"})
+    EXPECT_NE(annotation(what).find("'annotations' element 0 is not an object"), std::string::npos) << what;
+  EXPECT_NE(message(json_of("[1]", "")).find("'images' element 0 is not an object"), std::string::npos);
+  EXPECT_NE(annotation(R"({"image_id": 10, "category_id": 9223372036854775808, "bbox": [0, 0, 1, 1]})")
+                .find("'category_id'"),
+            std::string::npos);
   EXPECT_NE(message("[1, 2]").find("no 'images' in it"), std::string::npos);
   EXPECT_NE(message("").find("not valid JSON"), std::string::npos);
   const std::string whole = json_of(kImages, R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]})");

@@ -297,9 +297,15 @@ TEST_F(ManifestTest, ColumnsOfNumbersMayHaveADType) {
        std::vector<std::pair<std::string, std::string>>{{"3.png,1.5,1 2,0,0,0\n", "'1.5'"},
                                                         {"3.png,1,1 256,0,0,0\n", "'256'"},
                                                         {"3.png,1,1 2,0,65520,0\n", "'65520'"},
-                                                        {"3.png,1,1 2,nan,0,0\n", "'nan'"},
                                                         {"3.png,1,1 2,0,0,1e39\n", "'1e39'"}}) {
     EXPECT_NE(list_of(line).status().message().find(said), std::string::npos) << said;
+  }
+  for (const char* line : {"3.png,1,1 2,nan,0,0\n", "3.png,1,1 2,,0,0\n"}) {  // one sample without a number
+    const SourceListing missing = value_or_throw(list_of(concat("p/1.jpg,1,1 2,0,0,0\n", line)));
+    EXPECT_EQ(missing.entries[0].problem, "");
+    EXPECT_NE(missing.entries[1].problem.find("line 3: the column '"), std::string::npos)
+        << missing.entries[1].problem;
+    EXPECT_NE(missing.entries[1].problem.find("' has no number"), std::string::npos);
   }
   options.fields = {"i64:boxes", "score:numbers:i64"};  // a column of that name is meant
   write_text(dir / "list.csv", "path,i64,score\n3.png,1 2 3 4,0.5\n");

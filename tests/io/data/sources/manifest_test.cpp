@@ -118,6 +118,30 @@ TEST_F(ManifestTest, FindsItsFilesInSeveralFoldersBesideIt) {
   EXPECT_EQ(listing.entries[2].problem, "");
 }
 
+TEST_F(ManifestTest, ANameInTwoFoldersCostsThatImageAlone) {
+  std::string lines = "image_id,dx\n";
+  for (int i = 0; i < 12; ++i) {
+    write_text(dir / concat("d/", i < 6 ? "part_1/" : "part_2/", i, ".png"), "x");
+    lines += concat(i, ",c", i % 2, "\n");
+  }
+  write_text(dir / "d/part_2/0.png", "y");
+  write_text(dir / "d/metadata.csv", lines);
+  const auto source = value_or_throw(open_source({.path = dir / "d/metadata.csv", .label = "dx"}));
+  const SourceListing listing = value_or_throw(source->list());
+  ASSERT_EQ(listing.entries.size(), 12u);
+  EXPECT_NE(listing.entries[0].problem.find("0, and it is not in exactly one"), std::string::npos);
+  for (size_t i = 1; i < 12; ++i) EXPECT_EQ(listing.entries[i].problem, "") << i;
+}
+
+TEST_F(ManifestTest, AnIdOfTwoImagesIsAProblem) {
+  write_text(dir / "p/1.png", "y");
+  const SourceListing listing = value_or_throw(list("id,label\np/1,cat\np/2,dog\n"));
+  EXPECT_NE(listing.entries[0].problem.find("line 2: 'p/1' may be any of '1.jpg', '1.png'; write its ending"),
+            std::string::npos)
+      << listing.entries[0].problem;
+  EXPECT_EQ(listing.entries[1].problem, "");
+}
+
 TEST_F(ManifestTest, StandsBesideAFolder) {
   TempDir elsewhere;
   write_text(elsewhere / "labels.txt", "\xef\xbb\xbfp/1.jpg,a\np/2.jpg,b\n");
@@ -224,6 +248,24 @@ TEST_F(ManifestTest, ALabelThatIsNoValueIsAMissingOne) {
   EXPECT_EQ(listing.entries[1].label, -1);
   EXPECT_NE(listing.entries[1].problem.find("line 3: its label is 'nan'"), std::string::npos)
       << listing.entries[1].problem;
+}
+
+TEST_F(ManifestTest, TagsThatAreNoValueAreNoTags) {
+  write_text(dir / "list.csv", "path,tags\n3.png,a|b\np/1.jpg,nan\np/2.jpg,\n");
+  const auto source = value_or_throw(open_source({.path = dir / "list.csv", .fields = {"tags:labels"}}));
+  const SourceListing listing = value_or_throw(source->list());
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
+  for (size_t i : {1, 2}) {
+    EXPECT_EQ(listing.entries[i].problem, "");
+    EXPECT_EQ(listing.entries[i].extra[0], "");
+  }
+}
+
+TEST_F(ManifestTest, TheAdviceForAnUnknownColumnSuitsItsCells) {
+  EXPECT_NE(message("id,findings,age\n3,Mass|Effusion,5\np/1,No Finding,6\n").find("--field findings:labels"),
+            std::string::npos);
+  EXPECT_NE(message("id,height,age\n3,1.5,5\np/1,2,6\n").find("--field height:number"), std::string::npos);
+  EXPECT_NE(message("id,remark,age\n3,good,5\np/1,bad,6\n").find("--field remark:text"), std::string::npos);
 }
 
 TEST_F(ManifestTest, PixelsInCellsAreRefusedAsSuch) {
