@@ -259,6 +259,8 @@ class Loader:
         self._open(*find_rank(rank, world))
         self._asks_group = rank is None
         self._has_given = False
+        self._is_placed = False  # by load_state_dict() or set_epoch(), and no batch was returned since
+        self._moves = 0  # by the sampler's set_epoch()
         self._said: int | None = None  # what len() returned
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
         self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
@@ -322,11 +324,19 @@ class Loader:
         if not isinstance(state, dict):
             raise MisuseError(f"[loader] the state is {type(state).__name__}; give what state_dict() returned")
         self._of_rank().seek(state)
+        self._is_placed = True
 
     @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
         """The next `for` begins with this epoch. Not needed normally: the epoch advances automatically."""
         self._of_rank().seek_epoch(epoch)
+        self._is_placed = True
+
+    @property
+    def batch_sampler(self) -> BatchSampler:
+        """For programs that call `loader.batch_sampler.sampler.set_epoch(epoch)` before each epoch, as Lightning does: a resumed
+        training then begins with its own epoch. It can't be iterated, and a Loader has no `sampler`: nothing can replace it."""
+        return BatchSampler(self)
 
     def stats(self) -> dict[str, Any]:
         """What each stage did, and how long it waited, since the loader was opened: a dict of numbers. `transform` is a stage, too."""
@@ -393,6 +403,39 @@ class Loader:
         return self._feed.mean_std
 
 
+class BatchSampler:
+    """What programs for PyTorch's DataLoader ask of `loader.batch_sampler`."""
+
+    def __init__(self, loader: Loader) -> None:
+        self.batch_size: int = loader.batch_size
+        self.drop_last: bool = loader._options["drop_last"]
+        self.sampler = Sampler(loader)
+
+
+class Sampler:
+    """Tells a loader which epoch a program is in."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    @kinds_checked("loader")
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch's batches come next: those of the `for` number `epoch` over the loader. Also if its iterator exists but has
+        returned no batch. A position from load_state_dict() or Loader.set_epoch() from which no batch came yet is kept. With
+        epochs=-1 nothing moves, because a pass has no end that would tell where the next one began."""
+        loader = self._loader
+        feed, epochs = loader._of_rank(), loader._options["epochs"]
+        if loader._is_placed:
+            return
+        if epochs > 0:
+            feed.seek_epoch(epoch * epochs)
+            loader._moves += 1
+        elif epoch > 0 and not loader._has_given:
+            logging.getLogger("dlpipe").warning(
+                "[loader] this training resumes with its epoch %d, but a loader with epochs=-1 doesn't know where that begins and starts "
+                "from the first batch: call load_state_dict() with the state of the checkpoint first, or give epochs=N", epoch)
+
+
 def _lend_pinned(lend_one, kind, lent):
     """A batch that PyTorch's current stream may copy from."""
     stream = sys.modules["torch"].cuda.current_stream()
@@ -427,6 +470,8 @@ class _Pass:
     def _begin(self, feed):
         self._feed = feed
         self._number = feed.begin_pass()
+        self._moves = self._loader._moves
+        self._has_given = False
 
     def __iter__(self):
         return self
@@ -434,13 +479,14 @@ class _Pass:
     def __next__(self):
         loader = self._loader
         feed = loader._of_rank()  # at each batch: an endless pass would never notice a new process group otherwise
-        if feed is not self._feed and not loader._has_given:
+        if (feed is not self._feed and not loader._has_given) or (self._moves != loader._moves and not self._has_given):
             self._begin(feed)
         lent = self._feed.next(self._number)
         if lent is None:
             raise StopIteration
         is_first = not loader._has_given
-        loader._has_given = True
+        self._has_given = loader._has_given = True
+        loader._is_placed = False
         batch = loader._lend(loader._batch_type, lent)
         if is_first and loader._options["framework"] == "jax":
             _warn_of_narrowed(loader, batch)

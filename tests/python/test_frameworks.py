@@ -324,6 +324,39 @@ def test_lightning_goes_on_in_mid_epoch(train, tmp_path):
     assert fit(tmp_path / "step=13.ckpt") == whole[13:]
 
 
+def test_lightning_continues_after_an_epoch(train, tmp_path):
+    """Its checkpoints at the end of an epoch: their loader states aren't used, only their epoch."""
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+
+    def fit(ckpt_path=None):
+        saves = lightning.pytorch.callbacks.ModelCheckpoint(tmp_path, "{epoch}", save_top_k=-1)
+        trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", logger=False, callbacks=[saves], enable_progress_bar=False,
+                                    enable_model_summary=False, default_root_dir=tmp_path)  # fmt: skip
+        model = lightning_model(torch, lightning)
+        trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, seed=1, as_="torch"), ckpt_path=ckpt_path)
+        return model.seen
+
+    whole = fit()
+    assert len(whole) == 30
+    for epoch in (0, 1):
+        assert fit(tmp_path / f"epoch={epoch}.ckpt") == whole[10 * (epoch + 1):]
+
+
+def test_lightning_overfits_and_validates(train, tmp_path):
+    """Where it looks for samplers that shuffle, and would replace them."""
+    torch = pytest.importorskip("torch")
+    lightning = pytest.importorskip("lightning")
+    model = lightning_model(torch, lightning)
+    model.validation_step = lambda batch, batch_idx: None
+    options = {"accelerator": "cpu", "logger": False, "enable_checkpointing": False, "enable_progress_bar": False,
+               "enable_model_summary": False, "default_root_dir": tmp_path}  # fmt: skip
+    trainer = lightning.Trainer(max_epochs=2, overfit_batches=2, **options)
+    trainer.fit(model, dlpipe.Loader(train, augment=CROP, batch=32, as_="torch", shuffle=False),
+                dlpipe.Loader(train, augment="center_crop(24)", batch=32, as_="torch", train=False))  # fmt: skip
+    assert model.samples == 2 * 2 * 32
+
+
 LIGHTNING_RANKS = """
 import sys, torch, lightning, dlpipe
 

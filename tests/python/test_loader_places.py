@@ -1,5 +1,6 @@
 """Where a loader stands, and which part of the batches is a rank's."""
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -70,6 +71,87 @@ def test_set_epoch(train):
     for epoch in (0, 1):
         loader.set_epoch(epoch)
         assert_same(batches_of(loader), expected[epoch])
+
+
+# --- places by the epochs of another program
+
+
+def lightnings_epochs(loader, epochs, *, state=None, limit=None):
+    """The first image of each batch, by the calls of Lightning's fit loop for `epochs`. It makes the iterator of the first one
+    before it reports the epoch. Only for a checkpoint within an epoch it loads the state."""
+    if state is not None:
+        loader.load_state_dict(state)
+    iterator = iter(loader)
+    seen = []
+    for number, epoch in enumerate(epochs):
+        loader.batch_sampler.sampler.set_epoch(epoch)
+        if number > 0:
+            iterator = iter(loader)
+        part = [batch.image[0].tobytes() for batch in itertools.islice(iterator, limit)]
+        seen.append(part)
+    return seen
+
+
+@pytest.mark.parametrize("options", [{}, {"epochs": 2}, {"drop_last": False, "batch": 48}, {"sampler": "balanced"},
+                                     {"rank": 1, "world": 2}])  # fmt: skip
+def test_a_programs_epochs_are_those_of_one_run(train, options):
+    def make():
+        return Loader(train, **{"augment": CROP, "batch": 32, "seed": 3, **options})
+
+    whole = lightnings_epochs(make(), range(4))
+    assert len({tuple(part) for part in whole}) == 4
+    for first in (1, 3):
+        assert lightnings_epochs(make(), range(first, 4)) == whole[first:]
+    loader = make()
+    assert whole == [[batch.image[0].tobytes() for batch in loader] for _ in range(4)]
+
+
+def test_a_programs_epoch_keeps_the_position_within_it(train):
+    def make(**options):
+        return Loader(train, augment=CROP, batch=32, seed=3, **options)
+
+    for epochs in (1, 2):
+        whole = lightnings_epochs(make(epochs=epochs), range(3))
+        loader = make(epochs=epochs)
+        lightnings_epochs(loader, [0])
+        batches_of(loader, 7)  # of the second epoch
+        state = loader.state_dict()
+        resumed = lightnings_epochs(make(epochs=epochs), [1, 2], state=state)
+        # The state is within a dlpipe epoch: what is left of the `for` that it was saved in isn't known, as without a program.
+        assert resumed[0][:10 - 7] == whole[1][7:10]
+        assert resumed[1] == whole[2]
+
+
+def test_a_programs_partial_epochs_are_repeatable(train):
+    def make():
+        return Loader(train, augment=CROP, batch=32, seed=3)
+
+    whole = lightnings_epochs(make(), range(3), limit=4)
+    assert lightnings_epochs(make(), [2], limit=4) == whole[2:]
+    loader = make()
+    assert lightnings_epochs(loader, [0], limit=4) == lightnings_epochs(loader, [0], limit=4) == whole[:1]
+
+
+def test_what_programs_ask_of_a_batch_sampler(train):
+    loader = Loader(train, augment=CROP, batch=32)
+    assert loader.batch_sampler.batch_size == 32 and loader.batch_sampler.drop_last is True
+    assert not hasattr(loader, "sampler")  # Lightning would replace one that isn't PyTorch's
+    with pytest.raises(TypeError):
+        iter(loader.batch_sampler)
+    for wrong in (-1, "1", 1.5):
+        with pytest.raises(dlpipe.MisuseError, match="epoch"):
+            loader.batch_sampler.sampler.set_epoch(wrong)
+
+
+def test_a_programs_epoch_of_an_endless_loader(train, caplog):
+    loader = Loader(train, augment=CROP, batch=32, seed=3, epochs=-1)
+    whole = lightnings_epochs(loader, range(3), limit=4)
+    assert not caplog.records
+    endless = Loader(train, augment=CROP, batch=32, seed=3, epochs=-1)
+    assert sum(whole, []) == [image[0].tobytes() for image, *_ in batches_of(endless, 12)]
+    loader = Loader(train, augment=CROP, batch=32, seed=3, epochs=-1)
+    lightnings_epochs(loader, [2], limit=4)
+    assert "epochs=-1" in caplog.text and "load_state_dict" in caplog.text
 
 
 def test_a_state_of_another_loader_is_refused_and_nothing_is_lost(train):
