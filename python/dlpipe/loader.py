@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import time
+import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -261,6 +262,7 @@ class Loader:
         self._has_given = False
         self._is_placed = False  # by load_state_dict() or set_epoch(), and no batch was returned since
         self._moves = 0  # by the sampler's set_epoch()
+        self._has_warned = False  # of Lightning
         self._said: int | None = None  # what len() returned
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
         self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
@@ -316,6 +318,11 @@ class Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """The position after the batches delivered so far, as a small dict of numbers and strings."""
+        if self._options["epochs"] < 0 and not self._has_warned and _lightning_reads_ahead():
+            self._has_warned = True
+            logging.getLogger("dlpipe").warning(
+                "[loader] Lightning reads one batch ahead of a loader without a length (epochs=-1), and this checkpoint has the position "
+                "after it: a resumed fit() skips that batch. Give epochs=N, or Trainer(limit_train_batches=N)")
         return self._of_rank().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -434,6 +441,20 @@ class Sampler:
             logging.getLogger("dlpipe").warning(
                 "[loader] this training resumes with its epoch %d, but a loader with epochs=-1 doesn't know where that begins and starts "
                 "from the first batch: call load_state_dict() with the state of the checkpoint first, or give epochs=N", epoch)
+
+
+def _lightning_reads_ahead():
+    """Whether Lightning's CombinedLoader calls Loader.state_dict() and has no length: its fetcher then holds one batch that it
+    got but has not passed to the model yet."""
+    frame: types.FrameType | None = sys._getframe(2)
+    for _ in range(2):  # a list comprehension has a frame of its own before Python 3.12
+        if frame is None or not frame.f_globals.get("__name__", "").endswith("pytorch.utilities.combined_loader"):
+            return False
+        limits = getattr(frame.f_locals.get("self"), "limits", ())
+        if limits != ():
+            return limits is None or float("inf") in limits
+        frame = frame.f_back
+    return False
 
 
 def _lend_pinned(lend_one, kind, lent):

@@ -154,6 +154,29 @@ def test_a_programs_epoch_of_an_endless_loader(train, caplog):
     assert "epochs=-1" in caplog.text and "load_state_dict" in caplog.text
 
 
+#: What Lightning's CombinedLoader does. The module's name matters.
+COMBINED_LOADER = """
+class CombinedLoader:
+    def __init__(self, loaders, limits):
+        self.flattened, self.limits = loaders, limits
+
+    def _state_dicts(self):
+        return [loader.state_dict() for loader in self.flattened]
+"""
+
+
+@pytest.mark.parametrize("epochs, limits, warns", [(-1, None, True), (-1, [float("inf")], True), (-1, [100], False), (2, None, False)])
+def test_a_program_that_reads_ahead_is_warned(train, caplog, epochs, limits, warns):
+    module = {"__name__": "lightning.pytorch.utilities.combined_loader"}
+    exec(COMBINED_LOADER, module)
+    loader = Loader(train, augment=CROP, batch=32, epochs=epochs)
+    combined = module["CombinedLoader"]([loader], limits)
+    for _ in range(2):
+        assert combined._state_dicts() == [loader.state_dict()]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warns
+    assert ("epochs=N" in caplog.text) == warns
+
+
 def test_a_state_of_another_loader_is_refused_and_nothing_is_lost(train):
     def make(seed):
         return Loader(train, augment=CROP, batch=32, seed=seed)
