@@ -651,6 +651,27 @@ def test_every_argument_has_its_place_and_its_default(recipe, made):
     assert expression(recipe) == made
 
 
+# A letterbox: all images have one size at the end, which the loader has to know.
+@pytest.mark.parametrize("recipe, made", [
+    ("A.LongestMaxSize(64), A.PadIfNeeded(64, 64)", "resize(64,side=longer) pad_to(64x64) center_crop(64x64)"),
+    ("A.LongestMaxSize(64, interpolation=cv2.INTER_CUBIC), A.HorizontalFlip(), A.PadIfNeeded(64, 96, fill=114)",
+     "resize(64,interpolation=bicubic,side=longer) hflip(0.5) pad_to(64x96,fill=114) center_crop(64x96)"),
+    ("A.Sequential([A.LongestMaxSize(64), A.Rotate(10, p=1)], p=1), A.RandomRotate90(), A.PadIfNeeded(64, 64)",
+     "resize(64,side=longer) rotate(10,interpolation=bilinear) rot90(0..3) pad_to(64x64) center_crop(64x64)"),
+    ("A.LongestMaxSize(64), A.D4(), A.PadIfNeeded(64, 64)",
+     "resize(64,side=longer) one_of(rot90(0..3) hflip(0.5)) pad_to(64x64) center_crop(64x64)"),
+    ("A.OneOf([A.Sequential([A.LongestMaxSize(32), A.PadIfNeeded(64, 64)], p=1), A.Sequential([A.PadIfNeeded(64, 64), A.VerticalFlip()], p=1)], p=1)",
+     "one_of(resize(32,side=longer) pad_to(64x64) center_crop(64x64) | pad_to(64x64) vflip(0.5))"),
+    # A longer side than the padding has, one that isn't limited, or not always.
+    ("A.LongestMaxSize(65), A.PadIfNeeded(64, 80)", "resize(65,side=longer) pad_to(64x80)"),
+    ("A.SmallestMaxSize(64), A.PadIfNeeded(64, 64)", "resize(64) pad_to(64x64)"),
+    ("A.LongestMaxSize(32), A.SmallestMaxSize(64), A.PadIfNeeded(64, 64)", "resize(32,side=longer) resize(64) pad_to(64x64)"),
+    ("A.Sequential([A.LongestMaxSize(64)], p=0.5), A.PadIfNeeded(64, 64)", "one_of(resize(64,side=longer),p=0.5) pad_to(64x64)"),
+    ("A.PadIfNeeded(64, 64)", "pad_to(64x64)")])  # fmt: skip
+def test_a_letterbox_has_one_size(recipe, made):
+    assert expression(f"A.Compose([{recipe}])") == made
+
+
 # What Albumentations saves
 
 # What albumentations 2.0.8 writes for Compose([RandomResizedCrop((224, 224)), HorizontalFlip(), OneOf([GaussianBlur(p=1),

@@ -135,6 +135,43 @@ def test_what_a_chain_does_not_mean_exactly_is_refused(splits, augment, error, s
     assert said in str(raised.value)
 
 
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """Smooth images of several sizes. The other side stays a whole number if the longer one becomes 64."""
+    data = tmp_path_factory.mktemp("uneven") / "data"
+    with dlpipe.Writer(data, classes=["a", "b"]) as writer:
+        for i, (height, width) in enumerate([(24, 48), (48, 24), (32, 32), (40, 64), (64, 51), (64, 50), (8, 64)]):
+            y, x = np.mgrid[:height, :width]
+            writer.write(image=np.stack([x * 255 // width, y * 255 // height, (x + y) * 2], 2).astype(np.uint8), label=i % 2)
+    return data
+
+
+def letterboxed(data):
+    """Albumentations' images, its transforms, and dlpipe's chain of them."""
+    albumentations = pytest.importorskip("albumentations")
+    recipe = albumentations.Compose([albumentations.LongestMaxSize(64), albumentations.PadIfNeeded(64, 64, fill=114)])
+    return np.stack([recipe(image=sample.image)["image"] for sample in dlpipe.Dataset(data)]), recipe, dlpipe.convert_augment(recipe)
+
+
+def test_a_letterbox_is_albumentations(uneven):
+    expected, recipe, chain = letterboxed(uneven)
+    images = images_of(Loader(uneven, augment=chain, train=False, batch=7)).astype(int)
+    assert images.shape == expected.shape == (7, 64, 64, 3)
+    assert np.abs(images - expected).max() <= 2  # a padding that is off by a pixel differs by 100
+    with pytest.raises(dlpipe.UnsupportedError, match="nearest chain") as refused:
+        Loader(uneven, augment=recipe)
+    advised = re.search(r"augment='(.*?)'", str(refused.value))[1]
+    np.testing.assert_array_equal(images_of(Loader(uneven, augment=advised, train=False, batch=7)), images)
+
+
+def test_a_letterbox_of_a_validation(uneven, tmp_path):
+    _, _, chain = letterboxed(uneven)
+    dlpipe.train(uneven, model="lenet", augment=chain, val_augment=chain, epochs=1, batch=7, lr=0.05, out=tmp_path / "run")
+    predictor = dlpipe.Predictor(tmp_path / "run", val_augment=chain)
+    assert "center_crop(64x64)" in predictor.val_augment
+    assert predictor([sample.image for sample in dlpipe.Dataset(uneven)]).shape == (7, 2)
+
+
 def test_evaluation_takes_live_transforms_too(splits, tmp_path):
     run = tmp_path / "run"
     for augment in (compose(v2("Resize", size=(24, 24), interpolation="bilinear"), FLIP), "resize(24x24) hflip(1)"):

@@ -21,6 +21,10 @@ _MOVES = set("hflip vflip transpose rot90 resize rrc center_crop random_crop pad
 #: Ops that change the size of boxes, and the names of the ops in an expression.
 _RESIZES = set("resize rrc center_crop random_crop pad_crop rotate affine perspective elastic grid_distortion safe_crop ssd_crop "
                "mosaic".split())  # fmt: skip
+#: Ops after which the longer side is as long as before.
+_TURNS = set("hflip vflip transpose rot90 one_of".split())
+#: A resize that limits both sides.
+_LIMITS = re.compile(r"resize\((\d+)(?=[,)])[^()|]*,side=longer\)")
 _OPS = re.compile(r"\b[a-z][a-z_0-9]+(?=[( ]|$)")
 
 
@@ -55,6 +59,7 @@ class Conversion:
         self.no_equal, self.notes = [], []
         self.normalize, self.mean, self.std = "", [], []  # dlpipe's normalize comes last, wherever the library's is
         self.unit, self.size = 255, (0, 0)
+        self.limit = 0  # of both sides of images that differ in size, as LongestMaxSize sets it; 0: none
         self.scale = ""
         self.done = set()  # the ops so far
         self.channels = 0  # as Grayscale, RGB and Normalize make them; 0: those of the image
@@ -74,7 +79,7 @@ class Conversion:
         return self
 
     def convert(self, item):
-        before, said = self.size, (len(self.no_equal), len(self.notes))
+        before, limit, said = self.size, self.limit, (len(self.no_equal), len(self.notes))
         try:
             expression = self._call(item)
         except NoEqual as error:
@@ -83,10 +88,22 @@ class Conversion:
         line = getattr(item, "line", None)
         for messages, first in zip((self.no_equal, self.notes), said):
             messages[first:] = [one if line is None or one.startswith("line ") else f"line {line}: {one}" for one in messages[first:]]
-        self.size = before
+        self.size, self.limit = before, limit
         if expression:
             self.size = self._chain_size(expression, before)
+            self.limit = self._limit_after(expression, limit)
         return expression
+
+    def _limit_after(self, expression, limit):
+        """The limit of both sides of the images that the expression makes of images with such a limit."""
+        ops, limits = _OPS.findall(expression), [int(one) for one in _LIMITS.findall(expression)]
+        if limits and not {"one_of", "some_of", "any_order"}.intersection(ops):
+            rest = expression[max(found.end() for found in _LIMITS.finditer(expression)):]
+            return self._limit_after(rest, limits[-1]) if rest.strip() else limits[-1]
+        if _TURNS.issuperset(ops):
+            return limit
+        keep = [(37, 64), (64, 37)]
+        return limit if [self._chain_size(expression, one) for one in keep] == keep else 0
 
     def _call(self, call):
         if not isinstance(call, Call) or not is_class(call):
@@ -180,7 +197,7 @@ class Conversion:
 
     def alternatives(self, items, is_forced=False, is_choice=True):
         """Converts each item. `is_forced`: ignore its p. `is_choice`: each item gets the same input image, as only one of them runs."""
-        before, all_ = self.size, []
+        before, limit, all_ = self.size, self.limit, []
         for one in items:
             weight, is_call = 1, isinstance(one, Call)
             if is_call:
@@ -192,7 +209,8 @@ class Conversion:
             if is_forced and is_call and one.name not in ("SomeOf", "RandomOrder", "OneOrOther") and rule_of(one):
                 one = Call(one.library, one.name, one.args, {**one.kwargs, **({"p": 1} if "p" in parameters_of(rule)[0] else {})},
                            one.line, one.origin, one.text)  # fmt: skip
-            self.size = before if is_choice else self.size
+            if is_choice:
+                self.size, self.limit = before, limit
             all_.append(Alternative(self.convert(one), weight, is_call and one.name in NO_OPS))
         return all_
 

@@ -495,7 +495,10 @@ def _pad_if_needed(t, min_height=None, min_width=None, *, pad_height_divisor=Non
              for side, divisor in ((min_height, pad_height_divisor), (min_width, pad_width_divisor))]  # fmt: skip
     if pad_height_divisor.given or pad_width_divisor.given:
         t.note("dlpipe pads to a size, not to a multiple of the divisors")
-    return f"pad_to({'x'.join(sides)}{border_mode:border}{fill:fill})"
+    # All images have this size then, which only a crop makes known to the loader. It removes nothing.
+    size = "x".join(sides)
+    crop = f" center_crop({size})" if 0 < t.conversion.limit <= min(map(float, sides)) else ""
+    return f"pad_to({size}{border_mode:border}{fill:fill}){crop}"
 
 
 def _mirrored(ends):
