@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union, overload
 
 from dlpipe import _dlpipe
-from dlpipe.errors import MisuseError
+from dlpipe.errors import ChangedError, MisuseError
 from dlpipe.arguments import kinds_checked
 from dlpipe.arguments import Path
 from dlpipe.arguments import Progress, Reporter
@@ -41,8 +41,17 @@ class Sample(Named):
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
-def _open(directory, split, max_pixels, numbers):
+def check_unchanged(area, directory, found, expected):
+    """Refuses a directory that has another dataset than it had: numbers of samples would be those of other samples."""
+    if found != expected:
+        raise ChangedError(f"[{area}] {os.fsdecode(directory)} now holds another dataset: its id is {found}, and was {expected}; "
+                           "open it as a new dlpipe.Dataset, or restore the former one")  # fmt: skip
+
+
+def _open(directory, split, max_pixels, numbers, expected=None):
     dataset = Dataset(directory, split=split, max_pixels=max_pixels)
+    if expected is not None:  # pickles of earlier versions have no id
+        check_unchanged("dataset", directory, dataset.id, expected)
     dataset._numbers = numbers
     return dataset
 
@@ -82,7 +91,8 @@ class Dataset:
     - path, and every other field of bytes: str (decoded as by os.fsdecode: os.fsencode returns bytes that are not UTF-8)
     - numbers: NumPy scalars of the field's dtype; tensors: numpy arrays of the field's dtype and shape; several labels: int64 [n]; boxes and points: float32 [n, 4], [n, 3]
 
-    Any number of threads may read at once. Unpickling opens the dataset again.
+    Any number of threads may read at once. Unpickling opens the dataset again; if its directory holds another one by then, it
+    raises dlpipe.ChangedError.
 
     Args:
         data: the dataset's directory. str or os.PathLike.
@@ -161,7 +171,7 @@ class Dataset:
         return column if self._numbers == range(len(column)) else column[list(self._numbers)]
 
     def __reduce__(self) -> Any:
-        return _open, (*self._arguments, self._numbers)
+        return _open, (*self._arguments, self._numbers, self.id)
 
     def __repr__(self) -> str:
         return f"dlpipe.Dataset({os.fsdecode(self.directory)!r}): {len(self)} samples, {len(self.classes)} classes"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from dlpipe import _dlpipe
 from dlpipe.arguments import Augment, Path, kinds_checked
 from dlpipe.batch import Batch, Ragged, batch_type, lend, lend_views
+from dlpipe.dataset import check_unchanged
 from dlpipe.errors import Error, MisuseError
 from dlpipe.recipes import Chain, channels_of
 from dlpipe.loader_options import (
@@ -287,6 +288,7 @@ class Loader:
                               "(torch.distributed.init_process_group), or give rank= and world=")  # fmt: skip
         former, begin = self._feed, self._feed.state()
         self._open(*group)
+        check_unchanged("loader", former.directory, self._feed.dataset_id, former.dataset_id)
         former.close()
         if self._said is not None:
             logging.getLogger("dlpipe").warning(
@@ -397,6 +399,7 @@ class Loader:
         from dlpipe.dataset import Dataset
 
         whole, chosen = Dataset(os.fsdecode(self._feed.directory)), self._feed.chosen
+        check_unchanged("loader", self._feed.directory, whole.id, self._feed.dataset_id)
         return whole if chosen is None else whole[chosen]
 
     @property

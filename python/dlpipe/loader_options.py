@@ -167,7 +167,7 @@ def _of_torchs_subset(data):
 def chosen_samples(data, subset, train):
     """The dataset's directory, and the numbers of the samples that `data` (a path, a Dataset or torch's Subset of one) and `subset`
     select, as bytes of int64; None: all."""
-    from dlpipe.dataset import Dataset
+    from dlpipe.dataset import Dataset, check_unchanged
 
     data = _of_torchs_subset(data)
     if subset is not None and not isinstance(data, Dataset):
@@ -175,6 +175,7 @@ def chosen_samples(data, subset, train):
     if not isinstance(data, Dataset):
         return directory_bytes(data), None
     part = data if subset is None else data.choose(subset)
+    check_unchanged("loader", part.directory, Dataset(part.directory).id, part.id)
     if part._numbers == range(part._opened.size):
         return part.directory, None
     import numpy as np

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -145,6 +146,45 @@ def test_pickled_datasets_and_samples(train):
     assert len(again) == len(samples)
     one = pickle.loads(pickle.dumps(again[4]))
     assert np.array_equal(one.image, samples[4].image) and one.path == samples[4].path
+
+
+def written(directory, values):
+    """A dataset of one image for each value, in place of the one that is there."""
+    shutil.rmtree(directory, ignore_errors=True)
+    with dlpipe.Writer(directory, classes=["a", "b"]) as writer:
+        for value in values:
+            writer.write(image=np.full((8, 8, 3), value, np.uint8), label=value % 2)
+
+
+def test_a_dataset_that_was_replaced_is_not_unpickled(tmp_path):
+    written(tmp_path / "data", range(40))
+    whole = dlpipe.Dataset(tmp_path / "data")
+    kept = [pickle.dumps(part) for part in (whole, whole[[5, 6]], whole[30:], whole[[]])]
+    assert [len(pickle.loads(one)) for one in kept] == [40, 2, 10, 0]
+    written(tmp_path / "data", range(100, 140))  # as many samples
+    for one in kept:
+        with pytest.raises(dlpipe.ChangedError, match="another dataset: its id is [0-9a-f]+, and was [0-9a-f]+"):
+            pickle.loads(one)
+    written(tmp_path / "data", range(40))
+    assert pickle.loads(kept[1])[1].image[0, 0, 0] == 6
+    shutil.rmtree(tmp_path / "data")
+    with pytest.raises(dlpipe.NotFoundError):
+        pickle.loads(kept[1])
+
+
+def test_numbers_of_a_replaced_dataset_choose_nothing_for_a_loader(tmp_path):
+    written(tmp_path / "data", range(40))
+    whole = dlpipe.Dataset(tmp_path / "data")
+    loader = dlpipe.Loader(whole[[5, 6]], train=False, as_="numpy", batch=2)
+    written(tmp_path / "data", range(100, 110))
+    for part in (whole, whole[[5, 6]], whole[30:]):
+        with pytest.raises(dlpipe.ChangedError):
+            dlpipe.Loader(part, train=False, as_="numpy")
+    with pytest.raises(dlpipe.ChangedError):
+        dlpipe.Loader(whole, subset=["a"], train=False, as_="numpy")
+    with pytest.raises(dlpipe.ChangedError):
+        loader.dataset
+    assert [batch.image[:, 0, 0, 0].tolist() for batch in loader] == [[5, 6]]  # from the files that it has open
 
 
 def test_many_threads_read(train):
