@@ -177,8 +177,9 @@ def _kind_of(name, value):
     return None
 
 
-def _infer(first):
-    """The fields of a dataset with this first sample."""
+def _infer(samples):
+    """The fields of a dataset with this first sample, and later ones for what it has not."""
+    first = _filled(samples[0], samples)
     fields: dict[str, Any] = {}
     for name, value in first.items():
         if _ending(name) in _IMAGE_ENDINGS and isinstance(value, (str, os.PathLike)):
@@ -191,16 +192,27 @@ def _infer(first):
                 "from the dataset's item to a dict such as {'image': ..., 'label': ...}")
     if image_names:
         image = next((name for name in image_names if images.kind_of(name, first[name]) is None), image_names[0])
-        _refuse_annotations(first, image)
+        for one in samples:
+            _refuse_annotations(_filled(one, samples), image)
         for name in image_names:
             if name != image:
                 _refuse(f"{name!r} is a second image; give fields= with one of them, and with {name!r}: 'mask' if it holds the "
                         "class of each pixel")
     for name, kind in fields.items():
+        if kind is None and first[name] is None:
+            given = {other: kind or "label" for other, kind in fields.items() if kind is not None or other == name}
+            _refuse(f"{name!r} is None in the first samples (at most {_LOOKS_AT_NUMBERS} of each split are read); give fields= with its kind, or without "
+                    "it" + f", such as fields={given}" * (_ending(name) in _LABEL_NAMES))  # fmt: skip
         if kind is None:
             _refuse(f"{name!r} is {type(first[name]).__name__}, which no field can hold; give fields= without it, or sample=, a "
                     "function from the dataset's item to a dict of values")
     return fields
+
+
+def _filled(values, samples):
+    """A sample's values, with those of other samples for what is None in it."""
+    return {name: value if value is not None else next((one[name] for one in samples if one.get(name) is not None), None)
+            for name, value in values.items()}  # fmt: skip
 
 
 def _refuse_annotations(first, image):
@@ -365,28 +377,45 @@ def _length(source):
     return len(source) if getattr(source, "__len__", None) is not None else None
 
 
-def _first(source):
-    """The first item, to infer fields from; None if there is none. An iterator's first item is not lost."""
-    if _length(source) == 0:
-        return None
+def _items(source):
+    """The items, to infer fields from. None of an iterator's are lost; close the generator."""
     if _length(source) is not None:
-        return source[0]
-    iterator = iter(source)
-    first = next(iterator, None)
+        yield from (source[i] for i in range(_length(source)))
+        return
+    iterator, read = iter(source), []
     is_used_up = iterator is getattr(source, "dataset", None)  # an iterator, which can't start again
-    if is_used_up and first is not None:
-        source.dataset = itertools.chain([first], iterator)
-    return first
+    try:
+        for item in iterator:
+            read.append(item)
+            yield item
+    finally:
+        if is_used_up and read:
+            source.dataset = itertools.chain(read, iterator)
 
 
-def _first_values(sources, sample):
-    """The values of the first sample of all sources; None if they are empty."""
+def _first_samples(sources, sample):
+    """The values of the first sample of all sources, and those of later ones that have a value where all before have None."""
+    samples: list[dict[str, Any]] = []
+    missing: set[str] = set()
+    end = object()
     for split, source in sources.items():
-        with _naming(split, 0):
-            item = _first(source)
-        if item is not None:
-            return _Converter(split, source, sample, {}, False).dict_of(item, 0)
-    return None
+        converter = _Converter(split, source, sample, {}, False)
+        with contextlib.closing(_items(source)) as items:
+            for number in range(_LOOKS_AT_NUMBERS):
+                with _naming(split, number):
+                    item = next(items, end)
+                if item is end:
+                    break
+                values = converter.dict_of(item, number)
+                found = {name for name in missing if values.get(name) is not None}
+                if not samples:
+                    missing = {name for name, value in values.items() if value is None}
+                if not samples or found:
+                    samples.append(values)
+                missing -= found
+                if not missing:
+                    return samples
+    return samples
 
 
 @documented
@@ -432,9 +461,10 @@ def from_dataset(
             The first samples are read twice, and a warning is logged if an image differs.
         dst: the dataset to create. Must not exist, because an existing dataset can't be compared with the samples.
         fields: {name: kind} as in dlpipe.Writer. A part of a dict is called "name.part"; a part of a dict in the label's place,
-            as in torchvision's detection, is called "part". Default: inferred from the columns, or from the first sample. Inferred
-            boxes, key points and masks are refused, because plain numbers would not move with the image; the error suggests
-            `fields`.
+            as in torchvision's detection, is called "part". Default: inferred from the columns, or from the first sample (for
+            what is None in it, from the first that has a value, of at most 64 in each split). Inferred boxes, key points and masks are refused,
+            because plain numbers would not move with the image; the error suggests `fields`. Numbers inferred from samples refuse NaN and
+            infinity.
         classes: names by label. Default: those of the dataset, or as in dlpipe.Writer.
         sample: a function from the dataset's item to a dict of values. Default: items are dicts, or (image, label).
         boxes: the format of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as in COCO)
@@ -464,12 +494,12 @@ def from_dataset(
     if fields is None and sample is None:
         fields = first_source.fields
     if fields is None:
-        first = _first_values(sources, sample)
-        if first is None:
+        samples = _first_samples(sources, sample)
+        if not samples:
             _refuse("the dataset is empty")
         told_by_first = True
-        fields = _infer(first)
-        _warn_of_one_number(first)
+        fields = _infer(samples)
+        _warn_of_one_number(_filled(samples[0], samples))
     if classes is None and sample is None:
         classes = first_source.classes
     lengths = [_length(source) for source in sources.values()]
@@ -485,6 +515,8 @@ def from_dataset(
         writer = stack.enter_context(
             Writer(dst, fields=fields, classes=classes, source=name, interrupted=interrupted, **storing)
         )
+        for field in writer._fields:
+            field.is_finite |= told_by_first  # a column of numbers has NaN for what is missing
         _write(writer, converters, pools, call, total, is_inferred)
     assert writer.report is not None  # the block is left
     return writer.report

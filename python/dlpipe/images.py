@@ -363,4 +363,7 @@ def _hints(fields, meant, wanted, values):
     plain = next((name for name in meant if meant[name] != "instances" and isinstance(fields.get(name), tuple)
                   and fields[name][0] in _DTYPES and 0 not in (fields[name][1] or ())), None)
     if plain is not None:
-        yield f"; use {plain!r}: {fields[plain]!r} to keep plain numbers, which augmentations don't change"
+        dtype, shape = fields[plain]
+        yield f"; to keep plain numbers, which augmentations don't change, use {plain!r}: {fields[plain]!r}"
+        if shape is not None and len(shape) > 1:
+            yield f" if all samples have this shape, else ({dtype!r}, None) and one list of numbers per sample, made in {sample}"

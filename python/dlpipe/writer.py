@@ -205,7 +205,7 @@ def _corners(name, boxes):
     if form == "CXCYWH":
         return np.concatenate([rows[:, :2] - rows[:, 2:] / 2, rows[:, :2] + rows[:, 2:] / 2], 1)
     refuse(f"field {name!r} holds BoundingBoxes of the format {form}, but dlpipe's boxes have no angle; give axis-aligned boxes, or "
-           f"keep plain numbers, which no augmentation transforms: ('f32', {tuple(rows.shape[1:])}) in fields=")
+           "keep plain numbers, which no augmentation transforms: one list of numbers per sample, ('f32', None) in fields=")
 
 
 class Field:
@@ -230,6 +230,7 @@ class Field:
         if self.of and self.kind == "tensor":
             self.shape = ()
         self.ones = _Ones(name, classes) if kind == "labels" and not self.of else None
+        self.is_finite = kind in ("number", "numbers")  # refuse NaN and infinity, which no training can use
         if kind == "multi-hot" and not classes:
             refuse(f"field {name!r} is multi-hot; give classes=, a name for each of its numbers")
         if shape is not ...:
@@ -303,6 +304,10 @@ class Field:
         if not exact or array.dtype.kind not in "biuf":
             wider = "; give 'i64' for whole numbers of any size" if cast.dtype.kind == "f" and array.dtype.kind in "iu" else ""
             refuse(f"field {self.name!r} is {value!r}, which is not a valid {self.dtype}{wider}")
+        if self.is_finite and cast.dtype.kind == "f" and not np.isfinite(cast).all():
+            keep = self.dtype if self.shape == (1,) else (self.dtype, self.shape)
+            refuse(f"field {self.name!r} is {value!r}: a model can't be trained on NaN or infinity; leave the sample out",
+                   "" if self._has_rows else f", or give {keep!r} in fields= to keep them")  # fmt: skip
         data = np.ascontiguousarray(cast).tobytes()
         return _dlpipe.boxes_of_xywh(self.name, data) if self.given == "boxes-xywh" and not are_torchvisions else data
 
@@ -362,9 +367,9 @@ class Writer:
     - "mask": a class number for each pixel of the image: a uint8 array [height, width] (numpy, torch), a PIL.Image of mode "L",
       "P" (the palette's numbers) or "1", or bytes of such a PNG. None: the sample has no mask
     - "points": any number of [x, y, visible], visible 1 or 0
-    - "number" or "f32" (or "f64", "f16", "u8", "i32", "i64" or a numpy dtype): a number. ("i32", shape): an array of this
-      shape. "numbers", ("i32", None): any number of them. Values that the dtype can't hold are an error, also integers that
-      are not exact as floats
+    - "f32" (or "f64", "f16", "u8", "i32", "i64" or a numpy dtype): a number. ("i32", shape): an array of this shape. ("i32", None):
+      any number of them. Values that the dtype can't hold are an error, also integers that are not exact as floats. "number" and
+      "numbers" are "f32" and ("f32", None), but refuse NaN and infinity, which no model can be trained on
     - "text": str or a path. "bytes": bytes
     - "labels:NAME", "number:NAME", "i64:NAME" and so on, NAME a field of boxes: one value per box; ("points:NAME", k): k key
       points per box. When an augmentation drops or moves a box, its values follow

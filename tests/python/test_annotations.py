@@ -90,10 +90,16 @@ def test_what_may_be_something_else_is_stored(tmp_path, sample):
 
 
 def test_boxes_can_stay_plain_numbers_where_fields_says_so(tmp_path):
-    with pytest.raises(dlpipe.MisuseError, match=r"use 'boxes': \('float32', \(2, 4\)\) to keep plain numbers"):
+    with pytest.raises(dlpipe.MisuseError, match=r"to keep plain numbers, .* use 'boxes': \('float32', \(2, 4\)\) if all samples "
+                       r"have this shape, else \('float32', None\) and one list of numbers per sample, made in sample="):  # fmt: skip
         dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d")
     dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES}], tmp_path / "d", fields={"image": "image", "boxes": ("float32", (2, 4))})
     assert dlpipe.Dataset(tmp_path / "d")[0].boxes.tolist() == TWO_BOXES.tolist()
+    dlpipe.from_dataset([{"image": WIDE, "boxes": TWO_BOXES[:n]} for n in (2, 0, 1)], tmp_path / "any", fields={"image": "image", "boxes": ("float32", None)},
+                        sample=lambda one: {**one, "boxes": one["boxes"].ravel()})  # fmt: skip
+    assert [one.boxes.tolist() for one in dlpipe.Dataset(tmp_path / "any")] == [TWO_BOXES[:n].ravel().tolist() for n in (2, 0, 1)]
+    with pytest.raises(dlpipe.MisuseError, match=r"keep plain numbers, .* use 'box': \('float32', \(4,\)\)$"):
+        dlpipe.from_dataset([{"image": WIDE, "box": TWO_BOXES[0]}], tmp_path / "e")
     with pytest.raises(dlpipe.MisuseError, match=r"'parts' has the shape \(1, 4\), the dataset's is \(2, 4\); give 'boxes' or"):
         dlpipe.from_dataset([{"parts": TWO_BOXES}, {"parts": TWO_BOXES[:1]}], tmp_path / "e")
 

@@ -413,6 +413,45 @@ def test_what_the_first_sample_has_not_is_told_by_name_and_number(tmp_path):
         dlpipe.from_dataset(samples[::-1], tmp_path / "f")
 
 
+@pytest.mark.parametrize("form", [list, iter], ids=["indexed", "iterator"])
+def test_what_the_first_sample_has_as_none_is_told_by_a_later_one(tmp_path, form):
+    samples = [(IMAGE, None), (IMAGE + np.uint8(1), None), (IMAGE + np.uint8(2), 1)]
+    report = dlpipe.from_dataset(form(samples), tmp_path / "d")
+    assert report["warnings"] == ["[writer] 2 of 3 samples have no class: their label is -1"]
+    stored = dlpipe.Dataset(tmp_path / "d")
+    assert [(int(one.image.max()), one.label) for one in stored] == [(0, -1), (1, -1), (2, 1)]
+    dlpipe.from_dataset({"test": form(samples[:2] * 40), "train": form(samples)}, tmp_path / "splits")
+    assert [len(dlpipe.Dataset(tmp_path / "splits", split=name)) for name in ("test", "train")] == [80, 3]
+    mask = np.arange(64).reshape(8, 8)  # whole numbers of the image's size, but not of the first one's
+    samples = [{"image": np.zeros((9, 9, 3), np.uint8), "y": None}, {"image": IMAGE, "y": mask}]
+    with pytest.raises(dlpipe.MisuseError, match="'y' holds a mask.*fields={'image': 'image', 'y': 'mask'}"):
+        dlpipe.from_dataset(form(samples), tmp_path / "masks")
+
+
+def test_what_all_first_samples_have_as_none_wants_fields(tmp_path):
+    samples = [(IMAGE + np.uint8(i), None if i < 64 else 1) for i in range(70)]
+    with pytest.raises(dlpipe.MisuseError, match="'label' is None in the first samples .* such as fields={'image': 'image', 'label': 'label'}"):
+        dlpipe.from_dataset(samples, tmp_path / "d")
+    dlpipe.from_dataset(samples, tmp_path / "d", fields={"image": "image", "label": "label"})
+    assert dlpipe.Dataset(tmp_path / "d").labels.tolist() == [-1] * 64 + [1] * 6
+    with pytest.raises(dlpipe.MisuseError, match="'x' is None in the first samples .* give fields= with its kind, or without it$"):
+        dlpipe.from_dataset([{"image": IMAGE, "x": None}], tmp_path / "e")
+    with pytest.raises(dlpipe.MisuseError, match="no image 'image'"):
+        dlpipe.from_dataset([(None, 1), (IMAGE, 0)], tmp_path / "f")
+
+
+@pytest.mark.parametrize("value, keep", [
+    (float("nan"), "'f64'"), (np.float32("inf"), "'f32'"), (np.float64([1, -np.inf]), r"\('f64', \(2,\)\)")])  # fmt: skip
+def test_numbers_that_no_model_is_trained_on_are_refused_by_sample(tmp_path, value, keep):
+    samples = [{"image": IMAGE + np.uint8(i), "y": value if i == 2 else np.ones_like(value)}
+               for i in range(4)]  # fmt: skip
+    with pytest.raises(dlpipe.MisuseError, match=f"'y' is .*NaN or infinity; leave the sample out, or give {keep} .*sample 2"):
+        dlpipe.from_dataset(samples, tmp_path / "d", workers=0)
+    plain = ("f64", (2,)) if np.shape(value) else "f64"
+    dlpipe.from_dataset(samples, tmp_path / "d", fields={"image": "image", "y": plain})
+    np.testing.assert_array_equal(dlpipe.Dataset(tmp_path / "d")[2].y, value)
+
+
 def test_samples_without_a_class_are_counted(tmp_path):
     other = IMAGE + np.uint8(3)
     report = dlpipe.from_dataset([(IMAGE, 0), (IMAGE, None), (other, 1)], tmp_path / "d")

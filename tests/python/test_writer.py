@@ -263,6 +263,17 @@ def test_numbers_that_a_field_of_floats_holds(tmp_path, kind, value):
     np.testing.assert_array_equal(held, np.asarray(value).astype(held.dtype))
 
 
+@pytest.mark.parametrize("kind, value, keep", [
+    ("number", float("nan"), "'f32'"), ("number", -np.inf, "'f32'"), ("numbers", [1, np.nan], None),
+    (("number", (2, 2)), [[1, 2], [np.inf, 0]], r"\('f32', \(2, 2\)\)")])  # fmt: skip
+def test_numbers_are_finite_unless_their_dtype_is_given(tmp_path, kind, value, keep):
+    writer = dlpipe.Writer(tmp_path / "d", fields={"x": kind})
+    kept = f", or give {keep} in fields= to keep them" * (keep is not None)
+    with pytest.raises(dlpipe.MisuseError, match=fr"'x' is .*NaN or infinity; leave the sample out{kept} \(sample 0"):
+        writer.write(x=value)
+    writer.abandon()
+
+
 def test_masks_move_with_their_images(tmp_path):
     image = pytest.importorskip("PIL.Image")
     numbers = [np.random.default_rng(i).integers(0, 9, (20, 30), np.uint8) for i in range(5)]
