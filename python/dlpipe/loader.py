@@ -404,7 +404,8 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Number of samples per epoch on this rank."""
+        """Number of distinct samples per epoch on this rank; over all ranks they add up to those of an epoch. The samples that
+        pad_last repeats, with a 0 in batch.weight, don't count."""
         return self._of_rank().samples // self._views
 
     @property

@@ -305,6 +305,18 @@ class Group:
         return self.rank_and_world[1]
 
 
+@pytest.mark.parametrize("options", [{}, {"drop_last": False}, {"train": False}, {"train": False, "pad_last": False}, {"train": False, "views": 2}])
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_samples_of_a_rank_are_those_that_count(train, options, world):
+    ranks = [Loader(train, **{"augment": CROP, "batch": 16, "limit": 103, "rank": rank, "world": world, **options}) for rank in range(world)]
+    total = 0
+    for loader in ranks:
+        counted = sum(int((batch.weight > 0).sum()) for batch in loader)
+        assert loader.samples == counted
+        total += counted
+    assert total == (103 // (16 * world) * 16 * world if options == {} else 103)
+
+
 def test_the_rank_is_decided_at_the_first_batch(train, monkeypatch):
     group = Group(monkeypatch)
     expected = batches_of(Loader(train, augment=CROP, batch=32, seed=4, rank=1, world=2))
