@@ -51,15 +51,27 @@ def _number(name, value):
     return float(value)
 
 
+def encoded(name: str, value: str) -> bytes:
+    """The bytes of a text. Those that os.fsdecode could not decode are unchanged. `name` says in the error what the text is."""
+    try:
+        return value.encode(errors="surrogateescape")
+    except UnicodeEncodeError as error:
+        raise MisuseError(f"{name} is {value!r}; it has a lone surrogate at {error.start}, which UTF-8 can't encode: remove it") from None
+
+
 def _text(name, value):
     if not isinstance(value, str):
         raise MisuseError(f"{name} is {value!r}; give a string")
+    encoded(name, value)
     return value
 
 
 def _path(name, value):
     if not isinstance(value, (str, bytes, os.PathLike)):
         raise MisuseError(f"{name} is {value!r}; give a path")
+    path = os.fspath(value)
+    if isinstance(path, str):
+        encoded(name, path)
     return value
 
 
@@ -91,7 +103,7 @@ def _numbers(name, value):
 
 def _chain(name, value):
     if isinstance(value, str):
-        return value
+        return _text(name, value)
     from dlpipe.recipes import chain_of
 
     return chain_of(name, value)
@@ -182,6 +194,7 @@ def paths_as_bytes(area, name, given):
     for path in given:
         if not isinstance(path, (str, bytes, os.PathLike)):
             raise MisuseError(f"[{area}] {name} holds {type(path).__name__}; give paths")
+        _path(f"[{area}] {name}", path)
         if b"\0" in os.fsencode(path):
             raise MisuseError(f"[{area}] {name} holds {path!r}; a path can't contain a zero byte")
     return [os.fsencode(path) for path in given]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dlpipe import _dlpipe, recipes
+from dlpipe.arguments import encoded
 from dlpipe.errors import MisuseError
 
 
@@ -114,7 +115,9 @@ def check_framework(as_):
 
 def directory_bytes(data):
     try:
-        return os.fsencode(data)
+        if isinstance(path := os.fspath(data), str):
+            encoded("[loader] data", path)
+        return os.fsencode(path)
     except TypeError:
         raise MisuseError(f"[loader] data is {type(data).__name__}; give the directory of a dataset. dlpipe.ingest(...) creates one "
                           "from files, dlpipe.from_dataset(...) from datasets of PyTorch, Hugging Face and others") from None
@@ -124,12 +127,14 @@ def dtype_name(dtype):
     """"f32" for "float32", torch.float32 and NumPy's dtype; anything else unchanged."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
     name = name.removeprefix("torch.")
+    encoded("[loader] dtype", name)
     return {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "uint8": "u8"}.get(name, name)
 
 
 def device_name(device):
     """"cuda:1" for "cuda:1" and for torch.device("cuda:1")."""
     if isinstance(device, str):
+        encoded("[loader] device", device)
         return device
     if (type(device).__module__, type(device).__name__) == ("torch", "device"):
         return str(device)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.arguments import Augment, kinds_checked
+from dlpipe.arguments import Augment, encoded, kinds_checked
 from dlpipe.arguments import Path, paths_as_bytes, read_file
 from dlpipe.images import as_image
 from dlpipe.arguments import Progress, Reporter
@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from dlpipe.images import ImageLike
 
 
-def _option(value):
+def _option(name, value):
     """The value as on the command line, in bytes: a path may not be valid text."""
     if hasattr(value, "tolist"):
         value = value.tolist()  # NumPy's and torch's numbers as Python's
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, (list, tuple)):
-        return b",".join(map(_option, value))
+        return b",".join(_option(name, one) for one in value)
+    if isinstance(value, str):
+        encoded(f"[train] {name}", value)
     return os.fsencode(value if isinstance(value, (str, bytes, os.PathLike)) else str(value))
 
 
 def _given(options):
-    return [(name.replace("_", "-"), _option(value)) for name, value in options.items() if value is not None]
+    return [(name.replace("_", "-"), _option(name, value)) for name, value in options.items() if value is not None]
 
 
 _ONE_PROCESS = "one call trains in one process; `dlpipe launch --np N train` starts several"

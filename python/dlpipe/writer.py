@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, TypedDict, Union
 
 from dlpipe import _dlpipe
-from dlpipe.arguments import Path, kinds_checked
+from dlpipe.arguments import Path, encoded, kinds_checked
 from dlpipe.errors import MisuseError
 from dlpipe.images import as_image, is_of_torchvision, mask, size_of
 
@@ -129,8 +129,10 @@ def _label(name, value):
     said = f"the label is {value!r}" if name is None else f"field {name!r} holds the label {value!r}"
     try:
         if isinstance(value, str):
-            return value.encode(errors="surrogateescape")
+            return encoded("[writer] the label" if name is None else f"[writer] a label of field {name!r}", value)
         number = value.__index__() if hasattr(value, "__index__") else value.item().__index__()
+    except MisuseError:
+        raise
     except (AttributeError, TypeError, ValueError):
         number = "; a number that isn't a class has the kind 'number' in fields=" if hasattr(value, "__float__") else ""
         refuse(said, "; give an int or a str (the class name)", " or None" if name is None else "", number)
@@ -214,6 +216,7 @@ class Field:
     def __init__(self, name: str, kind: FieldKind, classes: int) -> None:
         if not isinstance(name, str):
             refuse(f"a field is called {name!r}; give its name as a string")
+        encoded("[writer] the name of a field", name)
         self.name = name
         self.length = classes
         self.of = ""
@@ -221,6 +224,7 @@ class Field:
         if isinstance(kind, (tuple, list)) and len(kind) == 2:
             kind, shape = kind
         if isinstance(kind, str):
+            encoded(f"[writer] the kind of field {name!r}", kind)
             kind, _, self.of = kind.partition(":")
         self.given = kind
         if isinstance(kind, str) and kind in _KINDS:
@@ -276,7 +280,7 @@ class Field:
         if is_text and isinstance(value, os.PathLike):
             value = os.fspath(value)
         if is_text and isinstance(value, str):
-            return os.fsencode(value)
+            return encoded(f"[writer] field {self.name!r}", value)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         refuse(f"field {self.name!r} is {type(value).__name__}; give {'str or ' * is_text}bytes")
@@ -432,6 +436,7 @@ class Writer:
         """
         if not isinstance(split, str):
             refuse(f"split is {split!r}; give a string, such as 'train'")
+        encoded("[writer] split", split)
         if sample is not None:
             values = {**sample, **values}
         unknown = values.keys() - self._names.keys()

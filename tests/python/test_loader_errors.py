@@ -269,3 +269,20 @@ def test_a_closed_loader_says_so(train):
         iter(loader)
     np.testing.assert_array_equal(batch.image, expected)
     assert loader.samples == 320 and loader.stats()["samples"] == 64
+
+
+LONE = "a\ud800"
+
+
+@pytest.mark.parametrize("call", [
+    lambda data: Loader(LONE), lambda data: Loader(data, augment=LONE), lambda data: Loader(data, fields=["image", LONE]),
+    lambda data: Loader(data, dtype=LONE), lambda data: Loader(data, device=LONE), lambda data: Loader(data, quarantine=LONE),
+    lambda data: dlpipe.Dataset(LONE), lambda data: dlpipe.Dataset(data, split=LONE), lambda data: dlpipe.ingest(LONE, "d"),
+    lambda data: dlpipe.train(LONE), lambda data: dlpipe.train(data, model=LONE), lambda data: dlpipe.evaluate(LONE, data),
+    lambda data: dlpipe.Predictor(LONE), lambda data: dlpipe.predict("x", [LONE]), lambda data: dlpipe.Writer("d", classes=[LONE]),
+    lambda data: dlpipe.from_dataset([{"t": LONE}], "d")])  # fmt: skip
+def test_a_text_without_bytes_is_named(train, tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dlpipe.MisuseError, match=r"is '[^']*a\\ud800'; it has a lone surrogate at 1, which UTF-8 can't encode"):
+        call(train)
+    assert list(tmp_path.iterdir()) == []

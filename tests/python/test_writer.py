@@ -216,7 +216,7 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
             ({"label": 2}, "label 2 of 2 classes"),
             ({"label": 1.5}, "the label is 1.5"),
             ({"label": 2**64}, "the label is 18446744073709551616; give a 64-bit number"),
-            ({"label": "\ud800"}, "the label is '.*'; give an int or a str"),
+            ({"label": "\ud800"}, "the label is '.*'; it has a lone surrogate"),
             ({"n": 300}, "'n' is 300"),
             ({"n": -1}, "'n' is -1"),
             ({"n": 0.5}, "'n' is 0.5"),
@@ -272,6 +272,21 @@ def test_numbers_are_finite_unless_their_dtype_is_given(tmp_path, kind, value, k
     with pytest.raises(dlpipe.MisuseError, match=fr"'x' is .*NaN or infinity; leave the sample out{kept} \(sample 0"):
         writer.write(x=value)
     writer.abandon()
+
+
+@pytest.mark.parametrize("fields, values", [
+    ({"t": "text"}, {"t": "a\ud800"}), ({"l": "label"}, {"l": "\udfff"}), ({"l": "labels"}, {"l": ["a", "\ud800"]}),
+    ({"t": "text"}, {"t": "", "split": "\ud800"}), ({"\ud800": "text"}, None), ({"t": "\ud800"}, None), ({"t": "labels:\ud800"}, None)])  # fmt: skip
+def test_a_text_that_has_no_bytes_is_refused(tmp_path, fields, values):
+    with pytest.raises(dlpipe.MisuseError, match=r"\[writer\] .* it has a lone surrogate at [0-9]+, which UTF-8 can't encode: remove it"):
+        writer = dlpipe.Writer(tmp_path / "d", fields=fields)
+        try:
+            writer.write(**values)
+        finally:
+            writer.abandon()
+    with dlpipe.Writer(tmp_path / "e", fields={"t": "text"}) as writer:
+        writer.write(t="a\udcff")  # as os.fsdecode makes it of a byte
+    assert dlpipe.Dataset(tmp_path / "e")[0].t == "a\udcff"
 
 
 def test_masks_move_with_their_images(tmp_path):
