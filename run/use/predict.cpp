@@ -59,9 +59,9 @@ struct Predictor::Impl {
   engine::ModelOutput output() const { return task_of(model.state.task).output; }
   /// The class of each pixel, from logits [H,W,classes].
   void add_mask(std::span<const float> logits, Prediction& prediction) const;
-  /// The same mask in the size of the file's image, where each pixel has the class of the seen pixel over its middle, and the classes'
+  /// The mask in the size of the file's image, of the logits that `eval` judges, and the classes'
   /// shares of it.
-  void add_whole_mask(const SeenMap& map, Prediction& prediction) const;
+  void add_whole_mask(std::span<const float> logits, const SeenMap& map, Prediction& prediction) const;
   /// Boxes, from a detector's rows of one image.
   void add_boxes(std::span<const float> outputs, const SeenMap& map, Prediction& prediction) const;
   /// Of a file with `error`, if that isn't empty, or of its logits.
@@ -246,21 +246,21 @@ void Predictor::Impl::add_mask(std::span<const float> logits, Prediction& predic
   }
 }
 
-void Predictor::Impl::add_whole_mask(const SeenMap& map, Prediction& prediction) const {
+void Predictor::Impl::add_whole_mask(std::span<const float> logits, const SeenMap& map,
+                                     Prediction& prediction) const {
+  const auto classes = static_cast<int64_t>(model.state.classes.size());
   prediction.height = map.whole.height;
   prediction.width = map.whole.width;
   prediction.whole_mask.assign(static_cast<size_t>(prediction.height * prediction.width),
                                TargetSpec::kIgnored);
   engine::parallel_slices(prediction.height, [&](int64_t y) {
     uint8_t* const row = &prediction.whole_mask[static_cast<size_t>(y * prediction.width)];
+    std::vector<float> own(static_cast<size_t>(classes));
     for (int64_t x = 0; x < prediction.width; ++x) {
-      const augment::Place seen =
+      const augment::Place place =
           map.to_seen.place(static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
-      if (!(seen.x >= 0 && seen.x < static_cast<double>(prediction.seen_width) && seen.y >= 0 &&
-            seen.y < static_cast<double>(prediction.seen_height)))
-        continue;
-      row[x] = prediction.mask[static_cast<size_t>(static_cast<int64_t>(seen.y) * prediction.seen_width +
-                                                   static_cast<int64_t>(seen.x))];
+      if (logits_at(place, logits.data(), prediction.seen_height, prediction.seen_width, classes, own.data()))
+        row[x] = static_cast<uint8_t>(std::ranges::max_element(own) - own.begin());
     }
   });
   std::array<int64_t, TargetSpec::kIgnored + 1> counts{};
@@ -331,7 +331,7 @@ bool Predictor::predict_batch(std::span<const ImageFile> files, int64_t rows,
     } else if (impl_->output() == engine::ModelOutput::kPixels) {
       add_seen(seen.pixels, i, prediction);
       impl_->add_mask(row, prediction);
-      impl_->add_whole_mask(seen.maps[i], prediction);
+      impl_->add_whole_mask(row, seen.maps[i], prediction);
     } else if (impl_->output() == engine::ModelOutput::kBoxes) {
       add_seen(seen.pixels, i, prediction);
       impl_->add_boxes(row, seen.maps[i], prediction);

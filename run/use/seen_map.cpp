@@ -59,6 +59,22 @@ struct Between {
 
 }  // namespace
 
+bool logits_at(const augment::Place& place, const float* logits, int64_t height, int64_t width,
+               int64_t classes, float* out) {
+  const bool is_seen = place.x >= 0 && place.y >= 0 && place.x <= static_cast<double>(width) &&
+                       place.y <= static_cast<double>(height);
+  if (!is_seen) return false;
+  const Between across(place.x, width), down(place.y, height);
+  const auto at = [&](int64_t y, int64_t column) { return logits + (y * width + column) * classes; };
+  const float *const a = at(down.first, across.first), *const b = at(down.first, across.second),
+                     *const c = at(down.second, across.first), *const d = at(down.second, across.second);
+  for (int64_t k = 0; k < classes; ++k) {
+    const float upper = a[k] + across.share * (b[k] - a[k]), lower = c[k] + across.share * (d[k] - c[k]);
+    out[k] = upper + down.share * (lower - upper);
+  }
+  return true;
+}
+
 void count_whole_mask(const engine::Tensor& logits, const SeenMap& map, const ConstImageView& mask,
                       Tally& tally) {
   const int64_t height = logits.size(0), width = logits.size(1), classes = logits.size(2);
@@ -76,21 +92,11 @@ void count_whole_mask(const engine::Tensor& logits, const SeenMap& map, const Co
         const uint8_t own = mask.row(top + static_cast<int>(row))[x];
         const augment::Place place =
             map.to_seen.place(static_cast<double>(x) + 0.5, static_cast<double>(top + row) + 0.5);
-        const bool is_seen = place.x >= 0 && place.y >= 0 && place.x <= static_cast<double>(width) &&
-                             place.y <= static_cast<double>(height);
-        if (!is_seen || own == TargetSpec::kIgnored) continue;
+        if (own == TargetSpec::kIgnored ||
+            !logits_at(place, seen, height, width, classes, outputs.data<float>() + i * classes))
+          continue;
         input.target.data<int64_t>()[i] = own;
         input.weight.data<float>()[i] = 1;
-        const Between across(place.x, width), down(place.y, height);
-        const auto at = [&](int64_t y, int64_t column) { return seen + (y * width + column) * classes; };
-        const float *const a = at(down.first, across.first), *const b = at(down.first, across.second),
-                           *const c = at(down.second, across.first),
-                           *const d = at(down.second, across.second);
-        for (int64_t k = 0; k < classes; ++k) {
-          const float upper = a[k] + across.share * (b[k] - a[k]),
-                      lower = c[k] + across.share * (d[k] - c[k]);
-          outputs.data<float>()[i * classes + k] = upper + down.share * (lower - upper);
-        }
       }
     });
     tally.add(outputs, input);

@@ -1,4 +1,4 @@
-// From what a model sees back to the image: where the chain moved it, boxes in the image's pixels, and masks judged in their own size.
+// From what a model sees back to the image: where the chain moved it, boxes in the image's pixels, and masks in their own size.
 //
 // Pure functions. Cost of count_whole_mask: an interpolation of all classes for each pixel of the mask, on the engine's threads.
 #pragma once
@@ -34,6 +34,11 @@ struct SeenMap {
 
 /// Of a chain that moves an image by crops, resizes, flips, turns and the like; kUnsupported of others.
 Result<SeenMap> seen_map(const augment::ChainPlan& plan);
+
+/// The logits [K] at a place of what the model saw, interpolated bilinearly between those of its pixels, `logits` [height, width, K].
+/// Returns false, and writes nothing, for a place that it did not see.
+bool logits_at(const augment::Place& place, const float* logits, int64_t height, int64_t width,
+               int64_t classes, float* out);
 
 /// Adds the pixels of `mask`, which has the size of the image, to `tally`. Each has the logits at its middle, interpolated bilinearly
 /// between those of the seen pixels, `logits` f32 [H,W,K] on the host: of a chain that only resizes, those of PyTorch's

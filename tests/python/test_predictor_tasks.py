@@ -53,12 +53,37 @@ def test_masks_go_back_through_crops_resizes_and_flips(models):
     assert mask.shape == (96, 160)
     assert (mask[:, :32] == 255).all() and (mask[:, 128:] == 255).all() and (mask[:, 32:128] < 255).all()
     middle = mask[:, 32:128]
-    assert np.array_equal(middle[::2], middle[1::2]) and np.array_equal(middle[:, ::2], middle[:, 1::2])
     image = pytest.importorskip("PIL.Image")
     small = image.fromarray(pixels).resize((80, 48), image.Resampling.BILINEAR).crop((16, 0, 64, 48))
     mirrored = np.asarray(small)[:, ::-1].copy()
     expected = dlpipe.Predictor(run, val_augment=f"resize({SIZE}x{SIZE})")(mirrored).mask[:, ::-1]
-    assert (middle[::2, ::2] == expected).mean() > 0.98  # Pillow rounds some pixels otherwise
+    large = expected.repeat(2, 0).repeat(2, 1)  # Pillow rounds some pixels otherwise; between classes the middle has lines of its own
+    assert (middle == large).mean() > 0.8
+    inside = np.ones_like(expected, bool)
+    for axis in (0, 1):
+        for step in (1, -1):
+            inside &= expected == np.roll(expected, step, axis)
+    inside = inside[1:-1, 1:-1].repeat(2, 0).repeat(2, 1)
+    assert (middle[2:-2, 2:-2] == large[2:-2, 2:-2])[inside].mean() > 0.97
+
+
+def test_masks_are_those_that_evaluate_judges(models):
+    """Logits of what the model saw are interpolated, as by PyTorch's F.interpolate, before a class is chosen."""
+    run, data, chain = models / "segment" / "run", models / "segment" / "data", "resize(16x16)"
+    metrics = dlpipe.evaluate(run, data, val_augment=chain)["metrics"]
+    predictor = dlpipe.Predictor(run, val_augment=chain)
+    counts = np.zeros((2, len(predictor.classes)))
+    right = total = 0
+    for sample in dlpipe.Dataset(data / "val"):
+        truth, mask = sample.mask.reshape(SIZE, SIZE), predictor(sample.image).mask
+        right += (mask == truth).sum()
+        total += truth.size
+        for number in range(len(predictor.classes)):
+            counts[0, number] += ((mask == number) & (truth == number)).sum()
+            counts[1, number] += ((mask == number) | (truth == number)).sum()
+    assert metrics["pixel_accuracy"] == pytest.approx(right / total, abs=1e-9)
+    there = counts[1] > 0
+    assert metrics["miou"] == pytest.approx((counts[0][there] / counts[1][there]).mean(), abs=1e-9)
 
 
 def test_shares_are_of_the_image_without_padding(models):
