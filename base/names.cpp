@@ -1,5 +1,7 @@
 #include "base/names.h"
 
+#include <utility>
+
 #include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/error.h"
@@ -20,7 +22,15 @@ Result<std::vector<double>> class_weights_in(std::string_view area, std::string_
                                              std::span<const std::string> classes, std::string_view owner) {
   constexpr double kMost = 1e9;
   std::vector<double> weights(classes.size(), 1.0);
-  for (const std::string& part : split(text, ',')) {
+  std::vector<std::string> parts;
+  std::string begun;  // of a name with commas
+  for (const std::string& piece : split(text, ',')) {
+    begun += (begun.empty() ? "" : ",") + piece;
+    if (piece.find('=') != std::string::npos) parts.push_back(std::exchange(begun, ""));
+  }
+  if (!begun.empty() || text.empty() || text.back() == ',') parts.push_back(begun);
+  std::vector<bool> is_given(classes.size());
+  for (const std::string& part : parts) {
     const size_t equals = part.rfind('=');
     double weight = 0;
     if (equals == std::string::npos || !parse_double(part.substr(equals + 1), &weight) || !(weight >= 0) ||
@@ -31,7 +41,10 @@ Result<std::vector<double>> class_weights_in(std::string_view area, std::string_
     if (found == classes.end())
       return misuse(area, option, " names ", in_quotes(name), ", which is no class of ", owner, "; it has ",
                     quoted_names(classes));
-    weights[static_cast<size_t>(found - classes.begin())] = weight;
+    const auto number = static_cast<size_t>(found - classes.begin());
+    if (is_given[number]) return misuse(area, option, " names ", in_quotes(name), " twice; give one weight");
+    is_given[number] = true;
+    weights[number] = weight;
   }
   return weights;
 }

@@ -1,4 +1,5 @@
 #include "base/text.h"
+#include "base/names.h"
 
 #include <gtest/gtest.h>
 
@@ -129,6 +130,18 @@ TEST(Text, GlobsFitTheWholeText) {
   EXPECT_TRUE(matches_glob("layer1.0.bias", "*.bias"));
   EXPECT_FALSE(matches_glob("layer10.bias", "layer1.*"));
   EXPECT_FALSE(matches_glob("bias", "*.bias"));
+}
+
+TEST(ClassWeights, NamesMayHaveCommasAndComeOnce) {
+  const std::vector<std::string> classes = {"cat", "cat, domestic", "dog"};
+  const auto weights = [&](std::string_view text) {
+    return class_weights_in("test", "--weights", text, "balanced", classes, "DATA");
+  };
+  EXPECT_EQ(*weights("dog=3,cat, domestic=2"), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(*weights("cat=0.5, dog=2"), (std::vector<double>{0.5, 1, 2}));
+  EXPECT_NE(weights("cat=1,cat=2").status().message().find("names 'cat' twice"), std::string::npos);
+  for (const char* text : {"", "cat", "cat=1,", "cat=1,dog", "cow=1", "cat=-1", "cat=x"})
+    EXPECT_FALSE(weights(text).ok()) << text;
 }
 
 }  // namespace
