@@ -251,6 +251,14 @@ Status remove_aside_files(std::string_view area, const std::string& directory) {
   return code ? status_from_errno(area, concat("cannot list ", directory), code.value()) : Status();
 }
 
+Status refuse_broken_link(std::string_view area, const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (!fs::is_symlink(path, ignored) || fs::exists(path, ignored)) return {};
+  return misuse(area, printable(path), " is a link to ", printable(fs::read_symlink(path, ignored).string()),
+                ", which does not exist; give that path instead, or remove the link");
+}
+
 std::string folder_of(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   return folder.empty() ? "." : folder;

@@ -121,6 +121,8 @@ bool is_aside_name(std::string_view file_name);
 /// Removes what killed processes left of AsideFiles in `directory`, at any depth. Only for a directory in which no other
 /// process writes now, such as one whose lock the caller holds.
 Status remove_aside_files(std::string_view area, const std::string& directory);
+/// kMisuse if `path` is a link whose target does not exist: nothing can be created under that name.
+Status refuse_broken_link(std::string_view area, const std::string& path);
 /// The directory that holds `path` ("." for a bare name).
 std::string folder_of(const std::string& path);
 

@@ -80,6 +80,7 @@ Status PartialDirectory::error(std::string_view what, int error_number) const {
 
 Result<PartialDirectory> PartialDirectory::claim(std::string_view kind, std::string destination) {
   PartialDirectory claimed(kind, std::move(destination));
+  DLPIPE_RETURN_IF_ERROR(refuse_broken_link(kind, claimed.destination_));
   const std::string parent = fs::path(claimed.path_).parent_path().string();
   std::error_code code;
   if (!parent.empty()) fs::create_directories(parent, code);

@@ -74,6 +74,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
   if (!trace.empty())
     return misuse("run", trace, " belongs to another run; give another --out, or move it away");
   directory->is_new_ = true;
+  DLPIPE_RETURN_IF_ERROR(refuse_broken_link("run", path));
   for (fs::path folder = directory->checkpoints(); !folder.empty() && !fs::exists(folder, error);
        folder = folder.parent_path())
     directory->made_folders_.push_back(folder);
@@ -222,7 +223,10 @@ std::string describe_changes(const TrainConfig& now, const TrainConfig& written)
 }  // namespace
 
 Status save_config(const std::string& run, const TrainConfig& config) {
-  std::string text = write_config(config);
+  TrainConfig written = config;  // the same run is meant from any folder
+  std::error_code ignored;
+  if (!written.out.empty()) written.out = fs::absolute(written.out, ignored).lexically_normal().string();
+  std::string text = write_config(written);
   text += last_line_for(text);
   DLPIPE_RETURN_IF_ERROR(formats::write_file(run + "/checkpoints/config.toml", text));
   return formats::write_file(run + "/config.toml", text);

@@ -31,6 +31,14 @@ static Outcome train_on_list(const ScratchDirectory& folder, const std::string& 
                      "--max-steps", "1", "--out", folder / (name + ".run")});
 }
 
+TEST(Train, ARunsConfigMeansThatRunFromEveryFolder) {
+  const Outcome again = run_dlpipe({"train", "--config", trained_run().run + "/config.toml"});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_NE(again.err.find("run"), std::string::npos) << again.err;
+  const std::string config = file_text(trained_run().run + "/config.toml");
+  EXPECT_NE(config.find("\nout = \"/"), std::string::npos) << config;
+}
+
 TEST(Train, TheFieldsDecideTheTaskAndOthersAreNamed) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe({"synth", folder / "images", "--per-class", "2"}).exit_code, 0);

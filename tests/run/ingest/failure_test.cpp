@@ -201,6 +201,15 @@ TEST(IngestFailure, FoldersOfImagesAndMasksAreNotTwoClasses) {
   EXPECT_EQ(value_or_throw(ingest(options_for(dir / "c", dir / "4"))).classes.size(), 2u) << "other names";
 }
 
+TEST(IngestFailure, ADestinationThatIsABrokenLinkIsRefusedFirst) {
+  TempDir dir;
+  write_images(dir / "src", 2, 2, 20);
+  std::filesystem::create_symlink("elsewhere", dir / "dst");
+  expect_error(ingest(options_for(dir / "src", dir / "dst")).status(), ErrorCode::kMisuse,
+               "dst is a link to elsewhere, which does not exist; give that path instead");
+  EXPECT_FALSE(std::filesystem::exists(dir / "dst.partial"));
+}
+
 TEST(IngestFailure, NamesListedTwiceAreRefused) {
   TempDir dir;
   write_text(dir / "src/1.jpg", jpeg_text(1, 9, 9));
