@@ -402,7 +402,9 @@ std::function<Status()> setup_inspect(Flags& flags) {
       "--problems", options->problems,
       "Decode all images and list what may be wrong: classes with few samples; images that are unreadable, "
       "of "
-      "an odd size or shape, of one colour, dark or blurred; empty boxes; unknown classes in masks; copies");
+      "an odd size or shape, of one colour, dark or blurred; empty boxes; numbers that are not finite; "
+      "unknown "
+      "classes in masks; copies");
   problems.excludes(skipped);
   flags
       .add_option("--threads", options->search.threads,

@@ -181,6 +181,19 @@ class ProblemFinder {
   std::map<std::pair<std::string, int64_t>, int64_t> counts_ DLPIPE_GUARDED_BY(mutex_);
 };
 
+/// False for a NaN or an infinity among the numbers of a field.
+static bool is_finite_value(DType dtype, std::span<const std::byte> value) {
+  const auto all_finite = [&]<class T>(T number) {
+    for (size_t at = 0; at + sizeof(T) <= value.size(); at += sizeof(T)) {
+      std::memcpy(&number, value.data() + at, sizeof(T));
+      if (!std::isfinite(number)) return false;
+    }
+    return true;
+  };
+  if (dtype == DType::kF32) return all_finite(0.0f);
+  return dtype != DType::kF64 || all_finite(0.0);
+}
+
 template <class Add>
 void ProblemFinder::judge_fields(const Dataset& dataset, const SampleReader::Sample& sample, Add add,
                                  std::map<std::pair<std::string, int64_t>, int64_t>& counts) const {
@@ -199,6 +212,7 @@ void ProblemFinder::judge_fields(const Dataset& dataset, const SampleReader::Sam
       for (size_t at = 0; at + sizeof(int64_t) <= value.size(); at += sizeof(int64_t))
         ++counts[{name, static_cast<int64_t>(load_le<uint64_t>(value, at))}];
     }
+    if (!is_finite_value(fields[f].dtype, value)) add(kNotFinite, name);
     if (fields[f].kind == FieldKind::kBoxes) {
       std::array<float, 4> box{};
       for (size_t at = 0; at + sizeof(box) <= value.size(); at += sizeof(box)) {

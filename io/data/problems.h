@@ -54,11 +54,12 @@ inline constexpr const char* kOneColour =
     "one colour";                                   // no wave over 32 x 32 cells has an amplitude of a level
 inline constexpr const char* kDark = "dark";        // 99 % of the pixels have a luma below 80 of 255
 inline constexpr const char* kBlurred = "blurred";  // hardly anything finer than 1/128 of the longer side
-inline constexpr const char* kEmptyBox = "empty box";  // its area is 0
+inline constexpr const char* kEmptyBox = "empty box";    // its area is 0
+inline constexpr const char* kNotFinite = "not finite";  // a number is NaN or infinite
 inline constexpr const char* kUnknownClass =
     "unknown class";  // a mask beside boxes has a number that is neither 0, a label + 1 nor 255
-inline constexpr const char* kProblems[] = {kUnreadable, kOddSize, kOddShape, kOneColour,
-                                            kDark,       kBlurred, kEmptyBox, kUnknownClass};
+inline constexpr const char* kProblems[] = {kUnreadable, kOddSize,  kOddShape,  kOneColour,   kDark,
+                                            kBlurred,    kEmptyBox, kNotFinite, kUnknownClass};
 
 struct ProblemOptions {
   int threads = 0;  // 0: as many as the process may use

@@ -1,6 +1,10 @@
 // What `inspect --problems` finds.
 #include "io/data/problems.h"
 
+#include <array>
+#include <limits>
+
+#include "run/ingest/sample_writer.h"
 #include "tests/io/data/scenes.h"
 #include "tests/run/ingest/images.h"
 
@@ -35,6 +39,29 @@ std::vector<std::string> texts_of(const data::ProblemReport& report) {
     texts.push_back(std::to_string(image.place.split) + " " + image.problem + " " + image.place.path +
                     (image.detail.empty() ? "" : ": " + image.detail));
   return texts;
+}
+
+TEST(Problems, NumbersThatAreNotFinite) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.fields = {{"image", data::FieldKind::kImage, DType::kU8, {}},
+                    {"x", data::FieldKind::kTensor, DType::kF32, {2}}};
+  const auto writer = value_or_throw(SampleWriter::open(options));
+  for (const float second :
+       {1.0f, std::numeric_limits<float>::quiet_NaN(), 2.0f, -std::numeric_limits<float>::infinity()}) {
+    const std::array<float, 2> numbers = {0.5f, second};
+    const auto bytes = std::as_bytes(std::span(numbers));
+    const std::string image = to_text(*data::encode_png(noisy(scene(7, 96, 72)).view()));
+    const auto of_image = std::as_bytes(std::span(image));
+    throw_if_error(writer->add({{{of_image.begin(), of_image.end()}, {bytes.begin(), bytes.end()}}, {}, {}}));
+  }
+  throw_if_error(writer->finish().status());
+  const std::vector<std::string> texts = texts_of(problems_of({dir / "data"}, 2));
+  EXPECT_EQ(std::ranges::count_if(
+                texts, [](const std::string& text) { return text.find("not finite") != text.npos; }),
+            2)
+      << texts.size();
 }
 
 TEST(Problems, OfImages) {
