@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -205,6 +206,11 @@ std::string text(const run::Evaluation& evaluation) {
 
 Status evaluate(EvalOptions options) {
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("eval", "--predictions", options.predictions, options.json));
+  std::error_code ignored;
+  if (!is_stdout(options.predictions) && !formats::is_stream(options.predictions) &&
+      std::filesystem::exists(options.predictions, ignored))
+    return misuse("eval", "--predictions ", options.predictions,
+                  " exists already; remove it or choose another");
   ProgressLine line;
   options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
   options.evaluate.on_progress = [&](int64_t done, int64_t total) { line.show("eval", {done, total}); };
@@ -221,13 +227,13 @@ Status evaluate(EvalOptions options) {
     const run::Evaluation evaluation = run::evaluate_dataset(options.evaluate);
     line.end();
     if (predictions) predictions->close();
-    if (evaluation.report.samples > 0 && !std::isfinite(evaluation.report.loss))
-      print_warning("dlpipe: the loss is not finite: the model returns NaN or infinity");
     if (options.json) {
       print_answer(run::to_json(evaluation).dump());
     } else {
       print_beside(options.predictions, text(evaluation));
     }
+    if (evaluation.report.samples > 0 && !std::isfinite(evaluation.report.loss))
+      return {ErrorCode::kNonfinite, "[eval] the loss is not finite: the model returns NaN or infinity"};
   } catch (const NobodyReads&) {
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCancelled || !predictions) throw;

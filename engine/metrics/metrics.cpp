@@ -78,8 +78,9 @@ constexpr std::array<MetricRecord, 18> kMetrics = {{
      .task = "detect"},
     {.name = "map75", .help = "COCO's AP at an overlap of 0.75", .is_share = true, .task = "detect"},
     {.name = "map_small",
-     .help = "COCO's AP of objects of up to 32 x 32 pixels of the image as the model saw it; 0 where there "
-             "are none",
+     .help =
+         "COCO's AP of objects of up to 32 x 32 pixels of the image as the model saw it; none where there "
+         "is no such object",
      .is_share = true,
      .task = "detect"},
     {.name = "map_medium",

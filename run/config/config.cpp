@@ -38,7 +38,9 @@ std::span<const ConfigOption> config_options() {
        "default: auto, chosen by the sizes of images and model and printed",
        &C::augment},
       {"val-augment", "data",
-       "The same for validation; default: resize and center_crop to the model's input size", &C::val_augment},
+       "The same for validation; default: resize and center_crop to the model's input size, and "
+       "only resize for --task regress, segment and detect",
+       &C::val_augment},
       {"channels", "data",
        "Decode images as grey (1) or as colour (3), which weights of a model may need; 0: as they are",
        &C::channels, false, 0, 3},
@@ -192,10 +194,11 @@ std::span<const ConfigOption> config_options() {
       {"class-weights", "optimisation",
        "Weight of each class in the loss: balanced (the more samples, the less), or "
        "CLASS=WEIGHT,CLASS=WEIGHT, 1 for the others. Not for "
-       "--task regress",
+       "--task regress; --task segment has no balanced",
        &C::class_weights},
-      {"label-smoothing", "optimisation", "Share of the target spread over all classes", &C::label_smoothing,
-       false, 0, 1},
+      {"label-smoothing", "optimisation",
+       "Share of the target spread over all classes; --class-weights weights the whole by the sample's class",
+       &C::label_smoothing, false, 0, 1},
       {"pos-weight", "optimisation", "Weight of positive labels relative to negative ones", &C::pos_weight,
        false, 0, 1e6},
       {"focal-gamma", "optimisation", "Exponent of 1 - p: the greater, the less well classified labels count",

@@ -186,6 +186,21 @@ Tensor standardized(const Batch& batch, const TargetSpec& spec, const BatchTenso
   return engine::add(engine::mul(all, row(factor)), row(offset));
 }
 
+/// Whether row `i` of a field of one number a row is not 0.
+bool is_set(const BatchField& field, int64_t i) {
+  const std::byte* const at = field.data + static_cast<size_t>(i) * field.spec->sample_bytes();
+  switch (field.spec->dtype) {
+    case DType::kF32:
+      return *reinterpret_cast<const float*>(at) != 0;
+    case DType::kF64:
+      return *reinterpret_cast<const double*>(at) != 0;
+    case DType::kI64:
+      return *reinterpret_cast<const int64_t*>(at) != 0;
+    default:
+      return *at != std::byte{0};
+  }
+}
+
 /// Read where they are, on the host. Samples without rows, as padding, have no objects.
 BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   const BatchField& boxes = field_called(batch, spec.fields.at(0));
@@ -193,7 +208,6 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   const BatchField* const crowds = spec.fields.size() > 2 ? batch.field(spec.fields[2]) : nullptr;
   const auto* const sides = reinterpret_cast<const float*>(boxes.data);
   const auto* const numbers = reinterpret_cast<const int64_t*>(labels.data);
-  const auto* const flags = crowds != nullptr ? reinterpret_cast<const float*>(crowds->data) : nullptr;
   BoxObjects objects;
   for (size_t i = 0; i < static_cast<size_t>(batch.capacity); ++i) {
     const int64_t first = boxes.offsets[i], count = boxes.offsets[i + 1] - first;
@@ -207,7 +221,7 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
       const float* const box = sides + 4 * (first + k);
       objects.all.push_back({{box[0], box[1], box[2], box[3]},
                              numbers[labels.offsets[i] + k],
-                             flags != nullptr && flags[crowds->offsets[i] + k] != 0});
+                             crowds != nullptr && is_set(*crowds, crowds->offsets[i] + k)});
     }
     objects.offsets.push_back(static_cast<int64_t>(objects.all.size()));
   }
@@ -221,7 +235,9 @@ void add_boxes(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
                                 input.objects, input.sample_weight);
   input.target = std::move(target.rows);
   input.weight = std::move(target.weight);
-  input.total_weight = box_weight(input.boxes, input.target, input.weight);
+  const BoxWeight of_boxes = box_weight(input.boxes, input.target, input.weight);
+  input.total_weight = of_boxes.weight;
+  input.has_object = of_boxes.has_object;
 }
 
 Tensor target_of(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
@@ -373,7 +389,9 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   }
   if (!weight.device().is_host()) return part;
   if (are_boxes) {
-    part.total_weight = box_weight(boxes, part.target, part.weight);
+    const BoxWeight of_boxes = box_weight(boxes, part.target, part.weight);
+    part.total_weight = of_boxes.weight;
+    part.has_object = of_boxes.has_object;
   } else if (each != samples && pixels.rank() == 4) {  // pixels, some of which don't count
     part.total_weight = 0;
     for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += part.weight.data<float>()[i];

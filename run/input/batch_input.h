@@ -42,6 +42,7 @@ struct BatchInput {
   engine::Tensor target;  // i64 [N], or as TargetSpec says; tokens: i64 [N * T]; mixed: 2N rows
   engine::Tensor weight;  // f32, one per label; 0: the row doesn't count
   double total_weight = 0;
+  bool has_object = true;  // of kBoxes: false where the loss is divided by 1, for want of an object
   std::vector<float> sample_weight = {};  // of each row of pixels, as the host knows it
   BoxObjects objects = {};                // of kBoxes: what there is in each image
   engine::BoxCoding boxes = {};           // of kBoxes, too

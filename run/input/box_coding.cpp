@@ -73,7 +73,7 @@ BoxTarget box_target(const BoxRows& of, const BoxObjects& objects, std::span<con
   return target;
 }
 
-double box_weight(const engine::BoxCoding& coding, const Tensor& rows, const Tensor& weight) {
+BoxWeight box_weight(const engine::BoxCoding& coding, const Tensor& rows, const Tensor& weight) {
   const BoxCodingRecord& record = record_of(coding);
   const int64_t width = rows.size(1), classes = width - 4 - record.more;
   double objects = 0, images = 0;
@@ -85,8 +85,8 @@ double box_weight(const engine::BoxCoding& coding, const Tensor& rows, const Ten
     objects += own * static_cast<double>(std::count(row, row + classes, 1.0f));
     if (record.is_by_image) images += row[width - 1];
   }
-  if (!counts) return 0;
-  return record.is_by_image ? images : std::max(objects, 1.0);
+  if (!counts) return {};
+  return record.is_by_image ? BoxWeight{images, true} : BoxWeight{std::max(objects, 1.0), objects > 0};
 }
 
 std::vector<FoundBox> find_boxes(const BoxRows& of, std::span<const float> outputs) {

@@ -73,9 +73,15 @@ Result<const BoxCodingRecord*> find_box_coding(const engine::BoxCoding& coding);
 
 BoxTarget box_target(const BoxRows& of, const BoxObjects& objects, std::span<const float> sample_weight);
 
-/// What a detector's loss of these targets is divided by, so that its mean over batches does not depend on how they were cut: the weight of
-/// the rows with an object, 1 at least, or of the images; 0 where no row counts.
-double box_weight(const engine::BoxCoding& coding, const engine::Tensor& rows, const engine::Tensor& weight);
+/// What a detector's loss of these targets is divided by: the weight of the rows with an object, 1 at least, or of the images; 0 where no row
+/// counts. A mean over batches that does not depend on how they were cut multiplies each loss by its weight and divides the sum by the
+/// weights of those that have an object.
+struct BoxWeight {
+  double weight = 0;
+  bool has_object = false;  // or the loss is by image
+};
+BoxWeight box_weight(const engine::BoxCoding& coding, const engine::Tensor& rows,
+                     const engine::Tensor& weight);
 
 /// The boxes of one image, the highest score first, of equal ones the first row's and class's first. They end at the image's sides. Numbers
 /// that are not finite give no box. Of a grid scores are above 0.05; of the 1000 highest, boxes that overlap a better one of their class by

@@ -18,10 +18,11 @@ const data::Field* classes_of_boxes(const data::Dataset& dataset, const std::str
   return found == dataset.fields().end() ? nullptr : &*found;
 }
 
-/// COCO's "crowd", 1 for a group.
+/// COCO's "crowd" or "iscrowd", not 0 for a group.
 bool flags_crowds(const data::Field& field, const std::string& boxes) {
-  return field.name == "crowd" && field.of == boxes && field.kind == data::FieldKind::kTensor &&
-         field.dtype == DType::kF32;
+  constexpr std::array kDTypes = {DType::kF32, DType::kF64, DType::kI64, DType::kU8};
+  return (field.name == "crowd" || field.name == "iscrowd") && field.of == boxes &&
+         field.kind == data::FieldKind::kTensor && std::ranges::find(kDTypes, field.dtype) != kDTypes.end();
 }
 
 bool holds_boxes(const data::Dataset& dataset, const data::Field& field) {
@@ -34,7 +35,7 @@ Result<TaskState> bind(const data::Dataset& dataset, std::span<const data::Field
   TaskState state{.name = "detect",
                   .fields = {fields[0].name, classes_of_boxes(dataset, fields[0].name)->name}};
   for (const data::Field& field : dataset.fields())
-    if (flags_crowds(field, fields[0].name)) state.fields.push_back(field.name);
+    if (flags_crowds(field, fields[0].name) && state.fields.size() == 2) state.fields.push_back(field.name);
   names.assign(dataset.classes().begin(), dataset.classes().end());
   return state;
 }

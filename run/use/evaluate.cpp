@@ -198,7 +198,11 @@ class Pass {
       weight += each.weight;
       tallies.push_back(std::move(each.tally));
     }
-    report.loss = weight > 0 ? loss / weight : std::numeric_limits<double>::quiet_NaN();
+    const bool has_no_object =
+        weight == 0 && task_.output == engine::ModelOutput::kBoxes && report.samples > 0;
+    report.loss = weight > 0      ? loss / weight
+                  : has_no_object ? loss
+                                  : std::numeric_limits<double>::quiet_NaN();
     const std::vector<double> values = task_.judge(tallies, options_.metrics, options_.task_state);
     for (size_t m = 0; m < options_.metrics.size(); ++m) {
       const std::string_view name = options_.metrics[m]->name;
@@ -227,6 +231,7 @@ class Pass {
       add_loss_by_image(there, input, sums);
     } else if (input.total_weight > 0) {
       add_loss(there, input.target, input.weight, input.total_weight, sums);
+      if (!input.has_object) sums.weight -= input.total_weight;  // they add to the loss of others' objects
     }
     return logits;
   }

@@ -375,8 +375,8 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (options.report && task.report == nullptr)
     evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
-  warn_of_fold(options.fold, *dataset, evaluation.model.path);
   const auto source = open_loader(options, registries, state, *dataset, threads, device);
+  warn_of_fold(options.fold, *dataset, evaluation.model.path);
   evaluation.subset = source->subset();
   if (options.on_note) {
     if (!data.note.empty()) options.on_note(data.note);

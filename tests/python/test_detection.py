@@ -328,6 +328,26 @@ def read(path):
     return tensors
 
 
+@pytest.mark.parametrize("kind", ["u8:boxes", "i64:boxes"])
+@pytest.mark.parametrize("name", ["crowd", "iscrowd"])
+def test_a_crowd_may_be_of_any_number(name, kind, tmp_path):
+    drawn = np.random.default_rng(4)
+    samples = []
+    for _ in range(8):
+        corners = drawn.uniform(0, 20, (3, 2))
+        samples.append({"image": drawn.integers(0, 255, (48, 48, 3)).astype(np.uint8), "labels": [0, 1, 0], "flag": [0, 1, 0],
+                        "boxes": np.concatenate([corners, corners + 20], 1).astype(np.float32)})  # fmt: skip
+    losses = {}
+    for called, of in ((name, kind), ("crowd", "f32:boxes"), ("other", kind)):
+        fields = {"image": "image", "boxes": "boxes", "labels": "labels:boxes", called: of}
+        data = tmp_path / f"{called}-{of[0]}"
+        if not data.exists():
+            dlpipe.from_dataset([{**{key: one[key] for key in ("image", "boxes", "labels")}, called: one["flag"]} for one in samples],
+                                data, fields=fields, classes=["a", "b"])  # fmt: skip
+        losses[called, of] = dlpipe.train(data, model="detector_small", batch=4, max_steps=1, seed=1, threads=1, out=tmp_path / f"run-{called}-{of[0]}")["loss"]
+    assert losses[name, kind] == losses["crowd", "f32:boxes"] != losses["other", kind]
+
+
 def test_what_is_refused(tmp_path):
     with pytest.raises(dlpipe.UnsupportedError, match="FasterRCNN proposes regions"):
         dlpipe.capture(detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None), (3, 64, 64), tmp_path / "m.dlm")

@@ -307,7 +307,9 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.arguments.height = image[0];
   model.arguments.width = image[1];
   model.arguments.channels = image[2];
-  const bool whole = config.val_augment.empty() && task_of(bound.state).output != engine::ModelOutput::kImage;
+  const TaskRecord& task = task_of(bound.state);
+  const bool whole = config.val_augment.empty() &&
+                     (task.output != engine::ModelOutput::kImage || task.targets_may_be_places);
   model.val_augment = value_or_throw(validation_chain(
       whole ? concat("resize(", image[0], "x", image[1], ")") : config.val_augment, train_chain, image,
       dataset.pixel_stats().of_channels(static_cast<int>(image[2])), session.registries.augmentations));

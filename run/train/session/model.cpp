@@ -31,6 +31,9 @@ constexpr std::string_view kOtherClasses = "to train other classes than the file
 std::vector<std::string> load_initial_weights(const WeightsSource& source, const ModelState& data,
                                               const engine::ModelRecord& record, bool reset_head,
                                               engine::Module& model, const Registries& registries) {
+  if (reset_head && std::string_view(record.head).empty())
+    refuse("train", "--reset-head: ", record.name,
+           " has no classifier that can be replaced; leave it out, or build the model with these classes");
   const bool says_classes = source.state && !source.state->classes.empty();
   if (says_classes && !reset_head) {
     const Status same = check_classes(source.path, source.state->classes, "the training data", data.classes,

@@ -101,8 +101,9 @@ TEST(Eval, ALossThatIsNotFiniteIsSaidAloud) {
   const Outcome outcome =
       run_dlpipe({"eval", "--ckpt", weights, "--model", "lenet", "--val-augment",
                   state_of(trained_run().run)["val_augment"].as_string(), trained_run().data.val, "--quiet"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("the loss is not finite"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("top1"), std::string::npos) << "the figures are printed all the same";
 }
 
 TEST(Eval, OtherWeightsInACheckpointsFolderTakeWhatItSays) {
@@ -299,6 +300,21 @@ TEST(Eval, AReportSaysOfHowManyClassesItsMeansAre) {
 }
 
 // What would act on a terminal is escaped, as JSON has it: the names stay the same.
+TEST(Eval, PredictionsReplaceNoFile) {
+  const ScratchDirectory folder;
+  std::filesystem::copy(trained_run().run, folder / "run", std::filesystem::copy_options::recursive);
+  for (const char* file : {"checkpoints/last/state.json", "receipt.json", "metrics.jsonl"}) {
+    const std::string path = folder / concat("run/", file), before = file_text(path);
+    ASSERT_NE(before, "") << path;
+    const Outcome outcome =
+        run_dlpipe({"eval", "--ckpt", folder / "run", trained_run().data.val, "--predictions", path});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("exists already; remove it or choose another"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(file_text(path), before);
+  }
+}
+
 TEST(Eval, PredictionsAreSafeToPrint) {
   const ScratchDirectory folder;
   const std::string name =

@@ -178,6 +178,9 @@ TEST_P(TaskCommands, ByDefaultNothingMovesAnImageWhoseNumbersMayBePlaces) {
   const std::string config = *formats::read_file(folder_ / "moved/config.toml");
   EXPECT_EQ(config.find("\naugment = \"pad_crop(48,6) hflip\"") != std::string::npos, are_labels) << config;
   EXPECT_EQ(config.find("\naugment = \"\"") != std::string::npos, !are_labels) << config;
+  const Json eval = json_of(run_dlpipe({"eval", "--ckpt", folder_ / "moved", folder_ / "data", "--json"}));
+  EXPECT_EQ(eval["val_augment"].as_string().find("center_crop") != std::string::npos, are_labels);
+  EXPECT_EQ(eval["val_augment"].as_string().starts_with("resize(48x48) normalize"), !are_labels);
 }
 
 TEST_P(TaskCommands, MixupMixesTargets) {
@@ -460,6 +463,30 @@ TEST_F(Detect, AResumedRunAndOneOfTwoProcessesHaveTheSameBits) {
   };
   EXPECT_EQ(weights("halves"), weights("whole"));
   EXPECT_EQ(weights("two"), weights("whole"));
+}
+
+// Of images without objects, too, whose loss is a part of that of all objects.
+TEST_F(Detect, TheLossDoesNotDependOnHowImagesAreBatched) {
+  ASSERT_EQ(run_dlpipe(train("run")).exit_code, 0);
+  Json all = *Json::parse(*formats::read_file(folder_ / "drawn/annotations.json"));
+  const int64_t some = all["annotations"].items()[0]["image_id"].as_int();
+  Json kept = Json::array();
+  for (const Json& one : all["annotations"].items())
+    if (one["image_id"].as_int() % 3 != some % 3) kept.push_back(one);
+  all.set("annotations", std::move(kept));
+  ASSERT_TRUE(formats::write_file(folder_ / "some.json", all.dump()).ok());
+  ASSERT_EQ(
+      run_dlpipe({"ingest", folder_ / "some.json", folder_ / "some", "--images", folder_ / "drawn/images"})
+          .exit_code,
+      0);
+  std::vector<double> losses;
+  for (const char* batch : {"1", "4", "64"})
+    losses.push_back(json_of(run_dlpipe(
+        {"eval", "--ckpt", folder_ / "run", folder_ / "some", "--batch", batch, "--json"}))["loss"]
+                         .as_double());
+  EXPECT_GT(losses[0], 0.01);
+  EXPECT_NEAR(losses[1], losses[0], 1e-5 * losses[0]);
+  EXPECT_NEAR(losses[2], losses[0], 1e-5 * losses[0]);
 }
 
 TEST_F(Detect, ClassesAreWeighed) {

@@ -418,10 +418,10 @@ TEST_P(AnchorBoxes, RowsWithoutAnObjectInCrowdsAndImagesOfWeightZeroDoNotCount) 
     const float weight = target.weight.data<float>()[i];
     EXPECT_EQ(weight > 0, i < count && has_object) << i;
   }
-  EXPECT_GT(box_weight(coding_, target.rows, target.weight), 0);
+  EXPECT_GT(box_weight(coding_, target.rows, target.weight).weight, 0);
   const std::vector<float> none = {0, 0};
   const BoxTarget empty = box_target(rows(), objects, none);
-  EXPECT_EQ(box_weight(coding_, empty.rows, empty.weight), 0);
+  EXPECT_EQ(box_weight(coding_, empty.rows, empty.weight).weight, 0);
 }
 
 TEST_P(AnchorBoxes, ImagesWithoutObjectsAndHugeOutputsHaveAFiniteLoss) {
