@@ -7,11 +7,11 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dlpipe.arguments import Path, kinds_checked, paths_as_bytes
-from dlpipe.errors import Error, MisuseError
+from dlpipe.errors import Error, MisuseError, NotFoundError
 
 if TYPE_CHECKING:
     import torch
@@ -45,15 +45,26 @@ def capture(model: torch.nn.Module, example: torch.Tensor | Sequence[int], out: 
     torch_capture.write(model, example, paths_as_bytes("capture", "out", out)[0], name, check)
 
 
+def check_out(path: Path) -> None:
+    """Whether the file can be created, before the work."""
+    shown, folder = os.fsdecode(path), os.path.dirname(os.fsdecode(path))
+    if os.path.exists(path):
+        raise MisuseError(f"[capture] {shown} exists already; remove it or choose another")
+    if folder and not os.path.isdir(folder):
+        raise NotFoundError(f"[capture] cannot create {shown}: there is no folder {folder}; create it first")
+
+
+def said(error: Exception) -> str:
+    """The class of an exception, and the first line of its message."""
+    text = str(error).strip().splitlines()[:1]
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
 # ---- python -m dlpipe capture
 
 
-def _built(function: str, arguments: Sequence[str]) -> Any:
-    from torch import nn
-
-    module, _, attribute = function.partition(":")
-    if not attribute:
-        raise MisuseError(f"[capture] {function!r} names no function; give MODULE:FUNCTION, such as torchvision.models:resnet18")
+def _options(arguments: Sequence[str]) -> dict[str, Any]:
+    """What --arg gave, by name."""
     options = {}
     for given in arguments:
         key, equals, value = given.partition("=")
@@ -63,6 +74,28 @@ def _built(function: str, arguments: Sequence[str]) -> Any:
             options[key] = json.loads(value)
         except ValueError:
             options[key] = value
+    return options
+
+
+def _sizes(image: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(size) for size in image.replace("x", ",").split(","))
+    except ValueError:
+        sizes = ()
+    if len(sizes) != 3 or min(sizes) < 1:
+        raise MisuseError(f"[capture] --image {image}: give C,H,W, such as 3,224,224")
+    return sizes
+
+
+def _built(function: str, options: Mapping[str, Any]) -> Any:
+    module, _, attribute = function.partition(":")
+    if not attribute:
+        raise MisuseError(f"[capture] {function!r} names no function; give MODULE:FUNCTION, such as torchvision.models:resnet18")
+    try:
+        from torch import nn
+    except ImportError as error:
+        raise MisuseError(f"[capture] needs PyTorch: {error}") from error
+
     sys.path.insert(0, os.getcwd())
     try:
         found = importlib.import_module(module)
@@ -70,12 +103,17 @@ def _built(function: str, arguments: Sequence[str]) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
         raise MisuseError(f"[capture] {function}: {error}") from error
+    except Exception as error:  # of any kind: the module's own code
+        raise MisuseError(f"[capture] importing {module} raises {said(error)}") from error
     if not callable(found) or isinstance(found, nn.Module):
         return found
     try:
         return found(**options)
     except TypeError as error:  # arguments that it doesn't have, or lacks
         raise MisuseError(f"[capture] {function}: {error}; give its arguments as --arg NAME=VALUE") from error
+    except Exception as error:  # of any kind: the function's own code
+        with_ = f" with {', '.join(f'{name}={value!r}' for name, value in options.items())}" if options else ""
+        raise MisuseError(f"[capture] {function}{with_} raises {said(error)}") from error
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -91,11 +129,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quiet", action="store_true", help="no line about what was written")
     given = parser.parse_args(arguments)
     try:
-        model = _built(given.function, given.arg)
-        try:
-            example: Any = tuple(int(size) for size in given.image.replace("x", ",").split(","))
-        except ValueError:
-            raise MisuseError(f"[capture] --image {given.image}: give C,H,W, such as 3,224,224") from None
+        # Before the imports, which take seconds.
+        check_out(given.out)
+        options = _options(given.arg)
+        example: Any = _sizes(given.image)
+        model = _built(given.function, options)
         if isinstance(model, tuple):
             model, example = model
         capture(model, example, given.out)

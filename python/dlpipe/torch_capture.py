@@ -23,11 +23,14 @@ import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dlpipe import _dlpipe, onnx_bytes, torch_detection
+from dlpipe.capture import check_out, said
 from dlpipe.errors import Error, MisuseError, UnsupportedError
 
 #: The two batches that a model is traced for. Not one, for which a broadcast along the batch looks like nothing.
 _BATCHES = (2, 3)
 _OPSET = 21
+#: Of an example. The loader's default for larger images is to count them as corrupt.
+_MOST_PIXELS = 178_956_970
 
 
 class Batch(NamedTuple):
@@ -466,7 +469,7 @@ def _programs(model: torch.nn.Module, example: torch.Tensor) -> list[Any]:
                 raise refuse("torch.export can't trace the model, because its Python code depends on values of a tensor"
                              f"{_place(error)}; use torch.where, or decide outside of forward") from error  # fmt: skip
             except Exception as error:  # of any kind: what the model's own code does under the tracer
-                raise refuse(f"torch.export can't trace the model: {_said(error)}{_place(error)}") from error
+                raise refuse(f"torch.export can't trace the model: {said(error)}{_place(error)}") from error
     return traced
 
 
@@ -483,11 +486,6 @@ def _quiet() -> Iterator[None]:
     finally:
         for one, was in zip(loggers, before):
             one.disabled = was
-
-
-def _said(error: Exception) -> str:
-    text = str(error).strip().splitlines()[:1]
-    return f"{type(error).__name__}: {text[0] if text else ''}"
 
 
 def _place(error: Exception) -> str:
@@ -540,7 +538,13 @@ def _images(example: torch.Tensor | Sequence[int]) -> torch.Tensor:
         if len(sizes) != 3 or min(sizes) < 1:
             advice = f"({', '.join(map(str, sizes[-3:]))})" if len(sizes) == 4 else "such as (3, 224, 224)"
             raise MisuseError(f"[capture] example is {tuple(sizes)}; give the sizes C,H,W of one image, {advice}")
-        return torch.rand(1, *sizes, generator=torch.Generator().manual_seed(0))
+        if sizes[1] * sizes[2] > _MOST_PIXELS:
+            raise MisuseError(f"[capture] example is {tuple(sizes)}, C,H,W of an image of more than {_MOST_PIXELS:,} pixels; give the sizes that "
+                              "the model is trained on, such as (3, 224, 224)")  # fmt: skip
+        try:
+            return torch.rand(1, *sizes, generator=torch.Generator().manual_seed(0))
+        except (RuntimeError, TypeError, OverflowError) as error:  # too large for the memory or for PyTorch's numbers
+            raise MisuseError(f"[capture] example is {tuple(sizes)}: {said(error)}") from error
     if example.dim() != 4 or not example.is_floating_point() or example.numel() == 0:
         advice = "example[None]" if example.dim() == 3 else "example / 255" if example.dtype == torch.uint8 else "the sizes C,H,W of one"
         raise MisuseError(f"[capture] expected images [N,C,H,W] of floats as example, got {list(example.shape)} of {example.dtype}; give "
@@ -555,8 +559,7 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
         raise MisuseError(f"[capture] model is {type(model).__name__}; give a torch.nn.Module that is written in Python")
     example = _images(example)
-    if os.path.exists(path):
-        raise MisuseError(f"[capture] {os.fsdecode(path)} exists already; remove it or choose another")
+    check_out(path)
     if {tensor.device.type for tensor in model.state_dict().values()} - {"cpu"}:
         raise MisuseError("[capture] the model is on a device; call model.cpu() first")
     modes = [(module, module.training) for module in model.modules()]
@@ -572,7 +575,7 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
             try:
                 expected = model(example[:1])
             except Exception as error:  # of any kind: the model's own code
-                raise MisuseError(f"[capture] the model raises for images {list(example[:1].shape)}: {_said(error)}; give an example, or the "
+                raise MisuseError(f"[capture] the model raises for images {list(example[:1].shape)}: {said(error)}; give an example, or the "
                                   "sizes of an image, that it takes, and a model with images as its only input") from error  # fmt: skip
         model.train()
         data, parameters, buffers, aliases = onnx_model(model, example)

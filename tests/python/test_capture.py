@@ -9,6 +9,7 @@ import dlpipe
 import numpy as np
 import pytest
 from dlpipe import _dlpipe
+from dlpipe.capture import main
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -372,8 +373,51 @@ def test_command(tmp_path):
     assert "[N,4]" in program("info", tmp_path / "m.dlm")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "exists already" in done.stderr
+    (tmp_path / "m.dlm").unlink()
     done = subprocess.run([*command, "--arg", "labels=4"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2 and "'labels'; give its arguments as --arg NAME=VALUE" in done.stderr
+
+
+RAISING = """
+import torch
+
+class Odd(Exception):
+    def __str__(self):
+        return ""
+
+def net(kind="value"):
+    raise {"value": ValueError("a bad\\nvalue"), "key": KeyError("k"), "odd": Odd(), "no": NotImplementedError("none")}[kind]
+
+def whole():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 3))
+"""
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["raising:net"], "raising:net raises ValueError: a bad"), (["raising:net", "--arg", "kind=key"], "raising:net with kind='key' raises KeyError: 'k'"),
+    (["raising:net", "--arg", "kind=odd"], "raises Odd: "), (["raising:net", "--arg", "kind=no"], "raises NotImplementedError: none"),
+    (["broken:net"], "importing broken raises ZeroDivisionError: division by zero"), (["none:net"], "none:net: No module named 'none'"),
+    (["raising:whole", "--image", "3,1000000,1000000"], "example is (3, 1000000, 1000000), C,H,W of an image of more than 178,956,970 pixels"),
+    (["raising:whole", "--image", "1000000000000,100,100"], "example is (1000000000000, 100, 100): "),
+    (["raising:whole", "--image", "99999999999999999999,1,1"], "example is (99999999999999999999, 1, 1): "),
+    (["raising:whole", "--image", "3,8,9"], "the model raises for images [1, 3, 8, 9]"),
+    # Before anything is imported:
+    (["slow:net", "-o", "there.dlm"], "there.dlm exists already"), (["slow:net", "--image", "3,8"], "--image 3,8: give C,H,W"),
+    (["slow:net", "--image", "3,0,8"], "--image 3,0,8: give C,H,W"), (["slow:net", "--arg", "x"], "--arg x: give NAME=VALUE"),
+    (["slow"], "'slow' names no function")])  # fmt: skip
+def test_misuse_of_the_command(tmp_path, monkeypatch, capsys, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "raising.py").write_text(RAISING)
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "slow.py").write_text("raise SystemExit('it was imported')")
+    (tmp_path / "there.dlm").write_text("")
+    monkeypatch.delitem(sys.modules, "raising", raising=False)
+    assert main(["-o", "m.dlm", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("dlpipe: [capture] ") and said in error and len(error.splitlines()) == 1
+    assert not (tmp_path / "m.dlm").exists()
+    assert main(["slow:net", "-o", "none/m.dlm"]) == 1 and "there is no folder none; create it first" in capsys.readouterr().err
 
 
 def test_other_ways_to_train(data, tmp_path):
