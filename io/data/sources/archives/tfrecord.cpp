@@ -163,6 +163,16 @@ Result<std::string> TfrecordSource::describe(const ReadAt& read, uint64_t begin,
   for (const Feature& feature : *features) {
     if (&feature != image && &feature != label) ++left_aside_[feature.key];
   }
+  constexpr std::string_view kOfObjects = "image/object/";
+  const bool has_objects = std::ranges::any_of(*features, [&](const Feature& feature) {
+    return std::string_view(feature.key).starts_with(kOfObjects);
+  });
+  if (has_objects && (label == nullptr || options_.label.starts_with(kOfObjects))) {
+    entry.problem =
+        "it has boxes (image/object/...), which are not read from TFRecord; write COCO's JSON, or a list "
+        "with a line per box";
+    return std::string();
+  }
   if (label == nullptr) {
     entry.problem = concat("no ", options_.label.empty() ? "label" : printable(options_.label),
                            "; give the key of the class with --label KEY");

@@ -68,6 +68,21 @@ TEST(TfrecordSource, ExamplesHaveTheirImageAndClass) {
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"cat", "dog"}));
 }
 
+TEST(TfrecordSource, BoxesAreNotTakenForAClass) {
+  TempDir dir;
+  write_text(dir / "a.tfrecord", tfrecord(bytes_feature("image/encoded", kImage) +
+                                          number_feature("image/object/class/label", 3)));
+  for (const char* label : {"", "image/object/class/label"})
+    EXPECT_NE(problem_of(dir / "a.tfrecord", {.label = label})
+                  .find("it has boxes (image/object/...), which are not"),
+              std::string::npos)
+        << problem_of(dir / "a.tfrecord", {.label = label});
+  write_text(dir / "b.tfrecord",
+             tfrecord(bytes_feature("image/encoded", kImage) + number_feature("image/object/class/label", 3) +
+                      number_feature("image/class/label", 1)));
+  EXPECT_EQ(problem_of(dir / "b.tfrecord"), "") << "the image's own class";
+}
+
 // TensorFlow's options GZIP and ZLIB pack the whole file under its own name.
 TEST(TfrecordSource, PackedFilesAreUnpackedWhateverTheyAreCalled) {
   const std::string plain = tfrecord(number_feature("label", 12) + bytes_feature("image", kImage)) +
