@@ -370,7 +370,10 @@ Result<std::shared_ptr<const Quotas>> quotas_of(const Setup& setup, const Subset
 std::string smaller_batch(int64_t samples, const LoaderOptions& o) {
   const int64_t parts = std::max<int64_t>(o.grains, o.world);
   if (samples < parts) return "give more samples";
-  return concat("use --batch ", samples / parts * parts, " or less");
+  const int64_t most = samples / parts * parts;
+  if (o.world == 1) return concat("use --batch ", most, " or less");
+  return concat("use batches of ", most, " samples or less, which are ", most / o.world, " on each of ",
+                o.world, " ranks");
 }
 
 }  // namespace

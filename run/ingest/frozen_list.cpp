@@ -14,6 +14,8 @@
 #include "dlpipe/dataset.h"
 #include "dlpipe/error.h"
 #include "dlpipe/source.h"
+#include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
 #include "io/formats/atomic_file.h"
 #include "io/formats/json.h"
 #include "run/ingest/options.h"

@@ -205,6 +205,10 @@ TEST_F(LoaderTest, ABatchLargerThanTheDatasetIsKeptOrRefused) {
   EXPECT_NE(error_of(o).find("fewer than one batch of 64"), std::string::npos);
   const std::string most = std::to_string(value_or_throw(data::Dataset::open(o.data))->size());
   EXPECT_NE(error_of(o).find(concat("use --batch ", most, " or less")), std::string::npos) << error_of(o);
+  LoaderOptions two = o;  // Python's batch is a rank's, train's that of all
+  two.world = 2;
+  EXPECT_NE(error_of(two).find("samples or less, which are 5 on each of 2 ranks"), std::string::npos)
+      << error_of(two);
   o.last = LastBatch::kKeep;
   const auto loader = open_loader(o);
   const auto batch = value_or_throw(loader->next());

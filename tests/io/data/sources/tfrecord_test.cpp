@@ -72,11 +72,12 @@ TEST(TfrecordSource, BoxesAreNotTakenForAClass) {
   TempDir dir;
   write_text(dir / "a.tfrecord", tfrecord(bytes_feature("image/encoded", kImage) +
                                           number_feature("image/object/class/label", 3)));
-  for (const char* label : {"", "image/object/class/label"})
-    EXPECT_NE(problem_of(dir / "a.tfrecord", {.label = label})
-                  .find("it has boxes (image/object/...), which are not"),
-              std::string::npos)
-        << problem_of(dir / "a.tfrecord", {.label = label});
+  for (const char* label : {"", "image/object/class/label"}) {
+    SourceOptions options;
+    options.label = label;
+    const std::string problem = problem_of(dir / "a.tfrecord", options);
+    EXPECT_NE(problem.find("it has boxes (image/object/...), which are not"), std::string::npos) << problem;
+  }
   write_text(dir / "b.tfrecord",
              tfrecord(bytes_feature("image/encoded", kImage) + number_feature("image/object/class/label", 3) +
                       number_feature("image/class/label", 1)));
