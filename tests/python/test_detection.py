@@ -266,6 +266,9 @@ def test_train_and_back(name, data, tmp_path):
     dlpipe.capture(model, (3, height, width), tmp_path / "m.dlm")
     program("train", "--data", data / "data", "--model", tmp_path / "m.dlm", "--task", "detect", "--batch", 4, "--max-steps", 3,
             "--optimizer", "sgd", "--lr", 1e-6, "--threads", 2, "--out", tmp_path / "a")  # fmt: skip
+    refused = subprocess.run([sys.executable, "-m", "dlpipe", "train", "--data", data / "data", "--model", tmp_path / "m.dlm", "--task", "detect",
+                              "--reset-head", "--max-steps", "1", "--out", tmp_path / "no"], capture_output=True, text=True)  # fmt: skip
+    assert refused.returncode == 2 and "has no classifier that can be replaced" in refused.stderr
     report = json.loads(program("eval", "--ckpt", tmp_path / "a", data / "data", "--report", "--json"))
     assert np.isfinite(report["loss"]) and 0 <= report["metrics"]["map"] <= 1
     drawn = sorted((data / "drawn" / "images").iterdir())[:2]
