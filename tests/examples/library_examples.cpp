@@ -6,6 +6,8 @@
 #include "dlpipe/augment.h"
 #include "dlpipe/graph.h"
 #include "dlpipe/loader.h"
+#include "dlpipe/models.h"
+#include "dlpipe/predictor.h"
 #include "dlpipe/session.h"
 #include "engine/core/parallel.h"
 #include "run/config/values.h"
@@ -166,3 +168,44 @@ float runtime_example(const std::vector<float>& pixels) {
   const float* logits = outputs[0].data<float>();
   return logits[0];
 }
+
+// The public headers, whose examples are written for a program that uses namespace dlpipe.
+namespace dlpipe {
+
+void op_example(run::Registries& registries) {
+  struct Negative final : augment::LookupOp {
+    explicit Negative(augment::OpArguments&) {}
+    uint8_t value(const augment::OpDraw&, int from) const override {
+      return static_cast<uint8_t>(255 - from);
+    }
+  };
+  const augment::OpRecord kNegative{
+      "negative", "The negative of the image", 1, {augment::probability("0.5")}, augment::build_op<Negative>};
+  registries.augmentations.add(kNegative);
+}
+
+std::vector<engine::Tensor> graph_example(const engine::Tensor& x) {
+  const engine::graph::Runner model(value_or_throw(engine::graph::read_graph("model.dlg")));
+  const std::vector<engine::Tensor> outputs = model.run({&x, 1});
+  return outputs;
+}
+
+void print(const run::Prediction& one);
+
+void predictor_example(const std::vector<std::string>& paths) {
+  run::Predictor predictor({.model = {.weights = "runs/a"}});
+  const run::ImageList images = value_or_throw(run::list_images(paths));
+  predictor.predict(images.files, [](const run::Prediction& one) {
+    print(one);
+    return true;
+  });
+}
+
+void registry_example(const engine::ModelRecord& kMine) {
+  auto models = engine::ModelRegistry::builtin();
+  models.add(kMine);
+  const engine::ModelRecord* record = value_or_throw(models.find("mine"));
+  static_cast<void>(record);
+}
+
+}  // namespace dlpipe

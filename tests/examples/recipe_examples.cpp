@@ -18,24 +18,24 @@
 namespace dlpipe::engine {
 
 // engine/README.md
-struct SoftplusFormula {
+struct SoftsignFormula {
   using Attrs = NoAttrs;
   static constexpr Saved kSaved = Saved::kInput;
   template <class T>
   static DLPIPE_FORMULA T forward(T x, const Attrs&) {
-    return vector_math::log(T(1) + vector_math::exp(x));
+    return x / (T(1) + std::abs(x));
   }
   template <class T>
   static DLPIPE_FORMULA T backward(T grad, T x, const Attrs&) {
-    return grad / (T(1) + vector_math::exp(-x));
+    return grad / ((T(1) + std::abs(x)) * (T(1) + std::abs(x)));
   }
 };
-extern const OpRecord softplus_op;
-constinit const OpRecord softplus_op =
-    elementwise_record<SoftplusFormula, "softplus">([] { return unary_samples(-4, 4); });
+extern const OpRecord softsign_op;
+constinit const OpRecord softsign_op =
+    elementwise_record<SoftsignFormula, "softsign">([] { return unary_samples(-4, 4); });
 
-Tensor softplus(const Tensor& x) {
-  return apply_one(softplus_op, {x}, NoAttrs{});
+Tensor softsign(const Tensor& x) {
+  return apply_one(softsign_op, {x}, NoAttrs{});
 }
 
 // engine/autograd/README.md

@@ -54,7 +54,7 @@ def contains(haystack, needle):
 def check(root):
     """(number of examples, errors)"""
     compiled = [tokens(p.read_text()) for p in sorted((root / "tests/examples").glob("*.cpp"))]
-    rooms = [root / room for room in [*check_tree.rooms_of_tree(root), "docs"]]
+    rooms = [root / room for room in [*check_tree.rooms_of_tree(root), "include", "docs"]]
     headers = [p for room in rooms for p in sorted(room.rglob("*.h")) if not INTERNAL.search(p.as_posix())]
     documents = [(p, header_blocks) for p in headers]
     readmes = [root / "README.md", *(p for room in rooms for p in sorted(room.rglob("*.md")))]
