@@ -245,6 +245,24 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
   }
 }
 
+namespace {
+
+/// Feeds that threads of their own are closing, in the process with this id: a forked child has none of these threads.
+std::atomic<int64_t> closing_feeds{0};
+std::atomic<pid_t> closing_process{0};
+
+void begin_closing() {
+  const pid_t own = ::getpid();
+  if (closing_process.exchange(own) != own) closing_feeds = 0;
+  ++closing_feeds;
+}
+
+}  // namespace
+
+int64_t Feed::closing() {
+  return closing_process == ::getpid() ? closing_feeds.load() : 0;
+}
+
 Feed::~Feed() {
   Impl* const feed = impl_.get();
   if (::getpid() != feed->ring->process) {
@@ -252,12 +270,15 @@ Feed::~Feed() {
   } else if (is_decoding_for(feed->setup.get())) {
     // Python's garbage collector may run in an augmentation and destroy the loader that waits for it.
     (void)impl_.release();
+    begin_closing();
     try {
       std::thread([feed] {
         feed->close();
         delete feed;
+        --closing_feeds;
       }).detach();
     } catch (...) {  // no thread is to be had: its threads go on
+      --closing_feeds;
     }
   } else {
     feed->close();

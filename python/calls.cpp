@@ -136,11 +136,16 @@ void end(const nb::callable& close_all) {
   ending_thread = std::this_thread::get_id();
   has_ended = true;
   close_all();
-  is_all_closed = true;
   const nb::gil_scoped_release release;  // some threads were about to take the lock before they could know
   const auto latest = std::chrono::steady_clock::now() + kEndPatience;
-  while (busy > own_busy && std::chrono::steady_clock::now() < latest)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto wait_while = [&](const auto& condition) {
+    while (condition() && std::chrono::steady_clock::now() < latest)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  // Loaders that the garbage collector found in an augmentation: the augmentations that they wait for may need the lock.
+  wait_while([] { return pipeline::Feed::closing() > 0; });
+  is_all_closed = true;
+  wait_while([] { return busy > own_busy; });
 }
 
 }  // namespace

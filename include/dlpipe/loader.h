@@ -251,7 +251,9 @@ class Feed {
   };
 
   static Result<std::unique_ptr<Feed>> open(const FeedOptions& options);
-  ~Feed();  // closes
+  ~Feed();  // closes; on a thread of its own if an augmentation of this feed calls it
+  /// How many feeds such threads are closing now.
+  static int64_t closing();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
