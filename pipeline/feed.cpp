@@ -209,6 +209,18 @@ SourceStats Feed::Impl::stats() const {
   return stats;
 }
 
+namespace {
+
+/// Of the process with this id: a forked child has none of their threads.
+std::atomic<int64_t> open_feeds{0};
+std::atomic<pid_t> process_of_feeds{0};
+
+}  // namespace
+
+int64_t Feed::open_count() {
+  return process_of_feeds == ::getpid() ? open_feeds.load() : 0;
+}
+
 bool is_augmenting() {
   return is_decoding_for(nullptr);
 }
@@ -239,28 +251,12 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
       impl->ring->loader = impl->loader.get();
     }
     impl->thread = std::make_unique<std::thread>([impl = impl.get()] { impl->run(); });
+    process_of_feeds = ::getpid();
+    ++open_feeds;
     return std::unique_ptr<Feed>(new Feed(std::move(impl)));
   } catch (...) {  // threads and memory that the system doesn't give
     return status_from_current_exception("loader");
   }
-}
-
-namespace {
-
-/// Feeds that threads of their own are closing, in the process with this id: a forked child has none of these threads.
-std::atomic<int64_t> closing_feeds{0};
-std::atomic<pid_t> closing_process{0};
-
-void begin_closing() {
-  const pid_t own = ::getpid();
-  if (closing_process.exchange(own) != own) closing_feeds = 0;
-  ++closing_feeds;
-}
-
-}  // namespace
-
-int64_t Feed::closing() {
-  return closing_process == ::getpid() ? closing_feeds.load() : 0;
 }
 
 Feed::~Feed() {
@@ -270,15 +266,12 @@ Feed::~Feed() {
   } else if (is_decoding_for(feed->setup.get())) {
     // Python's garbage collector may run in an augmentation and destroy the loader that waits for it.
     (void)impl_.release();
-    begin_closing();
     try {
       std::thread([feed] {
         feed->close();
         delete feed;
-        --closing_feeds;
       }).detach();
     } catch (...) {  // no thread is to be had: its threads go on
-      --closing_feeds;
     }
   } else {
     feed->close();
@@ -424,6 +417,7 @@ void Feed::Impl::close() {
     for (const auto& read : one.read) (void)ring->device->synchronize(*read);
   }
   loader.reset();
+  --open_feeds;
 }
 
 bool Feed::is_closed() const {

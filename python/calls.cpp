@@ -142,8 +142,8 @@ void end(const nb::callable& close_all) {
     while (condition() && std::chrono::steady_clock::now() < latest)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
-  // Loaders that the garbage collector found in an augmentation: the augmentations that they wait for may need the lock.
-  wait_while([] { return pipeline::Feed::closing() > 0; });
+  // Loaders that the garbage collector has found in an augmentation, and is about to close: their own augmentations need the lock.
+  wait_while([] { return pipeline::Feed::open_count() > 0; });
   is_all_closed = true;
   wait_while([] { return busy > own_busy; });
 }

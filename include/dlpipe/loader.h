@@ -252,8 +252,8 @@ class Feed {
 
   static Result<std::unique_ptr<Feed>> open(const FeedOptions& options);
   ~Feed();  // closes; on a thread of its own if an augmentation of this feed calls it
-  /// How many feeds such threads are closing now.
-  static int64_t closing();
+  /// How many feeds of this process are open: their threads may be in an augmentation.
+  static int64_t open_count();
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
 
