@@ -1,4 +1,4 @@
-// The plan of an ingest: classes, groups, splits and folds, the schema, the space; freeze() takes them in order.
+// The plan of an ingest: groups, splits and folds, the schema, the space; freeze() takes them in order.
 
 #include "run/ingest/freeze.h"
 
@@ -9,7 +9,6 @@
 #include <bitset>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -25,11 +24,8 @@
 #include "dlpipe/ingest.h"
 #include "dlpipe/source.h"
 #include "io/data/codec/mask.h"
-#include "io/data/file_name.h"
-#include "io/data/sources/classes.h"
-#include "io/data/sources/source_file.h"
 #include "io/data/sources/typed_columns.h"
-#include "io/formats/json.h"
+#include "run/ingest/class_table.h"
 #include "run/ingest/dedup.h"
 #include "run/ingest/draw.h"
 #include "run/ingest/options.h"
@@ -89,67 +85,6 @@ std::vector<std::string> warnings_of_masks(const data::Source& source, const std
                "replace it with the class's number, such as 1"));
   }
   return warnings;
-}
-
-Result<std::vector<std::string>> classes_of_dataset(const std::string& directory) {
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> splits, data::split_names(directory));
-  DLPIPE_ASSIGN_OR_RETURN(const auto dataset,
-                          data::Dataset::open(directory, splits.empty() ? std::string() : splits.front()));
-  return std::vector<std::string>(dataset->classes().begin(), dataset->classes().end());
-}
-
-Result<std::vector<std::string>> classes_in_file(const std::string& file) {
-  DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> classes, data::lines_in_file(file));
-  std::set<std::string_view> known;
-  for (const std::string& name : classes) {
-    if (!known.insert(name).second)
-      return misuse("ingest", "--classes-from ", printable(file), " names ", in_quotes(name),
-                    " twice; list each class once");
-  }
-  return classes;
-}
-
-Status take_class_table(const IngestOptions& options, SourceListing& listing) {
-  const std::string& from = options.classes_from;
-  std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(from, ignored);
-  DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> classes,
-                          is_file ? classes_in_file(from) : classes_of_dataset(from));
-  const std::set<std::string_view> known(classes.begin(), classes.end());
-  for (const std::string& name : listing.classes) {
-    if (!known.contains(name))
-      return misuse("ingest", "class ", in_quotes(name), " is not in --classes-from ", printable(from),
-                    printable(suggestion(name, classes)));
-  }
-  DLPIPE_RETURN_IF_ERROR(data::ClassNumbers(classes).give_to(
-      sources_text(options), "masks are stored unchanged, so leave --classes-from out", listing));
-  listing.classes = classes;
-  return {};
-}
-
-// Classes that are named by numbers that differ from their labels: a model trained with the numbers would confuse classes.
-void warn_of_other_numbers(const SourceListing& listing, FrozenList& list) {
-  const std::vector<std::string>& names = listing.classes;
-  int64_t number = 0;
-  if (listing.tokens > 0 || names.size() < 2 ||
-      !std::all_of(names.begin(), names.end(),
-                   [&](const std::string& name) { return parse_int(name, &number); }))
-    return;
-  for (size_t i = 0; i < names.size(); ++i) {
-    parse_int(names[i], &number);
-    if (number == static_cast<int64_t>(i)) continue;
-    const bool is_sorted_as_text = listing.classes_are_folders && names != data::sorted_class_names(names);
-    list.warnings.push_back(concat(
-        "[ingest] the classes are named by numbers that differ from their labels: class '",
-        printable(names[i]), "' becomes label ", i,
-        number < 0 ? ", like the other classes (leave its samples out if it means that they have no class)"
-                   : "",
-        is_sorted_as_text ? ", because folders are sorted as strings, as torchvision's ImageFolder does; for "
-                            "the order of the "
-                            "numbers, use --classes-from FILE with the names in that order, one per line"
-                          : ", and so on; --classes-from DATASET uses another dataset's labels"));
-    return;
-  }
 }
 
 /// The number of each entry's group, by --group; -1: its value is empty. None without --group.
@@ -424,179 +359,6 @@ std::vector<FrozenSplit> make_splits(SourceListing& listing) {
   return splits;
 }
 
-// Class names are UTF-8 in the dataset: two that differ only in other bytes would be the same name there.
-Status check_class_names(const std::vector<std::string>& classes) {
-  std::map<std::string, const std::string*> by_stored_name;
-  for (const std::string& name : classes) {
-    const auto [other, fresh] = by_stored_name.emplace(formats::Json(name).dump(), &name);
-    if (fresh) continue;
-    const std::vector<std::string> both = {*other->second, name};
-    return misuse("ingest", "the classes ", quoted_names(both),
-                  " differ only in bytes that are not UTF-8; rename one of them");
-  }
-  return {};
-}
-
-// The dataset stores its class names in JSON, which can't represent other bytes.
-void warn_of_replaced_bytes(const std::vector<std::string>& classes, FrozenList& list) {
-  std::vector<std::string> replaced;
-  std::copy_if(classes.begin(), classes.end(), std::back_inserter(replaced),
-               [](const std::string& name) { return !is_utf8(name); });
-  if (!replaced.empty())
-    list.warnings.push_back(
-        concat("[ingest] names of classes that are not UTF-8: ", quoted_names(replaced, 3),
-               "; invalid bytes are stored as U+FFFD. Save the list as UTF-8, or rename the folders"));
-}
-
-// "cat" and "Cat" are usually the same class in two spellings. Tokens are letters, which do differ in case.
-void warn_of_case(const SourceListing& listing, FrozenList& list) {
-  if (listing.tokens > 0) return;
-  std::map<std::string, const std::string*> by_lower;
-  std::vector<std::string> first;
-  int64_t more = 0;
-  for (const std::string& name : listing.classes) {
-    const auto [other, fresh] = by_lower.emplace(data::lower_text(name), &name);
-    if (fresh) continue;
-    if (first.empty())
-      first = {*other->second, name};
-    else
-      ++more;
-  }
-  if (first.empty()) return;
-  list.warnings.push_back(concat("[ingest] the classes ", quoted_names(first),
-                                 " differ only in case and become two classes",
-                                 more == 0 ? "" : concat(", as are ", more, " more"),
-                                 "; if they are the same class, give them the same name"));
-}
-
-/// Fields whose labels share the list of classes, where one lacks a class that another has: a model of either has an output for
-/// each of the list.
-void warn_of_shared_classes(const SourceListing& listing, FrozenList& list) {
-  std::vector<std::string> names{"label"};
-  std::vector<std::vector<bool>> has{std::vector<bool>(listing.classes.size())};  // of a field, the classes
-  std::vector<size_t> columns;
-  for (size_t f = 0; f < listing.fields.size(); ++f) {
-    if (listing.fields[f].kind != data::FieldKind::kLabels) continue;
-    names.push_back(listing.fields[f].name);
-    has.emplace_back(listing.classes.size());
-    columns.push_back(f);
-  }
-  if (listing.tokens > 0 || columns.empty()) return;
-  const auto take = [&](size_t field, int64_t label) {
-    if (label >= 0) has[field][static_cast<size_t>(label)] = true;
-  };
-  for (const SourceEntry& entry : listing.entries) {
-    if (!entry.problem.empty()) continue;
-    take(0, entry.label);
-    for (size_t i = 0; i < columns.size(); ++i) {
-      for (const int64_t label : data::decode_labels(entry.extra[columns[i]])) take(i + 1, label);
-    }
-  }
-  std::vector<bool> any(listing.classes.size());
-  for (const std::vector<bool>& own : has) {
-    for (size_t c = 0; c < any.size(); ++c) any[c] = any[c] || own[c];
-  }
-  const auto all = std::ranges::count(any, true);
-  std::vector<std::string> counts;
-  bool differ = false;
-  for (size_t i = 0; i < has.size(); ++i) {
-    const auto own = std::ranges::count(has[i], true);
-    if (own == 0) continue;
-    counts.push_back(concat(counts.empty() ? "" : " and ", in_quotes(names[i]), " (", own, ")"));
-    differ = differ || own < all;
-  }
-  if (counts.size() < 2 || !differ) return;
-  std::string text;
-  for (const std::string& one : counts) text += one;
-  list.warnings.push_back(concat(
-      "[ingest] the classes of ", text, " are one list of ", all,
-      ", so a model trained on one of these fields has outputs for the classes of the others, too; for a "
-      "model of one of them, ingest that one alone"));
-}
-
-/// The file names of a class, below the class's folder and without ending: sorted, with their entries.
-using Stems = std::vector<std::pair<std::string, const SourceEntry*>>;
-
-std::array<Stems, 2> stems_of_classes(const SourceListing& listing) {
-  std::array<Stems, 2> stems;
-  for (const SourceEntry& entry : listing.entries) {
-    if (entry.label < 0 || entry.label > 1 || !entry.problem.empty()) continue;
-    std::string stem;
-    for (const std::string& part : split(entry.path, '/'))
-      if (part != listing.classes[static_cast<size_t>(entry.label)]) stem += "/" + part;
-    stems[static_cast<size_t>(entry.label)].emplace_back(stem.substr(0, stem.rfind('.')), &entry);
-  }
-  for (Stems& own : stems) std::ranges::sort(own);
-  return stems;
-}
-
-/// The number of colours of an image, at most `most` + 1, and its size; nothing if it cannot be decoded.
-struct Colours {
-  size_t count = 0;
-  int width = 0, height = 0;
-};
-std::optional<Colours> colours_of(const data::Source& source, const SourceEntry& entry, size_t most) {
-  const auto bytes = source.read(entry);
-  const auto info = bytes.ok() ? data::probe_image(*bytes) : Result<data::ImageInfo>(bytes.status());
-  if (!info.ok()) return std::nullopt;
-  std::vector<uint8_t> pixels(static_cast<size_t>(info->width) * static_cast<size_t>(info->height) * 3);
-  const ImageView out{pixels.data(), info->width, info->height, 3, ptrdiff_t{info->width} * 3};
-  if (!data::ImageDecoder().decode(*bytes, {0, 0, info->width, info->height}, out).ok()) return std::nullopt;
-  std::set<std::array<uint8_t, 3>> colours;
-  for (size_t i = 0; i < pixels.size() && colours.size() <= most; i += 3)
-    colours.insert({pixels[i], pixels[i + 1], pixels[i + 2]});
-  return Colours{colours.size(), info->width, info->height};
-}
-
-/// kMisuse for two folders of the same names and sizes, where the images of one have few colours: these are images and masks.
-Status check_are_no_masks(const IngestOptions& options, const data::Source& source,
-                          const SourceListing& listing) {
-  constexpr size_t kPairs = 4;
-  constexpr size_t kFewColours = 64;
-  if (!listing.classes_are_folders || listing.classes.size() != 2 || options.no_splits || listing.tokens > 0)
-    return {};
-  const std::array<Stems, 2> stems = stems_of_classes(listing);
-  const size_t count = stems[0].size();
-  if (count < 2 || count != stems[1].size()) return {};
-  const bool first_is_longer = stems[0][0].first.size() > stems[1][0].first.size();
-  const std::string& longer = stems[first_is_longer ? 0 : 1][0].first;
-  const std::string& shorter = stems[first_is_longer ? 1 : 0][0].first;
-  if (!longer.starts_with(shorter)) return {};
-  const std::string ending = longer.substr(shorter.size());  // CamVid's masks have names with _L
-  for (size_t i = 0; i < count; ++i) {
-    if (stems[first_is_longer ? 0 : 1][i].first != stems[first_is_longer ? 1 : 0][i].first + ending)
-      return {};
-  }
-  std::array<bool, 2> is_mask{true, true};
-  for (size_t i = 0; i < std::min(count, kPairs); ++i) {
-    const auto first = colours_of(source, *stems[0][i].second, kFewColours);
-    const auto second = colours_of(source, *stems[1][i].second, kFewColours);
-    if (!first || !second || first->width != second->width || first->height != second->height) return {};
-    is_mask[0] = is_mask[0] && first->count <= kFewColours && second->count > kFewColours;
-    is_mask[1] = is_mask[1] && second->count <= kFewColours && first->count > kFewColours;
-  }
-  if (!is_mask[0] && !is_mask[1]) return {};
-  const std::string& masks = listing.classes[is_mask[0] ? 0 : 1];
-  return misuse("ingest", sources_text(options), ": the folders ", quoted_names(listing.classes),
-                " have files of the same names and sizes, and those of ", in_quotes(masks),
-                " have few colours: these look like images and their masks, not like two classes; call the "
-                "folders 'images' and 'masks' (links suffice). --no-splits makes each folder a class");
-}
-
-/// "NA" or "null" may be a class (Namibia) or a cell without a value, which pandas makes of it.
-void warn_of_no_value(const SourceListing& listing, FrozenList& list) {
-  if (listing.tokens > 0 || listing.classes_are_folders) return;
-  constexpr std::array<std::string_view, 7> kNoValue = {"NA", "N/A", "n/a", "#N/A", "NULL", "null", "None"};
-  std::vector<std::string> found;
-  std::ranges::copy_if(listing.classes, std::back_inserter(found), [&](const std::string& name) {
-    return std::ranges::find(kNoValue, name) != kNoValue.end();
-  });
-  if (!found.empty())
-    list.warnings.push_back(
-        concat("[ingest] ", found.size() == 1 ? "the class " : "the classes ", quoted_names(found),
-               ", which pandas reads as a missing value; if that is meant, leave the cell empty"));
-}
-
 // SRC, or the folder that it is in; "" for several, whose links are absolute. The root is stored in JSON, which can't represent
 // paths that are not UTF-8.
 std::string root_of_links(const IngestOptions& options) {
@@ -715,16 +477,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   FrozenList list;
   list.options = canonical_options(options);
   list.warnings = listing.warnings;
-  if (options.classes_from.empty())
-    warn_of_other_numbers(listing, list);
-  else
-    DLPIPE_RETURN_IF_ERROR(take_class_table(options, listing));
-  DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
-  warn_of_replaced_bytes(listing.classes, list);
-  warn_of_case(listing, list);
-  warn_of_no_value(listing, list);
-  warn_of_shared_classes(listing, list);
-  DLPIPE_RETURN_IF_ERROR(check_are_no_masks(options, source, listing));
+  DLPIPE_RETURN_IF_ERROR(settle_classes(options, source, listing, list.warnings));
   DLPIPE_RETURN_IF_ERROR(check_split_once(options, listing));
   std::set<std::string> given;
   for (const SourceEntry& entry : listing.entries) given.insert(entry.split);

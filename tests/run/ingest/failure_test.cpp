@@ -197,6 +197,10 @@ TEST(IngestFailure, FoldersOfImagesAndMasksAreNotTwoClasses) {
   IngestOptions literally = options_for(dir / "a", dir / "2");
   literally.no_splits = true;
   EXPECT_EQ(value_or_throw(ingest(literally)).classes.size(), 2u);
+  IngestOptions small =
+      options_for(dir / "a", dir / "5");  // images above the limit are not decoded for it, either
+  small.max_pixels = 100;
+  EXPECT_EQ(ingest(small).status().message().find("few colours"), std::string::npos);
   EXPECT_EQ(value_or_throw(ingest(options_for(dir / "b", dir / "3"))).classes.size(), 2u) << "many colours";
   EXPECT_EQ(value_or_throw(ingest(options_for(dir / "c", dir / "4"))).classes.size(), 2u) << "other names";
 }
