@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cwchar>
+#include <filesystem>
 #include <utility>
 
 #include "base/counters.h"
@@ -21,6 +22,7 @@
 #include "base/text.h"
 #include "dlpipe/error.h"
 #include "dlpipe/log.h"
+#include "io/formats/atomic_file.h"
 
 namespace dlpipe::cli {
 
@@ -137,6 +139,12 @@ Status check_stdout_is_free(std::string_view area, std::string_view option, std:
                             bool json) {
   if (!json || !is_stdout(file)) return {};
   return misuse(area, option, " - and --json both write to stdout; give ", option, " a file");
+}
+
+Status check_is_new(std::string_view area, const std::string& file) {
+  std::error_code ignored;
+  if (is_stdout(file) || formats::is_stream(file) || !std::filesystem::exists(file, ignored)) return {};
+  return misuse(area, file, " exists already; remove it or choose another");
 }
 
 bool write_stdout(std::string_view text) {

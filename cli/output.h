@@ -41,6 +41,8 @@ bool is_stdout(std::string_view file);
 void print_beside(std::string_view file, std::string_view text);
 /// kMisuse if `option` names stdout as the file to write and --json is given, too.
 Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file, bool json);
+/// kMisuse if there is a file of that name. Streams and stdout are not.
+Status check_is_new(std::string_view area, const std::string& file);
 /// A line about the work (stderr): progress, what is done automatically. --quiet suppresses it. Adds the newline.
 void print_note(std::string_view text);
 /// A line that the user should see even with --quiet (stderr): files that were skipped, doubtful results.

@@ -163,9 +163,7 @@ struct ExportWeightsOptions {
 
 Status export_weights(const ExportWeightsOptions& options) {
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("export-weights", "--out", options.file, options.json));
-  std::error_code ignored;
-  if (std::filesystem::exists(options.file, ignored) && !formats::is_stream(options.file))
-    return misuse("export-weights", options.file, " exists already; remove it or choose another");
+  DLPIPE_RETURN_IF_ERROR(check_is_new("export-weights", options.file));
   std::optional<StopText> kept(std::in_place, concat("; ", options.file, " was not written"));
   DLPIPE_ASSIGN_OR_RETURN(const std::string directory, run::find_checkpoint(options.checkpoint));
   DLPIPE_ASSIGN_OR_RETURN(const run::Checkpoint checkpoint, run::load_checkpoint(directory, false));

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -206,11 +205,7 @@ std::string text(const run::Evaluation& evaluation) {
 
 Status evaluate(EvalOptions options) {
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("eval", "--predictions", options.predictions, options.json));
-  std::error_code ignored;
-  if (!is_stdout(options.predictions) && !formats::is_stream(options.predictions) &&
-      std::filesystem::exists(options.predictions, ignored))
-    return misuse("eval", "--predictions ", options.predictions,
-                  " exists already; remove it or choose another");
+  DLPIPE_RETURN_IF_ERROR(check_is_new("eval", options.predictions));
   ProgressLine line;
   options.evaluate.on_note = [](const std::string& note) { print_note(printable(note)); };
   options.evaluate.on_progress = [&](int64_t done, int64_t total) { line.show("eval", {done, total}); };
