@@ -211,14 +211,12 @@ SourceStats Feed::Impl::stats() const {
 
 namespace {
 
-/// Of the process with this id: a forked child has none of their threads.
-std::atomic<int64_t> open_feeds{0};
-std::atomic<pid_t> process_of_feeds{0};
+std::atomic<int64_t> open_feeds{0};  // of the first process
 
 }  // namespace
 
 int64_t Feed::open_count() {
-  return process_of_feeds == ::getpid() ? open_feeds.load() : 0;
+  return first_process == ::getpid() ? open_feeds.load() : 0;
 }
 
 bool is_augmenting() {
@@ -251,7 +249,6 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
       impl->ring->loader = impl->loader.get();
     }
     impl->thread = std::make_unique<std::thread>([impl = impl.get()] { impl->run(); });
-    process_of_feeds = ::getpid();
     ++open_feeds;
     return std::unique_ptr<Feed>(new Feed(std::move(impl)));
   } catch (...) {  // threads and memory that the system doesn't give

@@ -228,6 +228,13 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   return objects;
 }
 
+/// total_weight and has_object of an input of boxes, whose target and weight are on the host.
+void weigh_boxes(BatchInput& input) {
+  const BoxWeight weight = box_weight(input.boxes, input.target, input.weight);
+  input.total_weight = weight.weight;
+  input.has_object = weight.has_object;
+}
+
 void add_boxes(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
   input.objects = objects_of(batch, spec);
   input.boxes = spec.boxes;
@@ -235,9 +242,7 @@ void add_boxes(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
                                 input.objects, input.sample_weight);
   input.target = std::move(target.rows);
   input.weight = std::move(target.weight);
-  const BoxWeight of_boxes = box_weight(input.boxes, input.target, input.weight);
-  input.total_weight = of_boxes.weight;
-  input.has_object = of_boxes.has_object;
+  weigh_boxes(input);
 }
 
 Tensor target_of(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
@@ -389,9 +394,7 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   }
   if (!weight.device().is_host()) return part;
   if (are_boxes) {
-    const BoxWeight of_boxes = box_weight(boxes, part.target, part.weight);
-    part.total_weight = of_boxes.weight;
-    part.has_object = of_boxes.has_object;
+    weigh_boxes(part);
   } else if (each != samples && pixels.rank() == 4) {  // pixels, some of which don't count
     part.total_weight = 0;
     for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += part.weight.data<float>()[i];

@@ -230,17 +230,15 @@ class Pass {
     if (task_.output == engine::ModelOutput::kPixels) {
       add_loss_by_image(there, input, sums);
     } else if (input.total_weight > 0) {
-      add_loss(there, input.target, input.weight, input.total_weight, sums);
-      if (!input.has_object) sums.weight -= input.total_weight;  // they add to the loss of others' objects
+      sums.loss += loss_of(there, input.target, input.weight) * input.total_weight;
+      sums.weight +=
+          input.has_object ? input.total_weight : 0;  // else it adds to the loss of others' objects
     }
     return logits;
   }
 
-  void add_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight, double total_weight,
-                Sums& sums) const {
-    sums.loss +=
-        options_.loss->compute(outputs, target, weight, options_.loss_arguments).item() * total_weight;
-    sums.weight += total_weight;
+  double loss_of(const Tensor& outputs, const Tensor& target, const Tensor& weight) const {
+    return options_.loss->compute(outputs, target, weight, options_.loss_arguments).item();
   }
 
   /// Each image's loss by its number of pixels that count. The Dice loss is of all pixels that it gets: of a batch's it would depend on
@@ -254,9 +252,10 @@ class Pass {
     for (int64_t image = 0; image < images; ++image) {
       const float* const weight = weights.data<float>() + image * pixels;
       const double total_weight = std::accumulate(weight, weight + pixels, 0.0);
-      if (total_weight > 0)
-        add_loss(engine::slice(outputs, 0, image, image + 1), own(input.target, image),
-                 own(input.weight, image), total_weight, sums);
+      if (total_weight == 0) continue;
+      const Tensor one = engine::slice(outputs, 0, image, image + 1);
+      sums.loss += loss_of(one, own(input.target, image), own(input.weight, image)) * total_weight;
+      sums.weight += total_weight;
     }
   }
 
