@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""decode_pillow.py PROGRAM FOLDER [--images N] [--rounds N] [--spng LIBRARY]: how fast are whole images decoded to RGB, one thread, from
-memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
+"""decode_pillow.py PROGRAM FOLDER [--images N] [--rounds N] [--spng LIBRARY]: how fast are whole images decoded to RGB, one
+thread, from memory, by dlpipe (PROGRAM is decode_benchmark) and by Pillow? FOLDER holds photos; each is written in every format first, by
 Pillow. Both decode each file five times in turn, the best counts; the ratio is Pillow's time / dlpipe's, summed over the
 images, the median of the rounds. The last column is the largest difference of a byte.
-Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these, unfiltered. --spng adds libspng (libspng.so.0) to the rows of PNG, which it decodes to RGB with its defaults."""
+Pillow writes no PNG of 16 bits per colour and none interlaced: tests/io/data/codec/make_images.py writes these,
+unfiltered. --spng adds libspng (libspng.so.0) to the rows of PNG, which it decodes to RGB with its defaults."""
 import argparse
 import ctypes
 import io

@@ -34,7 +34,7 @@ static Outcome train_on_list(const ScratchDirectory& folder, const std::string& 
 TEST(Train, ARunsConfigMeansThatRunFromEveryFolder) {
   const Outcome again = run_dlpipe({"train", "--config", trained_run().run + "/config.toml"});
   EXPECT_EQ(again.exit_code, 2);
-  EXPECT_NE(again.err.find("run"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find(trained_run().run), std::string::npos) << again.err;
   const std::string config = file_text(trained_run().run + "/config.toml");
   EXPECT_NE(config.find("\nout = \"/"), std::string::npos) << config;
 }
