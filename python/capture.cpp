@@ -18,6 +18,7 @@
 #include "dlpipe/models.h"
 #include "dlpipe/onnx.h"
 #include "dlpipe/ops.h"
+#include "dlpipe/optim.h"
 #include "dlpipe/tensor.h"
 #include "engine/models/graph_module.h"
 #include "python/calls.h"
@@ -93,6 +94,7 @@ class CapturedModel {
     arguments.width = images_.width;
     model_ = trainable_.record->build(arguments);
     model_->load_state_dict(trainable_.weights);
+    optimizer_ = value_or_throw(engine::find_optimizer("sgd"))->build(model_->parameters(), {.momentum = 0});
   }
 
   /// Logits of images [N,C,H,W]: [N,classes], or [N,H,W,classes].
@@ -152,13 +154,7 @@ class CapturedModel {
     const Tensor loss = loss_of((*model_)(pixels(images)));
     loss.backward();
     const engine::NoGrad no_grad;
-    for (engine::NamedTensor& one : model_->parameters()) {
-      if (!one.tensor.grad().defined()) continue;
-      const Tensor grad = one.tensor.grad().contiguous_copy();
-      float* const to = one.tensor.data<float>();
-      for (int64_t i = 0; i < grad.elements(); ++i) to[i] -= static_cast<float>(lr) * grad.data<float>()[i];
-      one.tensor.bump_version();
-    }
+    optimizer_->step(lr);
     return loss.item();
   }
 
@@ -179,6 +175,7 @@ class CapturedModel {
   engine::ImageGraph images_;
   engine::TrainableGraph trainable_;
   std::shared_ptr<engine::Module> model_;
+  std::unique_ptr<engine::Optimizer> optimizer_;
   int64_t steps_ = 0;
 };
 

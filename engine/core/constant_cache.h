@@ -78,6 +78,7 @@ enum class ConstantForm : uint64_t {
   kWinograd = 64,
   kPanels = 66,
   kPixelProduct = 68,
+  kTaps = 70,
   kFirstFree = 1024
 };
 uint64_t next_constant_form();

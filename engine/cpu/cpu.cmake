@@ -1,8 +1,10 @@
 # What several of the cpu's kernels share; the kernels themselves are registered in ops/ops.cmake.
 set(cpu_sources
     cpu/conv/conv2d_choice.cpp
+    cpu/conv/conv2d_depthwise.cpp
     cpu/conv/conv2d_plan.cpp
     cpu/conv/conv2d_product.cpp
+    cpu/conv/conv2d_taps.cpp
     cpu/conv/conv2d_winograd.cpp
     cpu/conv/unit_bf16.cpp
     cpu/conv/unit_kernels.cpp

@@ -10,8 +10,10 @@
 #include "dlpipe/op.h"
 #include "engine/core/constant_cache.h"
 #include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_depthwise.h"
 #include "engine/cpu/conv/conv2d_plan.h"
 #include "engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/conv2d_taps.h"
 #include "engine/cpu/conv/conv2d_winograd.h"
 #include "engine/cpu/loops/activation.h"
 #include "engine/cpu/loops/elementwise.h"
@@ -276,6 +278,10 @@ void backward_weights_in_f32(const Conv2dShape& shape, const Tensor& x, const Te
   if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardWeights, shape, x.dtype())) {
     return cpu::winograd_backward_weights(shape, *choice, x, dy, dweight, dbias);
   }
+  if (cpu::chooses_depthwise(shape, x.dtype()))
+    return cpu::depthwise_backward_weights(shape, x, dy, dweight, dbias);
+  if (cpu::taps_choice(ConvPass::kBackwardWeights, shape, x.dtype()))
+    return cpu::taps_backward_weights(shape, x, dy, dweight, dbias);
   const auto plan = cpu::conv_plan(ConvPass::kBackwardWeights, shape, x.dtype(), {x.layout(), dy.layout()},
                                    dbias != nullptr);
   plan->slices_cut_channels ? backward_weights_by_channels(*plan, x, dy, dweight, dbias)
@@ -330,6 +336,10 @@ void run_forward(const ForwardArgs& args) {
       return cpu::winograd_forward(shape, *choice, x, widened(weight),
                                    bias.defined() ? widened(bias) : Tensor(), y, attrs.activation);
     }
+    if (const auto choice = cpu::taps_choice(ConvPass::kForward, shape, x.dtype())) {
+      return cpu::taps_forward(shape, *choice, x, widened(weight), bias.defined() ? widened(bias) : Tensor(),
+                               y, attrs.activation);
+    }
     const LayoutChoice held{x.layout(), y.layout()};
     if (const auto choice = cpu::product_choice(shape, x.dtype(), held)) {
       return cpu::product_forward(shape, *choice, x, weight, bias, y, attrs.activation);
@@ -356,6 +366,8 @@ void run_backward(const BackwardArgs& args) {
     if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardData, shape, x.dtype())) {
       return cpu::winograd_backward_data(shape, *choice, dy, widened(weight), dx);
     }
+    if (const auto choice = cpu::taps_choice(ConvPass::kBackwardData, shape, x.dtype()))
+      return cpu::taps_backward_data(shape, *choice, dy, widened(weight), dx);
     const LayoutChoice held{x.layout(), dy.layout()};
     backward_data(*cpu::conv_plan(ConvPass::kBackwardData, shape, x.dtype(), held, false), dy, weight, dx);
   };

@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "engine/core/measured_kernels.h"
 #include "engine/core/parallel.h"
+#include "engine/cpu/conv/conv2d_depthwise.h"
 #include "engine/cpu/conv/conv2d_product.h"
+#include "engine/cpu/conv/conv2d_taps.h"
 #include "engine/cpu/conv/conv2d_winograd.h"
 #include "engine/cpu/onednn/onednn.h"
 
@@ -35,6 +37,11 @@ constexpr int64_t kChannelsAPart = 64;
 constexpr int64_t kFewestTiles = 8;
 // Of a 3x3 convolution by our product of windows.
 constexpr int64_t kFewPixels = 64;
+// Of a multiplication by Winograd's method, with the transforms, in multiplications by taps (Sapphire Rapids: 1.2 to 1.5).
+constexpr double kWinogradCost = 1.3;
+// Fewer channels make products of taps too small (Sapphire Rapids, f32, a training step beside oneDNN 2's kernels): 64 of them
+// with a dilation of 24 on 32x32 pixels 2.1 times as fast, 32 with 12 0.75.
+constexpr int64_t kTapsChannels = 64;
 // Channels planes of a stem may have to be worth a blocked output.
 constexpr int64_t kMostPlanes = 4;
 
@@ -156,13 +163,38 @@ bool prefers_product(ConvPass pass, const Conv2dShape& s, DType dtype, int block
          (s.kh * s.kw == 1 || s.n * s.oh * s.ow <= kFewPixels);
 }
 
-KernelChoice product_rule(const Conv2dShape& s) {
+KernelChoice product_rule(const char* kernel, const Conv2dShape& s) {
   const int64_t slices = wanted_slices(s.flops()), images = images_a_slice(s.n, slices);
-  return {kOwnProduct, images, divide_up(slices, divide_up(s.n, images))};
+  return {kernel, images, divide_up(slices, divide_up(s.n, images))};
+}
+
+bool can_be_taps(const Conv2dShape& s, DType dtype) {
+  const bool is_dilated = s.dilation != std::array{1, 1} && s.kh * s.kw > 1;
+  return is_dilated && taps_fit(s) && wants_own_winograd(dtype);
+}
+
+bool prefers_taps(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  if (!can_be_taps(s, dtype) || std::min(s.c, s.o) < kTapsChannels) return false;
+  if (!prefers_own_winograd(pass, s, dtype)) return true;
+  const auto tiles = static_cast<double>(winograd_tiles_an_image(pass, s));
+  const int64_t pixels = pass == ConvPass::kBackwardData ? s.h * s.w : s.oh * s.ow;
+  return taps_inside(s) < kWinogradCost * kWinogradFrequencies * tiles / static_cast<double>(pixels);
+}
+
+bool can_be_depthwise(ConvPass pass, const Conv2dShape& s) {
+  return pass == ConvPass::kBackwardWeights && depthwise_fits(s) && kernel_isa() >= KernelIsa::kAvx2;
+}
+
+// oneDNN's fast kernel for 3x3 takes 0.8 of this one's time, its others 5 to 12 times as much (Sapphire Rapids, f32).
+bool prefers_depthwise(ConvPass pass, const Conv2dShape& s) {
+  const bool has_other = s.kh == 3 && s.kw == 3 && s.dilation == std::array{1, 1};
+  return can_be_depthwise(pass, s) && !has_other;
 }
 
 KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  if (prefers_product(pass, s, dtype, block)) return product_rule(s);
+  if (prefers_depthwise(pass, s)) return {kOwnDepthwise, s.n, 1};
+  if (prefers_taps(pass, s, dtype)) return product_rule(kOwnTaps, s);
+  if (prefers_product(pass, s, dtype, block)) return product_rule(kOwnProduct, s);
   return prefers_own_winograd(pass, s, dtype) ? own_winograd_rule(pass, s) : direct_rule(pass, s, block);
 }
 
@@ -173,7 +205,9 @@ std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType 
     if (std::find(all.begin(), all.end(), choice) == all.end()) all.push_back(choice);
   };
   add(direct_rule(pass, s, block));
-  if (can_be_product(pass, s, dtype, block)) add(product_rule(s));
+  if (can_be_product(pass, s, dtype, block)) add(product_rule(kOwnProduct, s));
+  if (can_be_depthwise(pass, s)) add({kOwnDepthwise, s.n, 1});
+  if (can_be_taps(s, dtype)) add(product_rule(kOwnTaps, s));
   if (has_winograd(s, block)) add({"winograd", std::min(s.n, kWinogradImages), 1});
   // With few tiles, the transformed weights, four times as large, are read from memory: fast on an idle machine, but not under
   // load.
@@ -196,15 +230,18 @@ int output_block(const Conv2dShape& s) {
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
   const std::string key = choice_key(pass, s, dtype);
   KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, dtype, block); });
-  const bool known = choice.kernel == "direct" || choice.kernel == "winograd" ||
-                     (choice.kernel == kOwnWinograd && winograd_fits(s)) ||
-                     (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
+  const bool known =
+      choice.kernel == "direct" || choice.kernel == "winograd" ||
+      (choice.kernel == kOwnWinograd && winograd_fits(s)) || (choice.kernel == kOwnTaps && taps_fit(s)) ||
+      (choice.kernel == kOwnDepthwise && pass == ConvPass::kBackwardWeights && depthwise_fits(s)) ||
+      (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
-    throw Error(
-        Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
-                                           "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                                           " (3x3, stride 1, channels in eights) or ", kOwnProduct,
-                                           " (forward, one group, channels in whole vectors)")));
+    throw Error(Status(ErrorCode::kCorrupt,
+                       concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                              "' in kernels.json; use direct, winograd, ", kOwnWinograd,
+                              " (3x3, stride 1, channels in eights), ", kOwnTaps, " (stride 1, one group), ",
+                              kOwnDepthwise, " (backward_weights, a group per channel) or ", kOwnProduct,
+                              " (forward, one group, channels in whole vectors)")));
   }
   return choice;
 }
@@ -219,7 +256,7 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s, DType d
   if (s.kh != 3 || s.kw != 3) return concat(s.kh, "x", s.kw);
   if (s.stride != std::array{1, 1}) return concat("stride ", s.stride[0], "x", s.stride[1]);
   if (s.groups > 1) return concat(s.groups, " groups");
-  if (!winograd_fits(s)) return "channels not in eights, dilation or padding";
+  if (!winograd_fits(s)) return "channels not in eights, or much padding";
   if (kernel_isa() < KernelIsa::kAvx2) return "no fused multiply-add";
   if (s.n * winograd_tiles_an_image(pass, s) < kFewestTiles)
     return "too few tiles to pay for transforming the weights";
@@ -239,6 +276,18 @@ std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s,
   KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
   if (choice.kernel != kOwnWinograd) return std::nullopt;
   return choice;
+}
+
+std::optional<KernelChoice> taps_choice(ConvPass pass, const Conv2dShape& s, DType dtype) {
+  if (!taps_fit(s)) return std::nullopt;
+  KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
+  if (choice.kernel != kOwnTaps) return std::nullopt;
+  return choice;
+}
+
+bool chooses_depthwise(const Conv2dShape& s, DType dtype) {
+  return depthwise_fits(s) &&
+         conv_choice(ConvPass::kBackwardWeights, s, dtype, output_block(s)).kernel == kOwnDepthwise;
 }
 
 std::optional<KernelChoice> product_choice(const Conv2dShape& s, DType dtype, LayoutChoice held) {

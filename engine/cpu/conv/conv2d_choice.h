@@ -39,6 +39,14 @@ inline constexpr const char* kOwnWinograd = "winograd4x4";
 /// The minimum number of tiles in a part of an image that several slices share.
 inline constexpr int64_t kWinogradTilesAPart = 24;
 
+/// The same if it is dlpipe's products of taps (conv2d_taps.h).
+std::optional<KernelChoice> taps_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
+inline constexpr const char* kOwnTaps = "taps";
+
+/// Whether the gradient of the weights is computed by dlpipe's depthwise kernel (conv2d_depthwise.h).
+bool chooses_depthwise(const Conv2dShape& shape, DType dtype);
+inline constexpr const char* kOwnDepthwise = "depthwise";
+
 /// The same for a forward pass, if it is dlpipe's product of pixels and weights (conv2d_product.h) and supports images in
 /// `held`.
 std::optional<KernelChoice> product_choice(const Conv2dShape& shape, DType dtype, LayoutChoice held);

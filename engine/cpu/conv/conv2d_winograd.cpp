@@ -43,13 +43,26 @@ WinogradImages images_of(const Tensor& tensor) {
           block};
 }
 
-/// The tiles of a convolution's outputs of `height` x `width`, with this padding of the input.
-WinogradTiles tiles_of(int64_t height, int64_t width, int64_t pad_top, int64_t pad_left) {
-  return {divide_up(height, kWinogradTile), divide_up(width, kWinogradTile), pad_top, pad_left};
+/// The tiles of a pass's result, with the padding of its input; backward weights': of the outputs.
+WinogradTiles tiles_of(ConvPass pass, const Conv2dShape& s) {
+  const bool data = pass == ConvPass::kBackwardData;
+  const auto count = [](int64_t pixels, int64_t apart) {
+    return divide_up(divide_up(pixels, apart), kWinogradTile);
+  };
+  const auto padding = [&](size_t axis) {
+    return data ? 2 * s.dilation[axis] - s.padding[axis] : s.padding[axis];
+  };
+  return {count(data ? s.h : s.oh, s.dilation[0]),
+          count(data ? s.w : s.ow, s.dilation[1]),
+          padding(0),
+          padding(1),
+          s.dilation[0],
+          s.dilation[1]};
 }
 
-WinogradTiles unpadded(const WinogradTiles& tiles) {
-  return {tiles.rows, tiles.columns, 0, 0};
+WinogradTiles unpadded(WinogradTiles tiles) {
+  tiles.pad_top = tiles.pad_left = 0;
+  return tiles;
 }
 
 /// Lays out a transformed range at `data`; returns how many floats it needs.
@@ -85,7 +98,7 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
   const int64_t panel = product.panel;
   const int64_t u_plane = u.elements() / kWinogradFrequencies;
   const int64_t images = x.shape()[0];
-  const int64_t tiles_an_image = tiles.rows * tiles.columns;
+  const int64_t tiles_an_image = tiles.an_image();
   const int64_t most_tiles = std::min(images, choice.images) * tiles_an_image;
   const ImageCut cut(choice, images, most_tiles, kWinogradTilesAPart, divide_up(weights.outs, panel));
   const int64_t step = tiles_a_step(divide_up(most_tiles, cut.down));
@@ -128,7 +141,7 @@ class WeightsGradient {
         images_a_part_(choice.images),
         x_(images_of(x)),
         dy_(images_of(dy)),
-        tiles_(tiles_of(s_.oh, s_.ow, s_.padding[0], s_.padding[1])),
+        tiles_(tiles_of(ConvPass::kBackwardWeights, s_)),
         image_parts_(divide_up(s_.n, choice.images)) {
     // Parts of both, as square as they come.
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(choice.parts)));
@@ -148,7 +161,7 @@ class WeightsGradient {
     const int64_t columns = divide_up(outs.size(), product_.panel) * product_.panel;
     const int64_t outs_row = columns + kPlanesApart;
     WinogradRange v, z;
-    const int64_t step = tiles_a_step(std::min(s_.n, images_a_part_) * tiles_.rows * tiles_.columns);
+    const int64_t step = tiles_a_step(std::min(s_.n, images_a_part_) * tiles_.an_image());
     const int64_t v_floats = lay_out(v, step, ins.size() + kPlanesApart, nullptr);
     const int64_t z_floats = lay_out(z, step, outs_row, nullptr);
     const int64_t d_plane = ins.size() * outs_row;
@@ -161,7 +174,7 @@ class WeightsGradient {
     z.first_channel = outs.begin, z.channels = outs.size();
     float* const bias_sums =
         bias && in_part == 0 ? bias_sums_.data<float>() + image_part * s_.o + outs.begin : nullptr;
-    const int64_t tiles_an_image = tiles_.rows * tiles_.columns;
+    const int64_t tiles_an_image = tiles_.an_image();
     const int64_t first = image_part * images_a_part_ * tiles_an_image;
     const int64_t last = std::min(s_.n, (image_part + 1) * images_a_part_) * tiles_an_image;
     for (int64_t tile = first; tile < last; tile += step) {
@@ -226,27 +239,25 @@ class WeightsGradient {
 
 bool winograd_fits(const Conv2dShape& s) {
   return s.groups == 1 && s.kh == 3 && s.kw == 3 && s.stride == std::array{1, 1} &&
-         s.dilation == std::array{1, 1} && s.padding[0] <= 2 && s.padding[1] <= 2 &&
-         s.c % kWinogradChannels == 0 && s.o % kWinogradChannels == 0;
+         s.padding[0] <= 2 * s.dilation[0] && s.padding[1] <= 2 * s.dilation[1] && s.dilation[0] <= s.oh &&
+         s.dilation[1] <= s.ow && s.c % kWinogradChannels == 0 && s.o % kWinogradChannels == 0;
 }
 
 int64_t winograd_tiles_an_image(ConvPass pass, const Conv2dShape& s) {
-  const bool data = pass == ConvPass::kBackwardData;
-  return divide_up(data ? s.h : s.oh, kWinogradTile) * divide_up(data ? s.w : s.ow, kWinogradTile);
+  return tiles_of(pass, s).an_image();
 }
 
 void winograd_forward(const Conv2dShape& s, const KernelChoice& choice, const Tensor& x, const Tensor& weight,
                       const Tensor& bias, const Tensor& y, Activation activation) {
   const WinogradWeights weights{weight.data<float>(), s.o, s.c, s.c * kTaps, kTaps, false};
-  convolve(weights, weight, choice, x, tiles_of(s.oh, s.ow, s.padding[0], s.padding[1]),
+  convolve(weights, weight, choice, x, tiles_of(ConvPass::kForward, s),
            bias.defined() ? bias.data<float>() : nullptr, y, activation);
 }
 
 void winograd_backward_data(const Conv2dShape& s, const KernelChoice& choice, const Tensor& dy,
                             const Tensor& weight, const Tensor& dx) {
   const WinogradWeights weights{weight.data<float>(), s.c, s.o, kTaps, s.c * kTaps, true};
-  convolve(weights, weight, choice, dy, tiles_of(s.h, s.w, 2 - s.padding[0], 2 - s.padding[1]), nullptr, dx,
-           Activation::kNone);
+  convolve(weights, weight, choice, dy, tiles_of(ConvPass::kBackwardData, s), nullptr, dx, Activation::kNone);
 }
 
 void winograd_backward_weights(const Conv2dShape& s, const KernelChoice& choice, const Tensor& x,

@@ -1,5 +1,5 @@
-// conv2d by Winograd's F(4x4, 3x3) with dlpipe's own kernels: 3x3, stride 1, channels in multiples of eight, any
-// layout and both dtypes. It needs a quarter of the direct convolution's multiplications; ARCHITECTURE.md has the
+// conv2d by Winograd's F(4x4, 3x3) with dlpipe's own kernels: 3x3, stride 1, any dilation, channels in multiples of eight,
+// any layout and both dtypes. It needs a quarter of the direct convolution's multiplications; ARCHITECTURE.md has the
 // effect on speed and accuracy. Internal to engine/cpu.
 //
 // Slices cut the images; if there are few, also their tiles, then the output channels. The results don't depend on
@@ -61,9 +61,16 @@ struct WinogradImages {
 
 /// Tiles of each image, numbered row by row and image after image. A tile's pixels begin at 4 * its place -
 /// pad: the convolution's padding for its input, none for its output.
+///
+/// A dilated convolution is an ordinary one of down x across smaller images, each of every down-th row and every across-th
+/// column. Tiles then have pixels so far apart, there are rows x columns of them in each smaller image, and those at the same
+/// place follow one another, as they share cache lines: all columns' first, then all rows'.
 struct WinogradTiles {
   int64_t rows = 0, columns = 0;
   int64_t pad_top = 0, pad_left = 0;
+  int64_t down = 1, across = 1;  // the dilation
+
+  int64_t an_image() const { return rows * columns * down * across; }
 };
 
 /// One range of tiles and channels, and the layout of its transform: element (frequency, tile, channel) at

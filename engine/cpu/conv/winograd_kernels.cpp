@@ -129,7 +129,7 @@ HWY_INLINE void transform_taps_gradient(D d, const V (&u)[6], V (&g)[3]) {
   g[2] = hn::MulAdd(third, hn::Sub(sum_b, sum_a), u[5]);
 }
 
-// The position of a tile's pixels: (i, j) at first + (i * width + j) * pixel elements from a channel of its image,
+// The position of a tile's pixels: (i, j) at first + i * row_step + j * pixel_step elements from a channel of its image,
 // and inside the image where top <= i < bottom and left <= j < right.
 struct Place {
   int64_t image, first;
@@ -138,18 +138,37 @@ struct Place {
 };
 HWY_INLINE Place place_of(const WinogradImages& images, const WinogradTiles& tiles, int64_t tile,
                           int64_t side) {
-  const int64_t in_image = tile % (tiles.rows * tiles.columns);
-  const int64_t y = in_image / tiles.columns * kWinogradTile - tiles.pad_top;
-  const int64_t x = in_image % tiles.columns * kWinogradTile - tiles.pad_left;
-  Place place{tile / (tiles.rows * tiles.columns),
+  int64_t rest = tile % tiles.an_image();
+  const auto next_digit = [&rest](int64_t base) {
+    const int64_t digit = rest % base;
+    rest /= base;
+    return digit;
+  };
+  const int64_t x_phase = next_digit(tiles.across), column = next_digit(tiles.columns);
+  const int64_t y_phase = next_digit(tiles.down), row = rest;
+  const int64_t y = y_phase + row * kWinogradTile * tiles.down - tiles.pad_top;
+  const int64_t x = x_phase + column * kWinogradTile * tiles.across - tiles.pad_left;
+  // How many steps from `from` to `to`, rounded up.
+  const auto steps = [side](int64_t from, int64_t to, int64_t step) {
+    return std::clamp<int64_t>((to - from + step - 1) / step, 0, side);
+  };
+  Place place{tile / tiles.an_image(),
               (y * images.width + x) * images.pixel,
-              std::max<int64_t>(0, -y),
-              std::min(side, images.height - y),
-              std::max<int64_t>(0, -x),
-              std::min(side, images.width - x),
+              steps(y, 0, tiles.down),
+              steps(y, images.height, tiles.down),
+              steps(x, 0, tiles.across),
+              steps(x, images.width, tiles.across),
               false};
   place.whole = place.top == 0 && place.left == 0 && place.bottom == side && place.right == side;
   return place;
+}
+
+// How far apart a tile's rows and columns are, in elements.
+HWY_INLINE int64_t row_step(const WinogradImages& images, const WinogradTiles& tiles) {
+  return images.width * images.pixel * tiles.down;
+}
+HWY_INLINE int64_t pixel_step(const WinogradImages& images, const WinogradTiles& tiles) {
+  return images.pixel * tiles.across;
 }
 
 // Calls body(tile, its place, channel) for every tile and group of channels of a range. Two vectors of
@@ -181,13 +200,14 @@ HWY_INLINE T* channel_of(const WinogradImages& images, int64_t image, int64_t ch
 // Asks for a tile's pixels: rows of a few lines each are too short for the processor to see them coming. The
 // columns that it shares with the tile before are there already.
 template <int kSide, class T>
-HWY_INLINE void prefetch_pixels(const WinogradImages& images, const Place& place, int64_t channel) {
+HWY_INLINE void prefetch_pixels(const WinogradImages& images, const WinogradTiles& tiles, const Place& place,
+                                int64_t channel) {
   const T* const from = channel_of<const T>(images, place.image, channel) + place.first;
-  const int64_t step = images.pixel * static_cast<int64_t>(sizeof(T)) < 64 ? 2 : 1;  // pixels per line
+  const int64_t row = row_step(images, tiles), pixel = pixel_step(images, tiles);
+  const int64_t at_once = pixel * static_cast<int64_t>(sizeof(T)) < 64 ? 2 : 1;  // pixels per line
   for (int64_t i = place.top; i < place.bottom; ++i) {
-    for (int64_t j = kSide - kWinogradTile; j < kSide; j += step) {
-      __builtin_prefetch(from + (i * images.width + j) * images.pixel);
-    }
+    for (int64_t j = kSide - kWinogradTile; j < kSide; j += at_once)
+      __builtin_prefetch(from + i * row + j * pixel);
   }
 }
 
@@ -245,13 +265,13 @@ HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pix
 template <int kFrom, class T, class D, class Transform, class Extra>
 HWY_INLINE void transform_images(D d, const WinogradImages& images, const WinogradTiles& tiles,
                                  const WinogradRange& to, const Transform& transform, const Extra& extra) {
-  const int64_t row = images.width * images.pixel;
+  const int64_t row = row_step(images, tiles), pixel_apart = pixel_step(images, tiles);
   for_each_tile<D>(images, tiles, to, kFrom, [&](int64_t tile, const Place* place, int64_t channel) HWY_ATTR {
     const T* const from =
         channel_of<const T>(images, place->image, to.first_channel + channel) + place->first;
     float* const at = to.data + tile * to.row + channel;
     if (tile + kAhead < to.tiles)
-      prefetch_pixels<kFrom, T>(images, place[kAhead], to.first_channel + channel);
+      prefetch_pixels<kFrom, T>(images, tiles, place[kAhead], to.first_channel + channel);
     const auto take = [&](int64_t i, int64_t j, hn::Vec<D> value)
                           HWY_ATTR { hn::StoreU(value, d, at + (i * 6 + j) * to.plane); };
     const auto run = [&](const auto& pixel) HWY_ATTR {
@@ -259,9 +279,9 @@ HWY_INLINE void transform_images(D d, const WinogradImages& images, const Winogr
       extra(channel, pixel);
     };
     if (place->whole) {
-      run([&](int64_t i, int64_t j) HWY_ATTR { return load(d, from + i * row + j * images.pixel); });
+      run([&](int64_t i, int64_t j) HWY_ATTR { return load(d, from + i * row + j * pixel_apart); });
     } else {
-      const EdgePixels<kFrom, T> edge(from, *place, row, images.pixel);
+      const EdgePixels<kFrom, T> edge(from, *place, row, pixel_apart);
       run([&](int64_t i, int64_t j) HWY_ATTR { return load(d, edge.at(i, j)); });
     }
   });
@@ -295,7 +315,7 @@ template <class T, class D>
 void output_of(D d, const WinogradRange& from, const WinogradImages& y, const WinogradTiles& tiles,
                const float* bias, Activation activation) {
   using V = hn::Vec<D>;
-  const int64_t row = y.width * y.pixel;
+  const int64_t row = row_step(y, tiles), pixel_apart = pixel_step(y, tiles);
   // What is below becomes 0; NaN is not. What rounds to -0 in bf16 stays, as relu does with it.
   constexpr float kLeast = sizeof(T) == sizeof(float) ? 0.0f : -0x1p-134f;
   const V least = hn::Set(d, activation == Activation::kRelu ? kLeast : -__builtin_inff());
@@ -310,7 +330,7 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
                                    HWY_ATTR { return hn::LoadU(d, at + (i * 6 + j) * from.plane); };
         const auto take = [&](int64_t i, int64_t j, V value) HWY_ATTR {
           const V sum = hn::Add(value, add);
-          store(d, hn::IfThenZeroElse(hn::Lt(sum, least), sum), to + i * row + j * y.pixel);
+          store(d, hn::IfThenZeroElse(hn::Lt(sum, least), sum), to + i * row + j * pixel_apart);
         };
         if (place->whole) {
           transform_tile<6, 4>(d, transform, frequency, take);

@@ -1,0 +1,252 @@
+// The inner loops in Highway, once for each target, then how slices share the channels and images.
+#include "engine/cpu/conv/conv2d_depthwise.h"
+
+#include <algorithm>
+
+#include "engine/core/parallel.h"
+#include "engine/cpu/loops/elementwise.h"
+
+// Sums stay in registers, in arrays, which those of SVE and RVV can't be in.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/cpu/conv/conv2d_depthwise.cpp"
+#include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
+
+#include <hwy/highway.h>
+
+#include "engine/cpu/loops/within_isa.h"
+
+#ifndef DLPIPE_DEPTHWISE_SUMS
+#define DLPIPE_DEPTHWISE_SUMS
+namespace dlpipe::engine::cpu {
+namespace {
+
+/// sums[ky][kx] += the products of dy and what the tap reads of x, for planes of one vector of channels. Steps are in floats.
+struct DepthwiseSums {
+  const float* x = nullptr;         // where the first tap of the first output reads
+  int64_t x_row = 0, x_column = 0;  // from output to output
+  int64_t tap_row = 0, tap_column = 0;
+  const float* dy = nullptr;
+  int64_t rows = 0, columns = 0;  // of dy
+  int64_t kh = 0, kw = 0;
+  float* sums = nullptr;  // [kh][kw][lanes]
+};
+
+struct DepthwiseKernels {
+  int64_t lanes;  // of a vector
+  void (*add)(const DepthwiseSums& sums);
+};
+
+}  // namespace
+}  // namespace dlpipe::engine::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace dlpipe::engine::cpu {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using PlaneD = hn::ScalableTag<float>;
+using PlaneV = hn::Vec<PlaneD>;
+
+// Taps whose sums are in registers together; of narrow kernels, sums of even and of odd columns are apart, as one chain of
+// additions for each would leave the adders idle.
+constexpr int kTapsTogether = 8, kTapsOfPairs = 5;
+// Rows that have about so many outputs are read once for each row of taps from the first-level cache.
+constexpr int64_t kOutputsTogether = 64;
+
+template <int K>
+HWY_NOINLINE void add_taps(const DepthwiseSums& p, const float* x, const float* dy, int64_t rows, float* to) {
+  constexpr int kChains = K <= kTapsOfPairs ? 2 : 1;
+  const PlaneD d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  PlaneV sums[kChains][K];
+#pragma GCC unroll 8
+  for (int k = 0; k < K; ++k) {
+    sums[0][k] = hn::LoadU(d, to + k * lanes);
+    if constexpr (kChains > 1) sums[1][k] = hn::Zero(d);
+  }
+  const auto add = [&](PlaneV(&chain)[K], const float* from, const float* gradient) HWY_ATTR {
+    const PlaneV factor = hn::LoadU(d, gradient);
+#pragma GCC unroll 8
+    for (int k = 0; k < K; ++k)
+      chain[k] = hn::MulAdd(hn::LoadU(d, from + k * p.tap_column), factor, chain[k]);
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * p.x_row;
+    const float* gradient = dy + row * p.columns * lanes;
+    int64_t column = 0;
+    if constexpr (kChains > 1) {
+      for (; column + 2 <= p.columns; column += 2, from += 2 * p.x_column, gradient += 2 * lanes) {
+        add(sums[0], from, gradient);
+        add(sums[1], from + p.x_column, gradient + lanes);
+      }
+    }
+    for (; column < p.columns; ++column, from += p.x_column, gradient += lanes) add(sums[0], from, gradient);
+  }
+#pragma GCC unroll 8
+  for (int k = 0; k < K; ++k) {
+    if constexpr (kChains > 1) sums[0][k] = hn::Add(sums[0][k], sums[1][k]);
+    hn::StoreU(sums[0][k], d, to + k * lanes);
+  }
+}
+
+template <int K>
+HWY_INLINE void add_taps_of(int64_t taps, const DepthwiseSums& p, const float* x, const float* dy,
+                            int64_t rows, float* to) {
+  if (taps == K) return add_taps<K>(p, x, dy, rows, to);
+  if constexpr (K > 1) add_taps_of<K - 1>(taps, p, x, dy, rows, to);
+}
+
+void AddDepthwise(const DepthwiseSums& p) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(PlaneD()));
+  const int64_t rows = std::max<int64_t>(1, kOutputsTogether / p.columns);
+  for (int64_t row = 0; row < p.rows; row += rows) {
+    for (int64_t ky = 0; ky < p.kh; ++ky) {
+      for (int64_t kx = 0; kx < p.kw; kx += kTapsTogether) {
+        add_taps_of<kTapsTogether>(std::min<int64_t>(kTapsTogether, p.kw - kx), p,
+                                   p.x + row * p.x_row + ky * p.tap_row + kx * p.tap_column,
+                                   p.dy + row * p.columns * lanes, std::min(rows, p.rows - row),
+                                   p.sums + (ky * p.kw + kx) * lanes);
+      }
+    }
+  }
+}
+
+const DepthwiseKernels* KernelsOfDepthwise() {
+  static const DepthwiseKernels kernels = {static_cast<int64_t>(hn::Lanes(PlaneD())), AddDepthwise};
+  return &kernels;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dlpipe::engine::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dlpipe::engine::cpu {
+
+HWY_EXPORT(KernelsOfDepthwise);
+
+namespace {
+
+const DepthwiseKernels& depthwise_kernels() {
+  return *dispatch_within_isa(HWY_DISPATCH_TABLE(KernelsOfDepthwise))();
+}
+
+constexpr int kPlanesSlot = 1;  // of worker_scratch; 0 is oneDNN's
+// Slices are vectors of channels; where channels are fewer than this, also groups of images.
+constexpr int64_t kChannelsOfOneGroup = 512;
+
+/// Copies pixels of `lanes` channels from `channel` on, one after another. Channels after the last are any numbers.
+void copy_pixels(const Tensor& images, int64_t n, int64_t channel, int64_t lanes, int64_t first,
+                 int64_t count, float* to) {
+  const int64_t channels = images.size(3), pixels = images.size(1) * images.size(2);
+  const int64_t image = n * pixels * channels;
+  if (images.layout() != Layout::kPlain) {
+    const int64_t block = layout_block(images.layout()), width = std::min(block, lanes);
+    for (int64_t lane = 0; lane < lanes; lane += width) {
+      const int64_t c = channel + lane;
+      if (c >= channels) break;  // the last vector of channels in blocks of half its size: any values
+      const float* from = static_cast<const float*>(images.raw()) + image + c / block * block * pixels +
+                          c % block + first * block;
+      for (int64_t i = 0; i < count; ++i) std::copy_n(from + i * block, width, to + i * lanes + lane);
+    }
+    return;
+  }
+  const int64_t own = std::min(lanes, channels - channel);
+  with_type(images.dtype(), [&](auto type) {
+    const auto* from = static_cast<const decltype(type)*>(images.raw()) + image + first * channels + channel;
+    for (int64_t i = 0; i < count; ++i, from += channels, to += lanes) {
+      for (int64_t lane = 0; lane < own; ++lane) to[lane] = load_one(from + lane);
+    }
+  });
+}
+
+class DepthwiseGradient {
+ public:
+  DepthwiseGradient(const Conv2dShape& shape, const Tensor& x, const Tensor& dy)
+      : s_(shape),
+        x_(x),
+        dy_(dy),
+        blocks_(divide_up(s_.c, lanes_)),
+        groups_(std::clamp(divide_up(kChannelsOfOneGroup, s_.c), int64_t{1}, s_.n)) {
+    sums_ = Tensor::zeros({groups_, blocks_, taps_ + 1, lanes_});
+  }
+
+  void run(float* dweight, float* dbias) const {
+    auto* const sums = sums_.data<float>();
+    parallel_slices(groups_ * blocks_, [&](int64_t slice) {
+      const int64_t group = slice / blocks_;
+      add(slice % blocks_, s_.n * group / groups_, s_.n * (group + 1) / groups_, dbias != nullptr,
+          sums + slice * (taps_ + 1) * lanes_);
+    });
+    for (int64_t c = 0; c < s_.c; ++c) {
+      for (int64_t tap = 0; tap <= taps_; ++tap) {
+        float sum = 0;
+        for (int64_t group = 0; group < groups_; ++group)
+          sum += sums[((group * blocks_ + c / lanes_) * (taps_ + 1) + tap) * lanes_ + c % lanes_];
+        if (tap < taps_) dweight[c * taps_ + tap] = sum;
+        if (tap == taps_ && dbias != nullptr) dbias[c] = sum;
+      }
+    }
+  }
+
+ private:
+  /// The sums of images [first, last) of one block of channels; the last are those of dy.
+  void add(int64_t block, int64_t first, int64_t last, bool bias, float* sums) const {
+    const int64_t floats = (height_ * width_ + s_.oh * s_.ow) * lanes_;
+    auto* const x =
+        reinterpret_cast<float*>(worker_scratch(kPlanesSlot, static_cast<size_t>(floats) * sizeof(float)));
+    float* const dy = x + height_ * width_ * lanes_;
+    std::fill(x, dy, 0.0f);
+    DepthwiseSums p;
+    p.x = x;
+    p.x_row = s_.stride[0] * width_ * lanes_, p.x_column = s_.stride[1] * lanes_;
+    p.tap_row = s_.dilation[0] * width_ * lanes_, p.tap_column = s_.dilation[1] * lanes_;
+    p.dy = dy;
+    p.rows = s_.oh, p.columns = s_.ow;
+    p.kh = s_.kh, p.kw = s_.kw;
+    p.sums = sums;
+    const int64_t left = std::min<int64_t>(s_.padding[1], width_);
+    const int64_t inside = std::clamp<int64_t>(width_ - left, 0, s_.w);
+    for (int64_t n = first; n < last; ++n) {
+      for (int64_t row = 0; row < height_; ++row) {
+        const int64_t source = row - s_.padding[0];
+        if (source >= 0 && source < s_.h && inside > 0)
+          copy_pixels(x_, n, block * lanes_, lanes_, source * s_.w, inside,
+                      x + (row * width_ + left) * lanes_);
+      }
+      copy_pixels(dy_, n, block * lanes_, lanes_, 0, s_.oh * s_.ow, dy);
+      depthwise_kernels().add(p);
+      for (int64_t i = 0; bias && i < s_.oh * s_.ow; ++i) {
+        for (int64_t lane = 0; lane < lanes_; ++lane) sums[taps_ * lanes_ + lane] += dy[i * lanes_ + lane];
+      }
+    }
+  }
+
+  const Conv2dShape& s_;
+  const Tensor &x_, &dy_;
+  int64_t lanes_ = depthwise_kernels().lanes;
+  int64_t taps_ = s_.kh * s_.kw;
+  // What of the padded image is read.
+  int64_t height_ = (s_.oh - 1) * s_.stride[0] + (s_.kh - 1) * s_.dilation[0] + 1;
+  int64_t width_ = (s_.ow - 1) * s_.stride[1] + (s_.kw - 1) * s_.dilation[1] + 1;
+  int64_t blocks_, groups_;
+  Tensor sums_;  // [group][block][tap, then dy][lane]
+};
+
+}  // namespace
+
+bool depthwise_fits(const Conv2dShape& s) {
+  return s.groups > 1 && s.groups == s.c && s.o == s.c;
+}
+
+void depthwise_backward_weights(const Conv2dShape& s, const Tensor& x, const Tensor& dy, float* dweight,
+                                float* dbias) {
+  DepthwiseGradient(s, x, dy).run(dweight, dbias);
+}
+
+}  // namespace dlpipe::engine::cpu
+#endif
