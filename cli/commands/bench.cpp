@@ -411,7 +411,7 @@ void add_loader_options(Flags& part, pipeline::LoaderOptions& loader) {
 }
 
 void add_train_options(Flags& part, run::BenchTrainOptions& train) {
-  part.add_option("--model", train.model, "Model by name");
+  part.add_option("--model", train.model, "Model by name, or an ONNX or .dlm file");
   part.add_option("--dtype", train.dtype, "f32 or bf16; on a GPU also f16");
   part.add_flag("--tf32", train.tf32, "On CUDA: f32 products and convolutions may use TF32");
   part.add_flag("--no-cudnn", train.no_cudnn, "On CUDA: convolutions and attention without cuDNN");

@@ -50,7 +50,7 @@ enum class ModelOutput : uint8_t {
 
 /// What the rows of a detector mean. "grid": [N, ceil(H / stride), ceil(W / stride), classes + 4], for each cell of one grid logits of the
 /// classes, and logarithms of the distances, in strides, from the cell's middle to the left, upper, right and lower side of the object
-/// that it is in. "fcos", "retinanet" and "ssd": [N, rows, classes + others], for each anchor of each level what torchvision's networks
+/// that it is in. "fcos", "retinanet", "retinanet_giou" and "ssd": [N, rows, classes + others], for each anchor of each level what torchvision's networks
 /// of these names compute: logits (of ssd first the background's), four numbers that code a box, and of fcos a centerness.
 struct BoxCoding {
   /// Cells over the image, each with the same anchors, row by row.

@@ -231,6 +231,8 @@ struct SampleAnswer {
   std::vector<size_t> top;            // classes, the most probable first; empty if all logits are NaN
   std::vector<double> probabilities;  // of these classes
   double loss = 0;                    // -log of the label's probability
+  /// Of --task detect: all boxes that are found, the best first. `seen` is in pixels of the image as the chain made it.
+  std::optional<std::vector<PredictedBox>> boxes = {};
 };
 
 struct EvaluateOptions {

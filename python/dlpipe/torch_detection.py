@@ -161,12 +161,15 @@ def _fcos(detector: Any) -> dict[str, Any]:
 
 def _retinanet(detector: Any) -> dict[str, Any]:
     loss = detector.head.regression_head._loss_type
-    if loss != "l1":
-        raise _refuse(f"the model's loss of boxes is {loss}, as retinanet_resnet50_fpn_v2's; dlpipe has that of retinanet_resnet50_fpn, l1")
+    if loss not in ("l1", "giou"):
+        raise _refuse(f"the model's loss of boxes is {loss}; dlpipe has l1, as retinanet_resnet50_fpn, and giou, as retinanet_resnet50_fpn_v2")
     matcher = detector.proposal_matcher
     if type(matcher) is not _named("_utils.Matcher") or not matcher.allow_low_quality_matches:
         raise _refuse("the model's proposal_matcher isn't a Matcher that allows matches of low quality, which dlpipe knows")
-    return {"weights": _weights(detector.box_coder, detector.head.regression_head.box_coder), "fg_iou_thresh": matcher.high_threshold,
+    weights = _weights(detector.box_coder, detector.head.regression_head.box_coder)
+    if loss == "giou" and weights != [1.0, 1.0, 1.0, 1.0]:
+        raise _refuse("the model's BoxCoder has weights other than 1, which dlpipe knows with the loss l1 alone")
+    return {"name": "retinanet" if loss == "l1" else "retinanet_giou", "weights": weights, "fg_iou_thresh": matcher.high_threshold,
             "bg_iou_thresh": matcher.low_threshold}  # fmt: skip
 
 

@@ -17,7 +17,9 @@
 #include "engine/core/parallel.h"
 #include "run/config/values.h"
 #include "run/input/batch_input.h"
+#include "run/input/box_coding.h"
 #include "run/record/kernels.h"
+#include "run/use/graph_model.h"
 
 namespace dlpipe::run {
 namespace {
@@ -80,8 +82,9 @@ TrainStepOptions step_options(const BenchTrainOptions& options, const engine::Mo
   step.dtype = value_or_throw(training_dtype(options.dtype, device));
   step.tf32 = take_tf32(options.tf32, device);
   step.target = target_of(options, record);
-  step.loss =
-      value_or_throw(find_loss(record.output == engine::ModelOutput::kBoxes ? "fcos" : "cross_entropy"));
+  step.loss = value_or_throw(find_loss(record.output == engine::ModelOutput::kBoxes
+                                           ? value_or_throw(find_box_coding(record.boxes))->loss
+                                           : "cross_entropy"));
   step.graph = value_or_throw(parse_graph(options.graph));
   step.accumulate = options.accumulate;
   return step;
@@ -225,7 +228,12 @@ engine::Roofline roofline_around(Device& device, const TrainStepOptions& options
 }  // namespace
 
 BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
-  const engine::ModelRecord& record = *value_or_throw(registries.models.find(given.model));
+  std::optional<WeightsSource> file;
+  if (is_model_file(given.model)) file = open_graph_weights(given.model, false);
+  const engine::ModelRecord& record =
+      file ? *file->graph : *value_or_throw(registries.models.find(given.model));
+  if (file && record.default_size == 0)
+    refuse("bench", given.model, " takes images of unequal sides, and bench train draws square ones");
   const engine::OptimizerRecord* optimizer_record =
       value_or_throw(registries.optimizers.find(given.optimizer));
   BenchTrainReport report;
@@ -236,6 +244,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const std::shared_ptr<engine::Module> model = build_model(options, record);
+  if (file) model->load_state_dict(file->checkpoint_tensors);
   // Called while it is on the host, where it runs on a blank input.
   report.forward_gflop = engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
   model->to(device);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "dlpipe/op.h"
@@ -232,13 +233,14 @@ Tensor area_of(const Tensor& sides) {
   return engine::mul(engine::slice(sides, 1, 0, 1), engine::slice(sides, 1, 1, 2));
 }
 
-/// 1 less the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes that share a place: [M,1]
-/// of the distances from it to the left, upper, right and lower side, [M,4].
-Tensor overlap_loss(const Tensor& sides, const Tensor& target, bool takes_distance) {
+/// 1 less the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes: [M,1] of the
+/// distances from a place to their left, upper, right and lower side, [M,4]. `share_it`: the place is in both.
+Tensor overlap_loss(const Tensor& sides, const Tensor& target, bool takes_distance, bool share_it = true) {
   const Tensor before = engine::slice(sides, 1, 0, 2), behind = engine::slice(sides, 1, 2, 4);
   const Tensor true_before = engine::slice(target, 1, 0, 2), true_behind = engine::slice(target, 1, 2, 4);
-  const Tensor both =
-      area_of(engine::add(engine::minimum(before, true_before), engine::minimum(behind, true_behind)));
+  const Tensor extent =
+      engine::add(engine::minimum(before, true_before), engine::minimum(behind, true_behind));
+  const Tensor both = area_of(share_it ? extent : engine::relu(extent));
   const Tensor either = engine::sub(
       engine::add(area_of(engine::add(before, behind)), area_of(engine::add(true_before, true_behind))),
       both);
@@ -297,15 +299,40 @@ Tensor torchvision_fcos_loss(const Tensor& outputs, const Tensor& target, const 
   return engine::div(engine::add(focal_sum(rows, arguments), of_objects), rows.objects());
 }
 
-/// Lin et al., "Focal Loss for Dense Object Detection", 2017: focal loss of the rows that count and L1 of the codes of boxes, both over the
-/// number of rows with an object of each image, which their weights contain; the mean over images.
-Tensor torchvision_retinanet_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
-                                  const LossArguments& arguments) {
+/// Lin et al., "Focal Loss for Dense Object Detection", 2017: focal loss of the rows that count and a loss of boxes, both over the number of
+/// rows with an object of each image, which their weights contain; the mean over images. `of_codes`: [M,K] of the outputs' and the true codes.
+template <class OfCodes>
+Tensor retinanet_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                      const LossArguments& arguments, const OfCodes& of_codes) {
   const engine::UseAutocast off(DType::kF32);
   const DetectorRows rows(outputs, target, weight, 4, 1);
-  const Tensor distances = absolute(engine::sub(rows.part(rows.classes, rows.width), rows.sides));
-  const Tensor of_boxes = engine::sum(engine::mul(distances, rows.has_object));
+  const Tensor of_boxes =
+      engine::sum(engine::mul(of_codes(rows.part(rows.classes, rows.width), rows.sides), rows.has_object));
   return engine::div(engine::add(focal_sum(rows, arguments), of_boxes), engine::sum(rows.last));
+}
+
+Tensor torchvision_retinanet_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                                  const LossArguments& arguments) {
+  return retinanet_loss(outputs, target, weight, arguments, [](const Tensor& codes, const Tensor& truths) {
+    return absolute(engine::sub(codes, truths));
+  });
+}
+
+/// The sides of a coded box, as distances from the anchor's middle in sizes of the anchor: BoxCoder's with weights of 1.
+Tensor sides_of_code(const Tensor& code) {
+  constexpr double kMostLogarithm = 4.135166556742356;  // of 1000 / 16
+  const Tensor middle = engine::slice(code, 1, 0, 2), size = engine::slice(code, 1, 2, 4);
+  const Tensor half = engine::scale(
+      engine::exp(engine::clip(size, -std::numeric_limits<double>::infinity(), kMostLogarithm)), 0.5);
+  return engine::concat({engine::sub(half, middle), engine::add(half, middle)}, 1);
+}
+
+/// An intersection over union is the same in pixels and in sizes of the anchor.
+Tensor torchvision_retinanet_giou_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
+                                       const LossArguments& arguments) {
+  return retinanet_loss(outputs, target, weight, arguments, [](const Tensor& codes, const Tensor& truths) {
+    return overlap_loss(sides_of_code(codes), sides_of_code(truths), false, false);
+  });
 }
 
 /// f32 [M,1] on the losses' device: 1 for the rows without an object that count, in each image those with the largest of `losses` [M,1], of equal
@@ -360,7 +387,7 @@ constexpr engine::OptionDefault kAsymmetricOptions[] = {
     {"gamma-neg", "4"}, {"gamma-pos", "1"}, {"margin", "0.05"}};
 constexpr engine::OptionDefault kBetaOptions[] = {{"loss-beta", "1"}};
 
-constexpr std::array<LossRecord, 15> kRecords = {{
+constexpr std::array<LossRecord, 16> kRecords = {{
     {"cross_entropy", "softmax and the logarithm of the label's probability", cross_entropy_loss,
      kCrossEntropyOptions, "classify, segment"},
     {"dice", "1 less the Dice coefficient of each class, over the batch", dice_loss, {}, "segment"},
@@ -389,6 +416,10 @@ constexpr std::array<LossRecord, 15> kRecords = {{
     {"torchvision_retinanet",
      "of torchvision's RetinaNet: focal loss of the classes and L1 of the boxes, the mean over images",
      torchvision_retinanet_loss, kFocalOptions, "detect", "retinanet"},
+    {"torchvision_retinanet_giou",
+     "of torchvision's RetinaNet v2: focal loss of the classes and GIoU loss of the boxes, the mean over "
+     "images",
+     torchvision_retinanet_giou_loss, kFocalOptions, "detect", "retinanet_giou"},
     {"torchvision_ssd",
      "of torchvision's SSD: cross-entropy of objects and of the hardest rows without one, smooth L1 of the "
      "boxes",

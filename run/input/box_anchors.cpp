@@ -457,9 +457,20 @@ std::vector<FoundBox> find_ssd(const BoxRows& of, std::span<const float> outputs
   return best_of(of.coding, boxes);
 }
 
+constexpr BoxCodingRecord retinanet(const char* name, const char* loss) {
+  return {.name = name,
+          .loss = loss,
+          .others = 4,
+          .more = 1,
+          .is_by_image = true,
+          .rows = count_anchors,
+          .assign = assign_retinanet,
+          .find = find_retinanet};
+}
+
 }  // namespace
 
-extern const BoxCodingRecord fcos_boxes, retinanet_boxes, ssd_boxes;
+extern const BoxCodingRecord fcos_boxes, retinanet_boxes, retinanet_giou_boxes, ssd_boxes;
 const BoxCodingRecord fcos_boxes = {
     .name = "fcos",
     .loss = "torchvision_fcos",
@@ -469,16 +480,8 @@ const BoxCodingRecord fcos_boxes = {
     .assign = assign_fcos,
     .find = find_fcos,
 };
-const BoxCodingRecord retinanet_boxes = {
-    .name = "retinanet",
-    .loss = "torchvision_retinanet",
-    .others = 4,
-    .more = 1,
-    .is_by_image = true,
-    .rows = count_anchors,
-    .assign = assign_retinanet,
-    .find = find_retinanet,
-};
+const BoxCodingRecord retinanet_boxes = retinanet("retinanet", "torchvision_retinanet");
+const BoxCodingRecord retinanet_giou_boxes = retinanet("retinanet_giou", "torchvision_retinanet_giou");
 const BoxCodingRecord ssd_boxes = {
     .name = "ssd",
     .loss = "torchvision_ssd",

@@ -11,12 +11,12 @@ namespace dlpipe::run {
 
 using engine::Tensor;
 
-extern const BoxCodingRecord grid_boxes, fcos_boxes, retinanet_boxes, ssd_boxes;
+extern const BoxCodingRecord grid_boxes, fcos_boxes, retinanet_boxes, retinanet_giou_boxes, ssd_boxes;
 
 namespace {
 
-constexpr std::array<const BoxCodingRecord*, 4> kCodings = {&grid_boxes, &fcos_boxes, &retinanet_boxes,
-                                                            &ssd_boxes};
+constexpr std::array kCodings = {&grid_boxes, &fcos_boxes, &retinanet_boxes, &retinanet_giou_boxes,
+                                 &ssd_boxes};
 
 float area_of(const FoundBox& found) {
   return (found.box[2] - found.box[0]) * (found.box[3] - found.box[1]);

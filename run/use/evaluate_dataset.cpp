@@ -179,6 +179,41 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
   return eval;
 }
 
+/// Where the chain put a dataset's images. One thread.
+class SeenMaps {
+ public:
+  /// `needs` and `instead` are parts of messages: what needs it, and another way.
+  SeenMaps(const data::Dataset& dataset, const ModelState& state, const augment::OpRegistry& ops,
+           const char* needs, const char* instead)
+      : dataset_(dataset),
+        channels_(static_cast<int>(state.arguments.channels)),
+        chain_(value_or_throw(augment::Chain::parse(state.val_augment, ops))),
+        instead_(instead) {
+    if (!random_chain_warning(chain_, state.val_augment).empty())
+      refuse("eval", needs, " need a --val-augment that draws nothing at random; give another, or ", instead);
+  }
+
+  struct Seen {
+    SeenMap map;
+    augment::ImageSize made;  // by the chain
+  };
+  Seen of(int64_t id) const {
+    const data::RecordHeader header = value_or_throw(dataset_.header(id));
+    augment::ChainPlan plan;
+    throw_if_error(chain_.plan({header.width, header.height, channels_}, SampleKey{}, plan));
+    Result<SeenMap> map = seen_map(plan);
+    if (!map.ok())
+      throw Error(Status(map.status().code(), concat("[eval] ", map.status().message(), ", or ", instead_)));
+    return {*map, plan.out};
+  }
+
+ private:
+  const data::Dataset& dataset_;
+  const int channels_;
+  const augment::Chain chain_;
+  const char* instead_;
+};
+
 /// Counts the pixels of masks in their own size. One thread.
 class WholeMasks {
  public:
@@ -186,14 +221,8 @@ class WholeMasks {
              const augment::OpRegistry& ops)
       : dataset_(dataset),
         target_(target),
-        channels_(static_cast<int>(state.arguments.channels)),
-        chain_(value_or_throw(augment::Chain::parse(state.val_augment, ops))),
-        reader_(value_or_throw(dataset.reader())) {
-    if (!random_chain_warning(chain_, state.val_augment).empty())
-      refuse("eval",
-             "masks in their own size need a --val-augment that draws nothing at random; give another, "
-             "or --resized-masks");
-  }
+        maps_(dataset, state, ops, "masks in their own size", "--resized-masks"),
+        reader_(value_or_throw(dataset.reader())) {}
 
   void count(const Batch& batch, const engine::Tensor& logits, Tally& tally) {
     for (int64_t i = 0; i < batch.count; ++i) {
@@ -204,8 +233,8 @@ class WholeMasks {
           decoder_.decode(value_or_throw(data::field_bytes(dataset_, record, target_.fields.at(0)))));
       check(mask, id);
       const engine::Tensor own = engine::slice(logits, 0, i, i + 1).contiguous_copy();
-      count_whole_mask(engine::reshape(own, {logits.size(1), logits.size(2), logits.size(3)}), map_of(id),
-                       mask, tally);
+      count_whole_mask(engine::reshape(own, {logits.size(1), logits.size(2), logits.size(3)}),
+                       maps_.of(id).map, mask, tally);
     }
   }
 
@@ -217,21 +246,9 @@ class WholeMasks {
           throw unknown_class(target_, id, mask.row(y)[x]);
   }
 
-  SeenMap map_of(int64_t id) const {
-    const data::RecordHeader header = value_or_throw(dataset_.header(id));
-    augment::ChainPlan plan;
-    throw_if_error(chain_.plan({header.width, header.height, channels_}, SampleKey{}, plan));
-    Result<SeenMap> map = seen_map(plan);
-    if (!map.ok())
-      throw Error(
-          Status(map.status().code(), concat("[eval] ", map.status().message(), ", or --resized-masks")));
-    return *map;
-  }
-
   const data::Dataset& dataset_;
   const TargetSpec& target_;
-  const int channels_;
-  const augment::Chain chain_;
+  const SeenMaps maps_;
   const std::unique_ptr<data::Dataset::Reader> reader_;
   data::MaskDecoder decoder_;
 };
@@ -239,8 +256,8 @@ class WholeMasks {
 // Passes each sample of a batch to the consumers that requested it.
 class SampleObserver {
  public:
-  SampleObserver(const EvaluateOptions& options, const data::Dataset& dataset, int64_t total,
-                 Evaluation& evaluation)
+  SampleObserver(const EvaluateOptions& options, const data::Dataset& dataset, const augment::OpRegistry& ops,
+                 int64_t total, Evaluation& evaluation)
       : options_(options),
         dataset_(dataset),
         total_(total),
@@ -248,17 +265,21 @@ class SampleObserver {
         task_(task_of(state_.task)),
         classes_(evaluation.model.state.classes),
         report_(evaluation.classes) {
-    if (options_.on_sample) reader_ = value_or_throw(dataset_.reader());
+    if (!options_.on_sample) return;
+    reader_ = value_or_throw(dataset_.reader());
+    if (task_.output == engine::ModelOutput::kBoxes)
+      maps_.emplace(dataset_, state_, ops, "--predictions of boxes", "predict --json, for files");
   }
 
   void add(const Batch& batch, std::span<const float> logits, int64_t classes) {
     const auto width = static_cast<size_t>(classes);
-    if (options_.on_sample && !has_classes())
+    if (options_.on_sample && !has_classes() && !maps_)
       targets_ = batch_target(batch, task_.target(state_.task, classes));
     for (size_t i = 0; i < static_cast<size_t>(batch.count); ++i) {
       const bool counts = batch.weight[i] != 0;
       if (counts && (report_ || options_.on_sample))
         has_classes() ? add_sample(batch.sample_ids[i], logits.subspan(i * width, width))
+        : maps_       ? add_boxes(batch.sample_ids[i], logits.subspan(i * width, width))
                       : add_answers(batch.sample_ids[i], i, logits.subspan(i * width, width));
     }
     done_ += batch.count;
@@ -268,6 +289,15 @@ class SampleObserver {
  private:
   /// Whether each sample has one class.
   bool has_classes() const { return state_.task.fields.empty(); }
+
+  void add_boxes(int64_t id, std::span<const float> outputs) {
+    SampleAnswer answer;
+    answer.id = id;
+    answer.path = path_of(id);
+    const SeenMaps::Seen seen = maps_->of(id);
+    answer.boxes = predicted_boxes(state_, seen.made, seen.map, outputs);
+    options_.on_sample(answer, classes_);
+  }
 
   void add_answers(int64_t id, size_t row, std::span<const float> outputs) {
     if (!options_.on_sample) return;
@@ -312,7 +342,8 @@ class SampleObserver {
   int64_t done_ = 0;
   const ModelState& state_;
   const TaskRecord& task_;
-  engine::Tensor targets_;  // of the batch, where they are numbers
+  engine::Tensor targets_;        // of the batch, where they are numbers
+  std::optional<SeenMaps> maps_;  // of boxes
   const std::vector<std::string>& classes_;
   std::optional<ClassReport>& report_;
   std::unique_ptr<data::Dataset::Reader> reader_;
@@ -357,9 +388,6 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (task.output == engine::ModelOutput::kPixels && options.on_sample)
     refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
            " answers a class for each pixel; dlpipe predict --draw writes masks");
-  if (task.output == engine::ModelOutput::kBoxes && options.on_sample)
-    refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
-           " answers boxes; dlpipe predict --json prints them");
   if (options.resized_masks && task.output != engine::ModelOutput::kPixels)
     refuse("eval", "--resized-masks is for segmentation, and this model's task is ", task.name,
            "; leave it out");
@@ -390,7 +418,8 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   }
   engine::ConstantCache constants = weights_as_constants(evaluation.model.model->parameters());
   const engine::UseConstantCache packed_once(&constants);
-  SampleObserver samples(options, *dataset, source->samples_per_epoch(), evaluation);
+  SampleObserver samples(options, *dataset, registries.augmentations, source->samples_per_epoch(),
+                         evaluation);
   OutputReport figures{.names = state.classes};
   EvalOptions eval = eval_options(options, registries, evaluation.model);
   std::optional<WholeMasks> masks;

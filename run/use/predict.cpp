@@ -63,7 +63,6 @@ struct Predictor::Impl {
   /// shares of it.
   void add_whole_mask(std::span<const float> logits, const SeenMap& map, Prediction& prediction) const;
   /// Boxes, from a detector's rows of one image.
-  void add_boxes(std::span<const float> outputs, const SeenMap& map, Prediction& prediction) const;
   /// Of a file with `error`, if that isn't empty, or of its logits.
   Prediction prediction_of(const std::string& path, const std::string& error,
                            std::span<const float> logits) const;
@@ -221,21 +220,23 @@ void Predictor::append_probabilities(std::span<const ImageFile> files, size_t ro
   }
 }
 
-void Predictor::Impl::add_boxes(std::span<const float> outputs, const SeenMap& map,
-                                Prediction& prediction) const {
-  const BoxRows rows{model.state.task.boxes, out_size.height, out_size.width,
-                     static_cast<int64_t>(model.state.classes.size())};
+std::vector<PredictedBox> predicted_boxes(const ModelState& state, augment::ImageSize made,
+                                          const SeenMap& map, std::span<const float> outputs,
+                                          std::span<const double> thresholds) {
+  const BoxRows rows{state.task.boxes, made.height, made.width, static_cast<int64_t>(state.classes.size())};
+  std::vector<PredictedBox> boxes;
   for (const FoundBox& found : find_boxes(rows, outputs)) {
     const auto number = static_cast<size_t>(found.label);
-    if (static_cast<double>(found.score) < thresholds[number]) continue;
+    if (!thresholds.empty() && static_cast<double>(found.score) < thresholds[number]) continue;
     const std::array<double, 4> sides = map.box(found.box);
     if (sides[0] >= sides[2] || sides[1] >= sides[3]) continue;  // it is in what the chain padded
-    prediction.boxes.push_back({.name = model.state.classes[number],
-                                .number = number,
-                                .score = found.score,
-                                .box = sides,
-                                .seen = {found.box[0], found.box[1], found.box[2], found.box[3]}});
+    boxes.push_back({.name = state.classes[number],
+                     .number = number,
+                     .score = found.score,
+                     .box = sides,
+                     .seen = {found.box[0], found.box[1], found.box[2], found.box[3]}});
   }
+  return boxes;
 }
 
 void Predictor::Impl::add_mask(std::span<const float> logits, Prediction& prediction) const {
@@ -334,7 +335,8 @@ bool Predictor::predict_batch(std::span<const ImageFile> files, int64_t rows,
       impl_->add_whole_mask(row, seen.maps[i], prediction);
     } else if (impl_->output() == engine::ModelOutput::kBoxes) {
       add_seen(seen.pixels, i, prediction);
-      impl_->add_boxes(row, seen.maps[i], prediction);
+      prediction.boxes =
+          predicted_boxes(impl_->model.state, impl_->out_size, seen.maps[i], row, impl_->thresholds);
     }
     if (!sink(prediction)) return false;
   }
@@ -593,7 +595,20 @@ Json to_json(const Evaluation& evaluation) {
   return json.set("report", Json::object({{"outputs", std::move(outputs)}}));
 }
 
+static Json boxes_json(const std::vector<PredictedBox>& boxes) {
+  Json list = Json::array();
+  for (const PredictedBox& box : boxes)
+    list.push_back(Json::object({{"class", box.name},
+                                 {"score", box.score},
+                                 {"box", Json(Json::Array(box.box.begin(), box.box.end()))}}));
+  return list;
+}
+
 Json to_json(const SampleAnswer& answer, const std::vector<std::string>& classes) {
+  if (answer.boxes)
+    return Json::object({{"id", answer.id}})
+        .set_path("path", answer.path)
+        .set("boxes", boxes_json(*answer.boxes));
   if (!answer.answers.empty()) {
     Json predicted = Json::object(), target = Json::object();
     for (size_t k = 0; k < answer.answers.size(); ++k) {
@@ -637,12 +652,7 @@ Json outputs_json(const Prediction& prediction) {
   if (prediction.task == "multilabel")
     return json.set("labels", pairs_json(prediction.labels)).set("top", pairs_json(prediction.top));
   if (prediction.task == "detect") {
-    Json boxes = Json::array();
-    for (const PredictedBox& box : prediction.boxes)
-      boxes.push_back(Json::object({{"class", box.name},
-                                    {"score", box.score},
-                                    {"box", Json(Json::Array(box.box.begin(), box.box.end()))}}));
-    return json.set("boxes", std::move(boxes));
+    return json.set("boxes", boxes_json(prediction.boxes));
   }
   Json values = Json::object();
   for (const auto& [name, value] : prediction.values) values.set(name, value);

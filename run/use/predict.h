@@ -10,6 +10,8 @@
 #include "dlpipe/error.h"
 #include "dlpipe/predictor.h"
 #include "io/formats/json.h"
+#include "run/use/loaded_model.h"
+#include "run/use/seen_map.h"
 
 namespace dlpipe::run {
 
@@ -31,6 +33,12 @@ class PredictionDrawer {
 /// Sets the thresholds of `options` from the text of --threshold: a number for all, NAME=T,NAME=T, or the file of an `eval --report --json`,
 /// with the best threshold of each label.
 Status read_thresholds(const std::string& text, PredictOptions& options);
+
+/// What a detector's `outputs` for one image say, best first: boxes in pixels of the image, of those with a score of at least
+/// their class's threshold (empty: all). `made`: the size that the chain made.
+std::vector<PredictedBox> predicted_boxes(const ModelState& state, augment::ImageSize made,
+                                          const SeenMap& map, std::span<const float> outputs,
+                                          std::span<const double> thresholds = {});
 
 formats::Json to_json(const Evaluation& evaluation);
 /// One sample of --predictions.

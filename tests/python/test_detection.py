@@ -22,7 +22,7 @@ detection = pytest.importorskip("torchvision.models.detection")
 CLASSES, BATCH, STEPS = 10, 2, 10
 #: Height and width of images; how many of the model's classes are not the data's.
 MODELS = {"fcos_resnet50_fpn": ((96, 128), 0), "retinanet_resnet50_fpn": ((96, 128), 0),
-          "ssdlite320_mobilenet_v3_large": ((320, 320), 1)}  # fmt: skip
+          "retinanet_resnet50_fpn_v2": ((96, 128), 0), "ssdlite320_mobilenet_v3_large": ((320, 320), 1)}  # fmt: skip
 # Of rows the share of the largest; of boxes pixels; of losses the share, of the first and of those of ten steps.
 ROWS, PIXELS, SCORES, LOSSES, STEPPED = 1e-4, 2e-2, 1e-4, 1e-5, 1e-2
 # Of the gradients of each parameter the share of its norm: of the last convolutions, which the loss reaches first, to torchvision's f32; of all, the
@@ -165,7 +165,7 @@ def test_rows_and_boxes(name, network):
     model.eval()
     x, background = images(name), MODELS[name][1]
     with torch.no_grad():
-        expected = rows_of(model)(x).numpy()
+        expected = rows_of(copy.deepcopy(model).double())(x.double()).numpy()
         got = np.array(ours.forward(x.numpy(), False))
         assert np.abs(got - expected).max() < ROWS * np.abs(expected).max()
         found = ours.detect(x.numpy())
@@ -360,8 +360,14 @@ def test_what_is_refused(tmp_path):
     model.head = torch.nn.Sequential(model.head)
     with pytest.raises(dlpipe.UnsupportedError, match="FCOS with a Sequential"):
         dlpipe.capture(model, (3, 128, 160), tmp_path / "m.dlm")
-    with pytest.raises(dlpipe.UnsupportedError, match="loss of boxes is giou"):
-        dlpipe.capture(detection.retinanet_resnet50_fpn_v2(weights=None, weights_backbone=None, num_classes=3), (3, 64, 64), tmp_path / "m.dlm")
+    model = detection.retinanet_resnet50_fpn_v2(weights=None, weights_backbone=None, num_classes=3)
+    for coder in (model.box_coder, model.head.regression_head.box_coder):
+        coder.weights = (10.0, 10.0, 5.0, 5.0)
+    with pytest.raises(dlpipe.UnsupportedError, match="weights other than 1"):
+        dlpipe.capture(model, (3, 64, 64), tmp_path / "m.dlm")
+    model.head.regression_head._loss_type = "diou"
+    with pytest.raises(dlpipe.UnsupportedError, match="loss of boxes is diou"):
+        dlpipe.capture(model, (3, 64, 64), tmp_path / "m.dlm")
     with pytest.raises(dlpipe.MisuseError, match=r"to one size; give it as example, \(3, 320, 320\)"):
         dlpipe.capture(made("ssdlite320_mobilenet_v3_large"), (3, 64, 64), tmp_path / "m.dlm")
     assert not (tmp_path / "m.dlm").exists()

@@ -136,6 +136,23 @@ TEST(Bench, WithoutJsonATableIsForPeople) {
   EXPECT_NE(outcome.out.find("backward"), std::string::npos) << outcome.out;
 }
 
+TEST(Bench, TrainsAModelFromAFile) {
+  ScratchDirectory folder;
+  const std::string onnx = folder / "m.onnx";
+  ASSERT_EQ(
+      run_dlpipe({"compile", "--ckpt", trained_run().run, "-o", onnx, "--passes", "same-bits"}).exit_code, 0);
+  const Outcome outcome =
+      run_dlpipe({"bench", "train", "--model", onnx, "--batch", "4", "--seconds", "0.1", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto json = value_or_throw(formats::Json::parse(outcome.out));
+  EXPECT_GT(json["samples_per_s"].as_double(), 0);
+  EXPECT_GT(json["forward_gflop"].as_double(), 0);
+  const Outcome other =
+      run_dlpipe({"bench", "train", "--model", onnx, "--size", "7", "--batch", "4", "--seconds", "0.1"});
+  EXPECT_NE(other.exit_code, 0) << "the model is for images of another size";
+  EXPECT_NE(other.err.find("[model]"), std::string::npos) << other.err;
+}
+
 TEST(Bench, ThreadsHaveARange) {
   for (const char* part : {"train", "ops"}) {
     for (const char* threads : {"--threads=-5", "--threads=1025"}) {

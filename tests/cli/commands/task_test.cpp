@@ -442,6 +442,42 @@ TEST_F(Detect, FromScenesToBoxesInTheFilesPixels) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "boxes/00003.png"));
 }
 
+TEST_F(Detect, PredictionsOfADatasetAreThoseOfItsFiles) {
+  ASSERT_EQ(run_dlpipe(train("run")).exit_code, 0);
+  const std::vector<std::string> eval = {"eval", "--ckpt", folder_ / "run", folder_ / "data",
+                                         "--predictions"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const Outcome outcome = run_dlpipe(with(eval, {folder_ / "lines.jsonl"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<std::string> lines = split(*formats::read_file(folder_ / "lines.jsonl"), '\n');
+  ASSERT_GT(lines.size(), 2u);
+  size_t found = 0;
+  for (const std::string& line : lines) {
+    if (line.empty()) continue;
+    const Json own = value_or_throw(Json::parse(line));
+    const std::string file = folder_ / concat("drawn/images/", own["path"].as_string());
+    const Json one =
+        json_of(run_dlpipe({"predict", "--ckpt", folder_ / "run", file, "--json", "--threshold", "0"}));
+    const auto boxes = own["boxes"].items(), others = one["boxes"].items();
+    ASSERT_EQ(boxes.size(), others.size()) << line;
+    found += boxes.size();
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      EXPECT_EQ(boxes[i]["class"].as_string(), others[i]["class"].as_string());
+      EXPECT_NEAR(boxes[i]["score"].as_double(), others[i]["score"].as_double(), 1e-4);
+      for (size_t side = 0; side < 4; ++side)
+        EXPECT_NEAR(boxes[i]["box"].items()[side].as_double(), others[i]["box"].items()[side].as_double(),
+                    0.01);
+    }
+  }
+  EXPECT_GT(found, 0u);
+  const Outcome drawn = run_dlpipe(with(eval, {"-", "--val-augment", "rrc(48) normalize"}));
+  EXPECT_EQ(drawn.exit_code, 2);
+  EXPECT_NE(drawn.err.find("draws nothing at random"), std::string::npos) << drawn.err;
+}
+
 TEST_F(Detect, AResumedRunAndOneOfTwoProcessesHaveTheSameBits) {
   const std::vector<std::string> grains = {"--grains", "4", "--schedule", "constant"};
   ASSERT_EQ(run_dlpipe(train("whole", grains)).exit_code, 0);

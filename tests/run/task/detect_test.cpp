@@ -303,7 +303,7 @@ engine::BoxCoding small_coding(std::string_view name) {
     return coding;
   }
   coding.fg_iou_thresh = 0.5;
-  if (name == "retinanet") {
+  if (name.starts_with("retinanet")) {
     coding.others = 4;
     coding.score_thresh = 0.05;
     coding.nms_thresh = 0.5;
@@ -469,6 +469,13 @@ INSTANTIATE_TEST_SUITE_P(
                                 121.981513977,
                                 68.243843079,
                                 32.363681793,
+                                {{{300, 294, 279.532043, 30125.3223, 4.6563201, 0.8246399},
+                                  {300, 316, 274.903320, 29764.6719, 36.7722816, 0.7716500}}}},
+                    AnchorsCase{"retinanet_giou",
+                                360,
+                                120.800125122,
+                                65.518692017,
+                                32.559959412,
                                 {{{300, 294, 279.532043, 30125.3223, 4.6563201, 0.8246399},
                                   {300, 316, 274.903320, 29764.6719, 36.7722816, 0.7716500}}}},
                     AnchorsCase{"ssd",

@@ -173,13 +173,15 @@ def detector(name):
     if name == "ssd":
         boxes = DefaultBoxGenerator([[2], [2, 3]], scales=[0.2, 0.5, 0.9])
         return det.ssd.SSD(backbone, boxes, (WIDTH, HEIGHT), 4, head=det.ssd.SSDHead([32, 32], [4, 6], 4))
-    if name == "retinanet":
+    if name.startswith("retinanet"):
         boxes = AnchorGenerator(((10, 14), (24, 32)), ((0.5, 1.0, 2.0),) * 2)
-        return det.RetinaNet(backbone, 3, anchor_generator=boxes)
+        model = det.RetinaNet(backbone, 3, anchor_generator=boxes)
+        model.head.regression_head._loss_type = "giou" if name.endswith("giou") else "l1"
+        return model
     return det.FCOS(backbone, 3, anchor_generator=AnchorGenerator(((8,), (16,)), ((1.0,),) * 2))
 
 
-for name, classes, numbers_of_row in (("fcos", 3, 8), ("retinanet", 3, 7), ("ssd", 4, 8)):
+for name, classes, numbers_of_row in (("fcos", 3, 8), ("retinanet", 3, 7), ("retinanet_giou", 3, 7), ("ssd", 4, 8)):
     model = detector(name)
     features = [torch.zeros(2, 1, *level) for level in LEVELS]
     anchors = model.anchor_generator(ImageList(torch.zeros(2, 3, HEIGHT, WIDTH), [(HEIGHT, WIDTH)] * 2), features)
@@ -208,7 +210,7 @@ for name, classes, numbers_of_row in (("fcos", 3, 8), ("retinanet", 3, 7), ("ssd
     counts = [count * rows // sum(counts) for count in counts] if name != "ssd" else counts
     if name == "fcos":
         losses = model.compute_loss(targets, outputs, anchors, counts)
-    elif name == "retinanet":
+    elif name.startswith("retinanet"):
         losses = model.compute_loss(targets, outputs, anchors)
     else:
         matched = [model.proposal_matcher(ops.box_iou(one["boxes"], own)) for one, own in zip(targets, anchors)]
