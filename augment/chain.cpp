@@ -142,6 +142,27 @@ const OpRecord* Chain::find_boxed() const {
 
 // Ops do not declare whether they draw, and most have arguments that leave nothing to draw: rotate(0..0), hflip(p=1). A
 // program's own function always gets a random number, and may ignore it.
+bool Chain::resizes_whole_images() const {
+  constexpr int64_t kDraws = 8;
+  const auto is_whole = [&](const ImageSize& source, int64_t draw) {
+    ChainPlan planned;
+    if (!plan(source, {.seed = 1, .position = draw, .sample = draw}, planned).ok() || planned.is_joined())
+      return false;
+    if (planned.source_region != Region{0, 0, source.width, source.height}) return false;
+    bool is_resized = false;
+    for (size_t i = 0; i < planned.draws.size(); ++i) {
+      const OpDraw& one = planned.draws[i];
+      if (!one.active || one.out == one.in) continue;
+      if (planned.links[i]->resize == nullptr || one.in != source || one.out != planned.out) return false;
+      is_resized = true;
+    }
+    return is_resized;
+  };
+  for (int64_t draw = 0; draw < kDraws; ++draw)
+    if (!is_whole({1201, 400, 3}, draw) || !is_whole({400, 1201, 3}, draw)) return false;
+  return true;
+}
+
 const OpRecord* Chain::find_random() const {
   constexpr int64_t kDraws = 16;
   constexpr ImageSize kLarge = {4001, 3001, 3};  // more than crops take

@@ -17,11 +17,7 @@ Status name_is_unknown(const char* kind, std::string_view name, std::span<const 
   return misuse(kind, "no ", kind, " '", name, "'", suggestion(name, known));
 }
 
-Result<std::vector<double>> class_weights_in(std::string_view area, std::string_view option,
-                                             std::string_view text, std::string_view words,
-                                             std::span<const std::string> classes, std::string_view owner) {
-  constexpr double kMost = 1e9;
-  std::vector<double> weights(classes.size(), 1.0);
+std::vector<std::string> assignments_in(std::string_view text) {
   std::vector<std::string> parts;
   std::string begun;  // of a name with commas
   for (const std::string& piece : split(text, ',')) {
@@ -29,8 +25,16 @@ Result<std::vector<double>> class_weights_in(std::string_view area, std::string_
     if (piece.find('=') != std::string::npos) parts.push_back(std::exchange(begun, ""));
   }
   if (!begun.empty() || text.empty() || text.back() == ',') parts.push_back(begun);
+  return parts;
+}
+
+Result<std::vector<double>> class_weights_in(std::string_view area, std::string_view option,
+                                             std::string_view text, std::string_view words,
+                                             std::span<const std::string> classes, std::string_view owner) {
+  constexpr double kMost = 1e9;
+  std::vector<double> weights(classes.size(), 1.0);
   std::vector<bool> is_given(classes.size());
-  for (const std::string& part : parts) {
+  for (const std::string& part : assignments_in(text)) {
     const size_t equals = part.rfind('=');
     double weight = 0;
     if (equals == std::string::npos || !parse_double(part.substr(equals + 1), &weight) || !(weight >= 0) ||

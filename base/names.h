@@ -50,6 +50,9 @@ const char* name_of(const Named<Value> (&table)[N], Value value) {
       ->name;
 }
 
+/// The parts "cat=2" and "dog=0.5" of "cat=2,dog=0.5", whose names may contain commas. A part without "=" is wrong.
+std::vector<std::string> assignments_in(std::string_view text);
+
 /// "cat=2,dog=0.5" as the weight of each of `classes`, 1 for those that aren't named. kMisuse of `option` lists the `words` that the
 /// option takes as well; `owner` has the classes.
 Result<std::vector<double>> class_weights_in(std::string_view area, std::string_view option,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""captured_steps.py [--only PATTERN] [--rounds N] [--seconds S] [--compile]: how fast is a training step of networks that
-dlpipe.capture reads, in dlpipe and in PyTorch, in f32 on all of this process's cores?
+"""captured_steps.py [--only PATTERN] [--rounds N] [--seconds S] [--compile] [--dtype f32|bf16]: how fast is a training step of networks that
+dlpipe.capture reads, in dlpipe and in PyTorch (bf16: under autocast), on all of this process's cores?
 
 A step is forward, loss, backward and SGD without momentum on one batch of random images in memory. PyTorch trains the same
 module in channels_last, eagerly and with --compile through torch.compile; gradients are freed between steps. Detectors get
@@ -54,7 +54,7 @@ def network(name, loss, size):
 class Steps:
     """A step of each side, on the same images."""
 
-    def __init__(self, name):
+    def __init__(self, name, dtype):
         import dlpipe
         import torch
         from dlpipe import _dlpipe
@@ -65,7 +65,7 @@ class Steps:
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "m.dlm")
             dlpipe.capture(self.model, (3, size, size), file)
-            self.captured = _dlpipe.CapturedModel(os.fsencode(file))
+            self.captured = _dlpipe.CapturedModel(os.fsencode(file), dtype)
         images = torch.rand(self.batch, 3, size, size)
         self.images = images.to(memory_format=torch.channels_last)
         self.array = images.numpy()
@@ -74,22 +74,26 @@ class Steps:
         corner = torch.rand(count, 2) * size / 2 if self.loss == "boxes" else None
         self.boxes = None if corner is None else torch.cat([corner, corner + size / 8 + torch.rand(count, 2) * size / 4], 1)
         self.module = self.model.train().to(memory_format=torch.channels_last)
+        self.autocast = torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bf16")
         self.optimizer = torch.optim.SGD(self.model.parameters(), LR)
 
     def pytorch(self):
-        import torch
-
-        if self.loss == "boxes":
-            targets = [{"boxes": b, "labels": n} for b, n in zip(self.boxes.split(3), self.labels.split(3))]
-            loss = sum(self.module(list(self.images), targets).values())
-        else:
-            answer = self.module(self.images)
-            answer = answer["out"].permute(0, 2, 3, 1).reshape(-1, CLASSES) if self.loss == "pixels" else answer
-            loss = torch.nn.functional.cross_entropy(answer, self.labels)
+        with self.autocast:
+            loss = self.loss_of_pytorch()
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return loss.item()
+
+    def loss_of_pytorch(self):
+        import torch
+
+        if self.loss == "boxes":
+            targets = [{"boxes": b, "labels": n} for b, n in zip(self.boxes.split(3), self.labels.split(3))]
+            return sum(self.module(list(self.images), targets).values())
+        answer = self.module(self.images)
+        answer = answer["out"].permute(0, 2, 3, 1).reshape(-1, CLASSES) if self.loss == "pixels" else answer
+        return torch.nn.functional.cross_entropy(answer, self.labels)
 
     def dlpipe(self):
         if self.loss != "boxes":
@@ -113,7 +117,7 @@ def measure(given):
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    steps = Steps(given.one)
+    steps = Steps(given.one, given.dtype)
     eager = steps.module
     sides = {"dlpipe": (steps.dlpipe, eager), "eager": (steps.pytorch, eager)}
     if given.compile:
@@ -150,6 +154,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:

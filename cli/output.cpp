@@ -131,10 +131,6 @@ bool is_stdout(std::string_view file) {
   return file == "-" || file == kStdout || file == "/dev/fd/1" || file == "/proc/self/fd/1";
 }
 
-void print_beside(std::string_view file, std::string_view text) {
-  is_stdout(file) ? print_note(text) : static_cast<void>(print_answer(text));
-}
-
 Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file,
                             bool json) {
   if (!json || !is_stdout(file)) return {};
@@ -299,6 +295,10 @@ static void print_stderr(std::string_view text) {
 
 void print_note(std::string_view text) {
   if (!is_quiet()) print_stderr(text);
+}
+
+void print_beside(std::string_view file, std::string_view text) {
+  is_stdout(file) ? print_stderr(text) : static_cast<void>(print_answer(text));
 }
 
 namespace {

@@ -37,7 +37,7 @@ bool print_answer(std::string_view text);
 /// What "-" means as a file to write.
 inline constexpr const char* kStdout = "/dev/stdout";
 bool is_stdout(std::string_view file);
-/// Prints text about a `file` that a command has written: on stdout, or as a note if the file itself is stdout.
+/// Prints text about a `file` that a command has written: on stdout, or on stderr if the file itself is stdout.
 void print_beside(std::string_view file, std::string_view text);
 /// kMisuse if `option` names stdout as the file to write and --json is given, too.
 Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file, bool json);

@@ -24,6 +24,7 @@
 #include "python/calls.h"
 #include "python/module.h"
 #include "python/values.h"
+#include "run/config/values.h"
 #include "run/input/box_coding.h"
 
 namespace nb = nanobind;
@@ -80,10 +81,11 @@ nb::any array_of(const Tensor& tensor) {
   return make_array(Framework::kNumpy, kept->raw(), form, kept);
 }
 
-/// A captured model from its own weights, as training sees it.
+/// A captured model from its own weights, as training in `dtype` (f32, bf16) sees it.
 class CapturedModel {
  public:
-  explicit CapturedModel(const std::string& path) {
+  CapturedModel(const std::string& path, const std::string& dtype)
+      : dtype_(value_or_throw(run::training_dtype(dtype, cpu_device()))) {
     engine::graph::Graph graph = value_or_throw(engine::graph::read_graph(path));
     images_ = engine::image_graph(graph);
     trainable_ = engine::trainable_graph(std::move(graph));
@@ -151,7 +153,10 @@ class CapturedModel {
     model_->train();
     engine::random_state() = {0, ++steps_, 0, {}};
     model_->zero_grad();
-    const Tensor loss = loss_of((*model_)(pixels(images)));
+    const Tensor loss = [&] {
+      const engine::UseAutocast autocast(dtype_);
+      return loss_of((*model_)(pixels(images)));
+    }();
     loss.backward();
     const engine::NoGrad no_grad;
     optimizer_->step(lr);
@@ -172,6 +177,7 @@ class CapturedModel {
     return engine::transpose(planes, {0, 2, 3, 1}).contiguous_copy();
   }
 
+  DType dtype_;
   engine::ImageGraph images_;
   engine::TrainableGraph trainable_;
   std::shared_ptr<engine::Module> model_;
@@ -209,11 +215,11 @@ void bind_capture(nb::module_& module) {
   nb::class_<CapturedModel>(module, "CapturedModel")
       .def(
           "__init__",
-          [](CapturedModel* self, const nb::bytes& path) {
+          [](CapturedModel* self, const nb::bytes& path, const std::string& dtype) {
             const std::string file = to_path(path);
-            unlocked([&]() -> Status { return status_of([&] { new (self) CapturedModel(file); }); });
+            unlocked([&]() -> Status { return status_of([&] { new (self) CapturedModel(file, dtype); }); });
           },
-          nb::arg("path"))
+          nb::arg("path"), nb::arg("dtype") = "f32")
       .def(
           "forward",
           [](CapturedModel& self, const Images& images, bool training) {

@@ -92,6 +92,7 @@ Status compile(const CompileOptions& options) {
   if (std::filesystem::equivalent(model.weights, options.out, ignored))
     return misuse("compile", "--out ", options.out,
                   " is the file to compile, which would be overwritten; give another name");
+  DLPIPE_RETURN_IF_ERROR(check_is_new("compile", options.out));
   std::optional<StopText> kept(std::in_place, concat("; ", options.out, " was not written"));
   const PassChoice passes = value_or_throw(value_named(kPassNames, options.passes, "compile", "--passes"));
   const run::CompiledModel compiled = run::compile_model(model, passes);
@@ -303,6 +304,7 @@ Status check_outputs(const std::vector<std::string>& outputs, const std::vector<
       return misuse("run", "--out ", *output, " would overwrite a file that is read; give another file");
     if (std::any_of(outputs.begin(), output, is_it))
       return misuse("run", "--out ", *output, " is given for two outputs; give each its own file");
+    DLPIPE_RETURN_IF_ERROR(check_is_new("run", *output));
   }
   return {};
 }

@@ -179,6 +179,8 @@ class Chain {
   /// An op with results that depend on the draw; null if the chain always produces the same output for an image. Plans some
   /// draws.
   const OpRecord* find_random() const;
+  /// Whether images of any sides are resized as a whole to the output's size, whatever is drawn. Plans some draws.
+  bool resizes_whole_images() const;
   /// The op of plan.draws[i], which must be active, and its traits.
   static std::pair<const Op*, const OpTraits*> op_of(const ChainPlan& plan, size_t i);
 

@@ -8,7 +8,15 @@
 bit for bit, on any number of threads. Messages go to the logger "dlpipe". Errors are dlpipe.Error and its subclasses.
 """
 
+import os
+import signal
 import sys
+
+# As the program `dlpipe`, Ctrl-C ends the imports below without a traceback; __main__ sets Python's own handler where it goes on in Python.
+_words = sys.orig_argv[1:3]
+_is_program = _words == ["-m", "dlpipe"] or (_words != [] and os.path.basename(_words[0]) == "dlpipe")
+if _is_program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 from dlpipe import _dlpipe
 from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation

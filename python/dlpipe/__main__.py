@@ -2,6 +2,7 @@
 because the program can't do them: ingesting Parquet and Arrow files, and converting other libraries' transforms."""
 
 import os
+import signal
 import sys
 
 
@@ -50,6 +51,8 @@ def main():
     from dlpipe import arrow
 
     arguments = sys.argv[1:]
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments[:1] == ["ingest"] and any(map(arrow.source, arguments[1:])):
         sys.exit(_ingest_arrow(arguments[1:]))
     if arguments[:1] == ["convert-augment"]:

@@ -264,16 +264,16 @@ def _value(name, kind, value):
     return value
 
 
-def _part(values, name):
+def _part(values, name, absent=None):
     """A sample's value. Parts of dicts are "objects.bbox"; parts of a dict in the label's place (torchvision's detection targets)
     have their own name only."""
     if name in values:
         return values[name]
     first, _, rest = name.partition(".")
     if rest and isinstance(values.get(first), collections.abc.Mapping):
-        return _part(values[first], rest)
+        return _part(values[first], rest, absent)
     target = values.get("label")
-    return target.get(name) if isinstance(target, collections.abc.Mapping) else None
+    return target.get(name, absent) if isinstance(target, collections.abc.Mapping) else absent
 
 
 def _as_dict(item):
@@ -316,12 +316,17 @@ def _is_same(image, other):
     return np.array_equal(image, other)
 
 
+#: Where a converted sample lists the fields that the item has no part for.
+_ABSENT = "\0absent"
+
+
 class _Converter:
     """Converts a source's items to values of samples. Sent to the worker processes."""
 
     def __init__(self, split, source, sample, fields, told_by_first):
         self.split, self.source, self.sample = split, source, sample
         self.fields, self.told_by_first = fields, told_by_first
+        self.names = []  # of the parts of the last sample that this process read
 
     def dict_of(self, item, number):
         """The sample's values as the dataset, or `sample`, returns them."""
@@ -358,13 +363,16 @@ class _Converter:
 
     def one(self, item, number):
         values = self.dict_of(item, number)
+        self.names = list(values)
         more = [name for name in values if name not in self.fields] if self.told_by_first else ()
         if more:
             _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first sample, from which the fields were inferred, "
                     "does not have; give fields={name: kind} of what to store")
         try:
             with _naming(self.split, number, values):  # a PIL.Image may read its file only now
-                return {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
+                found = {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
+                found[_ABSENT] = [name for name in self.fields if found[name] is None and _part(values, name, _ABSENT) is _ABSENT]
+                return found
         except MisuseError as error:
             advice = ""
             if getattr(getattr(self.source, "dataset", None), "transform", None) is not None:
@@ -585,7 +593,8 @@ def _warn_of_multi_hot(samples):
 
 
 def _write(writer, converters, pools, call, total, is_inferred):
-    number = 0
+    number, is_whole = 0, writer.position == 0
+    missing = {field.name for field in writer._fields}
     numbers = [field.name for field in writer._fields if is_inferred and field.kind == "tensor" and not field.of]
     looked_at: list[dict[str, Any]] = []
     for split, converter in converters.items():
@@ -597,6 +606,7 @@ def _write(writer, converters, pools, call, total, is_inferred):
             number += 1
             if values is None:
                 continue
+            missing &= set(values.pop(_ABSENT))
             writer.write(values, split=split)
             if len(looked_at) < _LOOKS_AT_NUMBERS:
                 looked_at.append({name: values[name] for name in numbers})
@@ -606,3 +616,8 @@ def _write(writer, converters, pools, call, total, is_inferred):
                 call(number, total)
     if len(looked_at) < _LOOKS_AT_NUMBERS:
         _warn_of_multi_hot(looked_at)
+    if missing and is_whole and number > 0:
+        known = next((", ".join(map(repr, one.names)) for one in converters.values() if one.names), "")
+        _refuse(f"no sample has {', '.join(map(repr, sorted(missing)))}, which fields= names" + f"; samples have {known}" * bool(known)
+                + "; of tuples the first part is 'image' and the second 'label': give fields= with these names, or sample=, a function from "
+                  "the dataset's item to a dict of values")  # fmt: skip

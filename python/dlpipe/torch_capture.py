@@ -175,6 +175,8 @@ class Graph:
             return self._literal(id(value), lambda: value)
         if isinstance(value, Pair):
             return self.emit("Expand", _row(value), self.ints(value.sizes))
+        if isinstance(value, Batch):
+            raise refuse("it computes with the number of images in the batch")
         raise refuse("it reads a mask of chance in a way that dlpipe has no equal for")
 
     def _literal(self, key: Any, make: Callable[[], torch.Tensor]) -> str:
@@ -277,6 +279,9 @@ class _Translation:
             if tensor is None:
                 tensor = self.programs[0].constants[name]
             state = self.first_name.get(id(tensor), name)
+            if first.name in signature.inputs_to_parameters and tensor.dim() == 0 and first.users:
+                raise refuse(f"the parameter '{state}' has no dimensions, and dlpipe's have one or more; give it the shape [1], such as "
+                             "torch.nn.Parameter(torch.ones(1))")  # fmt: skip
             self.values[first] = Named(state, tensor, first.name in signature.inputs_to_parameters)
         elif first.name in constants:
             self.values[first] = self.programs[0].constants[constants[first.name]]
@@ -302,6 +307,9 @@ class _Translation:
                 self.values[first] = args[0][args[1]]
                 return
             packet = name.split(".")[0]
+            if packet.rstrip("_") == "detach" and self._is_learned(first.args[0]):
+                raise refuse("it stops gradients, which dlpipe would pass on; leave .detach() out, or freeze what comes before it by "
+                             "requires_grad_(False)")  # fmt: skip
             if packet in self.ops.IGNORED or (isinstance(target, torch._ops.OpOverload) and not target._schema.returns):
                 return
             if isinstance(target, torch._ops.HigherOrderOperator):
@@ -330,6 +338,21 @@ class _Translation:
             self._refuse(name, first, error, graph)
         except TypeError:  # arguments that the translation doesn't have
             self._refuse(name, first, refuse("with these arguments"), graph)
+
+    def _is_learned(self, node: Any) -> bool:
+        """Whether a parameter that is trained takes part in the value."""
+        signature, seen, left = self.programs[0].graph_signature, set(), [node]
+        while left:
+            one = left.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            name = signature.inputs_to_parameters.get(one.name)
+            tensor = self.tensors.get(name) if name is not None else None
+            if tensor is not None and tensor.requires_grad:
+                return True
+            left += one.all_input_nodes
+        return False
 
     def _refuse(self, name: str, node: Any, error: Error, graph: Graph) -> None:
         """Takes the reason down and goes on, so that all that is missing is named at once."""
@@ -562,6 +585,9 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
     check_out(path)
     if {tensor.device.type for tensor in model.state_dict().values()} - {"cpu"}:
         raise MisuseError("[capture] the model is on a device; call model.cpu() first")
+    for place, module in model.named_modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.momentum is None and module.track_running_stats:
+            raise refuse(f"the batch norm '{place}' has momentum=None, which averages over all steps; dlpipe's have a momentum, such as 0.1")
     modes = [(module, module.training) for module in model.modules()]
     detector = model if torch_detection.is_detector(model) else None
     kind, metadata = type(model).__name__, {}

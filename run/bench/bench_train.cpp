@@ -1,6 +1,7 @@
 #include "run/bench/bench.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "dlpipe/optim.h"
 #include "engine/core/allocator.h"
 #include "engine/core/device_memory.h"
+#include "engine/core/observers.h"
 #include "engine/core/parallel.h"
 #include "run/config/values.h"
 #include "run/input/batch_input.h"
@@ -22,6 +24,9 @@
 #include "run/use/graph_model.h"
 
 namespace dlpipe::run {
+
+using engine::Tensor;
+
 namespace {
 
 constexpr double kSmallRate = 1e-3;  // so small that no random batch makes the weights overflow
@@ -42,6 +47,62 @@ bool takes_tokens(const engine::ModelRecord& record) {
 engine::ModelArguments arguments_of(const BenchTrainOptions& options, const engine::ModelRecord& record) {
   const int64_t length = takes_tokens(record) ? options.size : 0;
   return {options.classes, options.channels, options.size, options.size, 1, length};
+}
+
+/// A model of an ONNX file or a captured one.
+struct ModelFile {
+  std::shared_ptr<const engine::ModelRecord> owner;  // of what the record points to
+  engine::ModelRecord record;
+  std::vector<engine::NamedTensor> weights;
+};
+
+/// nullopt for the name of a built-in model.
+std::optional<ModelFile> model_file(const BenchTrainOptions& options, const Registries& registries) {
+  const std::string& name = options.model;
+  if (registries.models.get(name) != nullptr) return std::nullopt;
+  const bool is_path = name.find('/') != std::string::npos || name.ends_with(".onnx") ||
+                       name.ends_with(".dlm") || name.ends_with(".dlg");
+  if (!is_model_file(name)) {
+    if (!is_path) return std::nullopt;
+    refuse("bench", "--model ", name,
+           std::filesystem::exists(name) ? " is no captured, compiled or ONNX model"
+                                         : ": there is no such file");
+  }
+  std::optional<WeightsSource> source = open_graph_weights(name, false);
+  if (!source) refuse("bench", "--model ", name, " is no captured, compiled or ONNX model");
+  ModelFile file{source->graph, *source->graph, std::move(source->checkpoint_tensors)};
+  if (source->state && source->state->task.name == "detect") {
+    file.record.output = engine::ModelOutput::kBoxes;
+    file.record.boxes = source->state->task.boxes;
+  }
+  const int64_t size = file.record.default_size, classes = file.record.default_classes;
+  if (size == 0) refuse("bench", name, " takes images of unequal sides, and bench train draws square ones");
+  if ((options.size != 0 && options.size != size) || (options.classes != 0 && options.classes != classes))
+    refuse("bench", name, " is for images of ", size, "x", size, " and ", classes,
+           " classes; leave --size and --classes out");
+  return file;
+}
+
+/// Of the forward pass of one image, counted by op.
+double flops_of_ops(engine::Module& model, const engine::ModelArguments& arguments) {
+  struct Counter : engine::CallObserver {
+    double flops = 0;
+    void on_call(const engine::OpRow& row, std::span<const Tensor> inputs, const engine::Attrs& attrs,
+                 std::span<const Tensor> /*outputs*/) override {
+      if (row.record->flops == nullptr) return;
+      std::vector<engine::TensorSpec> specs;
+      for (const Tensor& input : inputs)
+        specs.push_back(input.defined() ? input.spec() : engine::TensorSpec{});
+      flops += row.record->flops(specs, attrs);
+    }
+    void on_read(const Tensor& /*tensor*/) override {}
+  } counter;
+  const engine::EvalScope mode(model);
+  const engine::NoGrad no_grad;
+  const Tensor image = engine::blank_input(arguments, 1);
+  const engine::UseCallObserver use(&counter);
+  model(image);
+  return counter.flops;
 }
 
 std::shared_ptr<engine::Module> build_model(const BenchTrainOptions& options,
@@ -228,12 +289,9 @@ engine::Roofline roofline_around(Device& device, const TrainStepOptions& options
 }  // namespace
 
 BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& registries) {
-  std::optional<WeightsSource> file;
-  if (is_model_file(given.model)) file = open_graph_weights(given.model, false);
+  const std::optional<ModelFile> file = model_file(given, registries);
   const engine::ModelRecord& record =
-      file ? *file->graph : *value_or_throw(registries.models.find(given.model));
-  if (file && record.default_size == 0)
-    refuse("bench", given.model, " takes images of unequal sides, and bench train draws square ones");
+      file ? file->record : *value_or_throw(registries.models.find(given.model));
   const engine::OptimizerRecord* optimizer_record =
       value_or_throw(registries.optimizers.find(given.optimizer));
   BenchTrainReport report;
@@ -244,9 +302,15 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const std::shared_ptr<engine::Module> model = build_model(options, record);
-  if (file) model->load_state_dict(file->checkpoint_tensors);
   // Called while it is on the host, where it runs on a blank input.
-  report.forward_gflop = engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
+  if (file) {
+    model->load_state_dict(file->weights);
+    report.forward_gflop =
+        flops_of_ops(*model, arguments_of(options, record)) * static_cast<double>(options.batch) * 1e-9;
+  } else {
+    report.forward_gflop =
+        engine::summarize(*model, arguments_of(options, record), options.batch).flops * 1e-9;
+  }
   model->to(device);
   const auto optimizer = build_optimizer(*optimizer_record, *model, registries);
   TrainStepOptions settings = step_options(options, record, device);

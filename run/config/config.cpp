@@ -38,8 +38,8 @@ std::span<const ConfigOption> config_options() {
        "default: auto, chosen by the sizes of images and model and printed",
        &C::augment},
       {"val-augment", "data",
-       "The same for validation; default: resize and center_crop to the model's input size, and "
-       "only resize for --task regress, segment and detect",
+       "The same for validation; default: resize and center_crop to the model's input size, but "
+       "only resize where training resizes whole images, and for --task regress, segment and detect",
        &C::val_augment},
       {"channels", "data",
        "Decode images as grey (1) or as colour (3), which weights of a model may need; 0: as they are",

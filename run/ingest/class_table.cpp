@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/messages.h"
@@ -132,6 +133,56 @@ void warn_of_case(const SourceListing& listing, std::vector<std::string>& warnin
                             " differ only in case and become two classes",
                             more == 0 ? "" : concat(", as are ", more, " more"),
                             "; if they are the same class, give them the same name"));
+}
+
+/// The names of which most are lists of the others: "cat,sea" of "cat" and "sea".
+struct JoinedNames {
+  size_t names = 0, joined = 0;
+  std::string example = {};
+  std::map<std::string, size_t> parts = {};  // in how many names each is
+
+  JoinedNames(const std::vector<std::string>& all, char separator) : names(all.size()) {
+    for (const std::string& name : all) {
+      std::set<std::string> own;
+      for (const std::string& part : split(name, separator)) own.emplace(trim(part));
+      own.erase("");
+      if (own.size() > 1 && joined++ == 0) example = name;
+      for (const std::string& part : own) ++parts[part];
+    }
+  }
+  bool are_likely(size_t names_a_part) const {
+    return joined > 0 && parts.size() * names_a_part < names &&
+           std::ranges::all_of(parts, [](const auto& part) { return part.second > 1; });
+  }
+};
+
+/// Fields of labels without any, or whose labels are lists that the format does not take for lists.
+void warn_of_labels(const SourceListing& listing, std::vector<std::string>& warnings) {
+  for (size_t f = 0; f < listing.fields.size(); ++f) {
+    const data::Field& field = listing.fields[f];
+    if (field.kind != data::FieldKind::kLabels || !field.of.empty()) continue;
+    std::set<int64_t> used;
+    for (const SourceEntry& entry : listing.entries) {
+      if (!entry.problem.empty()) continue;
+      for (const int64_t label : data::decode_labels(entry.extra[f])) used.insert(label);
+    }
+    if (used.empty()) {
+      warnings.push_back(concat("[ingest] no sample has a label in the field ", in_quotes(field.name)));
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const int64_t label : used) names.push_back(listing.classes[static_cast<size_t>(label)]);
+    // Names may have words in common, so that there must be many more of them.
+    for (const auto& [separator, what, names_a_part] :
+         {std::tuple{',', "commas", size_t{1}}, std::tuple{' ', "blanks", size_t{2}}}) {
+      const JoinedNames joined(names, separator);
+      if (!joined.are_likely(names_a_part)) continue;
+      warnings.push_back(concat("[ingest] labels of ", in_quotes(field.name), " look like lists with ", what,
+                                ", such as ", in_quotes(joined.example),
+                                ", and each list is a class; write cat|sea, cat;sea or [\"cat\",\"sea\"]"));
+      break;
+    }
+  }
 }
 
 /// Fields whose labels share the list of classes, where one lacks a class that another has: a model of either has an output for
@@ -288,6 +339,7 @@ Status settle_classes(const IngestOptions& options, const data::Source& source, 
   DLPIPE_RETURN_IF_ERROR(check_class_names(listing.classes));
   warn_of_replaced_bytes(listing.classes, warnings);
   warn_of_case(listing, warnings);
+  warn_of_labels(listing, warnings);
   warn_of_no_value(listing, warnings);
   warn_of_shared_classes(listing, warnings);
   return check_are_no_masks(options, source, listing);

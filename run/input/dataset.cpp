@@ -192,7 +192,8 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
   return misuse(command, without, " of ", dataset.size(), " samples of ", dataset.directory(),
                 " have no class; --task classify learns one class per image",
                 unused.empty() ? "" : concat(", not ", unused),
-                "; ingest with class folders or --label COLUMN",
+                counts.empty() ? "; ingest with class folders or --label COLUMN"
+                               : "; give them one where it is missing, or leave them out, and ingest again",
                 unused.empty() ? ""
                                : ", or give another --task, or take the fields to a training of your own by "
                                  "dlpipe.Loader in Python");
@@ -264,14 +265,15 @@ Result<std::string> training_chain(const std::string& augment, const augment::Op
 Result<std::string> validation_chain(const std::string& val_augment, const std::string& train_chain,
                                      const Shape& image, const data::PixelStats& stats,
                                      const augment::OpRegistry& registry) {
+  DLPIPE_ASSIGN_OR_RETURN(const augment::Chain trained, augment::Chain::parse(train_chain, registry));
   std::string expression = val_augment;
   if (expression.empty()) {
-    expression = image[0] == image[1] ? concat("resize(", image[0], ") center_crop(", image[0], ")")
-                                      : concat("resize(", image[0], "x", image[1], ")");
+    const bool is_cropped = image[0] == image[1] && !trained.resizes_whole_images();
+    expression = is_cropped ? concat("resize(", image[0], ") center_crop(", image[0], ")")
+                            : concat("resize(", image[0], "x", image[1], ")");
   }
   DLPIPE_ASSIGN_OR_RETURN(const augment::Chain own, augment::Chain::parse(expression, registry));
   if (own.contains("normalize")) return expression;
-  DLPIPE_ASSIGN_OR_RETURN(const augment::Chain trained, augment::Chain::parse(train_chain, registry));
   BatchPrep prep;
   DLPIPE_RETURN_IF_ERROR(trained.fill_prep(prep, {stats.channels, stats.mean, stats.std}));
   return concat(expression, " ", normalize_op(prep, image[2]));

@@ -49,10 +49,11 @@ std::string free_run_name(const std::string& name) {
   return free;
 }
 
-/// Remains of a run without config.toml: a checkpoint, or lines in a file that a resumed run truncates; "" if there are none. A
+/// Remains of a run without config.toml: a checkpoint, or lines in a file that a run writes anew; "" if there are none. A
 /// start that was stopped before its first step leaves neither.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
-  for (const std::string& log : {directory.metrics_file(), directory.quarantine_file()}) {
+  for (const std::string& log : {directory.metrics_file(), directory.quarantine_file(),
+                                 directory.ledger_file(), directory.receipt_file()}) {
     std::error_code error;
     const uintmax_t logged = fs::file_size(log, error);
     if (!error && logged > 0) return log;

@@ -57,7 +57,9 @@ Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dat
     if (count > 1) of_several.push_back(task);
   }
   // A class per image is what most want of a dataset that has one; its other fields are mentioned (model_fields).
-  if (!fitting.empty() && (fitting.size() == 1 || fitting[0] == &classify_task)) return fitting[0];
+  if (!fitting.empty() && fitting[0] == &classify_task) return fitting[0];
+  if (!fitting.empty()) fitting.insert(fitting.end(), of_several.begin(), of_several.end());
+  if (fitting.size() == 1) return fitting[0];
   std::string given;
   for (const TaskRecord* task : fitting) given += concat(given.empty() ? "" : " or ", "--task ", task->name);
   if (!fitting.empty())

@@ -14,6 +14,7 @@
 
 #include "base/machine.h"
 #include "base/messages.h"
+#include "base/names.h"
 #include "base/portable_math.h"
 #include "base/text.h"
 #include "dlpipe/augment.h"
@@ -492,8 +493,11 @@ Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
       prediction.path == "-" ? "stdin" : std::filesystem::path(prediction.path).stem().string();
   constexpr const char *kDrawing = ".png", *kMask = ".mask.png";
   const bool has_mask = !prediction.mask.empty();
+  const auto is_there = [&](const std::string& file) {
+    return taken_.contains(file) || std::filesystem::exists(concat(directory_, "/", file), error);
+  };
   const auto is_taken = [&](const std::string& one) {
-    return taken_.contains(one + kDrawing) || (has_mask && taken_.contains(one + kMask));
+    return is_there(one + kDrawing) || (has_mask && is_there(one + kMask));
   };
   const std::string own = name;
   int& number =
@@ -535,9 +539,10 @@ Status read_thresholds(const std::string& text, PredictOptions& options) {
   double number = 0;
   if (parse_double(text, &number)) return check(text, options.threshold.emplace());
   if (text.find('=') != std::string::npos) {
-    for (const std::string& part : split(text, ',')) {
-      const size_t equals = std::min(part.rfind('='), part.size() - 1);
-      DLPIPE_RETURN_IF_ERROR(check(std::string_view(part).substr(equals + 1), number));
+    for (const std::string& part : assignments_in(text)) {
+      const size_t equals = part.rfind('=');
+      DLPIPE_RETURN_IF_ERROR(
+          check(equals == std::string::npos ? "" : std::string_view(part).substr(equals + 1), number));
       options.thresholds.emplace_back(trim(std::string_view(part).substr(0, equals)), number);
     }
     return {};

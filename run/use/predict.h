@@ -17,7 +17,7 @@ namespace dlpipe::run {
 
 /// Writes DIRECTORY/NAME.png, the image as the model saw it: of a prediction of --task segment with its classes in colours, of --task detect
 /// with its boxes, and small images enlarged. Of segment also DIRECTORY/NAME.mask.png, the number of each pixel's class. NAME is that
-/// of the file, numbered from 2 where a drawing before it has that name. Makes the directory. One thread.
+/// of the file, numbered from 2 where there is a file of that name: none is replaced. Makes the directory. One thread.
 class PredictionDrawer {
  public:
   explicit PredictionDrawer(std::string directory) : directory_(std::move(directory)) {}

@@ -245,6 +245,41 @@ class TwoInputs(nn.Module):
         return (x + y).flatten(1)
 
 
+class Probe(nn.Module):
+    """A network with something in its forward pass or parameters."""
+
+    def __init__(self, of, momentum=0.1):
+        super().__init__()
+        self.of = of
+        self.conv, self.norm, self.linear = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=momentum), nn.Linear(8, 5)
+        self.gain = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x):
+        return self.of(self, x, self.norm(self.conv(x)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("of, momentum, words", [
+    (lambda self, x, y: self.linear(y.detach()), 0.1, r"it stops gradients.*requires_grad_\(False\)"),
+    (lambda self, x, y: self.linear(y * torch.softmax(y, 1).detach()), 0.1, "it stops gradients"),
+    (lambda self, x, y: self.linear(y) * self.gain, 0.1, r"the parameter 'gain' has no dimensions.*shape \[1\]"),
+    (lambda self, x, y: self.linear(y / x.shape[0]), 0.1, "the number of images in the batch"),
+    (lambda self, x, y: self.linear(y), None, "the batch norm 'norm' has momentum=None"),
+])  # fmt: skip
+def test_what_would_be_trained_otherwise_is_refused(tmp_path, of, momentum, words):
+    with pytest.raises(dlpipe.UnsupportedError, match=words):
+        dlpipe.capture(Probe(of, momentum), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    assert not (tmp_path / "m.dlm").exists()
+
+
+def test_detaching_what_is_not_trained_is_no_matter(tmp_path):
+    model = Probe(lambda self, x, y: self.linear(y * x.detach().mean((1, 2, 3), keepdim=True)[:, :, 0, 0] + self.norm.running_mean.detach()))
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    frozen = Probe(lambda self, x, y: self.linear(y.detach()))
+    frozen.conv.requires_grad_(False)
+    frozen.norm.requires_grad_(False)
+    dlpipe.capture(frozen, (3, SIZE, SIZE), tmp_path / "frozen.dlm")
+
+
 @pytest.mark.parametrize("model, example, words", [
     (ConvNet, (3, SIZE, SIZE), r"model is the class ConvNet; give an instance, such as ConvNet\(\)"),
     (made, (3, SIZE, SIZE), "model is function; give a torch.nn.Module"),

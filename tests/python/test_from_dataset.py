@@ -428,6 +428,15 @@ def test_what_the_first_sample_has_as_none_is_told_by_a_later_one(tmp_path, form
         dlpipe.from_dataset(form(samples), tmp_path / "masks")
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind, name", [("mask", "mask"), ("labels", "tag"), ("boxes", "boxes"), ("text", "note")])
+def test_a_field_that_no_sample_has_is_refused(tmp_path, workers, kind, name):
+    samples = [(np.zeros((20, 24, 3), np.uint8), np.full((20, 24), 1 + i % 2, np.uint8)) for i in range(5)]
+    with pytest.raises(dlpipe.MisuseError, match=f"no sample has '{name}'.*'label'"):
+        dlpipe.from_dataset(samples, tmp_path / "data", fields={"image": "image", name: kind}, classes=["a", "b", "c"], workers=workers)
+    assert not (tmp_path / "data").exists()
+
+
 def test_what_all_first_samples_have_as_none_wants_fields(tmp_path):
     samples = [(IMAGE + np.uint8(i), None if i < 64 else 1) for i in range(70)]
     with pytest.raises(dlpipe.MisuseError, match="'label' is None in the first samples .* such as fields={'image': 'image', 'label': 'label'}"):

@@ -2,6 +2,7 @@
 #include "engine/cpu/conv/conv2d_depthwise.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/core/parallel.h"
 #include "engine/cpu/loops/elementwise.h"
@@ -17,44 +18,20 @@
 
 #include "engine/cpu/loops/within_isa.h"
 
-#ifndef DLPIPE_DEPTHWISE_SUMS
-#define DLPIPE_DEPTHWISE_SUMS
-namespace dlpipe::engine::cpu {
-namespace {
-
-/// sums[ky][kx] += the products of dy and what the tap reads of x, for planes of one vector of channels. Steps are in floats.
-struct DepthwiseSums {
-  const float* x = nullptr;         // where the first tap of the first output reads
-  int64_t x_row = 0, x_column = 0;  // from output to output
-  int64_t tap_row = 0, tap_column = 0;
-  const float* dy = nullptr;
-  int64_t rows = 0, columns = 0;  // of dy
-  int64_t kh = 0, kw = 0;
-  float* sums = nullptr;  // [kh][kw][lanes]
-};
-
-struct DepthwiseKernels {
-  int64_t lanes;  // of a vector
-  void (*add)(const DepthwiseSums& sums);
-};
-
-}  // namespace
-}  // namespace dlpipe::engine::cpu
-#endif
-
 HWY_BEFORE_NAMESPACE();
 namespace dlpipe::engine::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using PlaneD = hn::ScalableTag<float>;
+using PlaneD = hn::CappedTag<float, 16>;
 using PlaneV = hn::Vec<PlaneD>;
 
 // Taps whose sums are in registers together; of narrow kernels, sums of even and of odd columns are apart, as one chain of
 // additions for each would leave the adders idle.
 constexpr int kTapsTogether = 8, kTapsOfPairs = 5;
-// Rows that have about so many outputs are read once for each row of taps from the first-level cache.
+// Rows that have about so many outputs are read once for each row of taps from the first-level cache. Their sums are added to
+// those of others: rounding grows with the number of terms, or here with its root.
 constexpr int64_t kOutputsTogether = 64;
 
 template <int K>
@@ -65,7 +42,7 @@ HWY_NOINLINE void add_taps(const DepthwiseSums& p, const float* x, const float* 
   PlaneV sums[kChains][K];
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k) {
-    sums[0][k] = hn::LoadU(d, to + k * lanes);
+    sums[0][k] = hn::Zero(d);
     if constexpr (kChains > 1) sums[1][k] = hn::Zero(d);
   }
   const auto add = [&](PlaneV(&chain)[K], const float* from, const float* gradient) HWY_ATTR {
@@ -89,7 +66,7 @@ HWY_NOINLINE void add_taps(const DepthwiseSums& p, const float* x, const float* 
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k) {
     if constexpr (kChains > 1) sums[0][k] = hn::Add(sums[0][k], sums[1][k]);
-    hn::StoreU(sums[0][k], d, to + k * lanes);
+    hn::StoreU(hn::Add(hn::LoadU(d, to + k * lanes), sums[0][k]), d, to + k * lanes);
   }
 }
 
@@ -129,15 +106,17 @@ namespace dlpipe::engine::cpu {
 
 HWY_EXPORT(KernelsOfDepthwise);
 
-namespace {
-
 const DepthwiseKernels& depthwise_kernels() {
   return *dispatch_within_isa(HWY_DISPATCH_TABLE(KernelsOfDepthwise))();
 }
 
+namespace {
+
 constexpr int kPlanesSlot = 1;  // of worker_scratch; 0 is oneDNN's
 // Slices are vectors of channels; where channels are fewer than this, also groups of images.
 constexpr int64_t kChannelsOfOneGroup = 512;
+constexpr size_t kMostLanes = 16;
+constexpr int64_t kPixelsAtOnce = 1 << 14;  // of x and dy, 1 MiB of 16 channels
 
 /// Copies pixels of `lanes` channels from `channel` on, one after another. Channels after the last are any numbers.
 void copy_pixels(const Tensor& images, int64_t n, int64_t channel, int64_t lanes, int64_t first,
@@ -196,33 +175,53 @@ class DepthwiseGradient {
  private:
   /// The sums of images [first, last) of one block of channels; the last are those of dy.
   void add(int64_t block, int64_t first, int64_t last, bool bias, float* sums) const {
-    const int64_t floats = (height_ * width_ + s_.oh * s_.ow) * lanes_;
+    const int64_t most = rows_at_once();
+    const int64_t floats = (rows_of(most) * width_ + most * s_.ow) * lanes_;
     auto* const x =
         reinterpret_cast<float*>(worker_scratch(kPlanesSlot, static_cast<size_t>(floats) * sizeof(float)));
-    float* const dy = x + height_ * width_ * lanes_;
-    std::fill(x, dy, 0.0f);
+    float* const dy = x + rows_of(most) * width_ * lanes_;
     DepthwiseSums p;
     p.x = x;
     p.x_row = s_.stride[0] * width_ * lanes_, p.x_column = s_.stride[1] * lanes_;
     p.tap_row = s_.dilation[0] * width_ * lanes_, p.tap_column = s_.dilation[1] * lanes_;
     p.dy = dy;
-    p.rows = s_.oh, p.columns = s_.ow;
+    p.columns = s_.ow;
     p.kh = s_.kh, p.kw = s_.kw;
     p.sums = sums;
+    for (int64_t n = first; n < last; ++n) {
+      for (int64_t row = 0; row < s_.oh; row += most) {
+        p.rows = std::min(most, s_.oh - row);
+        copy_padded(n, block, row * s_.stride[0] - s_.padding[0], rows_of(p.rows), x);
+        copy_pixels(dy_, n, block * lanes_, lanes_, row * s_.ow, p.rows * s_.ow, dy);
+        depthwise_kernels().add(p);
+        for (int64_t i = 0; bias && i < p.rows; ++i) add_row(dy + i * s_.ow * lanes_, sums + taps_ * lanes_);
+      }
+    }
+  }
+
+  void add_row(const float* dy, float* sums) const {
+    std::array<float, kMostLanes> row{};
+    for (int64_t i = 0; i < s_.ow; ++i) {
+      for (int64_t lane = 0; lane < lanes_; ++lane) row[static_cast<size_t>(lane)] += dy[i * lanes_ + lane];
+    }
+    for (int64_t lane = 0; lane < lanes_; ++lane) sums[lane] += row[static_cast<size_t>(lane)];
+  }
+
+  /// Rows of the output whose planes stay in the second-level cache, the same for all vectors.
+  int64_t rows_at_once() const {
+    return std::clamp(kPixelsAtOnce / (s_.stride[0] * width_ + s_.ow), int64_t{1}, s_.oh);
+  }
+  /// Rows of the image that they read.
+  int64_t rows_of(int64_t rows) const { return (rows - 1) * s_.stride[0] + (s_.kh - 1) * s_.dilation[0] + 1; }
+
+  /// Rows of the image from `top` on, with its padding.
+  void copy_padded(int64_t n, int64_t block, int64_t top, int64_t rows, float* to) const {
     const int64_t left = std::min<int64_t>(s_.padding[1], width_);
     const int64_t inside = std::clamp<int64_t>(width_ - left, 0, s_.w);
-    for (int64_t n = first; n < last; ++n) {
-      for (int64_t row = 0; row < height_; ++row) {
-        const int64_t source = row - s_.padding[0];
-        if (source >= 0 && source < s_.h && inside > 0)
-          copy_pixels(x_, n, block * lanes_, lanes_, source * s_.w, inside,
-                      x + (row * width_ + left) * lanes_);
-      }
-      copy_pixels(dy_, n, block * lanes_, lanes_, 0, s_.oh * s_.ow, dy);
-      depthwise_kernels().add(p);
-      for (int64_t i = 0; bias && i < s_.oh * s_.ow; ++i) {
-        for (int64_t lane = 0; lane < lanes_; ++lane) sums[taps_ * lanes_ + lane] += dy[i * lanes_ + lane];
-      }
+    std::fill_n(to, rows * width_ * lanes_, 0.0f);
+    for (int64_t row = std::max<int64_t>(0, -top); row < std::min(rows, s_.h - top); ++row) {
+      copy_pixels(x_, n, block * lanes_, lanes_, (top + row) * s_.w, inside,
+                  to + (row * width_ + left) * lanes_);
     }
   }
 
@@ -230,8 +229,7 @@ class DepthwiseGradient {
   const Tensor &x_, &dy_;
   int64_t lanes_ = depthwise_kernels().lanes;
   int64_t taps_ = s_.kh * s_.kw;
-  // What of the padded image is read.
-  int64_t height_ = (s_.oh - 1) * s_.stride[0] + (s_.kh - 1) * s_.dilation[0] + 1;
+  // Columns of the padded image that are read.
   int64_t width_ = (s_.ow - 1) * s_.stride[1] + (s_.kw - 1) * s_.dilation[1] + 1;
   int64_t blocks_, groups_;
   Tensor sums_;  // [group][block][tap, then dy][lane]

@@ -7,6 +7,8 @@
 // returns when done.
 #pragma once
 
+#include <cstdint>
+
 #include "dlpipe/tensor.h"
 #include "engine/ops/window.h"
 
@@ -18,5 +20,26 @@ bool depthwise_fits(const Conv2dShape& shape);
 /// dweight (f32, [C, 1, KH, KW]) and, where not null, dbias [C] of x and dy.
 void depthwise_backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, float* dweight,
                                 float* dbias);
+
+// Its inner loops, in Highway, chosen at run time for the CPU. Pure functions; any thread.
+
+/// sums[ky][kx] += the products of dy and what the tap reads of x, for planes of one vector of channels. Steps are in floats.
+struct DepthwiseSums {
+  const float* x = nullptr;         // where the first tap of the first output reads
+  int64_t x_row = 0, x_column = 0;  // from output to output
+  int64_t tap_row = 0, tap_column = 0;
+  const float* dy = nullptr;
+  int64_t rows = 0, columns = 0;  // of dy
+  int64_t kh = 0, kw = 0;
+  float* sums = nullptr;  // [kh][kw][lanes]
+};
+
+struct DepthwiseKernels {
+  int64_t lanes;  // of a vector
+  void (*add)(const DepthwiseSums& sums);
+};
+
+/// For the best instruction set of this machine.
+const DepthwiseKernels& depthwise_kernels();
 
 }  // namespace dlpipe::engine::cpu

@@ -1,6 +1,7 @@
 #include "engine/cpu/conv/conv2d_taps.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "engine/core/constant_cache.h"
@@ -204,19 +205,24 @@ class TapWeightsGradient {
     const int64_t most = std::max(kMostPixels, s_.ow);
     Gathered x{s_.c, ins, ins.size() + kRowsApart}, dy{s_.o, outs, columns + kRowsApart};
     const int64_t sums_row = columns + kRowsApart;
-    const int64_t floats = most * (x.row + dy.row) + ins.size() * sums_row;
+    const int64_t sums_floats = ins.size() * sums_row;
+    const int64_t floats = most * (x.row + dy.row) + 2 * sums_floats;
     x.to = reinterpret_cast<float*>(worker_scratch(kTapsSlot, static_cast<size_t>(floats) * sizeof(float)));
     dy.to = x.to + most * x.row;
     float* const sums = dy.to + most * dy.row;
+    float* const part = sums + sums_floats;
     std::memset(dy.to, 0, static_cast<size_t>(most * dy.row) * sizeof(float));  // columns after the last
     const int64_t taps = s_.kh * s_.kw;
     for (int64_t index = 0; index < taps; ++index) {
       const Tap tap = tap_of(s_, index, 1);
-      std::memset(sums, 0, static_cast<size_t>(ins.size() * sums_row) * sizeof(float));
+      std::memset(sums, 0, static_cast<size_t>(sums_floats) * sizeof(float));
       const int64_t count = tap.x.inside.size();
       int64_t pixels = 0;
       const auto multiply = [&] {
-        product_.run({x.to, 1, x.row}, dy.to, dy.row, pixels, sums, sums_row, ins.size(), columns, true);
+        product_.run({x.to, 1, x.row}, dy.to, dy.row, pixels, part, sums_row, ins.size(), columns, false);
+        for (int64_t in = 0; in < ins.size(); ++in) {
+          for (int64_t out = 0; out < columns; ++out) sums[in * sums_row + out] += part[in * sums_row + out];
+        }
         pixels = 0;
       };
       for (int64_t n = 0; n < s_.n && !tap.is_dead(); ++n) {
@@ -294,8 +300,14 @@ void taps_backward_weights(const Conv2dShape& s, const Tensor& x, const Tensor& 
   const float* const values = plain_dy.data<float>();
   parallel_ranges(s.o, kInsASlice, [&](int64_t begin, int64_t end) {
     std::fill(dbias + begin, dbias + end, 0.0f);
-    for (int64_t pixel = 0; pixel < s.n * s.oh * s.ow; ++pixel) {
-      for (int64_t out = begin; out < end; ++out) dbias[out] += values[pixel * s.o + out];
+    std::array<float, kInsASlice> sums;
+    for (int64_t row = 0; row < s.n * s.oh; ++row) {
+      sums.fill(0);
+      for (int64_t pixel = row * s.ow; pixel < (row + 1) * s.ow; ++pixel) {
+        for (int64_t out = begin; out < end; ++out)
+          sums[static_cast<size_t>(out - begin)] += values[pixel * s.o + out];
+      }
+      for (int64_t out = begin; out < end; ++out) dbias[out] += sums[static_cast<size_t>(out - begin)];
     }
   });
 }

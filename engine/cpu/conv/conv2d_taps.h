@@ -2,9 +2,9 @@
 // one group, any kernel, dilation and channels, any layout and both dtypes. It is for dilations so large that many taps read
 // only padding, with which other kernels multiply. Internal to engine/cpu.
 //
-// Every element is one chain of fused multiply-adds, tap after tap and channel after channel (gradients of weights: image after
-// image and pixel after pixel), for any cut of the work: the same bits on any number of threads and on all instruction sets
-// that have them. All functions work on the training pool and return when done.
+// Every element is one chain of fused multiply-adds, tap after tap and channel after channel (gradients of weights: chains over
+// some hundred pixels, added in order), for any cut of the work: the same bits on any number of threads and on all instruction
+// sets that have them. All functions work on the training pool and return when done.
 #pragma once
 
 #include "dlpipe/ops.h"

@@ -182,9 +182,13 @@ std::vector<double> class_weights(const std::string& text, const data::Dataset& 
   if (weighed == Weighed::kNothing)
     refuse("train", "--class-weights weighs classes, and --task ", bound.state.name,
            " has none; leave it out");
-  if (text != "balanced")
-    return value_or_throw(
+  if (text != "balanced") {
+    std::vector<double> weights = value_or_throw(
         class_weights_in("train", "--class-weights", text, "balanced", bound.names, dataset.directory()));
+    if (std::ranges::all_of(weights, [](double weight) { return weight == 0; }))
+      refuse("train", "--class-weights ", text, " leaves no class that counts; give a weight above 0");
+    return weights;
+  }
   if (weighed == Weighed::kPixels)
     refuse("train", "--class-weights balanced counts samples, and --task ", bound.state.name,
            " has a class for each pixel; give CLASS=WEIGHT,...");

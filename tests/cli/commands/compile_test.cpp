@@ -69,6 +69,30 @@ TEST(Compile, ItsOnnxFileSaysHowImagesArePreparedAndWhatTheClassesAre) {
   EXPECT_EQ(metrics(onnx), metrics(run));
 }
 
+TEST(Compile, CommandsReplaceNoFile) {
+  ScratchDirectory folder;
+  const std::string run = trained_run().run, dlg = folder / "m.dlg";
+  ASSERT_EQ(run_dlpipe({"compile", run, "-o", dlg}).exit_code, 0);
+  for (const char* file : {"own.onnx", "own.dlg", "own.png", "own.npy"})
+    std::ofstream(std::filesystem::path(folder / file)) << "mine";
+  std::ofstream(std::filesystem::path(folder / "x.npy"), std::ios::binary)
+      << std::string("\x93NUMPY\x01\x00", 8) << std::string("\x76\x00", 2)
+      << "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 32, 32, 3), }" + std::string(49, ' ') + "\n"
+      << std::string(3072, '\0');
+  const std::vector<std::vector<std::string>> commands = {
+      {"compile", run, "-o", folder / "own.onnx"},
+      {"compile", run, "-o", folder / "own.dlg"},
+      {"preview", trained_run().data.val, "--augment", "hflip", "-o", folder / "own.png"},
+      {"run", dlg, "--input", folder / "x.npy", "-o", folder / "own.npy"}};
+  for (const std::vector<std::string>& command : commands) {
+    const Outcome outcome = run_dlpipe(command);
+    EXPECT_EQ(outcome.exit_code, 2) << command[0] << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("exists already; remove it or choose another"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(file_text(command.back()), "mine") << command[0];
+  }
+}
+
 TEST(Compile, AnOnnxFileIsAModelForPredictAndEvalOnceItsPreparationIsGiven) {
   ScratchDirectory folder;
   const std::string onnx = folder / "m.onnx", run = trained_run().run;

@@ -257,6 +257,11 @@ TEST(Segment, FromScenesToMasksOfTheRightSize) {
   for (const std::string& path : drawings) EXPECT_TRUE(std::filesystem::exists(path)) << path;
   const auto files = std::filesystem::directory_iterator(folder / "many");
   EXPECT_EQ(std::distance(begin(files), end(files)), 8);
+  const std::string drawn = *formats::read_file(folder / "many/00003.png");
+  const Json again = json_of(run_dlpipe({"predict", "--ckpt", folder / "run", "--json", "--draw",
+                                         folder / "many", folder / "drawn/images/00003.jpg"}));
+  EXPECT_FALSE(drawings.contains(again["drawing"].as_string())) << "a file of an earlier call";
+  EXPECT_EQ(*formats::read_file(folder / "many/00003.png"), drawn);
   // Drawings of the same names would replace the images.
   const std::string before = *formats::read_file(folder / "masks/00003.png");
   EXPECT_EQ(run_dlpipe(

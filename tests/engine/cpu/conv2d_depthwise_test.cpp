@@ -75,6 +75,9 @@ std::vector<DepthwiseCase> depthwise_cases() {
       {{1, 70, 3, 2}, {5, 3}, {.stride = {2, 1}, .padding = {2, 1}}},
       {{2, 9, 12, 6}, {4, 9}, {.padding = {3, 4}}},  // more taps than are summed together
       {{1, 20, 21, 4}, {3, 17}, {.padding = {1, 8}}},
+      {{1, 300, 90, 2},
+       {7, 5},
+       {.stride = {2, 1}, .padding = {3, 2}, .dilation = {1, 3}}},  // several bands of rows
       {{1, 8, 9, 4}, {5, 5}, {.padding = {4, 4}, .dilation = {2, 2}}},
       {{2, 3, 3, 4}, {3, 3}, {.padding = {5, 6}, .dilation = {3, 4}}},  // outputs that only see padding
       {{1, 9, 9, 4}, {2, 2}, {.stride = {3, 3}}},                       // columns that nothing reads

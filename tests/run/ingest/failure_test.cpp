@@ -139,6 +139,32 @@ TEST(IngestFailure, ClassesThatDifferOnlyInCaseAreSaid) {
   EXPECT_NE(said("list.csv", "c").find("'Bird', 'bird' differ only in case"), std::string::npos);
 }
 
+TEST(IngestFailure, LabelsThatAreListsOfAnotherFormOrMissingAreSaid) {
+  TempDir dir;
+  for (int i = 0; i < 12; ++i) write_text(concat(dir / "src/", i, ".jpg"), jpeg_text(i, 20, 20));
+  const auto said = [&](const char* destination, const std::vector<std::string>& tags) {
+    std::string lines = "path,tags\n";
+    for (size_t i = 0; i < tags.size(); ++i) lines += concat("src/", i, ".jpg,\"", tags[i], "\"\n");
+    write_text(dir / "list.csv", lines);
+    IngestOptions options = options_for(dir / "list.csv", dir / destination);
+    options.fields = {"tags:labels"};
+    std::string all;
+    for (const std::string& warning : value_or_throw(ingest(options)).warnings) all += warning + "\n";
+    return all;
+  };
+  const char* const kLists = "labels of 'tags' look like lists with ";
+  EXPECT_NE(said("a", {"cat,sea", "cat", "sea,cat", "sea", "sea, dog", "dog"}).find(concat(kLists, "commas")),
+            std::string::npos);
+  EXPECT_NE(said("b", {"a b", "a c", "b c", "a b c", "c a", "c b", "b a", "a", "b", "c"})
+                .find(concat(kLists, "blanks, such as 'a b'")),
+            std::string::npos);
+  EXPECT_EQ(said("c", {"red car", "blue car", "red bus", "blue bus|red car"}).find(kLists),
+            std::string::npos);
+  EXPECT_EQ(said("d", {"Portland, Maine", "Portland, Oregon", "Paris|Portland, Maine"}).find(kLists),
+            std::string::npos);
+  EXPECT_NE(said("e", {"", ""}).find("no sample has a label in the field 'tags'"), std::string::npos);
+}
+
 TEST(IngestFailure, ClassesNamedAsMissingValuesAreSaid) {
   TempDir dir;
   for (const char* name : {"1", "2", "3"}) write_text(concat(dir / "", name, ".jpg"), jpeg_text(1, 20, 20));

@@ -39,6 +39,21 @@ TEST(Preprocess, ValidationTakesTheModelsSizeAndTrainingsNumbers) {
   }
 }
 
+TEST(Preprocess, ValidationSeesWholeImagesWhereTrainingDoes) {
+  const auto begins = [](const char* train, const std::string& expected) {
+    const auto chain = validation_chain("", train, {32, 32, 3}, cifar_stats(), registry());
+    ASSERT_TRUE(chain.ok()) << chain.status().message();
+    EXPECT_EQ(chain->rfind(expected + " normalize(", 0), 0u) << train << ": " << *chain;
+  };
+  for (const char* train : {"resize(32x32) normalize", "resize(32x32) hflip brightness(0.2) normalize",
+                            "hflip resize(32x32,filter=bicubic) normalize"})
+    begins(train, "resize(32x32)");
+  for (const char* train : {"normalize", "hflip normalize", "resize(32) center_crop(32) normalize",
+                            "resize(40x40) random_crop(32) normalize", "rrc(32) normalize",
+                            "resize(32,side=longer) pad_to(32) normalize"})
+    begins(train, "resize(32) center_crop(32)");
+}
+
 TEST(Preprocess, NumbersAreWrittenAsTheyWereGiven) {
   for (const char* normalize : {"normalize(mean=0.485:0.456:0.406,std=0.229:0.224:0.225)",
                                 "normalize(mean=0:0.5:1,std=1:0.5:0.25)"}) {

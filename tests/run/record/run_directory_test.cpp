@@ -92,9 +92,12 @@ TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
   fs::create_directories(folder / "c");
   std::ofstream(folder / "b/metrics.jsonl") << "{}\n";
   std::ofstream(folder / "c/quarantine.txt") << "mine\n";
+  fs::create_directories(folder / "d");
+  std::ofstream(folder / "d/receipt.json") << "mine\n";
   for (const auto& [run, trace] : {std::pair(folder / "a", folder / "a/checkpoints/step-000000007"),
                                    std::pair(folder / "b", folder / "b/metrics.jsonl"),
-                                   std::pair(folder / "c", folder / "c/quarantine.txt")}) {
+                                   std::pair(folder / "c", folder / "c/quarantine.txt"),
+                                   std::pair(folder / "d", folder / "d/receipt.json")}) {
     const Status status = RunDirectory::create(run).status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_NE(status.message().find(trace + " belongs to another run"), std::string::npos)

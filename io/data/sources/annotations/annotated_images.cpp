@@ -28,6 +28,15 @@ std::vector<Field> fields_of(const AnnotatedImages::Kinds& kinds) {
   return fields;
 }
 
+/// An absolute path of a file in `folder` as the path from there; others as they are.
+std::string below(const std::string& folder, const std::string& path) {
+  const std::filesystem::path given(path);
+  if (!given.is_absolute()) return path;
+  const auto from_folder =
+      given.lexically_normal().lexically_relative(std::filesystem::absolute(folder).lexically_normal());
+  return from_folder.empty() || *from_folder.begin() == ".." ? path : from_folder.string();
+}
+
 bool leads_out(const std::string& path) {
   const std::filesystem::path parts(path);
   return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
@@ -173,6 +182,7 @@ Status AnnotatedImages::add(std::vector<Part> parts, const Kinds& kinds, std::ve
   std::unordered_map<std::string, Seen> seen;
   size_t listed_again = 0;
   for (AnnotatedImage& image : images) {
+    image.path = below(parts_[image.part].folder, image.path);
     const std::string path = parts_[image.part].prefix + image.path;
     Seen& before = seen.try_emplace(path, Seen{&image}).first->second;
     const bool is_again = ++before.times > 1;
