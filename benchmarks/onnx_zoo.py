@@ -81,6 +81,7 @@ def difference(program, folder, file, size, batch, threads):
 def row(args, folder, file, size):
     """The cells behind a file's name, and whether it is right."""
     try:
+        (folder / "m.dlg").unlink(missing_ok=True)
         dlpipe(args.dlpipe, "compile", file, "-o", folder / "m.dlg")
         cases = [(batch, threads) for batch in BATCHES for threads in THREADS]
         differences = [difference(args.dlpipe, folder, file, size, *case) for case in cases]

@@ -304,7 +304,6 @@ Status check_outputs(const std::vector<std::string>& outputs, const std::vector<
       return misuse("run", "--out ", *output, " would overwrite a file that is read; give another file");
     if (std::any_of(outputs.begin(), output, is_it))
       return misuse("run", "--out ", *output, " is given for two outputs; give each its own file");
-    DLPIPE_RETURN_IF_ERROR(check_is_new("run", *output));
   }
   return {};
 }

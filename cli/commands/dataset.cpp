@@ -730,7 +730,6 @@ Status damage_of(const run::PreviewReport& report, const PreviewOptions& options
 Status draw_preview(const PreviewOptions& options) {
   run::PreviewOptions preview = options.preview;
   DLPIPE_RETURN_IF_ERROR(check_stdout_is_free("preview", "--out", preview.out, options.json));
-  DLPIPE_RETURN_IF_ERROR(check_is_new("preview", preview.out));
   preview.chains = {options.augment};
   if (!options.diff.empty()) preview.chains.push_back(options.diff);
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.data));

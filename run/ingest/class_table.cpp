@@ -171,6 +171,7 @@ void warn_of_labels(const SourceListing& listing, std::vector<std::string>& warn
       continue;
     }
     std::vector<std::string> names;
+    names.reserve(used.size());
     for (const int64_t label : used) names.push_back(listing.classes[static_cast<size_t>(label)]);
     // Names may have words in common, so that there must be many more of them.
     for (const auto& [separator, what, names_a_part] :

@@ -192,8 +192,9 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
   return misuse(command, without, " of ", dataset.size(), " samples of ", dataset.directory(),
                 " have no class; --task classify learns one class per image",
                 unused.empty() ? "" : concat(", not ", unused),
-                counts.empty() ? "; ingest with class folders or --label COLUMN"
-                               : "; give them one where it is missing, or leave them out, and ingest again",
+                without == dataset.size()
+                    ? "; ingest with class folders or --label COLUMN"
+                    : "; give them one where it is missing, or leave them out, and ingest again",
                 unused.empty() ? ""
                                : ", or give another --task, or take the fields to a training of your own by "
                                  "dlpipe.Loader in Python");

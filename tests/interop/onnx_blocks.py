@@ -358,7 +358,7 @@ def problems_of(program, model, folder):
     wanted = runtime_answer(folder / "block.onnx", x)
     for passes in ("all", "none"):
         for suffix in ("dlg", "onnx"):
-            made = folder / f"made.{suffix}"
+            made = folder / f"{passes}.{suffix}"
             done = subprocess.run([program, "compile", folder / "block.onnx", "-o", made, "--passes", passes, "--quiet"],
                                   capture_output=True, text=True)
             if done.returncode == 0 and suffix == "dlg":

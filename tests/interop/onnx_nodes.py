@@ -76,6 +76,7 @@ def check(program, case, scratch):
     """'passed', or why not: 'refused: ...', 'wrong: ...'."""
     model, inputs = with_constants(case)
     onnx.save(model, scratch / "model.onnx")
+    (scratch / "m.dlg").unlink(missing_ok=True)
     code, errors = program.run("compile", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
     if code != 0:
         line = errors.strip().splitlines()[-1] if errors.strip() else ""
@@ -105,6 +106,7 @@ def check(program, case, scratch):
 def refusal(program, case, scratch):
     """Of a model with ops or elements that dlpipe doesn't know: it is refused, or compiled where only some are unknown."""
     onnx.save(case.model, scratch / "model.onnx")
+    (scratch / "m.dlg").unlink(missing_ok=True)
     code, errors = program.run("compile", scratch / "model.onnx", "-o", scratch / "m.dlg", "--quiet")
     is_answer = code == 0 or code in (1, 2) and "[" in errors
     return ("compiled" if code == 0 else "refused") if is_answer else f"crashed in {case.name}"

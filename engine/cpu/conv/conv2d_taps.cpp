@@ -54,7 +54,7 @@ Tensor plain_f32(const Tensor& held) {
   if (held.layout() == Layout::kPlain && held.dtype() == DType::kF32) return held;
   const Shape& shape = held.shape();
   const int64_t pixels = shape[1] * shape[2], channels = shape[3], values = pixels * channels;
-  const Tensor made = Tensor::empty(shape);
+  Tensor made = Tensor::empty(shape);
   parallel_slices(shape[0], [&](int64_t n) {
     float* const to = made.data<float>() + n * values;
     if (held.dtype() == DType::kBF16) return widen(held.data<BFloat16>() + n * values, to, values);

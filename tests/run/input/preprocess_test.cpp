@@ -46,7 +46,7 @@ TEST(Preprocess, ValidationSeesWholeImagesWhereTrainingDoes) {
     EXPECT_EQ(chain->rfind(expected + " normalize(", 0), 0u) << train << ": " << *chain;
   };
   for (const char* train : {"resize(32x32) normalize", "resize(32x32) hflip brightness(0.2) normalize",
-                            "hflip resize(32x32,filter=bicubic) normalize"})
+                            "hflip resize(32x32,interpolation=bicubic) normalize"})
     begins(train, "resize(32x32)");
   for (const char* train : {"normalize", "hflip normalize", "resize(32) center_crop(32) normalize",
                             "resize(40x40) random_crop(32) normalize", "rrc(32) normalize",
