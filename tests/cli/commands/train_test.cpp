@@ -56,10 +56,17 @@ TEST(Train, TheFieldsDecideTheTaskAndOthersAreNamed) {
       0, {"task: multilabel, of tags"});
   has(train_on_list(folder, "age.csv", "path,age\nbar/00000.jpg,3.5\nbar/00001.jpg,4\n", {"age:number"}), 0,
       {"task: regress, of age"});
+  has(train_on_list(folder, "several.csv",
+                    "path,tags,age,size\nbar/00000.jpg,a|b,3.5,1\nbar/00001.jpg,b,4,2\n",
+                    {"tags:labels", "age:number", "size:number"}),
+      2, {"in several ways; give --task multilabel or --task regress"});
   // Fields of a dataset with classes are ignored, and the notes say so.
   has(train_on_list(folder, "both.csv", "path,label,age\nbar/00000.jpg,a,3\nbar/00001.jpg,b,4\n",
                     {"age:number"}),
       0, {"lenet does not use age (tensor)"});
+  has(run_dlpipe({"train", "--data", folder / "both.csv.data", "--model", "lenet", "--batch", "2",
+                  "--max-steps", "1", "--class-weights", "a=0,b=0", "--out", folder / "weights"}),
+      2, {"--class-weights a=0,b=0 leaves no class that counts"});
   // Validation and eval learn of no class: classes a and b, which no image has itself.
   const std::initializer_list<const char*> without = {"2 of 2 samples of ", " have no class; ",
                                                       "tags (labels)", "--label COLUMN", "--task"};
