@@ -140,8 +140,6 @@ const OpRecord* Chain::find_boxed() const {
   return find_link([](const ChainLink& link) { return link.boxed != nullptr || link.paste != nullptr; });
 }
 
-// Ops do not declare whether they draw, and most have arguments that leave nothing to draw: rotate(0..0), hflip(p=1). A
-// program's own function always gets a random number, and may ignore it.
 bool Chain::resizes_whole_images() const {
   constexpr int64_t kDraws = 8;
   const auto is_whole = [&](const ImageSize& source, int64_t draw) {
@@ -163,6 +161,8 @@ bool Chain::resizes_whole_images() const {
   return true;
 }
 
+// Ops do not declare whether they draw, and most have arguments that leave nothing to draw: rotate(0..0), hflip(p=1). A
+// program's own function always gets a random number, and may ignore it.
 const OpRecord* Chain::find_random() const {
   constexpr int64_t kDraws = 16;
   constexpr ImageSize kLarge = {4001, 3001, 3};  // more than crops take

@@ -17,6 +17,7 @@ _words = sys.orig_argv[1:3]
 _is_program = _words == ["-m", "dlpipe"] or (_words != [] and os.path.basename(_words[0]) == "dlpipe")
 if _is_program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+del _words, _is_program
 
 from dlpipe import _dlpipe
 from dlpipe.augmentation import AUGMENTATION_SIGNATURE, CFunction, add_augmentation

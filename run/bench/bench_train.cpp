@@ -1,7 +1,6 @@
 #include "run/bench/bench.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -60,20 +59,13 @@ struct ModelFile {
 std::optional<ModelFile> model_file(const BenchTrainOptions& options, const Registries& registries) {
   const std::string& name = options.model;
   if (registries.models.get(name) != nullptr) return std::nullopt;
-  const bool is_path = name.find('/') != std::string::npos || name.ends_with(".onnx") ||
-                       name.ends_with(".dlm") || name.ends_with(".dlg");
-  if (!is_model_file(name)) {
-    if (!is_path) return std::nullopt;
-    refuse("bench", "--model ", name,
-           std::filesystem::exists(name) ? " is no captured, compiled or ONNX model"
-                                         : ": there is no such file");
-  }
-  std::optional<WeightsSource> source = open_graph_weights(name, false);
-  if (!source) refuse("bench", "--model ", name, " is no captured, compiled or ONNX model");
-  ModelFile file{source->graph, *source->graph, std::move(source->checkpoint_tensors)};
-  if (source->state && source->state->task.name == "detect") {
+  check_named_model_file("bench", name);
+  if (!is_model_file(name)) return std::nullopt;
+  WeightsSource source = open_graph_weights(name, false).value();
+  ModelFile file{source.graph, *source.graph, std::move(source.checkpoint_tensors)};
+  if (source.state && source.state->task.name == "detect") {
     file.record.output = engine::ModelOutput::kBoxes;
-    file.record.boxes = source->state->task.boxes;
+    file.record.boxes = source.state->task.boxes;
   }
   const int64_t size = file.record.default_size, classes = file.record.default_classes;
   if (size == 0) refuse("bench", name, " takes images of unequal sides, and bench train draws square ones");

@@ -135,7 +135,7 @@ void warn_of_case(const SourceListing& listing, std::vector<std::string>& warnin
                             "; if they are the same class, give them the same name"));
 }
 
-/// The names of which most are lists of the others: "cat,sea" of "cat" and "sea".
+/// How often names, taken for lists such as "cat,sea", have the same parts.
 struct JoinedNames {
   size_t names = 0, joined = 0;
   std::string example = {};

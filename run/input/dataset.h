@@ -68,8 +68,8 @@ Status check_input_kind(const std::string& model, bool takes_tokens, const std::
 /// `augment`, with `normalize` (the dataset's own mean and std) at its end unless it normalises already.
 Result<std::string> training_chain(const std::string& augment, const augment::OpRegistry& registry);
 
-/// `val_augment`, or by default resize and center_crop to `image` [H,W,C], without a crop where training sees whole images; normalised with exactly the numbers that
-/// `train_chain` on a dataset with `stats` uses, so that the chain needs no dataset.
+/// `val_augment`, or by default resize and center_crop to `image` [H,W,C], without a crop where training sees whole images.
+/// Normalised with exactly the numbers that `train_chain` on a dataset with `stats` uses, so that the chain needs no dataset.
 Result<std::string> validation_chain(const std::string& val_augment, const std::string& train_chain,
                                      const Shape& image, const data::PixelStats& stats,
                                      const augment::OpRegistry& registry);

@@ -166,15 +166,11 @@ static WeightsSource open_init(const std::string& path, bool live_batch_norm) {
 /// What --init names, with the model itself where no code builds it: --init's, or that of a file that --model names.
 static std::optional<WeightsSource> open_first_weights(TrainConfig& config) {
   std::optional<WeightsSource> of_model, first;
+  check_named_model_file("train", config.model);
   if (is_model_file(config.model)) {
     of_model = open_graph_weights(config.model, config.live_batch_norm);
     if (config.init.empty()) config.init = config.model;
     config.model.clear();  // it has no name
-  } else if (const auto end = std::filesystem::path(config.model).extension();
-             end == ".dlm" || end == ".dlg" || end == ".onnx") {
-    refuse("train", "--model ", config.model,
-           std::filesystem::exists(config.model) ? " is no captured, compiled or ONNX model"
-                                                 : ": there is no such file");
   }
   const bool is_one_file = of_model && of_model->path == config.init;
   if (is_one_file) return of_model;

@@ -276,11 +276,15 @@ class SampleObserver {
     if (options_.on_sample && !has_classes() && !maps_)
       targets_ = batch_target(batch, task_.target(state_.task, classes));
     for (size_t i = 0; i < static_cast<size_t>(batch.count); ++i) {
-      const bool counts = batch.weight[i] != 0;
-      if (counts && (report_ || options_.on_sample))
-        has_classes() ? add_sample(batch.sample_ids[i], logits.subspan(i * width, width))
-        : maps_       ? add_boxes(batch.sample_ids[i], logits.subspan(i * width, width))
-                      : add_answers(batch.sample_ids[i], i, logits.subspan(i * width, width));
+      if (batch.weight[i] == 0 || (!report_ && !options_.on_sample)) continue;
+      const std::span<const float> own = logits.subspan(i * width, width);
+      if (has_classes()) {
+        add_sample(batch.sample_ids[i], own);
+      } else if (maps_) {
+        add_boxes(batch.sample_ids[i], own);
+      } else {
+        add_answers(batch.sample_ids[i], i, own);
+      }
     }
     done_ += batch.count;
     if (options_.on_progress) options_.on_progress(done_, total_);

@@ -126,6 +126,14 @@ bool is_model_file(const std::string& path) {
   return is_onnx_file(path) || engine::graph::is_graph_file(path);
 }
 
+void check_named_model_file(const char* command, const std::string& model) {
+  const auto ending = std::filesystem::path(model).extension();
+  if ((ending != ".dlm" && ending != ".dlg" && ending != ".onnx") || is_model_file(model)) return;
+  refuse(
+      command, "--model ", model,
+      std::filesystem::exists(model) ? " is no captured, compiled or ONNX model" : ": there is no such file");
+}
+
 std::optional<WeightsSource> open_graph_weights(const std::string& path, bool live_batch_norm) {
   WeightsSource source;
   std::optional<engine::graph::Graph> graph;

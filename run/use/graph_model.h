@@ -24,6 +24,8 @@ bool is_onnx_file(const std::string& path);
 
 /// A file that is a model itself: a captured or compiled one, or an ONNX file.
 bool is_model_file(const std::string& path);
+/// Throws kMisuse of `command` if `model`, the value of its --model, is named like such a file and is none.
+void check_named_model_file(const char* command, const std::string& model);
 
 /// The graph of a compiled model or of an ONNX file, and which of them it is. Nothing where `path` is neither.
 struct OpenedGraph {

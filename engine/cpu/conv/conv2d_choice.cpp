@@ -232,16 +232,18 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
   KernelChoice choice = kernel_table().find_or_add(key, [&] { return choice_rule(pass, s, dtype, block); });
   const bool known =
       choice.kernel == "direct" || choice.kernel == "winograd" ||
-      (choice.kernel == kOwnWinograd && winograd_fits(s)) || (choice.kernel == kOwnTaps && taps_fit(s)) ||
+      (choice.kernel == kOwnWinograd && winograd_fits(s)) ||
+      (choice.kernel == kOwnTaps && can_be_taps(s, dtype)) ||
       (choice.kernel == kOwnDepthwise && pass == ConvPass::kBackwardWeights && depthwise_fits(s)) ||
       (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
-    throw Error(Status(ErrorCode::kCorrupt,
-                       concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
-                              "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                              " (3x3, stride 1, channels in eights), ", kOwnTaps, " (stride 1, one group), ",
-                              kOwnDepthwise, " (backward_weights, a group per channel) or ", kOwnProduct,
-                              " (forward, one group, channels in whole vectors)")));
+    throw Error(
+        Status(ErrorCode::kCorrupt,
+               concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                      "' in kernels.json; use direct, winograd, ", kOwnWinograd,
+                      " (3x3, stride 1, channels in eights), ", kOwnTaps, " (dilated, stride 1, one group), ",
+                      kOwnDepthwise, " (backward_weights, a group per channel) or ", kOwnProduct,
+                      " (forward, one group, channels in whole vectors)")));
   }
   return choice;
 }
@@ -279,7 +281,7 @@ std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& s,
 }
 
 std::optional<KernelChoice> taps_choice(ConvPass pass, const Conv2dShape& s, DType dtype) {
-  if (!taps_fit(s)) return std::nullopt;
+  if (!can_be_taps(s, dtype)) return std::nullopt;
   KernelChoice choice = conv_choice(pass, s, dtype, output_block(s));
   if (choice.kernel != kOwnTaps) return std::nullopt;
   return choice;
