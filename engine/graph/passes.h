@@ -21,20 +21,20 @@ struct Pass {
   int (*run)(Graph& graph);
 };
 
-extern const Pass fold_constants;     // nodes of constants alone are run once
-extern const Pass share_equal_nodes;  // nodes of one op, inputs and attributes are one
-extern const Pass fold_batch_norm;  // a batch norm by running statistics goes into the convolution's weights
-extern const Pass fold_scale_and_shift;     // so do a product with, and a sum of, one constant per channel
-extern const Pass fuse_activation;          // relu and gelu run in the pass of their convolution or linear
-extern const Pass fuse_attention;           // attention that exporters write out becomes that op
-extern const Pass leave_rows_in_place;      // linears between two turns of their rows take them as they lie
-extern const Pass fuse_written_out;         // gelu and silu that exporters write out become those ops
-extern const Pass fuse_norm_residual;       // a batch norm takes the sum and the relu behind it, in training
-extern const Pass fuse_add_relu;            // an add and the relu behind it are one pass
-extern const Pass fuse_conv_units;          // convolutions with what follows, in networks with depthwise ones
-extern const Pass fuse_conv_pairs;          // of these, a 1x1 one and the depthwise one behind it
-extern const Pass fuse_elementwise_chains;  // elementwise ops one behind another are one pass over memory
-extern const Pass remove_dead_nodes;        // what no output depends on
+extern const Pass fold_constants;           // computes nodes whose inputs are all constants
+extern const Pass share_equal_nodes;        // merges nodes with the same op, inputs and attributes
+extern const Pass fold_batch_norm;          // folds an inference batch norm into the convolution's weights
+extern const Pass fold_scale_and_shift;     // folds a multiply or add of one constant per channel likewise
+extern const Pass fuse_activation;          // fuses relu and gelu into their convolution or linear
+extern const Pass fuse_attention;           // attention written out as matmuls and a softmax: self_attention
+extern const Pass leave_rows_in_place;      // removes transposes of rows before and after linears
+extern const Pass fuse_written_out;         // gelu and silu written out as several nodes: those ops
+extern const Pass fuse_norm_residual;       // fuses the add and relu after a training batch norm into it
+extern const Pass fuse_add_relu;            // fuses an add and the relu after it
+extern const Pass fuse_conv_units;          // convolution, activation, add: conv_unit, in depthwise networks
+extern const Pass fuse_conv_pairs;          // a 1x1 conv_unit and the depthwise one after it: conv_pair
+extern const Pass fuse_elementwise_chains;  // consecutive elementwise ops: one pass over memory
+extern const Pass remove_dead_nodes;        // removes nodes that no output depends on
 
 /// The passes that optimize() runs, in this order, until none changes anything.
 std::span<const Pass* const> passes();
@@ -50,11 +50,11 @@ struct PassReport {
 /// bytes of the existing ones; changes that would need more are skipped. Cost: one visit of each node per pass and round.
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only = false);
 
-/// Of a graph in training form: the passes that change no constant, and whose ops have gradients. Answers stay within the f32
-/// tolerance of the ops that are changed.
+/// For a graph in training form: runs the passes that change no constant and whose ops have gradients. Outputs stay within the
+/// f32 tolerance of the changed ops.
 void fuse_for_training(Graph& graph);
 
-/// What fuse_elementwise_chains joined as the ops that it was: for who has no such op (ONNX) or wants gradients.
+/// Splits the chains of fuse_elementwise_chains into their ops again, for formats without that op (ONNX) and for gradients.
 Graph without_chains(Graph graph);
 
 }  // namespace dlpipe::engine::graph

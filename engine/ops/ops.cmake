@@ -1,6 +1,6 @@
-# Every op: its record in ops/FILE.cpp and its kernels in a file of the same name for each backend. FILE is the op's family; without
-# one it is the op's name. An ELEMENTWISE op has its formula in ops/FILE.h instead of kernels. tests/engine/ops/NAME_test.cpp holds
-# what is special about an op, if anything is.
+# Every op. Its record is in ops/FILE.cpp, its kernels in a file of the same name in each backend's directory. FILE is the op's family and
+# defaults to the op's name. An ELEMENTWISE op has a formula in ops/FILE.h instead of kernels. tests/engine/ops/NAME_test.cpp tests what
+# is special about an op.
 dlpipe_register(op clip FILE unary ELEMENTWISE)
 dlpipe_register(op cos FILE unary ELEMENTWISE)
 dlpipe_register(op erf FILE unary ELEMENTWISE)

@@ -40,53 +40,53 @@ enum class ModelInput : uint8_t {
   kTokens,  // i64 ids [N,T] -> logits of the next token [N * T, classes]
 };
 
-/// What a model of images answers.
+/// What a model of images returns.
 enum class ModelOutput : uint8_t {
   kImage,   // logits of the image, [N, classes]
   kPixels,  // logits of each pixel, [N,H,W,classes]
-  /// Rows of logits of the classes and of numbers that mean a box, as a BoxCoding says: [N, rows, numbers] or [N, H, W, numbers].
+  /// Class logits and box codes, [N, rows, numbers] or [N, H, W, numbers]; BoxCoding says how to read a row.
   kBoxes,
 };
 
-/// What the rows of a detector mean. "grid": [N, ceil(H / stride), ceil(W / stride), classes + 4], for each cell of one grid logits of the
-/// classes, and logarithms of the distances, in strides, from the cell's middle to the left, upper, right and lower side of the object
-/// that it is in. "fcos", "retinanet", "retinanet_giou" and "ssd": [N, rows, classes + others], for each anchor of each level what torchvision's networks
-/// of these names compute: logits (of ssd first the background's), four numbers that code a box, and of fcos a centerness.
+/// How to read the rows of a detector's output. "grid": [N, ceil(H / stride), ceil(W / stride), classes + 4]. A row is one cell: its class
+/// logits, then the logarithms of the distances from the cell's center to the left, upper, right and lower side of its object, in strides.
+/// "fcos", "retinanet", "retinanet_giou" and "ssd": [N, rows, classes + others]. A row is one anchor of one level, as torchvision's
+/// networks compute it: class logits (in ssd the background's comes first), four numbers that code the box, and in fcos the centerness.
 struct BoxCoding {
-  /// Cells over the image, each with the same anchors, row by row.
+  /// A grid of cells over the image, row by row. All cells have the same anchors.
   struct Level {
     int64_t rows = 0, columns = 0;
-    /// fcos, retinanet: pixels from one cell to the next. ssd: cells along the image, which may be a fraction.
+    /// fcos, retinanet: pixels between neighbouring cells. ssd: cells along the image, which may be a fraction.
     std::array<double, 2> pitch = {};  // down, across
-    /// x_min, y_min, x_max, y_max: in pixels, relative to the cell's corner. ssd: {0, 0, width, height} as shares of the image's.
+    /// x_min, y_min, x_max, y_max in pixels, relative to the cell's corner. ssd: {0, 0, width, height} as fractions of the image's.
     std::vector<std::array<float, 4>> anchors = {};
     friend bool operator==(const Level&, const Level&) = default;
   };
 
   std::string name = "grid";
-  int64_t others = 4;  // numbers of a row that are no logits of the data's classes
-  int64_t stride = 0;  // of a grid: pixels of the image along each side of a cell
+  int64_t others = 4;  // numbers of a row that are not class logits
+  int64_t stride = 0;  // grid: the side of a cell in pixels of the image
 
-  // Of torchvision's networks, most with its names.
+  // The rest is for torchvision's networks and mostly has its names.
   int64_t height = 0, width = 0;  // of the images
   std::vector<Level> levels = {};
-  /// retinanet, ssd: of a box's middle and size in its code.
+  /// retinanet, ssd: the weights of a box's center (x, y) and size (width, height) in its code.
   std::array<double, 4> weights = {1, 1, 1, 1};
-  /// Boxes that are found have a larger score, and no better one of their class overlaps them by more.
+  /// A detected box has a larger score than this; non-maximum suppression within a class uses this overlap (IoU).
   double score_thresh = 0, nms_thresh = 0;
-  /// How many are looked at of each level (ssd: class), before overlaps are; how many remain.
+  /// Boxes kept per level (ssd: per class) before non-maximum suppression; boxes kept per image after it.
   int64_t topk_candidates = 0, detections_per_img = 0;
-  /// fcos: how near to an object's middle its anchors are, in sizes of the anchor.
+  /// fcos: the largest distance of an anchor from its object's center, in anchor sizes.
   double center_sampling_radius = 0;
-  /// retinanet, ssd: by how much an object's anchors overlap it; anchors of none overlap all by less than the second.
+  /// retinanet, ssd: the smallest overlap (IoU) of an object's anchors; background anchors overlap every object by less than bg.
   double fg_iou_thresh = 0, bg_iou_thresh = 0;
-  /// ssd: how many anchors without an object count, for each with one.
+  /// ssd: background anchors in the loss per anchor with an object.
   double neg_to_pos_ratio = 0;
 
   friend bool operator==(const BoxCoding&, const BoxCoding&) = default;
 };
 
-/// Weights that others publish under a model's names, and how images are prepared for them.
+/// Weights that others publish under a model's parameter names, and how images are prepared for them.
 struct PublishedWeights {
   const char* publisher;
   const char* normalize;  // the normalize op
@@ -114,9 +114,9 @@ struct ModelRecord {
   ModelInput input = ModelInput::kImages;
   /// Number of classes (or vocabulary size) used in benchmarks. 0: 1000 from 96x96 on, else 10.
   int64_t default_classes = 0;
-  const PublishedWeights* published = nullptr;  // null: nobody publishes weights of this model's names
+  const PublishedWeights* published = nullptr;  // null: there are no published weights with these names
   ModelOutput output = ModelOutput::kImage;
-  BoxCoding boxes = {};  // of kBoxes
+  BoxCoding boxes = {};  // if output is kBoxes
 };
 
 /// A batch of zeros with the input shape of a model built with `arguments`: tokens if arguments.length is set,
@@ -149,7 +149,7 @@ struct ModelSummary {
   int64_t trainable_parameters = 0;
   int64_t state_bytes = 0;       // parameters and buffers
   int64_t gradient_bytes = 0;    // of the parameters that aren't frozen
-  int64_t activation_bytes = 0;  // sum of the layers' outputs: an upper bound of what a training step keeps
+  int64_t activation_bytes = 0;  // sum of the layers' outputs: an upper bound on what a training step keeps
   double flops = 0;
 };
 /// Runs one blank input through `model` (in eval mode without a graph; restores the mode) and scales to `batch`.

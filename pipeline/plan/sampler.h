@@ -68,21 +68,21 @@ class Subset {
   SampleList chosen_;
 };
 
-/// How often samples are drawn where that is not once an epoch: samples are in groups (classes), and each group has so many of an
-/// epoch's places. A share that is no whole number of places is met over epochs: an epoch gives each group the whole part, and
-/// the places that are left to the groups at evenly spaced marks, which move from epoch to epoch by a golden section (systematic
-/// sampling). Within a group every sample comes once before one comes again, over epochs, too: draw number R of a group, counted
-/// from the first epoch on, is place R % size of the permutation number R / size of its samples. So the sample of any position is
-/// known without those before it, and no two epochs hold the same ones of a large group. An epoch has as many places as samples.
+/// Draws samples by group (class) instead of once per epoch: each group has a share of the epoch's places. A share that is not
+/// a whole number is met over several epochs. Each epoch gives every group the whole part of its share. The remaining places go
+/// to the groups at evenly spaced marks (systematic sampling), and the marks move by a golden section from epoch to epoch.
+/// Within a group, every sample is drawn once before any is drawn again, also across epochs: draw R of a group, counted from the
+/// first epoch, is place R % size of permutation R / size of its samples. So the sample at any position can be computed without
+/// the ones before it, and consecutive epochs draw different samples of a large group. An epoch has as many places as samples.
 class Quotas {
  public:
-  /// `groups`: of each place of the subset its group, below `weights.size()`. Groups without samples get no place, and a group of
-  /// weight w has w / (sum of weights) of them.
+  /// `groups`: the group of each place of the subset, less than `weights.size()`. A group of weight w gets w / (sum of weights) of
+  /// the places; groups without samples get none.
   Quotas(std::span<const int32_t> groups, std::span<const double> weights);
-  /// The place of the subset that stands at `place` of an epoch: 0 <= place < number of places. `key`: of the sampler's seed.
-  /// Takes O(log groups).
+  /// The place of the subset at position `place` of an epoch, 0 <= place < number of places. `key` comes from the sampler's
+  /// seed. O(log groups).
   int64_t sample(int64_t place, int64_t epoch, uint64_t key) const;
-  /// Whether any sample is drawn at all.
+  /// Whether any group has a place.
   bool has_places() const { return !whole_.empty() && (whole_.back() > 0 || parts_.back() > 0); }
 
  private:
