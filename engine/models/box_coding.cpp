@@ -15,7 +15,7 @@ using formats::Json;
 
 constexpr int64_t kMostSide = 1 << 16, kMostRows = 1 << 24, kMostStride = 1 << 10, kMostLevels = 64;
 
-/// The numbers of a coding of levels, by their keys.
+/// Calls visit(key, number) for each number of a coding with levels; each_count does the same for its integers.
 template <class Coding, class Visit>
 void each_number(Coding& coding, Visit&& visit) {
   visit("score_thresh", coding.score_thresh);

@@ -1,4 +1,4 @@
-// A coding of boxes (dlpipe/models.h) as JSON: in a captured model's metadata, and in checkpoints.
+// BoxCoding (dlpipe/models.h) as JSON, for the metadata of captured models and for checkpoints.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,13 @@
 
 namespace dlpipe::engine {
 
-/// The metadata of a graph that says so of a captured detector's rows.
+/// The metadata key of a captured detector's BoxCoding.
 inline constexpr const char* kBoxesKey = "box_coding";
-/// And the one that says how its images are normalised: an op of an augmentation.
+/// The metadata key of how its images are normalised: an augmentation op, as text.
 inline constexpr const char* kNormalizeKey = "normalization";
 
 formats::Json box_coding_json(const BoxCoding& coding);
-/// kCorrupt where a number is missing or impossible. Any name is taken: run/input/box_coding.h knows them.
+/// Returns kCorrupt if a number is missing or impossible. Accepts any name: run/input/box_coding.h checks it.
 Result<BoxCoding> box_coding_from(const formats::Json& json, std::string_view file);
 
 }  // namespace dlpipe::engine

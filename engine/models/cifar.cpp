@@ -15,11 +15,11 @@ namespace {
 
 enum class GroupActivation : uint8_t { kRelu, kGelu };
 
-/// Halves the size, then a second convolution: 3x3, 2x2 maximum, batch norm, activation; 3x3, batch norm,
-/// activation. After the groups of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
+/// 3x3 convolution, 2x2 max pool, batch norm, activation; then 3x3 convolution, batch norm, activation. As
+/// the groups of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
 class HalfGroup final : public Module {
  public:
-  /// `epsilon` and `momentum` (in PyTorch's sense) are the norms'.
+  /// `epsilon` and `momentum` (as defined by PyTorch) are for the batch norms.
   HalfGroup(int64_t in, int64_t out, GroupActivation activation, double epsilon = 1e-5,
             double momentum = 0.1);
   Tensor forward(const Tensor& x) override;
@@ -61,7 +61,7 @@ std::shared_ptr<Module> relu_group(int64_t in, int64_t out) {
   return std::make_shared<HalfGroup>(in, out, GroupActivation::kRelu);
 }
 
-/// 2x2 convolution with a bias, ReLU: no norm, as whitened patches need none.
+/// 2x2 convolution with a bias, then ReLU. Whitened patches need no norm.
 class Stem final : public Module {
  public:
   Stem(int64_t in, int64_t out) : conv_(add_module("conv", std::make_shared<Conv2d>(in, out, 2))) {}
@@ -74,9 +74,9 @@ class Stem final : public Module {
 
 constexpr int64_t kCifarnetStem = 24;
 
-/// A whitening stem and three groups at a half, a quarter and an eighth of the size (65 M multiply-adds per
-/// 32x32 image): the layout of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, with half the
-/// channels in the second group, where most of its multiply-adds are.
+/// A whitening stem and three groups at a half, a quarter and an eighth of the size: 65 M multiply-adds per
+/// 32x32 image. The layout is that of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, but
+/// the second group, which has most of the multiply-adds there, has half the channels.
 std::shared_ptr<Module> build_cifarnet(const ModelArguments& arguments) {
   check_model_arguments("cifarnet", arguments, 9);
   auto model = std::shared_ptr<Sequential>(new Sequential{
@@ -116,14 +116,14 @@ const ModelRecord cifarnet_model = {
 
 namespace {
 
-constexpr double kNormMomentum = 0.4;  // as in PyTorch: the batch's weight in running statistics
+constexpr double kNormMomentum = 0.4;  // as in PyTorch: the batch's weight in the running statistics
 constexpr double kNormEpsilon = 1e-12;
 
 std::shared_ptr<Module> gelu_group(int64_t in, int64_t out) {
   return std::make_shared<HalfGroup>(in, out, GroupActivation::kGelu, kNormEpsilon, kNormMomentum);
 }
 
-/// A linear layer without a bias, its outputs divided by the number of inputs.
+/// A linear layer without a bias. Its outputs are divided by the number of inputs.
 class Head final : public Module {
  public:
   Head(int64_t in, int64_t classes)
@@ -139,8 +139,8 @@ class Head final : public Module {
 
 constexpr int64_t kAirbenchStem = 24;
 
-/// The network of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024: a whitening stem of 2x2,
-/// GELU, three groups of 64, 256 and 256 channels, a 3x3 maximum (here over the whole remaining image), a scaled head.
+/// The network of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024: a 2x2 whitening stem, GELU, three
+/// groups of 64, 256 and 256 channels, a 3x3 max pool (here over the whole remaining image), and a scaled head.
 std::shared_ptr<Module> build_airbench(const ModelArguments& arguments) {
   check_model_arguments("airbench", arguments, 9);
   const auto left = [](int64_t size) { return static_cast<int>((size - 1) / 8); };

@@ -1,6 +1,6 @@
-// Detectors: for each cell of a grid over the image, logits of the classes and the sides of the object that the cell is in. Tian et
-// al., "FCOS: Fully Convolutional One-Stage Object Detection", 2019, on a grid of one size, for CPUs: no anchors, and no branch
-// that judges how central a cell is, which sampling only the middles of objects replaces.
+// Detectors that return, for each cell of a grid over the image, class logits and the sides of the object that the cell is in. As Tian et
+// al., "FCOS: Fully Convolutional One-Stage Object Detection", 2019 (no anchors), reduced to one grid for CPUs. There is no centerness
+// branch: instead, only cells near the center of an object are trained to detect it.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -32,7 +32,7 @@ class ConvUnit final : public Module {
   std::shared_ptr<BatchNorm2d> norm_;
 };
 
-/// Half the size: a ConvUnit of stride 2, then two 3x3 convolutions that are added to it, as a ResNet's basic block.
+/// Halves the size: a ConvUnit of stride 2, then two 3x3 convolutions with a shortcut, as in a ResNet's basic block.
 class HalvingStage final : public Module {
  public:
   HalvingStage(int64_t in, int64_t out)
@@ -54,7 +54,7 @@ class HalvingStage final : public Module {
 
 constexpr int64_t kStride = 8;
 
-/// A grid of stride 8 that also sees what stride 16 does.
+/// A grid of stride 8, computed from the features of stride 8 and the upsampled features of stride 16.
 class Detector final : public Module {
  public:
   Detector(const ModelArguments& arguments, int64_t base)
@@ -85,8 +85,8 @@ class Detector final : public Module {
   std::shared_ptr<Conv2d> classes_, boxes_;
 };
 
-/// The last layers begin small: each class with a probability of about 0.01 everywhere, so that the many cells without an object
-/// do not drown the others in the first steps (Lin et al., 2017), and each box with sides two cells from the middle.
+/// At first, every class has a probability of about 0.01 in every cell, so that the many cells without an object do not dominate
+/// the loss of the first steps (Lin et al., 2017). The sides of every box are about two cells from the cell's center.
 void initialize_detector(Module& model, uint64_t seed) {
   constexpr double kPrior = 0.01, kSide = 2, kDeviation = 0.01;
   initialize_fan_out(model, seed);

@@ -1,6 +1,6 @@
 // Residual networks (He et al., "Deep residual learning for image recognition", 2015) with the parameter
-// names, shapes and initial distribution of torchvision's, so that its weights load by name. One thread at a
-// time.
+// names, shapes and initial distribution of torchvision's, so that weights published by torchvision load by
+// name. One thread at a time.
 #include <array>
 #include <memory>
 #include <string>
@@ -148,7 +148,7 @@ Tensor ResNet::forward(const Tensor& x) {
   return (*fc_)((*avg_pool_)(y));
 }
 
-/// A row of the table: a ResNet with initial weights drawn from the arguments' seed.
+/// A record of a ResNet with initial weights drawn from the arguments' seed.
 ModelRecord resnet(const char* name, const char* help, int64_t size, const ResNetShape& shape,
                    const PublishedWeights* published) {
   return {.name = name,

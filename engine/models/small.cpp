@@ -31,11 +31,11 @@ const ModelRecord mlp_model = {"mlp", "three linear layers, 512 and 256 hidden u
 
 namespace {
 
-/// LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998) with today's ReLU
-/// and max pooling. 28x28 images are padded to the paper's 32x32 by the first convolution.
+/// LeNet-5 (LeCun et al., "Gradient-based learning applied to document recognition", 1998), but with ReLU and
+/// max pooling, as usual today. The first convolution pads 28x28 images to the paper's 32x32.
 std::shared_ptr<Module> build_lenet(const ModelArguments& arguments) {
   check_model_arguments("lenet", arguments, 12);
-  // conv1 keeps the size, each pool halves it, conv2 takes four off.
+  // conv1 keeps the size, each pool halves it, conv2 reduces it by four.
   const int64_t height = (arguments.height / 2 - 4) / 2;
   const int64_t width = (arguments.width / 2 - 4) / 2;
   auto model = std::shared_ptr<Sequential>(new Sequential{

@@ -57,9 +57,9 @@ class Gpt final : public LayerChain {
   Tensor positions_;
 };
 
-/// As nanoGPT's: token and position embeddings, pre-norm blocks, a last norm, and a head that shares the
-/// token embedding's weights; ids i64 [N,T] -> logits [N * T, classes]. Error (kMisuse, "[name] ...") for
-/// arguments that don't fit and for sequences longer than arguments.length.
+/// A GPT as in nanoGPT: token and position embeddings, pre-norm blocks, a last norm, and a head that shares
+/// the token embedding's weights; ids i64 [N,T] -> logits [N * T, classes]. Error (kMisuse, "[name] ...") for
+/// invalid arguments and for sequences longer than arguments.length.
 std::shared_ptr<Module> make_gpt(const char* name, const GptSizes& sizes, const ModelArguments& arguments) {
   check_token_model_arguments(name, arguments);
   auto model = std::make_shared<Gpt>(name, sizes, arguments.classes, arguments.length);
@@ -67,7 +67,7 @@ std::shared_ptr<Module> make_gpt(const char* name, const GptSizes& sizes, const 
   return model;
 }
 
-/// A row of the table.
+/// A record of a GPT.
 ModelRecord gpt(const char* name, const char* help, int64_t length, const GptSizes& sizes,
                 int64_t vocabulary) {
   return {.name = name,

@@ -1,5 +1,5 @@
-// U-Nets: a class for each pixel. Ronneberger, Fischer and Brox, "U-Net: Convolutional Networks for Biomedical Image Segmentation",
-// 2015, with padded convolutions and batch norm, and bilinear resizing on the way up, so that images may have any size.
+// U-Nets: class logits for each pixel. Ronneberger, Fischer and Brox, "U-Net: Convolutional Networks for Biomedical Image
+// Segmentation", 2015, but with padded convolutions, batch norm, and bilinear upsampling, so that images may have any size.
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ class DoubleConv final : public Module {
   std::shared_ptr<BatchNorm2d> norm2_;
 };
 
-/// `levels` times half the size and twice the channels, then back, each time beside what was there on the way down.
+/// Halves the size and doubles the channels `levels` times, then goes back up. Each level up also reads the output of its level down.
 class UNet final : public Module {
  public:
   UNet(const ModelArguments& arguments, int64_t base, int levels)

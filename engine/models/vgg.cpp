@@ -10,12 +10,12 @@
 namespace dlpipe::engine {
 namespace {
 
-/// 3x3 convolutions of each of the five groups, 64, 128, 256, 512 and 512 channels wide; a pool ends a group.
+/// The number of 3x3 convolutions in each of the five groups of 64, 128, 256, 512 and 512 channels. Each group ends with a pool.
 using VggGroups = std::array<int, 5>;
 
 constexpr int64_t kHidden = 4096;
 
-// Convolutions as for ReLU (fan out), matrices of deviation 0.01, biases 0.
+// Convolutions: fan out, for ReLU. Matrices: normal with deviation 0.01. Biases: 0.
 void initialize_vgg(Module& model, uint64_t seed) {
   initialize_fan_out(model, seed);
   for (NamedTensor& parameter : model.parameters()) {
@@ -25,8 +25,8 @@ void initialize_vgg(Module& model, uint64_t seed) {
 }
 
 /// [N,H,W,channels] -> logits [N,classes], with initial weights drawn from arguments.seed. The classifier
-/// sees every pixel of the last pool: at 224x224 its weights have torchvision's shapes (which at other sizes
-/// averages to 7x7 pixels). Error (kMisuse) for images under 32x32.
+/// reads every pixel of the last pool, so at 224x224 its weights have torchvision's shapes. (At other sizes
+/// torchvision averages to 7x7 pixels.) Error (kMisuse) for images under 32x32.
 std::shared_ptr<Module> build_vgg(const char* name, const VggGroups& groups,
                                   const ModelArguments& arguments) {
   const int64_t shrinks = int64_t{1} << groups.size();
@@ -57,7 +57,7 @@ std::shared_ptr<Module> build_vgg(const char* name, const VggGroups& groups,
   return model;
 }
 
-/// A row of the table.
+/// A record of a VGG.
 ModelRecord vgg(const char* name, const char* help, const VggGroups& groups) {
   return {.name = name,
           .help = help,
