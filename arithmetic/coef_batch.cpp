@@ -18,7 +18,7 @@ CoefHead coef_head(std::byte* tiles, size_t capacity) {
 
 static int64_t blocks_of(const CoefSample& sample, int step) {
   const auto blocks = [](int64_t items, int64_t per_block) { return (items + per_block - 1) / per_block; };
-  // One at least: it clears the sample's status.
+  // At least one block for the first kernel, because it clears the sample's status.
   if (sample.components == 0) return step == kWeights ? 1 : 0;
   switch (step) {
     case kWeights:

@@ -1,5 +1,5 @@
-// A batch of JPEG crops on its way to a GPU as packed coefficient tiles: plain data that io/data fills
-// (codec/coef/tile_selection.h), pipeline carries (stages/device_decode.h) and engine/cuda reads (coef_decode.h).
+// A batch of JPEG crops, sent to a GPU as packed coefficient tiles. Plain data that io/data fills
+// (codec/coef/tile_selection.h), pipeline passes on (stages/device_decode.h) and engine/cuda reads (coef_decode.h).
 //
 // Everything is in one block, the tile memory, so that one copy transfers it to the device:
 //
@@ -7,9 +7,9 @@
 //   u32[kCoefSteps][capacity + 1]      which of a kernel's blocks process which sample
 //   each sample's tiles, 8-aligned     TileRange[...], then the tiles' bytes
 //
-// Samples' parts may be in any order: a worker reserves space by moving one counter. A sample that is decoded on
-// the host has no components; no kernel touches its pixels. number_coef_blocks() is called when all are
-// complete, on the tile memory in host memory. Nothing here owns memory. Sizes are bytes unless said otherwise.
+// Samples' parts may be in any order: a worker reserves space by advancing one counter. A sample that is decoded on
+// the host has no components; no kernel touches its pixels. Call number_coef_blocks() once all samples are complete,
+// on the tile memory in host memory. Nothing here owns memory. Sizes are in bytes unless stated otherwise.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace dlpipe::coef {
 
 /// The kernels, in order.
 enum CoefStep : int { kWeights, kTiles, kColors, kFirstPass, kSecondPass, kCoefSteps };
-/// What one block of threads processes: output pixels of both axes, a tile, pixels, bytes.
+/// The work of one thread block: output pixels of both axes (kWeights), one tile (kTiles), pixels (kColors), bytes (the passes).
 inline constexpr int64_t kWeightsPerBlock = 128;
 inline constexpr int64_t kPixelsPerBlock = 1024;
 inline constexpr int64_t kBytesPerBlock = 2048;
@@ -48,7 +48,7 @@ struct CoefPlane {
   int32_t end_block;
   int32_t first_row;  // rows of blocks [first_row, end_row)
   int32_t end_row;
-  int32_t first_tile;   // in a row of blocks; a tile may have blocks that aren't decoded
+  int32_t first_tile;   // in each row of blocks; tiles may include blocks that aren't decoded
   int32_t tiles;        // in each row
   uint32_t tile_table;  // the first one's TileRange
   uint32_t samples;     // in the sample's scratch: rows of 8 (end_block - first_block) bytes
@@ -83,16 +83,16 @@ struct CoefSample {
   bool flip;                           // left and right swapped in the output
   bool vertical_first;
   uint32_t pixels;         // in the sample's scratch: the oriented region, [height, width, channels]
-  uint32_t between;        // and the first pass's result
+  uint32_t between;        // also there: the result of the first pass
   uint32_t scratch_bytes;  // a multiple of kCoefAlignment
   uint32_t tile_bytes;     // a multiple of kCoefAlignment
-  uint64_t begin;          // where the sample's part begins in the tile memory
-  uint64_t scratch;        // its scratch in all samples' (number_coef_blocks)
-  uint64_t out;            // its pixels in the batch's
+  uint64_t begin;          // offset of the sample's part in the tile memory
+  uint64_t scratch;        // offset of its scratch in the scratch of all samples (number_coef_blocks)
+  uint64_t out;            // offset of its pixels in the batch's
 
   DLPIPE_HOST_DEVICE int seen_width() const { return swap_axes ? height : width; }
   DLPIPE_HOST_DEVICE int seen_height() const { return swap_axes ? width : height; }
-  /// Bytes of a row, and rows, of the first pass's result.
+  /// Bytes per row and number of rows of the first pass's result.
   DLPIPE_HOST_DEVICE int between_row() const {
     return (vertical_first ? seen_width() : across.count) * channels;
   }
@@ -118,28 +118,27 @@ struct CoefWork {
   uint64_t scratch_bytes = 0;
 };
 
-/// Assigns scratch to every sample, and a sample to every kernel's block: begins[step][i] is the first of sample
-/// i's. `samples` are all of the head's, those after a batch's count without components. kUnsupported if
-/// a grid would be too large.
+/// Assigns scratch to every sample and a range of thread blocks of each kernel: sample i's begin at
+/// begins[step][i]. `samples` are all of the head's; those beyond the batch's count have no components.
+/// kUnsupported if a grid would be too large.
 Result<CoefWork> number_coef_blocks(const CoefHead& head);
 
-/// Tile memory on a device and where its samples' pixels go: device memory, tiles and scratch aligned to
-/// kCoefAlignment.
+/// Tile memory on a device, and where its samples' pixels are written. All in device memory; tiles and
+/// scratch are aligned to kCoefAlignment.
 struct CoefBatch {
   const std::byte* tiles = nullptr;
   int64_t capacity = 0;  // the tile memory's samples
   CoefWork work;
   std::byte* scratch = nullptr;
   uint8_t* pixels = nullptr;    // sample i's at CoefSample::out
-  int32_t* statuses = nullptr;  // [capacity]: 0, or 1 if a tile is corrupt and the pixels mean nothing
+  int32_t* statuses = nullptr;  // [capacity]: 0, or 1 if a tile is corrupt and the pixels are meaningless
   size_t tile_bytes = 0;        // used; this and the next only for reports of the device's memory
   size_t pixel_bytes = 0;
 };
 
 /// Queues the decoding of the batch in `stream`, a stream of a device that has such a function, and returns.
 /// Overwrites scratch and pixels of all samples except those without components. Even with corrupt tiles, it
-/// only accesses a sample's own parts. Throws Error if the device accepts no
-/// work.
+/// only accesses a sample's own parts. Throws Error if the device accepts no work.
 using CoefDecode = void (*)(const CoefBatch& batch, Stream& stream);
 
 }  // namespace dlpipe::coef

@@ -25,30 +25,30 @@ inline constexpr std::array<uint8_t, 64> kZigzag = {
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
     30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
 inline constexpr int kGroups = 8;  // of eight coefficients in zigzag order
-/// Blocks of one row that share a beginning are a tile, the unit of random access; a record's tiles have this
-/// many, or a half or a quarter.
+/// A tile is a run of blocks in one row of blocks that is packed together: the unit of random access. A
+/// record's tiles have this many blocks, or a half or a quarter.
 inline constexpr int kMaxTileBlocks = 16;
 
 /// A packed tile begins with the width of its DC differences and its first DC.
 inline constexpr int kDcWidthBits = 4;
 inline constexpr int kFirstDcBits = 12;  // two's complement
-inline constexpr int kMaxDcWidth = 13;   // of differences between such, signs in the lowest bit
+inline constexpr int kMaxDcWidth = 13;   // of DC differences, sign in the lowest bit
 inline constexpr int kRawDc = 15;        // instead of a width: kRawDcBits per DC
 inline constexpr int kRawDcBits = 16;
 
-/// A block begins with its kind: how many groups it has, and how many bits name a group's width.
+/// A block begins with its kind: the number of its groups, and how many bits hold a group's width.
 inline constexpr int kKindBits = 4;
-inline constexpr int kWideWidthBits = 4;  // if the narrow ones don't suffice
+inline constexpr int kWideWidthBits = 4;  // if the narrow widths don't suffice
 constexpr int narrow_width_bits(int group) {
   return group < 3 ? 3 : 2;
 }
-/// Kinds: 0 to 8 groups of narrow widths, then 2 to 8 of wide ones.
+/// Kinds: 0 to 8 groups with narrow widths, then 2 to 8 groups with wide ones.
 inline constexpr int kFirstWideKind = kGroups + 1;
 inline constexpr int kFewestWideGroups = 2;
-/// The widest field whose values fit a byte with their signs, in at most seven of a group's eight.
+/// The widest field whose values fit in a byte with their signs, if at most seven of the group's eight values are nonzero.
 inline constexpr int kWidestByte = 8;
 
-/// Bits per value of a group with the width field `field`: 0 to 8 mean themselves, then 10 to 16.
+/// Bits per value of a group with the width field `field`: fields 0 to 8 are the width itself, larger ones mean 10 to 16.
 constexpr int packed_width(int field) {
   return field + (field > kWidestByte ? 1 : 0);
 }
@@ -77,7 +77,7 @@ DLPIPE_HOST_DEVICE uint8_t byte_of(int value) {
 
 // ---- a packed tile
 
-/// Bits in 32-bit words, from the lowest of each; after the last word there are zeros.
+/// A sequence of bits in 32-bit words, lowest bit first; zeros follow the last word.
 struct TileBits {
   const uint32_t* words;
   uint32_t count;  // of words
@@ -91,8 +91,8 @@ struct TileBits {
   }
 };
 
-/// The DCs of a tile's first `count` blocks of `blocks`. Advances `at` past all of them; false for corrupt
-/// tiles.
+/// Reads the DCs of the first `count` of a tile's `blocks` blocks. Advances `at` past all DCs; returns false
+/// for a corrupt tile.
 DLPIPE_HOST_DEVICE bool read_packed_dc(const TileBits& bits, uint32_t& at, int blocks, int count,
                                        int16_t* dc) {
   const uint32_t head = bits.at(at);
@@ -116,14 +116,14 @@ DLPIPE_HOST_DEVICE bool read_packed_dc(const TileBits& bits, uint32_t& at, int b
   return true;
 }
 
-/// A block's bits, except for its values. No initializers: it is in shared memory.
+/// The header of a block, without its values. No initializers, because it is in shared memory.
 struct PackedBlock {
   uint64_t present;  // bit i: zigzag position i isn't zero
   uint32_t widths;   // four bits per group: its field
   uint32_t values;   // the bit where the values begin
   uint32_t end;      // the bit after them
   bool wide;         // some group's values don't fit bytes
-  bool overfull;     // a group has eight values of kWidestByte bits, which valid files don't have
+  bool overfull;     // a group has eight values of kWidestByte bits, which does not occur in valid files
 
   DLPIPE_HOST_DEVICE int width(int group) const {
     return packed_width(static_cast<int>(widths >> (4 * group) & 15));
@@ -140,7 +140,7 @@ struct PackedBlock {
   }
 };
 
-/// A block of zeros that ends where it begins.
+/// A block of zeros without any bits.
 DLPIPE_HOST_DEVICE PackedBlock empty_block(uint32_t at) {
   return {0, 0, at, at, false, false};
 }
@@ -162,7 +162,7 @@ DLPIPE_HOST_DEVICE PackedBlock read_packed_block(const TileBits& bits, uint32_t 
   for (int group = 0; group < groups; ++group) {
     const int field = static_cast<int>(block.widths >> (4 * group) & 15);
     if (field == 0) continue;
-    // The first group's mask has no bit for the DC.
+    // The first group's mask has no bit for the DC coefficient.
     const uint32_t mask = group == 0 ? (bits.at(at) & 0x7f) << 1 : bits.at(at) & 0xff;
     at += group == 0 ? 7 : 8;
     block.present |= uint64_t{mask} << (8 * group);
@@ -175,8 +175,8 @@ DLPIPE_HOST_DEVICE PackedBlock read_packed_block(const TileBits& bits, uint32_t 
   return block;
 }
 
-/// A coefficient from its `width` bits: |value| - 1 above the sign. Eight bits only represent up to +-127;
-/// corrupt bits beyond that return 0.
+/// Decodes a coefficient from its `width` bits: |value| - 1 above the sign bit. Eight bits only represent up
+/// to +-127; corrupt bits beyond that return 0.
 DLPIPE_HOST_DEVICE int16_t packed_value(uint32_t bits, int width) {
   const uint32_t coded = bits & ((1u << width) - 1);
   const int size = static_cast<int>(coded >> 1) + 1;
@@ -191,11 +191,11 @@ DLPIPE_HOST_DEVICE int16_t dequantised(int16_t value, int16_t quant) {
   return static_cast<int16_t>(value * quant);
 }
 
-inline constexpr int kColumnShift = 11;  // of inverse_transform: columns first,
+inline constexpr int kColumnShift = 11;  // for inverse_transform: columns first,
 inline constexpr int kRowShift = 18;     // then rows
 
-/// One dimension of jidctint.c's inverse transform, its products summed up (sums of integers: the same as
-/// libjpeg's factored form); `step` from input to input.
+/// One dimension of jidctint.c's inverse transform, as sums of products; in integers they equal libjpeg's
+/// factored form. `step` is the distance between inputs.
 template <int kShift>
 DLPIPE_HOST_DEVICE void inverse_transform(int16_t* data, int step) {
   int in[8];
@@ -226,7 +226,7 @@ DLPIPE_HOST_DEVICE uint8_t sample_of(int16_t transformed) {
 /// How a component is upsampled to the image's pixels: libjpeg's choice (jdsample.c).
 enum class Upsampling : uint8_t { kNone, kWide, kWideAndHigh, kHigh, kRepeat };
 
-/// `width`: of the component, in samples, each fx x fy pixels.
+/// `width`: the component's, in samples; a sample covers fx x fy pixels.
 constexpr Upsampling upsampling_of(int width, int fx, int fy) {
   if (fx == 1 && fy == 1) return Upsampling::kNone;
   if (fx == 2 && fy == 1 && width > 2) return Upsampling::kWide;
@@ -235,16 +235,16 @@ constexpr Upsampling upsampling_of(int width, int fx, int fy) {
   return Upsampling::kRepeat;
 }
 
-/// Four times the value at a quarter of the way from `near` to `far`.
+/// Four times the value at a quarter of the distance from `near` to `far`.
 DLPIPE_HOST_DEVICE int weighted(int near, int far) {
   return 3 * near + far;
 }
-/// A pixel of an even or odd column between two columns; those of `vertical` come from weighted().
+/// A pixel of an even or odd column between two columns. With `vertical`, the values come from weighted().
 DLPIPE_HOST_DEVICE uint8_t widened(int near, int far, bool odd, bool vertical) {
   const int sum = weighted(near, far);
   return static_cast<uint8_t>(vertical ? (sum + (odd ? 7 : 8)) >> 4 : (sum + (odd ? 2 : 1)) >> 2);
 }
-/// Rounds a pixel of an even or odd row between two rows.
+/// The rounding term for a pixel of an even or odd row between two rows.
 DLPIPE_HOST_DEVICE int row_bias(bool odd) {
   return odd ? 2 : 1;
 }
@@ -261,8 +261,8 @@ struct Sampling {
   int fy;
 };
 
-/// Pixel (x, y) of a component with samples sample_at(x, y). The first and last sample are repeated
-/// outside.
+/// Pixel (x, y) of a component whose samples are sample_at(x, y). Beyond the borders, the first and last
+/// samples are repeated.
 template <class SampleAt>
 DLPIPE_HOST_DEVICE uint8_t upsampled(const Sampling& s, int x, int y, const SampleAt& sample_at) {
   if (s.upsampling == Upsampling::kNone) return sample_at(x, y);
@@ -305,7 +305,7 @@ DLPIPE_HOST_DEVICE int multiply_255(int a, int b) {
   const int product = a * b + 128;
   return ((product >> 8) + product) >> 8;
 }
-/// Pillow's CMYK to RGB, of inks as JPEG files hold them.
+/// Pillow's CMYK to RGB, for inks stored inverted, as in JPEG files.
 DLPIPE_HOST_DEVICE Rgb inverted_cmyk_to_rgb(int cyan, int magenta, int yellow, int white) {
   return {byte_of(white - multiply_255(255 - cyan, white)),
           byte_of(white - multiply_255(255 - magenta, white)),

@@ -1,5 +1,5 @@
-// The weights of one axis of an antialiased bilinear resize (augment/resize.h says which and why): which
-// source pixels contribute to an output pixel, and with which weight. For the host and a GPU: the same bits.
+// The weights of one axis of an antialiased bilinear resize (augment/resize.h defines it): which source
+// pixels contribute to an output pixel, and with which weight. For the host and a GPU, with the same bits.
 #pragma once
 
 #include <cmath>
@@ -9,18 +9,18 @@
 
 namespace dlpipe {
 
-/// Bits after the point of a weight: 8 bits of pixel, 2 bits of headroom, the rest of 32.
+/// Fraction bits of a weight: 32 bits minus 8 of the pixel and 2 of headroom.
 inline constexpr int kWeightBits = 32 - 8 - 2;
 /// Added before the shift, so that the shift rounds to nearest.
 inline constexpr int32_t kWeightHalf = 1 << (kWeightBits - 1);
 
-/// A sum of weighted pixels, begun with kWeightHalf, as a pixel. Weights are positive and sum to 1 (up to
-/// rounding), so the result is in 0..255 without clipping.
+/// Converts a sum of weighted pixels that started with kWeightHalf to a pixel. Weights are positive and sum
+/// to 1 (up to rounding), so the result is in 0..255 without clipping.
 DLPIPE_HOST_DEVICE uint8_t weighted_pixel(int32_t sum) {
   return static_cast<uint8_t>(sum >> kWeightBits);
 }
 
-/// Which pass comes first: see augment/resize.h. Of the whole source and output.
+/// Whether the vertical pass comes first (see augment/resize.h), given the sizes of the whole source and output.
 DLPIPE_HOST_DEVICE bool is_vertical_first(int source_width, int source_height, int out_width,
                                           int out_height) {
   const int64_t fewer_rows = int64_t{source_height} - out_height;
@@ -28,7 +28,7 @@ DLPIPE_HOST_DEVICE bool is_vertical_first(int source_width, int source_height, i
   return fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
 }
 
-/// a * b, rounded. nvcc would fuse a product and a sum into one operation, which rounds once.
+/// a * b, rounded. nvcc would otherwise fuse a product and a sum into one operation, which rounds only once.
 DLPIPE_HOST_DEVICE double rounded_product(double a, double b) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(a, b);
@@ -68,13 +68,13 @@ struct ResizeAxis {
   /// An upper bound of end(i) - begin(i).
   int max_taps() const { return static_cast<int>(std::ceil(support)) * 2 + 1; }
 
-  /// The weight of source pixel `j` for an output pixel whose centre is `middle`, before weights are made to
-  /// sum to 1.
+  /// The weight of source pixel `j` for an output pixel with its centre at `middle`, before the weights are
+  /// normalised to sum to 1.
   DLPIPE_HOST_DEVICE double real_weight(int j, double middle, double per_pixel) const {
     const double distance = std::fabs(rounded_product(j - middle + 0.5, per_pixel));
     return distance < 1.0 ? 1.0 - distance : 0.0;
   }
-  /// The fixed point of a weight, given the sum of all of them.
+  /// A weight in fixed point, given the sum of all weights.
   DLPIPE_HOST_DEVICE static int32_t fixed_weight(double real, double sum) {
     const double weight = sum != 0 ? real / sum : real;
     // NOLINTNEXTLINE(bugprone-incorrect-roundings): as Pillow, of what is not negative
@@ -86,8 +86,8 @@ struct ResizeAxis {
     const int first = begin(i);
     weights_at(center(i) - first, end(i) - first, real, fixed);
   }
-  /// The same, given the offset of the output pixel's centre from its first source pixel: a difference that needs no rounding,
-  /// so that weights are the same bits wherever the pixels are.
+  /// The same, given the offset of the output pixel's centre from its first source pixel. That difference is
+  /// exact, so the weights have the same bits wherever the pixels are.
   void weights_at(double place, int taps, double* real, int32_t* fixed) const {
     const double per_pixel = 1.0 / support;
     double sum = 0;

@@ -10,7 +10,7 @@ namespace dlpipe {
 
 using Tables = std::array<std::array<uint32_t, 256>, 8>;
 
-/// Table k says what a byte with k bytes of zeros behind it adds.
+/// Table k is the contribution of a byte that is followed by k bytes.
 static constexpr Tables make_tables(uint32_t reflected_polynomial) {
   Tables tables{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -40,7 +40,7 @@ static constexpr uint32_t kBegin = 0xffffffffu;
 static constexpr Tables kCrc32cTables = make_tables(0x82f63b78u);  // reflected 0x1EDC6F41
 
 #if defined(__x86_64__)
-// The instruction that SSE4.2 has for it: a compiled ViT-B/16 of 344 MB is checked in a tenth of a second instead of one.
+// Uses SSE4.2's instruction: a compiled ViT-B/16 of 344 MB is checked in a tenth of a second instead of one.
 __attribute__((target("sse4.2"))) static uint32_t by_words(uint32_t crc, std::span<const std::byte> bytes) {
   uint64_t wide = crc;
   for (; bytes.size() >= sizeof(uint64_t); bytes = bytes.subspan(sizeof(uint64_t))) {
@@ -94,7 +94,7 @@ std::optional<std::string> from_base64(std::string_view text) {
   }
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with('=') ? 1 : 0;
   bytes.resize(bytes.size() - padding);
-  if (to_base64(bytes) != text) return std::nullopt;  // another character, or bits behind the last byte
+  if (to_base64(bytes) != text) return std::nullopt;  // an invalid character, or bits after the last byte
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Byte strings of files: the integers in them, in a stated byte order, their checksums, and base64. Pure functions, any thread.
+// Bytes of files: integers in a stated byte order, checksums, and base64. Pure functions, any thread.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace dlpipe {
 
 // ---- integers. Any alignment (values inside LMDB pages are only 2-byte aligned). Callers check the length first.
 
-// Files are little-endian and the pages of LMDB native: one order for both keeps a dataset portable.
+// Files are little-endian, and LMDB's pages have the machine's byte order: one order for both keeps a dataset portable.
 static_assert(std::endian::native == std::endian::little, "datasets are read on little-endian machines");
 
 template <class T>
@@ -57,8 +57,8 @@ uint32_t crc32c(std::span<const std::byte> bytes);
 /// CRC-32 (PKWARE, APPNOTE 4.4.7), the checksum of zip archives. `before` is the zip_crc32 of what precedes the bytes.
 uint32_t zip_crc32(std::span<const std::byte> bytes, uint32_t before = 0);
 
-/// The form that TFRecord stores: rotated right by 15 bits plus a constant, so that a checksum of data that
-/// holds checksums stays useful (TensorFlow, core/lib/hash/crc32c.h).
+/// The form that TFRecord stores: rotated right by 15 bits plus a constant. It keeps the checksum of data
+/// that itself contains checksums useful (TensorFlow, core/lib/hash/crc32c.h).
 inline uint32_t masked_crc32c(std::span<const std::byte> bytes) {
   const uint32_t crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
@@ -67,7 +67,7 @@ inline uint32_t masked_crc32c(std::span<const std::byte> bytes) {
 // ---- base64 (RFC 4648, section 4): bytes as text, for JSON
 
 std::string to_base64(std::string_view bytes);
-/// nullopt where `text` isn't what to_base64 writes.
+/// nullopt if `text` isn't what to_base64 writes.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace dlpipe

@@ -10,7 +10,7 @@ namespace dlpipe {
 // ---- counters
 
 namespace {
-// Numbers of threads that ended; used twice in a thread's life.
+// Slot numbers of threads that have ended. Used twice in a thread's life: when it gets a number, and when it ends.
 struct FreeSlots {
   Mutex mutex;
   std::vector<int> free DLPIPE_GUARDED_BY(mutex);
@@ -124,7 +124,7 @@ void Ledger::begin(Span span) {
     step_.span_ns[static_cast<size_t>(outer.span)] += now - outer.resumed_ns;
   }
   open_.push_back({span, now});
-  push_range(span_name(span).data());  // of literals
+  push_range(span_name(span).data());  // names are literals, so they end with a zero byte
 }
 
 void Ledger::end() {

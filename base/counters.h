@@ -29,7 +29,7 @@ inline int64_t now_ns() {
 
 // ---- counters
 
-/// Small dense number of the calling thread, given at its first call; reused after the thread ends.
+/// Small dense number of the calling thread, assigned at its first call; reused after the thread ends.
 int thread_slot();
 
 class Counter {
@@ -90,21 +90,21 @@ class Ledger {
   /// Wall time runs from begin_step to end_step; steps don't nest. end_step returns the step's entry.
   void begin_step();
   LedgerEntry end_step();
-  /// The same for what is not a step: a validation before the first step, a checkpoint after the last. Their
-  /// time counts in total() and not in steps().
+  /// The same for work outside of steps: a validation before the first step, a checkpoint after the last. Its
+  /// time counts in total() but not in steps().
   void begin_part() { begin_step(); }
   LedgerEntry end_part();
-  /// Adds time of earlier work that no span measured.
+  /// Adds time of earlier work, which no span measured.
   void add(Span span, int64_t ns);
   const LedgerEntry& total() const { return total_; }
-  /// total() plus the running step or part so far. Its spans count up to the begin of the innermost one.
+  /// total() plus the running step or part so far. The innermost open span counts only up to its begin.
   LedgerEntry so_far() const;
   int64_t steps() const { return steps_; }
 
   void begin(Span span);
   void end();
-  /// Moves `ns` of the running step from one category to another (the pipeline learns afterwards how much of
-  /// a wait was decoding).
+  /// Moves `ns` of the running step from one category to another: the pipeline knows only afterwards how much
+  /// of a wait was decoding.
   void reassign(Span from, Span to, int64_t ns);
 
  private:

@@ -47,13 +47,13 @@ const Driver& driver() {
 
 }  // namespace
 
-// The context is what counts: other libraries have a runtime of their own.
+// Compares contexts, not the runtime's current device: other libraries may use a CUDA runtime of their own.
 CurrentCuda::CurrentCuda(int index) {
   CUcontext context = nullptr;
   CUdevice device = -1;
   if (driver().get_current != nullptr) driver().get_current(&context);
   if (context != nullptr && driver().get_device(&device) == CUDA_SUCCESS && device == index) return;
-  int next = 0;  // a thread without a context gets that device's
+  int next = 0;  // a call without a context creates that device's
   if (context == nullptr && index == 0 && cudaGetDevice(&next) == cudaSuccess && next == 0) return;
   former_ = context;
   puts_back_ = context != nullptr || index != 0;
@@ -104,7 +104,7 @@ class CudaEvent final : public Event {
   const int index_;
 };
 
-// The captured graph lives as long: its nodes identify those of the executable graph.
+// The captured graph lives as long as the executable one, because its nodes identify the executable graph's.
 class CudaGraph final : public Graph {
  public:
   CudaGraph(int index, cudaGraph_t captured) : index_(index), captured_(captured) {}
@@ -144,7 +144,7 @@ class CudaGraph final : public Graph {
  private:
   const int index_;
   const cudaGraph_t captured_;
-  std::vector<std::pair<cudaEvent_t, cudaGraphNode_t>> records_;  // the event it was captured with
+  std::vector<std::pair<cudaEvent_t, cudaGraphNode_t>> records_;  // the captured event of each node
 };
 
 cudaStream_t handle_of(Stream& stream) {
@@ -224,8 +224,8 @@ class CudaDevice final : public Device {
     return cuda_status("cudaMemcpyAsync", cudaMemcpyAsync(to, from, bytes, kKinds[static_cast<size_t>(kind)],
                                                           handle_of(stream)));
   }
-  // "External" makes a node of the graph, which each launch records; a plain record in a capture would only
-  // order the capture's streams, and its times can't be read.
+  // "External" makes the record a node of the graph, which records the event in each launch. A plain record
+  // in a capture would only order the capture's streams, and its time can't be read.
   Status record(Event& event, Stream& stream) override {
     const CurrentCuda current(index_);
     const unsigned flags =
@@ -255,7 +255,7 @@ class CudaDevice final : public Device {
   Status on_complete(Stream& stream, std::function<void()> fn) override {
     const CurrentCuda current(index_);
     auto owned = std::make_unique<std::function<void()>>(std::move(fn));
-    // cudaLaunchHostFunc doesn't call its function if the device has failed meanwhile, and a waiter would wait forever.
+    // Not cudaLaunchHostFunc: it doesn't call its function if the device has failed meanwhile, and a waiter would wait forever.
     DLPIPE_RETURN_IF_ERROR(
         cuda_status("cudaStreamAddCallback",
                     cudaStreamAddCallback(handle_of(stream), run_host_function, owned.get(), 0)));
@@ -263,7 +263,7 @@ class CudaDevice final : public Device {
     return {};
   }
 
-  // Only this thread: a loader's page-locked allocation on another thread must not break it.
+  // Captures this thread only: a page-locked allocation of a loader on another thread must not break the capture.
   Status begin_capture(Stream& stream) override {
     const CurrentCuda current(index_);
     DLPIPE_RETURN_IF_ERROR(

@@ -3,9 +3,9 @@
 
 namespace dlpipe {
 
-/// While an object lives, cuda:`index` is the calling thread's current device; then the previous one is restored. A thread
-/// without one has none again: cudaSetDevice() of its default device would create a context there, and each rank's process
-/// would occupy some hundred megabytes of the first GPU's memory.
+/// While an object lives, cuda:`index` is the calling thread's current device; then the previous one is restored. A
+/// thread that had no context has none again afterwards: restoring it by cudaSetDevice() of the default device would
+/// create a context there, and the process of each rank would occupy some hundred megabytes of the first GPU's memory.
 class CurrentCuda {
  public:
   explicit CurrentCuda(int index);
@@ -14,7 +14,7 @@ class CurrentCuda {
   CurrentCuda& operator=(const CurrentCuda&) = delete;
 
  private:
-  void* former_ = nullptr;  // the context; null: none
+  void* former_ = nullptr;  // the previous context; null: none
   bool puts_back_ = false;
 };
 

@@ -10,7 +10,7 @@
 
 namespace dlpipe {
 
-// ---- what a device may leave out
+// ---- functions that a device need not implement
 
 static Status no_times(const Device& device) {
   return Status(ErrorCode::kUnsupported, concat("[device] events of ", device.name(), " have no times"));
@@ -51,7 +51,7 @@ void* allocate_host(size_t bytes) noexcept {
   void* memory = nullptr;
   if (posix_memalign(&memory, large ? kHugePage : kAlignment, std::max(bytes, kAlignment)) != 0)
     return nullptr;
-  // Only a hint: if the kernel refuses, pages stay small.
+  // Only a hint: if the kernel refuses, the pages stay small.
   if (large) (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return memory;
 }
@@ -90,7 +90,7 @@ class CpuDevice final : public Device {
     std::memcpy(to, from, bytes);
     return {};
   }
-  // Everything is done when its call returns, so events and streams are always complete.
+  // Each call completes its work before it returns, so events and streams are always complete.
   Status record(Event&, Stream&) override { return {}; }
   Status wait(Stream&, const Event&) override { return {}; }
   Result<bool> is_complete(const Event&) override { return true; }

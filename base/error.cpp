@@ -43,7 +43,7 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
-// Made safe to print: messages name files, columns and classes with any content and length.
+// Makes the message safe to print: it may contain names of files, columns and classes of any content and length.
 Status::Status(ErrorCode code, std::string message) {
   constexpr size_t kMost = 8192;
   if (code != ErrorCode::kOk)
@@ -57,11 +57,11 @@ const std::string& Status::message() const {
 
 Status Status::with_context(std::string_view context) const {
   if (ok()) return *this;
-  // One area is enough: that of the context.
+  // One area is enough: the context's.
   return Status(code(), concat(context, context.starts_with('[') ? without_area(message()) : message()));
 }
 
-// Created in advance: when it is needed, there may be no memory for a message.
+// Created in advance: when it is needed, there may be no memory to build a message.
 static const Status kNoMemory(ErrorCode::kOutOfMemory,
                               "[memory] out of memory; use smaller batches, fewer slots or threads");
 

@@ -72,7 +72,7 @@ Result<RegularFile> RegularFile::open_to_write(std::string_view area, const std:
 }
 
 Result<RegularFile> RegularFile::open_as(std::string_view area, const std::string& path, int how) {
-  // O_NONBLOCK: something else may be there by now. It changes nothing for regular files.
+  // O_NONBLOCK: the path may have become a pipe since the check. The flag has no effect on regular files.
   const int fd = ::open(path.c_str(), how | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) return status_from_errno(area, concat("cannot open ", path), errno);
   RegularFile file(fd, {});
@@ -102,7 +102,7 @@ std::string descriptor_path(int fd) {
   return concat("/proc/self/fd/", fd);
 }
 
-/// Calls `make` with names in `folder` that are unpredictable, until one is free; "" and errno if it fails otherwise.
+/// Calls `make` with unpredictable names in `folder` until one is free. Returns "" with errno set if it fails for another reason.
 std::string make_unforeseen(const std::string& folder, const std::function<bool(const char* name)>& make) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -121,7 +121,7 @@ std::optional<struct stat> file_at(const std::string& path) {
   return stat;
 }
 
-/// Permissions of a new file; one that replaces another gets that one's at the end.
+/// Permissions of a new file. If it replaces another file, it gets that file's permissions at the end.
 mode_t first_mode(const std::string& path) {
   return file_at(path) ? S_IRUSR | S_IWUSR : 0666;
 }
@@ -175,10 +175,10 @@ Status AsideFile::keep_permissions() {
   const bool is_same_group = made.st_gid == old->st_gid;
   const bool has_both =
       (is_same_group && made.st_uid == old->st_uid) || ::fchown(fd_, old->st_uid, old->st_gid) == 0;
-  // The old group's permissions must not apply to another group.
+  // If the group could not be kept, the permissions of the old group must not apply to the new one.
   if (!has_both && !is_same_group && ::fchown(fd_, static_cast<uid_t>(-1), old->st_gid) != 0)
     mode &= ~static_cast<mode_t>(S_IRWXG);
-  // If the file system has no permissions, both have the same.
+  // On a file system without permissions, both files have the same ones.
   if ((made.st_mode & kPermissions) == mode || ::fchmod(fd_, mode) == 0) return {};
   return status_from_errno(area_, concat("cannot give the new ", path_, " the permissions of the old one"),
                            errno);

@@ -40,8 +40,8 @@ class RegularFile {
  public:
   /// kUnsupported for anything but a regular file and for a path with a zero byte, else the system's error.
   static Result<RegularFile> open(std::string_view area, const std::string& path);
-  /// Creates the file if there is none. `how`: O_RDWR, or O_WRONLY, with O_APPEND, O_TRUNC or O_EXCL. A link is refused
-  /// (kUnsupported). What must appear whole or not at all is an AsideFile instead.
+  /// Creates the file if there is none. `how`: O_RDWR, or O_WRONLY, with O_APPEND, O_TRUNC or O_EXCL. A link
+  /// is refused (kUnsupported). To make a file appear whole or not at all, use an AsideFile instead.
   static Result<RegularFile> open_to_write(std::string_view area, const std::string& path, int how);
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), stamp_(other.stamp_) {}
@@ -52,11 +52,11 @@ class RegularFile {
   }
 
   int fd() const { return fd_; }
-  /// The file's number, which the caller closes from now on.
+  /// The file descriptor. The caller closes it from now on.
   int release() { return std::exchange(fd_, -1); }
-  /// As it was when the file was opened.
+  /// The stamp when the file was opened.
   const FileStamp& stamp() const { return stamp_; }
-  /// False when the file was written to since then.
+  /// False if the file was written to since then.
   bool is_unchanged() const;
 
  private:
@@ -71,19 +71,19 @@ Result<FileStamp> stamp_regular_file(std::string_view area, const std::string& p
 
 // ---- files that appear whole or not at all
 
-/// A new file that replaces PATH once it is complete. While it is written it has no name (O_TMPFILE), and a kill leaves
-/// nothing. While it replaces PATH it is called `.dlpipe-<16 random digits>.partial`; on file systems without O_TMPFILE it has
-/// that name from the start and is created with O_EXCL. A kill then leaves it behind: remove_aside_files() removes it from a
-/// folder that dlpipe owns, elsewhere the user may. No link is followed and no other file in the folder is written. What is at
-/// PATH is replaced, even a pipe or a link. The new file gets the permissions of the old one, and its owner and group as far as
-/// the system allows; until then no other user can read it.
+/// A new file that replaces PATH once it is complete. While it is written it has no name (O_TMPFILE), so that a kill
+/// leaves nothing behind. Only while it replaces PATH it is called `.dlpipe-<16 random digits>.partial`. On file systems
+/// without O_TMPFILE it has that name from the start and is created with O_EXCL. A kill then leaves it behind:
+/// remove_aside_files() removes it from a folder that dlpipe owns, elsewhere the user may. No link is followed and no
+/// other file in the folder is written. Whatever is at PATH is replaced, even a pipe or a link. The new file gets the
+/// permissions of the old one, and its owner and group as far as the system allows; until then no other user can read it.
 ///
-/// Owns its descriptor. Without publish() nothing is left of it.
+/// Owns its descriptor. Without publish() the new file disappears.
 class AsideFile {
  public:
   /// kNotFound if the folder is missing.
   static Result<AsideFile> create(std::string_view area, const std::string& path);
-  /// What create() does if the file system has no O_TMPFILE.
+  /// Creates a named file, as create() does if the file system has no O_TMPFILE.
   static Result<AsideFile> create_named(std::string_view area, const std::string& path);
   AsideFile(AsideFile&& other) noexcept
       : area_(std::move(other.area_)),
@@ -106,20 +106,20 @@ class AsideFile {
 
   std::string area_;
   std::string path_;
-  std::string name_;  // empty while it has none
+  std::string name_;  // empty while the file has no name
   int fd_ = -1;
 };
 
-/// PATH becomes a link to `target`, in one step, and replaces what was there.
+/// Makes PATH a link to `target`, in one step, replacing what was there.
 Status replace_by_link(std::string_view area, const std::string& path, const std::string& target);
-/// Writes all of `bytes` to an open file, which errors call `path`.
+/// Writes all of `bytes` to an open file. Errors call the file `path`.
 Status write_all(std::string_view area, int fd, std::span<const std::byte> bytes, const std::string& path);
 /// fsync of a directory, so that renames and new names in it last.
 Status sync_directory(std::string_view area, const std::string& directory);
-/// Whether a file of this name may be what a killed process left of an AsideFile.
+/// Whether a killed process may have left a file of this name behind (AsideFile).
 bool is_aside_name(std::string_view file_name);
-/// Removes what killed processes left of AsideFiles in `directory`, at any depth. Only for a directory in which no other
-/// process writes now, such as one whose lock the caller holds.
+/// Removes the files that killed processes left in `directory` (AsideFile), at any depth. Only for a
+/// directory in which no other process writes now, such as one whose lock the caller holds.
 Status remove_aside_files(std::string_view area, const std::string& directory);
 /// kMisuse if `path` is a link whose target does not exist: nothing can be created under that name.
 Status refuse_broken_link(std::string_view area, const std::string& path);
@@ -132,8 +132,8 @@ std::string folder_of(const std::string& path);
 /// is on another machine or in another container, or has just released the lock.
 std::string lock_holder(int fd);
 
-/// Closes `fd`, whose lock `process` took. If this is that process, it also releases the lock: closing alone does not while a
-/// forked child has the file open.
+/// Closes `fd`, on which `process` took the lock. In that process, it also releases the lock: closing alone
+/// does not release it while a forked child has the file open.
 void close_locked(int fd, pid_t process);
 
 }  // namespace dlpipe

@@ -21,11 +21,11 @@ Region stored_region(const Region& seen, int seen_width, int seen_height, Orient
 
 namespace {
 
-// In squares, so that rows and columns both stay in the cache.
+// Side of the square blocks that are copied, so that rows and columns both stay in the cache.
 constexpr int kSide = 32;
 
-/// Rows become columns. Three bytes are copied as four, the fourth being overwritten by the next pixel, where there is a next
-/// pixel in the square.
+/// Rows become columns. A pixel of three bytes is copied as four if a pixel follows it in its row and in the
+/// square; the next pixel overwrites the fourth byte.
 template <int kChannels>
 void swap_axes(const ConstImageView& stored, bool flip_x, bool flip_y, const ImageView& seen) {
   constexpr ptrdiff_t kCopied = kChannels + (kChannels == 3 ? 1 : 0);

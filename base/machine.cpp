@@ -43,7 +43,7 @@ std::string cgroup_path(const std::string& controller) {
   return "/";
 }
 
-// A limit holds for a group and all below it: the smallest on the way up to the root counts.
+// A limit applies to a group and to all groups below it: the smallest one up to the root counts.
 template <class ReadLimit>
 double smallest_up_the_tree(const std::string& root, std::string path, ReadLimit read) {
   double smallest = std::numeric_limits<double>::infinity();
@@ -127,8 +127,8 @@ uint64_t peak_resident_bytes() {
 
 constexpr int64_t kSecond = 1'000'000'000;  // in ns
 
-// now_ns() when the system's clock since boot was zero. The clocks can only be read one after the other, and another process
-// may run in between: uses the closest of a few pairs.
+// The value of now_ns() when the system's clock since boot was zero. The two clocks can only be read one after
+// the other, and another process may run in between, so this uses the closest of several pairs of readings.
 static std::optional<int64_t> boot_ns() {
   constexpr int kPairs = 8;
   int64_t boot = 0, closest = INT64_MAX;
@@ -147,9 +147,9 @@ static std::optional<int64_t> boot_ns() {
 int64_t process_begin_ns() {
   const int64_t now = now_ns();
   const std::string stat = read_line("/proc/self/stat");
-  const size_t name_end = stat.rfind(')');  // the program's name may hold anything
+  const size_t name_end = stat.rfind(')');  // the program's name may contain anything
   if (name_end == std::string::npos) return now;
-  constexpr size_t kStartTime = 22 - 3;  // field 22 of proc(5); after the name comes field 3
+  constexpr size_t kStartTime = 22 - 3;  // field 22 of proc(5); field 3 follows the name
   const auto fields = split(trim(std::string_view(stat).substr(name_end + 1)), ' ');
   int64_t ticks = 0;
   const std::optional<int64_t> boot = boot_ns();

@@ -1,4 +1,4 @@
-// What this process may use of the machine it runs on.
+// What this process may use of its machine.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ uint64_t available_memory_bytes();
 /// Resident set of this process now and at its peak, in bytes (/proc/self/status).
 uint64_t resident_bytes();
 uint64_t peak_resident_bytes();
-/// When this process began, on now_ns()'s clock, to a hundredth of a second (/proc/self/stat); which includes the time
-/// before main(). The current time if the system doesn't report it.
+/// When this process began, including the time before main(), on now_ns()'s clock, to a hundredth of a second
+/// (/proc/self/stat). The current time if the system doesn't report it.
 int64_t process_begin_ns();
 /// CPU seconds (user + system) of this process so far.
 double process_cpu_seconds();
 /// "AMD EPYC ..." from /proc/cpuinfo; "unknown CPU" if it has no model name.
 std::string cpu_model();
-/// Instruction sets found, of "sse4.2 avx2 avx512 avx512_bf16 avx512_vbmi2 amx_tile amx_bf16"; "neon" on Arm.
+/// The available ones of "sse4.2 avx2 avx512 avx512_bf16 avx512_vbmi2 amx_tile amx_bf16"; "neon" on Arm.
 std::string cpu_isa();
 
 }  // namespace dlpipe

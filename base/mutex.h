@@ -1,6 +1,6 @@
-// A mutex whose rules clang checks: a member that is DLPIPE_GUARDED_BY(mutex_) may be touched only while the mutex is
-// held, and a function that DLPIPE_REQUIRES(mutex_) called only then. `scripts/test --only locks` has clang look; GCC
-// takes the words for comments. Costs what std::mutex does.
+// A mutex with rules that clang checks: a member marked DLPIPE_GUARDED_BY(mutex_) may be used only while the
+// mutex is held, and a function marked DLPIPE_REQUIRES(mutex_) may be called only then. `scripts/test --only
+// locks` runs the check; for GCC the macros are empty. Costs the same as std::mutex.
 //
 //   class Tally {
 //    public:
@@ -25,7 +25,7 @@
 #define DLPIPE_LOCK_RULE(...)
 #endif
 #define DLPIPE_GUARDED_BY(mutex) DLPIPE_LOCK_RULE(guarded_by(mutex))
-/// Of a pointer: what it points at.
+/// For a pointer: guards what it points at.
 #define DLPIPE_POINTEE_GUARDED_BY(mutex) DLPIPE_LOCK_RULE(pt_guarded_by(mutex))
 #define DLPIPE_REQUIRES(...) DLPIPE_LOCK_RULE(requires_capability(__VA_ARGS__))
 
@@ -51,9 +51,9 @@ class DLPIPE_LOCK_RULE(scoped_lockable) MutexLock {
 
   void unlock() DLPIPE_LOCK_RULE(release_capability()) { lock_.unlock(); }
   void lock() DLPIPE_LOCK_RULE(acquire_capability()) { lock_.lock(); }
-  /// Waits to be notified, and holds the mutex again: `while (!ready_) lock.wait(changed_);`.
+  /// Waits for a notification and then holds the mutex again: `while (!ready_) lock.wait(changed_);`.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
-  /// The same, at most until then.
+  /// The same, but at most until `then`.
   std::cv_status wait_until(std::condition_variable& condition, std::chrono::steady_clock::time_point then) {
     return condition.wait_until(lock_, then);
   }

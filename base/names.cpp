@@ -19,7 +19,7 @@ Status name_is_unknown(const char* kind, std::string_view name, std::span<const 
 
 std::vector<std::string> assignments_in(std::string_view text) {
   std::vector<std::string> parts;
-  std::string begun;  // of a name with commas
+  std::string begun;  // an assignment whose name has commas, so far
   for (const std::string& piece : split(text, ',')) {
     begun += (begun.empty() ? "" : ",") + piece;
     if (piece.find('=') != std::string::npos) parts.push_back(std::exchange(begun, ""));

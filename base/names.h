@@ -1,5 +1,5 @@
-// What a name that the user gives means, of an option's few values. Errors suggest the nearest name. (Names of records:
-// dlpipe/registry.h.)
+// Names that the user gives for an option with a few values. Errors suggest the nearest name. (Names of
+// records: dlpipe/registry.h.)
 //
 //   constexpr Named<Views> kViewNames[] = {{"none", Views::kOne}, {"flip", Views::kFlip}};
 //   auto names = names_of(kViewNames);                            // {"none", "flip"}
@@ -25,7 +25,7 @@ struct Named {
   Value value;
 };
 
-/// In the table's order.
+/// The names, in the table's order.
 template <class Value, size_t N>
 std::vector<std::string> names_of(const Named<Value> (&table)[N]) {
   std::vector<std::string> names;
@@ -43,18 +43,18 @@ Result<Value> value_named(const Named<Value> (&table)[N], std::string_view name,
   return misuse(area, option, " ", name, suggestion(name, names_of(table)));
 }
 
-/// The value's name; every value that a program can have is in the table.
+/// The value's name. The table must contain the value.
 template <class Value, size_t N>
 const char* name_of(const Named<Value> (&table)[N], Value value) {
   return std::find_if(table, table + N - 1, [&](const Named<Value>& one) { return one.value == value; })
       ->name;
 }
 
-/// The parts "cat=2" and "dog=0.5" of "cat=2,dog=0.5", whose names may contain commas. A part without "=" is wrong.
+/// The parts "cat=2" and "dog=0.5" of "cat=2,dog=0.5"; names may contain commas. A part without "=" is invalid.
 std::vector<std::string> assignments_in(std::string_view text);
 
-/// "cat=2,dog=0.5" as the weight of each of `classes`, 1 for those that aren't named. kMisuse of `option` lists the `words` that the
-/// option takes as well; `owner` has the classes.
+/// Parses "cat=2,dog=0.5" into a weight for each of `classes`, 1 for those that aren't named. The kMisuse error of `option`
+/// also lists `words`, the words that the option accepts instead; `owner` is the file or dataset that has the classes.
 Result<std::vector<double>> class_weights_in(std::string_view area, std::string_view option,
                                              std::string_view text, std::string_view words,
                                              std::span<const std::string> classes, std::string_view owner);

@@ -1,8 +1,8 @@
-// Logarithm, exponential, sine, cosine and whole powers from additions, products, divisions and floor alone, which IEEE 754
-// rounds alike everywhere. A C library's last bits differ between versions and instruction sets; numbers that are made from a
-// seed or a schedule and decide a run (initial weights, crops, learning rates) are computed with these. Pure functions, any
-// thread. Tens of nanoseconds. Each function states its error in units of the last place (tested by
-// tests/base/portable_math_test.cpp).
+// Logarithm, exponential, sine, cosine and integer powers, computed only from additions, products, divisions and
+// floor, which IEEE 754 rounds identically everywhere. The last bits of a C library's results differ between versions
+// and instruction sets; numbers that are derived from a seed or a schedule and determine a run (initial weights,
+// crops, learning rates) are computed with these functions. Pure functions, any thread. Tens of nanoseconds. Each
+// function states its error in units in the last place (tested by tests/base/portable_math_test.cpp).
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@
 
 namespace dlpipe {
 
-/// Of a positive normal number: within 4 units.
+/// For a positive normal number: within 4 units.
 double portable_log(double x);
 /// Within 3 + 2 |x| units; 0 below -700, infinity above 700.
 double portable_exp(double x);
@@ -20,10 +20,10 @@ struct SineAndCosine {
   double sine;
   double cosine;
 };
-/// For |x| <= 1e6: within 2^-52, of which results near 0 may have more units.
+/// For |x| <= 1e6: within an absolute error of 2^-52, which is more units for results near 0.
 SineAndCosine portable_sine_and_cosine(double x);
 
-/// `base` to a whole `exponent` of at least 0, by squares and products: within `exponent` units.
+/// `base` to the power of an integer `exponent` >= 0, by repeated squaring: within `exponent` units.
 constexpr double portable_power(double base, int64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent /= 2) {
@@ -33,18 +33,18 @@ constexpr double portable_power(double base, int64_t exponent) {
   return power;
 }
 
-// ---- the formulas without branches, for loops over arrays: a loop that is compiled for wider registers computes several at
-// once, to the same bits. Other callers use the functions above.
+// ---- the formulas without branches, for loops over arrays. A loop that is compiled for wider registers
+// computes several at once, with the same bits. Other callers use the functions above.
 
 /// portable_log.
 inline __attribute__((always_inline)) double log_formula(double x) {
   constexpr int64_t kFraction = (int64_t{1} << 52) - 1;
   constexpr int64_t kRootOfTwo = std::bit_cast<int64_t>(std::numbers::sqrt2) & kFraction;
-  // x = m 2^e with m in [sqrt(1/2), sqrt(2)), by its bits: m's exponent is that of 1/2, or of 1 where the fraction is small
+  // x = m 2^e with m in [sqrt(1/2), sqrt(2)), from its bits: m has the exponent of 1/2, or of 1 if the fraction is small.
   const auto bits = std::bit_cast<int64_t>(x);
   const int64_t fraction = bits & kFraction;
   const int64_t small = fraction < kRootOfTwo ? 1 : 0;
-  // as whole numbers behind 2^52, which no instruction set has to convert
+  // converts by placing the integer in the fraction of 2^52: not every instruction set has a conversion of 64-bit integers
   const double exponent =
       std::bit_cast<double>(((bits >> 52) - small) | 0x4330000000000000) - (0x1p52 + 1022);
   const auto mantissa = std::bit_cast<double>((fraction | 0x3fe0000000000000) + (small << 52));
@@ -57,7 +57,7 @@ inline __attribute__((always_inline)) double log_formula(double x) {
 
 /// portable_sine_and_cosine.
 inline __attribute__((always_inline)) SineAndCosine sine_and_cosine_formula(double x) {
-  // pi / 2 in three parts (Cody and Waite): products of the first two with a quarter's number are exact.
+  // pi / 2 in three parts (Cody and Waite): products of the first two with the quarter number are exact.
   constexpr double kFirst = 0x1.921fb544p0, kSecond = 0x1.0b4611a6p-34, kThird = 0x1.3198a2e037073p-69;
   constexpr double kWhole = 0x1.8p52;  // adding it rounds a number to an integer
   const double turned = x * (2 * std::numbers::inv_pi) + 0.5;

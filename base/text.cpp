@@ -101,7 +101,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// Letters put in, left out, put for others, or two exchanged.
+// Number of inserted, omitted, replaced and swapped letters.
 static size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), 0);
@@ -130,7 +130,7 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   const size_t limit = std::max<size_t>(1, letters / 3);
   const std::string small = in_small_letters(name);
   std::string best;
-  std::pair<size_t, size_t> best_distance = {limit + 1, 0};  // in small letters, then as written
+  std::pair<size_t, size_t> best_distance = {limit + 1, 0};  // ignoring case first, then as written
   for (const std::string& candidate : candidates) {
     const std::pair distance = {edit_distance(small, in_small_letters(candidate)),
                                 edit_distance(name, candidate)};
@@ -142,7 +142,7 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   return best;
 }
 
-/// "a, b, c", the first ones of very many.
+/// "a, b, c"; only the first ones if there are very many.
 static std::string listed(std::span<const std::string> names, std::string_view quote) {
   constexpr size_t kMany = 100, kFirst = 10, kMostBytes = 300;
   const size_t shown = names.size() > kMany ? kFirst : names.size();
@@ -154,7 +154,7 @@ static std::string listed(std::span<const std::string> names, std::string_view q
   return text;
 }
 
-/// Whether `letters` are the first ones of a name's words: "ce" of "cross_entropy".
+/// Whether `letters` are the initials of the words in `name`: "ce" of "cross_entropy".
 static bool are_initials(std::string_view letters, std::string_view name) {
   for (const char letter : letters) {
     if (name.empty() || name.front() != letter) return false;
@@ -164,7 +164,7 @@ static bool are_initials(std::string_view letters, std::string_view name) {
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> candidates) {
-  constexpr size_t kBeginning = 3;  // letters that are specific enough
+  constexpr size_t kBeginning = 3;  // number of letters that is specific enough
   std::vector<std::string> longer;
   for (const std::string& candidate : candidates) {
     if (are_initials(name, candidate) || (name.size() >= kBeginning && candidate.starts_with(name)))
@@ -174,7 +174,7 @@ std::string suggestion(std::string_view name, std::span<const std::string> candi
   if (const std::string near = nearest_name(name, candidates); !near.empty()) {
     return concat("; did you mean '", near, "'?");
   }
-  // A name that begins like a candidate and ends otherwise: "classification" for classify.
+  // A name that starts like a candidate but ends differently: "classification" for classify.
   size_t most = 4;  // letters
   std::string_view like;
   for (const std::string& candidate : candidates) {
@@ -204,7 +204,7 @@ bool parse_bytes(std::string_view text, uint64_t* bytes) {
   double value = 0;
   if (!parse_double(text.substr(0, digits), &value)) return false;
   std::string_view unit = digits == std::string_view::npos ? std::string_view() : trim(text.substr(digits));
-  if (unit.empty()) {  // 8 could mean GiB: only 0 needs no unit
+  if (unit.empty()) {  // 8 could mean 8 GiB: only 0 needs no unit
     *bytes = 0;
     return value == 0;
   }

@@ -1,5 +1,5 @@
-// Text of messages, tables and stored files: numbers to text and back without a locale, pieces of text, the nearest name.
-// All functions are pure. concat(), which error messages are made with, is in dlpipe/error.h.
+// Text for messages, tables and files: numbers to text and back without a locale, splitting and trimming, the
+// nearest name. All functions are pure. concat(), which builds error messages, is in dlpipe/error.h.
 #pragma once
 
 #include <cstdint>
@@ -25,24 +25,25 @@ std::string human_count(int64_t count);
 /// Lower-case hex of `value`, 16 digits.
 std::string hex64(uint64_t value);
 
-/// Pieces of `text` between `separator`s, empty ones kept.
+/// The pieces of `text` between `separator`s, including empty ones.
 std::vector<std::string> split(std::string_view text, char separator);
 /// Without leading and trailing blanks.
 std::string_view trim(std::string_view text);
-/// Whether all of `text` fits the shell's pattern `glob`: *, ?, [a-z].
+/// Whether all of `text` matches the shell pattern `glob`: *, ?, [a-z].
 bool matches_glob(const std::string& text, const std::string& glob);
 
-/// The candidate nearest to `name` by edit distance, in which two letters exchanged are one edit (at most a third of its letters, at
-/// least one edit), or "".
+/// The candidate nearest to `name` by edit distance, with a swap of two letters as one edit; "" if none is
+/// within a third of the name's letters (at least one edit).
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
-/// "; did you mean 'hflip'?" with the candidates that begin with `name` or whose words do with its letters, else with the nearest, else with one that `name` begins like;
-/// else "; known: a, b, c", of many only the first.
+/// "; did you mean 'hflip'?" with all candidates that begin with `name` or have it as initials; else with the nearest
+/// candidate; else with the one that shares the longest beginning with `name`. Otherwise "; known: a, b, c", with only the
+/// first ones of many.
 std::string suggestion(std::string_view name, std::span<const std::string> candidates);
 
 /// Whole-text numbers: false unless all of `text` is one number in range.
 bool parse_int(std::string_view text, int64_t* value);
 bool parse_double(std::string_view text, double* value);
-/// "512B", "64K", "1GiB", "1.5GB" (all powers of 1024) in bytes. A number without a unit is refused, but 0.
+/// "512B", "64K", "1GiB", "1.5GB" (all powers of 1024) in bytes. A number without a unit is refused, except 0.
 bool parse_bytes(std::string_view text, uint64_t* bytes);
 
 }  // namespace dlpipe

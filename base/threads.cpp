@@ -58,12 +58,12 @@ Threads::Threads(std::string_view area, int wanted, std::function<void(int)> bod
     fail({ErrorCode::kOutOfMemory, concat("[", area_, "] no thread could be started ", limits)});
     return;
   }
-  // The last one used up some limit that the work also needs.
+  // Starting as many as possible has exhausted some limit, which the work also needs.
   const int kept = std::max(1, count() / 2);
   log(LogLevel::kWarning, concat("[", area_, "] only ", count(), " of ", wanted, " threads could be started ",
                                  limits, "; ", kept, kept == 1 ? " does" : " do", " all the work"));
 #ifdef M_ARENA_MAX
-  // An arena of malloc's reserves 64 MiB of addresses, and each thread uses its own.
+  // Each thread uses its own malloc arena, which reserves 64 MiB of address space.
   mallopt(M_ARENA_MAX, 1);
 #endif
   start(kept);
@@ -131,7 +131,7 @@ struct Wanted {
   int limit DLPIPE_GUARDED_BY(mutex) = 0;
   std::unique_ptr<tbb::global_control> control DLPIPE_GUARDED_BY(mutex);
 
-  // The new limit begins before the old one ends: there always is one.
+  // Sets the new limit before removing the old one, so that there always is a limit.
   void apply() DLPIPE_REQUIRES(mutex) {
     const int most = threads.empty() ? 0 : *threads.rbegin();
     if (most == limit) return;

@@ -1,4 +1,4 @@
-// Threads that share one piece of work (Threads), and the limit on oneTBB's threads that all of the process share (WorkerLimit).
+// Threads that share one piece of work (Threads), and a process-wide limit on oneTBB's threads (WorkerLimit).
 #pragma once
 
 #include <atomic>
@@ -15,25 +15,25 @@
 
 namespace dlpipe {
 
-/// Owns threads and joins them on destruction. If the system allows fewer than were requested (ulimit -v, ulimit -u, a container's
-/// limit on processes), half of those that it allows do all of the work, so that some of the limit is left for it, and a warning
-/// is logged. One thread starts and joins.
+/// Owns threads and joins them on destruction. If the system allows fewer than requested (ulimit -v, ulimit
+/// -u, a container's limit on processes), only half of those run and do all of the work, so that part of the
+/// limit is left for the work itself; a warning is logged. One thread constructs and joins it.
 class Threads {
  public:
-  /// Runs body(0), body(1), ..., each in its own thread, `wanted` or fewer. `area` is the tag of messages. An
-  /// exception of a body ends that body, and join() returns it.
+  /// Runs body(0), body(1), ..., each in its own thread, with `wanted` threads or fewer. `area` is the tag of
+  /// messages. An exception ends its body, and join() returns it.
   Threads(std::string_view area, int wanted, std::function<void(int)> body);
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  /// How many there are; 0 if none could be started, which join() then reports.
+  /// The number of threads; 0 if none could be started, which join() then reports.
   int count() const { return static_cast<int>(threads_.size()); }
-  /// How many bodies haven't returned. Any thread.
+  /// The number of bodies that haven't returned. Any thread.
   int running() const { return running_.load(); }
-  /// Waits for all. The first error; kOutOfMemory when no thread could be started.
+  /// Waits for all threads. Returns the first error; kOutOfMemory if no thread could be started.
   Status join();
-  /// The same; until then calls `look` every 20 ms, to show progress and to ask whether to stop.
+  /// The same, but calls `look` every 20 ms until all bodies have returned, to show progress and to check whether to stop.
   Status join(const std::function<void()>& look);
 
  private:
@@ -45,7 +45,7 @@ class Threads {
   std::function<void(int)> body_;
   Mutex mutex_;
   std::condition_variable changed_;
-  int kept_ DLPIPE_GUARDED_BY(mutex_) = -1;  // how many bodies run; -1: not known yet
+  int kept_ DLPIPE_GUARDED_BY(mutex_) = -1;  // number of bodies to run; -1: not known yet
   bool has_begun_ DLPIPE_GUARDED_BY(mutex_) =
       false;  // the surplus threads have ended, and their memory is free
   Status first_error_ DLPIPE_GUARDED_BY(mutex_);
@@ -53,13 +53,13 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-/// Starts `wanted` threads at once and joins them; kOutOfMemory with how many could be started if that fails. For work that can't be
-/// done with fewer. Costs some tens of microseconds per thread.
+/// Starts `wanted` threads at once and joins them. If not all can be started, returns kOutOfMemory with the
+/// number that could. For work that can't be done with fewer threads. Costs some tens of microseconds per thread.
 Status check_threads(std::string_view area, int wanted);
 
-/// While this object lives, oneTBB may use `threads` threads, including the caller's. oneTBB itself uses the smallest of all
-/// limits in the process; objects of this class share one limit, the largest of theirs. Any thread; also in objects that live
-/// until the process ends.
+/// While this object lives, oneTBB may use `threads` threads, including the caller's. oneTBB itself uses the
+/// smallest limit in the process; objects of this class share one limit, the largest of theirs. Any thread.
+/// An object may live until the process ends.
 class WorkerLimit {
  public:
   explicit WorkerLimit(int threads);
