@@ -12,17 +12,17 @@ namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int kGemmSlot = 2;  // of worker_scratch
-// Terms at a time: strips of b are 16 KiB on AVX2, half of the first-level cache. Wide ones are read from the second, a fifth
-// as fast as it gives them: the fewer sums go to memory and back the better.
+// Terms per block. Strips of b are 16 KiB on AVX2, half of the first-level cache. Wide strips are read from the
+// second-level cache and use a fifth of its bandwidth, so their blocks are longer: sums go to memory and back less often.
 constexpr int64_t kBlockTerms = 256;
 constexpr int64_t kWideBlockTerms = 768;
-// A slice: its rows of a stay in the second-level cache while strips of b pass by.
+// The size of a slice: its rows of a stay in the second-level cache while it reads the strips of b.
 constexpr int64_t kSliceRows = 216;
 constexpr int64_t kSliceColumns = 384;
 constexpr int64_t kFewGemmSlices = 8;
 constexpr int64_t kFewestRows = 48;
 
-/// Slices as even as they can be, of whole `unit`s.
+/// The size of slices that are as even as possible, in multiples of `unit`.
 int64_t even_step(int64_t size, int64_t most, int64_t unit) {
   return divide_up(divide_up(size, divide_up(size, most)), unit) * unit;
 }
@@ -31,9 +31,9 @@ int64_t block_terms() {
   return block_product().wide > block_product().panel ? kWideBlockTerms : kBlockTerms;
 }
 
-/// All of b as strips of block_product().wide columns, the last one of whole panels, block of terms after block:
-/// [block][strip][term][column of the strip], zeros after the last column. Packed once for all slices, and for all calls if b
-/// is a constant.
+/// All of b as strips of block_product().wide columns (the last strip has whole panels), one block of terms after another:
+/// [block][strip][term][column of the strip], with zeros after the last column. Packed once for all slices, and once for
+/// all calls if b is a constant.
 class PackedStrips {
  public:
   PackedStrips(const GemmMatrix& b, int64_t n, int64_t k)
@@ -81,14 +81,14 @@ class PackedStrips {
   Tensor data_;
 };
 
-/// One slice of c, and the rows of a that it needs, block of terms after block.
+/// One slice of c.
 struct Slice {
   int64_t row, rows, column, columns;
 };
 
-/// All of a that is few rows, as groups of product.rows rows, block of terms after block: [block][group][term][row of the
-/// group]. Each strip of b reads all of it, here one line after another. Once for all slices; of many rows it would cost
-/// memory.
+/// All of a, if it has few rows, as groups of product.rows rows, one block of terms after another: [block][group][term][row
+/// of the group]. Each strip of b reads all of it, line after line. Packed once for all slices; with many rows it would
+/// cost too much memory.
 class PackedRows {
  public:
   PackedRows(const GemmMatrix& a, int64_t m, int64_t k) : rows_(divide_up(m, group()) * group()) {
@@ -119,8 +119,8 @@ class PackedRows {
   Tensor data_;
 };
 
-/// Rows of a block of terms: unpacked, or as groups of product.rows rows, [group][term][row of the group], packed before or,
-/// where a is transposed, copied here.
+/// A slice's rows of a, for one block of terms. They are unpacked, or in groups of product.rows rows, [group][term][row of
+/// the group]: taken from PackedRows, or copied here if a is transposed.
 class LeftBlock {
  public:
   LeftBlock(const GemmMatrix& a, int64_t m, int64_t k, const Slice& slice, const PackedRows* packed,
@@ -145,7 +145,7 @@ class LeftBlock {
     first_ = data + term * ld_ + slice_.row;
     const BlockProduct& product = block_product();
     for (int64_t r = 0; r < slice_.rows; r += product.rows) {
-      // There may be no whole vector after the last rows of the matrix.
+      // copy() reads whole vectors, and there may be none after the last rows of the matrix.
       const bool inside = slice_.row + r + 2 * product.panel <= ld_;
       const int64_t rows = std::min(product.rows, slice_.rows - r);
       float* const to = groups_ + r * terms;
@@ -184,8 +184,8 @@ class LeftBlock {
 void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const float* bias,
                 float* c, const GemmPartDone& done) {
   const int64_t wide = block_product().wide;
-  // A few slices even of small products, so that cores have something to share: of fewer columns first, for all of b is read
-  // for each slice of rows.
+  // Cut even small products into a few slices, so that cores can share them. Cut columns first, because each slice of rows
+  // reads all of b.
   int64_t rows_step = even_step(m, kSliceRows, 12), columns_step = even_step(n, kSliceColumns, wide);
   while (divide_up(m, rows_step) * divide_up(n, columns_step) < kFewGemmSlices) {
     if (columns_step > wide) {
@@ -205,9 +205,9 @@ void block_gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const Gemm
     s.rows = std::min(rows_step, m - s.row);
     s.columns = std::min(columns_step, n - s.column);
     const int64_t last = (s.columns - 1) / wide * wide;
-    // A last strip with more columns than c is computed in scratch.
+    // If the last strip has more columns than c, it is computed in scratch.
     const int64_t whole = last + packed.width(s.column + last) == s.columns ? s.columns : last;
-    // Of transposed rows, a vector more than there are.
+    // Copied rows of a transposed a fill whole groups and vectors, so they need more space than s.rows.
     const int64_t left_floats = a.transposed ? (s.rows + 2 * wide) * block_terms() : 0;
     auto* const scratch = reinterpret_cast<float*>(
         worker_scratch(kGemmSlot, static_cast<size_t>(left_floats + s.rows * wide) * sizeof(float)));

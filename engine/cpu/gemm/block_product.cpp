@@ -1,12 +1,12 @@
 #include "engine/cpu/gemm/block_product.h"
 
-// Sums stay in registers, in a block as wide as two or four vectors, whose length is known when compiling: not so for SVE and
-// RVV.
+// Sums stay in registers, in a block two or four vectors wide, whose length must be known at compile time. SVE and RVV are
+// excluded because theirs is not.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/cpu/gemm/block_product.cpp"
-#include <hwy/foreach_target.h>  // NOLINT: includes this file once a target
+#include <hwy/foreach_target.h>  // NOLINT: includes this file once per target
 
 #include <hwy/highway.h>
 
@@ -22,11 +22,13 @@ using D = hn::ScalableTag<float>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int64_t kPanel = 2 * kLanes;
 constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 12 : 6;  // held in registers together with a panel
-// With 32 registers, six rows by four vectors are as many sums, if there are enough columns: six rows that are a power of two
-// apart share a set of the first-level cache, twelve don't. 197x768x3072 took 0.83 of the time on a Zen 4.
+// With 32 registers, six rows by four vectors are as many sums as twelve rows by two, and faster if there are enough
+// columns: twelve rows whose distance is a power of two conflict in a set of the first-level cache, six don't. 197x768x3072
+// took 0.83 of the time on a Zen 4.
 constexpr int64_t kWide = HWY_TARGET <= HWY_AVX3 ? 4 * kLanes : kPanel;
 constexpr int kWideRows = 6;
-// Steps of the loop written out: of 24 instructions a step, with six rows of two vectors, four would be the loop's own.
+// Terms per unrolled loop step. Without unrolling, four of a step's 24 instructions (six rows of two vectors) would be loop
+// overhead.
 constexpr int kTermsAtOnce = HWY_TARGET <= HWY_AVX3 ? 1 : 4;
 
 // c[r, 0..V vectors) (+)= sum over k of a[r * a_row + k * a_step] b[k * b_row, 0..V vectors), r < R.
@@ -60,7 +62,7 @@ HWY_INLINE void product(const BlockMatrix& a, const float* b, int64_t b_row, int
   }
 }
 
-// The last `rows` < R + 1, all in one go.
+// The last `rows` <= R rows, in one call.
 template <int R, int V, bool kFresh>
 HWY_INLINE void product_rest(const BlockMatrix& a, const float* b, int64_t b_row, int64_t terms, float* c,
                              int64_t c_row, int64_t rows) {
@@ -98,7 +100,7 @@ void Transpose(const float* from, int64_t from_row, int64_t rows, int64_t column
                int64_t to_row) {
   int64_t r = 0;
 #if HWY_TARGET != HWY_SCALAR
-  // Squares of four, transposed in two steps: elements, then pairs.
+  // Transposes 4x4 squares in two steps: elements, then pairs.
   const hn::FixedTag<float, 4> d;
   const hn::FixedTag<double, 2> dd;
   for (; r + 4 <= rows; r += 4) {

@@ -21,26 +21,26 @@ constexpr const char* kBlocks = "blocks";
 constexpr const char* kFewRows = "few_rows";
 constexpr const char* kOneDnn = "onednn";
 
-/// Whether block_gemm is worth thinking of. With few rows packing b outweighs the rest.
+/// Whether block_gemm is a candidate. With few rows, packing b costs more than the product.
 bool blocks_fit(int64_t m, int64_t n, DType dtype) {
   constexpr int64_t kFewestRows = 24;
   return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && m >= kFewestRows &&
          n >= block_product().panel;
 }
 
-/// Whether few_rows_gemm is faster. Small weights are in caches, where oneDNN isn't slower. Only for inference: steps with few
-/// rows keep their bits.
+/// Whether few_rows_gemm is a candidate. Small weights are in caches, where oneDNN isn't slower. Inference only: training
+/// steps with few rows keep their bits.
 bool few_rows_fit(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
   constexpr int64_t kFewestFloats = 1 << 16;
   return dtype == DType::kF32 && m <= kMostFewRows && !a.transposed && b.transposed &&
          n * k >= kFewestFloats && is_inference();
 }
 
-// Ours on AVX2: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
-// reached 53 to 75 % of the roofline and ours 72 to 94. With AVX-512 ours where weights are read transposed, as a linear's
-// forward pass does: 100 to 112 GFLOP/s on one core of a Zen 4 in ten of twelve shapes, oneDNN 2.6 72 to 109; in the other
-// products oneDNN is as fast or up to a tenth faster.
-// Few rows of x by 1280x1000 weights took oneDNN 2.6 0.40 ms on one core of a Zen 4, and ours 0.16.
+// On AVX2 the rule is block_gemm: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
+// reached 53 to 75 % of the roofline and block_gemm 72 to 94. With AVX-512 it is block_gemm if b is read transposed, as in
+// a linear's forward pass: on one core of a Zen 4 it reached 100 to 112 GFLOP/s in ten of twelve shapes, oneDNN 2.6 72 to
+// 109. In the other products oneDNN is as fast or up to a tenth faster. With few rows of x and 1280x1000 weights, oneDNN
+// 2.6 took 0.40 ms on one core of a Zen 4, few_rows_gemm 0.16.
 KernelChoice gemm_rule(bool has_few_rows, const GemmMatrix& a, const GemmMatrix& b) {
   if (has_few_rows) return {kFewRows};
   return {kernel_isa() == KernelIsa::kAvx2 || (b.transposed && !a.transposed) ? kBlocks : kOneDnn};
@@ -100,7 +100,7 @@ bool has_bf16_gemm() {
 
 bool is_gemm_settled(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
   if (kernel_table().measured() == nullptr) return true;
-  if (!has_bf16_gemm()) dtype = DType::kF32;  // what gemm() widens
+  if (!has_bf16_gemm()) dtype = DType::kF32;  // gemm() converts to f32
   const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
   if (!blocks_fit(m, n, dtype) && !has_few_rows) return true;
   return kernel_table().find(gemm_key(m, n, k, a, b, has_few_rows)).has_value();
@@ -137,10 +137,10 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
 
 namespace {
 
-constexpr int64_t kSliceFloats = 1 << 16;  // of b: ten microseconds and more
-constexpr int64_t kVectors = 4;            // concurrent sums of one element
+constexpr int64_t kSliceFloats = 1 << 16;  // of b, per slice: ten microseconds or more
+constexpr int64_t kVectors = 4;            // concurrent sums per element
 
-// M elements of one column of c: M products of a row of a and one of b's, in 32 lanes, added up in order.
+// M elements of one column of c: the dot products of M rows of a with one row of b, in 32 lanes that are added in order.
 template <int M>
 DLPIPE_INLINE inline void column(const float* a, const float* b, int64_t k, float start, float* c,
                                  int64_t n) {

@@ -15,10 +15,10 @@ using dnnl::memory;
 
 constexpr int kSliceSlot = 2;  // of worker_scratch
 
-// What a slice's primitive depends on; hashed by its bytes.
+// The inputs of a slice's primitive; hashed by its bytes.
 struct GemmKey {
   int64_t m, n, k;        // of the slice
-  int64_t lda, ldb, ldc;  // elements from a row in memory to the next
+  int64_t lda, ldb, ldc;  // elements from one row in memory to the next
   int32_t transposed_a, transposed_b;
   int32_t dtype;
   int32_t has_bias;
@@ -45,16 +45,16 @@ dnnl::matmul::primitive_desc describe_matmul(const Matrices&... matrices) {
   return onednn::describe<dnnl::matmul>(onednn::cpu_engine(), onednn::user_scratchpad(), matrices...);
 }
 
-/// b in the form that oneDNN chooses. It chooses for each product by itself, only where a and c are dense, and takes none of
-/// its own forms that it is given.
+/// Lets oneDNN choose the format of b. It chooses for each product separately, and only if a and c are dense. It accepts
+/// none of its own formats as a given one.
 memory::desc any_matrix_desc(int64_t rows, int64_t columns, DType dtype) {
   return {{rows, columns}, data_type_of(dtype), memory::format_tag::any};
 }
 
-/// oneDNN's preferred format of b with some columns, for most products.
+/// The format that oneDNN prefers for b with a given number of columns. Most products use it.
 struct PackedFormat {
   memory::desc b;
-  bool is_packed;  // by an implementation that packs plain memory in each call
+  bool is_packed;  // set by implementations that otherwise pack plain memory in each call
 };
 
 struct PackedFormatKey {
@@ -97,8 +97,9 @@ std::shared_ptr<const GemmPrimitive> primitive_for(const GemmKey& key) {
   return cache->find_or_make(key, [&] { return make_primitive(key); });
 }
 
-// How c is cut: about 4 MFLOP a slice and at most 64 slices, in steps of 16. Each slice packs the columns of b that it needs,
-// so that there are no more slices of rows than it takes: of 192 rows, or 64 of fewer where that is all the cut.
+// How c is cut: about 4 MFLOP per slice and at most 64 slices, in steps of 16. Each slice packs the columns of b that it
+// needs, so rows are cut as little as possible: into slices of about 192 rows, or, if slices of 64 rows or more are enough
+// without cutting columns, into those.
 struct Cut {
   int64_t rows, columns;  // of a slice
   Cut(int64_t m, int64_t n, int64_t k) {
@@ -115,14 +116,14 @@ const std::byte* at(const void* base, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(base) + elements * static_cast<int64_t>(dtype_size(dtype));
 }
 
-// First element of row i, column j of a matrix that the product sees as given.
+// The first element of row i, column j of a matrix as the product sees it.
 const std::byte* corner(const GemmMatrix& matrix, int64_t ld, int64_t i, int64_t j, DType dtype) {
   return at(matrix.data, matrix.transposed ? j * ld + i : i * ld + j, dtype);
 }
 
-/// The columns of b, slice after slice, as packed_format() says, kept where b is a constant. Undefined where oneDNN gains
-/// nothing by it; of few rows, which aren't worth it where b is no constant; and outside of inference: sums are cut elsewhere
-/// then, and steps keep their bits.
+/// The columns of b, slice after slice, in packed_format(); cached if b is a constant. Undefined in three cases: oneDNN's
+/// kernel would not pack b anyway; a has few rows, where packing a variable b costs more than it saves; outside of
+/// inference, because packed products cut their sums elsewhere and training steps keep their bits.
 class PackedColumns {
  public:
   PackedColumns(int64_t m, int64_t n, int64_t k, int64_t columns, const GemmMatrix& b, DType dtype) {
@@ -131,7 +132,7 @@ class PackedColumns {
     const auto format = packed_format(std::min(columns, n), k, dtype);
     if (!format->is_packed) return;
     step_ = divide_up(static_cast<int64_t>(format->b.get_size()), 64) * 64;
-    // Each cut has its own form.
+    // Each cut has its own packed form.
     const uint64_t form = uint64_t{1} << 62 | static_cast<uint64_t>(columns) << 1 | (b.transposed ? 1 : 0);
     data_ = cached_or(*b.tensor, form, [&] {
       Tensor packed = Tensor::empty({divide_up(n, columns) * step_}, DType::kU8);

@@ -71,7 +71,7 @@ void pack_pairs(const BFloat16* from, int64_t from_row, const PairPanels& panels
   }
 }
 
-// A pair of terms is moved as one float.
+// Moves a pair of terms as one float.
 void pack_turned_pairs(const BFloat16* from, int64_t from_row, const PairPanels& panels, BFloat16* to) {
   for (int64_t column = 0; column < panels.columns;) {
     const int64_t wide = panel_columns(panels, column);

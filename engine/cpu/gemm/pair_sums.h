@@ -1,11 +1,11 @@
-// The inner loop of bf16 products on CPUs with AVX512_BF16: dot products of pairs, twice as many multiplications an
-// instruction as f32 has, with sums in f32. Intrinsics: Highway has this instruction from 1.1 on, and Debian 12 has 1.0.
-// Internal to engine/cpu; for x86 only.
+// The inner loop of bf16 products on CPUs with AVX512_BF16: dot products of pairs with sums in f32, twice as many
+// multiplications per instruction as in f32. Uses intrinsics because Highway has this instruction only from 1.1 on and
+// Debian 12 has 1.0. Internal to engine/cpu; x86 only.
 #pragma once
 
 #if !defined(__clang__)
 #pragma GCC diagnostic ignored \
-    "-Wmaybe-uninitialized"  // GCC 12's own intrinsics, whose undefined lanes are meant to be so
+    "-Wmaybe-uninitialized"  // GCC 12's own intrinsics have undefined lanes on purpose
 #endif
 #include <immintrin.h>
 
@@ -21,7 +21,7 @@ namespace dlpipe::engine::cpu {
 
 inline constexpr int64_t kPairLanes = 16;
 
-/// A mask of the first `count` lanes; all or none if it is out of range.
+/// A mask of the first `count` lanes: none if count <= 0, all from 16 on.
 DLPIPE_BF16_TARGET inline __mmask16 first_lanes(int64_t count) {
   return static_cast<__mmask16>(count >= kPairLanes ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
 }
@@ -29,7 +29,7 @@ DLPIPE_BF16_TARGET inline void store_narrowed(BFloat16* to, __mmask16 mask, __m5
   _mm256_mask_storeu_epi16(to, mask, reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(value)));
 }
 
-/// sums[r][w] += row r of a times vector w of b's columns: `terms`, an even number, with two of a column adjacent.
+/// sums[r][w] += row r of a times vector w of b's columns. `terms` is even, and two terms of a column are adjacent in b.
 template <int R, int W>
 DLPIPE_BF16_TARGET __attribute__((always_inline)) inline void add_pairs(const BFloat16* a, int64_t a_row,
                                                                         int64_t terms, const BFloat16* b,

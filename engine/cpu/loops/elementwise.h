@@ -1,7 +1,7 @@
-// The fast loops around an elementwise formula (ops/elementwise.h): f32 and bf16 (computed in f32), compiled
-// for each instruction set, in parallel over fixed ranges. A blocked tensor is a flat array here: all tensors
-// of a call without broadcasting have the same layout. First come helpers for all kernels of such tensors: functions for
-// `supports`, and dispatch by the type of elements.
+// The fast loops around an elementwise formula (ops/elementwise.h): f32 and bf16 (computed in f32), compiled for each
+// instruction set, in parallel over fixed ranges. Blocked tensors are treated as flat arrays, because without broadcasting
+// all tensors of a call have the same layout. The first part has helpers for all kernels of such tensors: functions for
+// `supports`, and dispatch by element type.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace dlpipe::engine::cpu {
 
-/// Elementwise ops, norms and reductions: all inputs are f32 or bf16.
+/// For elementwise ops, norms and reductions: whether all inputs are f32 or bf16.
 inline bool supports_f32_bf16(std::span<const TensorSpec> inputs, const Attrs&) {
   return std::all_of(inputs.begin(), inputs.end(),
                      [](const TensorSpec& spec) { return is_f32_or_bf16(spec.dtype); });
@@ -52,7 +52,7 @@ DLPIPE_FORMULA void store_one(BFloat16* to, float value) {
 }
 
 // A function of one bf16 has 65,536 values. A table look-up takes a quarter of the time of a formula with fifty operations
-// (docs/decisions/058-bf16-tables.md), with the formula's bits.
+// and returns the same bits (docs/decisions/058-bf16-tables.md).
 
 /// F's value for each bf16, indexed by its bits: 128 KiB, created at first use and kept.
 template <CostlyFormula F>
@@ -71,8 +71,8 @@ const BFloat16* bf16_table() {
   return kTable.data();
 }
 
-/// Elements per slice of an elementwise op: 64 K floats in and out nearly fit the second-level cache and take
-/// tens of microseconds.
+/// Elements per slice of an elementwise op: 64 K floats in and out nearly fit a second-level cache and take tens of
+/// microseconds.
 inline constexpr int64_t kElementwiseGrain = 65536;
 
 /// Calls body(T*) with a null pointer of the storage type: float or BFloat16.
@@ -82,7 +82,7 @@ void stored(DType dtype, const Body& body) {
   body(static_cast<float*>(nullptr));
 }
 
-/// to[i] = the formula of from[i], which may be the same memory; on the calling thread.
+/// to[i] = the formula of from[i]. `from` and `to` may be the same memory. Runs on the calling thread.
 template <UnaryFormula F, class T>
 void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& attrs) {
   if constexpr (std::is_same_v<T, BFloat16> && CostlyFormula<F>) {
@@ -90,7 +90,7 @@ void formula_row(const T* from, T* to, int64_t count, const typename F::Attrs& a
     for (int64_t i = 0; i < count; ++i) to[i] = table[from[i].bits];
     return;
   }
-  // Use one pointer if both are equal: the compiler's vectorised loop is for memory that doesn't overlap.
+  // Use one pointer if both are equal: the __restrict loop below is for memory that doesn't overlap.
   if (from == to) {
     on_best_isa([=]() DLPIPE_INLINE {
       for (int64_t i = 0; i < count; ++i)

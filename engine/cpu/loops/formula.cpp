@@ -11,7 +11,7 @@ namespace dlpipe::engine::cpu {
 
 namespace {
 
-// Elements a slice, and terms that are added one after another in f32; partial sums are added in double.
+// Elements per slice, and the most terms that are summed in f32. Partial sums are added in double.
 constexpr int64_t kChunk = 32768;
 constexpr int kSumLanes = 16;
 
@@ -20,7 +20,7 @@ struct SummedAxis {
   bool reduced;
 };
 
-// Neighbouring axes of one kind are one axis; sizes of 1 are none.
+// Merges neighbouring axes of one kind and skips axes of size 1.
 std::vector<SummedAxis> merged_axes(const Shape& shape, uint32_t reduced) {
   std::vector<SummedAxis> axes;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -115,7 +115,7 @@ void sum_columns(const T* from, int64_t outer, int64_t rows, int64_t columns, do
   });
 }
 
-// Takes the innermost reduced axis away; the rest are f32 from then on.
+// Sums over the innermost reduced axis and removes it from `axes`. The result is f32.
 template <class T>
 Tensor reduce_one(const T* from, std::vector<SummedAxis>& axes, double factor) {
   const auto innermost =
@@ -157,7 +157,7 @@ void copy_result(const Tensor& from, const Tensor& to, double factor) {
 
 void reduce_sum(const Tensor& from, uint32_t reduced, double factor, const Tensor& to) {
   std::vector<SummedAxis> axes = merged_axes(from.shape(), reduced);
-  if (from.elements() == 0) {  // the mean of no elements is NaN, by a factor of 1/0
+  if (from.elements() == 0) {  // for a mean, factor is 1/0, which gives NaN
     const auto nothing = static_cast<float>(0 * factor);
     return stored(to.dtype(), [&]<class T>(T*) {
       for (int64_t i = 0; i < to.elements(); ++i) store_one(static_cast<T*>(to.raw()) + i, nothing);
@@ -184,7 +184,7 @@ uint32_t stretched_axes(const Shape& shape, const Shape& narrow) {
 }
 
 BroadcastPlan::BroadcastPlan(const Shape& shape, const Shape& a, const Shape& b) {
-  std::vector<Axis> axes;  // from the last to the first, neighbours along which both go on alike merged
+  std::vector<Axis> axes;  // from the last to the first; neighbours that both operands can merge are merged
   std::array<int64_t, 2> next = {1, 1};
   for (int i = 1; i <= shape.rank(); ++i) {
     Axis axis = {shape[-i], {0, 0}};

@@ -1,6 +1,6 @@
-// The kernels of an elementwise op, from its formula (ops/elementwise.h), as registered by `dlpipe_register(op NAME
-// ELEMENTWISE)` on this backend. The loops for one input are in elementwise.h; here are those for two, with broadcasting, and
-// the sums over axes that their gradients need.
+// The kernels of an elementwise op, made from its formula (ops/elementwise.h), as `dlpipe_register(op NAME ELEMENTWISE)`
+// registers them on this backend. elementwise.h has the loops for one input. This file has those for two inputs, with
+// broadcasting, and the sums over axes that their gradients need.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,7 @@ class BroadcastPlan {
     std::array<int64_t, 2> from;
     int64_t count;
   };
-  /// Calls body(row) for every inner run, in parallel slices with borders that depend only on the shapes; long runs
-  /// are split.
+  /// Calls body(row) for every inner run, in parallel slices. Long runs are split. Slice borders depend only on the shapes.
   template <class Body>
   void for_each_row(const Body& body) const {
     const int64_t pieces = (inner_ + kElementwiseGrain - 1) / kElementwiseGrain;
@@ -59,7 +58,7 @@ class BroadcastPlan {
   std::array<bool, 2> inner_moves_{};
 };
 
-/// Calls body(std::bool_constant<a moves>, std::bool_constant<b moves>): one loop for each case.
+/// Calls body(std::bool_constant<a moves>, std::bool_constant<b moves>), so that each case has its own loop.
 template <class Body>
 void with_moves(const BroadcastPlan& plan, const Body& body) {
   if (plan.moves(0)) {
@@ -101,8 +100,8 @@ void binary_forward(const ForwardArgs& args) {
   });
 }
 
-/// The gradient of one operand of a formula that reads a and b: over the whole shape, then summed over the
-/// axes along which the operand was broadcast.
+/// The gradient of one operand of a formula that reads a and b: computed over the whole shape, then summed over the axes
+/// along which the operand was broadcast.
 template <class F, int kOperand>
 void binary_grad(const BackwardArgs& args) {
   const Tensor& grad_in = args.grad_inputs[kOperand];
@@ -134,7 +133,7 @@ void binary_backward(const BackwardArgs& args) {
     binary_grad<F, 0>(args);
     binary_grad<F, 1>(args);
   } else {
-    // Linear: the gradient times a factor.
+    // The formula is linear: each gradient is the incoming one times a factor.
     const Tensor& grad = args.grad_outputs[0];
     for (size_t k = 0; k < 2; ++k) {
       const Tensor& grad_in = args.grad_inputs[k];

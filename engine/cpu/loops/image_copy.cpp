@@ -7,10 +7,10 @@
 namespace dlpipe::engine::cpu {
 namespace {
 
-// Pixels a tile: its rows of channels (plain) and of blocks (blocked) stay in the first-level cache.
+// Pixels per tile: the tile's rows, both plain and blocked, stay in the first-level cache.
 constexpr int64_t kTilePixels = 32;
 
-// Calls copy(offset in plain, offset in blocked) for every eight channels of every pixel, tile by tile.
+// Calls copy(offset in plain, offset in blocked) for each group of eight channels of every pixel, tile by tile.
 template <class Copy>
 DLPIPE_INLINE inline void for_lanes(const ImageRun& run, int64_t block, const Copy& copy) {
   for (int64_t image = 0; image < run.images; ++image) {

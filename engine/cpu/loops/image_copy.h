@@ -1,6 +1,6 @@
-// Copies images between the forms that tensors and kernels use: plain NHWC (f32 or bf16) and
-// channel-blocked nChw8c / nChw16c (f32); for stems also NHWC to channel planes. Single-threaded: called for a slice
-// of images inside a parallel body. Any thread.
+// Copies images between the forms that tensors and kernels use: plain NHWC (f32 or bf16) and channel-blocked nChw8c /
+// nChw16c (f32), and for stems between NHWC and channel planes. Single-threaded: called for a slice of images inside a
+// parallel body. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace dlpipe::engine::cpu {
 
-/// Sizes of a run of images.
+/// The sizes of consecutive images.
 struct ImageRun {
   int64_t images = 0;
   int64_t pixels = 0;  // height * width
   int64_t channels = 0;
-  /// Channels of a pixel in the plain form: more than `channels` if these are a part of them. Images there are
-  /// pixels * plain_channels apart.
+  /// Channels of a pixel in the plain form; more than `channels` if only a part of them is copied. Plain images are pixels
+  /// * plain_channels apart.
   int64_t plain_channels = 0;
 };
 
@@ -25,7 +25,7 @@ void plain_to_blocked(const ImageRun& run, int block, const T* from, float* to);
 template <class T>
 void blocked_to_plain(const ImageRun& run, int block, const float* from, T* to);
 
-/// NHWC -> NCHW and back, for few channels.
+/// NHWC -> NCHW and back; meant for few channels.
 template <class T>
 void plain_to_planes(const ImageRun& run, const T* from, float* to);
 template <class T>

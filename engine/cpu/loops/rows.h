@@ -1,5 +1,5 @@
-// Loops along a row for norms, softmax and losses: f32, sixteen lanes in a fixed order, so that the bits are
-// the same for every instruction set and number of threads. For use inside on_best_isa.
+// Loops along a row for norms, softmax and losses, in f32. Sixteen lanes are summed in a fixed order, so
+// the bits are the same for every instruction set and number of threads. For use inside on_best_isa().
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace dlpipe::engine::cpu {
 
 inline constexpr int kRowLanes = 16;
 
-/// Elements of rows per slice: about as much work as an elementwise slice.
+/// Rows per slice: about as much work as an elementwise slice.
 inline int64_t rows_per_slice(int64_t row_elements) {
   return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, row_elements));
 }
@@ -51,9 +51,8 @@ DLPIPE_FORMULA float largest_of(const float* x, int64_t count) {
   return largest;
 }
 
-// Rows that are f32 or bf16 in memory and computed in f32: converted row by row in the first-level cache, so
-// that memory is read once and a cast needs no separate pass. For bodies of
-// on_best_isa().
+// Rows that are f32 or bf16 in memory and computed in f32. They are converted row by row in the first-level
+// cache, so that memory is read once and a cast needs no separate pass. For bodies of on_best_isa().
 
 /// A tensor's memory, f32 or bf16; null if it is undefined.
 struct StoredRows {
@@ -68,7 +67,7 @@ struct StoredRows {
   DLPIPE_INLINE float* floats(int64_t at) const { return static_cast<float*>(data) + at; }
   DLPIPE_INLINE BFloat16* lows(int64_t at) const { return static_cast<BFloat16*>(data) + at; }
 
-  /// A row from element `at` on as floats: in place, or in `scratch`.
+  /// A row of floats that begins at element `at`: in place if it is f32, else converted to `scratch`.
   DLPIPE_INLINE const float* read(int64_t at, int64_t count, float* scratch) const {
     if (!low) return floats(at);
     const BFloat16* const from = lows(at);
@@ -77,7 +76,7 @@ struct StoredRows {
     for (; i < count; ++i) scratch[i] = load_one(from + i);
     return scratch;
   }
-  /// Where to compute a row for `write`.
+  /// Where to compute a row that write() then stores.
   DLPIPE_INLINE float* target(int64_t at, float* scratch) const {
     return data == nullptr || low ? scratch : floats(at);
   }
@@ -95,7 +94,7 @@ struct StoredRows {
   }
 };
 
-/// Scratch for this many rows of floats, of the calling worker.
+/// Scratch of the calling worker for `rows` rows of floats.
 inline float* scratch_rows(int64_t rows, int64_t channels) {
   return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(rows * channels) * sizeof(float)));
 }

@@ -1,10 +1,10 @@
-// Eight f32 lanes at a time, loaded from and stored to f32 or bf16 memory: the compiler's vector types, so
-// that one source works on every instruction set with the same bits (a lane's arithmetic doesn't depend on
-// the number of registers). For bodies of on_best_isa(). Eight, because GCC splits wider comparisons on AVX2,
-// and the users of this are limited by memory anyway.
+// Eight f32 lanes at a time, loaded from and stored to f32 or bf16 memory. Uses the compiler's vector
+// types, so that one source works on every instruction set with the same bits (a lane's arithmetic doesn't
+// depend on the number of registers). Eight lanes, because GCC splits wider comparisons on AVX2, and the
+// kernels that use this are limited by memory anyway. For bodies of on_best_isa().
 //
-// Everything here is inlined into its caller, whose target decides the instructions; the compiler's warning
-// about passing vectors between functions doesn't apply.
+// Everything here is inlined into its caller, whose target selects the instructions, so the compiler's
+// warning about passing vectors between functions doesn't apply.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ DLPIPE_INLINE inline void store(float* to, const F32x8& lanes) {
   std::memcpy(to, &lanes, sizeof(lanes));
 }
 
-/// Converts to f32 by appending sixteen zero bits. Uses a shuffle, one instruction: GCC splits a conversion to 32 bits
+/// Converts to f32 by appending sixteen zero bits. The shuffle is one instruction; GCC would split a conversion to 32 bits
 /// into halves.
 DLPIPE_INLINE inline F32x8 load(const BFloat16* from) {
   U16x8 bits;
@@ -71,25 +71,25 @@ DLPIPE_INLINE inline F32x8 relu_of(const F32x8& x) {
   return x < 0.0f ? F32x8{} : x;
 }
 
-// Walks images by channel in vectors: the loops that per-channel ops (batch norm) share. A *chunk* is
-// a matrix of `rows` pixels and `channels` columns, `stride` elements from row to row: some rows of a plain
-// tensor, or one image of one block of a channel-blocked one, which has contiguous pixels. For bodies of
-// on_best_isa(); everything is inlined.
+// Walks images by channel in vectors: the loops that per-channel ops (batch norm, global_avg_pool) share. A *chunk* is a
+// matrix of `rows` pixels and `channels` columns, with `stride` elements from row to row. It is some rows of a plain
+// tensor, or one image of one block of a channel-blocked tensor, where pixels are contiguous. For bodies of on_best_isa();
+// everything is inlined.
 //
 // A ChannelVisitor gets strips of a chunk:
 //
 //   struct Sums {
-//     // kVectors vectors of 8 per row; vector v holds channels channel + (v % kPixel) * 8 ...: below kVectors,
-//     // kPixel vectors are a pixel, and a row of the strip several pixels.
+//     // A row has kVectors vectors of 8. Vector v holds the channels from channel + (v % kPixel) * 8 on. If kPixel <
+//     // kVectors, a pixel is kPixel vectors, and a row of the strip is several pixels.
 //     template <int kVectors, int kPixel, class Io>
 //     DLPIPE_INLINE void strip(const Io& io, int64_t channel, int64_t offset, int64_t rows, int64_t stride) const;
 //   };
 
 struct Chunk {
-  int64_t offset = 0;  // elements from the tensor's begin
+  int64_t offset = 0;  // elements from the tensor's beginning
   int64_t rows = 0;
   int64_t stride = 0;
-  int64_t channel = 0;  // the first
+  int64_t channel = 0;  // the first channel
   int64_t channels = 0;
 };
 
@@ -119,11 +119,11 @@ struct PartVectors {
   }
 };
 
-/// Vectors of a strip of a wide row: 64 channels, whole lines of memory of any type. Narrower strips read the
+/// Vectors per strip of a wide row: 64 channels, which are whole cache lines of any type. Narrower strips would read the
 /// same rows again for every other line, which took twice as long in bf16.
 inline constexpr int kStrip = 8;
-/// Vectors for the rest of such a row, and for a row of several pixels: four concurrent sums hide the latency
-/// of an addition.
+/// Vectors per strip for the rest of such a row, and for a row of several pixels. Four concurrent sums hide the latency of
+/// an addition.
 inline constexpr int kPackedVectors = 4;
 
 template <class Visitor>
@@ -150,7 +150,7 @@ DLPIPE_INLINE inline void walk_pixels(const Chunk& chunk, const Visitor& visitor
   }
 }
 
-/// Whether walk() reads the rows once; with more strips it reads the same memory again.
+/// Whether walk() reads the rows once. With more strips it reads the same memory again.
 inline bool is_one_pass(const Chunk& chunk) {
   return chunk.channels <= kPackedVectors * kLanes || chunk.channels == kStrip * kLanes;
 }

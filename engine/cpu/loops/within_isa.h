@@ -1,5 +1,5 @@
-// Limits Highway kernels to kernel_isa(), like all others. HWY_DYNAMIC_DISPATCH uses the best target of the CPU, and any call
-// of hwy::SupportedTargets() undoes hwy::DisableTargets.
+// Limits Highway kernels to kernel_isa(), like all other kernels. HWY_DYNAMIC_DISPATCH would use the best target of the
+// CPU, and any call of hwy::SupportedTargets() undoes hwy::DisableTargets.
 #pragma once
 
 #include <hwy/highway.h>
@@ -11,8 +11,8 @@
 
 namespace dlpipe::engine::cpu {
 
-/// The index of kernel_isa()'s target in tables of HWY_EXPORT, where better ones come first. 0: all targets are allowed.
-/// Targets with AVX-512 have the same bits.
+/// The index of kernel_isa()'s target in HWY_EXPORT tables, which list better targets first. 0 allows all targets: from
+/// AVX-512 on it is 0, because all targets with AVX-512 give the same bits.
 inline size_t first_within_isa() {
   static const size_t first = []() -> size_t {
 #if HWY_ARCH_X86
@@ -27,7 +27,7 @@ inline size_t first_within_isa() {
   return first;
 }
 
-/// Like HWY_DYNAMIC_DISPATCH(NAME) for `table`, HWY_DISPATCH_TABLE(NAME), with the best target within kernel_isa().
+/// Like HWY_DYNAMIC_DISPATCH(NAME), but uses the best target within kernel_isa(). `table` is HWY_DISPATCH_TABLE(NAME).
 template <class Function, size_t kTargets>
 Function& dispatch_within_isa(Function* const (&table)[kTargets]) {
   if constexpr (kTargets == 1) return *table[0];

@@ -12,7 +12,7 @@
 namespace dlpipe::engine::onednn {
 
 const dnnl::engine& cpu_engine() {
-  // Never destroyed: threads that end after main still have its streams.
+  // Never destroyed: threads that end after main still have this engine's streams.
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
 }
@@ -33,11 +33,11 @@ dnnl::stream& worker_stream() {
   return stream;
 }
 
-/// While one lives, this thread handles no signal that something else sends: a person, a launcher, a timer. They stay pending,
-/// or another thread handles them. oneDNN's f32 products (jit_avx_gemm_f32.cpp, jit_avx512_common_gemm_f32.cpp, in releases 2
-/// and 3) put the stack pointer at the start of a buffer on the heap where K is large. A handler's frame would overwrite what
-/// lies before that buffer. Handlers belong to the program that uses this library, such as Python, so no choice of flags or
-/// threads for our own handlers helps.
+/// While an instance exists, this thread handles no signal sent from outside (by a user, a launcher or a timer). Such
+/// signals stay pending or go to another thread. The reason: with a large K, oneDNN's f32 products (jit_avx_gemm_f32.cpp
+/// and jit_avx512_common_gemm_f32.cpp in releases 2 and 3) point the stack pointer at the start of a heap buffer, so a
+/// handler's frame would overwrite the memory before that buffer. Handlers belong to the program that uses this library,
+/// such as Python, so flags or threads for our own handlers would not help.
 class SignalsBlocked {
  public:
   SignalsBlocked() { ::pthread_sigmask(SIG_BLOCK, &asynchronous(), &former_); }
@@ -46,7 +46,7 @@ class SignalsBlocked {
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
-  /// All but those that the thread's own instructions raise.
+  /// All signals except those that the thread's own instructions raise.
   static const sigset_t& asynchronous() {
     static const sigset_t set = [] {
       sigset_t made;
@@ -116,12 +116,12 @@ FormatCopy::FormatCopy(const dnnl::memory::desc& from, const dnnl::memory::desc&
     const Blocking from_blocking = blocking_of(from);
     const Blocking to_blocking = blocking_of(to);
     if (parts > 1 && from_blocking.strided && to_blocking.strided) {
-      // The blocked side decides; the plain side can be cut along any axis.
+      // The blocked side decides where to cut, because the plain side can be cut along any axis.
       const int axis = outermost_axis(to_blocking.inner_blocks.empty() ? from_blocking : to_blocking);
       const auto index = static_cast<size_t>(axis);
       const int64_t length = dims_of(from)[index];
       const int64_t block = std::max(from_blocking.inner_block(axis), to_blocking.inner_block(axis));
-      // Equal ranges of whole blocks, so that one primitive serves all; padded tensors stay whole.
+      // Ranges are equal and of whole blocks, so that one primitive serves all. Padded tensors are not cut.
       const bool padded = from_blocking.padded[index] != length || to_blocking.padded[index] != length;
       while (parts > 1 && (length % parts != 0 || length / parts % block != 0)) --parts;
       if (!padded && parts > 1) {
@@ -153,7 +153,7 @@ namespace dlpipe::engine {
 
 KernelIsa kernel_isa() {
   static const KernelIsa isa = [] {
-    // Each instruction set's value has the bits of those that it includes, also those that are yet to come.
+    // An instruction set's value has the bits of all sets that it includes. This also holds for future sets.
     const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
     const auto includes = [&](dnnl::cpu_isa wanted) {
       return (effective & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
@@ -167,13 +167,13 @@ KernelIsa kernel_isa() {
   return isa;
 }
 
-// oneDNN accepts a limit until it has detected the CPU, which kernel_isa() triggers. Our own loops (isa.h) and kernels in
-// Highway (loops/within_isa.h) follow kernel_isa().
+// oneDNN accepts a limit only until it has detected the CPU, and kernel_isa() triggers that. Our own loops (isa.h) and the
+// Highway kernels (loops/within_isa.h) follow kernel_isa().
 Status limit_kernel_isa(KernelIsa isa) {
   static constexpr dnnl::cpu_isa kLimits[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::avx2,
                                               dnnl::cpu_isa::avx512_core, dnnl::cpu_isa::avx512_core_bf16,
                                               dnnl::cpu_isa::avx512_core_amx};
-  (void)dnnl::set_max_cpu_isa(kLimits[static_cast<size_t>(isa)]);  // what came of it is seen next
+  (void)dnnl::set_max_cpu_isa(kLimits[static_cast<size_t>(isa)]);  // kernel_isa() shows the effect
   const KernelIsa now = kernel_isa();
   if (now > isa) {
     return misuse("engine", "this process has already computed with ", isa_name(now), " and can't change to ",

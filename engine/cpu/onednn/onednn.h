@@ -1,10 +1,9 @@
-// oneDNN for slices: what every kernel that calls it needs. Internal to engine/cpu; the only header that
-// shows oneDNN's types.
+// Wraps oneDNN for kernels that run it slice by slice. Internal to engine/cpu; the only header that shows oneDNN's types.
 //
-// Rules for each primitive (without them, a Winograd primitive made in one thread and run in another
-// crashes): user scratchpad, made and executed under one OpenMP thread, executed on the calling
-// worker's own stream, with signals blocked (Primitive::run is the only place that executes one). Primitives may be executed
-// by many threads at once; their users create them once and keep them in an LruCache.
+// Rules for each primitive: it has a user scratchpad, it is made and executed under one OpenMP thread, and it is executed
+// on the calling worker's own stream with signals blocked (only Primitive::run executes primitives). Without these rules, a
+// Winograd primitive made in one thread and run in another crashes. Many threads may execute a primitive at once. Callers
+// create a primitive once and keep it in an LruCache.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +23,10 @@
 
 namespace dlpipe::engine::onednn {
 
-// What differs between oneDNN 2 (2.6: Debian 12) and oneDNN 3 (3.7: Debian 13): how a primitive is described
-// and how a memory descriptor is read. No other code depends on the major version.
+// The differences between oneDNN 2 (2.6: Debian 12) and oneDNN 3 (3.7: Debian 13): how a primitive is described and how a
+// memory descriptor is read. No other code depends on the major version.
 //
-// oneDNN 3 is without Winograd (kHasWinograd).
+// oneDNN 3 has no Winograd (kHasWinograd).
 
 #if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MAJOR < 2
 #error "dlpipe supports oneDNN 2.6 and later releases of 2 and 3"
@@ -42,8 +41,8 @@ inline std::string version() {
          std::to_string(v->patch);
 }
 
-/// The description of a forward or other self-contained primitive: `arguments` are those of oneDNN's constructors,
-/// without engine and attributes.
+/// The description of a forward primitive, or of one that has no backward primitive. `arguments` are those of oneDNN's
+/// constructors, without engine and attributes.
 template <class Kind, class... Arguments>
 typename Kind::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
                                        const Arguments&... arguments) {
@@ -54,7 +53,7 @@ typename Kind::primitive_desc describe(const dnnl::engine& engine, const dnnl::p
 #endif
 }
 
-/// The description of a backward primitive; `hint` is its forward's.
+/// The description of a backward primitive; `hint` is the description of its forward primitive.
 template <class Kind, class Hint, class... Arguments>
 typename Kind::primitive_desc describe_backward(const dnnl::engine& engine,
                                                 const dnnl::primitive_attr& attributes, const Hint& hint,
@@ -89,7 +88,7 @@ struct Blocking {
   dnnl::memory::dims strides, padded;
   std::vector<int64_t> inner_axes, inner_blocks;
 
-  /// The product of the inner blocks of `axis`: ranges along it must be multiples of that.
+  /// The product of the inner blocks of `axis`. Ranges along `axis` must be multiples of it.
   int64_t inner_block(int axis) const {
     int64_t block = 1;
     for (size_t i = 0; i < inner_axes.size(); ++i) {
@@ -122,7 +121,7 @@ inline Blocking blocking_of(const dnnl::memory::desc& desc) {
   return made;
 }
 
-/// Scratch slot of worker_scratch() that oneDNN's scratchpads use: no body may hold it across run().
+/// The slot of worker_scratch() for oneDNN's scratchpads. A slice's body must not use it across run().
 inline constexpr int kScratchpadSlot = 0;
 
 const dnnl::engine& cpu_engine();
@@ -165,18 +164,18 @@ template <class Work>
 auto translate_errors(const char* what, const Work& work) -> decltype(work());
 [[noreturn]] void throw_translated(const char* what, const dnnl::error& error);
 
-/// Copies one dense tensor to another memory format, or part of it: ranges along the outermost axis
-/// in the blocked format, so that several workers can share the work.
+/// Copies a dense tensor to another memory format, all of it or one range. Ranges are along the outermost axis of the
+/// blocked format, so that several workers can share the copy.
 class FormatCopy {
  public:
   FormatCopy() = default;
-  /// At most `parts` ranges; one if the formats can't be split.
+  /// Makes at most `parts` ranges, and only one if the formats can't be split.
   FormatCopy(const dnnl::memory::desc& from, const dnnl::memory::desc& to, int64_t parts);
 
   int64_t parts() const { return parts_; }
-  /// Copies range `part` of `from` to the same range of `to`; both are the bases of the whole tensors.
+  /// Copies range `part` of `from` to the same range of `to`; both point to whole tensors.
   void run(int64_t part, const void* from, void* to) const;
-  /// All ranges, in parallel.
+  /// Copies all ranges, in parallel.
   void run(const void* from, void* to) const;
 
  private:
@@ -198,7 +197,7 @@ struct BytesHash {
   }
 };
 
-/// Keeps the `capacity` most recently used values. Any thread; an evicted value lives as long as it is held elsewhere.
+/// Keeps the `capacity` most recently used values. Thread-safe; an evicted value stays alive while someone holds it.
 template <class Key, class Value>
 class LruCache {
  public:
