@@ -24,7 +24,7 @@ template <class... Parts>
   throw Error(Status(ErrorCode::kUnsupported, concat("[graph] ", parts...)));
 }
 
-// One run of the function: what was called, in order.
+// Records the ops that one run of the function calls, in order.
 class Recorder final : public CallObserver {
  public:
   Recorder(std::span<const std::pair<std::string, Tensor>> weights, int64_t batch,
@@ -39,7 +39,7 @@ class Recorder final : public CallObserver {
   Graph graph;
 
   void check_size(const TensorSpec& spec, bool varies, const std::string& what) {
-    // In floating point, where impossible sizes don't overflow.
+    // Computed in floating point, so that impossible sizes don't overflow.
     double bytes = static_cast<double>(dtype_size(spec.dtype));
     for (const int64_t size : spec.shape) bytes *= static_cast<double>(size);
     if (!varies) bytes = constant_bytes_ += bytes;
@@ -65,7 +65,7 @@ class Recorder final : public CallObserver {
 
   bool wants_values(const OpRow& row, std::span<const Tensor> inputs,
                     std::span<const TensorSpec> outputs) override {
-    if (&row == &reorder_row()) return true;  // its result has a layout
+    if (&row == &reorder_row()) return true;  // computed, because the spec of a value has no layout
     const bool varies = std::ranges::any_of(inputs, [&](const Tensor& input) { return this->varies(input); });
     for (const TensorSpec& spec : outputs)
       check_size(spec, varies, concat("the output of ", row.record->name));
@@ -106,7 +106,7 @@ class Recorder final : public CallObserver {
   }
 
  private:
-  // A tensor's address and format: equal for two handles of the same value.
+  // A tensor's address and format. Two handles of the same value have equal ones.
   using Place = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, DType, Layout>;
 
   static Place place_of(const Tensor& tensor) {
@@ -140,7 +140,7 @@ class Recorder final : public CallObserver {
     by_impl_[tensor.impl()] = id;
     if (tensor.elements() > 0) by_place_[place_of(tensor)] = id;
     if (!graph.value(id).is_constant()) storages_.emplace(tensor.impl()->storage.get(), id);
-    kept_.push_back(tensor);  // so that no other tensor can have its address
+    kept_.push_back(tensor);  // keeps the memory alive, so that no other tensor gets its address
   }
 
   ValueId id_of(const Tensor& tensor) {
@@ -162,7 +162,7 @@ class Recorder final : public CallObserver {
     return id;
   }
 
-  // Named after the module of its weights ("layer1.0.conv1.weight"), else after the op.
+  // The name of the module of its weights ("layer1.0.conv1" for "layer1.0.conv1.weight"), else of the op.
   std::string base_name(const Node& node) const {
     for (const ValueId id : node.inputs) {
       if (id == kNone || !graph.value(id).is_constant()) continue;
@@ -186,7 +186,7 @@ class Recorder final : public CallObserver {
   std::unordered_map<const TensorImpl*, std::string> names_;
   std::unordered_map<const TensorImpl*, ValueId> by_impl_;
   std::map<Place, ValueId> by_place_;
-  std::unordered_map<const Storage*, ValueId> storages_;  // of values that depend on inputs
+  std::unordered_map<const Storage*, ValueId> storages_;  // of the inputs and of the results of ops
   std::map<ValueId, std::string> made_by_;
   std::unordered_set<ValueId> varying_;  // values that depend on inputs
   const int64_t batch_;
@@ -222,7 +222,7 @@ Graph run_once(const std::string& name, std::span<const CaptureInput> inputs,
 
 constexpr int64_t kFirstBatch = kCapturedBatches[0], kSecondBatch = kCapturedBatches[1];
 
-// The sizes that are a multiple of the batch, given those of the first and of the second run.
+// Finds the sizes that are a multiple of the batch by comparing the first and the second run.
 uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second, const std::string& what) {
   uint32_t axes = 0;
   bool fits = first.size() == second.size();

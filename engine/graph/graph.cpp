@@ -83,7 +83,7 @@ std::vector<TensorSpec> inferred(const Graph& graph, size_t index, int64_t batch
   std::copy(defined.begin(), defined.end(), flags.begin());
   Attrs attrs = node.attrs_at(batch);
   if (attrs.is<
-          BatchNormAttrs>()) {  // of one value per channel there is no variance; shapes are those of inference form
+          BatchNormAttrs>()) {  // training refuses a batch with one value per channel; shapes are the same in inference
     BatchNormAttrs norm = attrs.as<BatchNormAttrs>();
     norm.training = false;
     attrs = norm;
@@ -214,7 +214,7 @@ void check(const Graph& graph) {
 }
 
 uint64_t bytes_of(const Value& value) {
-  // In floating point, where impossible sizes don't overflow.
+  // Computed in floating point, so that impossible sizes don't overflow.
   double bytes = static_cast<double>(dtype_size(value.dtype));
   for (const int64_t size : value.shape) bytes *= static_cast<double>(size);
   constexpr double kMost = static_cast<double>(uint64_t{1} << 60);

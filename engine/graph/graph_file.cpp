@@ -41,7 +41,7 @@ Json axes_json(uint32_t axes) {
   return array;
 }
 
-// JSON has no infinities: they are strings.
+// JSON has no infinities or NaN: they are written as strings.
 Json number_json(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -282,7 +282,7 @@ Result<Graph> parse_graph(std::string_view json, const std::map<std::string, Ten
                 concat("[graph] ", file, ": ", text.starts_with("[graph] ") ? without_area(text) : text));
 }
 
-// Over everything in the file except the checksum itself: FORMAT.md.
+// Covers everything in the file except the checksum itself (FORMAT.md).
 static std::string checksum_of(const std::map<std::string, std::string>& metadata,
                                const std::map<std::string, Tensor>& tensors) {
   std::string text;

@@ -11,7 +11,7 @@
 
 namespace dlpipe::engine::graph {
 
-/// The name of each constant in a file: its own, numbered if several have the same. "" for other values.
+/// The name of each constant in a file: its own, with a number if several have the same one. "" for other values.
 std::vector<std::string> constant_names(const Graph& graph);
 /// The JSON of FORMAT.md. It only has the names of constants (constant_names); their elements are the file's tensors.
 std::string graph_json(const Graph& graph);

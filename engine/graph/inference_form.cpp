@@ -16,7 +16,7 @@ bool is_live_norm(const Node& node) {
   return is_op(node, "batch_norm") && node.attrs.as<BatchNormAttrs>().training;
 }
 
-// The mask of stochastic depth: dropout of ones.
+// Whether `id` is a mask of stochastic depth: dropout of ones.
 bool is_mask(const Graph& graph, const Makers& makers, ValueId id) {
   const Node* const dropout = makers.maker(id);
   if (dropout == nullptr || !is_op(*dropout, "dropout")) return false;
@@ -43,7 +43,7 @@ bool is_captured(const Graph& graph) {
 Graph inference_form(Graph graph) {
   if (!is_captured(graph) && !is_training_form(graph)) return graph;
   const Makers makers(graph);
-  for (const Node& node : graph.nodes) {  // before masks are changed
+  for (const Node& node : graph.nodes) {  // first, while masks still have their dropout
     if (!is_op(node, "mul")) continue;
     const bool first = is_mask(graph, makers, node.inputs[0]);
     if (!first && !is_mask(graph, makers, node.inputs[1])) continue;

@@ -149,7 +149,7 @@ int product_behind(const Graph& graph, ValueId id, const Walk& walk) {
     const Value& weight = graph.value(product.inputs[i]);
     if (!weight.is_constant() || weight.dtype != DType::kF32) return -1;
   }
-  // Products that share weights get separate ones.
+  // Folding copies the weights, because other products may share them.
   if (bytes_of(graph.value(product.inputs[1])) > graph.constant_bytes_left) return -1;
   return index;
 }
@@ -175,7 +175,7 @@ Tensor counted(const Shape& shape) {
 Tensor through_views(const Graph& graph, const std::vector<int>& producers, ValueId source, ValueId id,
                      const Tensor& numbers, int64_t batch) {
   const NoGrad no_grad;
-  std::vector<const Node*> views;  // the last first
+  std::vector<const Node*> views;  // in reverse order
   for (ValueId at = id; at != source; at = views.back()->inputs[0])
     views.push_back(&graph.nodes[static_cast<size_t>(producers[static_cast<size_t>(at)])]);
   Tensor moved = numbers;

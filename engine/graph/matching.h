@@ -25,7 +25,7 @@ ValueId input_or_none(const Node& node, size_t i);
 /// Changes `node` to another op without attributes, with the same outputs.
 void become(Node& node, std::string_view op, std::vector<ValueId> inputs);
 
-/// An operand of a node and the number that is its other operand.
+/// A node's operand, and its other operand, which is a number.
 struct OperandAndNumber {
   ValueId operand;
   double number;
@@ -35,13 +35,13 @@ struct OperandAndNumber {
 /// because the constant has more axes.
 std::optional<OperandAndNumber> operand_and_number(const Graph& graph, const Node& node);
 
-/// The nodes that compute a graph's values, and how many read them, at the time of construction.
+/// The node that computes each value of a graph and the number of its readers, at the time of construction.
 class Makers {
  public:
   explicit Makers(const Graph& graph) : graph_(graph), uses_(graph.uses()), producers_(graph.producers()) {}
   /// The node that computes `id`; nullptr: none.
   const Node* maker(ValueId id) const;
-  /// The same if it is `op` and `id` has only one reader; else nullptr.
+  /// The node that computes `id` if its op is `op` and `id` has only one reader; else nullptr.
   const Node* maker_for_us(ValueId id, std::string_view op) const;
   /// Graph::producers().
   const std::vector<int>& producers() const { return producers_; }
@@ -51,9 +51,9 @@ class Makers {
   std::vector<int> uses_, producers_;
 };
 
-/// A pass's walk over the nodes from front to back, which removes and replaces nodes and keeps the information about values up
-/// to date, so that a pass visits each node once, however much it changes. Nodes keep their index in graph.nodes until
-/// finish(), which ends the walk.
+/// A pass's walk over the nodes from front to back. It can remove and replace nodes, and keeps uses() and producer() up to date,
+/// so that a pass visits each node once, however much it changes. Nodes keep their index in graph.nodes until finish(), which
+/// ends the walk.
 class Walk {
  public:
   explicit Walk(Graph& graph);
@@ -79,7 +79,7 @@ class Walk {
   std::map<size_t, std::vector<Node>> behind_;
 };
 
-/// Another tensor of the same module: ("conv1.weight", "bias") -> "conv1.bias".
+/// The name of another tensor of the same module: ("conv1.weight", "bias") -> "conv1.bias".
 std::string beside(std::string_view weight, std::string_view name);
 
 // Folds y * factor + offset per channel into the weights of the convolution or linear that computes y; used by several
@@ -98,11 +98,11 @@ void put_into_weights(Graph& graph, size_t product, const Affine& affine);
 
 // How reshapes, transposes and slices move the elements of a value.
 
-/// Passes look back over at most this many of them, and only at values with at most this many elements, which they number.
+/// Passes look back over at most kMostViews of them, and only at values with at most kMostCounted elements, which they number.
 inline constexpr int kMostViews = 64;
 inline constexpr int64_t kMostCounted = int64_t{1} << 24;
 
-/// The value `id` for a batch of `batch` if value `source` is `numbers` and there are only nodes with one input between them.
+/// Computes the value `id` for a batch of `batch` if the value `source` is `numbers`. All nodes between them have one input.
 /// `producers`: Graph::producers().
 Tensor through_views(const Graph& graph, const std::vector<int>& producers, ValueId source, ValueId id,
                      const Tensor& numbers, int64_t batch);

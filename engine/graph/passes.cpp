@@ -9,15 +9,15 @@ namespace dlpipe::engine::graph {
 
 std::span<const Pass* const> passes() {
   static constexpr std::array kPasses = {
-      &fold_constants,     // first: the node that computes a constant may match a later pass
-      &share_equal_nodes,  // before the pairs are fused, which could hide that they are equal
+      &fold_constants,     // first: later passes don't see that a node's result is constant
+      &share_equal_nodes,  // before fusions, which can hide that nodes are equal
       &fold_batch_norm,    // before fuse_activation: a relu after it is then fused into the convolution
       &fold_scale_and_shift, &fuse_attention,
-      &leave_rows_in_place,  // after fuse_attention, which is between such transposes
+      &leave_rows_in_place,  // after fuse_attention: the attention is between such transposes
       &fuse_written_out,     // before fuse_activation: a gelu written as a formula may belong to a linear
       &fuse_activation,
-      &remove_dead_nodes,  // nodes left over by the others count as readers, and only a sole reader is fused into a convolution
-      &fuse_conv_units,  // after passes that change weights or activations; before fuse_add_relu, which uses sums
+      &remove_dead_nodes,  // leftover nodes count as readers, and only a sole reader is fused into a convolution
+      &fuse_conv_units,  // after passes that change weights or activations; before fuse_add_relu, which also fuses sums
       &remove_dead_nodes,  // for the same reason
       &fuse_conv_pairs,
       &fuse_add_relu,      // after fuse_activation: fusing a relu into a product is better
@@ -37,9 +37,9 @@ std::span<const Pass* const> last_passes() {
 void fuse_for_training(Graph& graph) {
   static constexpr std::array kPasses = {
       &fuse_attention,     &leave_rows_in_place,
-      &fuse_activation,     // before the sums: a relu that a norm or a product can take alone is better there
-      &remove_dead_nodes,   // what the others leave behind reads values, too
-      &fuse_norm_residual,  // before fuse_add_relu, which takes the same sums
+      &fuse_activation,     // before the sums: fusing a relu into a norm or a product is better
+      &remove_dead_nodes,   // leftover nodes count as readers
+      &fuse_norm_residual,  // before fuse_add_relu, which fuses the same sums
       &remove_dead_nodes,  &fuse_add_relu,       &remove_dead_nodes,
   };
   for (const Pass* const pass : kPasses) pass->run(graph);
@@ -47,7 +47,7 @@ void fuse_for_training(Graph& graph) {
   check(graph);
 }
 
-// How many changes it made.
+// Returns the number of changes.
 static int run_all(std::span<const Pass* const> list, Graph& graph, bool same_bits_only,
                    std::vector<PassReport>& reports) {
   int changes = 0;

@@ -59,12 +59,12 @@ const Pass fuse_activation = {"fuse_activation",
                               "relu and gelu run in the same pass as the product or batch norm before them",
                               true, fuse_activations};
 
-// relu(add(batch_norm(x), r)) becomes batch_norm(x, residual r) with relu, to the same bits. Nobody else reads what lies between. For
-// training alone: in inference form fold_batch_norm finds more.
+// relu(add(batch_norm(x), r)) becomes batch_norm(x, residual r) with relu, with the same bits. The intermediate values must have no
+// other reader. Only for training: in inference form, fold_batch_norm is better.
 
 namespace {
 
-// Nodes that lose their reader stay, for remove_dead_nodes.
+// Nodes that lose their readers are left for remove_dead_nodes.
 int fuse_residuals(Graph& graph) {
   int fused = 0;
   const Makers makers(graph);
@@ -99,7 +99,7 @@ const Pass fuse_norm_residual = {"fuse_norm_residual",
                                  "a sum and the relu behind it run in the pass of the batch norm before them",
                                  true, fuse_residuals};
 
-// relu(add(a, b)) becomes add_relu(a, b), one pass over memory, to the same bits. Nobody else reads the sum.
+// relu(add(a, b)) becomes add_relu(a, b), one pass over memory, with the same bits. The sum must have no other reader.
 
 namespace {
 
@@ -154,7 +154,7 @@ class WrittenOut {
   }
 
  private:
-  // The x of `node` = x * factor + offset, in any form.
+  // The x if `node` computes x * factor + offset in any form; else kNone.
   ValueId scaled(const Node& node, double factor, double offset) const {
     const auto is_near = [](double a, double b) { return std::fabs(a - b) < 1e-6; };
     if (is_op(node, "scale")) {
@@ -176,7 +176,7 @@ class WrittenOut {
     }
     return kNone;
   }
-  // The x, if one is x (x / 2 if `halved`) and the other 1 + erf(x / sqrt 2).
+  // The x if one factor is x (x / 2 if `halved`) and the other is 1 + erf(x / sqrt 2); else kNone.
   ValueId gelu_factors(ValueId a, ValueId b, bool halved) const {
     for (int side = 0; side < 2; ++side, std::swap(a, b)) {
       const ValueId erf_value = scaled_value(b, 1, 1);
@@ -213,16 +213,16 @@ int fuse_what_is_written_out(Graph& graph) {
 const Pass fuse_written_out = {"fuse_written_out", "gelu and silu written as formulas become these ops",
                                false, fuse_what_is_written_out};
 
-// Elementwise ops of one shape, with results that only such ops read, become one elementwise_chain, one pass over memory:
+// Elementwise ops of one shape whose results only read each other become one elementwise_chain, one pass over memory:
 //
 //   mul(x, clip(scale(x)))        elementwise_chain(x) steps=scale(x0) ...; clip(y0) ...; mul(x0,y1)        the same bits
 //
-// An operand from outside has the shape of the result, or one number per channel, or one number. Intermediate values may have
-// several readers, all of them in the chain.
+// An operand from outside has the shape of the result, or one number per channel, or one number. All readers of an intermediate
+// value must be in the chain; there may be several.
 
 namespace {
 
-constexpr int kOfTheGraph = -1;  // a reader that is not a node: an output
+constexpr int kOfTheGraph = -1;  // the reader of an output of the graph, instead of a node
 
 class ChainFinder {
  public:
@@ -236,11 +236,11 @@ class ChainFinder {
     for (const ValueId id : graph.outputs) readers_[static_cast<size_t>(id)].push_back(kOfTheGraph);
   }
 
-  // Nodes that can be joined with node `last`, in order, including `last`. A node's readers are after it, so that they are
-  // decided before it.
+  // The nodes that can be joined with node `last`, in order, including `last`. Goes backwards, because a node can only join
+  // if all its readers, which come after it, have joined.
   std::set<int> chain_to(int last) const {
     std::set<int> chain, candidates = {last};
-    std::map<ValueId, int> entering;  // how many reads in the chain each value has
+    std::map<ValueId, int> entering;  // the chain's inputs, and how often the chain reads each
     while (!candidates.empty()) {
       const int index = *candidates.rbegin();
       candidates.erase(index);
@@ -314,7 +314,7 @@ class ChainFinder {
   std::vector<std::vector<int>> readers_;  // of values
 };
 
-// From the last node backwards, so that chains are as long as possible. Leaves nodes without readers for remove_dead_nodes.
+// Goes backwards from the last node, so that chains are as long as possible. Leaves nodes without readers for remove_dead_nodes.
 int fuse_chains(Graph& graph) {
   int joined = 0;
   const ChainFinder finder(graph);

@@ -1,4 +1,4 @@
-// Passes that compute repeated results only once, and those that clean up after the others.
+// Passes that fold constants and merge equal nodes, and the pass that removes dead nodes after the others.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace dlpipe::engine::graph {
 
-// Runs nodes with only constant inputs once, now, like a Runner. Graphs contain no random ops.
+// Computes nodes with only constant inputs once, now, as a Runner would. Optimized graphs are in inference form: no op is random.
 
 namespace {
 
@@ -24,7 +24,8 @@ bool is_foldable(const Graph& graph, const Node& node) {
                      [&](ValueId id) { return id == kNone || graph.value(id).is_constant(); });
 }
 
-// Whether the budget allows its outputs: constants that grow from node to node must not use all memory.
+// Takes the bytes of a node's outputs from the budget; false if it is too small. Without a limit, a chain of nodes with growing
+// constants could use all memory.
 bool take_bytes(Graph& graph, const Node& node) {
   uint64_t bytes = 0;
   for (const ValueId id : node.outputs) bytes += bytes_of(graph.value(id));
@@ -61,8 +62,8 @@ int fold_constant_nodes(Graph& graph) {
 const Pass fold_constants = {"fold_constants", "nodes with only constant inputs are run once, when compiling",
                              true, fold_constant_nodes};
 
-// Common subexpressions: two nodes of one op with the same inputs and attributes compute the same values. Two outputs of the
-// graph stay two values, because a value has only one name.
+// Merges common subexpressions: two nodes of one op with the same inputs and attributes compute the same values. Two outputs of
+// the graph stay two values, because a value has only one name.
 
 namespace {
 
@@ -194,7 +195,7 @@ bool is_channels(const Value& value, const Value& to) {
          value.shape.rank() <= to.shape.rank();
 }
 
-// The input of `node` that comes from a product and that this pass supports; -1: none.
+// Which input of `node`, 0 or 1, is a product that the other input can be folded into; -1: neither.
 int foldable_side(const Graph& graph, const Node& node, const Walk& walk) {
   if (!is_op(node, "mul") && !is_op(node, "add")) return -1;
   for (const int side : {0, 1}) {

@@ -74,7 +74,7 @@ class AttentionMatch {
     return reads(q, 0, false) && reads(k, 1, true) && reads(last.inputs[1], 2, false);
   }
 
-  // The x of x * constant, with the constant multiplied into `factor`; else the value itself.
+  // If `id` is x * constant, multiplies `factor` by the constant and returns x; else returns `id`.
   ValueId unscaled(ValueId id, double& factor) const {
     const Node* const mul = makers_.maker(id);
     if (mul == nullptr || !is_op(*mul, "mul")) return id;
@@ -96,7 +96,7 @@ class AttentionMatch {
     return id;
   }
 
-  // Whether `id` is part 0, 1 or 2 (queries, keys, values) of the source as [B,H,T,D], or [B,H,D,T].
+  // Whether `id` is part 0, 1 or 2 (queries, keys, values) of the source, as [B,H,T,D], or [B,H,D,T] if `transposed`.
   bool reads(ValueId id, int64_t part, bool transposed) const {
     const Tensor source = counted(graph_.value(source_).shape_at(kBatch));
     const std::vector<double> numbers =
@@ -204,7 +204,7 @@ class Rows {
     shared_.push_back({static_cast<ValueId>(shared_.size())});
     own_.push_back({static_cast<ValueId>(own_.size())});
   }
-  // Visits the next node, `node`, which isn't changed.
+  // Records the next node, which the pass doesn't change.
   void pass(const Node& node) {
     if (!is_view(node)) return;
     const auto in = static_cast<size_t>(node.inputs[0]), out = static_cast<size_t>(node.outputs[0]);
@@ -214,8 +214,8 @@ class Rows {
 
   static bool is_view(const Node& node) { return is_op(node, "transpose") || is_op(node, "reshape"); }
 
-  // The linear with rows that are reordered before it and back in `node`, its last view; -1: none. `source`: the rows in the
-  // original order.
+  // Finds a linear whose rows are reordered before it and back after it, by views that end with `node`. Returns the linear's
+  // index; -1: none. Sets `source` to the rows in the original order.
   int linear_of(const Node& node, ValueId& source) {
     last_ = node.outputs[0];
     const Views behind = through(own_[static_cast<size_t>(node.inputs[0])], node);
@@ -258,7 +258,7 @@ class Rows {
     const int64_t in = x.shape[-1], out = product.shape[-1];
     const Value& last = graph_.value(last_);
     const int rank =
-        last.shape.rank();  // rows_like() keeps all axes but the last, which then must not be the batch's
+        last.shape.rank();  // rows_like() replaces the size of the last axis, so it must not be the batch
     if (rank < 2 || (last.batch_axes & bit(rank - 1)) != 0 || last.shape[-1] != out) return false;
     const std::vector<double> before = through_views(graph_, producers_, source, linear.inputs[0],
                                                      counted(graph_.value(source).shape_at(batch)), batch)
@@ -310,7 +310,7 @@ ValueId rows_like(Graph& graph, ValueId source, ValueId like, int64_t in, std::v
 int leave(Graph& graph) {
   int left = 0;
   Rows rows(graph);
-  std::map<size_t, std::vector<Node>> before;  // nodes
+  std::map<size_t, std::vector<Node>> before;  // the nodes to insert before each node
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!Rows::is_view(graph.nodes[i])) continue;
     ValueId source = kNone;
@@ -345,8 +345,8 @@ int leave(Graph& graph) {
 const Pass leave_rows_in_place = {"leave_rows_in_place",
                                   "the transposes before and after a linear layer are removed", false, leave};
 
-// In a network with depthwise convolutions each convolution becomes a conv_unit, together with the clip, relu or silu that is
-// its only reader and the sum after that. Such networks are limited by memory traffic, so that fusion matters most, and
+// In a network with depthwise convolutions, each convolution becomes a conv_unit, together with the clip, relu or silu that is
+// its only reader, and the sum after it. Such networks are limited by memory traffic, so fusion matters most, and
 // conv_unit's images are always plain. Networks without depthwise convolutions are faster in conv2d's blocked layouts (and
 // with its Winograd), so they are left unchanged.
 
@@ -434,7 +434,7 @@ class UnitMaker {
 
   const Graph& graph_;
   std::vector<int> uses_;
-  std::vector<size_t> first_reader_;  // by value; units made meanwhile don't change it
+  std::vector<size_t> first_reader_;  // by value; making units doesn't change it
 };
 
 // Leaves nodes without readers for remove_dead_nodes.
@@ -467,8 +467,8 @@ const Pass fuse_conv_units = {
     "in networks with depthwise convolutions, a convolution and the ops after it run in one pass", false,
     fuse_units};
 
-// A 1x1 conv_unit with a depthwise one as its only reader becomes a conv_pair with it: the value between, the widest in such
-// networks, stays in a core's cache.
+// A 1x1 conv_unit and the depthwise one that is its only reader become a conv_pair. The value between them, which is the widest
+// in such networks, then stays in a core's cache.
 
 namespace {
 

@@ -31,7 +31,7 @@ bool is_batch(const Value& value) {
   return value.batch_axes == bit(0);
 }
 
-// The inputs with a possible batch as axis 0.
+// The inputs whose axis 0 may be the batch.
 uint32_t batch_inputs(const Node& node) {
   const OpRecord& record = *node.op->record;
   return record.by_sample == nullptr || record.by_sample(node.attrs) ? record.batch_inputs : 0;
@@ -47,7 +47,8 @@ bool is_by_sample(const Graph& graph, const Node& node) {
     depends = true;
     if (!is_batch(value) || (may_be_batch & bit(static_cast<int>(i))) == 0) return false;
   }
-  // Values that don't depend on the inputs are computed again for each part; a result without a batch axis was summed over it.
+  // Values that don't depend on the inputs are computed again for each part. A result that does, but has no batch axis, would need
+  // all samples.
   return !depends || std::all_of(node.outputs.begin(), node.outputs.end(),
                                  [&](ValueId id) { return is_batch(graph.value(id)); });
 }
@@ -163,7 +164,7 @@ void Runner::run_part(std::span<const Tensor> inputs, int64_t batch, int64_t fir
     const Tensor answer = answers[i].is_contiguous() ? answers[i] : answers[i].contiguous_copy();
     Tensor& output = (*outputs)[i];
     const Shape shape = graph_.value(graph_.outputs[i]).shape_at(batch);
-    if (!output.defined()) output = Tensor::empty(shape, answer.dtype());  // which autocast may determine
+    if (!output.defined()) output = Tensor::empty(shape, answer.dtype());  // autocast may choose the dtype
     const size_t sample = output.size_bytes() / static_cast<size_t>(batch);
     std::memcpy(static_cast<std::byte*>(output.raw()) + static_cast<size_t>(first) * sample, answer.raw(),
                 answer.size_bytes());
@@ -177,7 +178,7 @@ std::vector<Tensor> Runner::run_by_parts(std::span<const Tensor> inputs, int64_t
   const int64_t part = parts_.samples, threads = engine_threads();
   if (threads > 1 && threads <= parts_.apart && batch >= part * (threads + 1) && !observer &&
       !ops_are_watched()) {
-    // The first part allocates the outputs and the cached weights, with all threads at each node.
+    // The first part allocates the outputs and fills the cache of packed weights. All threads work on each of its nodes.
     run_part(inputs, batch, 0, part, nullptr, &outputs);
     const int64_t parts = (batch - part) / part / threads * threads;
     run_parts_apart(inputs, batch, parts, &outputs);
