@@ -121,6 +121,11 @@ std::string shortened(std::string_view text, size_t most) {
                 " bytes left out) ...", text.substr(end));
 }
 
+std::string counted(int64_t count, std::string_view one, std::string_view several) {
+  if (count == 1) return concat("1 ", one);
+  return concat(human_count(count), " ", several.empty() ? concat(one, "s") : std::string(several));
+}
+
 std::string_view without_area(std::string_view message) {
   const size_t end = message.starts_with('[') ? message.find("] ") : std::string_view::npos;
   return end == std::string_view::npos ? message : message.substr(end + 2);

@@ -24,6 +24,9 @@ std::string printable_lines(std::string_view text);
 /// `text` if it has at most `most` bytes; else its begin and its end, with whole characters, and between them how many bytes
 /// were left out. A little longer than `most`.
 std::string shortened(std::string_view text, size_t most);
+/// "1 image", "1,234 images"; `several` is for plurals that are not made with an s: counted(n, "class", "classes"). Words that follow
+/// the count may be part of both: counted(n, "file was skipped", "files were skipped").
+std::string counted(int64_t count, std::string_view one, std::string_view several = {});
 /// An error's message without its "[area] ", for use inside another message.
 std::string_view without_area(std::string_view message);
 /// A name from data, printable, and shortened if it is very long.

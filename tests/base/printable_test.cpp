@@ -60,4 +60,12 @@ TEST(Printable, MessagesOfErrorsAreSafeToPrint) {
 }
 
 }  // namespace
+TEST(Counted, IsSingularForOneAlone) {
+  EXPECT_EQ(counted(1, "image"), "1 image");
+  EXPECT_EQ(counted(0, "image"), "0 images");
+  EXPECT_EQ(counted(1234, "image"), "1,234 images");
+  EXPECT_EQ(counted(2, "class", "classes"), "2 classes");
+  EXPECT_EQ(counted(1, "file was", "files were"), "1 file was");
+}
+
 }  // namespace dlpipe
