@@ -1,7 +1,7 @@
-// batch_norm on the CPU. Sums go over chunks (loops/vec.h) in an order that depends only on the shape: f32
-// within a chunk, double from chunk to chunk. In blocked layouts with enough blocks, one slice does all of a
-// block of channels, sums and second pass, while its images are still in the cache; otherwise every chunk is
-// a slice and the passes follow each other.
+// batch_norm on the CPU. Sums are over chunks (loops/vec.h), in an order that depends only on the shape: in
+// f32 within a chunk, in double across chunks. In blocked layouts with enough blocks, one slice computes
+// all of a block of channels, sums and second pass, while its images are still in the cache. Otherwise
+// every chunk is a slice, and the second pass starts after all sums.
 #include "engine/ops/batch_norm.h"
 
 #include <algorithm>
@@ -27,13 +27,14 @@ DLPIPE_INLINE inline void fold(F32x8 (&lanes)[kVectors]) {
   for (int v = kPixel; v < kVectors; ++v) lanes[v % kPixel] += lanes[v];
 }
 
-/// Per channel of one chunk: sum of d and of d^2, d = x - shift, where shift is the channel's value in the
-/// chunk's first row: a value of the distribution itself, so that the variance doesn't drown in a large mean.
+/// Per channel of one chunk: the sums of d and d^2, with d = x - shift. The shift is the channel's value in
+/// the chunk's first row. It comes from the distribution itself, which avoids cancellation if the mean is
+/// large.
 template <class T>
 struct ShiftedSums {
   const T* x;
-  int64_t first_row;  // offset of the chunk's first row less its first channel
-  float* shift;       // [C] each, written for the chunk's channels; sums are added to
+  int64_t first_row;  // offset of the chunk's first row minus its first channel
+  float* shift;       // [C] each. shift is written for the chunk's channels; the sums are added to
   float* sum;
   float* square;
 
@@ -97,15 +98,15 @@ struct Normalise {
   }
 };
 
-/// Per channel of one chunk, g being dy where the relu let it through: sum of g and of g * (x - mean). Stores
-/// g as the residual's gradient when asked.
+/// Per channel of one chunk: the sums of g and g * (x - mean). g is dy, or 0 where the relu's output is not
+/// positive. With kResidual, stores g as the residual's gradient.
 template <class T, bool kRelu, bool kResidual>
 struct GradientSums {
   const T* x;
   const T* y;
   const T* dy;
   T* dresidual;
-  const float* mean;  // [C] each; sums are added to
+  const float* mean;  // [C] each; the sums are added to
   float* sum;
   float* sum_centred;
 
@@ -139,8 +140,8 @@ struct GradientSums {
   }
 };
 
-/// dx = a * (g - k1 - (x - mean) * k2), with a = gamma * inv_std and, in training, k1 = mean of g and
-/// k2 = inv_std^2 * mean of g * (x - mean); zeros with running statistics.
+/// dx = a * (g - k1 - (x - mean) * k2), with a = gamma * inv_std. In training, k1 = mean of g and k2 =
+/// inv_std^2 * mean of g * (x - mean). With running statistics, both are 0.
 template <class T, bool kRelu>
 struct GradientOfImages {
   const T* x;
@@ -182,15 +183,16 @@ namespace {
 
 using cpu::Chunk;
 
-// Blocks of channels from which one slice per block keeps the usual number of cores busy.
+// With this many blocks of channels, one slice per block keeps the usual number of cores busy.
 constexpr int64_t kEnoughGroups = 8;
-// Chunks of plain rows: this many when there is work for them.
+// The number of chunks of plain rows, as long as each has at least kLeastElements elements.
 constexpr int64_t kPlainChunks = 32;
 constexpr int64_t kLeastElements = 1 << 13;
-// Elements of a plain tile that strips of channels walk through together: half a second-level cache in f32.
+// Elements per tile of plain rows: half a second-level cache in f32. All strips of a tile are computed before the next
+// tile.
 constexpr int64_t kTileElements = 1 << 15;
 
-/// The chunks of a tensor: groups of channels, and `per_group` chunks that together are all of a group.
+/// The chunks of a tensor: groups of channels, each with `per_group` chunks.
 class Chunks {
  public:
   explicit Chunks(const Tensor& x) : channels_(x.shape()[-1]), rows_(x.elements() / channels_) {
@@ -209,7 +211,7 @@ class Chunks {
   int64_t groups() const { return groups_; }
   int64_t per_group() const { return per_group_; }
   int64_t channels() const { return channels_; }
-  /// Values of one channel.
+  /// The number of values per channel.
   int64_t count() const { return rows_; }
   int64_t group_channels() const { return channels_ / groups_; }
 
@@ -222,7 +224,7 @@ class Chunks {
             block_};
   }
 
-  /// For every group: `first` for its chunks, then `between` once, then `second` for its chunks.
+  /// For every group: calls `first` for its chunks, then `between` once, then `second` for its chunks.
   template <class First, class Between, class Second>
   void run(const First& first, const Between& between, const Second& second) const {
     if (groups_ >= kEnoughGroups) {
@@ -237,7 +239,7 @@ class Chunks {
         first, [&] { parallel_slices(groups_, between); }, second);
   }
 
-  /// `first` for all chunks, then `between` once, on the calling thread, then `second` for all chunks.
+  /// Calls `first` for all chunks, then `between` once on the calling thread, then `second` for all chunks.
   template <class First, class Between, class Second>
   void run_apart(const First& first, const Between& between, const Second& second) const {
     const int64_t chunks = groups_ * per_group_;
@@ -275,7 +277,7 @@ void with_flags(bool a, bool b, const Work& work) {
   }
 }
 
-/// `arrays` rows of C floats for every chunk of a group.
+/// `arrays` rows of C floats per chunk of a group.
 class Sums {
  public:
   Sums(const Chunks& chunks, int64_t arrays)
@@ -311,7 +313,7 @@ Moments moments_of(const Chunks& chunks, const Sums& sums, int64_t group, int64_
   return all;
 }
 
-/// What the forward pass needs of each channel, [C] each.
+/// Per-channel parameters and results of the forward pass, [C] each.
 struct ForwardChannels {
   const float* gamma;
   float* running_mean;
@@ -319,7 +321,7 @@ struct ForwardChannels {
   float* mean;
   float* inv_std;
   float* scale;
-  bool keeps_running;  // updates running statistics; for synchronised batch norm
+  bool keeps_running;  // updates running statistics; in synchronised batch norm one part does
 };
 
 void conclude_channel(const BatchNormAttrs& attrs, const Moments* moments, const ForwardChannels& out,
@@ -342,7 +344,7 @@ void conclude_channel(const BatchNormAttrs& attrs, const Moments* moments, const
   out.scale[c] = static_cast<float>(inv_std * out.gamma[c]);
 }
 
-/// Statistics of the whole batch, if its parts are computed separately.
+/// Statistics of the whole batch, if peers compute its parts (synchronised batch norm).
 std::vector<Moments> shared_moments(StatisticsPeers& peers, const Chunks& chunks, const Sums& sums) {
   std::vector<Moments> all(static_cast<size_t>(chunks.channels()));
   for (int64_t c = 0; c < chunks.channels(); ++c)
@@ -401,7 +403,7 @@ void forward(const ForwardArgs& args) {
 // ---- backward
 // ------------------------------------------------------------------------------------------------
 
-/// What the backward pass makes of each channel, [C] each.
+/// Per-channel parameters and results of the backward pass, [C] each.
 struct BackwardChannels {
   const float* gamma;
   const float* inv_std;
@@ -412,7 +414,7 @@ struct BackwardChannels {
   float* k2;
 };
 
-/// Of the samples at hand; `weighted` by the distance to the mean.
+/// The totals over this part of the batch; `weighted` is by the distance to the mean.
 GradientTotals totals_of(const Chunks& chunks, const Sums& sums, int64_t c) {
   GradientTotals totals;
   for (int64_t i = 0; i < chunks.per_group(); ++i) {
@@ -428,7 +430,7 @@ void write_parameter_gradients(const GradientTotals& own, const BackwardChannels
     out.dgamma[c] = static_cast<float>(own.weighted * static_cast<double>(out.inv_std[c]));
 }
 
-/// `count` values of the channel are in `all`; 0: statistics weren't theirs.
+/// `all` has the totals of `count` values per channel. With running statistics `count` is 0, and k1 and k2 are 0.
 void write_factors(const GradientTotals& all, double count, const BackwardChannels& out, int64_t c) {
   const double inv_std = out.inv_std[c];
   out.a[c] = static_cast<float>(out.gamma[c] * inv_std);
@@ -486,7 +488,7 @@ void backward(const BackwardArgs& args) {
     };
     const auto differentiate = [&](const Chunk& chunk) {
       if (dx == nullptr) return;
-      if constexpr (has_residual.value) {  // the first pass left g there
+      if constexpr (has_residual.value) {  // the first pass stored g there
         walk_tiles(chunk, cpu::GradientOfImages<T, false>{x, y, dresidual, dx, mean, out.a, out.k1, out.k2});
       } else {
         walk_tiles(chunk, cpu::GradientOfImages<T, relu.value>{x, y, dy, dx, mean, out.a, out.k1, out.k2});

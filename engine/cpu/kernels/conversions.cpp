@@ -13,7 +13,7 @@ namespace dlpipe::engine {
 
 namespace {
 
-// Between f32 and bf16, the pair of autocast.
+// Converts between f32 and bf16, the dtypes of autocast.
 void convert_all(const Tensor& from, const Tensor& to) {
   cpu::stored(from.dtype(), [&]<class From>(From*) {
     cpu::stored(to.dtype(), [&]<class To>(To*) {
@@ -52,7 +52,7 @@ void copy_flat(const Tensor& from, const Tensor& to) {
   });
 }
 
-// Between layouts; tensors are f32 images, as the shape rule saw to.
+// Copies between layouts. The shape rule has checked that the tensors are f32 images.
 void copy_images(const Tensor& from, const Tensor& to) {
   const Shape& shape = from.shape();
   const cpu::ImageRun run{1, shape[1] * shape[2], shape[3], shape[3]};
@@ -90,8 +90,8 @@ const Kernels reorder_cpu{
 
 namespace {
 
-// A run in which every vector meets the channels in the same places: a multiple of 1, 2, 3 and 4 channels and
-// of sixteen lanes.
+// Elements per run: a multiple of sixteen lanes and of 1, 2, 3 and 4 channels, so that every vector has the
+// same channels in every run.
 constexpr int64_t kRun = 48;
 
 struct Channels {
@@ -106,7 +106,7 @@ struct Channels {
   }
 };
 
-/// y[i] = scale value(i) + bias for `count` elements, the first of channel 0.
+/// y[i] = scale value(i) + bias for `count` elements. The first element is of channel 0.
 template <class T, class Value>
 void prepare(const Channels& channels, int64_t count, T* y, const Value& value) {
   cpu::on_best_isa([=, &channels]() DLPIPE_INLINE {
@@ -127,7 +127,7 @@ void prepare_bytes(const Channels& channels, int64_t count, const uint8_t* x, T*
   prepare(channels, count, y, [x](int64_t i) DLPIPE_INLINE { return static_cast<float>(x[i]); });
 }
 
-/// Image rows [begin, end) of all samples together.
+/// Prepares image rows [begin, end), counted over all samples.
 template <class T>
 void prepare_mixed_rows(const Tensor& images, const BatchPrep& prep, const Channels& channels, int64_t begin,
                         int64_t end, T* y) {

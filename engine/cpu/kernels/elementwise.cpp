@@ -10,10 +10,11 @@ namespace dlpipe::engine {
 
 namespace {
 
-constexpr int kBlocks = 64;  // Philox blocks drawn side by side
+constexpr int kBlocks = 64;  // Philox blocks drawn together
 
-// The words of kBlocks blocks from `first` on, in order: philox4x32 of dlpipe/random.h, one vector lane per block.
-// The rounds must be straight code before the compiler looks for vectors.
+// The words of kBlocks blocks from `first` on, in order: philox4x32 of dlpipe/random.h, one vector lane per
+// block. The rounds are unrolled, because the compiler vectorizes the outer loop only if its body is
+// straight code.
 DLPIPE_FORMULA void draw(uint64_t first, const PhiloxBlock& start, std::array<uint32_t, 2> key,
                          uint32_t* words) {
   for (int b = 0; b < kBlocks; ++b) {
@@ -77,16 +78,17 @@ const Kernels dropout_cpu = {
     .supports = cpu::supports_f32_bf16,
 };
 
-// elementwise_chain on the CPU: every step's own kernel on a block that stays in a core's cache, then the next block.
+// elementwise_chain on the CPU: runs all steps, each with its own kernel, on a block that stays in a core's cache, then the next
+// block.
 
 namespace {
 
-// Of f32, 32 KiB: with the few that a chain has at once less than any second-level cache, and long enough that calling a
-// step (some hundred ns) is little compared with computing it.
+// 32 KiB in f32. The few blocks that a chain needs at once are smaller than any second-level cache, and a block is long
+// enough that a step's call (a few hundred ns) is short compared with its computation.
 constexpr int64_t kBlockElements = 8192;
-constexpr int kSlot = 1;  // of worker_scratch; elementwise kernels use none
+constexpr int kSlot = 1;  // of worker_scratch; elementwise kernels don't use it
 
-// f16 is computed in f32, as by `apply` if kernels don't support it; the reference casts it.
+// f16 operands are cast by the reference and computed in f32, as `apply` does if kernels don't support f16.
 bool takes(DType dtype) {
   return is_f32_or_bf16(dtype);
 }

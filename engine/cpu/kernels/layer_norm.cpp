@@ -1,5 +1,5 @@
-// Rows of layer_norm and add_layer_norm: f32 or bf16 at every place, widened and narrowed a row at a time in
-// the first-level cache, so that memory is passed once forward and once backward.
+// Rows of layer_norm and add_layer_norm. Every tensor is f32 or bf16; rows are widened and narrowed one at
+// a time in the first-level cache, so that each pass goes through memory once.
 #include "engine/ops/layer_norm.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace dlpipe::engine {
 namespace cpu {
 namespace {
 
-/// The first `count` lanes of memory, the others 0; eight known to the compiler are one load.
+/// The first `count` lanes from memory; the others are 0. If `count` is known to be eight, it compiles to one load.
 DLPIPE_INLINE inline F32x8 load_some(const float* from, int64_t count) {
   F32x8 lanes = {};
   std::memcpy(&lanes, from, static_cast<size_t>(count) * sizeof(float));
@@ -37,7 +37,7 @@ DLPIPE_INLINE inline void for_lanes(int64_t channels, const Body& body) {
   for (; c + kLanes <= channels; c += kLanes) body(c, std::integral_constant<int64_t, kLanes>());
   if (c < channels) body(c, channels - c);
 }
-/// Of all lanes, in pairs.
+/// The sum of all lanes, in pairs.
 DLPIPE_INLINE inline float total_of(const F32x8& lanes) {
   return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
@@ -105,8 +105,7 @@ void normalize_rows(const RowNorms& norms) {
   });
 }
 
-// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
-// itself.
+// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, plus x's own incoming gradient.
 void normalize_rows_gradient(const RowNormGradients& gradients) {
   const int64_t channels = gradients.x.size(-1);
   const int64_t rows = gradients.means.elements();
@@ -116,7 +115,7 @@ void normalize_rows_gradient(const RowNormGradients& gradients) {
   const float* scale = gradients.gamma.data<float>();
   const float* mean_of = gradients.means.data<float>();
   const float* inverse_of = gradients.inverses.data<float>();
-  const Tensor parts = Tensor::empty({divide_up(rows, per_slice), 2, channels});  // of gamma's and beta's
+  const Tensor parts = Tensor::empty({divide_up(rows, per_slice), 2, channels});  // sums for gamma and beta
   float* const all_parts = parts.data<float>();
   parallel_slices(parts.size(0), [&](int64_t slice) {
     const int64_t begin = slice * per_slice;

@@ -9,8 +9,8 @@
 
 namespace dlpipe::engine::cpu {
 
-// softmax and log_softmax along the last axis. What tells them apart is a Rule with two static functions of a row, both
-// DLPIPE_INLINE.
+// softmax and log_softmax along the last axis. They differ in their Rule, which has two static functions of
+// a row, both DLPIPE_INLINE.
 
 template <class Rule>
 concept SoftmaxLike = requires(const float* from, float* to, int64_t count, float largest) {
@@ -54,7 +54,7 @@ constexpr Kernels softmax_kernels() {
   Kernels kernels;
   kernels.forward = softmax_forward<Rule>;
   kernels.backward = softmax_backward<Rule>;
-  // The last axis, with contiguous rows; the reference computes others.
+  // Supports the last axis only, whose rows are contiguous; the reference computes other axes.
   kernels.supports = [](std::span<const TensorSpec> inputs, const Attrs& attrs) {
     return inputs[0].dtype == DType::kF32 && attrs.as<SoftmaxAttrs>().axis == inputs[0].shape.rank() - 1;
   };
@@ -118,10 +118,10 @@ Tensor weight_of(std::span<const Tensor> inputs) {
   return inputs.size() > 2 ? inputs[2] : Tensor();
 }
 
-/// What a row adds to the loss, but for its weight.
+/// A row's contributions to the loss, without its weight.
 struct RowTerms {
   float own = 0;  // log p of the label
-  float all = 0;  // of every class, summed; 0 without label smoothing
+  float all = 0;  // the sum of log p over all classes; 0 without label smoothing
 };
 
 void cross_entropy_forward(const ForwardArgs& args) {
@@ -208,7 +208,7 @@ const Kernels cross_entropy_cpu = {
 
 namespace {
 
-constexpr int64_t kChunk = 16384;  // squares added in f32; the chunks' sums are added in double
+constexpr int64_t kChunk = 16384;  // squares summed in f32; the chunks' sums are added in double
 
 void mse_forward(const ForwardArgs& args) {
   const int64_t count = args.inputs[0].elements();

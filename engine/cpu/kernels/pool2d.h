@@ -1,7 +1,7 @@
-// What the pooling kernels share: images as groups of contiguous channels (all of them if plain, a block if
-// blocked), cut into rows, and the windows that cover an input pixel. A slice is some rows of one group of one
-// image; forward writes output rows, backward gathers for input rows, so that slices never overlap.
-// For bodies of on_best_isa().
+// Shared by the pooling kernels: images as groups of contiguous channels (all channels if plain, a block if
+// blocked), cut into rows, and the windows that cover an input pixel. A slice is some rows of one group of
+// one image. Forward writes output rows; backward gathers for input rows, so that slices never overlap. For
+// bodies of on_best_isa().
 #pragma once
 
 #include <algorithm>
@@ -55,13 +55,13 @@ struct PoolImages {
   Pool2dShape::Range find_windows(size_t axis, int64_t i) const {
     const int64_t stride = shape.stride[axis];
     const int64_t past =
-        i + shape.padding[axis] - shape.kernel[axis] + 1;  // the first window's begin, at least
+        i + shape.padding[axis] - shape.kernel[axis] + 1;  // lower bound of the first window's start
     const int64_t begin = past <= 0 ? 0 : (past + stride - 1) / stride;
     const int64_t count = axis == 0 ? shape.oh : shape.ow;
     return {begin, std::min(count, (i + shape.padding[axis]) / stride + 1)};
   }
 
-  // Precomputed: a division per pixel took longer than the pixel's gradient.
+  // Precomputed, because a division per pixel took longer than the pixel's gradient.
   std::array<std::vector<Pool2dShape::Range>, 2> covering_;
 };
 

@@ -9,8 +9,8 @@
 #include "engine/cpu/loops/elementwise.h"
 #include "engine/cpu/loops/vec.h"
 
-// max_pool2d on the CPU: sixteen or eight channels at a time; the gradient is gathered, each input pixel from
-// the windows that chose it.
+// max_pool2d on the CPU: sixteen or eight channels at a time. The gradient is gathered: each input pixel
+// adds those of the windows that chose it.
 
 // GCC 12 warns about uninitialised arrays of vectors that a loop writes.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -52,8 +52,8 @@ DLPIPE_INLINE inline void put_index(const cpu::PartVectors& io, Index* to, const
   for (int64_t i = 0; i < io.count; ++i) to[i] = static_cast<Index>(lanes[i]);
 }
 
-/// Calls at(io, vectors, c) for runs of `vectors` vectors of `width` channels: two together, since walking
-/// the windows takes longer than comparing eight channels.
+/// Calls at(io, vectors, c) for the vectors of `width` channels, two at a time while possible, since
+/// walking the windows takes longer than comparing eight channels.
 template <class At>
 DLPIPE_INLINE inline void for_channel_pairs(int64_t width, const At& at) {
   int64_t c = 0;
@@ -67,16 +67,16 @@ DLPIPE_INLINE inline void for_channel_pairs(int64_t width, const At& at) {
 /// The part of a window inside the image.
 template <class T>
 struct Window {
-  const T* first;       // its first pixel
-  int32_t place;        // of that pixel in the whole window, numbered row by row
+  const T* first;       // the first of its pixels
+  int32_t place;        // position of `first` in the whole window, numbered row by row
   int32_t width;        // of the whole window
   int64_t row_step;     // elements from row to row
   int64_t column_step;  // and from pixel to pixel
   int64_t rows, columns;
 };
 
-/// Its maximum and where that stood, of kVectors vectors of channels from `c` on. With kRows and kColumns
-/// above 0 they are the window's size: loops are unrolled.
+/// The maximum and its place in a window, for kVectors vectors of channels from `c` on. If kRows and
+/// kColumns are not 0, they are the size of the window, and the loops are unrolled.
 template <int kVectors, int kRows, int kColumns, class Io, class T, class Index>
 DLPIPE_INLINE inline void find_maximum(const Io& io, const Window<T>& window, int64_t c, T* y, Index* index) {
   const int64_t rows = kRows > 0 ? kRows : window.rows, columns = kColumns > 0 ? kColumns : window.columns;
@@ -93,7 +93,7 @@ DLPIPE_INLINE inline void find_maximum(const Io& io, const Window<T>& window, in
           I32x8{} + (window.place + static_cast<int32_t>(row) * window.width + static_cast<int32_t>(column));
       for (int v = 0; v < kVectors; ++v) {
         const F32x8 value = io.get(here + v * cpu::kLanes);
-        // NaN is larger than any number, and the first one stays. NOLINTNEXTLINE(misc-redundant-expression)
+        // NaN counts as larger than any number, and the first NaN stays. NOLINTNEXTLINE(misc-redundant-expression)
         const I32x8 better = ~(value <= best[v]) & (best[v] == best[v]);
         best[v] = better ? value : best[v];
         place[v] = better ? number : place[v];
@@ -176,14 +176,15 @@ void max_pool2d_backward(const PoolImages& images, const T* dy, const Index* ind
   });
 }
 
-/// The windows of a ResNet's stem: pixels of even rows and columns are in the middle of one window, the
-/// others between two.
+/// Whether the windows are those of a ResNet's stem: along each axis, a pixel at an even position is in the
+/// middle of one window, and one at an odd position is shared by two.
 bool is_stem(const Pool2dShape& s) {
   return s.kernel[0] == 3 && s.kernel[1] == 3 && s.stride[0] == 2 && s.stride[1] == 2 && s.padding[0] == 1 &&
          s.padding[1] == 1;
 }
 
-/// max_pool2d_backward() for those: two neighbours at a time, which share a window. The same sums in the same order.
+/// max_pool2d_backward() for stem windows: computes two neighbouring pixels, which share a window, at a time. Adds the same terms
+/// in the same order.
 template <class T, class Index>
 void backward_stem(const PoolImages& images, const T* dy, const Index* index, T* dx) {
   const Pool2dShape& s = images.shape;
@@ -268,12 +269,12 @@ const Kernels max_pool2d_cpu{
     .supports = cpu::supports_first_f32_bf16,
 };
 
-// avg_pool2d on the CPU: eight channels at a time; the gradient is gathered, each input pixel from the
-// windows that cover it.
+// avg_pool2d on the CPU: eight channels at a time. The gradient is gathered: each input pixel adds those of
+// the windows that cover it.
 
 namespace {
 
-/// 1 / the places that a window's mean counts.
+/// 1 / the number of positions that the window's mean counts.
 DLPIPE_INLINE inline float share(const Pool2dShape& s, bool count_padding, int64_t oh, int64_t ow) {
   const auto rows = s.range(0, oh);
   const auto columns = s.range(1, ow);
@@ -370,7 +371,7 @@ const Kernels avg_pool2d_cpu{
 
 namespace {
 
-/// Adds each channel of a chunk to sum[channel].
+/// Adds the sum of each channel of a chunk to sum[channel].
 template <class T>
 struct ChannelSums {
   const T* x;
@@ -391,7 +392,7 @@ struct ChannelSums {
   }
 };
 
-/// The same value into all pixels of a channel.
+/// Writes value[channel] to all pixels of each channel.
 template <class T>
 struct Spread {
   const float* value;  // [C] of one image

@@ -25,8 +25,8 @@ struct Product {
   void into(std::byte* c, DType dtype) const { cpu::gemm(m, n, k, a, b, nullptr, c, dtype); }
 };
 
-// Many matrices: one per slice (a product inside a slice runs on that slice's thread). Few: each is cut separately.
-// `product(i)` goes to `to(i)`; all are of one form.
+// Computes `product(i)` into `to(i)` for i < count; all products have the same form. Many products run one per slice (a
+// product inside a slice runs on that slice's thread). Few products run one after another, each cut into slices.
 template <class Products, class Places>
 void each_product(int64_t count, DType dtype, const Products& product, const Places& to) {
   constexpr int64_t kMany = 16;
@@ -66,8 +66,8 @@ void add_to(const Tensor& part, float* sum) {
   });
 }
 
-// One operand's gradient: a product for each matrix of the output, added in order, in f32, where the operand was
-// stretched.
+// One operand's gradient, from one product per matrix of the output. If the operand was broadcast, its
+// products are added in order, in f32.
 template <class Products>
 void operand_gradient(const Tensor& grad, const std::vector<int64_t>& matrix_of, int64_t elements,
                       const Products& product) {
@@ -91,7 +91,7 @@ void operand_gradient(const Tensor& grad, const std::vector<int64_t>& matrix_of,
   });
 }
 
-// dA = dC B^T and dB = A^T dC, each in the form in which the operand was given.
+// dA = dC B^T and dB = A^T dC, each transposed if its operand was.
 void matmul_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<MatmulAttrs>();
   const Tensor& a = args.inputs[0];

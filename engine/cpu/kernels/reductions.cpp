@@ -1,4 +1,4 @@
-// sum and mean on the CPU: reduce_sum (loops/formula.h) forward, a stretched copy backward.
+// sum and mean on the CPU: reduce_sum (loops/formula.h) forward, a broadcast copy backward.
 #include "engine/ops/reductions.h"
 
 #include "engine/cpu/loops/formula.h"

@@ -1,6 +1,6 @@
-// resize on the CPU, down and then across: a row of output is the mix of two rows of the input, in f32, and each of its
-// pixels of two in that row. Nearest pixels are copied. The gradient is gathered the same way: of the rows that were
-// made of a row, then of the pixels that were made of a pixel.
+// resize on the CPU, rows first, then columns. A row of the output is a mix of two rows of the input, in f32, and each of
+// its pixels is a mix of two pixels of that row. In nearest mode pixels are copied. The gradient is gathered in the same
+// order: first from the output rows that read an input row, then from the output pixels that read an input pixel.
 #include "engine/ops/resize.h"
 
 #include <algorithm>
@@ -17,12 +17,13 @@ namespace {
 
 using cpu::F32x8;
 
-/// The places of an axis one after another, in elements of `step`.
+/// The two input positions of each output position along an axis, in elements (`step` per position).
 struct Places {
   std::vector<int64_t> first, second;
-  std::vector<float> share;  // of the second
+  std::vector<float> share;  // weight of the second position
 
-  // Of columns of few channels `spread` is their number: a place for each of them, as if they were pixels.
+  // `spread`: for columns of few channels the number of channels, which then have entries of their own, like pixels; else
+  // 1.
   Places(const ResizePlaces& axis, int64_t step, int64_t spread) {
     const auto count = static_cast<size_t>(axis.out * spread);
     first.reserve(count), second.reserve(count), share.reserve(count);
@@ -39,7 +40,7 @@ struct Places {
 
 /// For each position of the input: the outputs computed from it, with their weights.
 struct Readers {
-  std::vector<int64_t> begin, count, at;  // at: of the first one's weight
+  std::vector<int64_t> begin, count, at;  // at: index of the first one's weight
   std::vector<float> weights;
 
   explicit Readers(const ResizePlaces& axis) {
@@ -62,12 +63,12 @@ struct Readers {
   }
 };
 
-/// Images as groups of contiguous channels (pool2d.h), and what all of their rows share.
+/// Images as groups of contiguous channels (pool2d.h), and values that all of their rows share.
 struct ResizedImages {
   ResizePlaces rows, columns;
   bool is_linear;
   int64_t width;   // channels of a group, and elements from pixel to pixel
-  int64_t groups;  // of all images
+  int64_t groups;  // in all images
   int64_t in_row, out_row;
 
   ResizedImages(const Tensor& x, const ResizeAttrs& attrs)
@@ -99,8 +100,8 @@ float* row_scratch(int64_t elements) {
   return reinterpret_cast<float*>(worker_scratch(0, static_cast<size_t>(elements) * sizeof(float)));
 }
 
-/// for_channels() with a last vector that overlaps the previous one, if there are enough channels: processing single lanes
-/// would take longer than all others.
+/// Like for_channels(), but the last vector overlaps the previous one if there are enough channels. Processing its lanes
+/// one by one would take longer than all other vectors.
 template <class At>
 DLPIPE_INLINE inline void for_vectors(int64_t width, const At& at) {
   if (width < cpu::kLanes) return cpu::for_channels(width, at);
@@ -113,7 +114,7 @@ DLPIPE_INLINE inline F32x8 mixed(const F32x8& first, const F32x8& second, const 
   return first * (1.0f - share) + second * share;
 }
 
-/// A row that is mixed already.
+/// A row that is already mixed.
 struct OneRow {
   const float* row;
   template <class Io>
@@ -121,7 +122,7 @@ struct OneRow {
     return io.get(row + at);
   }
 };
-/// One that is mixed where it is read, for outputs that leave most pixels out.
+/// A row that is mixed where it is read, for outputs that skip most input pixels.
 template <class T>
 struct TwoRows {
   const T* top;
@@ -150,7 +151,7 @@ DLPIPE_INLINE inline void mix_columns(const Row& row, const Places& columns, int
   }
 }
 
-/// Of columns that are spread over their few channels: eight elements of any pixels at a time.
+/// For columns with `spread` channels: computes eight elements at a time, across pixels.
 template <class T>
 DLPIPE_INLINE inline void mix_elements(const float* row, const Places& columns, T* y) {
   const auto elements = static_cast<int64_t>(columns.share.size());

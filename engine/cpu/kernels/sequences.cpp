@@ -39,7 +39,7 @@ void embedding_forward(const ForwardArgs& args) {
                   });
 }
 
-// Repeated ids add up in their order, so a slice is a range of columns and sees all ids.
+// Gradients of repeated ids are added in the order of the ids, so a slice is a range of columns and reads all ids.
 void embedding_backward(const BackwardArgs& args) {
   constexpr int64_t kColumns = 64;
   const Tensor& grad_table = args.grad_inputs[0];
@@ -50,7 +50,7 @@ void embedding_backward(const BackwardArgs& args) {
   const int64_t* id = ids.data<int64_t>();
   cpu::stored(grad_table.dtype(), [&]<class T>(T*) {
     const T* grad = static_cast<const T*>(args.grad_outputs[0].raw());
-    // bf16 adds up in f32.
+    // bf16 gradients are summed in f32.
     const Tensor sums = std::is_same_v<T, float> ? grad_table : Tensor::empty(grad_table.shape());
     float* sum = sums.data<float>();
     T* to = static_cast<T*>(grad_table.raw());
@@ -85,31 +85,32 @@ const Kernels embedding_cpu = {
 
 namespace dlpipe::engine::cpu {
 
-// The forward pass of self-attention in bf16 by dot products of pairs, where the CPU has them and a sequence is short enough
-// for its scores to stay in a core's cache. Weights are rounded to bf16, as PyTorch's kernels on the CPU do. Internal to
-// engine/cpu.
+// The forward pass of self-attention in bf16 by dot products of pairs. Used if the CPU has them and the sequence is short
+// enough for its scores to stay in a core's cache. Attention weights are rounded to bf16, as in PyTorch's CPU kernels.
 
-/// The memory of one head of one sequence: queries, keys and values `qkv_row` elements apart, outputs `out_row`.
+/// The memory of one head of one sequence. Positions are qkv_row() elements apart in queries, keys and values, and out_row() in
+/// out.
 struct AttentionHead {
   const BFloat16* queries = nullptr;
   const BFloat16* keys = nullptr;
   const BFloat16* values = nullptr;
   BFloat16* out = nullptr;
-  float* log_sums = nullptr;  // of positions
+  float* log_sums = nullptr;  // one per position
 };
 
 bool attention_pairs_fit(const AttentionShape& shape);
-/// Outputs and log-sums of positions [first, last). Scratch of the calling worker: slot 1.
+/// Computes outputs and log-sums of positions [first, last). Uses slot 1 of the calling worker's scratch.
 void attention_pairs(const AttentionShape& shape, const AttentionHead& head, bool causal, int64_t first,
                      int64_t last);
 
 namespace {
 
-constexpr int64_t kPairQueries = 48;  // a block's rows
-constexpr int64_t kLongest = 1024;    // its scores need 192 KiB
+constexpr int64_t kPairQueries = 48;  // rows of a block
+constexpr int64_t kLongest = 1024;    // a block's scores then need 192 KiB
 constexpr int kPairsSlot = 1;         // of worker_scratch
 
-/// The softmax of scale times the first `seen` scores, in bf16, zeros up to `terms`; the logarithm of its sum of exponentials.
+/// weights = softmax of scale * scores over the first `seen` scores, in bf16, with zeros up to `terms`. Returns the log of the
+/// sum of exponentials.
 float soften_to_pairs(float* scores, float scale, int64_t seen, int64_t terms, BFloat16* weights) {
   float log_sum = 0.0f;
   on_best_isa([=, &log_sum]() DLPIPE_INLINE {
@@ -132,7 +133,7 @@ bool attention_pairs_fit(const AttentionShape& shape) {
 
 void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool causal, int64_t first,
                      int64_t last) {
-  const int64_t reach = causal ? last : s.length;  // keys that any query sees
+  const int64_t reach = causal ? last : s.length;  // number of keys that any query sees
   const PairPanels keys{s.width, reach}, values{reach, s.width};
   const int64_t scores_row = keys.padded_columns(), weights_row = values.even_terms();
   const int64_t floats = kPairQueries * scores_row;
@@ -179,20 +180,20 @@ void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool ca
 
 namespace dlpipe::engine {
 
-// self_attention on the CPU: blocks of queries against blocks of keys with a running softmax, so that nothing
-// larger than a block of weights exists (Dao, "FlashAttention-2", 2023, algorithms 1 and 2, on a core's
-// caches instead of a GPU's). Slices are heads (forward: and runs of queries); inside one everything runs in
-// order, so bits don't depend on threads.
+// self_attention on the CPU: blocks of queries times blocks of keys with a running softmax, so that only
+// one block of attention weights exists at a time (Dao, "FlashAttention-2", 2023, algorithms 1 and 2, in a
+// core's caches instead of a GPU's). Slices are heads (forward: heads and runs of queries). Inside a slice
+// everything runs in order, so bits don't depend on threads.
 
 namespace {
 
-constexpr int64_t kQueries = 48;  // a block's rows: whole groups of the products' rows
-constexpr int64_t kKeys = 128;    // its columns
+constexpr int64_t kQueries = 48;  // rows of a block: a multiple of the rows that products compute together
+constexpr int64_t kKeys = 128;    // columns of a block
 constexpr int64_t kQueriesASlice = 480;
 constexpr int kSlot = 1;  // of worker_scratch
 constexpr float kUnseen = -INFINITY;
 
-/// One head of one sequence: the positions of its rows in tensors, and copies with padded rows in scratch.
+/// One head of one sequence: where its rows are in the tensors, and the sizes of its padded copies in scratch.
 struct Head {
   Head(const AttentionShape& shape, int64_t index)
       : s(shape),
@@ -204,13 +205,14 @@ struct Head {
         columns(divide_up(s.length, panel) * panel) {}
 
   const AttentionShape& s;
-  int64_t qkv, out, sums;  // first elements
+  int64_t qkv, out, sums;  // offsets of the first elements
   int64_t panel;
-  int64_t row;      // floats a position in scratch
-  int64_t columns;  // positions, filled up to whole panels
+  int64_t row;      // floats per position in scratch
+  int64_t columns;  // positions, padded to whole panels
 };
 
-/// `count` positions of `width` numbers, `from_row` apart, as rows of `row` floats, padded with zeros.
+/// Copies `count` positions of `width` numbers, `from_row` apart, times `factor`, to rows of `row` floats, padded with
+/// zeros.
 template <class T>
 void pack(const T* from, int64_t from_row, int64_t count, int64_t width, int64_t row, float factor,
           float* to) {
@@ -231,9 +233,9 @@ void unpack(const float* from, int64_t row, int64_t count, int64_t width, T* to,
   }
 }
 
-/// Rows of `count` positions as columns, a panel of positions after another: element (d, t) at
-/// to + t / panel * width * panel + d * panel + t % panel, zeros from `count` on. Columns side by side, a
-/// power of two apart, would share a few sets of the cache.
+/// Transposes the rows of `count` positions panel by panel: element (d, t) is at to + t / panel * width *
+/// panel + d * panel + t % panel, with zeros from `count` on. In a plain transposed matrix, rows a power of
+/// two apart would share a few sets of the cache.
 void turn(const float* from, int64_t row, int64_t count, int64_t width, int64_t panel, float* to) {
   for (int64_t t = 0; t < count; t += panel, to += width * panel) {
     const int64_t positions = std::min(panel, count - t);
@@ -242,7 +244,7 @@ void turn(const float* from, int64_t row, int64_t count, int64_t width, int64_t 
   }
 }
 
-/// scores[r, k] = row r of `left` times turned position first + k, for `columns` positions: whole panels.
+/// scores[r, k] = the product of row r of `left` and position first + k of `turned`, for `columns` positions in whole panels.
 void multiply_turned(const float* left, int64_t left_row, int64_t rows, const float* turned, int64_t width,
                      int64_t first, int64_t columns, float* scores) {
   const cpu::BlockProduct& product = cpu::block_product();
@@ -252,7 +254,7 @@ void multiply_turned(const float* left, int64_t left_row, int64_t rows, const fl
   }
 }
 
-/// Scratch handed out piece by piece, each on a cache line.
+/// Hands out scratch piece by piece, each in whole cache lines.
 class Pieces {
  public:
   explicit Pieces(float* base) : base_(base) {}
@@ -278,18 +280,18 @@ Buffers in_scratch(const Head& head) {
   return Buffers(head, pieces);
 }
 
-/// A block of queries and one of keys.
+/// A block of queries times a block of keys.
 struct Block {
   int64_t query, queries, key, keys, columns;
 
-  /// `end`: the first key that no query of the block sees.
+  /// `end`: the first key that none of the block's queries sees.
   Block(const Head& head, int64_t first_query, int64_t first_key, int64_t end)
       : query(first_query),
         queries(std::min(kQueries, head.s.length - first_query)),
         key(first_key),
         keys(std::min(kKeys, end - first_key)),
         columns(divide_up(keys, head.panel) * head.panel) {}
-  /// Keys that query row `r` of the block sees.
+  /// The number of the block's keys that query row `r` sees.
   int64_t seen(int64_t r, bool causal) const {
     return causal ? std::clamp<int64_t>(query + r + 1 - key, 0, keys) : keys;
   }
@@ -308,8 +310,7 @@ struct ForwardBuffers {
   float *queries, *keys, *values, *turned_keys, *weights, *out, *largest, *sums;
 };
 
-/// Scores of the block become softmax weights relative to the largest seen so far; `out` and
-/// `sums` is scaled to it.
+/// Turns the block's scores into softmax weights relative to the largest score so far, and rescales `out` and `sums` to it.
 void soften(const Block& block, bool causal, int64_t row, const ForwardBuffers& b) {
   for (int64_t r = 0; r < block.queries; ++r) {
     const int64_t seen = block.seen(r, causal);
@@ -359,7 +360,7 @@ void forward_slice(const Head& head, bool causal, int64_t first, int64_t last, c
   }
   const cpu::BlockProduct& product = cpu::block_product();
   const auto b = in_scratch<ForwardBuffers>(head);
-  const int64_t reach = causal ? last : s.length;  // keys that any query of the slice sees
+  const int64_t reach = causal ? last : s.length;  // number of keys that any query of the slice sees
   pack(base + s.out_row(), s.qkv_row(), reach, s.width, head.row, 1.0f, b.keys);
   pack(base + 2 * s.out_row(), s.qkv_row(), reach, s.width, head.row, 1.0f, b.values);
   turn(b.keys, head.row, reach, s.width, head.panel, b.turned_keys);
@@ -405,7 +406,7 @@ struct BackwardBuffers {
       *turned_values, *weights, *grad_weights, *deltas;
 };
 
-/// Scores become weights, and gradients of weights those of scores.
+/// Turns scores into softmax weights, and gradients of weights into gradients of scores.
 void soften_backward(const Block& block, bool causal, const float* log_sums, const BackwardBuffers& b) {
   for (int64_t r = 0; r < block.queries; ++r) {
     const int64_t seen = block.seen(r, causal);

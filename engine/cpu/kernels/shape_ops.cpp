@@ -1,4 +1,4 @@
-// concat on the CPU: runs of bytes, in parallel; images in blocks of channels keep them.
+// concat on the CPU: copies runs of bytes, in parallel. Channel-blocked images stay blocked.
 #include "engine/ops/shape_ops.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSliceBytes = 256 << 10;
 
-// The sizes in the order of memory, and the index of `axis` among them.
+// The sizes of a tensor in the order of memory, and the index of `axis` among them.
 struct InMemory {
   std::array<int64_t, Shape::kMaxRank> sizes{};
   int rank = 0;
@@ -35,11 +35,11 @@ struct InMemory {
   }
 };
 
-// Copies between the whole and its parts; those that aren't there are left out.
+// Calls copy(part, whole, bytes) for every run of bytes; skips undefined parts.
 template <class Copy>
 void each_run(std::span<const Tensor> parts, std::span<const TensorSpec> specs, const Tensor& whole, int axis,
               const Copy& copy) {
-  const auto run_bytes = [&](const Shape& shape) {  // of one step along the axes before `axis`
+  const auto run_bytes = [&](const Shape& shape) {  // per step along the axes before `axis`
     const InMemory at(shape, whole.layout(), axis);
     return at.product(at.axis, at.rank) * static_cast<int64_t>(dtype_size(whole.dtype()));
   };
@@ -72,9 +72,9 @@ void concat_backward(const BackwardArgs& args) {
            [](std::byte* part, const std::byte* whole, size_t bytes) { std::memcpy(part, whole, bytes); });
 }
 
-// The block layout of at least half of all elements, if every input has whole blocks.
+// The block layout that at least half of all elements have, if the channels of every input fit its blocks.
 LayoutChoice choose_concat_layout(std::span<const TensorSpec> inputs, const Attrs&) {
-  std::array<int64_t, 3> elements{};  // of each layout
+  std::array<int64_t, 3> elements{};  // per layout
   for (const TensorSpec& input : inputs)
     elements.at(static_cast<size_t>(input.layout)) += input.shape.elements();
   const Layout layout = elements[1] > elements[2] ? Layout::kBlocked8 : Layout::kBlocked16;
