@@ -206,7 +206,7 @@ struct ChannelStats {
   std::array<double, BatchPrep::kMaxChannels> std{};
 };
 
-/// A box on its way through a chain, in pixels.
+/// A box that passes through a chain, in pixels.
 struct MovedBox {
   double left = 0;
   double top = 0;
@@ -319,9 +319,9 @@ struct OpRecord {
   /// with which parameter ("pad must be less than the size, got 40"); the parser adds the rest. build_op<T> fits most ops.
   Result<std::shared_ptr<const Op>> (*build)(OpArguments& arguments);
   OpTraits traits = {};
-  /// Instead of `build` (null), for an op that only describes the batch.
+  /// Builds an op that only describes the batch, instead of `build`, which is then null.
   Result<std::shared_ptr<const PrepOp>> (*build_prep)(OpArguments& arguments) = nullptr;
-  /// Instead of `build` (null), for an op that chooses others.
+  /// Builds an op that chooses other ops, instead of `build`, which is then null.
   Result<std::shared_ptr<const PolicyOp>> (*build_policy)(OpArguments& arguments) = nullptr;
 };
 

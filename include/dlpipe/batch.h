@@ -1,5 +1,5 @@
-// The seam between the pipeline and the engine: batches, and an endless, seekable stream of them. Anything that is a
-// BatchSource can be trained on.
+// The interface between the pipeline and the engine: batches, and an endless, seekable stream of them.
+// Anything that is a BatchSource can be trained on.
 //
 // Ownership: the memory behind every span of a Batch belongs to a slot of its source. Its contents are valid from
 // BatchSource::next() until BatchSource::release() of the same batch, or until the source is destroyed, whichever is first.

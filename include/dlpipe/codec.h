@@ -101,7 +101,7 @@ class ImageDecoder {
 /// A baseline JPEG (quality 1..100, 4:2:0 unless `subsample` is false) of a 1- or 3-channel image.
 Result<std::vector<std::byte>> encode_jpeg(const ConstImageView& image, int quality, bool subsample = true);
 Result<std::vector<std::byte>> encode_png(const ConstImageView& image);
-/// Unchanged pixels after a header with their size: what a source of generated images returns.
+/// A header with the size, followed by the unchanged pixels: for sources of generated images.
 std::vector<std::byte> encode_raw(const ConstImageView& image);
 
 }  // namespace dlpipe::data

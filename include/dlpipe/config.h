@@ -41,7 +41,7 @@ struct TrainConfig {
   std::string val;  // empty: the split "val" of a folder of splits, else no validation
   std::string augment;
   std::string val_augment;  // empty: resize and center_crop to the model's input size
-  int64_t channels = 0;     // of images: 1 (grey) or 3; 0: those of the data
+  int64_t channels = 0;     // of images: 1 (grey) or 3; 0: as in the data
   double mixup = 0;
   double cutmix = 0;
   int64_t batch = 128;
@@ -52,9 +52,9 @@ struct TrainConfig {
   int64_t max_pixels = 178'956'970;
   int64_t slots = 3;
   std::string cache = "none";
-  std::string cache_size;           // "50GiB"; empty: what leaves 1 GiB of the disk free
-  std::string task = "auto";        // by the fields of the dataset
-  std::vector<std::string> target;  // names of these fields; empty: the only ones that suit the task
+  std::string cache_size;           // "50GiB"; empty: leaves 1 GiB of the disk free
+  std::string task = "auto";        // "auto": chosen by the dataset's fields
+  std::vector<std::string> target;  // dataset fields to learn; empty: the only ones that suit the task
   // Model.
   std::string model;
   std::string init;
@@ -100,7 +100,7 @@ struct TrainConfig {
   std::optional<double> peak_at;
   double clip = 0;
   double ema = 0;
-  std::string loss = "auto";  // the task's
+  std::string loss = "auto";  // "auto": the task's default
   std::string class_weights;  // "balanced", "cat=2,dog=1"; empty: all 1
   std::optional<double> label_smoothing;
   std::optional<double> pos_weight;
@@ -112,7 +112,7 @@ struct TrainConfig {
   std::optional<double> loss_beta;
   // Judging and stopping.
   std::string tta = "none";
-  std::vector<std::string> metrics = {"auto"};  // the task's
+  std::vector<std::string> metrics = {"auto"};  // "auto": the task's default
   std::string val_every = "1epoch";
   int64_t early_stop = 0;
   std::string on_nonfinite = "stop";
@@ -152,12 +152,12 @@ struct LossArguments {
   double label_smoothing = 0;
   double pos_weight = 1;
   double focal_gamma = 2;
-  double focal_alpha = 0.25;  // below 0: labels that are there and not there weigh the same
+  double focal_alpha = 0.25;  // negative: present and absent labels weigh the same
   double gamma_neg = 4;
   double gamma_pos = 1;
   double margin = 0.05;
   double beta = 1;
-  engine::Tensor label_weights = {};  // of multilabel, f32 [K]: of each label where it is there; undefined: 1
+  engine::Tensor label_weights = {};  // multilabel, detect: f32 [K], of present labels; undefined: 1
 };
 
 struct LossRecord {
@@ -166,14 +166,14 @@ struct LossRecord {
 
   const char* name;
   const char* help;
-  /// logits [N,K] floating, target i64 [N] (multilabel and regress: f32 [N,K]), weight f32 [N] (0 leaves a sample out)
-  /// -> scalar, mean over samples by weight. Of segment rows are pixels, of detect cells or anchors. A sample that is mixed with another (mixup, cutmix) comes as two rows of
-  /// the same logits.
+  /// logits [N,K] floating, target i64 [N] (multilabel and regress: f32 [N,K]), weight f32 [N] (0 leaves a
+  /// sample out) -> scalar: the weighted mean over samples. In segment a row is a pixel, in detect a cell or
+  /// an anchor. A sample that is mixed with another (mixup, cutmix) has two rows with the same logits.
   engine::Tensor (*compute)(const engine::Tensor& logits, const engine::Tensor& target,
                             const engine::Tensor& weight, const LossArguments& arguments);
-  std::span<const engine::OptionDefault> options = {};  // that it looks at
-  const char* tasks = "classify";                       // that it is for, with commas between them
-  const char* boxes = "grid";                           // of detect: the coding of boxes that it is for
+  std::span<const engine::OptionDefault> options = {};  // the options that it uses
+  const char* tasks = "classify";                       // the tasks that it is for, separated by commas
+  const char* boxes = "grid";                           // for detect: the box coding that it is for
 };
 
 /// A value: copy builtin() and add to it.
@@ -191,7 +191,7 @@ struct Registries {
   engine::MetricRegistry metrics = engine::MetricRegistry::builtin();
   /// The ops that bench_ops measures. Models don't need it: they call apply() with an op's row.
   engine::OpRegistry ops = engine::OpRegistry::builtin();
-  /// The sources that --data may be besides a dataset (ingest has its own: IngestOptions::known_sources).
+  /// The kinds of sources that --data accepts besides a dataset (ingest has its own: IngestOptions::known_sources).
   data::SourceRegistry sources = data::SourceRegistry::builtin();
   std::vector<Device*> devices;  // found by name, before the machine's devices
 
@@ -205,28 +205,28 @@ struct Registries {
 
 // ---- a trained model's own description
 
-/// What a model is and how its inputs are made; enough to evaluate it anywhere.
-/// What a model is trained to answer, and what of a dataset it learns that from.
+/// What a model is trained to predict, and which fields of the dataset it learns that from.
 struct TaskState {
   std::string name = "classify";         // --help tasks lists them
   std::vector<std::string> fields = {};  // of the dataset; empty: its label
-  /// Of regress: of each target in the training data. Outputs are (target - mean) / deviation.
+  /// regress: mean and standard deviation of each target in the training data. Outputs are (target - mean) / deviation.
   std::vector<double> mean = {}, deviation = {};
-  engine::BoxCoding boxes = {};  // of detect: the model's
+  engine::BoxCoding boxes = {};  // detect: the model's
 };
 
+/// What a model is and how its inputs are prepared: enough to evaluate it anywhere.
 struct ModelState {
   std::string model;
   engine::ModelArguments arguments;
   std::vector<std::string>
-      classes;  // what the outputs are called: classes, labels, or the targets of a regression
+      classes;  // the names of the outputs: classes, labels, or the targets of a regression
   TaskState task = {};
-  std::string val_augment;   // the whole chain, normalisation with its numbers included
+  std::string val_augment;   // the whole chain, including the numbers of the normalisation
   std::string tta = "none";  // views that evaluation averages over
   std::string dtype = "f32";
   std::string loss;
   std::vector<std::string> metrics;
-  /// For a model that no code builds: the JSON of graph/FORMAT.md; its constants are the weights.
+  /// For a model that can't be built by code: the JSON of graph/FORMAT.md; the graph's constants are the weights.
   std::string graph = {};
 };
 

@@ -39,7 +39,7 @@ enum class FieldKind : uint8_t {
   kMask = 9
 };
 
-/// The field whose value cross-validation leaves out, one after the other: `ingest --folds`, or a column of that name.
+/// The field that cross-validation splits by: each value is left out in turn. Made by `ingest --folds`, or a column of this name.
 inline constexpr const char* kFoldField = "fold";
 
 struct Field {

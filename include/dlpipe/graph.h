@@ -46,8 +46,8 @@ struct Value {
   uint32_t batch_axes = 0;  // bit(i): the size of axis i is shape[i] times the batch
   DType dtype = DType::kF32;
   Tensor constant = {};  // defined: a weight, plain and contiguous
-  /// Of a constant of a captured model: whether it is a parameter that training changes, or a buffer, which is kept even where no
-  /// node reads it. Nothing: training changes it where a gradient reaches it.
+  /// For a constant of a captured model: true for a parameter that training changes; false for a buffer,
+  /// which is kept even if no node reads it. nullopt: training changes it if it gets a gradient.
   std::optional<bool> trained = {};
 
   bool is_constant() const { return constant.defined(); }
@@ -74,10 +74,10 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::map<std::string, std::string> metadata;  // of who wrote it; the engine doesn't look at it
+  std::map<std::string, std::string> metadata;  // from the program that wrote the file; the engine ignores it
   std::map<std::string, std::string>
       aliases;  // tied weights: other names of constants in PyTorch's state_dict
-  uint64_t constant_bytes_left = UINT64_MAX;  // of which passes may make new constants
+  uint64_t constant_bytes_left = UINT64_MAX;  // bytes that passes may still use for new constants
 
   const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
   Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
@@ -130,14 +130,14 @@ std::string to_dot(const Graph& graph);
 
 /// Whether any node is in training form.
 bool is_training_form(const Graph& graph);
-/// How the names of constants begin that are numbers of a captured model's code, and not in its state_dict.
+/// Prefix of the names of constants that are literals in a captured model's code and not in its state_dict.
 inline constexpr std::string_view kLiteralPrefix = "literal/";
-/// Whether a PyTorch model was captured as this graph: it says of its constants which are trained.
+/// Whether the graph was captured from a PyTorch model. Its constants then record whether they are trained (Value::trained).
 bool is_captured(const Graph& graph);
-/// The same model in inference form. It shares the constants, and has no buffers that no node reads.
+/// The same model in inference form. It shares the constants and drops buffers that no node reads.
 Graph inference_form(Graph graph);
 
-// The names by which a graph's outputs are asked for.
+// The names that identify a graph's outputs.
 //
 // A graph's outputs are values, and a value has one name. A value that is also an input, a constant or another output therefore
 // can't have a separate name for each.
@@ -176,8 +176,8 @@ struct BatchParts {
   /// together.
   int64_t apart = 1;
 };
-/// Splits only graphs with conv_units, which mostly move such values, and have kernels that are as fast with few samples. The
-/// size of the parts, and therefore the bits, don't depend on the number of threads.
+/// Splits only graphs with conv_units: these mostly move such values, and their kernels are as fast with few
+/// samples. The size of the parts, and therefore the bits, don't depend on the number of threads.
 BatchParts batch_parts(const Graph& graph);
 
 class Runner {

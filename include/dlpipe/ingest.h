@@ -33,9 +33,9 @@ enum class Store : uint8_t { kAuto, kJpeg, kRaw, kLink };
 /// bytes, slower crops). Crops of all but kStandard decode faster, to the same pixels.
 enum class JpegLayout : uint8_t { kAuto, kStandard, kRestart, kCoefficients, kDenseCoefficients };
 
-/// What to do about images that are copies of others: the same pixels, or nearly the same after re-encoding, resizing, mirroring,
-/// brightening or a small crop. kDrop: only the first by path is stored, the others are listed as skipped. kGroup: they stay
-/// together in `split` and `folds`. Both decode every file twice.
+/// How to treat duplicate images: the same pixels, or nearly the same after re-encoding, resizing, mirroring,
+/// brightening or a small crop. kDrop: only the first by path is stored, and the others are listed as
+/// skipped. kGroup: duplicates stay together in `split` and `folds`. Both decode every file twice.
 enum class Dedup : uint8_t { kOff, kDrop, kGroup };
 
 /// One of several parts of an ingest, `--part 3/16`: part number 3 of 16.
@@ -75,7 +75,7 @@ struct IngestOptions {
   std::string
       group;  // --group: a field; samples with the same value stay together in splits and folds. "folder": the image's folder
   int folds =
-      0;  // --folds: number the samples 1 to so many in a field `fold`, for cross-validation; 0: don't
+      0;  // --folds: adds a field `fold` with a number from 1 to `folds`, for cross-validation; 0: no folds
   Dedup dedup = Dedup::kOff;
   bool no_splits = false;  // don't make splits of folders, columns and files called train, val or test
   int64_t length = 256;    // tokens per sequence, for texts

@@ -67,10 +67,11 @@ struct LoaderOptions {
   int slots_max = 0;
   uint64_t seed = 0;
   bool shuffle = true;
-  /// How often samples come, with shuffle. "uniform": once an epoch. "balanced": every class as often as another; "sqrt": in
-  /// proportion to the square root of its samples; "cat=2,dog=1": in these proportions, 1 for classes that aren't named. A sample of
-  /// several labels (the only `labels` field) counts for its rarest one. An epoch has as many samples as before: of rare classes some
-  /// come several times, of frequent ones those that are left out come in a later epoch.
+  /// How often samples are drawn, with shuffle. "uniform": each once per epoch. "balanced": every class equally often.
+  /// "sqrt": in proportion to the square root of the class's number of samples. "cat=2,dog=1": in these proportions, with 1
+  /// for classes that aren't named. A sample with several labels (the only `labels` field) counts for its rarest one. An
+  /// epoch keeps its number of samples: samples of rare classes may be drawn several times, and those of frequent classes
+  /// that are left out are drawn in a later epoch.
   std::string sampler = "uniform";
   LastBatch last = LastBatch::kDrop;
   int64_t epochs = -1;           // -1: endless
@@ -89,7 +90,7 @@ struct LoaderOptions {
   /// same for any number of ranks up to the number of grains.
   int64_t grains = 1;
   int channels = 3;
-  /// The fields that batches hold, by name; empty: all of the dataset's except `path` (data::read_ragged_field reads it).
+  /// The fields in a batch, by name; empty: all of the dataset's except `path` (data::read_ragged_field reads it).
   std::vector<std::string> fields = {};
   /// The value, 0 to 255, of a mask outside of the source image, and of the whole mask if a sample has none.
   int mask_fill = 0;
@@ -100,7 +101,7 @@ struct LoaderOptions {
   double mixup = 0;
   double cutmix = 0;
   bool mixes_fields =
-      false;  // the consumer mixes labels and numbers as Batch::prep says; else mixing wants one class each
+      false;  // the consumer mixes labels and numbers as Batch::prep says; else mixing needs one class each
   OnBadRecord on_bad = OnBadRecord::kSubstitute;
   int64_t max_bad = -1;  // distinct bad samples before the stream ends with an error; -1: max(10, 0.1 %)
   int64_t max_pixels = 178'956'970;
@@ -109,10 +110,10 @@ struct LoaderOptions {
   int64_t memory_bytes = 0;
   /// Bad samples are appended to this file when next() returns their batch; empty: not written.
   std::string quarantine_file = {};
-  /// For a linked dataset: a dedicated folder that caches its JPEGs as coefficient records. Idle time of the loader's threads
-  /// is used to make them, and they are then read instead of the files; empty: no cache. Batches are the same.
+  /// For a linked dataset: a dedicated folder that caches its JPEGs as coefficient records, which are then read instead
+  /// of the files. They are created while the loader's threads are idle. Empty: no cache. Batches are the same.
   std::string cache = {};
-  uint64_t cache_bytes = 0;  // the cache's maximum size; 0: as much as leaves 1 GiB of its disk free
+  uint64_t cache_bytes = 0;  // the cache's maximum size; 0: leaves 1 GiB of its disk free
   bool hash_pixels = false;  // the chain covers pixels too (--receipt pixels, tests)
   Device* device = nullptr;  // null: the CPU; batches are handed over in host memory
   /// Page-locks the slots, for a consumer that copies the CPU's batches to this device itself; null: not page-locked.
@@ -251,7 +252,7 @@ class Feed {
   };
 
   static Result<std::unique_ptr<Feed>> open(const FeedOptions& options);
-  ~Feed();  // closes; on a thread of its own if an augmentation of this feed calls it
+  ~Feed();  // closes; on a separate thread if an augmentation of this feed calls it
   /// How many feeds of this process are open: their threads may be in an augmentation.
   static int64_t open_count();
   Feed(const Feed&) = delete;

@@ -23,8 +23,8 @@ namespace dlpipe::engine {
 /// The metric that is the run's loss. Validation uses it to select the best checkpoint if no metric is named.
 inline constexpr const char* kLossMetric = "loss";
 
-/// A figure of merit, by name. Of classes it is a mean over samples of `value`: of one sample's logits [K] and its class
-/// (0 <= target < K). The metrics of other tasks are computed over all samples at once (run/task), and have no `value`.
+/// A metric, by name. For classify it is the mean over samples of `value`, which gets a sample's logits [K] and its class
+/// (0 <= target < K). The metrics of other tasks are computed over all samples at once (run/task) and have no `value`.
 struct MetricRecord {
   static constexpr const char* kKind = "metric";
   static std::span<const MetricRecord> built_in();
@@ -33,7 +33,7 @@ struct MetricRecord {
   const char* help;
   double (*value)(std::span<const float> logits, int64_t target) = nullptr;
   bool lower_is_better = false;
-  bool is_share = false;  // from 0 to 1: shown as percents
+  bool is_share = false;  // in [0, 1]; shown as a percentage
   const char* task = "classify";
 };
 /// A value: copy builtin() and add to it.

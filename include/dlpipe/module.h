@@ -84,7 +84,7 @@ class Module {
   virtual std::string kind() const = 0;
   /// Floating-point operations of one forward call (a multiply-add counts as two), without children.
   virtual double flops(const TensorSpec& x, const TensorSpec& y) const;
-  /// The JSON of the captured graph (graph/FORMAT.md) if the module is one and no code builds it; else "".
+  /// For a captured graph that no code builds: its JSON (graph/FORMAT.md); else "".
   virtual std::string graph_json() const { return {}; }
   /// Draws this module's own parameters (not the children's) from Philox streams keyed by
   /// (seed, prefix + parameter name); `prefix` is "" or ends with a dot. Resets buffers to their initial values.

@@ -73,7 +73,7 @@ struct NodeEntry {
   std::string op = {};  // op_type
   std::string domain = {};
   std::string name = {};
-  std::vector<std::string> inputs = {};  // "" where an optional one is absent
+  std::vector<std::string> inputs = {};  // "" if an optional one is absent
   std::vector<std::string> outputs = {};
   std::vector<Attribute> attributes = {};
 };
@@ -123,14 +123,14 @@ struct ImportOptions {
   /// The sizes of an input's axes, by input name, for dimensions that the file leaves open. The first one may be kAnyBatch,
   /// even if the file has a size for it.
   std::map<std::string, std::vector<int64_t>> shapes = {};
-  /// Batch norms and dropout that are in training mode stay so: the graph is in training form (dlpipe/graph.h). Otherwise they are
-  /// refused.
+  /// Keeps batch norms and dropout that are in training mode: the graph is then in training form
+  /// (dlpipe/graph.h). Otherwise they are refused.
   bool training = false;
-  /// BatchNormalization nodes of a model in inference form use the batch's statistics (momentum 0.1); kUnsupported where there is
-  /// none. Implies `training`.
+  /// Makes the BatchNormalization nodes of a model in inference form use the batch's statistics (momentum
+  /// 0.1); kUnsupported if there are none. Implies `training`.
   bool live_batch_norm = false;
-  /// The state_dict of a captured model: which initializers are parameters that are trained (true), and which are buffers, kept even
-  /// where no node reads them. Constants that are neither get names of their own (graph::kLiteralPrefix).
+  /// The state_dict of a captured model: maps each initializer to true if it is a parameter that is trained, or to false if
+  /// it is a buffer, which is kept even if no node reads it. Other constants get names that begin with graph::kLiteralPrefix.
   std::map<std::string, bool> state = {};
 };
 

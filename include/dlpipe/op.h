@@ -163,7 +163,7 @@ struct OpRecord {
   /// same_bits_on_every_isa, within the tolerances. 0: not so, or not known. tests/engine/graph/by_sample_test.cpp tests it
   /// with the record's samples.
   uint32_t batch_inputs = 0;
-  /// Whether that is so with these attributes; null: with all.
+  /// Whether batch_inputs applies with these attributes; null: with all.
   bool (*by_sample)(const Attrs& attrs) = nullptr;
   /// The layouts to run in if the kernels have no choose_layout. Null: if all image inputs have the same shape and
   /// dtype f32, the first layout that an image input has and `layouts` lists, else plain. Not called for the

@@ -188,7 +188,7 @@ struct OptimizerRecord {
 std::span<const OptimizerRecord* const> optimizer_table();
 /// A value: copy builtin() and add to it.
 using OptimizerRegistry = Registry<OptimizerRecord>;
-/// A built-in one; kMisuse with the nearest name when there is none.
+/// The built-in optimizer called `name`; kMisuse with the nearest name if there is none.
 Result<const OptimizerRecord*> find_optimizer(std::string_view name);
 
 // Which optimizers can run on devices, according to their records.

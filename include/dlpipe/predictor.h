@@ -74,9 +74,11 @@ bool names_standard_input(std::span<const std::string> paths);
 // ---- classes for image files, given only a model's weights. Uses the decoder, chain and model of evaluation, so that a
 // dataset made from the files has the same probabilities.
 //
-// A Predictor owns its model; call it from one thread, decoding runs on the engine's threads. Throws Error. But files that
-// can't be read or decoded, and logits of NaN or infinity, which have no probabilities, become predictions with a message.
-/// An object that a model of --task detect found.
+// A Predictor owns its model; call it from one thread, decoding runs on the engine's threads. Throws Error, with one
+// exception: files that can't be read or decoded, and logits of NaN or infinity, which have no probabilities, become
+// predictions with a message.
+
+/// An object found by a model of --task detect.
 struct PredictedBox {
   std::string name;   // of its class
   size_t number = 0;  // of its class
@@ -88,21 +90,21 @@ struct PredictedBox {
 struct Prediction {
   std::string path;
   std::vector<std::pair<std::string, double>> top;  // class or label and probability, the most probable first
-  std::string error = {};  // not empty: the file could not be used, or there are no probabilities; and why
-  /// Of --task multilabel: the labels whose probability is at least their threshold, the most probable first.
+  std::string error = {};  // why the file could not be used or has no probabilities; empty: no error
+  /// --task multilabel: the labels with a probability of at least their threshold, the most probable first.
   std::vector<std::pair<std::string, double>> labels = {};
-  /// Of --task regress: each target, in the data's units; of --task segment: the share of each class that occurs, of the pixels of
-  /// whole_mask that the model saw.
+  /// --task regress: each target, in the data's units. --task segment: the fraction of each class that
+  /// occurs, among the pixels of whole_mask that the model saw.
   std::vector<std::pair<std::string, double>> values = {};
-  /// Of --task segment: the number of each pixel's class, [seen_height, seen_width], of the image as the model saw it.
+  /// --task segment: the class number of each pixel of the image as the model saw it, [seen_height, seen_width].
   std::vector<uint8_t> mask = {};
   int64_t seen_height = 0, seen_width = 0;
-  /// The same for the file's image, upright, [height, width]. 255: the model did not see the pixel.
+  /// The same for the file's image in its upright orientation, [height, width]. 255: the model did not see the pixel.
   std::vector<uint8_t> whole_mask = {};
   int64_t height = 0, width = 0;
-  /// Of --task segment and detect: the image as the model saw it, [seen_height, seen_width, channels].
+  /// --task segment and detect: the image as the model saw it, [seen_height, seen_width, channels].
   std::vector<uint8_t> pixels = {};
-  /// Of --task detect: those whose score is at least their class's threshold, the highest first.
+  /// --task detect: the boxes with a score of at least their class's threshold, the highest score first.
   std::vector<PredictedBox> boxes = {};
   std::string task = "classify";
   ErrorCode error_code = ErrorCode::kOk;  // of `error`
@@ -113,10 +115,10 @@ struct PredictOptions {
   int64_t batch = 64;
   int threads = 0;  // 0: as many as the process may use
   int64_t top = 5;
-  /// Of --task multilabel and detect: the probability from which a label or box counts as there; by default 0.5.
+  /// --task multilabel and detect: labels and boxes are reported from this probability on; default 0.5.
   std::optional<double> threshold = {};
   std::vector<std::pair<std::string, double>> thresholds =
-      {};  // the same of single labels or classes, by name; the others have `threshold`
+      {};  // thresholds of single labels or classes, by name; the others use `threshold`
   std::string device = "cpu";
   int64_t max_pixels = 178'956'970;
 };
@@ -133,11 +135,12 @@ class Predictor {
   /// The same for at most one batch, for files that arrive in pieces. Rounds the batch up to a power of two, so that few
   /// kernels are selected for pieces of different sizes. Returns false once `sink` has returned false.
   bool predict_piece(std::span<const ImageFile> files, const std::function<bool(const Prediction&)>& sink);
-  /// The batch size for this number of images: the size of all batches of append_probabilities but the last.
+  /// The number of images per call of append_probabilities() for this number of images; only the last call may have fewer.
   size_t rows_at_once(size_t images) const;
-  /// Probabilities of all classes or labels, or all values, of one batch, [files, outputs], appended to `all`, for callers who hold no more than a batch
-  /// and look between batches whether to continue. `rows`: what rows_at_once says, of the last batch, too, so that a
-  /// kernel is chosen once. Throws Error for the first that can't be used or has none, by its place, counted from `begin`.
+  /// Appends the probabilities of all classes or labels, or all values, of one batch to `all`, [files, outputs]. For callers
+  /// that hold only one batch and decide between batches whether to continue. `rows`: the result of rows_at_once(), also for
+  /// the last batch, so that a kernel is selected only once. Throws Error for the first image that can't be used or has no
+  /// probabilities, with its index, counted from `begin`.
   void append_probabilities(std::span<const ImageFile> files, size_t rows, size_t begin,
                             std::vector<float>& all);
   /// Like predict(), for one batch of `rows` rows that begins with `files`; returns false once `sink` has returned false.
@@ -224,14 +227,14 @@ class ClassReport {
 /// The model's output for one sample of the dataset.
 struct SampleAnswer {
   int64_t id = 0;    // the sample's number
-  std::string path;  // of the file that it came from; empty where the dataset doesn't say
-  /// Of another task than classify: its outputs' probabilities or values, and what the dataset has; the rest says nothing then.
+  std::string path;  // of the file that it came from; empty if the dataset has no paths
+  /// multilabel, regress: the outputs' probabilities or values, and the dataset's targets. All from `label` on is unused then.
   std::vector<double> answers = {}, targets = {};
   int64_t label = 0;
   std::vector<size_t> top;            // classes, the most probable first; empty if all logits are NaN
   std::vector<double> probabilities;  // of these classes
   double loss = 0;                    // -log of the label's probability
-  /// Of --task detect: all boxes that are found, the best first. `seen` is in pixels of the image as the chain made it.
+  /// --task detect: all boxes found, the best first. `seen` is in pixels of the chain's output image. Only id and path are also set.
   std::optional<std::vector<PredictedBox>> boxes = {};
 };
 
@@ -246,7 +249,7 @@ struct EvaluateOptions {
   std::string device = "cpu";
   bool tf32 = false;
   bool report = false;  // fill Evaluation::classes
-  /// Of --task segment: metrics of the masks as the chain resized them, not in their own size.
+  /// --task segment: metrics of the masks as the chain resized them, instead of in their own size.
   bool resized_masks = false;
   int64_t top = 5;  // classes in a SampleAnswer
   /// Called on this thread: on_sample for each evaluated sample, in the dataset's order; on_progress after each batch,
@@ -260,11 +263,11 @@ struct EvaluateOptions {
 struct Evaluation {
   EvalReport report;
   std::optional<ClassReport> classes;
-  /// Of `report`, where the task is another than classify: figures of each label or target; a row has one for each column.
+  /// For tasks other than classify, part of the report: figures per label or target, one row each; `columns` names them.
   std::vector<std::string> columns;
   std::vector<std::pair<std::string, std::vector<double>>> figures;
   LoadedModel model;
-  bool has_whole_masks = false;  // of --task segment: metrics are of masks in their own size
+  bool has_whole_masks = false;  // --task segment: metrics are of masks in their own size
   std::string data;              // the dataset that was used
   std::string subset;            // the subset selected by `limit`; empty: all
 };

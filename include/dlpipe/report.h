@@ -102,7 +102,8 @@ struct EvalReport {
   double value(std::string_view name) const;
 };
 
-/// Outputs f32 [N,K] of a batch's rows, in order; rows of weight 0 are given too. Of a class for each pixel K is H * W * classes.
+/// Receives the outputs f32 [N,K] of a batch's rows, in order, including rows of weight 0; `classes` is K. For segment, K is
+/// H * W * the number of classes.
 using LogitsObserver =
     std::function<void(const Batch& batch, std::span<const float> logits, int64_t classes)>;
 

@@ -37,8 +37,8 @@ class Module;
 
 namespace dlpipe::run {
 
-// ---- what a run reports while it trains. All calls are on the training thread, with one exception: on_note while the first of
-// several processes links images and the training thread waits
+// ---- what a run reports while it trains. All calls are on the training thread, except on_note while the
+// first of several processes links images: the training thread waits meanwhile
 
 struct StartReport {
   int64_t first_step = 0;  // above 0: resumed

@@ -205,8 +205,8 @@ Tensor reorder(const Tensor& x, Layout layout);
 /// The sum; also accumulates the gradients of a leaf that several ops read.
 Tensor add(const Tensor& a, const Tensor& b);
 
-// Inference: a forward pass that is never followed by a backward pass. It may use faster kernels than a training step, with
-// different bits, because sums are split where that is fastest.
+// Inference: a forward pass that is never followed by a backward pass. It may use faster kernels than a
+// training step, with different bits, because sums are split in whatever way is fastest.
 //
 // This is not NoGrad, which training steps use too: in backward, and in the first pass of recomputed modules.
 // Each thread has its own setting; slices that run on other threads use their caller's.
