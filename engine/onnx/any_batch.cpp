@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kNone = 0;
 
-// The batch size that all inputs have as their first axis.
+// The batch size of all inputs, their first axis. kNone if they differ, already vary, or aren't floats.
 int64_t fixed_batch(const graph::Graph& graph) {
   int64_t batch = kNone;
   for (const graph::ValueId id : graph.inputs) {
@@ -49,7 +49,8 @@ std::vector<Tensor> rows(const std::vector<Tensor>& tensors, int64_t first, int6
   return parts;
 }
 
-// Equal up to the rounding of sums in another order. Zeros and non-finite values prove nothing.
+// Whether tensors are equal up to the rounding of sums in another order. False for only zeros and for non-finite values, which
+// prove nothing.
 bool are_alike(const std::vector<Tensor>& some, const std::vector<Tensor>& others) {
   constexpr double kOfLargest = 1e-4;
   for (size_t i = 0; i < some.size(); ++i) {
@@ -67,7 +68,7 @@ bool are_alike(const std::vector<Tensor>& some, const std::vector<Tensor>& other
 
 }  // namespace
 
-// Compares a fixed batch with a batch of one more sample, and with two of its samples alone.
+// Runs a batch of one more sample. Compares its results with the fixed batch, and with its first and last sample run alone.
 bool answer_alike(const graph::Graph& fixed, const graph::Graph& any) {
   const int64_t batch = fixed_batch(fixed);
   const graph::Runner of_batch(fixed), of_any(any);
@@ -84,7 +85,7 @@ bool answer_alike(const graph::Graph& fixed, const graph::Graph& any) {
 }
 
 std::optional<graph::Graph> with_any_batch(const Model& model, const graph::Graph& fixed) {
-  if (graph::is_training_form(fixed)) return std::nullopt;  // answers depend on the batch
+  if (graph::is_training_form(fixed)) return std::nullopt;  // samples affect each other's results
   const int64_t batch = fixed_batch(fixed);
   if (batch == kNone) return std::nullopt;
   ImportOptions options;
@@ -98,7 +99,7 @@ std::optional<graph::Graph> with_any_batch(const Model& model, const graph::Grap
     const bool grows = std::all_of(any.outputs.begin(), any.outputs.end(),
                                    [&](graph::ValueId id) { return grows_by_samples(any.value(id)); });
     return grows ? std::optional(std::move(any)) : std::nullopt;
-  } catch (const Error&) {  // sizes in its nodes don't fit another batch
+  } catch (const Error&) {  // its nodes contain sizes that don't fit another batch
     return std::nullopt;
   }
 }

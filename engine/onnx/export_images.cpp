@@ -1,4 +1,4 @@
-// Convolutions, pooling and batch normalisation: images are planes in ONNX.
+// Exports convolutions, pooling, resize and batch normalisation. In ONNX, images are planes [N,C,H,W].
 #include <cmath>
 
 #include "dlpipe/ops.h"
@@ -106,7 +106,7 @@ void Exporter::global_pool(const Node& node) {
   emit("Flatten", {pooled}, out, {integer("axis", 1)});
 }
 
-// By sizes, or by scales if they differ from output / input.
+// Writes the output's sizes, or scales if they differ from output / input.
 void Exporter::resize(const Node& node) {
   const auto& attrs = node.attrs.as<ResizeAttrs>();
   const bool is_scaled = attrs.scale_height > 0 || attrs.scale_width > 0;

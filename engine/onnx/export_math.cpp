@@ -1,4 +1,4 @@
-// Elements, products, rows and reductions.
+// Exports elementwise ops, products, ops on rows (softmax, norms) and reductions.
 #include <limits>
 #include <map>
 #include <numbers>

@@ -1,5 +1,5 @@
-// One run through a graph's nodes: the names of its values in the model, and what an op's code needs of both. Internal to
-// engine/onnx; the ops' code is in export_images.cpp, export_math.cpp and export_shapes.cpp, a method for each op of the
+// The export of a graph, node by node: the names of its values in the model, and helpers for the ops' code. Internal to
+// engine/onnx. The ops' code is in export_images.cpp, export_math.cpp and export_shapes.cpp: one method for each op of the
 // table in export.cpp.
 //
 // A value has up to two names in the model: with dlpipe's order of axes ("plain"), and, for images, with ONNX's ("planes",
@@ -37,7 +37,7 @@ class Exporter {
 
   static size_t index(ValueId id) { return static_cast<size_t>(id); }
   const graph::Value& value(ValueId id) const { return graph_.value(id); }
-  /// Calls the method of its op.
+  /// Calls the method for the node's op.
   void export_node(const Node& node);
   void add_output(ValueId id);
   ValueInfo info_of(ValueId id, const std::string& name) const;
@@ -78,7 +78,7 @@ class Exporter {
   /// `bias` may be kNone. `x` and `out` are planes.
   void convolve(const std::string& x, ValueId weight, ValueId bias, const Conv2dAttrs& attrs,
                 const std::string& out);
-  /// The same and what follows it.
+  /// convolve(), then the unit's activation.
   void convolve_unit(const std::string& x, ValueId weight, ValueId bias, const ConvUnitAttrs& attrs,
                      const std::string& out);
   void convolution(const Node& node);
@@ -94,8 +94,8 @@ class Exporter {
   void flatten(const Node& node);
   void batch_norm(const Node& node);
 
-  // Elements, products, rows and reductions.
-  // From `in` to `out`, in either order of axes. any_attrs is null for an op without attributes.
+  // Elementwise ops, products, ops on rows and reductions.
+  // Writes the node from `in` to `out`, in either order of axes. any_attrs is null for an op without attributes.
   void apply_unary(std::string_view op, const Attrs* any_attrs, DType dtype, const std::string& in,
                    const std::string& out);
   void unary(const Node& node);

@@ -1,4 +1,4 @@
-// Types, shapes and places.
+// Exports casts and the ops that move elements.
 #include "engine/onnx/export_run.h"
 #include "engine/ops/conversions.h"
 #include "engine/ops/shape_ops.h"

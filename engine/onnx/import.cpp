@@ -56,7 +56,7 @@ DType input_dtype(const ValueInfo& info) {
                             element_type_name(info.type), "; dlpipe supports floats, int64 and int32")));
 }
 
-// Before opset 7 broadcasting was defined by attributes; the meaning of ops after the newest of these isn't known.
+// Before opset 7, attributes defined how ops broadcast. After kNewest, ops may have a different meaning.
 Status check_opset(const Model& model) {
   constexpr int64_t kOldest = 7, kNewest = 28;
   const int64_t opset = opset_of(model);
@@ -152,8 +152,8 @@ std::vector<graph::CaptureInput> inputs_of(const Model& model, const ImportOptio
   return inputs;
 }
 
-// Each name is computed once, and before a node reads it. If a file breaks this rule of ONNX, results would depend on the order
-// of nodes.
+// Checks that each name is computed once, and before a node reads it. If a file breaks this rule of ONNX, results would depend on
+// the order of nodes.
 void check_names(const Model& model) {
   std::map<std::string, std::string> makers;
   const auto make = [&](const std::string& name, const std::string& maker) {
@@ -165,7 +165,7 @@ void check_names(const Model& model) {
                               maker, "; give each value its own name, or export the model again")));
   };
   for (const TensorValue& tensor : model.initializers) make(tensor.name, "an initializer");
-  const auto initializers = makers;  // an input may have one, as its default
+  const auto initializers = makers;  // an initializer may be the default value of an input
   for (const ValueInfo& info : model.inputs) {
     if (!initializers.contains(info.name)) make(info.name, "the model's input");
   }
@@ -210,7 +210,8 @@ void check_ops(const Model& model) {
                                     "; dlpipe compile --list-onnx-ops lists the supported ones")));
 }
 
-// What options.state says of the graph's constants. What no node reads is added, so that the state is whole.
+// Sets Value::trained of the constants from options.state, and renames constants that aren't in it. Adds the tensors of the state
+// that no node reads, so that the state is complete.
 void mark_state(graph::Graph& graph, const Constants& constants, const std::map<std::string, bool>& state) {
   std::map<std::string, graph::ValueId> read;
   int literals = 0;

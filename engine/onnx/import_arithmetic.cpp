@@ -1,4 +1,4 @@
-// Arithmetic and comparisons of two operands with broadcasting, for tensors and for known integers.
+// Imports arithmetic and comparisons of operands with broadcasting, for tensors and for known integers.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -12,7 +12,7 @@ namespace dlpipe::engine::onnx {
 
 namespace {
 
-// A tensor broadcast by NumPy's rules, as images: [C,1,1] of the model's is [1,1,1,C] here.
+// Input `i` as an operand of images, to be broadcast by NumPy's rules: the model's [C,1,1] becomes [1,1,1,C].
 Tensor image_operand(Run& run, const NodeEntry& node, size_t i) {
   const RunValue& value = run.value(node, i);
   if (value.is_image) return value.tensor;
@@ -29,7 +29,7 @@ struct Operands {
   bool are_images = false;
 };
 
-// All inputs in one order of axes.
+// All inputs, in the same order of axes.
 Operands operands_of(Run& run, const NodeEntry& node) {
   if (node.inputs.empty()) run.refuse(node, "it has no inputs; export the model again");
   bool images = false, fits = true;
@@ -43,7 +43,7 @@ Operands operands_of(Run& run, const NodeEntry& node) {
   return operands;
 }
 
-// Combined from left to right, times `factor`.
+// Combines all inputs from left to right, then multiplies by `factor`.
 template <class Function>
 void joined(Run& run, const NodeEntry& node, const Function& op, double factor = 1.0) {
   const Operands operands = operands_of(run, node);
@@ -55,7 +55,8 @@ void joined(Run& run, const NodeEntry& node, const Function& op, double factor =
 
 using BinaryOp = Tensor (*)(const Tensor&, const Tensor&);
 
-// `op` of floats, or of integers that depend on the input, which are exact in f64 below 2^53. A quotient is truncated, as in C.
+// Applies `op` to floats, or to integers that depend on the input. Integers are computed in f64, which is exact below 2^53.
+// Quotients of integers are truncated, as in C.
 Tensor of_both(BinaryOp op, const Tensor& a, const Tensor& b) {
   const bool are_integers = !is_floating(a.dtype()) && !is_floating(b.dtype());
   return are_integers ? cast(op(as_floats(a, DType::kF64), as_floats(b, DType::kF64)), DType::kI64)
@@ -68,7 +69,7 @@ void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const T
   run.set_value(node, {of_both(op, operands.all[0], operands.all[1]), operands.are_images});
 }
 
-Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // of x below 0, slope x
+Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // slope x where x < 0, else x
   return relu(x) - slope * relu(scale(x, -1.0));
 }
 
@@ -107,7 +108,7 @@ void comparison(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
   const Tensor& a = operands.all[0];
   const Tensor& b = operands.all[1];
-  // Integers combined with floats are booleans.
+  // An integer that is compared with a float is a boolean, which f32 holds exactly.
   const DType dtype = is_floating(a.dtype()) || is_floating(b.dtype()) ? DType::kF32 : DType::kF64;
   run.set_truth(node, kOp(as_floats(a, dtype), as_floats(b, dtype)), operands.are_images);
 }
@@ -127,7 +128,7 @@ void mod(Run& run, const NodeEntry& node) {
                                                       : known_only<known_mod>(run, node);
 }
 
-// One of two tensors, chosen by `which`, a single boolean, in the broadcast shape of all three.
+// Chooses one of two tensors by `which`, a single boolean. The result has the broadcast shape of all three.
 void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   const size_t chosen = which.values[0] != 0 ? 1 : 2;
   const Shape yes = run.shape(node, 1), no = run.shape(node, 2);
@@ -137,7 +138,7 @@ void choose_whole(Run& run, const NodeEntry& node, const KnownInts& which) {
   run.set(node, expand(run.tensor(node, chosen), shape));
 }
 
-// One of the two element by element. Each is masked separately, so that infinity and NaN of the other one have no effect.
+// Chooses element by element. The two tensors are masked separately, so that infinity and NaN of one don't affect the other.
 void choose_elements(Run& run, const NodeEntry& node) {
   const Operands operands = operands_of(run, node);
   const bool are_integers = !is_floating(operands.all[1].dtype()) && !is_floating(operands.all[2].dtype());
@@ -153,7 +154,7 @@ void choose_elements(Run& run, const NodeEntry& node) {
   if (!y.defined()) y = mask(yes, which);
   const Shape shape =
       broadcast_shape("where", broadcast_shape("where", yes.shape(), no.shape()), which.shape());
-  if (y.shape() != shape) y = expand(y, shape);  // a constant 0 may have more axes
+  if (y.shape() != shape) y = expand(y, shape);  // an omitted constant 0 may have more axes
   run.set_value(node, {are_integers ? cast(y, DType::kI64) : y, operands.are_images});
 }
 

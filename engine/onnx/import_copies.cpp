@@ -1,4 +1,4 @@
-// Ops that surround a tensor with values, repeat it, or trade channels for pixels.
+// Imports ops that pad or repeat a tensor, replace some of its rows, or exchange channels for pixels.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -21,7 +21,7 @@ Shape with_size(const Tensor& x, int axis, int64_t size) {
   return shape;
 }
 
-// One axis of Pad, before and behind at least 0.
+// Pads one axis, in the modes other than constant. `before` and `behind` are at least 0.
 Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode, const Tensor& x, int axis,
                  int64_t before, int64_t behind) {
   const int64_t size = x.size(axis);
@@ -71,7 +71,7 @@ void pad_op(Run& run, const NodeEntry& node) {
     if (std::max(before, behind) > kMost || std::min(before, behind) < -size ||
         std::min<int64_t>(before, 0) + std::min<int64_t>(behind, 0) < -size)
       run.refuse(node, "impossible pads of axis ", axes[i]);
-    if (before < 0 || behind < 0)  // that much is cut away
+    if (before < 0 || behind < 0)  // negative pads remove elements
       y = slice(y, axis, std::max<int64_t>(0, -before), size - std::max<int64_t>(0, -behind));
     const int64_t more = std::max<int64_t>(before, 0), last = std::max<int64_t>(behind, 0);
     if (more + last == 0) continue;
@@ -154,7 +154,7 @@ int64_t block_size(const Run& run, const NodeEntry& node) {
   return block;
 }
 
-// A block's channels are (row, column, channel), or (channel, row, column) in mode CRD.
+// The order of a block's channels: (channel, row, column) in mode CRD, else (row, column, channel).
 bool is_channel_first(const Run& run, const NodeEntry& node) {
   const std::string mode = run.attribute(node, "mode", "DCR");
   if (mode != "DCR" && mode != "CRD") run.refuse(node, "its mode is '", mode, "'; expected DCR or CRD");
@@ -185,8 +185,8 @@ void space_to_depth(Run& run, const NodeEntry& node) {
   run.set_image(node, reshape(blocks, {n, h, w, block * block * channels}));
 }
 
-// Which of the rows [data; updates] each row of the answer is: of `rows` of data, `updates` replace those at `indices`, each of
-// `depth` places in `shape`'s first axes.
+// The row of [data; updates] that becomes each row of the result. `data` has `rows` rows; `updates` replace those at `indices`.
+// An index has `depth` numbers, for the first axes of `shape`.
 std::vector<int64_t> scattered_rows(const Run& run, const NodeEntry& node, const Shape& shape,
                                     const KnownInts& indices, int64_t depth, int64_t rows) {
   std::vector<int64_t> from(static_cast<size_t>(rows));
@@ -206,7 +206,7 @@ std::vector<int64_t> scattered_rows(const Run& run, const NodeEntry& node, const
   return from;
 }
 
-// PyTorch's x[..., a:b] = y, of places that are known.
+// PyTorch's x[..., a:b] = y, with known indices.
 void scatter_nd(Run& run, const NodeEntry& node) {
   if (run.attribute(node, "reduction", "none") != std::string("none"))
     run.refuse(node, "its reduction is '", run.attribute(node, "reduction", "none"),

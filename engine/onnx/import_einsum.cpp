@@ -1,4 +1,4 @@
-// Einsum: sums of products over letters, one pair of inputs after another, each as one product of matrices.
+// Imports Einsum: sums of products over letters. Contracts the inputs from left to right, each pair by one matrix product.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -42,7 +42,7 @@ Equation equation_of(const Run& run, const NodeEntry& node) {
   if (equation.inputs.size() != node.inputs.size())
     run.refuse(node, "its equation '", text, "' is for ", equation.inputs.size(), " inputs, but it has ",
                node.inputs.size());
-  if (arrow == std::string::npos) {  // the letters that stand once, in order
+  if (arrow == std::string::npos) {  // the output has the letters that occur once, in alphabetical order
     for (const auto& [letter, count] : counts) {
       if (count == 1) equation.output += letter;
     }
@@ -78,7 +78,7 @@ Term turned(const Term& term, const std::string& order) {
   return {transpose(term.tensor, axes), order};
 }
 
-// Without the letters that `keep` hasn't.
+// Sums over the letters that are not in `keep`.
 Term summed(const Term& term, const std::string& keep) {
   std::vector<int> axes;
   for (size_t i = 0; i < term.letters.size(); ++i) {
@@ -89,7 +89,7 @@ Term summed(const Term& term, const std::string& keep) {
           picked(term.letters, [&](char letter) { return keep.find(letter) != std::string::npos; })};
 }
 
-// Axes of `term` in the order of `groups`, the letters of each joined to one axis; of no letters, an axis of 1.
+// The axes of `term` in the order of `groups`. The letters of each group become one axis; no letters become an axis of size 1.
 Tensor grouped(const Term& term, const std::vector<std::string>& groups) {
   std::string order;
   for (const std::string& group : groups) order += group;
@@ -109,7 +109,7 @@ std::vector<std::string> each_alone(const std::string& letters) {
   return groups;
 }
 
-// The two multiplied and summed over the letters that `keep` hasn't.
+// The product of both terms, summed over the letters that are not in `keep`.
 Term contracted(const Run& run, const NodeEntry& node, const Term& left, const Term& right,
                 const std::string& keep) {
   const auto is_kept = [&](char letter) { return keep.find(letter) != std::string::npos; };
@@ -135,7 +135,7 @@ Term contracted(const Run& run, const NodeEntry& node, const Term& left, const T
   }
   if (rows.empty()) left_groups.emplace_back();
   left_groups.push_back(inner);
-  // Rows but the last are axes of the batch, over which the other side is the same.
+  // linear() accepts several row axes. In a matmul, all but the last are batch axes, and the other side is broadcast over them.
   const bool is_linear = batch.empty() && rows.size() > 1;
   if (!is_linear && rows.size() > 1) append(right_groups, std::vector<std::string>(rows.size() - 1));
   const bool has_inner_last = b.letters.ends_with(inner);

@@ -1,4 +1,4 @@
-// Convolutions and pools: what wants [N,H,W,C].
+// Imports convolutions and pools, whose dlpipe ops need images [N,H,W,C].
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -37,7 +37,7 @@ void set_frame(Run& run, const NodeEntry& node, const Frame& frame, const Tensor
 
 namespace {
 
-// Two numbers from an attribute; of a line, one, and `down`.
+// Two numbers from an attribute. For a line the attribute has one number; the one for the height is `down`.
 std::array<int, 2> two_of(const Run& run, const NodeEntry& node, const Frame& frame, std::string_view name,
                           int64_t otherwise, int64_t down = 1) {
   std::vector<int64_t> values =
@@ -50,7 +50,7 @@ struct Window {
   std::array<int, 2> kernel, stride, dilation;
 };
 
-// Pads before and behind, of height and of width.
+// The pads before and behind, for the height and for the width.
 std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& node, const Frame& frame,
                                               const Window& window) {
   const std::string automatic = run.attribute(node, "auto_pad", "NOTSET");
@@ -65,7 +65,7 @@ std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& n
   }
   if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
     run.refuse(node, "its auto_pad is '", automatic, "'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
-  // Outputs are inputs over stride, rounded up; an odd pad goes behind (upper) or before (lower).
+  // The output's size is the input's divided by the stride, rounded up. An odd pad goes behind (UPPER) or before (LOWER).
   std::array<std::array<int, 2>, 2> pads{};
   for (size_t i = 0; i < 2; ++i) {
     const int64_t size = frame.image.size(static_cast<int>(i) + 1), stride = std::max(1, window.stride[i]);
@@ -86,7 +86,7 @@ bool are_even(const std::array<std::array<int, 2>, 2>& pads) {
   return pads[0][0] == pads[0][1] && pads[1][0] == pads[1][1];
 }
 
-// Of a convolution, [O,C,H,W].
+// The weights of a convolution with four axes; a line's get a height of 1.
 Tensor filters_of(Run& run, const NodeEntry& node, const Frame& frame) {
   Tensor weight = run.tensor(node, 1);
   if (frame.is_line && weight.rank() == 3)
@@ -102,7 +102,7 @@ int groups_of(const Run& run, const NodeEntry& node) {
   return static_cast<int>(groups);
 }
 
-// dlpipe's ops pad both sides alike: other pads are put on before.
+// conv2d pads both sides equally. Unequal pads are added to the image before.
 void conv(Run& run, const NodeEntry& node) {
   Frame frame = frame_of(run, node);
   const Tensor weight = filters_of(run, node, frame);
@@ -120,8 +120,8 @@ void conv(Run& run, const NodeEntry& node) {
   set_frame(run, node, frame, conv2d(frame.image, weight, run.optional_tensor(node, 2), attrs));
 }
 
-// What a transposed convolution without pads has before and behind the output, of height and of width. Behind it may be less
-// than nothing: rows of zeros.
+// How much to cut before and behind from the result of a transposed convolution without pads, for the height and for the width.
+// A negative number behind means that zeros are added there.
 std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry& node, const Frame& frame,
                                                 const ConvTranspose2dAttrs& attrs, const Shape& weight) {
   const std::array<int, 2> more = two_of(run, node, frame, "output_padding", 0, 0);
@@ -130,7 +130,7 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
   if (frame.is_line && sizes.size() == 1) sizes.insert(sizes.begin(), 1);
   const bool is_same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   if (sizes.empty() && !is_same) {
-    const auto pads = window_pads(run, node, frame, {});  // NOTSET and VALID: what the node says
+    const auto pads = window_pads(run, node, frame, {});  // NOTSET: the node's pads; VALID: none
     return {{{pads[0][0], pads[0][1] - more[0]}, {pads[1][0], pads[1][1] - more[1]}}};
   }
   if (!sizes.empty() && sizes.size() != 2)
@@ -144,7 +144,7 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
     if (size < 1 || all <= -attrs.stride[i])
       run.refuse(node, "of ", in, " pixels it makes ", all + size + attrs.stride[i] - 1, " at most, not ",
                  size);
-    // An odd pixel is cut behind (upper) or before; what is missing is put behind.
+    // An odd pixel is cut behind for SAME_UPPER, else before. Missing pixels are added behind.
     const int64_t before = all < 0 ? 0 : automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
     edges[i] = {before, all - before - more[i]};
   }
@@ -170,7 +170,7 @@ void conv_transpose(Run& run, const NodeEntry& node) {
   attrs.groups = groups_of(run, node);
   two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
   auto edges = cut_edges(run, node, frame, attrs, weight.shape());
-  // Of both sides the op cuts as much itself, and behind so much less as is less than a stride.
+  // The op itself can cut both sides equally (padding), and behind less by an amount below the stride (output_padding).
   for (size_t i = 0; i < 2; ++i) {
     const int64_t more = edges[i][0] - edges[i][1];
     if (more < 0 || more >= attrs.stride[i]) continue;
@@ -189,7 +189,7 @@ void conv_transpose(Run& run, const NodeEntry& node) {
 struct Pool {
   Frame frame;
   Pool2dAttrs attrs;
-  std::array<std::array<int, 2>, 2> outside{};  // pads that the op doesn't know
+  std::array<std::array<int, 2>, 2> outside{};  // pads that are added to the image before the op
   bool is_padded_before = false;
 };
 
@@ -228,7 +228,7 @@ void average_pool(Run& run, const NodeEntry& node) {
   pool.attrs.count_include_pad = run.attribute(node, "count_include_pad", int64_t{0}) != 0;
   if (!pool.is_padded_before) return set_frame(run, node, pool.frame, avg_pool2d(image, pool.attrs));
   Tensor y = avg_pool2d(padded_frame(image, pool.outside, 0), pool.attrs);
-  if (!pool.attrs.count_include_pad) {  // over the share of each window that isn't padding
+  if (!pool.attrs.count_include_pad) {  // divides by the fraction of each window that isn't padding
     const Tensor ones = Tensor::full({1, image.size(1), image.size(2), 1}, 1.0);
     y = y / avg_pool2d(padded_frame(ones, pool.outside, 0), pool.attrs);
   }

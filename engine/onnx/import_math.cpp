@@ -1,4 +1,4 @@
-// Functions of elements, products and reductions.
+// Imports elementwise functions, products and reductions.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ void unary(Run& run, const NodeEntry& node) {
   run.set_like_input(node, kOp(float_input(run, node)));
 }
 
-// `op` of floats, or of integers that depend on the input, which are exact in f64 below 2^53.
+// Applies `op` to floats, or to integers that depend on the input. Integers are computed in f64, which is exact below 2^53.
 template <class Function>
 Tensor of_numbers(const Tensor& x, const Function& op) {
   return is_floating(x.dtype()) ? op(x) : cast(op(cast(x, DType::kF64)), DType::kI64);
@@ -113,8 +113,8 @@ void clip_op(Run& run, const NodeEntry& node) {
   run.set_like_input(node, of_numbers(run.value(node, 0).tensor, clipped));
 }
 
-// Of halves: products, a root, one division. C's pow has roots of minus infinity (infinity) and of -0 (0); these are those of
-// sqrt, NaN and -0: telling them apart would take three more ops in each norm that is written with Pow.
+// Exponents that are multiples of 0.5: products, a square root, and one division. The roots of minus infinity and of -0 are those of
+// sqrt, NaN and -0, not infinity and 0 as in C's pow: this would take three more ops in each norm that is written with Pow.
 void pow_op(Run& run, const NodeEntry& node) {
   const double exponent = run.number(node, 1), halves = std::fabs(exponent) * 2;
   constexpr double kMostHalves = 16;
@@ -174,7 +174,7 @@ void gemm(Run& run, const NodeEntry& node) {
 
 // Reductions, softmax, norms.
 
-// Known integers, reduced along axes; none: all.
+// Reduces known integers along axes; no axes: all.
 KnownInts reduced(const Run& run, const NodeEntry& node, std::vector<int> axes, bool keep,
                   int64_t (*join)(int64_t, int64_t)) {
   KnownInts ints = run.ints(node, 0);
@@ -197,8 +197,8 @@ KnownInts reduced(const Run& run, const NodeEntry& node, std::vector<int> axes, 
   return ints;
 }
 
-// `kLeavesSingle`: of one element it is that element, so that no axes may mean nothing to do. `kKnown`: it takes integers, and
-// joins two that are known so.
+// `kLeavesSingle`: the op returns a single element unchanged, so with noop_with_empty_axes the node does nothing. `kKnown`: the op
+// supports integers, and this function combines two known ones.
 template <Tensor (*kOp)(const Tensor&, const std::vector<int>&, bool), bool kLeavesSingle = true,
           int64_t (*kKnown)(int64_t, int64_t) = nullptr>
 void reduce(Run& run, const NodeEntry& node) {
@@ -259,13 +259,13 @@ Tensor log_sum_exp(const Tensor& x, const std::vector<int>& axes, bool keep) {
   return log(sum(exp(x - shift(true)), axes, keep)) + shift(keep);
 }
 
-// Where the largest is along an axis, or the smallest: the first of equal ones, NaN above all, as PyTorch's. The places are
-// counted from the other end, so that the largest count that is left is the one.
+// The index of the largest or smallest element along an axis, as PyTorch's argmax: the first of equal ones, and NaN wins. Numbers
+// the elements from the other end, so that the largest number among the equal elements is the wanted one.
 template <bool kIsLargest>
 void place_of_extreme(Run& run, const NodeEntry& node) {
   const bool keep = run.attribute(node, "keepdims", int64_t{1}) != 0;
   const int model_axis = run.axis(node, run.attribute(node, "axis", int64_t{0}), run.shape(node, 0).rank());
-  // Without channels, rows and columns keep their order.
+  // Without keepdims, only removing the channels leaves the axes in the model's order.
   const bool is_image = run.value(node, 0).is_image && (keep || model_axis == 1);
   const Tensor given = as_floats(is_image ? run.image(node, 0) : run.tensor(node, 0), DType::kF64);
   const Tensor x = kIsLargest ? given : scale(given, -1.0);

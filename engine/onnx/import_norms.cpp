@@ -1,4 +1,4 @@
-// Norms of rows, groups and batches.
+// Imports norms of rows, groups and batches.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace dlpipe::engine::onnx {
 namespace {
 
 void batch_normalization(Run& run, const NodeEntry& node) {
-  // Before opset 14 training mode is indicated by the use of its outputs.
+  // Before opset 14, a node is in training mode if it has more than one output.
   const bool makes_more =
       std::any_of(node.outputs.begin() + std::min<std::ptrdiff_t>(1, std::ssize(node.outputs)),
                   node.outputs.end(), [](const std::string& name) { return !name.empty(); });
@@ -23,7 +23,7 @@ void batch_normalization(Run& run, const NodeEntry& node) {
     run.refuse(node, "it is in training mode; export the model in eval mode");
   BatchNormAttrs attrs = {.epsilon = run.attribute(node, "epsilon", 1e-5),
                           .training = was_live || run.options().live_batch_norm};
-  // ONNX's momentum is the share of the old statistics. Of a model in inference form it says nothing.
+  // ONNX's momentum is the weight of the old statistics. It has no meaning in a model in inference form.
   if (was_live) attrs.momentum = 1.0 - run.attribute(node, "momentum", 0.9);
   const Shape shape = run.shape(node, 0);
   if (shape.rank() < 2 || shape.rank() > 4)
@@ -42,7 +42,7 @@ Tensor inverse_deviation(const Tensor& x, const std::vector<int>& axes, double e
   return div(Tensor::full({}, 1.0), sqrt(scale(mean(x * x, axes, true), 1.0, epsilon)));
 }
 
-// Over all axes from `axis` on, which dlpipe's op treats as one.
+// Normalises over all axes from `axis` on, which are joined to one axis for dlpipe's op.
 void layer_normalization(Run& run, const NodeEntry& node) {
   const Tensor x = run.tensor(node, 0);
   const int axis = run.axis(node, run.attribute(node, "axis", int64_t{-1}), x.rank());
@@ -69,7 +69,7 @@ void layer_normalization(Run& run, const NodeEntry& node) {
   run.set(node, inverse_deviation(distance, axes, epsilon), 2);
 }
 
-// Zhang and Sennrich, 2019: layer norm without the mean.
+// RMS norm (Zhang and Sennrich, 2019): layer norm without the mean.
 void rms_normalization(Run& run, const NodeEntry& node) {
   const Tensor x = run.tensor(node, 0);
   std::vector<int> axes;
@@ -79,7 +79,7 @@ void rms_normalization(Run& run, const NodeEntry& node) {
   run.set(node, x * factor * run.tensor(node, 1));
 }
 
-// Wu and He, 2018: x [N,C,...] over each of `groups` groups of channels; gamma and beta [C].
+// Group norm (Wu and He, 2018) of x [N,C,...], over each of `groups` groups of channels. gamma and beta are [C].
 void normalize_groups(Run& run, const NodeEntry& node, int64_t groups, const Tensor& gamma,
                       const Tensor& beta) {
   const Shape shape = run.shape(node, 0);
@@ -110,7 +110,7 @@ void instance_normalization(Run& run, const NodeEntry& node) {
 void group_normalization(Run& run, const NodeEntry& node) {
   const int64_t groups = run.attribute(node, "num_groups", int64_t{0});
   const Shape shape = run.shape(node, 0);
-  // Before opset 21 they were one number per group.
+  // Before opset 21, scale and bias have one number per group.
   const auto per_channel = [&](size_t i) {
     Tensor given = run.tensor(node, i);
     if (run.opset() >= 21) return given;
@@ -122,7 +122,7 @@ void group_normalization(Run& run, const NodeEntry& node) {
   normalize_groups(run, node, groups, per_channel(1), per_channel(2));
 }
 
-// Krizhevsky et al., 2012: by the squares of `size` neighbouring channels.
+// Krizhevsky et al., 2012: divides by a power of the sum of the squares of `size` neighbouring channels.
 void local_response_normalization(Run& run, const NodeEntry& node) {
   const Frame frame = frame_of(run, node);
   const Tensor& x = frame.image;
@@ -134,7 +134,7 @@ void local_response_normalization(Run& run, const NodeEntry& node) {
   for (int64_t i = 1; i < size; ++i) sums = sums + slice(squares, 3, i, i + channels);
   const double share = run.attribute(node, "alpha", 1e-4) / static_cast<double>(size);
   const Tensor spread = scale(sums, share, run.attribute(node, "bias", 1.0));
-  // The power of a positive number.
+  // The power as exp(log), because its base is positive.
   set_frame(run, node, frame, x * exp(scale(log(spread), -run.attribute(node, "beta", 0.75))));
 }
 

@@ -1,4 +1,4 @@
-// Resize, and Upsample, which came before it: images of another height and width.
+// Imports Resize and its predecessor Upsample, which change the height and width of images.
 #include "engine/ops/resize.h"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
     run.refuse(node, "impossible sizes: ", from.to_string(), " to ", height, "x", width);
   attrs.size = {static_cast<int>(height), static_cast<int>(width)};
   attrs.scale_height = resized.scale[2], attrs.scale_width = resized.scale[3];
-  // Whether an output with a fractional length ends there or at a pixel: the specification is ambiguous.
+  // The specification is ambiguous about whether an output with a fractional length ends there or at a whole pixel.
   for (size_t axis : {2, 3}) {
     const bool is_open =
         attrs.coordinates == ResizeCoordinates::kAlignCorners ||
@@ -117,8 +117,8 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
   run.set_image(node, resize(run.image(node, 0), attrs));
 }
 
-// Upsample, and Resize of opset 10: their specification doesn't define positions. ONNX Runtime uses i / scale, and between two
-// pixels the one before, or for a smaller output the one after.
+// Upsample, and Resize of opset 10. Their specification doesn't define positions. ONNX Runtime uses i / scale; between two pixels
+// it takes the one before, or the one after if the output is smaller.
 void upsample_op(Run& run, const NodeEntry& node) {
   const Shape shape = checked_shape(run, node);
   std::vector<double> scales;

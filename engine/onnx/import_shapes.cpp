@@ -1,4 +1,4 @@
-// Ops that move elements or leave them unchanged, also for known integers.
+// Imports ops that move elements or leave them unchanged, also for known integers.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -166,7 +166,7 @@ void split_op(Run& run, const NodeEntry& node) {
                "; export the model again");
 }
 
-// `places` along an axis, in the shape `dims`, where that axis was: x as a table whose rows are the axis.
+// Looks up `places` of an axis, which is replaced by the axes `dims`. Treats x as a table with a row for each place of the axis.
 Tensor looked_up(const Run& run, const NodeEntry& node, const Tensor& x, int axis,
                  const std::vector<int64_t>& dims, const std::vector<int64_t>& places) {
   if (!is_floating(x.dtype())) run.refuse(node, "dlpipe looks up floats only");
@@ -190,7 +190,7 @@ Tensor looked_up(const Run& run, const NodeEntry& node, const Tensor& x, int axi
   return axis == 0 ? y : transpose(y, back);
 }
 
-// `count` places of an axis from `begin` on; backwards where `step` is below 0.
+// `count` places of an axis from `begin` on; backwards if `step` is negative.
 struct Range {
   int axis;
   int64_t begin, count, step;
@@ -208,7 +208,7 @@ Range range_of(int axis, int64_t size, int64_t start, int64_t end, int64_t step)
   return {axis, begin, way <= 0 || size == 0 ? 0 : (way + stride - 1) / stride, step};
 }
 
-// A bound is clamped to the axis, so that with a growing bound or axis the range may grow differently.
+// Bounds are clamped to the axis, so if a bound or the axis grows with the batch, the range may grow differently.
 std::vector<Range> ranges_of(const Run& run, const NodeEntry& node) {
   const KnownInts sizes = run.sizes(node, 0);
   const auto given = [&](size_t i, const char* name, std::vector<int64_t> otherwise) {
@@ -325,7 +325,7 @@ void gather(Run& run, const NodeEntry& node) {
   }
   const KnownInts& which = run.ints(node, 1);
   refuse_growing(run, node, which, "an index");
-  // Ids that are broadcast to the batch, such as token types, all equal.
+  // Known ids that an op broadcasts to the batch, such as token types, are read from that op, whose result grows with the batch.
   const bool from_front =
       std::all_of(which.values.begin(), which.values.end(), [](int64_t id) { return id >= 0; });
   if (run.value(node, 1).source.defined() && axis == 0 && from.rank() == 2 && !run.is_known(node, 0) &&

@@ -1,4 +1,4 @@
-// The sources of known values: constants, sizes, ranges; and their casts.
+// Imports the sources of known values (constants, sizes, ranges) and casts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -73,7 +73,7 @@ void constant_of_shape(Run& run, const NodeEntry& node) {
   run.set(node, Tensor::full(Shape(std::span<const int64_t>(sizes.values)), number));
 }
 
-// `value` cast to an integer with fewer bits.
+// `value` cast to an integer type that may have fewer bits.
 int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t value) {
   if (to == ElementType::kInt64) return value;
   if (to == ElementType::kInt32) return static_cast<int32_t>(value);
@@ -83,7 +83,7 @@ int64_t as_type(const Run& run, const NodeEntry& node, ElementType to, int64_t v
                     kUint64 = 13;  // dlpipe has no tensors of these types
   const auto number = static_cast<int64_t>(to);
   const bool is_integer = number == kUint16 || number == kInt16 || number == kUint32 || number == kUint64;
-  constexpr int64_t kLeast = 1 << 15;  // all of them have integers below it
+  constexpr int64_t kLeast = 1 << 15;  // all these types hold the integers from 0 to below it
   if (!is_integer || value < 0 || value >= kLeast)
     run.refuse(node, "dlpipe doesn't cast ", value, " to ", element_type_name(to));
   return value;
@@ -96,7 +96,7 @@ void cast_known(Run& run, const NodeEntry& node, ElementType to) {
     const auto truth = [](int64_t one) { return int64_t{one != 0}; };
     return run.set_ints(node, known_elements(run, node, truth, ints));
   }
-  if (to == ElementType::kInt32) {  // no batch makes sizes that it hasn't: the line is not asked
+  if (to == ElementType::kInt32) {  // it holds the sizes of any batch, so linear growth needs no check
     KnownInts cut = ints;
     for (int64_t& one : cut.values) one = as_type(run, node, to, one);
     return run.set_ints(node, std::move(cut));
@@ -139,7 +139,7 @@ void cast_op(Run& run, const NodeEntry& node) {
                          value.is_image);
   }
   if (is_float && !are_floats) return run.set_like_input(node, cast(value.tensor, DType::kF32));
-  if (are_floats && (to == ElementType::kInt64 || to == ElementType::kInt32)) {  // towards 0
+  if (are_floats && (to == ElementType::kInt64 || to == ElementType::kInt32)) {  // rounds towards 0
     const Tensor cut = cast(value.tensor, DType::kI64);
     if (std::optional<KnownInts> ints = known_of(run, node)) return run.set_ints(node, *ints, 0, cut);
     return run.set_like_input(node, cut);
@@ -179,7 +179,7 @@ void range_op(Run& run, const NodeEntry& node) {
                 step = std::min(each.values[0], 2 * kMostCounted);
   if (step < 1 || begin < -kMostCounted || end > kMostCounted)
     run.refuse(node, "dlpipe only counts upwards, up to 2^24");
-  // Their number must grow linearly with the batch, or the list would differ for other batches.
+  // Checks that the count grows linearly with the batch; else the list would be wrong for other batches.
   const auto count = [](int64_t from, int64_t to, int64_t by) {
     return by < 1 || to <= from ? 0 : (known_sub(to, from) - 1) / by + 1;
   };

@@ -1,4 +1,4 @@
-// What only models in training form have: dropout, and the nodes of dlpipe.capture that ONNX has no op for.
+// Imports what only models in training form have: dropout, and nodes of dlpipe.capture that ONNX has no op for.
 #include <array>
 #include <vector>
 
@@ -8,7 +8,7 @@
 
 namespace dlpipe::engine::onnx {
 
-// Without a key, so that both runs of a capture call the same op: a graph draws anew in each run.
+// Sets no key, so that both runs of a capture call the same op. A graph draws new numbers in each run.
 Tensor live_dropout(const Tensor& x, double ratio) {
   if (ratio == 0) return x;
   return apply(graph::row_of("dropout"), {x}, DropoutAttrs{.p = ratio})[0];
@@ -16,7 +16,8 @@ Tensor live_dropout(const Tensor& x, double ratio) {
 
 namespace {
 
-// Huang et al., "Deep networks with stochastic depth", 2016; of channels, dropout2d. `sizes` are the mask's, 0 for the batch.
+// Huang et al., "Deep networks with stochastic depth", 2016, or dropout2d if the mask has channels. The attribute `sizes` has the
+// sizes of the mask; 0 means the batch.
 void drop_path(Run& run, const NodeEntry& node) {
   if (!run.options().training)
     run.refuse(node, "it is in training mode; capture the model with dlpipe.capture");
@@ -27,7 +28,7 @@ void drop_path(Run& run, const NodeEntry& node) {
     run.refuse(node, "its mask has ", sizes.size(), " sizes for ", shape.to_string());
   Shape mask;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    const int from = value.is_image && axis > 0 ? axis % 3 + 1 : axis;  // of [N,C,H,W]
+    const int from = value.is_image && axis > 0 ? axis % 3 + 1 : axis;  // the axis in [N,C,H,W]
     const int64_t size = sizes[static_cast<size_t>(from)];
     mask.push_back(size == 0 && from == 0 ? shape[0] : size);
     if (mask[-1] != 1 && mask[-1] != shape[from])
@@ -37,7 +38,7 @@ void drop_path(Run& run, const NodeEntry& node) {
   run.set_like_input(node, value.tensor * live_dropout(ones, run.attribute(node, "ratio", 0.0)));
 }
 
-// As PyTorch's, of any rank: the product with the weight as it lies, the bias in the same pass.
+// PyTorch's linear, for any rank. The weight isn't transposed, and the bias is added in the same pass.
 void linear_op(Run& run, const NodeEntry& node) {
   run.set(node, linear(run.tensor(node, 0), run.tensor(node, 1), run.optional_tensor(node, 2)));
 }

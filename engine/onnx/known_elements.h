@@ -29,7 +29,7 @@ inline Shape broadcast(const Run& run, const NodeEntry& node, std::span<const in
   return shape;
 }
 
-/// Where element `i` of `shape` is in a list of `dims` that broadcasts to it.
+/// The index, in a list of `dims` that broadcasts to `shape`, of the element that becomes element `i`.
 inline size_t broadcast_place(int64_t i, const Shape& shape, const std::vector<int64_t>& dims) {
   int64_t place = 0;
   int64_t stride = 1;
@@ -60,9 +60,9 @@ inline int64_t known_mul(int64_t a, int64_t b) {
   return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-/// Whether `op` of integers that grow with the batch grows along a line, too, as the two runs that are made tell of it: of no
-/// other could a graph know what it is for another batch. N / 2 and N > 4 are alike for 2 and 3 samples. Tried are small
-/// batches, one of each size up to 2^30, and those where one integer passes another.
+/// Whether the result of `op` grows linearly with the batch if its integers do. A graph can't represent other results, and the two
+/// runs of a capture can't recognize them: N / 2 and N > 4 look constant for 2 and 3 samples. Tries small batches, one of each order
+/// of magnitude up to 2^30, and those at which one integer overtakes another.
 template <class Function>
 bool stays_a_line(const Function& op, const auto&... at) {
   constexpr auto kFirst = graph::kCapturedBatches[0], kSecond = graph::kCapturedBatches[1];
@@ -133,7 +133,7 @@ inline bool grows(const KnownInts& ints) {
   return std::any_of(ints.growth.begin(), ints.growth.end(), [](int64_t more) { return more != 0; });
 }
 
-/// Of what an op counts or points with: a list has the same places, a mask the same diagonal, for every batch.
+/// Refuses integers that grow with the batch if an op needs the same ones for every batch: indices, or the diagonal of a mask.
 inline void refuse_growing(const Run& run, const NodeEntry& node, const KnownInts& ints, const char* what) {
   if (grows(ints))
     run.refuse(node, what,

@@ -262,7 +262,7 @@ static Result<Model> parse_whole(std::string_view bytes, Reading& reading) {
   return model;
 }
 
-// Sizes are counted first: a file with holes may be larger than memory, and so may be tensors that refer to the same bytes.
+// Counts the sizes before it reads: a sparse file, or tensors that refer to the same bytes, may be larger than memory.
 Result<Model> parse_model(std::string_view bytes, const std::string& folder, uint64_t most_bytes_beside,
                           const std::string& linked_folder) {
   Reading counting = {.beside = {.folder = folder, .linked_folder = linked_folder, .is_counting = true}};

@@ -198,7 +198,7 @@ Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
 Result<uint64_t> bytes_by_sizes(std::string_view name, const TensorValue& tensor) {
   if (tensor.dims.size() > kMostAxes)
     return corrupt(concat("tensor ", in_quotes(name), " has ", tensor.dims.size(), " axes"));
-  int64_t most = 1;  // as if none of the sizes were 0
+  int64_t most = 1;  // the product of the sizes, with 1 for 0
   for (const int64_t size : tensor.dims) {
     const int64_t factor = std::max<int64_t>(size, 1);
     if (size < 0 || most > kMostElements / factor)
