@@ -1,5 +1,5 @@
-// conv2d on the CPU: runs the slices of a plan (conv2d_plan.h), converting images to the primitive's form
-// where tensors hold another one.
+// conv2d on the CPU: runs the slices of a plan (conv2d_plan.h), and converts images to the primitive's form
+// if the tensors have another one.
 #include "engine/ops/conv2d.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ using cpu::Piece;
 
 constexpr int kXSlot = 1, kYSlot = 2, kWeightsSlot = 3;  // of worker_scratch; 0 is oneDNN's
 constexpr int64_t kElementsARange = 1 << 15;
-// Of a slice's output, to be activated by the worker that has it in its second-level cache.
+// The largest output of a slice that its worker activates while the output is in its second-level cache.
 constexpr size_t kActivatedSliceBytes = size_t{1} << 20;
 
 std::byte* element(const Tensor& tensor, int64_t offset) {
@@ -49,7 +49,7 @@ int block_of(Form form) {
   return form == Form::kBlocked8 ? 8 : 16;
 }
 
-/// `piece` of `held` converted to `form` in `scratch` (or in place, as held).
+/// `piece` of `held` in `form`: in place for kAsHeld, else converted into `scratch`.
 const void* bring(Form form, const Tensor& held, const Piece& piece, void* scratch) {
   const std::byte* from = element(held, piece.offset);
   if (form == Form::kAsHeld) return from;
@@ -120,7 +120,7 @@ void narrow_into(const Tensor& wide, const Tensor& tensor) {
   });
 }
 
-/// OIHW weights in the primitive's format, part by part.
+/// OIHW weights converted to the primitive's format, part by part.
 Tensor prepared_weights(const ConvPlan& plan, const Tensor& oihw) {
   const Tensor source = plan.low ? oihw : widened(oihw);
   Tensor prepared = temporary(static_cast<size_t>(plan.parts) * plan.weights_bytes());
@@ -136,7 +136,7 @@ Tensor prepared_weights(const ConvPlan& plan, const Tensor& oihw) {
   return prepared;
 }
 
-/// `piece` of y, in place.
+/// Applies the activation to `piece` of y, in place.
 void activate_piece(Activation activation, const Tensor& y, const Piece& piece) {
   std::byte* const first = element(y, piece.offset);
   const int64_t pixels = piece.run.images * piece.run.pixels;
@@ -152,7 +152,7 @@ size_t piece_bytes(const Piece& piece, DType dtype) {
 
 void forward(const ConvPlan& plan, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& y,
              Activation activation) {
-  // Not by oneDNN: its relu makes NaN 0.
+  // oneDNN doesn't apply the activation, because its relu turns NaN into 0.
   const bool by_slices = piece_bytes(plan.slices.front().y, y.dtype()) <= kActivatedSliceBytes;
   const Tensor weights = cached_or(weight, plan.form, [&] { return prepared_weights(plan, weight); });
   const Tensor wide_bias = plan.bias ? widened(bias) : Tensor();
@@ -189,7 +189,7 @@ void backward_data(const ConvPlan& plan, const Tensor& dy, const Tensor& weight,
   });
 }
 
-/// first[i] += the same element of each other slice's sums, slice after slice.
+/// first[i] += the same element of every other slice's sums, in the order of the slices.
 void add_up(float* first, int64_t elements, int64_t slices) {
   parallel_ranges(elements, 1 << 12, [&](int64_t begin, int64_t end) {
     cpu::on_best_isa([=]() DLPIPE_INLINE {
@@ -201,7 +201,7 @@ void add_up(float* first, int64_t elements, int64_t slices) {
   });
 }
 
-/// Gradients of weights (OIHW, f32) and bias: every slice of images sums for itself, then the sums are added.
+/// Gradients of weights (OIHW, f32) and bias. Every slice of images computes its own sums; then the sums are added.
 void backward_weights_by_images(const ConvPlan& plan, const Tensor& x, const Tensor& dy, float* dweight,
                                 float* dbias) {
   const auto slices = static_cast<int64_t>(plan.slices.size());
@@ -227,7 +227,7 @@ void backward_weights_by_images(const ConvPlan& plan, const Tensor& x, const Ten
   }
 }
 
-/// The whole batch in the primitive's form, if the tensor has another.
+/// The whole batch in the primitive's form: `held` itself for kAsHeld, else a converted copy.
 Tensor brought_batch(Form form, const Tensor& held) {
   if (form == Form::kAsHeld) return held;
   const Shape& shape = held.shape();
@@ -240,8 +240,8 @@ Tensor brought_batch(Form form, const Tensor& held) {
   return all;
 }
 
-/// The same if each slice computes the gradient of its own output channels from the whole batch: it gathers
-/// those channels of dy (blocked) into scratch.
+/// The same, but each slice computes the gradient of its own output channels from the whole batch. It
+/// gathers those channels of dy (blocked) in scratch.
 void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const Tensor& dy, float* dweight,
                                   float* dbias) {
   const Tensor whole_x = brought_batch(plan.x_form, x);
@@ -265,14 +265,14 @@ void backward_weights_by_channels(const ConvPlan& plan, const Tensor& x, const T
   });
 }
 
-/// Calls run(), after measuring the best kernel with it if necessary.
+/// Calls run(). If the table measures and has no kernel yet, first measures the candidates with run().
 template <class Run>
 void run_chosen(ConvPass pass, const Conv2dShape& shape, DType dtype, const Run& run) {
   cpu::measure_conv(pass, shape, dtype, run);
   run();
 }
 
-/// Both gradients of one convolution, by whichever kernel, in f32.
+/// The gradients of weights and bias of one convolution in f32, by the chosen kernel.
 void backward_weights_in_f32(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, float* dweight,
                              float* dbias) {
   if (const auto choice = cpu::winograd_choice(ConvPass::kBackwardWeights, shape, x.dtype())) {
@@ -288,7 +288,7 @@ void backward_weights_in_f32(const Conv2dShape& shape, const Tensor& x, const Te
                             : backward_weights_by_images(*plan, x, dy, dweight, dbias);
 }
 
-/// The same, rounded if the gradients are bf16.
+/// The same, rounded to bf16 if the gradients are bf16.
 void backward_weights(const Conv2dShape& shape, const Tensor& x, const Tensor& dy, const Tensor& weight_grad,
                       const Tensor& bias_grad) {
   const auto in_f32 = [](const Tensor& grad, int64_t elements) {
@@ -408,7 +408,7 @@ const Kernels conv_transpose2d_cpu{
     .backward = ConvTransposeKernels<conv2d_cpu>::backward,
     .supports = ConvTransposeKernels<conv2d_cpu>::supports,
     .choose_layout = ConvTransposeKernels<conv2d_cpu>::choose_layout,
-    .same_bits_on_every_isa = false,  // as conv2d's
+    .same_bits_on_every_isa = false,  // it runs conv2d's kernels
 };
 
 }  // namespace dlpipe::engine

@@ -1,5 +1,5 @@
-// The built-in rules for convolutions: which layout, kernel and slices, as functions of shape, dtype and ISA.
-// The measurements behind them are in comments next to them. Internal to engine/cpu.
+// The built-in rules for convolutions: layout, kernel and slices as functions of shape, dtype and ISA. The
+// measurements behind the rules are in comments next to them. Internal to engine/cpu.
 #pragma once
 
 #include <algorithm>
@@ -23,23 +23,23 @@ LayoutChoice conv_layouts(const Conv2dShape& shape, DType dtype);
 /// "n32 56x56x64 o64 k3x3 s1x1 p1x1 d1x1 g1 f32 avx2": the part of a table key that all passes share.
 std::string conv_key(const Conv2dShape& shape, DType dtype);
 
-/// Kernel and slices for one pass of a convolution whose output is channel-blocked or not: the table's, or
-/// the rule's.
+/// Kernel and slices for one pass of a convolution, from the table or else by the rule. `block` is the
+/// output's block of channels, 1 if it is plain.
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& shape, DType dtype, int block);
 
-/// If the table measures: finds the best kernel for this pass with run(), which does the pass.
+/// If the table measures, finds the best kernel for this pass by timing run(), which computes the pass.
 void measure_conv(ConvPass pass, const Conv2dShape& shape, DType dtype, const std::function<void()>& run);
 
-/// What conv_choice chooses, and why not something faster: for --explain.
+/// What conv_choice chooses and why it is not something faster, for --explain.
 std::string conv_explanation(ConvPass pass, const Conv2dShape& shape, DType dtype);
 
-/// The same if it is dlpipe's Winograd (conv2d_winograd.h).
+/// The result of conv_choice if it is dlpipe's Winograd (conv2d_winograd.h), else nullopt.
 std::optional<KernelChoice> winograd_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
 inline constexpr const char* kOwnWinograd = "winograd4x4";
-/// The minimum number of tiles in a part of an image that several slices share.
+/// The minimum number of tiles in a part, if several slices share an image's tiles.
 inline constexpr int64_t kWinogradTilesAPart = 24;
 
-/// The same if it is dlpipe's products of taps (conv2d_taps.h).
+/// The result of conv_choice if it is dlpipe's products of taps (conv2d_taps.h), else nullopt.
 std::optional<KernelChoice> taps_choice(ConvPass pass, const Conv2dShape& shape, DType dtype);
 inline constexpr const char* kOwnTaps = "taps";
 
@@ -47,33 +47,33 @@ inline constexpr const char* kOwnTaps = "taps";
 bool chooses_depthwise(const Conv2dShape& shape, DType dtype);
 inline constexpr const char* kOwnDepthwise = "depthwise";
 
-/// The same for a forward pass, if it is dlpipe's product of pixels and weights (conv2d_product.h) and supports images in
-/// `held`.
+/// The result of conv_choice for a forward pass if it is dlpipe's product of pixels and weights (conv2d_product.h) and that
+/// supports images in `held`; else nullopt.
 std::optional<KernelChoice> product_choice(const Conv2dShape& shape, DType dtype, LayoutChoice held);
 inline constexpr const char* kOwnProduct = "product";
 
-/// Whether a product of pixels and weights can read the image without a copy.
+/// Whether a product of pixels and weights can read the image without copying its windows.
 bool is_pointwise(const Conv2dShape& shape);
 
-/// Whether the bf16 kernels of this ISA's oneDNN are used; otherwise bf16 is computed in f32.
+/// Whether bf16 convolutions use oneDNN's bf16 kernels on this ISA; otherwise they are computed in f32.
 bool computes_bf16();
 
-// How slices share the images of a convolution with a result that doesn't depend on the cut. Internal to engine/cpu.
+// How slices share the images of a convolution whose result doesn't depend on the cut. Internal to engine/cpu.
 
 struct Range {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
 };
 
-/// Part `index` of `parts` of [0, whole), in multiples of `unit`.
+/// Part `index` of `parts` equal parts of [0, whole), in multiples of `unit`.
 inline Range part_of(int64_t whole, int64_t unit, int64_t parts, int64_t index) {
   const int64_t units = divide_up(whole, unit);
   return {std::min(whole, units * index / parts * unit), std::min(whole, units * (index + 1) / parts * unit)};
 }
 
-/// Groups of choice.images images, each cut into choice.parts parts: first by positions (tiles, pixels), at least `fewest` in
-/// each, then by panels of channels. Every part of the channels reads all positions, so that there are only as many of them as
-/// the threads need.
+/// Cuts a batch into groups of choice.images images and each group into up to choice.parts parts: first by positions
+/// (tiles, pixels), at least `fewest` in each, then by panels of channels. Every part of the channels reads all positions,
+/// so there are only as many of these parts as the threads need.
 struct ImageCut {
   ImageCut(const KernelChoice& choice, int64_t images, int64_t positions, int64_t fewest, int64_t panels)
       : groups(divide_up(images, choice.images)),

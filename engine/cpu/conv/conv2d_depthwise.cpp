@@ -1,4 +1,4 @@
-// The inner loops in Highway, once for each target, then how slices share the channels and images.
+// First the inner loops in Highway, once per target, then how slices share the channels and images.
 #include "engine/cpu/conv/conv2d_depthwise.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "engine/core/parallel.h"
 #include "engine/cpu/loops/elementwise.h"
 
-// Sums stay in registers, in arrays, which those of SVE and RVV can't be in.
+// Sums stay in registers, in arrays of vectors. SVE and RVV are excluded because their vectors can't be in arrays.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
@@ -27,11 +27,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 using PlaneD = hn::CappedTag<float, 16>;
 using PlaneV = hn::Vec<PlaneD>;
 
-// Taps whose sums are in registers together; of narrow kernels, sums of even and of odd columns are apart, as one chain of
-// additions for each would leave the adders idle.
+// The number of taps with sums in registers at a time. For up to kTapsOfPairs taps, even and odd columns have separate
+// sums, because one chain of additions per tap would leave the adders idle.
 constexpr int kTapsTogether = 8, kTapsOfPairs = 5;
-// Rows that have about so many outputs are read once for each row of taps from the first-level cache. Their sums are added to
-// those of others: rounding grows with the number of terms, or here with its root.
+// Outputs per group of rows. A group is read from the first-level cache once per row of taps, and its sums are added to
+// those of the other groups. So rounding errors grow with the square root of the number of terms, not with the number.
 constexpr int64_t kOutputsTogether = 64;
 
 template <int K>
@@ -113,12 +113,13 @@ const DepthwiseKernels& depthwise_kernels() {
 namespace {
 
 constexpr int kPlanesSlot = 1;  // of worker_scratch; 0 is oneDNN's
-// Slices are vectors of channels; where channels are fewer than this, also groups of images.
+// Slices are vectors of channels. If there are fewer channels than this, slices are also groups of images.
 constexpr int64_t kChannelsOfOneGroup = 512;
 constexpr size_t kMostLanes = 16;
-constexpr int64_t kPixelsAtOnce = 1 << 14;  // of x and dy, 1 MiB of 16 channels
+constexpr int64_t kPixelsAtOnce = 1 << 14;  // of x and dy: 1 MiB for 16 channels
 
-/// Copies pixels of `lanes` channels from `channel` on, one after another. Channels after the last are any numbers.
+/// Copies `lanes` channels from `channel` on of `count` pixels, pixel after pixel. Lanes after the last channel have arbitrary
+/// values.
 void copy_pixels(const Tensor& images, int64_t n, int64_t channel, int64_t lanes, int64_t first,
                  int64_t count, float* to) {
   const int64_t channels = images.size(3), pixels = images.size(1) * images.size(2);
@@ -127,7 +128,7 @@ void copy_pixels(const Tensor& images, int64_t n, int64_t channel, int64_t lanes
     const int64_t block = layout_block(images.layout()), width = std::min(block, lanes);
     for (int64_t lane = 0; lane < lanes; lane += width) {
       const int64_t c = channel + lane;
-      if (c >= channels) break;  // the last vector of channels in blocks of half its size: any values
+      if (c >= channels) break;  // the last vector is wider than the blocks that are left: any values
       const float* from = static_cast<const float*>(images.raw()) + image + c / block * block * pixels +
                           c % block + first * block;
       for (int64_t i = 0; i < count; ++i) std::copy_n(from + i * block, width, to + i * lanes + lane);
@@ -173,7 +174,7 @@ class DepthwiseGradient {
   }
 
  private:
-  /// The sums of images [first, last) of one block of channels; the last are those of dy.
+  /// Adds the sums over images [first, last) for one vector of channels: a sum per tap, then the sum of dy.
   void add(int64_t block, int64_t first, int64_t last, bool bias, float* sums) const {
     const int64_t most = rows_at_once();
     const int64_t floats = (rows_of(most) * width_ + most * s_.ow) * lanes_;
@@ -207,14 +208,14 @@ class DepthwiseGradient {
     for (int64_t lane = 0; lane < lanes_; ++lane) sums[lane] += row[static_cast<size_t>(lane)];
   }
 
-  /// Rows of the output whose planes stay in the second-level cache, the same for all vectors.
+  /// The number of output rows whose planes stay in the second-level cache; the same for all vector widths.
   int64_t rows_at_once() const {
     return std::clamp(kPixelsAtOnce / (s_.stride[0] * width_ + s_.ow), int64_t{1}, s_.oh);
   }
-  /// Rows of the image that they read.
+  /// The number of image rows that `rows` output rows read.
   int64_t rows_of(int64_t rows) const { return (rows - 1) * s_.stride[0] + (s_.kh - 1) * s_.dilation[0] + 1; }
 
-  /// Rows of the image from `top` on, with its padding.
+  /// Copies rows of the image from `top` on, with the padding.
   void copy_padded(int64_t n, int64_t block, int64_t top, int64_t rows, float* to) const {
     const int64_t left = std::min<int64_t>(s_.padding[1], width_);
     const int64_t inside = std::clamp<int64_t>(width_ - left, 0, s_.w);
@@ -229,7 +230,7 @@ class DepthwiseGradient {
   const Tensor &x_, &dy_;
   int64_t lanes_ = depthwise_kernels().lanes;
   int64_t taps_ = s_.kh * s_.kw;
-  // Columns of the padded image that are read.
+  // The number of columns of the padded image that are read.
   int64_t width_ = (s_.ow - 1) * s_.stride[1] + (s_.kw - 1) * s_.dilation[1] + 1;
   int64_t blocks_, groups_;
   Tensor sums_;  // [group][block][tap, then dy][lane]

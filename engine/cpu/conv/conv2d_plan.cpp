@@ -66,7 +66,7 @@ using BackwardWeights = dnnl::convolution_backward_weights;
 Forward::primitive_desc forward_desc(const Problem& p, const memory::desc& weights, const memory::desc& bias,
                                      Algorithm algorithm) {
   const auto describe = [&](const auto&... tensors) {
-    // Use training also in evaluation: inference would transform weights and compute other bits.
+    // Use training mode also in evaluation: inference mode would transform weights and compute other bits.
     return onednn::describe<Forward>(onednn::cpu_engine(), onednn::user_scratchpad(),
                                      dnnl::prop_kind::forward_training, algorithm, tensors..., p.stride,
                                      p.dilation, p.pad_begin, p.pad_end);
@@ -77,7 +77,7 @@ Forward::primitive_desc forward_desc(const Problem& p, const memory::desc& weigh
 template <class Kind, class... Tensors>
 typename Kind::primitive_desc backward_desc(const Problem& p, Algorithm algorithm,
                                             const Tensors&... tensors) {
-  // What the backward passes need to know of the forward one.
+  // The forward description that oneDNN requires for backward primitives.
   const Forward::primitive_desc hint = forward_desc(p, p.hint_weights, memory::desc(), algorithm);
   return onednn::describe_backward<Kind>(onednn::cpu_engine(), onednn::user_scratchpad(), hint, algorithm,
                                          tensors..., p.stride, p.dilation, p.pad_begin, p.pad_end);
@@ -139,7 +139,7 @@ ConvVariant make_conv_primitive(ConvPlan& plan, LayoutChoice held, const ConvGeo
 
 namespace {
 
-// Weights below this are copied to the primitive's format by one worker.
+// Weights with fewer elements are copied to the primitive's format by one worker.
 constexpr int64_t kSmallWeights = 1 << 14;
 constexpr int64_t kCopyParts = 16;
 
@@ -159,7 +159,7 @@ enum class Compute : uint8_t {
   kBF16,
 };
 
-/// Numbers of the formats that weights were brought to so far. Any thread.
+/// Numbers the formats to which weights have been converted so far. Thread-safe.
 class WeightsForms {
  public:
   uint64_t of(const dnnl::memory::desc& weights, int64_t parts) {
@@ -207,7 +207,7 @@ class PlanMaker {
     }
     if (computed.inputs == Layout::kPlain && computed.outputs != Layout::kPlain) {
       if (pass == ConvPass::kBackwardData) {
-        // oneDNN has no fast kernel from blocks to planes: a stem's gradient is computed plain.
+        // oneDNN has no fast kernel from blocks to planes, so a stem's image gradient is computed plain.
         plan_.y_form = Form::kPlain;
         computed.outputs = Layout::kPlain;
       } else {
@@ -217,7 +217,7 @@ class PlanMaker {
     block_ = layout_block(computed.outputs);
     choice_ = conv_choice(pass, shape, dtype, block_);
     if (compute == Compute::kF32Plain) {
-      // Small images with many channels: each slice would make all of the weights' gradient.
+      // These are small images with many channels: every slice would compute a gradient of all weights.
       if (pass == ConvPass::kBackwardWeights) choice_.images = s_.n;
       choice_.parts = 1;
     }
@@ -241,7 +241,7 @@ class PlanMaker {
   }
 
  private:
-  // What a whole image needs; the cuts change what they cut.
+  // The geometry of whole images. The cut_ functions adjust the dimension that they cut.
   ConvGeometry geometry(int64_t images) const {
     ConvGeometry g;
     g.n = images, g.c = s_.c, g.o = s_.o;
@@ -280,7 +280,7 @@ class PlanMaker {
     }
   }
 
-  // Backward weights: every slice reads all images and computes the gradient of its own output channels.
+  // Backward weights: every slice reads all images and computes the gradient for its own output channels.
   void cut_channels_of_batch() {
     plan_.slices_cut_channels = true;
     plan_.parts = parts_of(s_.o);
@@ -308,7 +308,7 @@ class PlanMaker {
     }
   }
 
-  // Forward of plain images: ranges of output rows with the input rows that they read.
+  // Forward of plain images: each slice is a range of output rows with the input rows that they read.
   void cut_rows() {
     const int64_t rows = (s_.oh + choice_.parts - 1) / choice_.parts;
     for (int64_t image = 0; image < s_.n; ++image) {
@@ -330,7 +330,7 @@ class PlanMaker {
     }
   }
 
-  // The table's parts, or one if they don't cut `channels` of a blocked image into whole blocks.
+  // The choice's number of parts, or 1 if that doesn't cut `channels` of a blocked image into whole blocks.
   int64_t parts_of(int64_t channels) const {
     const bool whole = block_ > 1 && s_.groups == 1 && channels % choice_.parts == 0 &&
                        channels / choice_.parts % block_ == 0;
@@ -350,7 +350,7 @@ class PlanMaker {
       oihw = oihw.submemory_desc(dims, dnnl::memory::dims(dims.size(), 0));
     }
     const dnnl::memory::desc& inner = plan_.variants.front().weights;
-    static auto* forms = new WeightsForms;  // as plans are, never destroyed
+    static auto* forms = new WeightsForms;  // never destroyed, like the plans
     plan_.form = forms->of(inner, plan_.parts);
     const int64_t parts = plan_.parts > 1 || s_.weights() < kSmallWeights ? 1 : kCopyParts;
     plan_.weights_copy =
@@ -365,7 +365,7 @@ class PlanMaker {
   std::vector<ConvGeometry> geometries_;  // of plan_.variants
 };
 
-// What a plan is a function of, byte by byte.
+// Everything that a plan depends on; hashed by its bytes.
 struct PlanKey {
   std::array<int64_t, 10> sizes;
   std::array<int32_t, 6> window;
@@ -382,13 +382,13 @@ PlanKey plan_key(ConvPass pass, const Conv2dShape& s, DType dtype, LayoutChoice 
           kernel_table().generation()};
 }
 
-// oneDNN's plain loops, for shapes without a fast kernel: a hundred times slower.
+// Whether oneDNN uses its reference loops, as for shapes without a fast kernel: a hundred times slower.
 bool is_reference(const ConvPlan& plan) {
   return plan.variants.front().primitive.implementation().find("ref") != std::string::npos;
 }
 
-// oneDNN 2.6's bf16 gradient of weights reads uninitialised memory if images are narrower than the
-// stride (tests/engine/ops/conv2d_test.cpp): nonsense, not an error.
+// oneDNN 2.6's bf16 gradient of weights reads uninitialised memory if images are narrower than the stride
+// (tests/engine/ops/conv2d_test.cpp). It returns wrong numbers, not an error.
 bool has_sound_bf16(ConvPass pass, const Conv2dShape& shape) {
   return pass != ConvPass::kBackwardWeights || shape.w >= shape.stride[1];
 }
@@ -406,7 +406,7 @@ ConvPlan make_plan(ConvPass pass, const Conv2dShape& shape, DType dtype, LayoutC
   if (dtype == DType::kBF16 && computes_bf16() && has_sound_bf16(pass, shape)) {
     if (auto plan = fast_plan(Compute::kBF16)) return *std::move(plan);
   }
-  // AVX2's kernels for blocked images want them at least as wide as the filter; those for plain ones don't.
+  // AVX2's kernels for blocked images require them to be at least as wide as the filter; those for plain images don't.
   for (const Compute compute : {Compute::kF32, Compute::kF32Plain}) {
     if (auto plan = fast_plan(compute)) return *std::move(plan);
   }

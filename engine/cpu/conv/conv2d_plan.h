@@ -1,13 +1,13 @@
 // How one pass of a convolution runs on the CPU: the kernel, the form of its images and weights, and the
-// slices that the work is cut into. A plan is made once per (pass, shape, dtype, layouts) and kept. It is
-// immutable, so that any thread may run it. Internal to engine/cpu.
+// slices into which the work is cut. A plan is made once per (pass, shape, dtype, layouts) and kept. It is
+// immutable, so any thread may run it. Internal to engine/cpu.
 //
-// Images: a tensor *holds* them plain (f32 or bf16) or channel-blocked (f32). The primitive may need another
-// form; then each slice is converted in the worker's scratch.
+// A tensor *holds* images plain (f32 or bf16) or channel-blocked (f32). If the primitive needs another
+// form, each slice is converted in the worker's scratch.
 //
-// Slices cut the batch; when one image is the whole slice, its output channels (blocked) or rows (plain). For
-// the gradient of deep layers' weights, with partial sums larger than the images, slices cut the output
-// channels of the whole batch instead.
+// Slices cut the batch. If a slice is one image, they also cut the channels of its result (blocked) or its
+// output rows (plain). For the gradient of deep layers' weights, whose partial sums would be larger than
+// the images, slices cut the output channels of the whole batch instead.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ enum class Form : uint8_t {
   kPlanes,  // f32 NCHW from plain: a stem's three channels
 };
 
-/// Part of a tensor of images: where it begins (elements) and its sizes.
+/// Part of a tensor of images: its beginning (in elements) and its sizes.
 struct Piece {
   int64_t offset = 0;
   ImageRun run;
@@ -41,7 +41,7 @@ struct Piece {
 
 struct ConvSlice {
   int variant = 0;  // index into ConvPlan::variants
-  int part = 0;     // of the output (backward data: input) channels
+  int part = 0;     // which part of the output (backward data: input) channels
   Piece x, y;
 };
 
@@ -62,11 +62,11 @@ struct ConvPlan {
   std::vector<ConvSlice> slices;
   /// Backward weights: slices cut channels, and each computes its own part of the gradient.
   bool slices_cut_channels = false;
-  /// Parts of the channels, each with its own weights: of o for forward and backward weights, of c for backward
-  /// data.
+  /// The number of parts of the channels, each with its own weights: output channels for forward and
+  /// backward weights, input channels for backward data.
   int64_t parts = 1;
 
-  /// Between OIHW and the primitive's format, one part. oihw_step: elements from part to part.
+  /// Converts one part between OIHW and the primitive's format. oihw_step: elements from one part to the next.
   onednn::FormatCopy weights_copy;
   int64_t oihw_step = 0;
   /// The ConstantForm of cached weights in the primitive's format. Plans with the same format share it, including those made
@@ -81,7 +81,7 @@ std::shared_ptr<const ConvPlan> conv_plan(ConvPass pass, const Conv2dShape& shap
 
 // Makes the oneDNN primitive of one slice of a convolution. Internal to engine/cpu.
 
-/// What one primitive computes: a whole convolution of some images, with all or part of the rows or channels.
+/// What one primitive computes: a convolution of some whole images, or of some rows or channels of one.
 struct ConvGeometry {
   int64_t n = 0, c = 0, o = 0;
   int64_t h = 0, w = 0, oh = 0, ow = 0;
@@ -89,8 +89,7 @@ struct ConvGeometry {
   friend bool operator==(const ConvGeometry&, const ConvGeometry&) = default;
 };
 
-/// PyTorch's weights [O, C/groups, KH, KW] of `dtype`, for oneDNN [G, O/G, C/G, KH, KW] when there are
-/// groups.
+/// PyTorch's weights [O, C/groups, KH, KW] of `dtype`; with groups, oneDNN sees them as [G, O/G, C/G, KH, KW].
 dnnl::memory::desc oihw_desc(const Conv2dShape& shape, dnnl::memory::data_type dtype);
 
 /// The primitive for `geometry` with the plan's pass, kernel, forms and bias. It uses weights in the format

@@ -14,16 +14,14 @@ namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int kWinogradSlot = 1;  // of worker_scratch; 0 is oneDNN's
-// Padding between the planes of a transformed range: without it, rows of all frequencies would
-// share a few sets of the cache otherwise.
+// Padding between the planes of a transformed range. Without it, the rows of all frequencies would share a few sets of the cache.
 constexpr int64_t kPlanesApart = 16;
-// Tiles that are transformed, multiplied and transformed back together, at most. From 18 to 128 made no
-// difference that the machines' noise didn't hide (Zen 3, Cascade Lake): fewer stay in the second-level
-// cache, more read the weights less often.
+// The most tiles that are transformed, multiplied and transformed back together. From 18 to 128 tiles, differences were within
+// the machines' noise (Zen 3, Cascade Lake). Fewer tiles stay in the second-level cache, more read the weights less often.
 constexpr int64_t kTilesAStep = 64;
 static_assert(kTilesAStep <= kWinogradMostTiles);
 
-/// Steps of a slice's tiles, as even as they can be.
+/// The number of tiles per step, so that a slice's steps are as even as possible.
 int64_t tiles_a_step(int64_t tiles) {
   return divide_up(tiles, divide_up(tiles, kTilesAStep));
 }
@@ -43,7 +41,7 @@ WinogradImages images_of(const Tensor& tensor) {
           block};
 }
 
-/// The tiles of a pass's result, with the padding of its input; backward weights': of the outputs.
+/// The tiles of a pass's result, with the padding of its input. For backward weights, those of the forward pass.
 WinogradTiles tiles_of(ConvPass pass, const Conv2dShape& s) {
   const bool data = pass == ConvPass::kBackwardData;
   const auto count = [](int64_t pixels, int64_t apart) {
@@ -73,7 +71,7 @@ int64_t lay_out(WinogradRange& range, int64_t tiles, int64_t row, float* data) {
   return kWinogradFrequencies * range.plane;
 }
 
-/// G g G^T of all weights: panel after panel in every frequency.
+/// G g G^T of all weights: for every frequency, panel after panel.
 Tensor transformed_weights(const WinogradWeights& weights) {
   const int64_t panel = block_product().panel;
   const int64_t panels = divide_up(weights.outs, panel);
@@ -86,7 +84,7 @@ Tensor transformed_weights(const WinogradWeights& weights) {
   return all;
 }
 
-/// Forward, and backward data, which is the forward pass of the flipped weights.
+/// Forward, or backward data, which is a forward pass with flipped weights.
 void convolve(const WinogradWeights& weights, const Tensor& held_weights, const KernelChoice& choice,
               const Tensor& x, const WinogradTiles& tiles, const float* bias, const Tensor& y,
               Activation activation) {
@@ -132,8 +130,8 @@ void convolve(const WinogradWeights& weights, const Tensor& held_weights, const 
 
 constexpr int64_t kTaps = 9;
 
-/// Gradients of the weights, in parts: every slice takes some images, some input and some output channels,
-/// and leaves sums that add_up puts together.
+/// The gradient of the weights, in parts. Every slice handles some images, some input and some output
+/// channels; add_up() adds the sums of the image parts.
 class WeightsGradient {
  public:
   WeightsGradient(const Conv2dShape& shape, const KernelChoice& choice, const Tensor& x, const Tensor& dy)
@@ -143,7 +141,7 @@ class WeightsGradient {
         dy_(images_of(dy)),
         tiles_(tiles_of(ConvPass::kBackwardWeights, s_)),
         image_parts_(divide_up(s_.n, choice.images)) {
-    // Parts of both, as square as they come.
+    // Cut the input and output channels into parts that are as square as possible.
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(choice.parts)));
     in_parts_ = std::min(side, divide_up(s_.c, kWinogradChannels));
     out_parts_ = std::min(choice.parts / side, divide_up(s_.o, product_.panel));
@@ -152,7 +150,7 @@ class WeightsGradient {
   }
   int64_t slices() const { return image_parts_ * in_parts_ * out_parts_; }
 
-  /// Any thread; `bias`: sums dy as well.
+  /// Computes one slice. Any thread. `bias`: also sums dy.
   void run(int64_t slice, bool bias) const {
     const int64_t image_part = slice / (in_parts_ * out_parts_);
     const int64_t in_part = slice / out_parts_ % in_parts_;

@@ -1,5 +1,4 @@
-// conv_unit on the CPU: our loops (unit_kernels.h) on plain images, or conv2d's kernels and what follows, one after
-// another.
+// conv_unit on the CPU: our loops (unit_kernels.h) on plain images, or conv2d's kernels and then the other ops one by one.
 #include "engine/ops/conv_unit.h"
 
 #include <algorithm>
@@ -30,33 +29,33 @@ constexpr const char* kUnit = "unit";      // our loops
 constexpr const char* kConv2d = "conv2d";  // conv2d's choice
 constexpr int kWindowsSlot = 1;            // of worker_scratch
 
-// Work of one slice, at least: some tens of microseconds of a core. A slice's memory is read once more for each panel of
-// the weights, so that it shall stay in the second-level cache.
+// The least work per slice: some tens of microseconds on a core. Each panel of the weights reads a slice's memory again, so
+// slices should stay in the second-level cache.
 constexpr double kSliceFlops = 1.5e6;
-constexpr double kDepthwiseSliceFlops = 3e5;  // which run at a third of the rate
+constexpr double kDepthwiseSliceFlops = 3e5;  // they run at a third of the rate
 constexpr int64_t kFewSlices = 8;
 constexpr int64_t kSliceFloats = 1 << 15;
 constexpr int64_t kFewestRows = 48, kMostRows = 512;
-constexpr int64_t kFewestImageRows = 7, kMostImageRows = 16;  // streams that a core can follow
+constexpr int64_t kFewestImageRows = 7, kMostImageRows = 16;  // a core can follow this many streams
 
 bool is_depthwise(const Conv2dShape& s) {
   return s.groups > 1 && s.groups == s.c && s.c == s.o;
 }
 
-// Terms of bf16 come in pairs; windows are copied to an even number of them.
+// In bf16, terms come in pairs. 1x1 convolutions need an even number of channels; windows are copied and padded.
 bool unit_fits(const Conv2dShape& s, DType dtype) {
   if (!cpu::has_units(dtype) || (s.groups != 1 && !is_depthwise(s))) return false;
   return dtype == DType::kF32 || s.c % 2 == 0 || !cpu::is_pointwise(s);
 }
 
-// Windows of many channels cost a copy of each for each tap, and Winograd saves multiplications.
+// With many channels conv2d is better: the unit would copy each channel once per tap, and Winograd saves multiplications.
 KernelChoice rule(const Conv2dShape& s) {
   constexpr int64_t kMostCopiedChannels = 32;
   const bool copies = s.groups == 1 && !cpu::is_pointwise(s);
   return {copies && s.c > kMostCopiedChannels && s.kh * s.kw > 1 ? kConv2d : kUnit};
 }
 
-/// A call on plain images of T (f32, bf16), by our loops.
+/// A call with our loops, on plain images of T (f32, bf16).
 template <class T>
 class UnitCall {
  public:
@@ -80,7 +79,7 @@ class UnitCall {
 
  private:
   static constexpr bool kLow = std::is_same_v<T, BFloat16>;
-  static constexpr int64_t kTogether = kLow ? 2 : 1;  // terms
+  static constexpr int64_t kTogether = kLow ? 2 : 1;  // terms per step
   using Product = std::conditional_t<kLow, cpu::UnitProductBf16, cpu::UnitProduct>;
 
   void product() const {
@@ -116,7 +115,7 @@ class UnitCall {
         p.a_row = s_.c;
       } else {
         const auto values =
-            static_cast<size_t>(p.rows * terms + kChunk);  // what the last chunk writes too much
+            static_cast<size_t>(p.rows * terms + kChunk);  // the last chunk may write past the values
         auto* const windows = reinterpret_cast<T*>(worker_scratch(kWindowsSlot, values * sizeof(T)));
         copy_windows(first, p.rows, terms, windows);
         p.a = windows;
@@ -158,7 +157,7 @@ class UnitCall {
       if (!is_inside) {
         to = std::fill_n(to, values, T());
       } else if (is_run && values <= kChunk && row + x * s_.c + kChunk <= end) {
-        std::memcpy(to, row + x * s_.c, kChunk * sizeof(T));  // a call costs more than the values
+        std::memcpy(to, row + x * s_.c, kChunk * sizeof(T));  // a call costs more than extra values
         to += values;
       } else if (is_run) {
         to = std::copy_n(row + x * s_.c, values, to);
@@ -177,7 +176,7 @@ class UnitCall {
     const int64_t vectors = cpu::vectors_of(s_.c), lanes = cpu::unit_kernels().lanes;
     const int64_t wanted =
         std::clamp<int64_t>(static_cast<int64_t>(s_.flops() / kDepthwiseSliceFlops), 1, kFewSlices);
-    const int64_t parts = divide_up(wanted, s_.n);  // of an image
+    const int64_t parts = divide_up(wanted, s_.n);  // per image
     const int64_t down =
         std::max(divide_up(s_.oh, kMostImageRows), std::clamp<int64_t>(s_.oh / kFewestImageRows, 1, parts));
     const int64_t across = std::min(vectors, divide_up(parts, down));
@@ -264,11 +263,11 @@ const Kernels conv_unit_cpu{
     .forward = conv_unit_forward,
     .supports = cpu::supports_first_f32_bf16,
     .explain = explain_conv_unit,
-    .same_bits_on_every_isa = false,  // conv2d's kernels
+    .same_bits_on_every_isa = false,  // it may run conv2d's kernels
 };
 
-// conv_pair on the CPU: one panel of channels at a time passes from the product to the depthwise convolution within a core's
-// second-level cache; or both as conv_units.
+// conv_pair on the CPU. The product passes one panel of channels at a time to the depthwise convolution, within a core's
+// second-level cache. The other candidate runs both as conv_units.
 
 namespace {
 
@@ -330,7 +329,7 @@ KernelChoice pair_choice(const std::string& key) {
                                                  "' in kernels.json; use ", kPair, " or ", kUnits)));
 }
 
-// Terms of bf16 come in pairs.
+// In bf16, terms come in pairs, so the number of channels must be even.
 bool pair_fits(const TensorSpec& x) {
   return cpu::has_units(x.dtype) && (x.dtype == DType::kF32 || x.shape[3] % 2 == 0);
 }
@@ -363,7 +362,7 @@ const Kernels conv_pair_cpu{
     .forward = conv_pair_forward,
     .supports = cpu::supports_first_f32_bf16,
     .explain = explain_conv_pair,
-    .same_bits_on_every_isa = false,  // conv2d's kernels
+    .same_bits_on_every_isa = false,  // it may run conv2d's kernels
 };
 
 }  // namespace dlpipe::engine

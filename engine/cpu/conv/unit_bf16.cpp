@@ -13,14 +13,14 @@ namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr int64_t kUnitLanes = kPairLanes;
-// Rows of a product with one, two and three vectors of columns, as in unit_kernels.cpp.
+// Rows per tile for panels of one, two and three vectors of columns, as in unit_kernels.cpp.
 constexpr int kRows[] = {0, 12, 12, 8};
 
 DLPIPE_BF16_TARGET inline __m512 widened(const BFloat16* from, __mmask16 mask) {
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
 }
-// R rows of W vectors of columns, of which `columns` exist; y_at: where they begin in the result.
+// R rows of W vectors of columns, of which `columns` exist. y_at: the tile's offset in the result.
 template <int R, int W>
 DLPIPE_BF16_TARGET __attribute__((noinline)) void tile(const UnitProductBf16& p, const BFloat16* a,
                                                        const BFloat16* b, const float* bias, int64_t y_at,
@@ -75,7 +75,7 @@ void tile_of_rows(int rows, const UnitProductBf16& p, const BFloat16* a, const B
   if constexpr (R > 1) tile_of_rows<R - 1, W>(rows, p, a, b, bias, y_at, columns);
 }
 
-// One panel of columns, all rows, in groups as even as they can be.
+// One panel of columns and all rows, in groups that are as even as possible.
 template <int W>
 void panel(const UnitProductBf16& p, int64_t vector) {
   const int64_t column = vector * kUnitLanes;

@@ -22,10 +22,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Rows of a product with one, two and three vectors of columns: sums, factors and columns fill the registers.
+// Rows per tile for panels of one, two and three vectors of columns: sums, factors and columns fill the registers.
 constexpr int kRows[] = {0, HWY_TARGET <= HWY_AVX3 ? 12 : 6, HWY_TARGET <= HWY_AVX3 ? 12 : 6,
                          HWY_TARGET <= HWY_AVX3 ? 8 : 4};
-// The first `count` lanes, and zeros; memory after them is not accessed.
+// Loads the first `count` lanes and sets the others to 0. Memory after them is not accessed.
 HWY_INLINE V load_some(D d, const float* from, size_t count) {
 #if HWY_MEM_OPS_MIGHT_FAULT
   HWY_ALIGN float lanes[hn::MaxLanes(D())] = {};
@@ -45,28 +45,28 @@ HWY_INLINE void store_some(V value, D d, float* to, size_t count) {
 #endif
 }
 
-// 1 / x for x >= 1, rounded nearly as a division.
+// 1 / x for x >= 1, rounded nearly like a division.
 HWY_INLINE V reciprocal(D d, V x) {
 #if HWY_ARCH_X86
-  const V guess = hn::ApproximateReciprocal(x);  // 11 bits or more; a step of Newton's doubles them
+  const V guess = hn::ApproximateReciprocal(x);  // 11 bits or more; a Newton step doubles them
   return hn::Mul(guess, hn::NegMulAdd(x, guess, hn::Set(d, 2.0f)));
 #else
   return hn::Div(hn::Set(d, 1.0f), x);
 #endif
 }
 
-// x / (1 + e^-x). The exponential's argument is only as precise as f32 needs when the result is neither x nor 0.
+// x / (1 + e^-x). The exponential is as precise as f32 needs wherever the result is neither x nor 0.
 HWY_INLINE V silu_of(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V c = hn::Max(hn::Set(d, -87.0f), x);  // below it the result is less than 1e-35; NaN stays NaN
-  const V t = hn::Min(hn::Set(d, 87.0f), c);   // above it is x
-  // -t = n ln 2 - r with an integer n, which 1.5 * 2^23 + 127 puts into the low bits, where exponents have it.
+  const V c = hn::Max(hn::Set(d, -87.0f), x);  // below -87 the result is less than 1e-35; NaN stays NaN
+  const V t = hn::Min(hn::Set(d, 87.0f), c);   // above 87 the result is x
+  // -t = n ln 2 - r with an integer n. Adding 1.5 * 2^23 + 127 puts n + 127, a float's exponent, into the low bits.
   const V round = hn::Set(d, 12583039.0f);
   const V shifted = hn::MulAdd(t, hn::Set(d, -1.44269504f), round);
   const V r = hn::MulAdd(hn::Sub(shifted, round), hn::Set(d, 0.69314718f), t);
   const hn::RebindToUnsigned<D> du;
   const V scale = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, shifted)));
-  // e^-r by Taylor's series; the next term is r^7 / 5040 < 1.2e-7.
+  // e^-r by its Taylor series. The next term is r^7 / 5040 < 1.2e-7.
   V e = hn::MulAdd(hn::Set(d, 1.0f / 720), r, hn::Set(d, -1.0f / 120));
   e = hn::MulAdd(e, r, hn::Set(d, 1.0f / 24));
   e = hn::MulAdd(e, r, hn::Set(d, -1.0f / 6));
@@ -81,14 +81,15 @@ HWY_INLINE V clipped(V low, V high, V x) {
   return hn::Min(high, hn::Max(low, x));
 }
 
-// silu of `rows` rows of sums, each of whole vectors, and the residual, to y. The sums are on the stack, because
-// in y they would wait for its cache lines. One loop: rows are often one vector, and constants would be reloaded for each.
+// y = silu(sums) + residual, for `rows` rows of sums, each of whole vectors. The sums are on the stack, because in y they
+// would wait for its cache lines. It is one loop over all rows, because rows are often one vector and constants would be
+// reloaded for each.
 HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
                             const float* residual) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t vectors = (columns + lanes - 1) / lanes;
-  int64_t at = 0;  // of y
+  int64_t at = 0;  // offset in y
   for (int64_t i = 0, j = 0; i < rows * vectors; ++i, sums += lanes) {
     V value = silu_of(d, hn::Load(d, sums));
     if (columns - j >= lanes) {
@@ -107,8 +108,8 @@ HWY_NOINLINE void silu_rows(const float* sums, int64_t rows, int64_t columns, fl
   }
 }
 
-// R rows of W vectors of columns, of which `columns` are there. Not inlined: a function of all tiles takes compilers with
-// sanitizers hours.
+// R rows of W vectors of columns, of which `columns` exist. Not inlined, because with sanitizers compilers take hours for a
+// function with all tiles.
 template <int R, int W>
 HWY_NOINLINE void product_tile(const UnitProduct& p, const float* a, const float* b, const float* bias,
                                float* y, const float* residual, int64_t columns) {
@@ -189,7 +190,7 @@ HWY_INLINE void product_of_rows(int rows, const UnitProduct& p, const float* a, 
   if constexpr (R > 1) product_of_rows<R - 1, W>(rows, p, a, b, bias, y, residual, columns);
 }
 
-// One panel of columns, all rows, in groups as even as they can be.
+// One panel of columns and all rows, in groups that are as even as possible.
 template <int W>
 HWY_NOINLINE void product_panel(const UnitProduct& p, int64_t vector) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -221,7 +222,7 @@ void UnitProducts(const UnitProduct& p) {
   }
 }
 
-// One vector of channels of a depthwise convolution, all of it or its first lanes.
+// A depthwise convolution for one vector of channels, or for the first lanes of one.
 template <bool kWhole>
 class DepthwiseChannels {
  public:
@@ -249,14 +250,14 @@ class DepthwiseChannels {
   }
 
  private:
-  // Of R pixels with kColumns taps a row, kStride taps apart; kColumns = 0: as the piece says.
+  // A piece of R pixels, kStride taps apart, with kColumns taps per row. If kColumns is 0, the piece has these numbers.
   template <int R, int kColumns, int kStride>
   HWY_INLINE void some(const UnitPiece& piece) const {
     if (piece.count == R) return repeated<R, kColumns, kStride>(piece);
     if constexpr (R > 1) some<R - 1, kColumns, kStride>(piece);
   }
 
-  // Not inlined, as product_tile isn't.
+  // Not inlined, for the same reason as product_tile.
   template <int R, int kColumns, int kStride>
   HWY_NOINLINE void repeated(const UnitPiece& piece) const {
     for (int64_t i = 0; i < piece.repeats; ++i)
@@ -269,7 +270,7 @@ class DepthwiseChannels {
     return load_some(d, from, count_);
   }
 
-  // One row of taps, each element loaded once.
+  // Adds one row of taps; loads each input element once.
   template <int R, int kColumns, int kStride>
   HWY_INLINE void add_row(const float* from, const float* weights, V (&sums)[R]) const {
     const D d;
@@ -287,7 +288,7 @@ class DepthwiseChannels {
     }
   }
 
-  // One row of taps, one after another.
+  // Adds one row of taps, tap by tap.
   template <int R>
   HWY_INLINE void add_taps(const UnitPiece& piece, const float* from, const float* weights,
                            V (&sums)[R]) const {

@@ -1,6 +1,6 @@
 // The inner loops of conv_unit on plain f32 images, in Highway, chosen at run time for the CPU: products of pixels and
-// weights (1x1 convolutions, others by rows of windows) and depthwise convolutions, with bias, activation and residual
-// applied to the sums in registers. conv_unit.cpp cuts the work.
+// weights (1x1 convolutions; other convolutions as rows of windows) and depthwise convolutions. Bias, activation and
+// residual are applied to the sums in registers. conv_unit.cpp cuts the work.
 //
 // Every sum is one chain of fused multiply-adds in the order of the terms, for any cut of the work. Pure functions; any
 // thread. Internal to engine/cpu.
@@ -13,31 +13,31 @@
 
 namespace dlpipe::engine::cpu {
 
-/// What is applied to a sum: a clip (infinite bounds: nothing), or silu; then the residual is added.
+/// Applied to each sum, which starts with the bias: a clip (with infinite bounds: nothing) or silu, then the residual is added.
 struct UnitTail {
   const float* bias = nullptr;  // padded to whole vectors
   float low = 0, high = 0;
   bool silu = false;
-  const float* residual = nullptr;  // null, or with y's layout
+  const float* residual = nullptr;  // has y's layout, or is null
 };
 
-/// Columns of a product are in panels of one to three vectors. Returns the width of the next one if `left` vectors are left.
-/// Four are split into two and two, because a panel of one needs a load for each multiply-add.
+/// The columns of a product are in panels of one to three vectors. Returns the width of the next panel if `left` vectors
+/// are left. Four vectors are split into two and two, because a panel of one needs a load for each multiply-add.
 constexpr int64_t unit_panel(int64_t left) {
   return left == 4 ? 2 : left < 3 ? left : 3;
 }
 
-/// y[r, j] = tail(sum over k of a[r, k] b[k, j]). b: panel after panel, the one that begins at vector v at
-/// b + v * lanes * terms, term after term, its columns side by side; zeros after the last column.
+/// y[r, j] = tail(sum over k of a[r, k] b[k, j]). b has one panel after another: the panel of vector v begins at b + v *
+/// lanes * terms. A panel has term after term, with its columns side by side, and zeros after the last column.
 struct UnitProduct {
   const float* a = nullptr;
   int64_t a_row = 0, terms = 0;
   const float* b = nullptr;
   float* y = nullptr;
   int64_t y_row = 0, rows = 0;
-  int64_t first_vector = 0, last_vector = 0;  // of columns: where panels begin and end
-  int64_t columns = 0;                        // of all vectors
-  UnitTail tail;                              // residual and y: their first row and column
+  int64_t first_vector = 0, last_vector = 0;  // of columns; panels begin and end here
+  int64_t columns = 0;                        // in all vectors
+  UnitTail tail;                              // y and residual point to first_vector
 };
 
 /// The taps [from, to) along one side of a filter that are inside the image.
@@ -45,29 +45,29 @@ struct UnitTaps {
   int64_t from = 0, to = 0;
 };
 
-/// Up to kUnitPixels output pixels of a depthwise convolution that have the same taps, in a row or a column. Offsets and
-/// steps in elements; x is the position of the first pixel's first tap, which may be outside of the image.
+/// Up to kUnitPixels output pixels of a depthwise convolution, in a row or a column, that have the same taps. Offsets and
+/// steps are in elements. x is the position of the first pixel's first tap, which may be outside of the image.
 inline constexpr int64_t kUnitPixels = 8;
 struct UnitPiece {
   int64_t x = 0, x_step = 0;
   int64_t y = 0, y_step = 0;
   int64_t count = 0;
-  /// Repeated this many times, advancing by these offsets.
+  /// The piece is repeated this many times, each time advanced by these offsets.
   int64_t repeats = 1, x_repeat = 0, y_repeat = 0;
   UnitTaps rows, columns;
-  /// The distance of pixels in taps, 1 or 2, if all taps of a row are inside, in filters with 3, 5 or 7 columns: inputs that
-  /// neighbouring pixels share then stay in registers.
+  /// The distance of neighbouring pixels in taps (1 or 2), if all taps of a row are inside and the filter has 3, 5 or 7
+  /// columns. Inputs that these pixels share then stay in registers.
   int stride = 0;  // 0: not applicable
 };
 
-/// Some pieces of one image, channels [first_channel, last_channel): from a whole vector to one, or to the last. weights:
-/// tap after tap, `weights_row` apart, whole vectors of channels.
+/// Some pieces of one image, for channels [first_channel, last_channel). first_channel is a multiple of a vector; last_channel
+/// is one, too, or the number of channels. weights: tap after tap, `weights_row` apart, each with whole vectors of channels.
 struct UnitDepthwise {
   const float* x = nullptr;
   float* y = nullptr;
   const float* weights = nullptr;
   int64_t weights_row = 0;
-  int64_t tap_row = 0, tap_column = 0;  // elements of x from tap to tap
+  int64_t tap_row = 0, tap_column = 0;  // elements of x from one tap to the next
   int64_t filter_columns = 0;
   const UnitPiece* pieces = nullptr;
   int64_t piece_count = 0;
@@ -79,7 +79,7 @@ struct UnitKernels {
   int64_t lanes;  // of a vector
   void (*product)(const UnitProduct& product);
   void (*depthwise)(const UnitDepthwise& depthwise);
-  /// silu of `rows` rows of sums, each whole vectors of its columns, and the residual, to y; y may be the sums.
+  /// y = silu(sums) + residual for `rows` rows of sums, each padded to whole vectors. y may be the sums.
   void (*silu)(const float* sums, int64_t rows, int64_t columns, float* y, int64_t y_row,
                const float* residual);
 };
@@ -87,10 +87,10 @@ struct UnitKernels {
 /// The kernels for the best instruction set of this machine.
 const UnitKernels& unit_kernels();
 
-// The product of unit_kernels.h on bf16 images: dot products of pairs (AVX512_BF16), twice as many multiplications an
-// instruction as f32 has. Sums, bias and activation are f32. Pure functions; any thread. Internal to engine/cpu.
+// UnitProduct on bf16 images: dot products of pairs (AVX512_BF16), twice as many multiplications per instruction as in f32.
+// Sums, bias and activation are f32. Pure functions; any thread. Internal to engine/cpu.
 
-/// Like UnitProduct; `terms` is even, and two terms of a column are adjacent in b.
+/// Like UnitProduct, but `terms` is even, and two terms of a column are adjacent in b.
 struct UnitProductBf16 {
   const BFloat16* a = nullptr;
   int64_t a_row = 0, terms = 0;
@@ -100,14 +100,14 @@ struct UnitProductBf16 {
   int64_t y_row = 0, rows = 0;
   int64_t first_vector = 0, last_vector = 0, columns = 0;
   UnitTail tail;                       // without a residual
-  const BFloat16* residual = nullptr;  // of y
+  const BFloat16* residual = nullptr;  // has y's layout, or is null
 };
 
-/// Whether this machine has these, within kernel_isa().
+/// Whether this machine has these kernels, within kernel_isa().
 bool has_unit_bf16();
 void unit_product_bf16(const UnitProductBf16& product);
 
-/// Rows of `columns` elements that begin `from_row` and `to_row` elements apart.
+/// Rows of `columns` elements. Rows begin `from_row` elements apart in the source and `to_row` apart in the target.
 struct UnitRows {
   int64_t rows = 0, columns = 0, from_row = 0, to_row = 0;
 };

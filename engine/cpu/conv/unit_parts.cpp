@@ -55,7 +55,7 @@ Tensor packed_bias(const Tensor& bias, int64_t channels) {
   return packed;
 }
 
-// kTogether terms of a column are adjacent.
+// Each group of kTogether terms of a column is adjacent.
 template <class T, int kTogether>
 Tensor packed_panels(const Tensor& weight) {
   const int64_t outs = weight.size(0), channels = weight.size(1);
@@ -195,8 +195,8 @@ namespace {
 
 constexpr int kInSlot = 1, kOutSlot = 2;  // of worker_scratch
 
-// For a panel's rows before the convolution: half of a second-level cache of 1 MiB; a third if the rows after it stay
-// there, too, to be narrowed. Bands that follow one another compute some rows twice, the fewer the more rows they have.
+// The memory for a panel's rows before the convolution: about half of a second-level cache of 1 MiB, or a third if the rows
+// after it stay there, too, to be narrowed. Consecutive bands compute some rows twice; more rows per band make that rarer.
 constexpr int64_t kBandBytes = int64_t{576} << 10;
 constexpr int64_t kNarrowedBandBytes = int64_t{384} << 10;
 constexpr int64_t kFewUnitSlices = 8;
@@ -209,7 +209,7 @@ class Bands {
 
   void run(const std::function<void(const UnitBand&)>& fill) const {
     const int64_t lanes = unit_kernels().lanes;
-    const int64_t widest = (begins_[1] - begins_[0]) * lanes;  // no later panel is wider
+    const int64_t widest = (begins_[1] - begins_[0]) * lanes;  // the first panel is the widest
     const int64_t most_rows =
         (narrows() ? kNarrowedBandBytes : kBandBytes) / (s_.w * widest * static_cast<int64_t>(sizeof(float)));
     const int64_t own_rows = std::max<int64_t>(1, (most_rows - reach()) / s_.stride[0] + 1);
@@ -251,7 +251,7 @@ class Bands {
   void narrowed(const UnitBand& band, int64_t first, int64_t last) const {
     const int64_t channel = band.begin * unit_kernels().lanes,
                   channels = std::min(band.width, s_.c - channel);
-    Conv2dShape own = s_;  // the result only has this panel's channels
+    Conv2dShape own = s_;  // the result has only this panel's channels
     own.c = own.o = own.groups = band.width;
     float* const rows = scratch(kOutSlot, (last - first) * s_.ow * band.width);
     depthwise(band, own, tail_, first, last, rows - first * s_.ow * band.width - channel);
@@ -260,12 +260,12 @@ class Bands {
                 residual_.defined() ? residual_.data<BFloat16>() + to : nullptr, y_.data<BFloat16>() + to);
   }
 
-  /// `shape` is the result's layout.
+  /// `shape` has the number of channels of y's memory.
   void depthwise(const UnitBand& band, const Conv2dShape& shape, const UnitTail& tail, int64_t first,
                  int64_t last, float* y) const {
     const int64_t channel = band.begin * unit_kernels().lanes;
     UnitDepthwise p;
-    p.x = band.x - channel;  // as if all channels were there
+    p.x = band.x - channel;  // the kernel adds the first channel's offset
     p.y = y;
     p.weights = taps_.data<float>();
     p.weights_row = padded(s_.c);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-// Transforms keep vectors in arrays, which those of SVE and RVV can't be in; handed on one by one, those of gradients took a
-// fifth longer.
+// Transforms keep vectors in arrays. SVE and RVV are excluded because their vectors can't be in arrays; with vectors passed
+// one by one instead, the transforms of gradients took a fifth longer.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #undef HWY_TARGET_INCLUDE
@@ -26,8 +26,8 @@ constexpr float kB = 1.41421356237309504880f;
 constexpr int64_t kFrequencies = kWinogradFrequencies;
 constexpr int64_t kAhead = 2;  // how many tiles ahead pixels are prefetched
 
-// Transforms take a vector of channels at a time: eight or, where there are whole groups of them and vectors
-// hold as many, sixteen (fewer where vectors are shorter).
+// Transforms process one vector of channels at a time: eight channels, or sixteen if all groups are whole
+// and vectors are wide enough (fewer on targets with shorter vectors).
 using Narrow = hn::CappedTag<float, kWinogradChannels>;
 using Wide = hn::CappedTag<float, 2 * kWinogradChannels>;
 
@@ -148,7 +148,7 @@ HWY_INLINE Place place_of(const WinogradImages& images, const WinogradTiles& til
   const int64_t y_phase = next_digit(tiles.down), row = rest;
   const int64_t y = y_phase + row * kWinogradTile * tiles.down - tiles.pad_top;
   const int64_t x = x_phase + column * kWinogradTile * tiles.across - tiles.pad_left;
-  // How many steps from `from` to `to`, rounded up.
+  // The number of steps from `from` to `to`, rounded up.
   const auto steps = [side](int64_t from, int64_t to, int64_t step) {
     return std::clamp<int64_t>((to - from + step - 1) / step, 0, side);
   };
@@ -163,7 +163,7 @@ HWY_INLINE Place place_of(const WinogradImages& images, const WinogradTiles& til
   return place;
 }
 
-// How far apart a tile's rows and columns are, in elements.
+// The distances between a tile's rows and between its columns, in elements.
 HWY_INLINE int64_t row_step(const WinogradImages& images, const WinogradTiles& tiles) {
   return images.width * images.pixel * tiles.down;
 }
@@ -171,9 +171,9 @@ HWY_INLINE int64_t pixel_step(const WinogradImages& images, const WinogradTiles&
   return images.pixel * tiles.across;
 }
 
-// Calls body(tile, its place, channel) for every tile and group of channels of a range. Two vectors of
-// channels, a line of the transformed range, go along the tiles together: images are read in order, which
-// processors prefetch, and lines are written whole.
+// Calls body(tile, its place, channel) for every tile and group of channels of a range. For each line of
+// the transformed range (two vectors of channels), all tiles are visited before the next line: images are
+// read in order, which processors prefetch, and lines are written whole.
 template <class D, class Body>
 HWY_INLINE void for_each_tile(const WinogradImages& images, const WinogradTiles& tiles,
                               const WinogradRange& range, int64_t side, const Body& body) {
@@ -197,8 +197,8 @@ HWY_INLINE T* channel_of(const WinogradImages& images, int64_t image, int64_t ch
          channel % images.block;
 }
 
-// Asks for a tile's pixels: rows of a few lines each are too short for the processor to see them coming. The
-// columns that it shares with the tile before are there already.
+// Prefetches a tile's pixels, because its rows are only a few lines each, too short for the hardware
+// prefetcher. Skips the columns that it shares with the previous tile, which are already in the cache.
 template <int kSide, class T>
 HWY_INLINE void prefetch_pixels(const WinogradImages& images, const WinogradTiles& tiles, const Place& place,
                                 int64_t channel) {
@@ -211,7 +211,7 @@ HWY_INLINE void prefetch_pixels(const WinogradImages& images, const WinogradTile
   }
 }
 
-// A tile's pixels as addresses: those outside the image are all one vector of zeros, without a branch.
+// The addresses of a tile's pixels. All pixels outside the image share one vector of zeros, which needs no branch.
 template <int kSide, class T>
 class EdgePixels {
  public:
@@ -236,8 +236,8 @@ class EdgePixels {
   uintptr_t inside_rows_[kSide], inside_columns_[kSide];
 };
 
-// Applies a transform to columns, then rows, of a tile of vectors pixel(i, j); take(i, j, value) gets the
-// transformed one.
+// Applies a transform to the columns, then to the rows, of a tile of vectors pixel(i, j). Calls take(i, j,
+// value) with each result.
 template <int kFrom, int kTo, class D, class Transform, class Pixel, class Take>
 HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pixel, const Take& take) {
   HWY_ALIGN float columns[kTo * kFrom * hn::MaxLanes(D())];
@@ -261,7 +261,8 @@ HWY_INLINE void transform_tile(D d, const Transform& transform, const Pixel& pix
   }
 }
 
-// Transforms the tiles of `range` from images to frequencies; extra(tile, channel, pixel) sees each as well.
+// Transforms the tiles of `range` from images to frequencies. Also calls extra(channel, pixel) for each tile and group of
+// channels.
 template <int kFrom, class T, class D, class Transform, class Extra>
 HWY_INLINE void transform_images(D d, const WinogradImages& images, const WinogradTiles& tiles,
                                  const WinogradRange& to, const Transform& transform, const Extra& extra) {
@@ -316,7 +317,7 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
                const float* bias, Activation activation) {
   using V = hn::Vec<D>;
   const int64_t row = row_step(y, tiles), pixel_apart = pixel_step(y, tiles);
-  // What is below becomes 0; NaN is not. What rounds to -0 in bf16 stays, as relu does with it.
+  // Smaller values become 0; NaN stays NaN. In bf16, values that round to -0 stay, as in the relu op.
   constexpr float kLeast = sizeof(T) == sizeof(float) ? 0.0f : -0x1p-134f;
   const V least = hn::Set(d, activation == Activation::kRelu ? kLeast : -__builtin_inff());
   for_each_tile<D>(
@@ -342,7 +343,7 @@ void output_of(D d, const WinogradRange& from, const WinogradImages& y, const Wi
       });
 }
 
-// work(vectors, pixels' type) for a range of images' channels.
+// Calls work(vector tag, pixel) with the widest vectors for the channels of a range and the type of the images' pixels.
 template <class Work>
 HWY_INLINE void with_vectors(const WinogradImages& images, const WinogradRange& range, const Work& work) {
   const bool is_wide = (images.block | range.first_channel | range.channels) % (2 * kWinogradChannels) == 0;

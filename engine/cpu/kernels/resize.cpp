@@ -22,8 +22,7 @@ struct Places {
   std::vector<int64_t> first, second;
   std::vector<float> share;  // weight of the second position
 
-  // `spread`: for columns of few channels the number of channels, which then have entries of their own, like pixels; else
-  // 1.
+  // `spread`: the number of channels of columns with few channels, which then have entries of their own, like pixels; else 1.
   Places(const ResizePlaces& axis, int64_t step, int64_t spread) {
     const auto count = static_cast<size_t>(axis.out * spread);
     first.reserve(count), second.reserve(count), share.reserve(count);
