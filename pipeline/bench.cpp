@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kWindows = 10;
 
-// Reads batches for `seconds` and at least `batches`; returns samples and elapsed nanoseconds.
+// The result of take(), which reads batches for `seconds` and at least `batches`.
 struct Taken {
   int64_t samples = 0;
   int64_t elapsed_ns = 0;
@@ -45,7 +45,7 @@ Result<Taken> take(Loader& loader, double seconds, int64_t batches) {
   return taken;
 }
 
-// Counters of the time between two readings. Levels and sizes are those of the second.
+// The counters between two readings; levels and sizes are those of the second.
 SourceStats difference(const SourceStats& before, SourceStats after) {
   for (size_t i = 0; i < after.stages.size(); ++i) {
     StageStats& stage = after.stages[i];
@@ -102,7 +102,7 @@ Result<PipelineBench> bench_pipeline(const LoaderOptions& options, double second
 
 namespace {
 
-// A loader's parts for one thread, and one batch of planned samples at a time.
+// The parts of a loader for one thread, with one batch of planned samples at a time.
 class Bench {
  public:
   static Result<std::unique_ptr<Bench>> open(const LoaderOptions& options) {
@@ -186,7 +186,7 @@ class Bench {
   augment::ChainScratch chain_scratch_;
 };
 
-// The cost of reading the clock before and after, which is as large as some stages' time for a small sample.
+// The cost of reading the clock before and after a stage. For a small sample it is as large as some stages' time.
 double clock_ns() {
   static const double cost = [] {
     constexpr int kReads = 10'000;

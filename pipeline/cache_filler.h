@@ -37,7 +37,7 @@ class CacheFiller {
   CacheFiller(const CacheFiller&) = delete;
   CacheFiller& operator=(const CacheFiller&) = delete;
 
-  /// All of stats except what readers count.
+  /// The statistics of the cache, without those that readers count.
   CacheStats stats() const;
   int64_t scratch_bytes() const { return scratch_bytes_.load(std::memory_order_relaxed); }
 
@@ -59,7 +59,7 @@ class CacheFiller {
   Mutex mutex_;
   std::condition_variable told_;
   bool ends_ DLPIPE_GUARDED_BY(mutex_) = false;
-  std::vector<pthread_t> working_ DLPIPE_GUARDED_BY(mutex_);  // joined later than it is read
+  std::vector<pthread_t> working_ DLPIPE_GUARDED_BY(mutex_);  // used by the destructor before it joins them
   std::unique_ptr<Threads> threads_;
 };
 

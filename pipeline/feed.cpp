@@ -38,11 +38,11 @@ struct Feed::Ring {
 
   const pid_t process = ::getpid();
   Device* device = nullptr;       // of the batches, or the one that the consumer copies them to
-  bool is_on_host = true;         // batches are
-  std::condition_variable moved;  // the feed's thread may go on
+  bool is_on_host = true;         // whether the batches are
+  std::condition_variable moved;  // wakes the feed's thread
   Mutex mutex;
   Loader* loader DLPIPE_GUARDED_BY(mutex) = nullptr;  // null once closed
-  int64_t held DLPIPE_GUARDED_BY(mutex) = 0;          // those that return included
+  int64_t held DLPIPE_GUARDED_BY(mutex) = 0;          // including those in `returning`
   std::vector<Returning> returning DLPIPE_GUARDED_BY(mutex);
 
   int64_t held_by_consumer() const DLPIPE_REQUIRES(mutex) {
@@ -64,12 +64,12 @@ struct Feed::Impl {
   std::shared_ptr<const Setup> setup;
   int64_t epochs_per_pass = 1;
   const std::shared_ptr<Ring> ring = std::make_shared<Ring>();
-  std::unique_ptr<Loader> loader;  // the feed's thread calls it, or who has parked the thread
+  std::unique_ptr<Loader> loader;  // called by the feed's thread, or by the thread that has parked it
   std::unique_ptr<std::thread> thread;
 
   Mutex control;                              // one begin_pass, seek or close at a time
   std::condition_variable ready_or_over;      // for consumers
-  std::condition_variable thread_has_parked;  // for who holds `control`
+  std::condition_variable thread_has_parked;  // for the holder of `control`
 
   std::deque<Ready> ready DLPIPE_GUARDED_BY(ring->mutex);
   Status ended DLPIPE_GUARDED_BY(ring->mutex);  // why no more batches come
@@ -80,14 +80,14 @@ struct Feed::Impl {
 
   int64_t lendable DLPIPE_GUARDED_BY(ring->mutex) = 0;  // batches that may be held or ready
   int64_t lendable_max DLPIPE_GUARDED_BY(ring->mutex) = 0;
-  int64_t wanted DLPIPE_GUARDED_BY(ring->mutex) = 0;  // lendable ones
+  int64_t wanted DLPIPE_GUARDED_BY(ring->mutex) = 0;  // requested number of lendable batches
   Status grow_status DLPIPE_GUARDED_BY(ring->mutex);
 
-  SourceState state DLPIPE_GUARDED_BY(ring->mutex);  // after the batches that were given
+  SourceState state DLPIPE_GUARDED_BY(ring->mutex);  // after the batches that next() has returned
   int64_t pass DLPIPE_GUARDED_BY(ring->mutex) = 0;
   SourceState pass_begin DLPIPE_GUARDED_BY(ring->mutex);
   int64_t pass_end DLPIPE_GUARDED_BY(ring->mutex) = 0;  // epoch
-  /// The next pass begins where the state is.
+  /// The next pass begins at the state's position.
   bool is_pass_given DLPIPE_GUARDED_BY(ring->mutex) = true;
   int64_t given_batches DLPIPE_GUARDED_BY(ring->mutex) = 0;
   int64_t given_samples DLPIPE_GUARDED_BY(ring->mutex) = 0;
@@ -140,7 +140,7 @@ Status check_first_process() {
   return first == 0 || first == ::getpid() ? Status() : forked_status(first);
 }
 
-/// For threads that begin now.
+/// Called before this process starts its threads.
 Status become_first_process() {
   pid_t first = 0;
   first_process.compare_exchange_strong(first, ::getpid());
@@ -159,7 +159,7 @@ Status Feed::Impl::check(int64_t of_pass) const {
   return {};
 }
 
-// As many batches in flight as while one is held.
+// Requests slots so that as many batches are in flight as while the consumer holds only one.
 Status Feed::Impl::want_slots() {
   if (ring->held_by_consumer() >= lendable_max) {
     return misuse("loader", "all ", lendable_max,
@@ -200,7 +200,7 @@ std::shared_ptr<Feed::Lent> Feed::Impl::take() {
   return lent;
 }
 
-// Batches from the loader may still be ready here.
+// Counts the batches that the consumer received. The loader's counts include batches that are still ready here.
 SourceStats Feed::Impl::stats() const {
   if (ring->loader == nullptr) return last_stats;
   SourceStats stats = loader->stats();
@@ -259,7 +259,7 @@ Result<std::unique_ptr<Feed>> Feed::open(const FeedOptions& options) {
 Feed::~Feed() {
   Impl* const feed = impl_.get();
   if (::getpid() != feed->ring->process) {
-    (void)impl_.release();  // what its threads used stays as it was
+    (void)impl_.release();  // leaves everything as it is, because its threads exist only in the parent
   } else if (is_decoding_for(feed->setup.get())) {
     // Python's garbage collector may run in an augmentation and destroy the loader that waits for it.
     (void)impl_.release();
@@ -268,7 +268,7 @@ Feed::~Feed() {
         feed->close();
         delete feed;
       }).detach();
-    } catch (...) {  // no thread is to be had: its threads go on
+    } catch (...) {  // no thread can be started: the feed's threads keep running
     }
   } else {
     feed->close();
@@ -362,7 +362,7 @@ Status Feed::seek_epoch(int64_t epoch) {
     DLPIPE_RETURN_IF_ERROR(feed.check(feed.pass));
     const bool is_there =
         feed.state.epoch == epoch &&
-        (feed.state.batch_index == 0 || feed.is_pass_given);  // after a seek into this epoch, too
+        (feed.state.batch_index == 0 || feed.is_pass_given);  // also after a seek into this epoch
     if (is_there) {
       feed.is_pass_given = true;
       return {};
@@ -426,7 +426,7 @@ bool Feed::is_closed() const {
 
 namespace {
 
-/// How long until a consumer's copies are polled for completion, while there is nothing else to do.
+/// How often pending copies of the consumer are polled, while there is nothing else to do.
 constexpr std::chrono::microseconds kReturning(200);
 
 }  // namespace
@@ -493,7 +493,7 @@ void Feed::Impl::make_batch() {
   } else if (next.status().code() != ErrorCode::kCancelled) {
     ended = next.ok() ? misuse("loader", "the stream of batches has ended") : next.status();
   } else {
-    return;  // by park() or close()
+    return;  // cancelled by park() or close()
   }
   ready_or_over.notify_all();
 }
@@ -512,7 +512,7 @@ SourceState Feed::Impl::park() {
 Status Feed::Impl::move(const std::function<Status(const SourceState& from)>& to) {
   const SourceState before = park();
   Status moved = to(before);
-  const Status lost = moved.ok() ? Status() : loader->seek(before);  // what was ready is made again
+  const Status lost = moved.ok() ? Status() : loader->seek(before);  // ready batches are produced again
   const SourceState now = moved.ok() ? loader->state() : before;
   const MutexLock lock(ring->mutex);
   state = now;
@@ -530,7 +530,7 @@ Status Feed::Impl::move(const std::function<Status(const SourceState& from)>& to
 Status Feed::Impl::move_to_epoch(int64_t epoch) {
   return move([this, epoch](const SourceState& from) {
     if (epoch < 0 || epoch > setup->sampler.last_epoch())
-      return loader->seek_epoch(epoch);  // which refuses it
+      return loader->seek_epoch(epoch);  // which returns the error
     SourceState begin = from;
     begin.epoch = epoch;
     begin.batch_index = 0;
@@ -578,7 +578,7 @@ bool Feed::Lent::give_back() {
   // A loader on a device waits for one stream itself.
   const bool is_waited_for = readers_.empty() || (readers_.size() == 1 && !ring_->is_on_host);
   Result<std::vector<std::unique_ptr<Event>>> read = std::vector<std::unique_ptr<Event>>();
-  if (!is_waited_for) read = read_until_now();  // before the lock: a device whose queue is full has it wait
+  if (!is_waited_for) read = read_until_now();  // before locking: it may wait for a device with a full queue
   const MutexLock lock(ring_->mutex);
   if (ring_->loader == nullptr) {
     --ring_->held;
@@ -614,8 +614,8 @@ void Feed::Lent::give_back_after_waiting() {
 }
 
 Feed::Lent::~Lent() {
-  if (::getpid() != ring_->process) return;  // its locks may be held by threads that stayed behind
-  // Its memory is freed with it, or its slot can't be tracked.
+  if (::getpid() != ring_->process) return;  // its locks may be held by threads of the parent
+  // If the loader is gone, this batch's memory is freed with it. If an event failed, the slot's reads can't be tracked.
   if (!give_back()) give_back_after_waiting();
 }
 

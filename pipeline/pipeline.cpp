@@ -42,29 +42,29 @@ namespace {
 // Nanoseconds that this thread spent in stages, to compute how much of a wait was decoding.
 thread_local int64_t worked_ns = 0;
 
-// The loaders that this thread is in work() of, the innermost first: an augmentation of one may read another.
+// The loaders for which this thread is in work(), the innermost first: an augmentation of one loader may read from another.
 struct Decoding {
   const Setup* setup;
   const Decoding* outer;
 };
 thread_local const Decoding* decoding = nullptr;
 
-// A message through graph and prefault thread costs a microsecond or two; this much work makes that less than half a percent,
-// and is short compared with a batch.
+// Passing a portion through the graph and the prefault thread costs a microsecond or two. With this much work
+// per portion, that is less than half a percent; the work is still short compared with a batch.
 constexpr double kRunNs = 500'000;
 constexpr double kSmallestRunNs = 50'000;
 
-// A batch on its way into the graph.
+// A batch that enters the graph.
 struct Begin {
   Portion whole;
   int32_t step = 1;
 };
 
-// The gate at which the consumer waits for a batch: a flow graph without nodes, which is done when it is not reserved.
-// reserve_wait closes it; waiting for it inside the pool makes the consumer decode; release_wait opens it, on any thread. (A
-// condition variable would hang with one thread, and with two it costs up to a third. A deferred task of a task_group works
-// like a gate, but from oneTBB 2022 on it refers to memory of the thread that deferred it, and the consumer that closes a gate
-// may have ended before another thread opens it.)
+// The gate at which the consumer waits for a batch: a flow graph without nodes, which counts as finished unless it
+// is reserved. reserve_wait() closes the gate; waiting for the graph inside the pool makes the consumer decode;
+// release_wait() opens the gate, on any thread. (A condition variable would hang with one thread, and costs up to a
+// third with two. A deferred task of a task_group works like a gate, but from oneTBB 2022 on it refers to memory of
+// the thread that deferred it, and the consumer that closed a gate may have ended before another thread opens it.)
 class Gate {
  public:
   void close() {
@@ -74,7 +74,7 @@ class Gate {
   }
   void open() noexcept {
     open_.store(true, std::memory_order_release);
-    graph_.release_wait();  // from here the waiter may run on and close the gate for another batch
+    graph_.release_wait();  // from here on the waiter may continue and close the gate for another batch
   }
   bool is_open() const { return open_.load(std::memory_order_acquire); }
   /// Inside the pool.
@@ -100,7 +100,7 @@ class WorkerNames : public tbb::task_scheduler_observer {
 /// Throws kOutOfMemory unless the system can provide what oneTBB needs at its start: threads and some memory. Otherwise oneTBB
 /// dereferences null (2021.8, task_scheduler_observer::observe).
 void check_room(int threads) {
-  throw_if_error(check_threads("loader", threads + 1));  // and the one that prefaults
+  throw_if_error(check_threads("loader", threads + 1));  // plus the prefault thread
   constexpr size_t kRoomBytes = size_t{16} << 20;
   void* const room = allocate_host(kRoomBytes);
   if (room == nullptr)
@@ -131,8 +131,8 @@ struct Loader::Flow::Graph {
   void prefault_loop();
   /// Opens the gate; once per batch. Any thread.
   void open_gate(int64_t sequence) noexcept { gate(sequence).open(); }
-  /// Works for the pool until the gate is open, then closes it for a later batch, so that the batch can be waited for before a
-  /// slot is free to start it. The consumer's thread; every sequence once.
+  /// Works for the pool until the gate is open, then closes it for a later batch: a batch can be waited for
+  /// before a slot is free to start it. The consumer's thread; every sequence once.
   void wait(int64_t sequence);
   /// Waits, working, until no portion is in the graph. No put may run concurrently.
   void drain() {
@@ -142,7 +142,7 @@ struct Loader::Flow::Graph {
   void close_gates() {
     for (Gate& one : gates) one.close();
   }
-  /// Destroying a closed gate would wait forever.
+  /// Call this before destruction: destroying a closed gate would wait forever.
   void open_gates();
   /// A gate serves every gates.size()-th batch.
   Gate& gate(int64_t sequence) { return gates[static_cast<size_t>(sequence) % gates.size()]; }
@@ -237,7 +237,7 @@ Loader::Flow::Graph::Graph(Flow& flow_in)
       limit(flow.setup->options.threads),
       pool(flow.setup->options.threads, 1, tbb::task_arena::priority::low),
       names(pool) {
-  // Graph, nodes and gates belong to the pool in which they are made. There are as many gates as batches may be in flight.
+  // Graph, nodes and gates belong to the pool in which they are created. There are as many gates as batches may be in flight.
   pool.execute([&] {
     graph.emplace();
     build();
@@ -317,7 +317,8 @@ void Loader::Flow::begin_batch(Slot& slot) {
   graph->put({.sequence = sequence, .slot = slot.index(), .first = 0, .count = count}, step);
 }
 
-// As many samples as make a portion worth its message, but no fewer portions than threads while those are worth one.
+// The samples of a portion: enough to outweigh the cost of its message (kRunNs), but so few that every thread gets a
+// portion, as long as a portion has kSmallestRunNs of work.
 int32_t Loader::Flow::portion_samples(int64_t count) const {
   const double cost_ns = std::max(1.0, sample_ns.load(std::memory_order_relaxed));
   const auto worth = static_cast<int64_t>(kRunNs / cost_ns);
@@ -405,7 +406,7 @@ bool Loader::Flow::batch(const Portion& portion) noexcept {
   bool is_last = true;
   try {
     is_last = count_down(slot, portion.count);
-  } catch (...) {  // of the last portion, which finishes the batch
+  } catch (...) {  // only the last portion's call can throw: it finishes the batch
     slot.fail(slot.meta.range.first, status_from_current_exception("loader"));
   }
   const int64_t took_ns = now_ns() - begin_ns;
@@ -523,7 +524,7 @@ void Loader::Flow::credit(int32_t slot) {
 
 void Loader::Flow::stop() {
   {
-    const MutexLock lock(begin_mutex);  // a credit begun before it is in the graph, or comes too late
+    const MutexLock lock(begin_mutex);  // a credit has entered the graph before this, or sees `stopping`
     stopping = true;
   }
   graph->drain();

@@ -39,11 +39,12 @@
 
 namespace dlpipe::pipeline {
 
-/// Whether the calling thread is decoding for the loader that was opened with `setup` (null: for any), as an augmentation does:
-/// it must not wait for that loader. Any thread.
+/// Whether the calling thread is decoding for the loader that was opened with `setup` (null: for any loader),
+/// as it does while it runs an augmentation. Such a thread must not wait for that loader. Any thread.
 bool is_decoding_for(const Setup* setup);
 
-/// Portions waiting for a stage, the oldest batch's first, so that the batch that the trainer needs next is finished next.
+/// Portions waiting for a stage. Those of the oldest batch come first, so that the batch that the trainer needs next is
+/// finished next.
 ///
 /// A lock held for nanoseconds, once per portion (a portion is about half a millisecond of work); any thread may push and pop.
 /// wait_pop blocks its caller: only the prefault thread, which is not a TBB worker, calls it.
@@ -171,7 +172,7 @@ struct Loader::Flow {
 
   /// kOutOfMemory if `count` slots do not fit below the ceiling of --memory.
   Status check_memory(int64_t count) const;
-  /// The same if more batches would be held than fit into half of the memory.
+  /// kOutOfMemory if one more slot would use more than half of the memory, for a consumer that keeps batches.
   Status check_kept() const;
   Status check_state(const SourceState& state) const;
   Status move_to(int64_t sequence);
@@ -201,8 +202,8 @@ struct Loader::Flow {
   std::atomic<bool> has_news{false};  // note_consumer() was called
   std::atomic<double> sample_ns{0};  // measured cost of a sample in work(): tunes portion sizes, nothing else
   Mutex begin_mutex;
-  int64_t next_begin DLPIPE_GUARDED_BY(begin_mutex) = 0;  // sequence of the batch to be begun next
-  /// And of the first one that may not be in flight yet.
+  int64_t next_begin DLPIPE_GUARDED_BY(begin_mutex) = 0;  // sequence of the next batch to start
+  /// Sequence of the first batch that may not be in flight yet.
   int64_t end_in_flight DLPIPE_GUARDED_BY(begin_mutex) = 0;
   std::vector<int32_t> free_slots DLPIPE_GUARDED_BY(begin_mutex);
 
@@ -211,7 +212,7 @@ struct Loader::Flow {
   // The consumer's.
   int64_t next_lend = 0;         // sequence of the next batch to be returned
   int64_t end = 0;               // sequence after the last epoch
-  int64_t grown = 0;             // slots, or a device's twins, since the beginning
+  int64_t grown = 0;             // slots, or a device's twins, that grow() has added
   std::vector<uint64_t> chains;  // of this rank's grains
   Status ended;                  // why the stream can't continue
   std::atomic<int64_t> lent_batches{0};

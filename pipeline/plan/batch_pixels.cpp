@@ -11,7 +11,7 @@ namespace dlpipe::pipeline {
 
 namespace {
 
-// Indices of these draws for a batch and a sample, among the chain's ops, which count from 0.
+// Keys of these draws for a batch and for a sample, in place of an op's index in the chain (which counts from 0).
 constexpr uint32_t kBatchDraws = 0xffff;
 constexpr uint32_t kSampleDraws = 0xfffe;
 
@@ -48,7 +48,7 @@ double symmetric_beta(double alpha, RandomStream& random) {
       return 0.5 + u * v / s * std::sqrt(1 - portable_exp(portable_log(s) * 2 / (2 * alpha - 1)));
     }
   }
-  alpha = std::max(alpha, 1e-9);  // if it is already 0 or 1
+  alpha = std::max(alpha, 1e-9);  // with less, lambda is 0 or 1 anyway
   while (true) {
     const double x = portable_log(positive_uniform(random)) / alpha;  // logarithms do not underflow
     const double y = portable_log(positive_uniform(random)) / alpha;
@@ -164,7 +164,7 @@ void FloatPixels::mix_as(const uint8_t* pixels, const uint8_t* partner, const Sa
   const auto width = static_cast<size_t>(size_.width);
   const auto channels = static_cast<size_t>(size_.channels);
   const bool has_box = mix.box.width > 0 && mix.box.height > 0;
-  if (has_box) {  // rows of the partner's pixels in the image's own
+  if (has_box) {  // rows of the partner's pixels within the image's own
     convert_as(pixels, width * static_cast<size_t>(size_.height), out);
     for (int y = mix.box.y; y < mix.box.y + mix.box.height; ++y) {
       const size_t at = (static_cast<size_t>(y) * width + static_cast<size_t>(mix.box.x)) * channels;

@@ -34,8 +34,8 @@ struct MixingOptions {
   bool is_on() const { return mixup > 0 || cutmix > 0; }
 };
 
-/// Fills all of `mixes` ([capacity]): samples of weight 0, a single sample, and one whose box is empty get partner -1. `size`
-/// is that of the batch's images.
+/// Fills all of `mixes` ([capacity]). Samples of weight 0, a single sample, and a sample with an empty box
+/// get partner -1. `size` is that of the batch's images.
 void draw_mixes(const MixingOptions& options, uint64_t seed, const BatchRange& range,
                 const augment::ImageSize& size, std::span<const float> weight, std::span<SampleMix> mixes);
 

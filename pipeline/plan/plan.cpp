@@ -75,17 +75,17 @@ Status Planner::plan_chain(std::span<const std::unique_ptr<RecordObjects>> objec
   }
   const Status planned = chain_.plan(std::span(images).first(out.records()), out.key, out.chain);
   if (!planned.ok()) {
-    // The chain's error, whenever it is planned, and not a bad record, which kUnsupported would mean.
+    // An error of the chain, whether it is planned early or late. kUnsupported would mean a bad record, so it becomes kMisuse.
     const ErrorCode code = planned.code() == ErrorCode::kUnsupported ? ErrorCode::kMisuse : planned.code();
     return {code, concat("[loader] sample ", out.sample, " (", out.header.width, "x", out.header.height,
                          ") of ", dataset_.directory(), ": ", planned.message())};
   }
-  for (const PlannedRecord& other : out.others)  // the batch's chain covers the sample's own
+  for (const PlannedRecord& other : out.others)  // the batch's chain covers the sample's own record
     out.chain.hash = philox_mix(out.chain.hash, other.header.checksum);
   return {};
 }
 
-// --- objects of a record, which ops draw by
+// --- the objects of a record, which draws may depend on
 
 using Kind = data::FieldKind;
 

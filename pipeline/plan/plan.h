@@ -1,6 +1,6 @@
-// Plans one sample before a byte of its record is read: which record, which region to decode, every random number that the ops
-// need. If an op draws by the sample's boxes, the chain is planned once the record is read (BoxPlanner,
-// stages/sample_worker.h), with the same numbers.
+// Plans one sample before a byte of its record is read: which record, which region to decode, every random
+// number that the ops need. If an op draws depending on the sample's boxes, the chain is planned once the
+// record is read (BoxPlanner, stages/sample_worker.h), with the same numbers.
 //
 // A Planner is immutable and may be used from any number of threads. Plans live in the slots and are reused, so planning
 // allocates nothing once the vectors have grown. Cost: a header row and the chain's draws. A RecordObjects belongs to one
@@ -23,10 +23,10 @@
 
 namespace dlpipe::pipeline {
 
-/// kMisuse if ops of the chain draw by fields that the dataset does not have; `who` is the error's area.
+/// kMisuse if ops of the chain draw depending on fields that the dataset does not have; `who` is the error's area.
 Status check_objects(const char* who, const augment::Chain& chain, const data::Dataset& dataset);
 
-/// The objects of one record, for ops of a chain that draw by them.
+/// The objects of one record, for ops that draw depending on them.
 class RecordObjects {
  public:
   explicit RecordObjects(const data::DecodeLimits& limits = {}) : decoder_(limits) {}
@@ -45,7 +45,7 @@ class RecordObjects {
   std::vector<int64_t> labels_;
   data::MaskDecoder decoder_;
   std::vector<uint8_t>
-      pixels_;  // the mask's pixels: a raw mask would be in the record, which is replaced by the next read
+      pixels_;  // the mask's pixels; a raw mask would be in the record, which is invalid after the next read
   ConstImageView mask_;
 };
 
@@ -53,17 +53,17 @@ class RecordObjects {
 struct PlannedRecord {
   int64_t sample = -1;  // of the dataset
   data::RecordHeader header;
-  bool has_bad_header = false;  // an image that can't be: a bad record, and no chain is planned
+  bool has_bad_header = false;  // impossible size or orientation: a bad record, and no chain is planned
   /// Where the record is in the map; set by the prefault stage.
   std::span<const std::byte> stored = {};
 };
 
-/// The record is the sample's own.
+/// The base class is the sample's own record.
 struct SamplePlan : PlannedRecord {
   SampleKey key;  // seed, epoch, position, attempt: names every draw
   augment::ChainPlan
-      chain;  // unused when the dataset has no image; of a planner that plans late made by BoxPlanner
-  /// If an op joins several images (augment's JoinOp), the records of the others: of chain.images from the second on.
+      chain;  // unused if the dataset has no image; filled by BoxPlanner if the planner plans late
+  /// If an op joins several images (augment's JoinOp): the other images' records, in the order of chain.images from index 1 on.
   std::vector<PlannedRecord> others;
 
   size_t records() const { return 1 + others.size(); }
@@ -81,13 +81,13 @@ class Planner {
         channels_(channels),
         plans_late_(channels > 0 && chain.find_boxed() != nullptr) {}
 
-  /// plans[i] for the positions range.first + first + i.
+  /// Fills plans[i] for position range.first + first + i.
   Status plan_portion(const BatchRange& range, int64_t first, std::span<SamplePlan> plans) const;
   /// The substitute for `bad` at `attempt` (1, 2, ...): another sample at the same position, or with `keeps_own` the same one
   /// joined with other images.
   Status plan_substitute(const SamplePlan& bad, int32_t attempt, bool keeps_own, SamplePlan& out) const;
 
-  /// The chain needs boxes, so plans do not include it yet.
+  /// Whether the chain needs boxes, so that plans do not include it yet.
   bool plans_late() const { return plans_late_; }
   /// Plans out.chain from its records, and from their objects if there are any. No record may have a bad header. kMisuse if the
   /// chain can't process the images; this ends the stream.

@@ -15,8 +15,8 @@ namespace dlpipe::pipeline {
 
 namespace {
 
-// Streams of the seed that are not drawn by an op: the permutation's keys and the substitutes. Ops are
-// numbered from 0, so these stay clear of them.
+// Streams of the seed that no op draws from: the permutation's keys and the substitutes. Ops are numbered
+// from 0, so these do not collide with theirs.
 constexpr uint32_t kSubstituteStream = 0xffff;
 constexpr uint32_t kCompanionStream = 0xfffd;                // 0xfffe is batch_pixels.cpp's
 constexpr uint64_t kPermutationStream = 0x7065726d75746500;  // "permute"
@@ -114,7 +114,7 @@ Quotas::Quotas(std::span<const int32_t> groups, std::span<const double> weights)
     return begins_[group + 1] > begins_[group] ? weights[group] : 0.0;
   };
   double total = 0;
-  size_t last = 0;  // that has a weight
+  size_t last = 0;  // the last group with a weight
   for (size_t group = 0; group < weights.size(); ++group) {
     total += weight_of(group);
     if (weight_of(group) > 0) last = group;
@@ -137,7 +137,7 @@ Quotas::Quotas(std::span<const int32_t> groups, std::span<const double> weights)
 namespace {
 
 constexpr int64_t kGolden =
-    648055;  // 2^20 by the golden ratio, made odd: each offset comes once in as many epochs
+    648055;  // 2^20 divided by the golden ratio, made odd: each offset occurs once in 2^20 epochs
 
 /// The sum of floor((a i + b) / m) over 0 <= i < n, for a, b >= 0 (Euclid's algorithm).
 int64_t sum_of_floors(int64_t n, int64_t m, int64_t a, int64_t b) {
@@ -162,8 +162,9 @@ int64_t Quotas::end(size_t group, int64_t epoch) const {
 }
 
 int64_t Quotas::before(size_t group, int64_t epoch) const {
-  // The marks below `parts` in each epoch before: floor((parts + kParts - 1 - offset) / kParts). Over all kParts offsets these are
-  // `parts`. In what is left, -offset is kParts * floor(i * kGolden / kParts) - i * kGolden; the second sum runs backwards.
+  // Counts the marks below `parts` in all earlier epochs. An epoch has floor((parts + kParts - 1 - offset) / kParts) of them,
+  // and kParts epochs, with all offsets, have `parts`. For the remaining epochs i, -offset is kParts * floor(i * kGolden /
+  // kParts) - i * kGolden, which gives two sums; the second one runs backwards.
   const int64_t parts = parts_[group], left = epoch % kParts;
   const int64_t last = left > 0 ? (left - 1) * kGolden : 0;
   const int64_t lift = (last + kParts - 1) / kParts;  // keeps the numerators above 0

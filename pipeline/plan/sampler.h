@@ -43,9 +43,9 @@ class Permutation {
   std::array<uint64_t, kMaxRounds> keys_;
 };
 
-/// The samples that are used: those of a list, or all of the dataset; and of these the ones that `--limit` leaves: all, or
-/// `count` of `size`, one drawn by the seed from each of `count` equal stretches. So they are in the dataset's order, and every
-/// class of a dataset that is sorted by class keeps its share.
+/// The samples that are used: those of a list, or all of the dataset. `--limit` reduces them to `count` of
+/// `size`: the seed draws one from each of `count` equal stretches. So they stay in the dataset's order, and
+/// every class of a dataset that is sorted by class keeps its share.
 class Subset {
  public:
   Subset() = default;
@@ -91,11 +91,11 @@ class Quotas {
 
   int64_t end(size_t group, int64_t epoch) const;  // of the group's places in the epoch
   int64_t before(size_t group,
-                 int64_t epoch) const;  // draws of the groups up to this one in all epochs before
+                 int64_t epoch) const;  // draws of all groups up to this one in all earlier epochs
 
-  std::vector<int64_t> whole_;  // whole places of an epoch, of all groups up to each
-  std::vector<int64_t> parts_;  // what is left of their shares, in parts; of all groups together whole places
-  std::vector<int64_t> begins_;   // of each group's members, and the end of the last one's
+  std::vector<int64_t> whole_;    // whole places per epoch, cumulative over groups
+  std::vector<int64_t> parts_;    // the rest of their shares, in parts, cumulative; the total is whole places
+  std::vector<int64_t> begins_;   // where each group's members begin; the last element is the end
   std::vector<int64_t> members_;  // places of the subset, by group
 };
 
@@ -122,7 +122,7 @@ struct BatchRange {
   int64_t index = 0;  // within the epoch
   int64_t first = 0;
   int64_t count = 0;     // less than the batch size, even 0, only in an epoch's last batch
-  int64_t repeated = 0;  // of these the first are another rank's, too, and have no weight here (pad_last)
+  int64_t repeated = 0;  // pad_last: number at the beginning that are another rank's, without weight here
   bool last_in_epoch = false;
 };
 
@@ -141,8 +141,8 @@ class Sampler {
   int64_t consumed(int64_t epoch, int64_t index) const;
   /// The largest epoch whose batches and samples can be counted.
   int64_t last_epoch() const;
-  /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one per portion, not one a
-  /// sample.
+  /// The order of an epoch: position to sample. Costs some dozen Philox blocks; make one per portion, not one
+  /// per sample.
   class Order {
    public:
     int64_t sample(int64_t position) const {

@@ -1,5 +1,5 @@
-// What Loader::open found out before anything runs: options checked, dataset open, chain parsed, schema
-// known.
+// What Loader::open determines before anything runs: checked options, the open dataset, the parsed chain, the
+// schema.
 //
 // Immutable once made; every stage reads it from any thread. It outlives all stages: the loader holds it, and so does
 // every slot, which a consumer may keep longer than the loader.
@@ -21,7 +21,7 @@
 
 namespace dlpipe::pipeline {
 
-/// Who decodes a batch's images (stages/device_decode.h).
+/// Where a batch's images are decoded (stages/device_decode.h).
 struct DeviceDecode {
   coef::CoefDecode decode = nullptr;  // null: the host decodes everything
   size_t tile_bytes = 0;              // of a slot
@@ -37,7 +37,7 @@ struct Setup {
   static Result<std::shared_ptr<Setup>> make(const LoaderOptions& options);
 
   LoaderOptions
-      options;  // defaults filled in: threads, limit, max_bad, device, slots_max; `batch` is of views
+      options;  // with defaults filled in: threads, limit, max_bad, device, slots_max; `batch` counts views
   std::shared_ptr<const data::Dataset> dataset;
   augment::Chain chain;
   /// The size of an image in a batch, in bytes.

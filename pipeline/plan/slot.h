@@ -39,7 +39,7 @@ struct RaggedValues {
   std::vector<int64_t> offsets;  // [capacity + 1], in rows
 };
 
-/// The data of a batch other than its fixed fields. On a device it moves along with the pixels, so that the slot is free.
+/// The data of a batch other than its fixed fields. With a device it moves along with the pixels, which frees the slot.
 struct BatchMeta {
   int64_t sequence = 0;
   BatchRange range;
@@ -49,15 +49,15 @@ struct BatchMeta {
   std::vector<RaggedValues> ragged;  // [schema]; empty if the field is fixed
   BatchPrep prep;
   std::vector<uint64_t> hashes;  // per grain, over only its checksums and draws
-  Status error;                  // of the first such sample in the batch
+  Status error;                  // the one at the lowest position in the batch
 
   explicit BatchMeta(const Setup& setup);
   void begin(int64_t batch_sequence, const BatchRange& batch_range);
 };
 
-/// One block of memory with every fixed field of a batch in it, the samples' weights and how they are mixed, so that one copy
-/// moves all: the pixels are first and, if the device decodes, the tile memory of coefficients is last, so that one copy can
-/// leave out what is not needed of either.
+/// One block of memory with all fixed fields of a batch, the samples' weights and how they are mixed, so that
+/// one copy moves all. The pixels are first, and the tile memory of coefficients, if the device decodes, is
+/// last, so that the copy can leave out unneeded parts of either.
 class BatchMemory {
  public:
   static Result<BatchMemory> allocate(const Setup& setup, Buffer::Memory kind);
@@ -99,8 +99,8 @@ class Slot {
   int32_t index() const { return index_; }
   const Setup& setup() const { return *setup_; }
   const BatchMemory& memory() const { return memory_; }
-  /// Where the sample's bytes are written: its place in the field or, if they are converted to numbers when all are there, a
-  /// separate place in the slot. Not used if they are converted one by one (stages/sample_worker.h).
+  /// Where the sample's bytes are written: its place in the field, or a separate place in the slot if all images are
+  /// converted to numbers once they are complete. Not used if each is converted separately (stages/sample_worker.h).
   ImageView image(int64_t i) const;
   bool has_bytes_beside() const { return !bytes_beside_.empty(); }
   std::byte* sample(int field, int64_t i) const {
@@ -111,7 +111,7 @@ class Slot {
   std::vector<std::byte>& rows(int field, int64_t i) {
     return rows_[static_cast<size_t>(field)][static_cast<size_t>(i)];
   }
-  /// Fills meta.ragged from all samples' rows, in the batch's order. Called when all are there.
+  /// Fills meta.ragged from all samples' rows, in the batch's order. Called when all rows are complete.
   void join_ragged();
   int64_t size_bytes() const { return static_cast<int64_t>(memory_.size_bytes() + bytes_beside_.size()); }
   void begin(int64_t sequence, const BatchRange& range);
@@ -147,7 +147,7 @@ class Slot {
   int32_t index_;
   BatchMemory memory_;
   std::vector<std::vector<std::vector<std::byte>>> rows_;  // [schema][capacity]; empty if the field is fixed
-  std::vector<uint8_t> bytes_beside_;  // [capacity, image] where images are mixed and become numbers
+  std::vector<uint8_t> bytes_beside_;  // [capacity, image] if images are mixed and converted to numbers
   std::atomic<size_t> tiles_used_{0};
   std::atomic<size_t> scratch_used_{0};
   Mutex mutex_;

@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kWindowNs = 1'000'000'000;
 constexpr double kHardlyWaited = 0.02;  // of the window's wall time
 constexpr double kStorageBusy =
-    0.5;  // of the prefault thread's time: it, and not planning, kept workers idle
+    0.5;  // of the prefault thread's time: more means that it, not planning, kept workers idle
 }  // namespace
 
 Bottleneck::Snapshot Bottleneck::take(PipelineCounters& counters, FlowMeter& meter) {

@@ -54,7 +54,7 @@ class StageClock {
     timed_ = sample_++ % stride_ == 0;
     if (timed_) lap_begin_ns_ = now_ns();
   }
-  /// The time since the last lap or the sample's start was `stage`'s.
+  /// Charges the time since the last lap, or since the sample's start, to `stage`.
   void lap(Stage stage) {
     if (!timed_) return;
     const int64_t now = now_ns();
@@ -91,14 +91,14 @@ class FlowMeter {
     double prefault_queue = 0;    // portion-nanoseconds of waiting for the prefault thread
     double ready_queue = 0;       // portion-nanoseconds of waiting for a decoding thread
     double finished_batches = 0;  // batch-nanoseconds of waiting for the trainer
-    int64_t starved_ns = 0;       // thread-nanoseconds idle, a portion being prefaulted
-    int64_t blocked_ns = 0;       // thread-nanoseconds idle, no portion anywhere
+    int64_t starved_ns = 0;       // thread-nanoseconds idle while a portion was on its way
+    int64_t blocked_ns = 0;       // thread-nanoseconds idle without a portion anywhere
     int64_t trainer_wait_ns = 0;  // wall time in next()
     int64_t finished_any_ns = 0;  // wall time outside next() with a finished batch ready
   };
 
-  /// Threads that have nothing to decode now, read without the lock: a consumer's thread that is training does not count,
-  /// unless the loader is completely idle.
+  /// The number of threads that have nothing to decode now, read without the lock. A consumer's thread that
+  /// is training does not count, unless the loader is completely idle.
   int spare_threads() const { return spare_threads_.load(std::memory_order_relaxed); }
 
   explicit FlowMeter(int threads) : workers_(threads - 1), begin_ns_(now_ns()), last_ns_(begin_ns_) {}
@@ -159,7 +159,7 @@ class FlowMeter {
     int on_way = 0;  // portions between slot and ready queue
     int prefault_queue = 0;
     int ready_queue = 0;
-    int active = 0;  // threads in a body
+    int active = 0;  // threads that run a stage
     int finished = 0;
     bool joined = false;
     bool trainer_waits = false;

@@ -18,7 +18,7 @@
 
 namespace dlpipe::pipeline {
 
-// One thread's work, while the others are at the next batches.
+// Runs on one thread, while the others process the next batches.
 static void mix_into_numbers(Slot& slot) {
   const Setup& setup = slot.setup();
   for (int64_t i = 0; i < slot.meta.range.count; ++i) {
@@ -35,7 +35,7 @@ static void mix_into_numbers(Slot& slot) {
   }
 }
 
-// Draws and hashes as if the grain were a separate batch, so that they do not depend on the number of grains of a rank.
+// Draws and hashes as if the grain were a separate batch, so that the results do not depend on the number of grains per rank.
 static void finish_grain(Slot& slot, int64_t grain) {
   const Setup& setup = slot.setup();
   BatchMeta& meta = slot.meta;
@@ -87,7 +87,7 @@ bool count_down(Slot& slot, int64_t count) {
   return true;
 }
 
-// --- handing over
+// --- passing batches to the consumer
 
 static Batch make_batch(const Setup& setup, const BatchMeta& meta, const BatchMemory& memory, int32_t handle,
                         std::shared_ptr<const void> owner) {
@@ -122,7 +122,7 @@ static Status not_lent(const Batch& batch) {
 
 namespace {
 
-/// On the CPU the slot is handed over unchanged.
+/// On the CPU the slot itself is passed to the consumer.
 class HostStager final : public Stager {
  public:
   HostStager(const Setup& setup, const Slots& slots, PipelineCounters& counters, Hooks hooks)
@@ -134,7 +134,7 @@ class HostStager final : public Stager {
         lent_(static_cast<size_t>(slots.most()), false) {}
 
   void stage(Slot& slot) noexcept override {
-    // Written before the gate opens, read after; a sequence's place is its own while it is in flight.
+    // Written before the gate opens and read after it. While a batch is in flight, no other one uses its place.
     slot_of_[static_cast<size_t>(slot.meta.sequence) % slot_of_.size()] = slot.index();
     counters_.items.add(slot.meta.range.count);
     hooks_.ready(slot.meta.sequence);
@@ -190,9 +190,9 @@ class HostStager final : public Stager {
 /// batch is ready when the device has reported that all tiles were valid; if not, the slot goes back to the workers for those
 /// samples (Hooks::again) and is staged again, to the same twin.
 ///
-/// Batches are staged in order; otherwise a later one could take the last twin and the one that is waited for would never get
-/// any. One lock guards everything; it is taken a few times per batch, by workers, the consumer and never by the device's own
-/// threads.
+/// Batches are staged in order. Otherwise a later one could take the last twin, and the one that is waited
+/// for would never get one. One lock guards everything. Workers and the consumer take it a few times per
+/// batch; the device's own threads never do.
 class DeviceStager final : public Stager {
  public:
   static constexpr int kTwins = 2;  // initially; grow() adds up to the maximum of slots
@@ -216,10 +216,10 @@ class DeviceStager final : public Stager {
  private:
   enum class State : uint8_t { kFree, kStaged, kLent };
   struct Twin {
-    std::shared_ptr<const Setup> setup;  // what its batches name their fields by
+    std::shared_ptr<const Setup> setup;  // keeps the field names of its batches valid
     BatchMemory memory;
     BatchMeta meta;
-    std::unique_ptr<Event> copying;  // its copy begins
+    std::unique_ptr<Event> copying;  // recorded when its copy begins
     std::unique_ptr<Event> ready;
     std::unique_ptr<Event> released;  // on the consumer's stream
     bool has_reader = false;          // `released` was recorded and must be waited for
@@ -249,7 +249,7 @@ class DeviceStager final : public Stager {
   Hooks hooks_;
   std::unique_ptr<Stream> copy_stream_;
   Twins twins_ DLPIPE_GUARDED_BY(mutex_);
-  std::optional<TileDecode> tiles_;  // where the device decodes
+  std::optional<TileDecode> tiles_;  // set if the device decodes
   mutable Mutex mutex_;
   std::vector<Slot*> finished_ DLPIPE_GUARDED_BY(mutex_);  // by sequence, modulo; null: not yet
   int64_t next_sequence_ DLPIPE_GUARDED_BY(mutex_);        // to be staged
@@ -307,8 +307,8 @@ DeviceStager::DeviceStager(std::shared_ptr<const Setup> setup, PipelineCounters&
       next_sequence_(first_sequence) {}
 
 DeviceStager::~DeviceStager() {
-  // Copies read the slots, their callbacks call the hooks, and consumers' work may still read released batches: all of it must
-  // be finished.
+  // Waits for copies, which read the slots, for their callbacks, which call the hooks, and for the consumers'
+  // work, which may still read released batches.
   (void)device_.synchronize(*copy_stream_);
   for (const auto& twin : twins_) {
     if (twin->has_reader) (void)device_.synchronize(*twin->released);
@@ -341,7 +341,7 @@ void DeviceStager::stage_waiting() noexcept {
     Slot*& place = finished_[static_cast<size_t>(next_sequence_) % finished_.size()];
     if (place == nullptr) return;
     Twin* twin = free_twin();
-    if (twin == nullptr) return;  // release() comes back here
+    if (twin == nullptr) return;  // release() calls this again
     twin->state = State::kStaged;
     twin->sequence = next_sequence_++;
     put(*std::exchange(place, nullptr), *twin);
@@ -358,7 +358,7 @@ void DeviceStager::put(Slot& slot, Twin& twin) noexcept {
   } catch (...) {
     has_tiles = status_from_current_exception("loader");
   }
-  if (has_tiles.ok() && *has_tiles) return;  // copied() goes on
+  if (has_tiles.ok() && *has_tiles) return;  // copied() continues
   if (twin.meta.error.ok()) twin.meta.error = has_tiles.status();
   hooks_.ready(twin.sequence);
 }
@@ -367,8 +367,8 @@ Result<bool> DeviceStager::copy(Slot& slot, Twin& twin) {
   if (twin.has_reader) DLPIPE_RETURN_IF_ERROR(device_.wait(*copy_stream_, *twin.released));
   twin.has_reader = false;
   DLPIPE_RETURN_IF_ERROR(device_.record(*twin.copying, *copy_stream_));
-  // One block holds all fields of a batch: one copy. Without the tile memory if it is empty, without the pixels if the device
-  // decodes all of them.
+  // All fields of a batch are in one block, so one copy suffices. It leaves out the tile memory if that is
+  // empty, and the pixels if the device decodes all of them.
   size_t begin = 0;
   size_t end = slot.memory().tiles_begin();
   coef::CoefWork work;
@@ -437,7 +437,7 @@ Status DeviceStager::release(const Batch& batch, Stream* stream) {
 Status DeviceStager::reset(int64_t next_sequence) {
   {
     const MutexLock lock(mutex_);
-    std::fill(finished_.begin(), finished_.end(), nullptr);  // from here release() begins no copy
+    std::fill(finished_.begin(), finished_.end(), nullptr);  // from here on release() starts no copy
   }
   Status synchronized = device_.synchronize(*copy_stream_);
   const MutexLock lock(mutex_);
@@ -470,7 +470,7 @@ int64_t DeviceStager::device_bytes() const {
   return bytes;
 }
 
-// --- the one for the options' device
+// --- the stager for the options' device
 
 int stager_gates(const Setup& setup) {
   const bool host = setup.options.device->is_host();

@@ -1,5 +1,5 @@
-// Processes a batch as a whole, when its samples are there: the stages "batcher", which counts a slot's samples down and
-// finishes the batch, and "stager", which passes finished batches to the consumer, in order, on its device.
+// Processes a batch as a whole, once its samples are complete: the stages "batcher", which counts a slot's samples
+// down and finishes the batch, and "stager", which passes finished batches to the consumer, in order, on its device.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace dlpipe::pipeline {
 
-/// `count` more samples of the slot are done. True for the call that finishes the batch: it has zeroed the padding, drawn which
-/// samples are mixed, ordered the substitutions and hashed the batch, and the slot may be passed on. Any thread. Cost: one
-/// atomic subtraction per portion, and one pass over the batch's hashes at its end.
+/// Counts down `count` more samples of the slot. Returns true for the call that finishes the batch: it zeroes the
+/// padding, draws which samples are mixed, orders the substitutions and hashes the batch, and the slot may then be
+/// passed on. Any thread. Cost: one atomic subtraction per portion, and one pass over the batch's hashes at its end.
 bool count_down(Slot& slot, int64_t count);
 
 /// HostStager returns the slot itself, without a copy. DeviceStager copies slots to device twins (two by default) on its own
@@ -58,7 +58,7 @@ class Stager {
   /// Memory besides the slots: the twins.
   virtual int64_t device_bytes() const { return 0; }
 
-  /// The one for setup.options.device. Slots and counters must outlive it.
+  /// Creates the stager for setup.options.device. Slots and counters must outlive it.
   static Result<std::unique_ptr<Stager>> create(std::shared_ptr<const Setup> setup, const Slots& slots,
                                                 PipelineCounters& counters, int64_t first_sequence,
                                                 Hooks hooks);

@@ -16,12 +16,12 @@ namespace dlpipe::pipeline {
 
 namespace {
 
-constexpr int64_t kProbed = 8;       // images that are tried
-constexpr int64_t kMeasured = 4096;  // rows of the header table that sizes are taken from
+constexpr int64_t kProbed = 8;       // images that are examined
+constexpr int64_t kMeasured = 4096;  // rows of the header table that sizes are estimated from
 // Extra images' worth of tile memory, so that a small batch of large images fits.
 constexpr double kSpareImages = 16;
 
-/// Samples spread evenly over those that are used.
+/// Sample `i` of `of` samples, which are spread evenly over the subset.
 int64_t spread(const Setup& setup, int64_t i, int64_t of) {
   const Subset& subset = setup.sampler.options().subset;
   return subset.sample(i * subset.count() / of);

@@ -19,8 +19,8 @@
 
 namespace dlpipe::pipeline {
 
-/// Setup::make() and its device_decode, for which some of the dataset's images are examined. Also kMisuse if --decode device
-/// was requested but is impossible, with the reason.
+/// Setup::make(), with device_decode filled in after examining some of the dataset's images. Returns kMisuse
+/// with the reason if --decode device was requested but is impossible.
 Result<std::shared_ptr<const Setup>> open_setup(const LoaderOptions& options);
 
 /// The host's half: copies the packed tiles under a sample's crop into the slot's tile memory. Nothing is decoded here. An
@@ -50,8 +50,8 @@ class TileDecode {
   /// For a setup in which the device decodes. kOutOfMemory names --batch and --decode.
   static Result<TileDecode> create(const Setup& setup);
 
-  /// Call it after the copy of the slot to `twin` in `stream`: `work` is the result of number_coef_blocks for the slot's tiles,
-  /// of which `tile_bytes` are used.
+  /// Call it after the copy of the slot to `twin` in `stream`. `work` is the result of number_coef_blocks for
+  /// the slot's tiles, and `tile_bytes` are the used bytes of its tile memory.
   Status put(const coef::CoefWork& work, size_t tile_bytes, const BatchMemory& twin, Stream& stream);
   /// One per place of the last batch, once the stream has finished it: 0, or 1 if its tiles are corrupt.
   std::span<const int32_t> statuses() const {
@@ -66,7 +66,7 @@ class TileDecode {
   size_t capacity_;
   size_t scratch_begin_;
   Buffer device_;    // statuses, then scratch
-  Buffer statuses_;  // as they come back
+  Buffer statuses_;  // the host's copy of the statuses
 };
 
 }  // namespace dlpipe::pipeline

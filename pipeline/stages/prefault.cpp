@@ -54,8 +54,8 @@ void Prefault::make_room(std::span<SamplePlan> plans, int64_t sequence, int64_t 
   window_.shrink(live, most_bytes);
 }
 
-// The kernel decides how much around a touched page it maps (whole large folios, a megabyte or more since Linux 6.18), so the
-// result is measured.
+// The kernel decides how many pages around a touched page it maps (whole large folios, a megabyte or more
+// since Linux 6.18), so this measures the resident memory.
 void Prefault::keep_below_ceiling() {
   const int64_t ceiling = setup_.options.memory_bytes;
   if (ceiling == 0 || !granule_touched_ns_.empty()) return;

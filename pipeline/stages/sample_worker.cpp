@@ -18,8 +18,8 @@ bool is_bad_record(const Status& status) {
   return status.code() == ErrorCode::kCorrupt || status.code() == ErrorCode::kUnsupported;
 }
 
-// Records are scattered: prefetches the next one's first cache lines while this one is processed; all lines of a small one,
-// because processing it takes no longer than that.
+// Records are scattered: while one is processed, this prefetches the first cache lines of the next one. It
+// prefetches all lines of a small record, because processing that takes no longer.
 static void fetch_ahead(std::span<const std::byte> stored) {
   constexpr size_t kLine = 64;
   constexpr size_t kSmall = 4096;
@@ -106,8 +106,8 @@ Status SampleWorker::do_sample(Slot& slot, int64_t i) {
       concat("[loader] bad sample ", plan.record(at_fault).sample, " of ", slot.setup().options.data, ": "));
 }
 
-// Reader, decoder, augmenter: one sample from the map to the slot. The image comes last, because what is sent to the device
-// can't be undone.
+// Reader, decoder, augmenter: one sample from the map to the slot. The image comes last, because sending it
+// to the device can't be undone.
 Status SampleWorker::produce(SamplePlan& plan, Slot& slot, int64_t i, size_t* at_fault) {
   const Setup& setup = slot.setup();
   DLPIPE_RETURN_IF_ERROR(box_planner_.complete(plan, at_fault));
@@ -127,9 +127,9 @@ Status SampleWorker::produce(SamplePlan& plan, Slot& slot, int64_t i, size_t* at
           concat("[loader] the header table claims for sample ", planned.sample, " ", planned.header.width,
                  "x", planned.header.height, " pixels and orientation ", int{planned.header.orientation}));
     }
-    if (has_bad_header) continue;  // it belongs to another one, and nothing is planned
+    if (has_bad_header) continue;  // another record has the bad header, so nothing is planned
     DLPIPE_RETURN_IF_ERROR(fields_.put(plan, k, record, slot, i));
-    if (plan.chain.is_joined()) clock_.lap(Stage::kAugmenter);  // else it goes with the image
+    if (plan.chain.is_joined()) clock_.lap(Stage::kAugmenter);  // otherwise counted with the image
     if (setup.image_field >= 0 && !plan.chain.is_joined())
       DLPIPE_RETURN_IF_ERROR(produce_image(plan, record, slot, i));
   }
@@ -162,7 +162,7 @@ Status SampleWorker::produce_joined(const SamplePlan& plan, Slot& slot, int64_t 
         : worker_(worker), plan_(plan), at_fault_(at_fault) {}
     Result<ConstImageView> pixels(size_t k, const augment::ChainPlan& chain, const ImageView& out) override {
       *at_fault_ = k;
-      worker_.clock_.lap(Stage::kAugmenter);  // of the image before
+      worker_.clock_.lap(Stage::kAugmenter);  // the previous image's
       const PlannedRecord& planned = plan_.record(k);
       DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, worker_.reader_.read(planned));
       DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> image,
@@ -233,7 +233,7 @@ Status SampleWorker::replace(Slot& slot, int64_t i, size_t at_fault, Status reas
   bool keeps_own = at_fault > 0;
   std::vector<Substitution> bad = {
       {first.key.position, first.record(at_fault).sample, -1, 0, reason.message()}};
-  std::vector<size_t> places = {at_fault};  // of bad
+  std::vector<size_t> places = {at_fault};  // indices of the records in `bad`
   for (int32_t attempt = 1; attempt <= kMaxAttempts; ++attempt) {
     DLPIPE_RETURN_IF_ERROR(shared_.planner.plan_substitute(first, attempt, keeps_own, substitute_));
     size_t failed = 0;
@@ -251,7 +251,7 @@ Status SampleWorker::replace(Slot& slot, int64_t i, size_t at_fault, Status reas
     }
     if (!is_bad_record(reason)) return reason;
     bad.push_back({first.key.position, substitute_.record(at_fault).sample, -1, 0,
-                   reason.message()});  // a bad stand-in
+                   reason.message()});  // a bad substitute
     places.push_back(at_fault);
     keeps_own = keeps_own && at_fault > 0;
   }
@@ -415,7 +415,7 @@ static void keep_rows(std::vector<std::byte>& rows, size_t row_bytes, const std:
   rows.resize(to * row_bytes);
 }
 
-/// Appends the labels of `rows` that are not in it yet.
+/// Appends the labels of `rows` that `all` does not contain yet.
 static void add_labels(std::span<const std::byte> rows, std::vector<std::byte>& all) {
   for (size_t at = 0; at + sizeof(int64_t) <= rows.size(); at += sizeof(int64_t)) {
     const std::span<const std::byte> one = rows.subspan(at, sizeof(int64_t));

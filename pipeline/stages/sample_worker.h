@@ -70,8 +70,8 @@ class RecordReader {
   ChecksumState& checksums_;
 };
 
-/// Part of planning: if an op of the chain draws by the boxes of the image (augment's BoxedOp), the chain is planned here, when
-/// the record has been read. Random numbers are still those of the plan's key.
+/// Part of planning: if an op of the chain draws depending on the image's boxes (augment's BoxedOp), the
+/// chain is planned here, when the record has been read. Random numbers are still those of the plan's key.
 class BoxPlanner {
  public:
   BoxPlanner(const Setup& setup, const Planner& planner, RecordReader& reader)
@@ -104,14 +104,14 @@ class FieldMover {
                   Slot& slot, int64_t i);
   Status put_ragged(size_t field, std::span<const std::byte> bytes, const SamplePlan& plan, size_t image,
                     Slot& slot, int64_t i);
-  /// Whether a joined image combines it from all images.
+  /// Whether a joined sample combines the field from all images.
   bool is_gathered(size_t field) const;
 
   const Setup& setup_;
   std::vector<size_t> order_;               // of the schema's fields: boxes first, without image and label
   std::vector<int> boxes_of_;               // [schema] the field of boxes that it belongs to; -1: none
   bool moves_ = false;                      // there is an image, and fields that move with it
-  std::vector<std::vector<uint8_t>> kept_;  // [schema] of a field of boxes: which are left
+  std::vector<std::vector<uint8_t>> kept_;  // [schema] for boxes: which rows remain
   std::vector<std::byte> rows_;             // of one image
   std::vector<float> numbers_;
   data::MaskDecoder masks_;
@@ -145,7 +145,7 @@ struct WorkerShared {
   data::CoefficientCache* cache = nullptr;
 };
 
-/// process never throws and never blocks, except to read a substitute's record from disk.
+/// process() never throws. It never blocks, except to read a substitute's record from disk.
 class SampleWorker {
  public:
   static Result<std::unique_ptr<SampleWorker>> create(const WorkerShared& shared);
@@ -169,7 +169,7 @@ class SampleWorker {
   bool send(const SamplePlan& plan, std::span<const std::byte> image, Slot& slot, int64_t i);
   Status replace(Slot& slot, int64_t i, size_t at_fault, Status reason);
   void drop(Slot& slot, int64_t i, size_t at_fault, const Status& reason);
-  /// Where the image's bytes are written: in the slot, or here.
+  /// Where the image's bytes are written: in the slot or in bytes_.
   ImageView image(const Slot& slot, int64_t i);
   void finish_sample(const SamplePlan& plan, Slot& slot, int64_t i);
 
@@ -184,7 +184,7 @@ class SampleWorker {
   FieldMover fields_;
   StageClock clock_;
   SamplePlan substitute_;
-  std::vector<uint8_t> bytes_;  // of one image, where it becomes numbers at once
+  std::vector<uint8_t> bytes_;  // of one image, if it is converted to numbers immediately
   // For the current portion:
   bool on_host_ = false;
   int64_t read_bytes_ = 0;
