@@ -3,7 +3,7 @@
 //
 // Inputs: x [...,C], gamma [C], beta [C], running_mean [C], running_var [C], residual with the shape of x (optional). The
 // parameters and statistics are f32 for f32, bf16 and f16 images, f64 for f64. Hidden outputs, kept for
-// backward: mean [C] and 1/sqrt(var + epsilon) [C], as used. Ioffe and Szegedy, "Batch
+// backward: the mean [C] and 1/sqrt(var + epsilon) [C] that were used. Ioffe and Szegedy, "Batch
 // Normalization", 2015: equations of algorithm 1 and of the backward in section 3.
 #include "engine/ops/batch_norm.h"
 

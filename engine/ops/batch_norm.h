@@ -1,5 +1,5 @@
-// batch_norm: its tensors by name, for the kernels of every backend, and statistics of a batch with parts that are computed
-// separately. [C] is the images' last axis.
+// batch_norm: its tensors by name, for the kernels of every backend, and the statistics of a batch that is computed in separate
+// parts. [C] is the images' last axis.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ Tensor div(const Tensor& a, const Tensor& b) {
 }
 
 // Samples of ops that compare: those of binary ops, except the one that broadcasts a number over 70,001 others. Some of these
-// are within the step of a numeric gradient, where these functions jump or bend.
+// differ from it by less than the step of a numeric gradient, where the functions jump or bend.
 static std::vector<OpSample> compared_samples() {
   std::vector<OpSample> samples = binary_samples(-1, 1);
   std::erase_if(samples,

@@ -150,7 +150,7 @@ void check_conv_transpose2d_attrs(const ConvTranspose2dAttrs& attrs) {
       refuse("conv_transpose2d", "expected stride and dilation of at least 1 and padding of at least 0, got ",
              attrs.stride[axis], ", ", attrs.dilation[axis], " and ", attrs.padding[axis]);
     }
-    // A larger value would mean a row that the output's convolution has but the input doesn't.
+    // With a larger value, the convolution of the output would have more rows or columns than the input.
     if (attrs.output_padding[axis] < 0 || attrs.output_padding[axis] >= attrs.stride[axis]) {
       refuse("conv_transpose2d", "expected output_padding of 0 or more and less than the stride ",
              attrs.stride[axis], ", got ", attrs.output_padding[axis], "; pad the result");
@@ -270,7 +270,7 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
   if (bias.shape() != Shape{y.size(3)}) {
     refuse("conv_transpose2d", "expected a bias [", y.size(3), "], got ", bias.shape().to_string());
   }
-  return add(y, cast(bias, y.dtype()));  // else autocast's result would be converted to the bias's dtype
+  return add(y, cast(bias, y.dtype()));  // uncast, a wider bias would widen a result in autocast's dtype
 }
 
 }  // namespace dlpipe::engine

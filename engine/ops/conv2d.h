@@ -1,6 +1,6 @@
-// conv_transpose2d: the images whose convolution the input could be, as PyTorch's ConvTranspose2d and ONNX's ConvTranspose make
-// them (Zeiler et al. 2010, "Deconvolutional networks"). It computes what a convolution's gradient of images computes, so its
-// kernels are conv2d's of the same backend with the two sides exchanged.
+// conv_transpose2d: the transposed convolution of PyTorch's ConvTranspose2d and ONNX's ConvTranspose (Zeiler et al. 2010,
+// "Deconvolutional networks"). It is the gradient of a convolution with respect to its images, so its kernels are those of the
+// same backend's conv2d with forward and backward exchanged.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace dlpipe::engine {
 struct ConvTranspose2dAttrs {
   std::array<int, 2> stride = {1, 1};  // height, width
   std::array<int, 2> padding = {0, 0};
-  // More rows below and columns on the right, fewer than the stride.
+  // Additional rows at the bottom and columns on the right; less than the stride.
   std::array<int, 2> output_padding = {0, 0};
   std::array<int, 2> dilation = {1, 1};
   int groups = 1;
@@ -28,21 +28,21 @@ struct ConvTranspose2dAttrs {
 };
 
 /// x [N,H,W,C], weight [C, O/groups, KH, KW] (PyTorch's), bias [O] or undefined -> [N,OH,OW,O], where OH is
-/// (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. The bias is a node of its own (add).
+/// (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1. A separate op (add) adds the bias.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const ConvTranspose2dAttrs& attrs = {});
 
-/// Output images, for inputs that passed the shape rule.
+/// The shape of the output images, for inputs that passed the shape rule.
 Shape conv_transpose2d_shape(const Shape& x, const Shape& weight, const ConvTranspose2dAttrs& attrs);
-/// The convolution of those images.
+/// The convolution of the output images whose result has the shape of x.
 Conv2dAttrs convolution_of(const ConvTranspose2dAttrs& attrs);
 
-/// A backend's kernels, of its `conv2d`'s.
+/// A backend's kernels, made of those of its `conv2d`.
 template <const Kernels& conv2d>
 struct ConvTransposeKernels {
   static void forward(const ForwardArgs& args) {
     const Attrs attrs = convolution_of(args.attrs.as<ConvTranspose2dAttrs>());
-    // Of the first input that gradient needs no values, only the form.
+    // The gradient of the images doesn't read their values, only their shape and layout.
     const Tensor inputs[] = {args.outputs[0], args.inputs[1]};
     Tensor gradients[] = {args.outputs[0], Tensor()};
     conv2d.backward({inputs, {}, args.inputs.first(1), gradients, attrs});

@@ -106,7 +106,7 @@ void run_in_parts(const ConvUnitParts& parts, const ForwardArgs& args) {
   const auto& attrs = args.attrs.as<ConvUnitAttrs>();
   Tensor y = args.outputs[0];
   const bool has_tail = attrs.tail != ConvTail::kNone, has_residual = has_input(args.inputs, kResidual);
-  // Kernels may assume that inputs and outputs don't overlap.
+  // Each op writes to its own memory, because kernels may assume that inputs and outputs don't overlap.
   const auto run = [&](const Kernels& kernels, std::initializer_list<Tensor> inputs, const Attrs& part,
                        bool is_last) {
     Tensor to = is_last ? y : Tensor::empty(y.spec(), y.device());
@@ -206,7 +206,7 @@ std::vector<OpSample> conv_pair_samples() {
       conv_pair_sample("few channels", {1, 6, 6, 4}, 7, 3, window(1, 1, 1, ConvTail::kClip)),
       conv_pair_sample("no padding", {1, 6, 7, 4}, 70, 3, window(1, 0, 1, ConvTail::kNone)),
       conv_pair_sample("dilation", {1, 9, 9, 4}, 16, 3, window(1, 2, 2, ConvTail::kSilu)),
-      // More rows of all channels than fit a core's cache.
+      // All rows with all channels don't fit into a core's cache.
       conv_pair_sample("bands", {1, 90, 110, 2}, 50, 3, window(1, 1, 1, ConvTail::kClip)),
       conv_pair_sample("bands, 5x5, stride 2", {1, 85, 120, 2}, 48, 5, window(2, 2, 1, ConvTail::kNone)),
   };

@@ -1,5 +1,5 @@
-// Convolutions of compiled graphs for inference, fused with the ops after them. What their records and the kernels of every
-// backend share.
+// Convolutions of compiled graphs for inference, fused with the ops after them. Shared by their records and the kernels of every
+// backend.
 #pragma once
 
 #include <array>

@@ -97,9 +97,9 @@ Tensor reorder(const Tensor& x, Layout layout) {
   return x.layout() == layout ? x : apply_one(reorder_op, {x}, layout);
 }
 
-// batch_prep: bytes of a batch to a normalised training input in one pass. u8 [N,H,W,C] -> prep.dtype
-// [N,H,W,C] with out[..,c] = scale[c] in[..,c] + bias[c], computed in f32, where `in` is, for samples that
-// prep.mix mixes, lambda own + (1 - lambda) partner's, or the partner's inside a box. Optional second input:
+// batch_prep: converts the bytes of a batch to a normalised training input in one pass. u8 [N,H,W,C] ->
+// prep.dtype [N,H,W,C] with out[..,c] = scale[c] in[..,c] + bias[c], computed in f32. For samples that prep.mix
+// mixes, `in` is lambda own + (1 - lambda) partner's, or the partner's inside a box. Optional second input:
 // prep.mix as u8 [N, sizeof(SampleMix)], for kernels that can't read host memory. No gradient.
 
 namespace {

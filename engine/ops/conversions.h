@@ -19,7 +19,7 @@ struct CastAttrs {
 };
 
 /// batch_prep with `mixes`, a copy of prep.mix on the images' device: u8 [N, sizeof(SampleMix)].
-/// Without it, mixing images on a device waits for this copy.
+/// The function without `mixes` makes this copy itself and waits for it, if it mixes images on a device.
 Tensor batch_prep(const Tensor& images, const BatchPrep& prep, const Tensor& mixes);
 
 DLPIPE_FORMULA bool has_box(const SampleMix& mix) {
@@ -29,8 +29,8 @@ DLPIPE_FORMULA bool is_in_box(const Region& box, int x, int y) {
   return x >= box.x && x < box.x + box.width && y >= box.y && y < box.y + box.height;
 }
 
-/// lambda own + (1 - lambda) other. Every step is rounded, also on devices, where nvcc would fuse a product and a
-/// sum into one instruction: so a batch has the same bits wherever it is prepared.
+/// lambda own + (1 - lambda) other. Rounds every step, so that a batch has the same bits wherever it is prepared: on
+/// devices, nvcc would otherwise fuse a product and a sum into one instruction.
 DLPIPE_FORMULA float averaged(float own, float other, float lambda) {
 #if defined(__CUDA_ARCH__)
   return __fadd_rn(__fmul_rn(lambda, own), __fmul_rn(__fsub_rn(1.0f, lambda), other));
@@ -39,8 +39,8 @@ DLPIPE_FORMULA float averaged(float own, float other, float lambda) {
 #endif
 }
 
-/// One of a sample's two labels, with its weight in the loss. Row i < n is sample i with its own
-/// label, row n + i the same sample with its partner's; the two weights of a sample add up to its own.
+/// One of a sample's two labels, with its weight in the loss. Row i < n is sample i with its own label,
+/// row n + i the same sample with its partner's label. The two weights add up to weights[i].
 struct MixedTarget {
   int64_t label;
   float weight;

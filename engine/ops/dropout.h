@@ -30,11 +30,11 @@ struct DropoutAttrs {
   static constexpr PhiloxBlock counter(uint64_t block, uint32_t call) {
     return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), call, kStream};
   }
-  /// Words below it drop their element. p < 1.
+  /// An element whose word is below it is dropped. p must be below 1.
   uint32_t threshold() const { return static_cast<uint32_t>(p * 4294967296.0); }
   double scale() const { return 1.0 / (1.0 - p); }
 
-  /// The next call of this thread's step, of an x on its device.
+  /// The same p with the random state of this thread's next call, for `x`: the key on x's device, if there is one.
   DropoutAttrs redrawn(const Tensor& x) const;
 
   static void each(auto& self, auto&& visit) {  // core/attr_form.h

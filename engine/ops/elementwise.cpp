@@ -78,7 +78,7 @@ std::vector<OpSample> binary_samples(double low, double high) {
 std::vector<OpSample> binary_bench_samples() {
   const TensorSpec images = {{64, 56, 56, 64}}, tokens = {{8, 1024, 768}};
   const auto sample = [](const char* name, const TensorSpec& a, const TensorSpec& b) {
-    return OpSample{name, {a, b}, NoAttrs{}, 0.5, 2};  // so that quotients are finite, too
+    return OpSample{name, {a, b}, NoAttrs{}, 0.5, 2};  // not near 0, so that quotients are finite
   };
   return {sample("images", images, images),
           sample("a channel's", images, {{64}}),
@@ -155,7 +155,7 @@ DType widest(std::span<const TensorSpec> operands) {
   return operands[0].dtype;
 }
 
-// The spec of each step's result; the inputs are the caller's.
+// The spec of each step's result. `inputs` are the chain's.
 std::vector<TensorSpec> answers_of(std::span<const TensorSpec> inputs, const ChainAttrs& attrs) {
   std::vector<TensorSpec> answers;
   answers.reserve(attrs.steps.size());
@@ -270,7 +270,7 @@ class Planner {
         if (operand < 0) last_reader[static_cast<size_t>(-1 - operand)] = k;
       }
     }
-    std::vector<std::vector<size_t>> dying(plan_.steps.size());  // at each step
+    std::vector<std::vector<size_t>> dying(plan_.steps.size());  // by step: the results that it reads last
     for (size_t i = 0; i < plan_.steps.size(); ++i) dying[std::max(last_reader[i], i)].push_back(i);
     std::vector<int> free;
     for (size_t k = 0; k + 1 < plan_.steps.size(); ++k) {
@@ -284,11 +284,11 @@ class Planner {
   std::span<const TensorSpec> inputs_;
   const ChainBackend& backend_;
   ChainPlan plan_;
-  std::vector<int> places_;  // of each step's result, in the plan
+  std::vector<int> places_;  // by step of the chain: its result in the plan
   std::map<std::pair<int, DType>, int> casts_;
 };
 
-// Rows of a tensor with the result's shape, in any layout; else all of it.
+// The given rows of a tensor with the result's shape, in any layout; all of other tensors.
 Tensor part_of(const Tensor& tensor, Extent extent, const Shape& rows, int64_t first) {
   auto* const data = static_cast<std::byte*>(tensor.raw());
   if (extent == Extent::kOne) return Tensor::borrow(data, {1}, tensor.dtype(), tensor.device());
@@ -445,7 +445,7 @@ const OpRecord elementwise_chain_op{
 
 namespace {
 
-constexpr int64_t kMostOperands = 1 << 20;  // place of an input or a step
+constexpr int64_t kMostOperands = 1 << 20;  // the largest number of an input or a step in the text
 
 [[noreturn]] void corrupt(const auto&... parts) {
   throw Error(

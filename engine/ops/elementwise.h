@@ -5,7 +5,7 @@
 //
 //   struct ReluFormula {                                     // ops/unary.h
 //     using Attrs = NoAttrs;
-//     static constexpr Saved kSaved = Saved::kOutput;        // what backward is given beside the gradient
+//     static constexpr Saved kSaved = Saved::kOutput;        // what backward reads besides the gradient
 //     template <class T>
 //     static DLPIPE_FORMULA T forward(T x, const Attrs&) { return x < T(0) ? T(0) : x; }  // NaN stays NaN
 //     template <class T>

@@ -1,6 +1,6 @@
 // elementwise_chain: consecutive elementwise ops in one pass over memory, with the bits of the separate ops. Only a pass of
-// engine/graph creates it (passes_elementwise.cpp). What the record, that pass and the kernels of every
-// backend share.
+// engine/graph creates it (passes_elementwise.cpp). Shared by the record, that pass and the kernels of every
+// backend.
 //
 // An operand of a step has the shape of the chain's result, or one number per channel (the last axis), or one number.
 // Every step's result has the chain's shape.
@@ -33,7 +33,7 @@ constexpr int answer_of_step(size_t step) {
   return -1 - static_cast<int>(step);
 }
 
-/// In graphs a string, "scale(x0) factor=2 offset=0; mul(x0,y0)": xN are inputs, yN is the result of step N.
+/// Graphs store it as a string, "scale(x0) factor=2 offset=0; mul(x0,y0)": xN is input N, yN the result of step N.
 struct ChainAttrs {
   std::vector<ChainStep> steps;
 };

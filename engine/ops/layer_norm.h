@@ -39,15 +39,15 @@ struct RowNorms {
   Tensor inverses;  // output: each row's 1/sqrt(variance + epsilon)
 };
 
-/// The tensors of backward, for a loss that depends on the rows `x` and on their norms. Undefined targets are not needed.
+/// The tensors of backward, for a loss that depends on the rows `x` and on the normalised rows. Undefined targets are not needed.
 struct RowNormGradients {
   Tensor x;
   Tensor gamma;
   Tensor means;
   Tensor inverses;
   Tensor grad_x;                 // of the rows themselves; undefined: none
-  Tensor grad_y;                 // of their norms; undefined: none
-  std::span<const Tensor> to_x;  // one or two, each of which gets the gradient of x
+  Tensor grad_y;                 // of the normalised rows; undefined: none
+  std::span<const Tensor> to_x;  // one or two tensors; each receives the gradient of x
   Tensor to_gamma;
   Tensor to_beta;
 };
@@ -93,8 +93,8 @@ constexpr Kernels layer_norm_kernels(SupportsKernel supports) {
   };
 }
 
-/// Where backward writes the gradients of x and of the branch, which have the same values. If their dtypes are equal they
-/// are one tensor, written once, and `grads` gets it twice.
+/// The tensors that backward writes the gradients of x and of the branch to. Both have the same values, so if their dtypes are
+/// equal they are one tensor, which is written once and is in `grads` twice.
 std::span<const Tensor> residual_gradients(std::span<Tensor> grads);
 
 template <auto kNormalize, auto kGradient>

@@ -9,7 +9,7 @@
 
 namespace dlpipe::engine {
 
-// softmax: e^x / sum e^x along an axis, computed from the largest value so that nothing overflows.
+// softmax: e^x / sum e^x along an axis. The largest value is subtracted from x first, so that nothing overflows.
 
 std::vector<TensorSpec> softmax_rule(std::string_view op, std::span<const TensorSpec> inputs,
                                      const Attrs& attrs) {
@@ -49,7 +49,7 @@ Tensor softmax(const Tensor& x, int axis) {
   return apply_one(softmax_op, {x}, SoftmaxAttrs{checked_axis("softmax", axis, x.rank())});
 }
 
-// log_softmax: x - log sum e^x along an axis, computed from the largest value so that nothing overflows.
+// log_softmax: x - log sum e^x along an axis. The largest value is subtracted from x first, so that nothing overflows.
 
 extern const OpRecord log_softmax_op;
 const OpRecord log_softmax_op = {
@@ -76,8 +76,8 @@ Tensor log_softmax(const Tensor& x, int axis) {
 // section 7). Inputs: logits [N,K], target i64 [N], weight [N] or absent. A sample with weight 0 is
 // ignored, and its label may be anything; if all weights are 0, the loss is 0. Logits of any precision are read
 // without a cast and computed in f32, and so is the loss (f64 for f64). Hidden output: each row's largest logit and the
-// logarithm of the sum of exp(logit - largest), [N,2], so that log p is never in memory: for a vocabulary it
-// would be the largest tensor.
+// logarithm of the sum of exp(logit - largest), [N,2]. So log p is never stored: for a vocabulary it would be the
+// largest tensor.
 
 namespace {
 

@@ -64,7 +64,7 @@ void expect_axis(std::string_view op, int axis, int rank) {
 
 namespace {
 
-/// Samples have no undefined inputs.
+/// Whether the shape rule accepts a sample. Samples have no undefined inputs.
 bool passes(const OpRecord& record, const OpSample& sample) {
   const auto defined = std::make_unique<bool[]>(sample.inputs.size());
   std::fill_n(defined.get(), sample.inputs.size(), true);

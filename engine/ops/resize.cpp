@@ -94,7 +94,7 @@ std::vector<OpSample> bench() {
   };
 }
 
-// Products and sums of two pairs down and of one across.
+// Linear: three interpolations per element (two down, one across) of three operations each.
 double flops(std::span<const TensorSpec> inputs, const Attrs& any_attrs) {
   const auto& attrs = any_attrs.as<ResizeAttrs>();
   const double elements =

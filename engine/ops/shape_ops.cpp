@@ -221,7 +221,7 @@ Tensor flatten(const Tensor& x) {
 
 namespace {
 
-// By division, because the product of sizes in a file may overflow 64 bits.
+// Divides, because the product of sizes in a file may overflow 64 bits.
 bool has_elements(const Shape& shape, int64_t elements) {
   if (std::ranges::find(shape, 0) != shape.end()) return elements == 0;
   for (const int64_t size : shape) {
@@ -249,7 +249,7 @@ std::vector<OpSample> reshape_samples() {
           {"to a scalar", {{{1, 1}}}, ReshapeAttrs{{}}}};
 }
 
-// The one size of -1, if there is one, from the others.
+// Replaces the size of -1, if there is one, by the size that the others leave.
 Shape completed(const Shape& shape, int64_t elements) {
   Shape result = shape;
   int64_t left = elements;

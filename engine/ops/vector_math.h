@@ -37,8 +37,8 @@ DLPIPE_FORMULA float sqrt(float x) {
   return __builtin_sqrtf(x);
 }
 
-/// `condition ? yes : no`, both computed, by bits: GCC 14 compiles a conditional with long sides to a branch, and loops with
-/// branches are not vectorised.
+/// `condition ? yes : no` with bit operations; both are computed. GCC 14 compiles a conditional with long operands to a branch,
+/// and loops with branches are not vectorised.
 DLPIPE_FORMULA float select(bool condition, float yes, float no) {
   const uint32_t mask = 0u - static_cast<uint32_t>(condition);
   return std::bit_cast<float>((std::bit_cast<uint32_t>(yes) & mask) | (std::bit_cast<uint32_t>(no) & ~mask));
@@ -139,8 +139,8 @@ DLPIPE_FORMULA Normal<float> normal(float x) {
   return {select(x < 0.0f, tail, 1.0f - tail), exponential};
 }
 
-// sin and cos, like the others: the standard library's for double; for float without branches,
-// tables or calls. Errors are below one unit in the last place (tests/engine/ops/vector_math_test.cpp).
+// sin and cos. As above, those for double are the standard library's; those for float have no branches, tables
+// or calls. Errors are below one unit in the last place (tests/engine/ops/vector_math_test.cpp).
 
 DLPIPE_FORMULA double sin(double x) {
   return std::sin(x);
@@ -168,7 +168,7 @@ DLPIPE_FORMULA float sine(float x, uint64_t quarters) {
   s = s * r2 - 1.0 / 5040;
   s = s * r2 + 1.0 / 120;
   s = s * r2 - 1.0 / 6;
-  s = (s * r2 + 1.0) * r;  // -0 of -0
+  s = (s * r2 + 1.0) * r;  // last, so that -0 returns -0
   double c = 1.0 / 479001600;
   c = c * r2 - 1.0 / 3628800;
   c = c * r2 + 1.0 / 40320;
@@ -176,7 +176,7 @@ DLPIPE_FORMULA float sine(float x, uint64_t quarters) {
   c = c * r2 + 1.0 / 24;
   c = c * r2 - 0.5;
   c = c * r2 + 1.0;
-  // By bits, as select(): the odd quarters are cosines, the third and fourth are negative.
+  // Bit operations, as in select(): odd quarters are cosines, and the third and fourth quarters are negative.
   const uint64_t quarter = std::bit_cast<uint64_t>(rounded) + quarters;
   const uint64_t odd = 0u - (quarter & 1u);
   const uint64_t bits = (std::bit_cast<uint64_t>(c) & odd) | (std::bit_cast<uint64_t>(s) & ~odd);
