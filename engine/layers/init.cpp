@@ -19,10 +19,11 @@
 namespace dlpipe::engine {
 namespace {
 
-// Blocks of a stream that are computed together; their data fits the first-level cache.
+// Blocks of a stream that are computed together; their data fits into the first-level cache.
 constexpr int kBlocks = 32;
 
-/// Two words combined as in RandomStream::uniform_double(). Uses halves after 2^52, because AVX2 can't convert 64-bit integers.
+/// Combines two words as RandomStream::uniform_double() does. Converts each half by adding it to the bits of 2^52, because AVX2
+/// can't convert 64-bit integers.
 DLPIPE_INLINE inline double unit_interval(uint32_t high, uint32_t low) {
   const uint64_t bits = ((uint64_t{high} << 32) | low) >> 11;
   constexpr uint64_t kBehind = 0x4330000000000000u;
@@ -39,7 +40,7 @@ struct Uniforms {
 
 DLPIPE_INLINE inline void draw_blocks(uint64_t seed, uint64_t stream, uint32_t from, Uniforms& uniforms) {
   for (uint32_t i = 0; i < kBlocks; ++i) {
-    // the counter and key of RandomStream(seed, stream)
+    // The counter and key are those of RandomStream(seed, stream).
     const PhiloxBlock words = philox4x32(
         {static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 0xffffffffu, from + i},
         {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
@@ -90,7 +91,7 @@ namespace {
 // Part of the definition of the weights: each run of this many elements has its own stream.
 constexpr int64_t kElementsPerStream = 4096;
 
-// FNV-1a, 64 bits (draft-eastlake-fnv): only has to distinguish names within a model.
+// FNV-1a, 64 bits (draft-eastlake-fnv). It only has to distinguish the names within a model.
 uint64_t hash_name(const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -185,7 +186,7 @@ void initialize_fan_out(Module& model, uint64_t seed) {
 
 namespace {
 
-// Square and symmetric, row by row.
+// A square matrix, stored row by row.
 struct Matrix {
   explicit Matrix(int64_t size) : size(size), values(static_cast<size_t>(size * size)) {}
   double& at(int64_t row, int64_t column) { return values[static_cast<size_t>(row * size + column)]; }
@@ -193,8 +194,8 @@ struct Matrix {
   std::vector<double> values;
 };
 
-// The mean of p p^T over all patches p of all images; elements in the order of a filter's: channel, row,
-// column.
+// The mean of p p^T over all patches p of all images. The elements of p have the order of a filter's: channel,
+// row, column.
 Matrix second_moment(const Tensor& images, const Shape& filter) {
   const int64_t channels = filter[1], kh = filter[2], kw = filter[3];
   const int64_t height = images.size(1), width = images.size(2);

@@ -174,7 +174,7 @@ Tensor BatchNorm2d::normalize(const Tensor& x, bool relu, const Tensor& residual
   const bool training = is_training() && weight_.requires_grad();
   const BatchNormAttrs attrs{epsilon_, momentum_, training, relu};
   if (training && is_recomputing()) {
-    // The batch has been counted.
+    // The first forward has already counted this batch.
     Tensor mean = running_mean_.clone(), var = running_var_.clone();
     return batch_norm(x, weight_, bias_, mean, var, attrs, residual);
   }

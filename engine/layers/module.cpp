@@ -148,7 +148,7 @@ namespace {
 /// How a state's names and shapes differ from a module's, in the module's order.
 struct StateDifferences {
   std::vector<std::string> missing, unexpected, misshapen;
-  std::vector<std::string> not_loaded;  // all of them, only names
+  std::vector<std::string> not_loaded;  // the names of all these, and of missing batch counts
   std::string text() const {
     const std::string all = list_names("missing", missing) + list_names("unexpected", unexpected) +
                             list_names("of another shape", misshapen);

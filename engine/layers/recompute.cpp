@@ -13,7 +13,7 @@ bool& recomputing() {
   return value;
 }
 
-/// A second forward with the recording, random numbers and precision of the first.
+/// Runs a second forward with the recording, random numbers and precision of the first.
 struct RecomputeScope {
   RecomputeScope(const RandomState& random, DType low) : autocast(low), state(random) {}
 
@@ -39,7 +39,7 @@ class Recomputed final : public Function {
   std::vector<Tensor> backward(std::span<const Tensor> grad_outputs) override {
     Tensor x = saved(0).detach();
     if (wants_x_) x.set_requires_grad(true);
-    // Computes only the gradients of this pass; restores the previous ones, and the outer walk adds.
+    // Collects the gradients of this pass only. The outer walk adds them to the previous ones, which are restored.
     std::vector<Tensor> before;
     for (Tensor& parameter : parameters_) {
       before.push_back(parameter.grad());

@@ -17,7 +17,7 @@ namespace {
 
 /// The memory of a whole tensor for a split: `outer` times an axis of `size` elements of `inner` numbers.
 struct SplitView {
-  int64_t outer = 1;  // blocks included
+  int64_t outer = 1;  // includes the blocks
   int64_t size = 1;   // of a block of the axis
   int64_t inner = 1;
 
@@ -35,7 +35,7 @@ struct SplitView {
   }
 };
 
-/// Copies between elements [begin, end) of each block of a whole tensor and a contiguous part.
+/// Copies elements [begin, end) of each block of a whole tensor to a contiguous part. put_part copies them back.
 void copy_part(const SplitView& view, Collective::Part part, const float* whole, float* to) {
   const int64_t begin = static_cast<int64_t>(part.begin) * view.inner;
   const int64_t count = static_cast<int64_t>(part.end - part.begin) * view.inner;
@@ -59,7 +59,7 @@ Collective::Cuts cuts_of(const SplitView& view, const Collective& ranks) {
   return ranks.even_cuts(static_cast<size_t>(view.size));
 }
 
-/// Ranks sum f32 numbers; for bf16 they may be rounded on the way, since the final sum is rounded, too.
+/// Sums over the ranks in f32. Values of bf16 may be rounded on the way, because the final sum is rounded, too.
 Tensor summed(const Tensor& x, Collective& ranks, const char* what) {
   Tensor sum = cast(plain(x), DType::kF32).contiguous_copy();
   const Wire wire = x.dtype() == DType::kBF16 ? Wire::kBf16 : Wire::kF32;
@@ -127,7 +127,7 @@ Tensor own_part(const Tensor& whole, const Split& split, const Collective& ranks
   return own;
 }
 
-// Parts arrive one after another, and are interleaved afterwards.
+// The parts are gathered one after another, then interleaved.
 Tensor whole_of(const Tensor& part, const Split& split, int64_t size, Collective& ranks,
                 const std::string& what) {
   const Tensor source = part.is_contiguous() ? part : part.contiguous_copy();

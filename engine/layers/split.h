@@ -1,5 +1,5 @@
-// Tensor parallelism: how ranks split a parameter, and the functions that let layers with a part of their weights compute
-// what whole ones would. The tensors between such layers are whole on every rank, with the same bits.
+// Tensor parallelism: how ranks split a parameter, and the functions with which layers that have a part of their weights compute
+// the results of whole layers. The tensors between such layers are whole on every rank, with the same bits.
 //
 // Shoeybi et al., "Megatron-LM: training multi-billion parameter language models using model parallelism", 2019, section 3:
 // sum_gradient is its f, sum_over_ranks its g. All ranks of `ranks` call these functions; each waits for the others.

@@ -45,7 +45,8 @@ void StageLine::begin(int64_t grains) {
   inputs_ = outputs_ = output_gradients_ = input_gradients_ = 0;
 }
 
-// The previous stage starts first: its first messages don't cross others. Later inputs arrive while gradients are sent.
+// The previous stage starts first, so its first outputs are only received. Later ones are exchanged for gradients
+// (input_gradient).
 Tensor StageLine::input() {
   const int before = stages_.rank() - 1;
   if (inputs_ == 0) {
@@ -105,7 +106,7 @@ class StageInput final : public Function {
   StageLine& line_;
 };
 
-/// The last node of a stage: a number whose gradient is the one that the next stage sends for its input.
+/// The last node of a stage. Its result is a dummy scalar; its backward returns the gradient that the next stage sends.
 class StageOutput final : public Function {
  public:
   explicit StageOutput(StageLine& line) : line_(line) {}
@@ -180,7 +181,7 @@ std::vector<size_t> StagedModule::begin_stage(Collective& stages, const std::vec
   return balanced_cuts(costs, parts);
 }
 
-// The smallest possible maximum cost of a part when the first n costs are cut into k parts, for all n and k.
+// Dynamic programming: dearest[k][n] is the smallest possible cost of the most expensive part if the first n costs are cut into k.
 std::vector<size_t> balanced_cuts(const std::vector<double>& costs, size_t parts) {
   const size_t count = costs.size();
   constexpr double kNever = std::numeric_limits<double>::infinity();

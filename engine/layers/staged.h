@@ -20,10 +20,10 @@ namespace dlpipe::engine {
 // one backward: Narayanan et al., "Efficient large-scale language model training on GPU clusters using Megatron-LM", SC 2021,
 // section 2.2).
 //
-// A stage first does as many forward passes as there are stages after it, then alternates between forward and backward. So an
-// activation and a gradient cross each line in opposite directions in one exchange, and neither waits for the other.
+// A stage first does as many forward passes as there are stages after it, then alternates between forward and backward. Then one
+// exchange on each line carries an activation and a gradient in opposite directions, and neither waits for the other.
 //
-// The shape is sent before the first grain of a batch; all grains of a batch have the same shape. With it goes the number of
+// The shape is sent before the first grain of a batch; all grains of a batch have the same shape. It is sent with the number of
 // random ops that the stages so far have run, so that the next stage draws the numbers that a single process would draw.
 //
 // Belongs to the training thread. Each batch begins with begin(); then all four functions are called once for every grain, in

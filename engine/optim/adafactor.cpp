@@ -1,8 +1,8 @@
-// Adafactor (Shazeer and Stern, 2018): the second moments of a matrix are only kept as averages of its rows
-// and of its columns, and there is no first moment: some thousandths of adam's state.
+// Adafactor (Shazeer and Stern, 2018): keeps only averages of each row and each column of a matrix's second
+// moments, and no first moment. The state is a few thousandths of adam's.
 //
 // As in PyTorch: beta2 grows as 1 - step^-0.8, updates are clipped to a root mean square of 1, steps are
-// relative to the weights' own size (at least 1e-3) and at most 1 / sqrt(step), weight decay is decoupled.
+// relative to the size of the weights (at least 1e-3) and at most 1 / sqrt(step), and weight decay is decoupled.
 // Filters are treated as [outputs, the rest], while PyTorch factors each 3x3 window separately. Vectors keep
 // all moments.
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace dlpipe::engine {
 namespace {
 
 constexpr double kBeta2Decay = -0.8;
-constexpr double kLeastSize = 1e-3;  // of weights that steps are relative to
-constexpr double kClip = 1.0;        // root mean square of an update
+constexpr double kLeastSize = 1e-3;  // the least size of weights that steps are relative to
+constexpr double kClip = 1.0;        // the largest root mean square of an update
 constexpr float kTiny = std::numeric_limits<float>::epsilon();
-constexpr int64_t kRowsElements = 1 << 15;  // elements of the rows of one task
-constexpr int64_t kColumns = 512;           // of one task
+constexpr int64_t kRowsElements = 1 << 15;  // elements in the rows of one task
+constexpr int64_t kColumns = 512;           // columns of one task
 
 int64_t rows_of(const Shape& shape) {
   return shape.rank() > 1 ? shape[0] : 1;
@@ -34,7 +34,7 @@ std::vector<StateForm> states_of(const Shape& parameter) {
   return {{"row", {rows}}, {"column", {parameter.elements() / rows}}};
 }
 
-/// Of matrix rows, and a parameter as one.
+/// A parameter as a matrix; a vector has one row.
 struct Matrix {
   float* weights;
   const float* gradients;
@@ -73,7 +73,7 @@ class Adafactor final : public ElementwiseOptimizer {
     step_ = static_cast<double>(step);
     take_ = static_cast<float>(portable_exp(kBeta2Decay * portable_log(step_)));
   }
-  void update(const ElementRun&) const override {}  // all are updated whole
+  void update(const ElementRun&) const override {}  // all parameters are updated whole
 
   void update_whole(const ElementRun& run, int64_t first_axis) const override {
     const bool factored = run.states[1] != nullptr;
@@ -114,8 +114,8 @@ class Adafactor final : public ElementwiseOptimizer {
     });
   }
 
-  /// One row's or a vector's step: the second moment of element c is scale * column[c]. Where a vector's
-  /// moments are, they are brought up to date first.
+  /// The step of a matrix or a vector. The second moment of element c of a row is the row's scale * column[c].
+  /// For a vector, `column` has its moments, which are updated first, and the scale is 1.
   void apply(const ElementRun& run, const Matrix& m, float* column, float inverse_mean) const {
     const bool factored = m.rows > 1;
     if (!factored) {

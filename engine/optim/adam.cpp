@@ -127,32 +127,32 @@ const OptimizerRecord adamw_optimizer = {
     true,       true,
     true};
 
-// Adam whose moments are kept in 8 bits each: 2.03 bytes per weight where adam keeps 8.
+// Adam with moments of 8 bits each: 2.03 bytes per weight instead of adam's 8.
 //
-// Moments are stored in blocks of 256 as small floating-point numbers relative to the block's largest: sign, four
-// bits of exponent, three of significand for the mean; four and four for the square's root. (Dettmers et al.,
-// "8-bit optimizers via block-wise quantization", 2022, has the blocks; its numbers come from a table.) The
-// root has half the square's range of exponents, so that nothing but a zero becomes zero and small gradients
-// don't meet a vanished denominator. An average that changes by a thousandth per step would not change in
-// numbers 6 % apart, so rounding is random and unbiased, by a hash of step and element: every run with the same
-// seed rounds in the same way.
+// Moments are stored in blocks of 256, as small floating-point numbers relative to the block's largest. The mean has
+// a sign, four bits of exponent and three of significand; the root of the square has four and four. (The blocks are
+// those of Dettmers et al., "8-bit optimizers via block-wise quantization", 2022; its numbers come from a table.)
+// The root needs half the square's range of exponents, so that only zeros become zero and the denominator doesn't
+// vanish for small gradients. Numbers are 6 % apart, and an average that changes by a thousandth per step would never
+// reach the next one. So rounding is random and unbiased, by a hash of step and element: every run with the same seed
+// rounds in the same way.
 
 namespace {
 
 constexpr int64_t kBlock = 256;
 
-/// Small numbers of `significand` bits after a four-bit exponent: code c > 0 stands for the float whose upper
-/// bits are c + kFirst, the largest for 1.
+/// Small floating-point numbers in [0, 1]: a four-bit exponent, then kSignificand bits. Code 0 is 0; code c > 0
+/// is the float whose upper bits are c + kFirst.
 template <int kSignificand>
 struct SmallFloat {
   static constexpr uint32_t kShift = 23 - kSignificand;
   static constexpr uint32_t kLargest = (1u << (4 + kSignificand)) - 1;
-  static constexpr uint32_t kFirst = (127u << kSignificand) - kLargest;  // the largest code stands for 1
+  static constexpr uint32_t kFirst = (127u << kSignificand) - kLargest;  // so that the largest code is 1
   DLPIPE_INLINE static float decode(uint32_t code) {
     const float value = std::bit_cast<float>((code + kFirst) << kShift);
     return code == 0 ? 0.0f : value;
   }
-  /// The code at or below `value`, in [0, 1].
+  /// The code of the largest number that is at most `value`, which is in [0, 1].
   DLPIPE_INLINE static uint32_t below(float value) {
     const auto code =
         static_cast<int32_t>(std::bit_cast<uint32_t>(value) >> kShift) - static_cast<int32_t>(kFirst);
@@ -162,7 +162,7 @@ struct SmallFloat {
 using MeanCode = SmallFloat<3>;
 using RootCode = SmallFloat<4>;
 
-/// Uniform in [0, 1), different for every pair: a multiply-and-shift hash (the finalizer of
+/// A pseudorandom number, uniform in [0, 1), for a pair: a multiply-and-shift hash (the finalizer of
 /// MurmurHash3).
 DLPIPE_INLINE inline float uniform(uint32_t key, uint32_t i) {
   uint32_t x = key ^ (i * 0x9e3779b9u);
@@ -172,7 +172,7 @@ DLPIPE_INLINE inline float uniform(uint32_t key, uint32_t i) {
   return static_cast<float>(static_cast<int32_t>(x >> 8)) * 0x1p-24f;
 }
 
-/// A block's memory. Values instead of lambda captures, so that loops are vectorised.
+/// A block's memory. Passed by value instead of by lambda captures, so that loops are vectorised.
 struct Block {
   float* weights;
   const float* gradients;
@@ -187,12 +187,12 @@ DLPIPE_INLINE inline float inverse(float largest) {
   return largest > 0.0f ? 1.0f / largest : 0.0f;
 }
 
-/// Adam's step on a block, in f32, between reading the moments and rounding them.
+/// Adam's step on a block: decodes the moments, updates in f32, and rounds the new moments.
 DLPIPE_INLINE inline void update_block(const AdamStep& c, uint32_t key, const Block& block) {
   float mean[kBlock], square[kBlock];
   const float mean_scale = *block.mean_scale, old_root_scale = *block.root_scale;
-  // Of numbers that aren't negative the order of the bits is the order of the numbers, and an integer's
-  // largest is found in vectors.
+  // The bits of non-negative floats have the same order as the floats. The largest integer can be found with
+  // vector instructions.
   uint32_t largest_mean = 0, largest_square = 0;
   for (int64_t i = 0; i < block.count; ++i) {
     const uint32_t code = block.mean[i];
@@ -225,7 +225,7 @@ DLPIPE_INLINE inline void update_block(const AdamStep& c, uint32_t key, const Bl
     const float root = std::min(std::sqrt(square[i]) * root_factor, 1.0f);
     uint32_t root_code = RootCode::below(root);
     const float below = RootCode::decode(root_code), above = RootCode::decode(root_code + 1);
-    // Between squares, whose average it is.
+    // Unbiased for the square, because the average is one of squares.
     root_code += draw * (above * above - below * below) < root * root - below * below ? 1u : 0u;
     root_code = std::min(root_code, RootCode::kLargest);
     block.root[i] = static_cast<uint8_t>(root > 0.0f ? std::max(root_code, 1u) : 0u);
@@ -296,20 +296,20 @@ const OptimizerRecord adam8bit_optimizer = {
     true};
 
 // LAMB (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020,
-// algorithm 2): adam's bias-corrected update plus weight_decay * weights, times |weights| / |that| of each
-// tensor (1 if either norm is 0). As in the authors' code, tensors without weight decay (decay_vectors,
-// decay_scales) don't use that factor either, and use adam's step.
+// algorithm 2): the update is adam's bias-corrected one plus weight_decay * weights. It is multiplied, for each
+// tensor, by |weights| / |update| (1 if either norm is 0). As in the authors' code, tensors without weight decay
+// (decay_vectors, decay_scales) use adam's step without that factor.
 
 namespace {
 
-constexpr int64_t kSlice = 16384;  // elements, as elementwise.cpp's: part of the definition of sums
+constexpr int64_t kSlice = 16384;  // elements per partial sum; part of the definition of sums
 
 struct Squares {
   double weights = 0.0;
   double updates = 0.0;
 };
 
-/// Of an element whose moments are up to date. `c` is adam's with a rate of 1 and decay through the gradient.
+/// The update of an element whose moments are updated. `c`: adam's, with learning rate 1 and without decoupled decay.
 DLPIPE_INLINE inline float update_of(const AdamStep& c, float weight, float mean, float square) {
   return c.step_size * (mean / (std::sqrt(square) * c.root_scale + c.epsilon)) + c.decay * weight;
 }
@@ -351,7 +351,7 @@ class Lamb final : public ElementwiseOptimizer {
     lr_ = static_cast<float>(lr);
     step_ = step;
   }
-  void update(const ElementRun&) const override {}  // all are updated whole
+  void update(const ElementRun&) const override {}  // all parameters are updated whole
 
   void update_whole(const ElementRun& run, int64_t /*rows*/) const override {
     ElementRun unscaled = run;

@@ -9,8 +9,8 @@
 
 namespace dlpipe::engine {
 
-/// What a step of Adam (Kingma and Ba, "Adam", 2015, algorithm 1) does with every element of a run, its bias
-/// corrections folded into step_size and root_scale:
+/// A step of Adam (Kingma and Ba, "Adam", 2015, algorithm 1) for every element of a run. The bias corrections
+/// are folded into step_size and root_scale:
 ///   w = keep * w
 ///   g = g + decay * w
 ///   mean += take1 * (g - mean)

@@ -83,7 +83,7 @@ void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
   }
 }
 
-// Counts the runs of all processes, so that a run's key doesn't depend on the process that updates it.
+// Counts the runs of all processes in `key`, so that a run's key doesn't depend on the process that updates it.
 void ElementwiseOptimizer::append_runs(Slot& slot, const float* gradients, int64_t first, int64_t run_length,
                                        std::vector<ElementRun>* runs, uint32_t* key) {
   const Tensor& weights = slot.parameter.tensor;
@@ -120,7 +120,7 @@ void ElementwiseOptimizer::update_flat(const FlatPart&) const {
                                              names_on_device(OptimizerRegistry::builtin()))));
 }
 
-// Frozen parameters are not moved.
+// Moves the parameters that aren't frozen to flat groups at the first call.
 FlatGroups& ElementwiseOptimizer::flat() {
   if (flat_ != nullptr) return *flat_;
   std::vector<FlatGroups::Member> members;
@@ -220,8 +220,8 @@ int64_t ElementwiseOptimizer::Loading::elements() const {
   return sum;
 }
 
-/// Copies the part of `entry` that is in `slot`'s share. `entry` begins at an element of the parameter (none: it is the whole
-/// state).
+/// Copies the part of `entry` that is in `slot`'s share. `begin_element`: the element of the parameter that `entry` begins with;
+/// none: `entry` is the whole state.
 void ElementwiseOptimizer::load_entry(const Slot& slot, const StateForm& form, const NamedTensor& entry,
                                       std::optional<int64_t> begin_element, Loading* loading) {
   const int64_t begin = begin_element.value_or(0) / form.block;
@@ -272,7 +272,7 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
       continue;
     }
     auto place = places.find(entry.name);
-    std::optional<int64_t> begin;  // of a share: NAME@BEGIN, where a parameter's name may have an @, too
+    std::optional<int64_t> begin;  // of a share, NAME@BEGIN; a parameter's name may contain an @, too
     if (const size_t at = entry.name.rfind('@'); place == places.end() && at != std::string::npos) {
       place = places.find(entry.name.substr(0, at));
       if (place != places.end() && !parse_int(std::string_view(entry.name).substr(at + 1), &begin.emplace()))
@@ -307,7 +307,7 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < slots_[s].states.size(); ++i) {
       const Tensor& to = slots_[s].states[i];
-      // Missing states begin at zero, as after the parameter's first gradient on the host.
+      // Missing states begin at zero, as they do on the host with the parameter's first gradient.
       const Tensor from = i < loaded[s].size() ? loaded[s][i].tensor : Tensor::zeros(to.shape(), to.dtype());
       copy_memory(to.device(), to.raw(), from.device(), from.raw(), to.size_bytes());
     }

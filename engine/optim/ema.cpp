@@ -38,7 +38,7 @@ Ema::Ema(const Module& model, double decay) : decay_(decay) {
   for (const NamedTensor& entry : model.state_dict()) averages_.push_back({entry.name, entry.tensor.clone()});
 }
 
-// Gaps of a flat group between two tensors are averaged with them; they are zeros.
+// Joins tensors that are next to each other in a flat group. The gaps between them are zeros and are averaged, too.
 void Ema::build_runs(const std::vector<NamedTensor>& weights) {
   constexpr int64_t kGap = 64;
   std::vector<size_t> order;

@@ -12,7 +12,7 @@
 namespace dlpipe::engine {
 namespace {
 
-constexpr int64_t kAlign = 64;  // elements: every tensor begins where any kernel may read in vectors
+constexpr int64_t kAlign = 64;  // elements; every tensor begins at an address that vector loads need
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// An optimizer's parameters on a device in the form that core/flat_steps.h needs: parameters with the same
-// factors are contiguous in one block, and so are their gradients and states, so that a step is a few kernels
-// for any number of tensors. Internal to engine/optim; one thread.
+// An optimizer's parameters on a device in the form that core/flat_steps.h needs. Parameters with the same
+// factors are contiguous in one block, and so are their gradients and states. So a step is a few kernels for
+// any number of tensors. Internal to engine/optim; one thread.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,8 @@ struct FlatPart {
   float lr_scale, decay_scale;
 };
 
-/// A member that is updated whole: its tensors in the parameter's shape, scalars as f32 [1]. The update must
-/// change nothing if found_inf is set.
+/// A member that is updated whole: its tensors in the parameter's shape, and scalars as f32 [1]. The update must
+/// not change anything if found_inf is set.
 struct FlatWhole {
   Tensor weights, gradients, state;
   Tensor lr, grad_scale;
@@ -40,20 +40,20 @@ class FlatGroups {
     NamedTensor parameter;
     float lr_scale = 1.0f;
     float decay_scale = 1.0f;
-    bool whole = false;  // in its own flat group, for a rule that reads all of it
+    bool whole = false;  // has its own flat group, for a rule that reads the whole tensor
   };
-  /// Moves the parameters' memory into flat groups. Each gets `states` (at most two) f32 per element, zeros. With
-  /// `segments`, flat groups have the offsets of their tensors.
+  /// Moves the parameters' memory into flat groups. Each group gets `states` (at most two) states of zeros, f32 per
+  /// element. With `segments`, flat groups have the offsets of their tensors.
   FlatGroups(Device& device, std::vector<Member> members, int states, bool segments);
 
   /// What the optimizer's rule does with one group.
   using Update = std::function<void(const FlatPart& part)>;
   using WholeUpdate = std::function<void(const FlatWhole& whole)>;
   void set_rate(double lr);
-  /// Does a step with the parameters' gradients. Either all have one or none; then only the step is counted.
+  /// Does a step with the parameters' gradients. Without any, only counts the step. Throws if only some have one.
   DeviceStepFlags step(const DeviceStep& step, const Update& update, const WholeUpdate& whole);
 
-  /// A view of a member's part of a state.
+  /// A view of a state of a member.
   Tensor state(size_t member, int state) const;
   /// Waits for the device.
   int64_t steps() const;

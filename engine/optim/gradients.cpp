@@ -21,8 +21,8 @@ struct Slice {
   int64_t count;
 };
 
-/// A tensor in slices with one partial sum each. Their sizes are part of the definition of the norm. `own` of its elements are
-/// at `values`.
+/// Appends the slices of a tensor, which have one partial sum each. Their sizes are part of the definition of the norm. `values`
+/// has the elements in `own`.
 void append_slices(float* values, Share own, int64_t elements, std::vector<Slice>* slices) {
   for (int64_t begin = 0; begin < elements; begin += kShareUnit) {
     const bool is_own = begin >= own.begin && begin < own.end;
@@ -31,7 +31,7 @@ void append_slices(float* values, Share own, int64_t elements, std::vector<Slice
   }
 }
 
-/// All gradients; one with gaps is first replaced by a copy without.
+/// The slices of all gradients. Replaces a gradient that isn't contiguous by a copy that is.
 std::vector<Slice> slice_gradients(std::span<const NamedTensor> parameters) {
   std::vector<Slice> slices;
   for (const NamedTensor& parameter : parameters) {

@@ -36,14 +36,14 @@ DLPIPE_INLINE inline double lane_sum(int64_t count, const Value& value) {
 
 // The global norm of all gradients, and scaling by it. One thread; parallel internally.
 
-/// The gradients of a process that only has those of its shares, by parameter: flat; undefined if there is none.
+/// The gradients of a process that only has those of its shares: a flat tensor per parameter; undefined if there is none.
 struct OwnGradients {
   std::span<const NamedTensor> parameters;
   std::span<const Share> shares;
   std::span<const Tensor> gradients;
 };
-/// Partial sums of squares, one for every kShareUnit elements of each parameter; 0 outside of the shares. Summed over all
-/// processes they are the squares of all gradients.
+/// Partial sums of squares, one for every kShareUnit elements of each parameter; 0 outside of the shares. Their sum over all
+/// processes covers all gradients.
 std::vector<double> grad_squares(const OwnGradients& own);
 /// The norm of gradients with these partial sums.
 double norm_of_squares(std::span<const double> squares);
@@ -55,7 +55,7 @@ void clip_to_norm(std::span<const NamedTensor> parameters, double max_norm, doub
 
 // Loss scaling for training in f16, which ranges from 2^-24 to 65504 (Micikevicius et al., "Mixed precision
 // training", 2018): backward starts from the scale instead of 1, the optimizer divides by it, and a step with
-// gradients that aren't finite changes nothing but the scale. Values and rules are those of PyTorch's
+// gradients that aren't finite only changes the scale. Values and rules are those of PyTorch's
 // torch.amp.GradScaler: the scale is 65536 at first, is halved after each such step, and doubled after 2000
 // steps without one.
 //

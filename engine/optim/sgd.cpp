@@ -13,12 +13,12 @@
 
 namespace dlpipe::engine {
 
-/// Stochastic gradient descent as PyTorch's SGD (dampening 0): weight decay through the gradient, momentum,
+/// Stochastic gradient descent as in PyTorch's SGD (dampening 0): weight decay through the gradient, momentum,
 /// Nesterov. With `decoupled`, decay as in SGDW (Loshchilov and Hutter, "Decoupled weight decay
-/// regularization", 2019), scaled by the learning rate as PyTorch's AdamW does: w *= 1 - lr * weight_decay.
+/// regularization", 2019), scaled by the learning rate as in PyTorch's AdamW: w *= 1 - lr * weight_decay.
 class SgdOptimizer : public ElementwiseOptimizer {
  public:
-  /// `keeps_momentum`: even where arguments.momentum is 0, because parameters updated `whole` need it.
+  /// `keeps_momentum`: even if arguments.momentum is 0, because parameters that are updated `whole` need it.
   SgdOptimizer(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments,
                bool keeps_momentum = false, const std::function<bool(const NamedTensor&)>& whole = nullptr);
 
@@ -148,9 +148,9 @@ void transpose_into(const float* from, int64_t rows, int64_t columns, float* to)
   }
 }
 
-/// The nearest matrix with orthonormal rows (or columns, if it has more rows), approximately: `iterations` of
-/// X <- a X + (b X X^T + c (X X^T)^2) X, which drives singular values towards 1 and leaves them between 0.7
-/// and 1.2. In place; rows <= columns.
+/// Replaces x by an approximation of the nearest matrix with orthonormal rows; rows <= columns. Does `iterations`
+/// of X <- a X + (b X X^T + c (X X^T)^2) X, which drives singular values towards 1 and leaves them between 0.7
+/// and 1.2.
 void orthogonalize(float* x, int64_t rows, int64_t columns, int iterations) {
   const NoGrad no_grad;
   const UseAutocast off(DType::kF32);
@@ -184,8 +184,8 @@ Tensor orthogonalized(Tensor x, int iterations) {
 
 /// Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024: the momentum of a matrix
 /// (filters as [outputs, the rest]) is orthogonalised before it is applied. Without `normalize` the update is
-/// scaled by sqrt(max(1, rows / columns)) and decay is decoupled; with it weights keep a norm of sqrt(rows)
-/// and neither applies, as in the same author's CIFAR-10 speed runs. Everything else uses sgd's step.
+/// scaled by sqrt(max(1, rows / columns)) and decay is decoupled. With it, weights are scaled to a norm of
+/// sqrt(rows) before each step instead, as in the same author's CIFAR-10 speed runs. Other parameters use sgd's step.
 class Muon final : public SgdOptimizer {
  public:
   Muon(std::vector<NamedTensor> parameters, const OptimizerArguments& arguments)
@@ -247,7 +247,7 @@ class Muon final : public SgdOptimizer {
     Tensor kept = weights;
     double step = 1;
     if (muon.normalize) {
-      // A norm of 0 stays 0: the smallest number keeps the quotient finite.
+      // Adding 1e-38 keeps the quotient finite if all weights are 0.
       const Tensor squares = scale(sum(mul(weights, weights)), 1.0, 1e-38);
       kept = scale(div(weights, sqrt(squares)), std::sqrt(static_cast<double>(rows)));
     } else {
@@ -259,7 +259,7 @@ class Muon final : public SgdOptimizer {
   }
 
  private:
-  /// to = values, unless the step doesn't count.
+  /// to = values, unless found_inf is set.
   static void write(const FlatWhole& whole, const Tensor& to, const Tensor& values) {
     const Tensor before = to.clone(), now = values.contiguous_copy();
     copy_memory(to.device(), to.raw(), now.device(), now.raw(), to.size_bytes());
