@@ -19,7 +19,7 @@ std::string size_text(const ImageSize& size) {
   return concat(size.width, "x", size.height, "x", size.channels);
 }
 
-// After any one of the choices.
+// The size after any one of the choices; zeros if it differs between them.
 static ImageSize size_after_one(const ChainLink& link, const ImageSize& size) {
   ImageSize after = size;
   for (size_t i = 0; i < link.choices.size(); ++i) {
@@ -165,7 +165,7 @@ bool Chain::resizes_whole_images() const {
 // program's own function always gets a random number, and may ignore it.
 const OpRecord* Chain::find_random() const {
   constexpr int64_t kDraws = 16;
-  constexpr ImageSize kLarge = {4001, 3001, 3};  // more than crops take
+  constexpr ImageSize kLarge = {4001, 3001, 3};  // larger than most crops
   const auto hash_of = [&](const Chain& chain, int64_t draw) {
     ChainPlan plan;
     const bool is_planned = chain.plan(kLarge, {.seed = 1, .position = draw, .sample = draw}, plan).ok();
@@ -213,9 +213,9 @@ namespace {
 
 constexpr size_t kMostDraws = 1000;  // ops that one sample goes through
 constexpr uint32_t kChosenOps =
-    0x8000;  // keys of ops that a policy chose: behind those of the chain's own places
+    0x8000;  // first key of ops that a policy chose; the chain's own places have smaller ones
 
-/// One word into a running hash: multiply and fold (a plan is hashed per sample, so cheaper than Philox).
+/// Adds a word to a running hash: multiply and fold. Cheaper than Philox, because a plan is hashed for every sample.
 uint64_t mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
   return hash ^ (hash >> 29);
@@ -244,7 +244,7 @@ int64_t turn_of(const SampleKey& key) {
   return key.epoch + RandomStream(key.seed, static_cast<uint64_t>(key.sample)).below(2);
 }
 
-/// A long thin image may be resized to a very long one if a later crop uses only a part.
+/// Checks the sizes that are written. A long thin image may be resized to a very long one if a later crop uses only a part of it.
 Status check_written(const ChainPlan& plan) {
   for (const ChainStep& step : plan.steps) {
     if (step.op == ChainStep::kCopy) continue;
@@ -367,7 +367,7 @@ Status Chain::plan_joined(Planning& planning, size_t place) const {
   draw.in = planning.size;
   draw.out = link.op->output(draw.in);
   RandomStream rng(planning.epoch_key, planning.key, static_cast<uint32_t>(place));
-  is_drawn(place, rng);  // what plan_links has drawn
+  is_drawn(place, rng);  // skips the number that plan_links has used
   std::vector<JoinedPart> parts(count);
   if (Status status = link.join->place(sizes, rng, draw, parts); !status.ok())
     return status.with_context(concat("[augment] ", link.text, ": "));
@@ -376,7 +376,7 @@ Status Chain::plan_joined(Planning& planning, size_t place) const {
     images[k].x = parts[k].x;
     images[k].y = parts[k].y;
   }
-  // It moves nothing; it is where the following steps begin.
+  // The op itself moves nothing. The following steps begin with its output.
   plan.source = draw.in = draw.out;
   draw.region = draw.drawn_region = draw.window = {0, 0, draw.out.width, draw.out.height};
   draw.crop_only = true;
@@ -440,7 +440,7 @@ Status Chain::plan_links(Planning& planning, bool is_chosen, size_t begin, size_
 // changes which part of the previous op is needed, and from which side.
 void Chain::fold(ChainPlan& plan, Region needed) {
   plan.steps.clear();
-  bool mirror = false;  // what is needed has to be mirrored yet
+  bool mirror = false;  // the needed part must still be mirrored
   // Converts the previous image to the `input` of the next step; adds a copying step if there is none or a flip remains.
   const auto hand_over = [&](const Region& input, bool is_whole) {
     if (mirror || (plan.steps.empty() && !is_whole)) {
@@ -505,7 +505,7 @@ void Chain::fold_joined(ChainPlan& plan) {
 
 namespace {
 
-constexpr size_t kImagePadding = 64;  // behind an image between two ops, for kernels that read whole vectors
+constexpr size_t kImagePadding = 64;  // after an image between two ops, for kernels that read whole vectors
 
 /// `memory` as an image of the region's size.
 ImageView dense_view(std::vector<uint8_t>& memory, const Region& region, int channels) {

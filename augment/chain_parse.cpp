@@ -22,7 +22,7 @@ bool is_name(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Reads one expression from left to right; each function takes what it is named after.
+/// Reads one expression from left to right. Each function consumes what it is named after.
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
@@ -240,7 +240,7 @@ std::string bare_name(std::string_view name) {
   return bare.starts_with(kRandom) ? bare.substr(kRandom.size()) : bare;
 }
 
-/// For names that are not ops of one image: where they are instead; empty otherwise.
+/// Names that are not ops of one image: where to find them instead; empty for other names.
 std::string_view told_elsewhere(std::string_view name) {
   struct Elsewhere {
     std::string_view name;  // bare
@@ -259,7 +259,7 @@ std::string_view told_elsewhere(std::string_view name) {
   return {};
 }
 
-/// The op with this name in other libraries: help texts have it in brackets, "(RandomResizedCrop)". Empty: none.
+/// The op that has this name in other libraries: help texts have it in brackets, "(RandomResizedCrop)". Empty: none.
 std::string op_named_elsewhere(std::string_view name, const OpRegistry& registry) {
   const std::string wanted = bare_name(name);
   for (const OpRecord* record : registry.records()) {
@@ -291,7 +291,7 @@ Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::
                 suggestion(call.name, registry.names()));
 }
 
-/// The chain's alternatives of a parameter of kind "ops": divided at each '|' outside of brackets.
+/// Splits the value of a parameter of kind "ops" into alternatives, at each '|' outside of brackets.
 std::vector<std::string_view> alternatives(std::string_view text) {
   std::vector<std::string_view> pieces;
   int depth = 0;

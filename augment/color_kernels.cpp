@@ -44,8 +44,8 @@ constexpr int pillows_hue(int r, int g, int b) {
   return static_cast<int>(static_cast<double>(share) * 255.0);
 }
 
-// A hue that is a whole number may be slightly less in floats. Whether it is depends only on that number; the colours whose
-// maximum and minimum differ by 85 include one of each.
+// A hue that should be a whole number may be slightly less in floats. Whether it is depends only on the
+// number, so one colour per hue is enough: here those with maximum and minimum 85 apart.
 struct WholeHues {
   int32_t error[256];  // Pillow's value minus the number
 };
@@ -53,7 +53,7 @@ constexpr WholeHues make_whole_hues() {
   const auto distance = [](int a, int b) { return a < b ? b - a : a - b; };
   WholeHues hues{};
   for (int number = 0; number < 255; ++number) {
-    const int place = 2 * number;  // of the 510 of the circle
+    const int place = 2 * number;  // on a circle of 510
     const int r = std::clamp(distance(place, 255) - 85, 0, 85);
     const int g = std::clamp(170 - distance(place, 170), 0, 85);
     const int b = std::clamp(170 - distance(place, 340), 0, 85);
@@ -217,7 +217,8 @@ HWY_INLINE uint8_t Blend(int from, int to, float alpha) {
 }
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-/// Values through one table, 64 at a time: the processor looks up seven of eight bits in each half. Returns how many.
+/// Looks values up in one table, 64 at a time. An instruction looks up seven of the eight bits, in one half of the
+/// table. Returns how many were looked up.
 HWY_INLINE size_t LookUpVectors(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
   const auto part = [&](size_t k) HWY_ATTR { return _mm512_loadu_si512(table.data() + 64 * k); };
   const __m512i t0 = part(0), t1 = part(1), t2 = part(2), t3 = part(3);
@@ -231,8 +232,8 @@ HWY_INLINE size_t LookUpVectors(const LookupTable& table, const uint8_t* from, s
   return i;
 }
 #elif HWY_TARGET != HWY_SCALAR
-/// As many of the values as fill vectors, through one table. A vector holds 16 of its 256 entries, so each value is looked up
-/// in 16 vectors, and all but one yield 0. Returns how many.
+/// Looks values up in one table, as many as fill vectors. A vector holds 16 of the table's 256 entries, so
+/// each value is looked up in 16 vectors, and all but one yield 0. Returns how many were looked up.
 HWY_INLINE size_t LookUpVectors(const LookupTable& table, const uint8_t* from, size_t count, uint8_t* to) {
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
@@ -369,7 +370,7 @@ using Floats = hn::RebindToFloat<Ints>;
 using Int = hn::Vec<Ints>;
 using Float = hn::Vec<Floats>;
 
-// Vectors are handed on one by one: those of SVE can't be members.
+// Vectors are passed one by one, because SVE's can't be members of a class.
 HWY_INLINE void ToHsv(Int r, Int g, Int b, Int& hue, Int& saturation, Int& value) {
   const Ints d;
   const Floats f;

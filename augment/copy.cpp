@@ -55,15 +55,15 @@ void fill_row(uint8_t* to, int width, int channels, const Pixel& value) {
   }
 }
 
-/// Rows [first, last) of `out`.
+/// Fills rows [first, last) of `out`.
 void fill_rows(const ImageView& out, int first, int last, const Pixel& value) {
   if (first < last && out.stride == ptrdiff_t{out.width} * out.channels)
     return fill_row(out.row(first), out.width * (last - first), out.channels, value);
   for (int y = first; y < last; ++y) fill_row(out.row(y), out.width, out.channels, value);
 }
 
-/// The columns before `first` and from `end` on of rows [top, bottom). The columns between are written afterwards, so a frame
-/// of few bytes may extend into them, which saves calls that take longer than their stores.
+/// Fills the columns before `first` and from `end` on in rows [top, bottom). The caller writes the columns between
+/// them afterwards, so a narrow frame may extend into them: this saves calls that take longer than their stores.
 void frame_rows(const ImageView& out, int top, int bottom, int first, int end, const Pixel& value) {
   constexpr int kPiece = 16;
   const int row_bytes = out.width * out.channels;

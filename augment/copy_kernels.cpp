@@ -1,4 +1,4 @@
-// The inner loops that move RGB pixels unchanged: rows mirrored, rows and columns swapped.
+// The inner loops that move RGB pixels unchanged: mirroring rows, and swapping rows and columns.
 
 #include "augment/copy.h"
 
@@ -15,7 +15,7 @@
 #define DLPIPE_AUGMENT_COPY_KERNELS_TABLES
 namespace dlpipe::augment {
 
-/// [output][input]: which byte of three vectors' sixteen pixels goes where; 0x80: none of this input.
+/// Mirrors sixteen pixels in three vectors. [output][input]: for each output byte its index in the input; 0x80: not in this one.
 struct MirrorTables {
   alignas(16) uint8_t at[3][3][16];
 };
@@ -38,9 +38,9 @@ inline void mirror_rgb_pixels(const uint8_t* from, uint8_t* to, int width) {
 
 inline constexpr int kTurned = 4;  // rows and columns of a block
 inline constexpr int kTurnedStrip =
-    64;  // rows whose lines stay in the first cache while their columns are gone through
+    64;  // rows of a strip: their cache lines stay in the first-level cache until all columns are processed
 
-/// Which byte of 16 goes where when four pixels of three bytes become four of four; 0x80: none.
+/// Spreads four pixels of three bytes to four bytes each: for each output byte its index in the input; 0x80: none.
 struct SpreadTable {
   alignas(16) uint8_t at[16];
 };
@@ -52,7 +52,7 @@ constexpr SpreadTable make_spread_table(bool reversed, int begin) {
   }
   return table;
 }
-/// [reversed][of the last pixels of a row, which are loaded with the four bytes before them]
+/// [reversed][last]: a row's last pixels are loaded together with the four bytes before them.
 inline constexpr SpreadTable kSpreadTables[2][2] = {
     {make_spread_table(false, 0), make_spread_table(false, 4)},
     {make_spread_table(true, 0), make_spread_table(true, 4)}};
@@ -119,7 +119,7 @@ void TransposePixels(const uint8_t* from, ptrdiff_t from_stride, bool reversed, 
 #if HWY_TARGET == HWY_SCALAR
   transpose_rgb_pixels(from, from_stride, reversed, to, to_stride, width, height);
 #else
-  constexpr int kWhole = 6;  // pixels that 16 bytes lie within
+  constexpr int kWhole = 6;  // 16 bytes are within this many pixels
   if (width < kWhole || height < kTurned)
     return transpose_rgb_pixels(from, from_stride, reversed, to, to_stride, width, height);
   namespace hn = hwy::HWY_NAMESPACE;
@@ -149,7 +149,7 @@ void TransposePixels(const uint8_t* from, ptrdiff_t from_stride, bool reversed, 
         const auto ab_high = hn::BitCast(d64, hn::InterleaveUpper(d32, a, b));
         const auto ce_high = hn::BitCast(d64, hn::InterleaveUpper(d32, c, e));
         uint8_t* const out = to + x * to_stride + ptrdiff_t{3} * y;
-        const bool has_room = y + kWhole <= height;  // the excess is overwritten afterwards
+        const bool has_room = y + kWhole <= height;  // a later store overwrites the excess
         const auto store = [&](int r, hn::Vec<hn::Full128<uint64_t> > four) HWY_ATTR {
           const auto bytes = hn::TableLookupBytesOr0(hn::BitCast(d, four), join);
           if (has_room) {

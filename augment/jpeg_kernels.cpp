@@ -1,4 +1,5 @@
-// The effect of baseline JPEG on an image: the transform of its blocks, quantized and back, then colours and chroma around it.
+// The effect of baseline JPEG on an image: transforming and quantizing its blocks and back; before and after that, colours
+// and chroma.
 
 #include "augment/jpeg_kernels.h"
 
@@ -22,7 +23,7 @@ namespace dlpipe::augment {
 struct BlockPlane {
   uint8_t* values;
   int stride;  // a multiple of 8
-  int height;  // likewise
+  int height;  // also a multiple of 8
   uint8_t* row(int y) const { return values + ptrdiff_t{y} * stride; }
 };
 
@@ -37,7 +38,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kSide = 8;
 constexpr int kConstantBits = 13;
-constexpr int kExtraBits = 2;  // that values have between the two passes
+constexpr int kExtraBits = 2;  // extra precision of values between the two passes
 
 constexpr int32_t Constant(double value) {
   return static_cast<int32_t>(value * (1 << kConstantBits) + (value < 0 ? -0.5 : 0.5));
@@ -72,7 +73,7 @@ HWY_INLINE void Rotate(V& v0, V& v1, V& v2, V& v3) {
   v3 = hn::Add(Times(v3, 1.501321110), hn::Add(z1, z4));
 }
 
-/// Eight transforms of eight numbers side by side: number k of transform i lies at 8 k + i.
+/// Eight transforms of eight numbers side by side: number k of transform i is at 8 k + i.
 template <bool kIsFirst>
 HWY_INLINE void Forward(const int16_t* HWY_RESTRICT from, int16_t* HWY_RESTRICT to) {
   constexpr int kBits = kIsFirst ? kConstantBits - kExtraBits : kConstantBits + kExtraBits;
@@ -159,7 +160,8 @@ HWY_INLINE void Transpose(int16_t* HWY_RESTRICT values) {
 }
 #endif
 
-/// Divisors, what rounds to the nearest (halves away from zero) and reciprocals; the transform's 8 is among them.
+/// Divisors, the terms that round to nearest (halves away from zero), and reciprocals. The last two include the
+/// transform's factor 8.
 struct Quantizer {
   alignas(64) int32_t divisor[kSide * kSide];
   alignas(64) float half[kSide * kSide];

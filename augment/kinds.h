@@ -1,6 +1,6 @@
-// Base classes of common kinds of ops, so that an op only has its formula and its record, and the kinds that the chain or the
-// pipeline treat specially: ResizeOp, JoinOp, PasteOp. A base class for one family is in that family's file (ops/). PixelOp and
-// LookupOp are in dlpipe/augment_op.h.
+// Base classes of common kinds of ops, so that an op consists only of its formula and its record, and of the
+// kinds that the chain or the pipeline treat specially: ResizeOp, JoinOp, PasteOp. The base class of a single
+// family is in that family's file (ops/). PixelOp and LookupOp are in dlpipe/augment_op.h.
 #pragma once
 
 #include <algorithm>
@@ -41,19 +41,19 @@ class ResizeOp : public Op {
 /// Where an image is in the op's output.
 struct JoinedPart {
   Region from;  // of the op's input image; empty: it is not visible
-  int x = 0;    // where the upper left corner of `from` is
+  int x = 0;    // position of the upper left corner of `from` in the output
   int y = 0;
 };
 
 class JoinOp : public Op {
  public:
-  /// Images that it needs besides the sample's own.
+  /// The number of images that it needs in addition to the sample's own.
   virtual int others() const = 0;
   /// `sizes` and `parts` are the images', the sample's own first. Draws their places; sets draw.out, draw.values and parts,
   /// which do not overlap (unless it pastes) and are inside draw.out.
   virtual Status place(std::span<const ImageSize> sizes, RandomStream& rng, OpDraw& draw,
                        std::span<JoinedPart> parts) const = 0;
-  /// The value where no image is.
+  /// The value of pixels that no image covers.
   virtual Pixel background() const = 0;
 
   Status apply(const OpDraw&, const ConstImageView&, const ImageView&, ChainScratch&) const final {
@@ -68,7 +68,7 @@ class PasteOp : public JoinOp {
  public:
   /// Sets chosen[i] to 1 if object i of the other image is pasted.
   virtual void choose(RandomStream& rng, std::span<uint8_t> chosen) const = 0;
-  /// The share of an object's pixels that must stay visible, or it is dropped.
+  /// The fraction of an object's pixels that must stay visible; otherwise the object is dropped.
   virtual double least_seen() const = 0;
 
   int others() const final { return 1; }
@@ -120,7 +120,7 @@ class ColorOp : public PixelOp {
   }
 };
 
-/// A factor where 1 changes nothing; a single number means a range around 1.
+/// A factor: 1 changes nothing, and a single number means a range around 1.
 inline OpParam factor_parameter(const char* name, const char* default_value, const char* help) {
   return {.name = name,
           .kind = "spread",
@@ -131,7 +131,7 @@ inline OpParam factor_parameter(const char* name, const char* default_value, con
           .neutral = 1};
 }
 
-/// Every pixel depends on those at most `reach` away.
+/// An op in which every pixel depends on those at most `reach` away.
 class NeighbourhoodOp : public Op {
  public:
   /// How far it reads to the left and right, and up and down.
@@ -170,7 +170,7 @@ inline int draw_reach(const Drawn& width, RandomStream& rng) {
   return Drawn{std::floor(width.low / 2), std::floor(width.high / 2)}.draw_int(rng);
 }
 
-/// Every pixel depends on a square around it, whose drawn width is `size`.
+/// An op in which every pixel depends on the square around it with the drawn width `size`.
 class SquareOp : public NeighbourhoodOp {
  public:
   explicit SquareOp(OpArguments& arguments) : size_(arguments.drawn("size")) {}

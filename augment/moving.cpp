@@ -13,10 +13,10 @@ namespace dlpipe::augment {
 
 namespace {
 
-/// Instead of a row or column: outside of the image.
+/// Replaces the index of a row or column that is outside of the image.
 constexpr int kNowhere = -1;
 
-/// Parts that a box's side is divided into if lines do not stay lines.
+/// Number of parts that a box's side is divided into if lines do not stay lines.
 constexpr int kSideParts = 8;
 
 Region all_of(const ImageSize& size) {
@@ -169,7 +169,7 @@ Region Moving::reach(int width, int height) const {
     box = moved_box(step.movement, box);
     clip(box, step.out);
   }
-  constexpr int kMargin = 1;  // pixels, for what comes of rounding
+  constexpr int kMargin = 1;  // pixels, for rounding errors
   const int left = std::max(static_cast<int>(std::floor(box.left)) - kMargin, 0);
   const int top = std::max(static_cast<int>(std::floor(box.top)) - kMargin, 0);
   const int right = std::min(static_cast<int>(std::ceil(box.right)) + kMargin, width);
@@ -313,7 +313,7 @@ class Objects {
     if (image_.mask.width == 0 || part.is_empty()) return;
     moving_.paint_mask(image_.mask, {classes_.data(), width_, height_, 1, width_}, part.region());
   }
-  /// Whether the pixel is one of object i.
+  /// Whether the pixel belongs to object i.
   bool is_of(size_t i, int x, int y) const {
     const uint8_t value =
         classes_[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)];
@@ -331,7 +331,7 @@ class Objects {
   std::vector<uint8_t> classes_;  // [height, width]
 };
 
-/// Marks the pixels of existing boxes, and drops those that have none.
+/// Marks the pixels of the remaining boxes. Drops boxes without pixels.
 Overlay take(Objects& other) {
   Bounds all;
   for (const auto& box : other.boxes) {
@@ -383,7 +383,7 @@ std::optional<MovedBox> left_of(const Objects& own, size_t i, const Overlay& ove
                                  : static_cast<double>(area - covered) / static_cast<double>(area);
   if (share <= 0 || share < least) return std::nullopt;
   box.share *= share;
-  // A side moves where the object's own outline did.
+  // A side of the box moves only if that side of the object's own outline did.
   if (seen.left > outline.left) box.left = std::max<double>(box.left, seen.left);
   if (seen.top > outline.top) box.top = std::max<double>(box.top, seen.top);
   if (seen.right < outline.right) box.right = std::min<double>(box.right, seen.right);

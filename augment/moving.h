@@ -35,7 +35,7 @@ class Moving {
 
   /// Rows of x_min, y_min, x_max, y_max; `kept` gets 1 or 0 for each. Values of dropped rows are unspecified.
   void boxes(std::span<float> rows, std::vector<uint8_t>& kept) const;
-  /// Row `i` of these; nullopt: it is dropped.
+  /// Moves row `i` of these; nullopt: it is dropped.
   std::optional<MovedBox> box(std::span<const float, 4> row, size_t i) const;
   /// Rows of x, y, visible.
   void points(std::span<float> rows) const;

@@ -1,7 +1,7 @@
 // The inner loops of ops that read the pixels around each pixel: means and medians, filters of 3 x 3, separable blurs.
 
-// Vectors are in arrays here, and ReorderDemote2To must return 16-byte blocks in order, which is not so for SVE and RVV. Such
-// machines run the NEON or the plain code.
+// Vectors are in arrays here, and ReorderDemote2To must return 16-byte blocks in order. Neither works with
+// SVE and RVV; such machines run the NEON or the plain code.
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
 #include "augment/neighbourhood_kernels.h"
@@ -26,13 +26,13 @@
 #define DLPIPE_AUGMENT_NEIGHBOURHOOD_KERNELS_TABLES
 namespace dlpipe::augment {
 
-/// The nine weights of a small filter, arranged for few products: weights that differ only in sign are one term, whose pixels
-/// are added and subtracted first.
+/// The nine weights of a small filter, arranged for few products: weights that differ only in sign form one
+/// term, and their pixels are first added and subtracted.
 struct Terms3x3 {
   struct Term {
     int weight = 0;
-    int added = 0;       // so many taps,
-    int subtracted = 0;  // and so many behind them
+    int added = 0;       // number of added taps,
+    int subtracted = 0;  // and of subtracted taps, which follow them
   };
   std::array<Term, 10> terms = {};
   int count = 0;  // of terms, without those of weight 0
@@ -67,7 +67,7 @@ inline Terms3x3 terms_of(const std::array<int, 9>& weights) {
 
 /// The blurs' input, a part of an image: rows that are read in place, and where they are mirrored.
 struct BlurRows {
-  static constexpr size_t kPiece = 64;  // values that the loops take at once
+  static constexpr size_t kPiece = 64;  // values that the loops process at once
 
   const uint8_t* const* rows = nullptr;  // [out.height + weights - 1], from column `first` on
   int wide = 0;                          // columns of the window and its margins; of these
@@ -80,7 +80,7 @@ struct BlurRows {
   /// The columns of a row, without the mirrored ones.
   size_t values() const { return static_cast<size_t>(last - first) * static_cast<size_t>(channels); }
 
-  /// Fills the places of a row of `wide` columns that lie beyond the image's border.
+  /// Fills the places of a row of `wide` columns that are beyond the image's border.
   void fill_margins(uint16_t* row) const {
     const auto fill = [&](int x) {
       const ptrdiff_t from = ptrdiff_t{reflected(left + x, width) - left} * channels;
@@ -93,8 +93,8 @@ struct BlurRows {
 
 struct BlurMemory {
   const uint8_t** rows;  // [high]
-  uint16_t* row;         // sums down, or what they give, with margins
-  uint16_t* down;        // sums down, without
+  uint16_t* row;         // vertical sums or their results, with margins
+  uint16_t* down;        // vertical sums, without margins
 
   BlurMemory(const BlurRows& in, size_t high, Layout& layout) {
     const size_t values = static_cast<size_t>(in.wide) * static_cast<size_t>(in.channels) + BlurRows::kPiece;
@@ -175,7 +175,7 @@ void Medians(const ConstImageView& in, const ImageView& out) {
     for (int dy = 0; dy < kSide; ++dy) rows[dy] = in.row(y + dy);
     uint8_t* const to = out.row(y);
     for (int next = 0; next < size; next += lanes) {
-      const int i = std::min(next, size - lanes);  // the last vector may do some again
+      const int i = std::min(next, size - lanes);  // the last vector may repeat some
       const auto load = [&](int t) HWY_ATTR {
         return hn::LoadU(d, rows[t / kSide] + i + ptrdiff_t{t % kSide} * in.channels);
       };
@@ -193,7 +193,7 @@ bool Median(const ConstImageView& in, int side, const ImageView& out) {
   return side == 3 || side == 5;
 }
 
-/// One result: `taps` are the filter's, where it begins to read.
+/// Computes one result; `taps` are the rows of the filter's taps, at the position of the first result.
 HWY_INLINE uint8_t FilteredPixel(const uint8_t* const* taps, int i, const Terms3x3& filter, int divisor) {
   int sum = divisor / 2;
   for (int t = 0; t < filter.count; ++t) {
@@ -221,8 +221,8 @@ struct ShiftedDown {
   int bits;
   HWY_INLINE V32 operator()(V32 sum) const { return hn::ShiftRightSame(sum, bits); }
 };
-/// sum / divisor if that is positive, else 0 or less. Half a step between two results keeps the product away from rounding
-/// errors: results below 256 and divisors below 2^12.
+/// sum / divisor if that is positive, else 0 or less. Adding half a step keeps the product away from whole
+/// numbers, where rounding errors matter, for results below 256 and divisors below 2^12.
 struct Divided {
   float scale;
   HWY_INLINE V32 operator()(V32 sum) const {
@@ -240,7 +240,7 @@ void FilteredVectors(const uint8_t* const* all_taps, const Terms3x3& filter, int
   const hn::Rebind<uint8_t, S16> d8;
   const auto lanes = static_cast<int>(hn::Lanes(d16));
   for (int next = 0; next < size; next += lanes) {
-    const int i = std::min(next, size - lanes);  // the last vector may do some again
+    const int i = std::min(next, size - lanes);  // the last vector may repeat some
     const uint8_t* const* taps = all_taps;
     const auto pixels_of = [&](const Terms3x3::Term& term) HWY_ATTR {
       auto sum = hn::Zero(d16);
@@ -253,7 +253,7 @@ void FilteredVectors(const uint8_t* const* all_taps, const Terms3x3& filter, int
     V32 upper = lower;
     for (size_t t = 0; t < static_cast<size_t>(filter.count); t += 2) {
       const Terms3x3::Term& a = filter.terms[t];
-      const Terms3x3::Term& b = filter.terms[t + 1];  // of weight 0 where there is none
+      const Terms3x3::Term& b = filter.terms[t + 1];  // has weight 0 if there is none
       const auto weights = hn::BitCast(d16, hn::Set(d32, a.weight | (b.weight << 16)));
       const auto pixels_a = pixels_of(a);
       const auto pixels_b = pixels_of(b);
@@ -296,7 +296,8 @@ constexpr size_t kPiece = BlurRows::kPiece;
 constexpr size_t kLanes = hn::MaxLanes(D16());
 constexpr size_t kVectors = kPiece / kLanes;
 
-/// Values of a row, `left` of which belong to it: in place, or a copy, so that nothing beyond is read.
+/// kPiece values of a row with `left` more values: in place, or a copy if there are fewer, so that nothing
+/// beyond the row is read.
 HWY_INLINE const uint8_t* Piece(const uint8_t* from, size_t left, uint8_t* copy) {
   if (left >= kPiece) return from;
   std::memcpy(copy, from, left);
@@ -319,7 +320,7 @@ HWY_INLINE void StorePixels(const V16* sums, size_t left, uint8_t* to) {
   if (place == few) std::memcpy(to, few, left);
 }
 
-// Adds half of a last bit per tap, because products are truncated, and for pixels half of one.
+// Rounds by adding half of a last bit per tap, because products are truncated, and half of one for pixels.
 void Convolve(const BlurRows& in, std::span<const uint16_t> weights, const ImageView& out,
               uint16_t* HWY_RESTRICT row, uint16_t*) {
   const size_t taps = weights.size();
@@ -355,8 +356,8 @@ void Convolve(const BlurRows& in, std::span<const uint16_t> weights, const Image
   }
 }
 
-// The same where all weights are equal: a product depends only on the value, so each is computed once, and vertical sums are
-// updated from row to row.
+// The same for equal weights: a product depends only on the value, so each is computed once, and vertical
+// sums are updated from row to row.
 void ConvolveEven(const BlurRows& in, std::span<const uint16_t> weights, const ImageView& out,
                   uint16_t* HWY_RESTRICT row, uint16_t* HWY_RESTRICT down) {
   const size_t taps = weights.size();

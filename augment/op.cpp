@@ -58,7 +58,7 @@ void Movement::sources(std::span<double> xs, std::span<double> ys) const {
   const size_t count = xs.size();
   double* const x = xs.data();
   double* const y = ys.data();
-  if (m[6] == 0 && m[7] == 0 && m[8] == 1) {  // without the division by 1
+  if (m[6] == 0 && m[7] == 0 && m[8] == 1) {  // saves the division by 1
     for (size_t i = 0; i < count; ++i) {
       const double from = x[i];
       x[i] = m[0] * from + m[1] * y[i] + m[2];

@@ -1,4 +1,4 @@
-// Separable resizes: tables of weights, the passage of rows through the kernels, the slow reference version, and the filters.
+// Separable resizes: tables of weights, passing rows through the kernels, the slow reference version, and the filters.
 #include "augment/resize.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 
 namespace dlpipe::augment {
 
-// --- The two passes of a separable resize, whatever its filter: tables of weights, and the passage of rows through the
-// kernels. An Axis gives the source pixels of each output pixel: ResizeAxis (arithmetic/resize_axis.h), or a class with the
-// same functions.
+// --- The two passes of a separable resize, for any filter: tables of weights, and passing rows through the
+// kernels. An Axis gives the source pixels of each output pixel: ResizeAxis (arithmetic/resize_axis.h), or a
+// class with the same functions.
 
-/// One axis of the window, in the form that the kernels need: every output pixel has the same number of weights, the missing
-/// ones zero.
+/// One axis of the window, in the form that the kernels need: every output pixel has the same number of
+/// weights; missing ones are zero.
 struct AxisTable {
   int size = 0;                   // output pixels
   int most_taps = 0;              // an upper bound of source pixels for one output pixel
@@ -31,7 +31,7 @@ struct AxisTable {
   int32_t* taps = nullptr;        // [size + 3] source pixels with a weight
   WeightPair* weights = nullptr;  // [size + 3][pairs]
   uint8_t* has_low = nullptr;     // [size + 3] whether any weight's low part isn't 0
-  double* places = nullptr;       // [size] where the centre lies, from the first source pixel
+  double* places = nullptr;       // [size] position of the centre, relative to the first source pixel
   int32_t* fixed = nullptr;       // one output pixel's weights before pairing
   double* real = nullptr;
 
@@ -49,9 +49,9 @@ struct AxisTable {
     real = layout.take<double>(most);
   }
 
-  /// The weights of output pixels [first, first + size), in reverse order if `mirror`. `by_four`: the horizontal kernel takes
-  /// four taps at a time, or two, and also reads those without weight; an output pixel that would read beyond the `limit`
-  /// existing source pixels begins earlier instead, if there are enough.
+  /// Computes the weights of output pixels [first, first + size), in reverse order if `mirror`. `by_four`: the horizontal
+  /// kernel processes taps by four, or two if there are no more, and also reads taps without weight. An output pixel that
+  /// would then read beyond the `limit` existing source pixels begins earlier instead, if there are enough.
   template <class Axis>
   void compute(const Axis& axis, int first, int support_begin, bool mirror, int limit, bool by_four) {
     const auto pixel = [&](int i) { return mirror ? first + size - 1 - i : first + i; };
@@ -89,7 +89,7 @@ struct AxisTable {
   }
 };
 
-/// The part of the source that the window's pixels depend on.
+/// The part of the source that determines the window's pixels.
 template <class Axis>
 Region axes_support(const Axis& across, const Axis& down, const Region& window) {
   const int x = across.begin(window.x);
@@ -100,8 +100,8 @@ Region axes_support(const Axis& across, const Axis& down, const Region& window) 
 /// The passes of one call. Rows go through in groups, so that the values between the passes stay in the cache.
 class ResizePasses {
  public:
-  /// `source` is the part of the image that axes_support names; `out` has the window's size. Images have 1, 3 or 4
-  /// channels.
+  /// `source` is the part of the image that axes_support returns; `out` has the window's size. Images have 1,
+  /// 3 or 4 channels.
   template <class Axis>
   ResizePasses(const Axis& x_axis, const Axis& y_axis, const ConstImageView& source, const ImageView& out,
                Layout& layout)
@@ -173,7 +173,7 @@ size_t resize_bytes(const Axis& x_axis, const Axis& y_axis, const ResizeGeometry
   return measure.needed();
 }
 
-/// Writes `geometry.window` to `out`; `source` holds the pixels that axes_support names.
+/// Writes `geometry.window` to `out`; `source` has the pixels of axes_support.
 template <class Axis>
 void resize_by(const Axis& x_axis, const Axis& y_axis, const ResizeGeometry& geometry,
                const ConstImageView& source, const ImageView& out, bool mirror,
@@ -315,8 +315,8 @@ void ResizePasses::across_rows(const uint8_t** rows, int count, const OutRow& ou
   }
 }
 
-// --- A separable resize by plain loops, whatever its filter: the reference for the kernels, and the code for images of two
-// channels.
+// --- A separable resize by plain loops, for any filter: the reference for the kernels, and the code for
+// images of two channels.
 
 /// The source pixels of an output pixel.
 struct Taps {
@@ -493,7 +493,7 @@ class FilterAxis {
         scale_(static_cast<double>(source_size) / out_size),
         support_(filter_support(interpolation) * std::max(scale_, 1.0)) {}
 
-  /// An axis of the same size is left as it is, as Pillow does.
+  /// An axis of the same size is unchanged, as in Pillow.
   bool is_identity() const { return is_identity_; }
   int max_taps() const { return static_cast<int>(std::ceil(support_)) * 2 + 1; }
   double center(int i) const { return (i + 0.5) * scale_; }
@@ -586,7 +586,8 @@ Region resample_support(Interpolation interpolation, const ResizeGeometry& g) {
   if (interpolation == Interpolation::kBilinear) return resize_support(g);
   const Region& window = g.window;
   if (interpolation == Interpolation::kNearest) {
-    // If an axis is shown completely, all of it, as with the other filters, although the outermost pixels may not be used.
+    // If the window shows a whole axis, the support is all of it, as with the other filters, even if the outermost pixels
+    // are not used.
     const auto span = [](int source_size, int out_size, int first, int count, int* begin) {
       const std::vector<int> pixels = nearest_pixels(source_size, out_size, first, count);
       *begin = first == 0 ? 0 : pixels.front();

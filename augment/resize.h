@@ -1,10 +1,10 @@
 // Antialiased bilinear resize of 8-bit images, bit-equal to Pillow's `Image.resize(size, BILINEAR, box=...)`
 // on every ISA.
 //
-// Method (separable convolution, after Heckbert's and Schumacher's "zoom" filters; the constants are inferred from Pillow's
-// results): output pixel i of an axis is centred on source coordinate
+// Method (separable convolution, after Heckbert's and Schumacher's "zoom" filters; the constants are inferred from
+// Pillow's results): output pixel i of an axis is centred on source coordinate
 //   c = box_begin + (i + 1/2) s,  s = box_size / out_size,
-// and takes source pixels j with weight max(0, 1 - |j + 1/2 - c| / f), f = max(s, 1), cut off at the source's edges and
+// and uses source pixels j with weight max(0, 1 - |j + 1/2 - c| / f), f = max(s, 1), cut off at the source's edges and
 // normalised to sum 1 in double. Weights are rounded to 22 bits after the point. The first pass's result is rounded to 8 bits
 // before the second, so the order of the passes affects the result. The order is Pillow 13's: horizontal first, unless the
 // height shrinks, and by more than twice as many pixels as the width. (Pillow 11 and older always do the horizontal pass first,

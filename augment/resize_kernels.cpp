@@ -203,7 +203,8 @@ HWY_INLINE V8 LoadBlocks(const uint8_t* const* rows, ptrdiff_t offset) {
 #endif
 }
 
-/// How four pixels of kChannels bytes become pairs of 16-bit lanes, and of three, how four results become pixels.
+/// Byte shuffles: taps 0 and 1, and taps 2 and 3, of each channel to pairs of 16-bit lanes; for three channels
+/// also four results to pixels.
 template <int kChannels>
 struct PixelTables;
 template <>

@@ -15,7 +15,7 @@ constexpr double kRadians = 3.14159265358979323846 / 180;
 struct SourcePoint {
   double x;
   double y;
-  double w;  // 1 of an affine map; not above 0 behind the image's horizon
+  double w;  // 1 for an affine map; 0 or less behind the image's horizon
 };
 SourcePoint source_of(const ProjectiveMap& m, double x, double y) {
   const double w = m[6] * x + m[7] * y + 1;
@@ -34,7 +34,7 @@ int32_t saturated(int64_t value) {
 
 void fill_steps(int64_t at, int64_t step, int count, int32_t* out) {
   const int64_t last = at + (count - 1) * step;
-  if (saturated(at) == at && saturated(last) == last) {  // then so are all between
+  if (saturated(at) == at && saturated(last) == last) {  // then all between are, too
     const auto begin = static_cast<uint32_t>(at),
                by = static_cast<uint32_t>(step);  // modulo 2^32, as the result is
     for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) out[i] = static_cast<int32_t>(begin + i * by);
@@ -98,7 +98,7 @@ bool ProjectiveOp::narrow(const Region& needed, OpDraw& draw) const {
       bottom = std::max(bottom, from.y);
     }
   }
-  constexpr double kMargin = 2;  // a neighbour's pixel, and rounding
+  constexpr double kMargin = 2;  // for interpolation between neighbours, and for rounding
   const auto inside = [](double at, int size) {
     return static_cast<int>(std::clamp(at, 0.0, static_cast<double>(size)));
   };

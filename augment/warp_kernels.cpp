@@ -13,7 +13,7 @@
 #define DLPIPE_AUGMENT_WARP_SCALAR
 namespace dlpipe::augment {
 
-/// Whether places in the image's memory are less than 2^31 bytes apart.
+/// Whether all offsets in the image's memory are less than 2^31 bytes.
 inline bool has_small_offsets(const SampledImage& image) {
   return int64_t{image.part.stride} * image.part.height < (int64_t{1} << 31);
 }
@@ -260,7 +260,7 @@ void sample_nearest(const SampledImage& image, int32_t* x, const int32_t* y, int
   const auto from = [&](int i) { return x[i] < 0 ? fill.data() : image.part.data + x[i]; };
   int i = 0;
   if (channels ==
-      3) {  // four bytes each, the fourth being overwritten by the next, up to the last of the image or the row
+      3) {  // copies four bytes per pixel; the next one overwrites the fourth. Not for the last pixel
     const int32_t last =
         static_cast<int32_t>(image.part.stride) * (image.region.height - 1) + 3 * (image.region.width - 1);
     for (; i + 1 < count; ++i, out += 3) {

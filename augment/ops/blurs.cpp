@@ -8,8 +8,8 @@
 
 namespace dlpipe::augment {
 
-// box_blur(size): the mean of a square around every pixel, the image mirrored at its border (Albumentations' Blur,
-// OpenCV's blur).
+// box_blur(size): the mean of a square around every pixel; the image is mirrored at its border
+// (Albumentations' Blur, OpenCV's blur).
 namespace {
 
 class BoxBlur : public SquareOp {
@@ -38,9 +38,9 @@ extern const OpRecord box_blur_augmentation = {
                probability()},
     .build = build_op<BoxBlur>};
 
-// gaussian_blur(size, sigma): torchvision's GaussianBlur: weights exp(-x^2 / 2 sigma^2) at `size` whole distances, made to sum
-// to 1, the image mirrored at its border. Weights have 16 bits, and values between the two passes have 8 bits after the point,
-// so results differ from floats by at most 1.
+// gaussian_blur(size, sigma): torchvision's GaussianBlur. Weights are exp(-x^2 / 2 sigma^2) at `size` whole
+// distances, normalised to sum 1; the image is mirrored at its border. Weights have 16 bits, and values
+// between the two passes have 8 bits after the point, so results differ from floats by at most 1.
 namespace {
 
 class GaussianBlur : public NeighbourhoodOp {
@@ -93,7 +93,7 @@ extern const OpRecord gaussian_blur_augmentation = {
                probability()},
     .build = build_op<GaussianBlur>};
 
-// median_blur(size): the median of a square around every pixel, the border's pixels repeated (OpenCV's medianBlur).
+// median_blur(size): the median of a square around every pixel; the border's pixels are repeated (OpenCV's medianBlur).
 namespace {
 
 class MedianBlur : public SquareOp {
@@ -151,7 +151,7 @@ extern const OpRecord median_blur_augmentation = {
                probability()},
     .build = build_op<MedianBlur>};
 
-// motion_blur(size, angle): the mean along a line through every pixel, its points rounded to pixels; mirrored at the border.
+// motion_blur(size, angle): the mean along a line through every pixel, with points rounded to pixels; mirrored at the border.
 namespace {
 
 class MotionBlur : public NeighbourhoodOp {
@@ -206,7 +206,7 @@ extern const OpRecord motion_blur_augmentation = {
                probability()},
     .build = build_op<MotionBlur>};
 
-// unsharp(sigma, amount): the difference from a gaussian blur added, amount times.
+// unsharp(sigma, amount): adds `amount` times the difference from a gaussian blur.
 namespace {
 
 class Unsharp : public NeighbourhoodOp {
@@ -254,8 +254,8 @@ extern const OpRecord unsharp_augmentation = {.name = "unsharp",
                                                          probability()},
                                               .build = build_op<Unsharp>};
 
-// sharpness(factor): every pixel's distance from its smoothed neighbourhood times a factor (PIL.ImageEnhance.Sharpness:
-// smoothed with 3x3 weights 1, in the middle 5, of 13; the image's border stays).
+// sharpness(factor): multiplies every pixel's distance from its smoothed neighbourhood by a factor
+// (PIL.ImageEnhance.Sharpness: 3x3 weights of 1, 5 in the middle, divided by 13; the image's border is unchanged).
 namespace {
 
 class Sharpness : public NeighbourhoodOp {
@@ -312,8 +312,8 @@ extern const OpRecord sharpness_augmentation = {
     .params = {factor_parameter("factor", "0.5", "0 is smoothed, 1 changes nothing"), probability()},
     .build = build_op<Sharpness>};
 
-// emboss(alpha, strength): Albumentations' Emboss: a filter of 3x3 that lights slopes from one side, mixed with the image by
-// alpha. Weights have 10 bits after the point, so results differ from floats by at most 1.
+// emboss(alpha, strength): Albumentations' Emboss, a 3x3 filter that lights slopes from one side, mixed with
+// the image by alpha. Weights have 10 bits after the point, so results differ from floats by at most 1.
 namespace {
 
 class Emboss : public NeighbourhoodOp {

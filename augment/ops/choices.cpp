@@ -1,4 +1,4 @@
-// Ops that choose among ops which the expression gives, or run them in another order.
+// Ops that choose among the ops in their arguments, or run them in another order.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +7,7 @@
 
 namespace dlpipe::augment {
 
-// one_of(a | b | c, weights, p): one of the alternatives, all equally often or by weights.
+// one_of(a | b | c, weights, p): one of the alternatives, uniformly or by weights.
 namespace {
 
 class OneOf : public ChainPolicy {
@@ -62,7 +62,7 @@ extern const OpRecord one_of_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<OneOf>};
 
-// some_of(n, a | b | c, p): n different ones of the alternatives, in the order in which they are written.
+// some_of(n, a | b | c, p): n different alternatives, in the order in which they are written.
 namespace {
 
 class SomeOf : public ChainPolicy {
@@ -100,7 +100,7 @@ extern const OpRecord some_of_augmentation = {.name = "some_of",
                                               .build = nullptr,
                                               .build_policy = build_policy<SomeOf>};
 
-// any_order(a | b | c, p): all of them, in a random order (torchvision's RandomOrder).
+// any_order(a | b | c, p): all of them in a random order (torchvision's RandomOrder).
 namespace {
 
 class AnyOrder : public ChainPolicy {
@@ -120,7 +120,7 @@ extern const OpRecord any_order_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<AnyOrder>};
 
-// repeat(times, ops, p): the same ops several times, drawn again each time.
+// repeat(times, ops, p): runs the same ops several times, drawn again each time.
 namespace {
 
 class Repeat : public ChainPolicy {
@@ -149,8 +149,8 @@ extern const OpRecord repeat_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<Repeat>};
 
-// color_jitter(brightness, contrast, saturation, hue): each drawn separately, run in a random order (torchvision's
-// ColorJitter). Those at their neutral value are left out.
+// color_jitter(brightness, contrast, saturation, hue): draws each separately and runs them in a random order
+// (torchvision's ColorJitter). Those at their neutral value are left out.
 namespace {
 
 class ColorJitter : public ChainPolicy {

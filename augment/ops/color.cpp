@@ -6,7 +6,7 @@
 
 namespace dlpipe::augment {
 
-// saturation(factor): every pixel's distance from its own grey times a factor (PIL.ImageEnhance.Color).
+// saturation(factor): multiplies each pixel's distance from its own grey by a factor (PIL.ImageEnhance.Color).
 namespace {
 
 class Saturation : public ColorOp {
@@ -92,8 +92,8 @@ extern const OpRecord grayscale_augmentation = {
     .params = {probability()},
     .build = build_op<Grayscale>};
 
-// fancy_pca(sigma): the colours moved along the principal components of ImageNet's, each by a normal number times sigma
-// (Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks", 2012, section 4.1).
+// fancy_pca(sigma): moves the colours along the principal components of ImageNet's colours, along each by a normal random
+// number times sigma (Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks", 2012, section 4.1).
 namespace {
 
 // Statistics of ImageNet's training pixels in 0..1: standard deviations along the components, and the components (columns).
@@ -147,7 +147,7 @@ extern const OpRecord fancy_pca_augmentation = {
                probability()},
     .build = build_op<FancyPca>};
 
-// channel_shuffle: the channels in a random order, all orders equally often.
+// channel_shuffle: puts the channels into a random order; all orders are equally likely.
 namespace {
 
 class ChannelShuffle : public PixelOp {
@@ -176,7 +176,7 @@ extern const OpRecord channel_shuffle_augmentation = {.name = "channel_shuffle",
                                                       .params = {probability()},
                                                       .build = build_op<ChannelShuffle>};
 
-// channel_drop(channels, fill): some channels set to one value (Albumentations' ChannelDropout).
+// channel_drop(channels, fill): sets some channels to one value (Albumentations' ChannelDropout).
 namespace {
 
 class ChannelDrop : public PixelOp {
@@ -184,7 +184,7 @@ class ChannelDrop : public PixelOp {
   explicit ChannelDrop(OpArguments& arguments)
       : channels_(arguments.drawn("channels")), fill_(arguments.integer("fill")) {}
   Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
-    // values[c]: whether channel c is dropped. One at least stays.
+    // values[c]: whether channel c is dropped. At least one stays.
     const int most = std::max(in.channels - 1, 0);
     int left = std::min(channels_.draw_int(rng), most);
     draw.active = left > 0;

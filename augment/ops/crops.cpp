@@ -62,7 +62,7 @@ extern const OpRecord center_crop_augmentation = {
     .build = build_op<CenterCrop>,
     .traits = {.can_mirror = true}};
 
-// random_crop(size): a crop at a random place, all places equally often (torchvision's RandomCrop).
+// random_crop(size): a crop at a random place, uniformly distributed (torchvision's RandomCrop).
 namespace {
 
 class RandomCrop : public CopyingOp<Op> {

@@ -1,4 +1,4 @@
-// Ops of detection and segmentation: crops that draw by the boxes of the image, dropping boxes, and joining several images.
+// Ops for detection and segmentation: crops that depend on the image's boxes, dropping boxes, and joining several images.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,10 +12,10 @@ namespace dlpipe::augment {
 // safe_crop(erosion, p): a crop that contains all boxes (Albumentations' BBoxSafeRandomCrop and, followed by a resize, its
 // RandomSizedBBoxSafeCrop).
 //
-// Every side is drawn uniformly between the image's and that of the rectangle around all boxes. With several boxes, that
-// rectangle is first made smaller by `erosion`, so that those at its edge may be cut off. The right and lower side are rounded
-// up where Albumentations cuts a part of a pixel off a box. An image without boxes, or whose rectangle becomes empty, gets a
-// crop of its own shape, with 1 - erosion to 1 of its height.
+// Each side of the crop is drawn uniformly between the image's side and that of the rectangle around all boxes.
+// With several boxes, that rectangle is first made smaller by `erosion`, so that boxes at its edge may be cut off.
+// The right and lower sides are rounded up where Albumentations cuts a part of a pixel off a box. If there are no
+// boxes or the rectangle becomes empty, the crop has the image's shape, with 1 - erosion to 1 of its height.
 namespace {
 
 constexpr double kNothing = 1e-6;  // of the image's width or height
@@ -37,7 +37,7 @@ class SafeCrop : public CopyingOp<BoxedOp> {
   }
 
  private:
-  /// The rectangle that is kept; empty: there is none.
+  /// The rectangle to keep; empty: there is none.
   MovedBox around(std::span<const MovedBox> boxes) const {
     if (boxes.empty()) return {};
     MovedBox all = boxes.front();
@@ -96,7 +96,7 @@ extern const OpRecord safe_crop_augmentation = {
 // `overlaps` is drawn. Boxes whose centre is not in the crop are dropped. An image without boxes is unchanged.
 namespace {
 
-// torchvision draws until a crop fits or 1 is drawn; here an image that nothing fits is left unchanged in the end.
+// torchvision draws until a crop fits or 1 is drawn. Here the image is left unchanged after this many rounds.
 constexpr int kMostRounds = 100;
 
 bool holds_middle(const Region& crop, const MovedBox& box) {
@@ -203,8 +203,8 @@ extern const OpRecord ssd_crop_augmentation = {
                probability()},
     .build = build_op<SsdCrop>};
 
-// drop_boxes(share, side, area): drops boxes of which too little is left in the image at this place of the chain, or that are
-// too small here (Albumentations' min_visibility and min_area; torchvision's SanitizeBoundingBoxes). No pixel changes.
+// drop_boxes(share, side, area): drops boxes that have too little left in the image at this place of the chain, or are
+// too small here (Albumentations' min_visibility and min_area; torchvision's SanitizeBoundingBoxes). Pixels don't change.
 namespace {
 
 class DropBoxes : public CopyingOp<Op>, public BoxJudge {
@@ -257,7 +257,7 @@ extern const OpRecord drop_boxes_augmentation = {
 // output of the ops before it: YOLO's are `resize(640,side=longer) mosaic(640)`, then an affine and a crop to 640.
 namespace {
 
-/// `length` pixels that end or begin at `center` of a canvas of `whole`: how many are visible.
+/// How many of `length` pixels that end or begin at `center` are visible on a canvas of size `whole`.
 int seen(bool ends_there, int center, int whole, int length) {
   return std::max(0, std::min(length, ends_there ? center : whole - center));
 }

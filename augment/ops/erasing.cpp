@@ -51,9 +51,9 @@ extern const OpRecord cutout_augmentation = {
     .build = build_op<Cutout>,
     .traits = {.can_mirror = true}};
 
-// random_erasing(scale, ratio, fill, mode, p): a rectangle of random area and aspect ratio set to one colour or to noise (Zhong
-// et al., "Random Erasing Data Augmentation", 2017; torchvision's RandomErasing). A rectangle that does not fit is drawn again,
-// ten times in all; then the image is unchanged.
+// random_erasing(scale, ratio, fill, mode, p): sets a rectangle of random area and aspect ratio to one colour
+// or to noise (Zhong et al., "Random Erasing Data Augmentation", 2017; torchvision's RandomErasing). A
+// rectangle that does not fit is drawn again, ten times in all; then the image is unchanged.
 namespace {
 
 class RandomErasing : public PixelOp {
@@ -133,7 +133,7 @@ extern const OpRecord random_erasing_augmentation = {
                probability("0.5")},
     .build = build_op<RandomErasing>};
 
-// coarse_dropout(holes, height, width, fill): several rectangles set to one colour (Albumentations' CoarseDropout).
+// coarse_dropout(holes, height, width, fill): sets several rectangles to one colour (Albumentations' CoarseDropout).
 namespace {
 
 class CoarseDropout : public PixelOp {
@@ -197,8 +197,8 @@ extern const OpRecord coarse_dropout_augmentation = {
                probability()},
     .build = build_op<CoarseDropout>};
 
-// grid_mask(size, ratio, fill): squares of a regular grid set to one colour (Chen et al., "GridMask Data Augmentation", 2020,
-// without its rotation).
+// grid_mask(size, ratio, fill): sets the squares of a regular grid to one colour (Chen et al., "GridMask Data
+// Augmentation", 2020, without its rotation).
 namespace {
 
 class GridMask : public PixelOp {
@@ -206,7 +206,7 @@ class GridMask : public PixelOp {
   explicit GridMask(OpArguments& arguments)
       : size_(arguments.drawn("size")), ratio_(arguments.drawn("ratio")), fill_(arguments, "fill") {}
   Status plan(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
-    // A unit of the grid, the masked square in it, and where the grid begins.
+    // The grid's unit, the side of its masked square, and where the grid begins.
     const int unit = std::max(static_cast<int>(size_.draw(rng) * std::min(in.width, in.height)), 2);
     const int masked = std::clamp(static_cast<int>(ratio_.draw(rng) * unit), 1, unit - 1);
     draw.values = {static_cast<float>(unit), static_cast<float>(masked),

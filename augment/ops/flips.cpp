@@ -5,7 +5,7 @@
 
 namespace dlpipe::augment {
 
-// hflip(p): left and right swapped. The chain lets the previous op write its output mirrored, or mirrors a copy.
+// hflip(p): swaps left and right. The chain lets the previous op write its output mirrored, or mirrors a copy.
 namespace {
 
 class HorizontalFlip : public Op {
@@ -27,9 +27,9 @@ extern const OpRecord hflip_augmentation = {.name = "hflip",
                                             .build = build_op<HorizontalFlip>,
                                             .traits = {.is_mirror = true}};
 
-// alternating_flip: left and right swapped every other epoch, half of the samples in the even ones: each sample shows both of
-// its sides equally often, while a random flip in every epoch only does so on average (Jordan, "94% on CIFAR-10 in 3.29 seconds
-// on a single GPU", 2024, section 3.6).
+// alternating_flip: swaps left and right every other epoch, half of the samples in the even epochs. So each sample
+// is seen equally often both ways, while a random flip in every epoch achieves this only on average
+// (Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, section 3.6).
 namespace {
 
 class AlternatingFlip : public Op {
@@ -55,8 +55,8 @@ extern const OpRecord alternating_flip_augmentation = {.name = "alternating_flip
                                                        .build = build_op<AlternatingFlip>,
                                                        .traits = {.is_mirror = true, .takes_turns = true}};
 
-// Ops that turn or mirror the whole image without changing a pixel, as an EXIF orientation does (dlpipe/image.h): the
-// drawn orientation is values[0]. They need only the part of the input that is shown.
+// Ops that turn or mirror the whole image without changing a pixel, as an EXIF orientation does
+// (dlpipe/image.h): the drawn orientation is values[0]. They read only the part of the input that is needed.
 namespace {
 
 class OrientedOp : public Op {
@@ -105,7 +105,7 @@ class OrientedOp : public Op {
                    ? ImageSize{draw.in.height, draw.in.width, draw.in.channels}
                    : draw.in;
   }
-  /// The output's size, with or without swapped axes.
+  /// The output's size if the axes may be swapped: known only for a square image.
   static ImageSize square_or_unknown(const ImageSize& in) {
     return in.width == in.height ? in : ImageSize{0, 0, in.channels};
   }
@@ -113,7 +113,7 @@ class OrientedOp : public Op {
 
 }  // namespace
 
-// vflip(p): top and bottom swapped.
+// vflip(p): swaps top and bottom.
 namespace {
 
 class VerticalFlip : public OrientedOp {
@@ -133,7 +133,7 @@ extern const OpRecord vflip_augmentation = {.name = "vflip",
                                             .params = {probability("0.5")},
                                             .build = build_op<VerticalFlip>};
 
-// rot90(times): turned by quarters, counterclockwise (numpy.rot90); an image that isn't square may change its size.
+// rot90(times): turns by quarters, counterclockwise (numpy.rot90); the size of an image that isn't square may change.
 namespace {
 
 class Rotate90 : public OrientedOp {
@@ -166,7 +166,7 @@ extern const OpRecord rot90_augmentation = {
                probability()},
     .build = build_op<Rotate90>};
 
-// transpose(p): rows and columns swapped; an image that isn't square changes its size.
+// transpose(p): swaps rows and columns; the size of an image that isn't square changes.
 namespace {
 
 class Transpose : public OrientedOp {

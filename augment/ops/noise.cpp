@@ -8,7 +8,7 @@
 
 namespace dlpipe::augment {
 
-// gaussian_noise(sigma, mean): normally distributed noise added to every value, rounded and clipped.
+// gaussian_noise(sigma, mean): adds normally distributed noise to every value, rounded and clipped.
 namespace {
 
 class GaussianNoise : public Op {
@@ -55,8 +55,8 @@ extern const OpRecord gaussian_noise_augmentation = {
                probability()},
     .build = build_op<GaussianNoise>};
 
-// poisson_noise(photons): the noise of counting light: a value of n photons gets noise with standard deviation sqrt(n),
-// normally distributed, which is the limit for many photons.
+// poisson_noise(photons): the noise of counting light. A value of n photons gets noise with standard
+// deviation sqrt(n), normally distributed, which is the limit for many photons.
 namespace {
 
 class PoissonNoise : public Op {
@@ -210,7 +210,7 @@ extern const OpRecord jpeg_augmentation = {.name = "jpeg",
                                                       probability()},
                                            .build = build_op<Jpeg>};
 
-// downscale(scale, interpolation): reduced and enlarged again, which loses fine details (Albumentations' Downscale).
+// downscale(scale, interpolation): reduces the image and enlarges it again, which loses fine details (Albumentations' Downscale).
 namespace {
 
 class Downscale : public Op {
@@ -236,7 +236,7 @@ class Downscale : public Op {
   size_t scratch_bytes(const OpDraw& draw, int channels) const override {
     const ResizeGeometry smaller = there(draw);
     const auto pixels = static_cast<size_t>(smaller.out_width) * static_cast<size_t>(smaller.out_height);
-    // The second resize may enlarge the first one's memory, at most to twice its size: no more than both need together.
+    // The second resize may enlarge the first one's memory, to at most twice its size. That is no more than both need together.
     return pixels * static_cast<size_t>(channels) + resample_work_bytes(interpolation_, smaller, channels) +
            resample_work_bytes(interpolation_, back(smaller), channels);
   }

@@ -12,7 +12,7 @@ namespace dlpipe::augment {
 
 namespace {
 
-/// The image lies at (left, top) of the output.
+/// The image is at (left, top) of the output.
 class FramedMovement final : public FreeMovement {
  public:
   FramedMovement(double left, double top, const ImageSize& in, bool reflects)
@@ -23,7 +23,7 @@ class FramedMovement final : public FreeMovement {
   Place target(Place in) const override { return {in.x + left_, in.y + top_}; }
 
  private:
-  /// Mirrored at the centres of the border's pixels, which are not repeated.
+  /// The coordinate, mirrored at the centres of the border's pixels, so that these are not repeated.
   double seen(double at, int size) const {
     if (at >= 0 && at < size) return at;
     if (!reflects_ || size == 1) return std::clamp(at, 0.5, size - 0.5);
@@ -47,7 +47,7 @@ OpParam border_parameter() {
       .choices = {"constant", "edge", "reflect"}};
 }
 
-/// plan sets draw.out and draw.values to the image's left and top in it.
+/// plan() sets draw.out, and draw.values to the image's left and top in the output.
 class BorderOp : public Op {
  public:
   Status apply(const OpDraw& draw, const ConstImageView& in, const ImageView& out,
@@ -92,7 +92,7 @@ class BorderOp : public Op {
 
 }  // namespace
 
-// pad(pixels, mode, fill): widened on every side (torchvision's Pad).
+// pad(pixels, mode, fill): adds a frame on every side (torchvision's Pad).
 namespace {
 
 class Pad : public BorderOp {
@@ -141,8 +141,8 @@ extern const OpRecord pad_augmentation = {
     .build = build_op<Pad>,
     .traits = {.can_mirror = true}};
 
-// pad_to(size, mode, fill): widened to at least a size, the image in the middle (Albumentations' PadIfNeeded; with
-// resize(SIZE, side=longer) before it a letterbox).
+// pad_to(size, mode, fill): pads to at least a size, with the image in the middle (Albumentations'
+// PadIfNeeded; after resize(SIZE, side=longer) it makes a letterbox).
 namespace {
 
 class PadTo : public BorderOp {
@@ -176,12 +176,12 @@ extern const OpRecord pad_to_augmentation = {
     .build = build_op<PadTo>,
     .traits = {.can_mirror = true}};
 
-// pad_crop(size, pad, mode): a crop at a random place of the image widened by `pad` on every side
-// (torchvision's RandomCrop(size, padding=pad)). mode zero frames with zeros; reflect mirrors the image at
-// its border without repeating the border's own pixel.
+// pad_crop(size, pad, mode): pads the image by `pad` on every side and crops at a random place (torchvision's
+// RandomCrop(size, padding=pad)). Mode zero pads with zeros; reflect mirrors the image at its border without
+// repeating the border pixels.
 namespace {
 
-/// The pixels [begin, end) that a crop of `crop` at `at` reads: clipped, or all that its reflections need.
+/// The pixels [begin, begin + length) that a crop of `crop` at `at` reads: clipped, or all that its reflections need.
 void span_read(int at, int crop, int size, bool reflect, int* begin, int* length) {
   int low = std::max(at, 0);
   int high = std::min(at + crop, size);

@@ -15,11 +15,11 @@
 
 namespace dlpipe::augment {
 
-// The ops that published policies (AutoAugment, RandAugment, TrivialAugment, AugMix) choose from, under their published
-// names and scales, as expressions. Cubuk et al., "AutoAugment" (2018), table 6; torchvision's scales.
+// The ops that published policies (AutoAugment, RandAugment, TrivialAugment, AugMix) choose from, as expressions,
+// with their published names and scales. Cubuk et al., "AutoAugment" (2018), table 6; torchvision's scales.
 namespace {
 
-/// One op of a space: its magnitude ranges from `first` to `last` in equal steps.
+/// One op of a policy: its magnitude ranges from `first` to `last` in equal steps.
 struct PolicyOpScale {
   enum Sign { kOne, kBoth };  // both: the magnitude is negated half of the time
   std::string_view name;
@@ -52,8 +52,8 @@ std::string number(double value) {
   return range.substr(0, range.find(".."));
 }
 
-/// atan in degrees of a slope of at most 1, by its series in u = x / (1 + sqrt(1 + x^2)), which halves the angle: an
-/// angle that a program writes into an expression, so the same text everywhere.
+/// atan in degrees, for a slope of at most 1: the series in u = x / (1 + sqrt(1 + x^2)), which halves the angle.
+/// Not from the C library, because the angle is written into an expression, which must be the same text everywhere.
 double degrees_of_slope(double slope) {
   double u = slope / (1 + std::sqrt(1 + slope * slope));
   u = u / (1 + std::sqrt(1 + u * u));
@@ -63,9 +63,9 @@ double degrees_of_slope(double slope) {
   return 4 * sum * (180 / 3.14159265358979323846);
 }
 
-/// The magnitude of `bin` of `bins`; those of posterize are whole.
-// The f32 numbers of torch.linspace (from the nearer end, with a step of f32): the last bit of a factor affects how values are
-// truncated.
+/// The magnitude of `bin` of `bins`; a whole number for posterize. These are torch.linspace's f32 numbers
+/// (computed from the nearer end, with an f32 step), because the last bit of a factor affects how values are
+/// truncated.
 double magnitude_of(const PolicyOpScale& op, int bin, int bins) {
   const auto first = static_cast<float>(op.first);
   const auto last = static_cast<float>(op.last);
@@ -76,8 +76,9 @@ double magnitude_of(const PolicyOpScale& op, int bin, int bins) {
                                 : static_cast<double>(static_cast<float>(magnitude));
 }
 
-/// `name` with a magnitude, as an expression: "rotate(-10..-10,nearest,0)". `how` holds the last parameters of geometric ops,
-/// interpolation and fill. Moves are shares of the image's sides; only translate_x_pixels is in pixels.
+/// `name` with a magnitude, as an expression: "rotate(-10..-10,nearest,0)". `how` has the last parameters of geometric ops,
+/// interpolation and fill. Translations are fractions of the image's sides, except those of translate_x_pixels and
+/// translate_y_pixels.
 std::string policy_expression(std::string_view name, double magnitude, std::string_view how) {
   const auto range = [](double value) { return range_text({value, value}); };
   if (name == "identity") return "";
@@ -106,15 +107,15 @@ std::string signed_expression(const PolicyOpScale& op, double magnitude, std::st
                 ")");
 }
 
-/// "nearest,0": the parameters interpolation and fill as policy_expression takes them.
+/// "nearest,0": the parameters interpolation and fill, as policy_expression expects them.
 std::string how_text(OpArguments& arguments) {
   return concat(arguments.text("interpolation"), ",", arguments.text("fill"));
 }
 
 }  // namespace
 
-// auto_augment(policy): one of the 25 pairs of ops that were found for a data set, each op with its own probability and
-// magnitude (Cubuk et al., "AutoAugment", 2018, tables 7 to 9; torchvision's AutoAugment).
+// auto_augment(policy): one of the 25 pairs of ops that were found for a dataset, each op with its own
+// probability and magnitude (Cubuk et al., "AutoAugment", 2018, tables 7 to 9; torchvision's AutoAugment).
 namespace {
 
 constexpr int kAutoAugmentBins = 10;
@@ -250,8 +251,8 @@ extern const OpRecord auto_augment_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<AutoAugment>};
 
-// randaugment(n, magnitude, bins): n ops, each drawn evenly from fourteen, all at one magnitude (Cubuk et al., "RandAugment",
-// 2019; torchvision's RandAugment).
+// randaugment(n, magnitude, bins): n ops, each drawn uniformly from fourteen, all with the same magnitude
+// (Cubuk et al., "RandAugment", 2019; torchvision's RandAugment).
 namespace {
 
 class RandAugment : public ChainPolicy {
@@ -307,8 +308,8 @@ extern const OpRecord randaugment_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<RandAugment>};
 
-// trivial_augment(bins): one op, drawn evenly from fourteen, at a magnitude drawn evenly (Mueller and Hutter,
-// "TrivialAugment", 2021; torchvision's TrivialAugmentWide).
+// trivial_augment(bins): one op, drawn uniformly from fourteen, with a uniformly drawn magnitude (Mueller and
+// Hutter, "TrivialAugment", 2021; torchvision's TrivialAugmentWide).
 namespace {
 
 constexpr PolicyOpScale kTrivialAugmentSpace[] = {{"identity"},
@@ -370,8 +371,8 @@ extern const OpRecord trivial_augment_augmentation = {
     .build = nullptr,
     .build_policy = build_policy<TrivialAugment>};
 
-// augmix(severity, width, depth, alpha): the image mixed with several chains of ops of itself, with random weights (Hendrycks
-// et al., "AugMix", 2020; torchvision's AugMix, whose space and scales are used). Reads the whole image.
+// augmix(severity, width, depth, alpha): mixes the image with the results of several chains of ops, with random weights
+// (Hendrycks et al., "AugMix", 2020; torchvision's AugMix, whose ops and scales are used). Reads the whole image.
 namespace {
 
 constexpr PolicyOpScale kAugMixSpace[] = {{"shear_x", 0, 0.3, PolicyOpScale::kBoth},
@@ -390,7 +391,7 @@ constexpr PolicyOpScale kAugMixSpace[] = {{"shear_x", 0, 0.3, PolicyOpScale::kBo
 constexpr int kAugMixBins = 10;
 constexpr int kAugMixMostWidth = 6;
 
-/// Gamma(alpha, 1) times any one factor: Marsaglia and Tsang (2000), with alpha + 1 if alpha is below 1.
+/// A Gamma(alpha, 1) variate: Marsaglia and Tsang (2000), computed from alpha + 1 if alpha is below 1.
 double draw_gamma(double alpha, RandomStream& rng) {
   const double boost = alpha < 1 ? portable_exp(portable_log(1 - rng.uniform_double()) / alpha) : 1;
   const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3;
@@ -528,7 +529,7 @@ extern const OpRecord augmix_augmentation = {
     .build = build_op<AugMix>,
     .traits = {.blends = true}};
 
-// three_augment(jitter): grayscale, solarize or a blur, then colours jittered (Touvron et al., "DeiT III", 2022, section 3.2).
+// three_augment(jitter): grayscale, solarize or a blur, then a color jitter (Touvron et al., "DeiT III", 2022, section 3.2).
 namespace {
 
 class ThreeAugment : public ChainPolicy {

@@ -1,5 +1,5 @@
-// Ops on values, whatever their colour: each value is looked up in a table, which depends on a drawn factor or on the image's
-// own histogram.
+// Ops on single values, independent of colour: each value is looked up in a table, which depends on a drawn
+// factor or on the image's own histogram.
 #include <array>
 #include <bit>
 #include <cmath>
@@ -65,7 +65,7 @@ extern const OpRecord solarize_augmentation = {.name = "solarize",
                                                           probability()},
                                                .build = build_op<Solarize>};
 
-// posterize(bits): only the highest bits of every value kept (PIL.ImageOps.posterize).
+// posterize(bits): keeps only the highest bits of every value (PIL.ImageOps.posterize).
 namespace {
 
 class Posterize : public PixelOp {
@@ -100,7 +100,7 @@ extern const OpRecord posterize_augmentation = {.name = "posterize",
                                                            probability()},
                                                 .build = build_op<Posterize>};
 
-// brightness(factor): every value times a factor, truncated to whole numbers (PIL.ImageEnhance.Brightness).
+// brightness(factor): multiplies every value by a factor and truncates it to a whole number (PIL.ImageEnhance.Brightness).
 namespace {
 
 class Brightness : public LookupOp {
@@ -125,8 +125,8 @@ extern const OpRecord brightness_augmentation = {
     .params = {factor_parameter("factor", "0.4", "0 is black, 1 changes nothing"), probability()},
     .build = build_op<Brightness>};
 
-// contrast(factor): every value's distance from the image's mean grey times a factor (PIL.ImageEnhance.Contrast: the mean of
-// luma, rounded). Reads the whole image.
+// contrast(factor): multiplies every value's distance from the image's mean grey by a factor
+// (PIL.ImageEnhance.Contrast: the mean of luma, rounded). Reads the whole image.
 namespace {
 
 class Contrast : public Op {
@@ -182,7 +182,7 @@ class Gamma : public LookupOp {
  private:
   Drawn gamma_;
   double gain_;
-  std::array<double, 256> logs_{};  // of values, as shares of 255
+  std::array<double, 256> logs_{};  // of value / 255
 };
 
 }  // namespace
@@ -206,7 +206,8 @@ extern const OpRecord gamma_augmentation = {
                probability()},
     .build = build_op<Gamma>};
 
-// autocontrast: every channel's darkest value becomes 0, its brightest 255 (PIL.ImageOps.autocontrast). Reads the whole image.
+// autocontrast: maps every channel's darkest value to 0 and its brightest to 255 (PIL.ImageOps.autocontrast). Reads the whole
+// image.
 namespace {
 
 class Autocontrast : public HistogramOp {
@@ -289,7 +290,7 @@ float nearest_whole(float value) {
   return static_cast<float>(std::bit_cast<uint32_t>(value + 8388608.0f) & 0xFF);
 }
 
-/// The parts of the histogram's peaks above the limit are spread evenly; the remainder goes to values at even distances.
+/// Spreads what is above the limit evenly over all values; the remainder goes to values at even distances.
 void clip_histogram(Histogram& seen, uint32_t limit) {
   uint32_t over = 0;
   for (uint32_t& count : seen) {
@@ -328,7 +329,7 @@ void tile_tables(const ConstImageView& gray, const TileGrid& grid, double clip, 
   }
 }
 
-/// The two of `tiles` tiles that a place lies between, and how near it is to the second.
+/// The two tiles of `tiles` that a place is between, and the second one's weight.
 struct Neighbours {
   int first;
   int second;
@@ -401,11 +402,11 @@ class Clahe : public Op {
 
  private:
   size_t table_bytes() const { return size_t(grid_.width) * size_t(grid_.height) * 256 * sizeof(float); }
-  /// The tiles that each column lies between.
+  /// Bytes for the tiles that each column is between.
   static size_t column_bytes(int width) { return 3 * size_t(width) * sizeof(int); }
-  /// Three planes, also of grey images, and a row.
+  /// Bytes of three planes, also for grey images, and a row.
   static size_t plane_bytes(int width, int height) { return (3 * size_t(height) + 1) * size_t(width); }
-  /// The row with its own colours, or its own second channel.
+  /// Writes a row of new lightness with its own colours, or with its own second channel.
   static void write_row(const uint8_t* light, const LabPlanes& lab, ptrdiff_t begin, const ImageView& out,
                         int y) {
     uint8_t* const to = out.row(y);

@@ -10,7 +10,7 @@
 
 namespace dlpipe::augment {
 
-// rotate(angle): rotated about its middle, keeping its size (PIL.Image.rotate, torchvision's RandomRotation).
+// rotate(angle): rotates about the middle and keeps the size (PIL.Image.rotate, torchvision's RandomRotation).
 namespace {
 
 class Rotate : public ProjectiveOp {
@@ -48,8 +48,8 @@ extern const OpRecord rotate_augmentation = {
                probability()},
     .build = build_op<Rotate>};
 
-// translate(x, y, unit): moved by a share of the width and height, or by pixels, truncated to whole pixels (AutoAugment's
-// TranslateX and TranslateY; RandomAffine, which rounds, is affine).
+// translate(x, y, unit): moves by a fraction of the width and height, or by pixels, truncated to whole pixels
+// (AutoAugment's TranslateX and TranslateY; RandomAffine, which rounds, is affine).
 namespace {
 
 class Translate : public ProjectiveOp {
@@ -106,7 +106,7 @@ extern const OpRecord translate_augmentation = {.name = "translate",
                                                            probability()},
                                                 .build = build_op<Translate>};
 
-// shear(x, y, about): sheared by angles about its middle or its top left corner (torchvision's RandomAffine with shear alone).
+// shear(x, y, about): shears by angles about the middle or the top left corner (torchvision's RandomAffine with shear alone).
 namespace {
 
 class Shear : public ProjectiveOp {
@@ -214,8 +214,8 @@ extern const OpRecord affine_augmentation = {
                probability()},
     .build = build_op<Affine>};
 
-// perspective(distortion): each corner moved inwards by up to distortion / 2 of the width and height, whole pixels, and the
-// image drawn into them (torchvision's RandomPerspective).
+// perspective(distortion): moves each corner inwards by up to distortion / 2 of the width and height, in
+// whole pixels, and draws the image into the result (torchvision's RandomPerspective).
 namespace {
 
 class Perspective : public ProjectiveOp {
@@ -225,8 +225,8 @@ class Perspective : public ProjectiveOp {
 
  private:
   Status draw_warp(const ImageSize& in, RandomStream& rng, OpDraw& draw) const override {
-    draw.active = in.width > 1 && in.height > 1;  // a line has no other side
-    // The corners from the top left clockwise: how far each is moved inwards.
+    draw.active = in.width > 1 && in.height > 1;  // an image of one row or column has no perspective
+    // How far each corner is moved inwards, from the top left one clockwise.
     const int half_width = in.width / 2, half_height = in.height / 2;
     for (size_t i = 0; i < 8; i += 2) {
       const auto far_x = static_cast<uint32_t>(distortion_ * half_width);
@@ -259,7 +259,7 @@ class Perspective : public ProjectiveOp {
 
   using Matrix = std::array<double, 9>;
 
-  /// (0,0), (1,0), (1,1), (0,1) to the four corners.
+  /// The map from (0,0), (1,0), (1,1), (0,1) to the four corners.
   static Matrix from_square(const std::array<double, 8>& p) {
     const double dx1 = p[2] - p[4], dx2 = p[6] - p[4], dx3 = p[0] - p[2] + p[4] - p[6];
     const double dy1 = p[3] - p[5], dy2 = p[7] - p[5], dy3 = p[1] - p[3] + p[5] - p[7];
@@ -303,8 +303,8 @@ extern const OpRecord perspective_augmentation = {
                probability("0.5")},
     .build = build_op<Perspective>};
 
-// grid_distortion(steps, limit): the columns and rows of a grid made narrower and wider at random, and the image drawn into
-// them (Albumentations' GridDistortion, normalized).
+// grid_distortion(steps, limit): makes the columns and rows of a grid randomly narrower and wider, and
+// stretches the image accordingly (Albumentations' GridDistortion, normalized).
 namespace {
 
 class GridDistortion : public WarpOp {
@@ -332,7 +332,7 @@ class GridDistortion : public WarpOp {
     for (int i = 0; i < draw.in.height; ++i) sources[draw.in.width + i] = rows.source(i + 0.5) + kRounding;
   }
 
-  /// For one axis: equal cells of the output come from cells that end at `ends` shares of the input.
+  /// For one axis: the output's cells are equal, and come from cells that end at the fractions `ends` of the input.
   struct Axis {
     int size = 0;
     std::vector<double> ends;
@@ -409,9 +409,9 @@ extern const OpRecord grid_distortion_augmentation = {
                probability()},
     .build = build_op<GridDistortion>};
 
-// elastic(alpha, spacing): every pixel moved by a smooth random field: a uniform cubic B-spline whose control points, `spacing`
-// apart, are moved by up to alpha to each side (after Simard et al., "Best Practices for Convolutional Neural Networks",
-// 2003, who smooth one random move per pixel).
+// elastic(alpha, spacing): moves every pixel by a smooth random field. The field is a uniform cubic B-spline
+// with control points `spacing` apart, which are moved by up to alpha to each side (after Simard et al.,
+// "Best Practices for Convolutional Neural Networks", 2003, who smooth one random move per pixel).
 namespace {
 
 class Elastic : public WarpOp {
@@ -453,7 +453,7 @@ class Elastic : public WarpOp {
     return size_t(columns(draw)) * size_t(draw.in.height / spacing_ + 4) * 2;
   }
 
-  // [rows][columns][x, y] moves of the control points; the first lies one spacing before the image.
+  // [rows][columns][x, y] moves of the control points; the first one is one spacing before the image.
   void fill(const OpDraw& draw, std::vector<double>& moves) const {
     moves.resize(moves_of(draw));
     RandomStream rng(draw.key, 0);
@@ -474,7 +474,7 @@ class Elastic : public WarpOp {
             t * t * t / 6};
   }
 
-  /// The same as `row`, at any place.
+  /// The same as `row`, but at any place.
   struct Field final : FreeMovement {
     ImageSize size;
     int spacing = 1;
@@ -502,8 +502,8 @@ class Elastic : public WarpOp {
       const Place move = move_at(out);
       return {out.x + move.x, out.y + move.y};
     }
-    // Finds the place whose source this is, by iteration: it converges if the field stretches no part to twice its size. The
-    // number of iterations is fixed, so that it ends and the result is the same everywhere.
+    // Finds the output place with this source by iteration. It converges unless the field stretches some part to
+    // twice its size. The number of iterations is fixed, so that it ends and the result is the same everywhere.
     Place target(Place in) const override {
       constexpr int kTimes = 32;
       Place out = in;
