@@ -211,7 +211,7 @@ Status check_pixel_range(const BatchPrep& prep, DType dtype) {
 
 namespace {
 
-constexpr size_t kMostDraws = 1000;  // ops that one sample goes through
+constexpr size_t kMostDraws = 1000;  // ops that are applied to one sample
 constexpr uint32_t kChosenOps =
     0x8000;  // first key of ops that a policy chose; the chain's own places have smaller ones
 

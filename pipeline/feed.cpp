@@ -74,7 +74,7 @@ struct Feed::Impl {
   std::deque<Ready> ready DLPIPE_GUARDED_BY(ring->mutex);
   Status ended DLPIPE_GUARDED_BY(ring->mutex);  // why no more batches come
   bool is_closed DLPIPE_GUARDED_BY(ring->mutex) = false;
-  bool is_parking DLPIPE_GUARDED_BY(ring->mutex) = false;  // the thread is asked to leave the loader alone
+  bool is_parking DLPIPE_GUARDED_BY(ring->mutex) = false;  // the thread must stop using the loader
   bool has_parked DLPIPE_GUARDED_BY(ring->mutex) = false;
   int waiting DLPIPE_GUARDED_BY(ring->mutex) = 0;  // consumers in next()
 
@@ -124,7 +124,7 @@ struct Feed::Impl {
 
 namespace {
 
-// The process whose threads decode: oneTBB's do not survive a fork, which it does not detect.
+// The process whose threads decode. oneTBB's threads do not survive a fork, and oneTBB does not detect that.
 std::atomic<pid_t> first_process{0};
 
 Status forked_status(pid_t process) {

@@ -441,7 +441,7 @@ void Loader::Flow::again(int32_t index, std::span<const int32_t> statuses) {
   }
 }
 
-// --- 7. next: the consumer waits, decoding meanwhile; the batch is recorded and handed over
+// --- 7. next: the consumer waits and decodes meanwhile; the batch is recorded and returned
 
 Result<std::optional<Batch>> Loader::next() {
   Flow& flow = *flow_;
@@ -506,7 +506,7 @@ Status Loader::Flow::book(int64_t epoch, std::span<const Substitution> substitut
   return booked;
 }
 
-// --- 8. release: the slot is free again, at once or when a device has copied it, and starts the next batch
+// --- 8. release: the slot is free again, immediately or when a device has copied it, and starts the next batch
 
 Status Loader::release(const Batch& batch, Stream* stream) {
   const MutexLock lock(flow_->lend_mutex);

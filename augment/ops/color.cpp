@@ -35,8 +35,8 @@ extern const OpRecord saturation_augmentation = {
     .params = {factor_parameter("factor", "0.4", "0 is grey, 1 changes nothing"), probability()},
     .build = build_op<Saturation>};
 
-// hue(shift): rotates the hue of every pixel by a share of the full circle, as torchvision's adjust_hue does for PIL images:
-// Pillow's 8-bit HSV, h plus 255 shift modulo 256, and back.
+// hue(shift): rotates the hue of every pixel by a fraction of the full circle, as torchvision's adjust_hue
+// does for PIL images: Pillow's 8-bit HSV, h plus 255 shift modulo 256, and back.
 namespace {
 
 class Hue : public ColorOp {

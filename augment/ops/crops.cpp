@@ -184,9 +184,9 @@ extern const OpRecord resize_augmentation = {
     .build = build_op<Resize>,
     .traits = {.can_mirror = true}};
 
-// rrc(size, scale, ratio): torchvision's RandomResizedCrop. A crop of random area (a uniform share of the image's) and random
-// aspect ratio (uniform in its logarithm), resized to `size`. A crop that does not fit is drawn again, ten times in all; then
-// the middle is used, as large as the ratio's bounds allow.
+// rrc(size, scale, ratio): torchvision's RandomResizedCrop. A crop of random area (a uniform fraction of the
+// image's) and random aspect ratio (uniform in its logarithm), resized to `size`. A crop that does not fit is
+// drawn again, ten times in all; then the middle is used, as large as the ratio's bounds allow.
 namespace {
 
 class RandomResizedCrop : public ResizeOp {

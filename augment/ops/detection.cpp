@@ -92,8 +92,8 @@ extern const OpRecord safe_crop_augmentation = {
 // 2016), as torchvision's RandomIoUCrop draws it, number for number.
 //
 // One of `overlaps` is drawn; 1 leaves the image unchanged. Otherwise crops are drawn, at most `trials` times, until one
-// contains the centre of a box whose overlap with the crop (intersection over union) is at least that; if none does, another of
-// `overlaps` is drawn. Boxes whose centre is not in the crop are dropped. An image without boxes is unchanged.
+// contains the centre of a box and has at least the drawn overlap with that box (intersection over union). If none does,
+// another of `overlaps` is drawn. Boxes with a centre outside of the crop are dropped. An image without boxes is unchanged.
 namespace {
 
 // torchvision draws until a crop fits or 1 is drawn. Here the image is left unchanged after this many rounds.

@@ -193,8 +193,8 @@ class Chain {
   Status plan_links(Planning& planning, bool is_chosen, size_t begin = 0, size_t end = SIZE_MAX) const;
   Status plan_joined(Planning& planning, size_t place) const;
   bool is_drawn(size_t place, RandomStream& rng) const;
-  /// Turns the draws into steps that write `needed` of the last op's output. From the last op to the first, each op is asked
-  /// for what the next one reads.
+  /// Turns the draws into steps that write `needed` of the last op's output. Works from the last op to the
+  /// first: each op determines which part of the previous op's output it needs.
   static void fold(ChainPlan& plan, Region needed);
   static void fold_joined(ChainPlan& plan);
 

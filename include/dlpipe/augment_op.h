@@ -7,7 +7,7 @@
 //   };
 //   const augment::OpRecord kNegative{
 //       "negative", "The negative of the image", 1, {augment::probability("0.5")}, augment::build_op<Negative>};
-//   registries.augmentations.add(kNegative);  // or an OpRegistry handed to Chain::parse or LoaderOptions
+//   registries.augmentations.add(kNegative);  // or an OpRegistry that you pass to Chain::parse or LoaderOptions
 //
 // Ownership: a chain shares its ops; records belong to the program and must outlive registries and chains. Threads:
 // ops are immutable; plan() and apply() are const and run on many threads at once. Cost: plan() runs once per sample and op,

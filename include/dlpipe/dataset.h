@@ -151,7 +151,7 @@ class Dataset {
     /// The bytes in the map that record() will touch (for madvise), without touching them: the record, or, if
     /// records are packed and also compressed or linked, the LMDB value that contains it.
     virtual Result<std::span<const std::byte>> stored(int64_t sample) = 0;
-    /// The record alone as it is stored: a zstd frame if the dataset is compressed, with a link if it is linked.
+    /// Only the record, as stored: a zstd frame if the dataset is compressed, with a link if it is linked.
     virtual Result<std::span<const std::byte>> stored_record(int64_t sample) = 0;
     /// Compares the record's computed position with the stored offsets; only `verify` needs this.
     virtual Status check_packing(int64_t sample) = 0;

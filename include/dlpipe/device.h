@@ -93,7 +93,7 @@ class Device {
   virtual Status set_event(Graph& graph, const Event& captured, Event& now);
 };
 
-/// The host: copies are memcpy, streams and events are complete at once.
+/// The host: copies are memcpy, and streams and events are always complete.
 Device& cpu_device();
 
 /// The CUDA device `index`, or an error (built without CUDA, no driver, no such device).

@@ -89,7 +89,8 @@ struct Graph {
   std::vector<int> producers() const;
   /// Replaces `from` by `to` in all nodes and outputs that read it.
   void replace_uses(ValueId from, ValueId to);
-  /// Removes values that nobody reads and that are not inputs or buffers (Value::trained), and renumbers the rest.
+  /// Removes unused values: those that no node reads or computes, and that are not inputs, outputs or buffers
+  /// (Value::trained) of the graph. Renumbers the rest.
   void drop_unused_values();
 };
 

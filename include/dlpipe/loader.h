@@ -115,7 +115,7 @@ struct LoaderOptions {
   std::string cache = {};
   uint64_t cache_bytes = 0;  // the cache's maximum size; 0: leaves 1 GiB of its disk free
   bool hash_pixels = false;  // the chain covers pixels too (--receipt pixels, tests)
-  Device* device = nullptr;  // null: the CPU; batches are handed over in host memory
+  Device* device = nullptr;  // null: the CPU; batches are in host memory
   /// Page-locks the slots, for a consumer that copies the CPU's batches to this device itself; null: not page-locked.
   Device* pinned_for = nullptr;
   /// Decodes packed coefficients on `device`; null: they are not decoded there.
@@ -181,7 +181,7 @@ class Loader final : public BatchSource {
   /// For a thread that calls next() ahead of the consumer (Feed): from the first call on, stats() uses these reports for
   /// what the consumer does, instead of the calls of next() and release(). Any thread.
   void note_consumer(ConsumerNews news);
-  /// Why the images for a device are decoded on the host; empty if the device decodes them, or wasn't asked to.
+  /// Why Decode::kAuto decodes the images for a device on the host; empty if it does not.
   const std::string& decode_reason() const;
 
  private:

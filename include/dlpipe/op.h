@@ -198,7 +198,7 @@ struct OpRow {
   static std::span<const OpRow> built_in();  // op_table()
 
   const OpRecord* record;
-  const Kernels* kernels[3];  // reference, cpu, cuda; null where there is none
+  const Kernels* kernels[3];  // reference, cpu, cuda; null if there is none
 };
 enum class Backend : uint8_t { kReference = 0, kCpu = 1, kCuda = 2 };
 

@@ -36,7 +36,7 @@ class Permutation {
 
   static constexpr int kMaxRounds = 24;
   int64_t size_;
-  int rounds_;  // six (Luby and Rackoff need four); more where a half has few bits
+  int rounds_;  // six (Luby and Rackoff need four); more if a half has few bits
   int low_bits_;
   uint64_t low_mask_;
   uint64_t high_mask_;
