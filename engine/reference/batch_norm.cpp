@@ -1,5 +1,5 @@
 // The reference for cpu/kernels/batch_norm.cpp: one channel after another, sums in double. T is the dtype of parameters and
-// statistics, f64 of f64 images and f32 of all others.
+// statistics: f64 for f64 images, f32 for all others.
 #include "engine/ops/batch_norm.h"
 
 #include <cmath>
@@ -64,7 +64,7 @@ void forward(const ForwardArgs& args) {
   }
 }
 
-// With xhat = (x - mean) * inv_std and g = dy where the relu let it through:
+// With xhat = (x - mean) * inv_std, and g = dy, or 0 where the relu's output is not positive:
 //   dbeta = sum g, dgamma = sum g * xhat, dresidual = g,
 //   dx = gamma * inv_std * (g - (dbeta + xhat * dgamma) / count)   in training,
 //   dx = gamma * inv_std * g                                       with running statistics.

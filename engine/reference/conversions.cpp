@@ -38,10 +38,10 @@ To convert(From value) {
   } else if constexpr (is_low(DTypeOf<To>::value)) {
     return To(static_cast<float>(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // Out-of-range conversions are undefined in C++: use the nearest integer, 0 for NaN.
+    // Out-of-range conversions are undefined in C++. Use the nearest integer, and 0 for NaN.
     constexpr auto kLeast = static_cast<From>(std::numeric_limits<To>::min());
     constexpr auto kMost =
-        static_cast<From>(std::numeric_limits<To>::max());  // of 64 bits: 2^63, one too many
+        static_cast<From>(std::numeric_limits<To>::max());  // may round up: to 2^63 for 64 bits, one too many
     if (!(value >= kLeast)) return value < kLeast ? std::numeric_limits<To>::min() : To(0);
     return value < kMost ? static_cast<To>(value) : std::numeric_limits<To>::max();
   } else {
@@ -67,7 +67,7 @@ const Kernels cast_reference = {
     .backward = [](const BackwardArgs& args) { convert_all(args.grad_outputs[0], args.grad_inputs[0]); },
 };
 
-// The reference for cpu/kernels/conversions.cpp. On the reference backend there are only plain tensors, so it copies.
+// The reference for cpu/kernels/conversions.cpp. The reference backend has only plain tensors, so reorder copies.
 
 extern const Kernels reorder_reference;
 const Kernels reorder_reference{
@@ -84,7 +84,7 @@ const Kernels reorder_reference{
 
 namespace {
 
-/// Element i of the images, mixed by prep.mix.
+/// Element i of the images after mixing by prep.mix.
 float mixed(const Tensor& images, const BatchPrep& prep, int64_t i) {
   const auto* x = images.data<uint8_t>();
   const auto own = static_cast<float>(x[i]);

@@ -1,5 +1,5 @@
-// Loops that reference kernels share, single-threaded: dispatch by dtype (f32 and f64), elements of any dtype, the kernels of
-// an elementwise op from its formula (ops/elementwise.h), and the activation after a product.
+// Shared by the reference kernels, single-threaded: dispatch by dtype (f32 and f64), access to elements of any dtype, the
+// kernels of an elementwise op from its formula (ops/elementwise.h), and the activation after a product.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace dlpipe::engine::reference {
 
-// Dispatch from a run-time dtype to a loop: f32 and f64, plain loops, one thread.
+// Dispatch from a run-time dtype to a loop over f32 or f64.
 
 /// Calls body(T{}) with the C++ type of `dtype`; T is float or double.
 template <class Body>
@@ -30,8 +30,8 @@ void typed(DType dtype, const Body& body) {
   }
 }
 
-// One element of a floating tensor of any dtype, for reference kernels of ops that mix dtypes: plain,
-// contiguous, on the host.
+// One element of a floating-point tensor of any dtype, for reference kernels of ops that mix dtypes. The tensor is plain,
+// contiguous and on the host.
 
 inline double element(const Tensor& tensor, int64_t i) {
   switch (tensor.dtype()) {
@@ -46,7 +46,7 @@ inline double element(const Tensor& tensor, int64_t i) {
   }
 }
 
-/// Rounded to the tensor's dtype.
+/// Rounds `value` to the tensor's dtype.
 inline void set_element(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype()) {
     case DType::kF64:
@@ -94,7 +94,7 @@ constexpr Kernels unary_kernels() {
   return {unary_forward<F>, unary_backward<F>, nullptr};
 }
 
-/// Walks a row-major index over `shape`; offset(k) is where operand k, broadcast to it, has that element.
+/// Walks a row-major index over `shape`. offset(k) is the offset of that element in operand k, which is broadcast to `shape`.
 class BroadcastIndex {
  public:
   BroadcastIndex(const Shape& shape, const Shape& a, const Shape& b) : shape_(shape) {
@@ -141,7 +141,7 @@ void binary_forward(const ForwardArgs& args) {
 }
 
 /// F::grad_a(grad, a, b) and F::grad_b(grad, a, b), summed over the axes along which an operand was
-/// broadcast. The operands' values are zero if the formula doesn't save them.
+/// broadcast. a and b are zeros if the formula doesn't save its inputs.
 template <class F>
 void binary_backward(const BackwardArgs& args) {
   const Tensor& grad_out = args.grad_outputs[0];
@@ -197,7 +197,7 @@ const Kernels* fused_kernels(const Attrs& attrs) {
   return of_activation(attrs.as<OpAttrs>().activation, relu_reference, gelu_reference);
 }
 
-/// to = the activation of `from`; relu also in place. Does nothing for kNone.
+/// to = the activation of `from`; for relu they may be the same tensor. Does nothing for kNone.
 inline void activate(Activation activation, const Tensor& from, const Tensor& to) {
   with_formula(activation, [&]<class F>(F) {
     std::vector<Tensor> inputs = {from}, outputs = {to};

@@ -1,4 +1,4 @@
-// Rows of layer_norm and add_layer_norm in double, one after another.
+// layer_norm and add_layer_norm in double, one row after another.
 #include "engine/ops/layer_norm.h"
 
 #include <cmath>
@@ -35,8 +35,7 @@ void normalize_rows(const RowNorms& norms) {
   }
 }
 
-// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
-// itself.
+// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, plus x's own incoming gradient.
 void normalize_rows_gradient(const RowNormGradients& gradients) {
   const int64_t channels = gradients.x.size(-1);
   const auto count = static_cast<double>(channels);

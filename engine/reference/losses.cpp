@@ -9,19 +9,19 @@
 
 namespace dlpipe::engine::reference {
 
-/// For numbers of type T.
+/// A rule for numbers of type T.
 template <class Rule, class T>
 concept SoftmaxLikeOf = requires(T x) {
   {
     Rule::value(x, x)
-    } -> std::same_as<T>;  // shifted, sum: of x less the row's largest, their exponentials' sum
-  { Rule::term(x, x) } -> std::same_as<T>;         // y, grad: of the sum that backward needs
-  { Rule::gradient(x, x, x) } -> std::same_as<T>;  // y, grad, sum: of that sum
+    } -> std::same_as<T>;  // shifted (x minus the row's largest), the sum of the row's exponentials
+  { Rule::term(x, x) } -> std::same_as<T>;         // y, grad: a term of the sum for backward
+  { Rule::gradient(x, x, x) } -> std::same_as<T>;  // y, grad, that sum
 };
 template <class Rule>
 concept SoftmaxLike = SoftmaxLikeOf<Rule, float> && SoftmaxLikeOf<Rule, double>;
 
-/// Calls body(first) with each row's first element; the others follow s.inner apart.
+/// Calls body(first) with the index of each row's first element. The row's elements are s.inner apart.
 template <class Body>
 void each_softmax_row(const AxisSplit& s, const Body& body) {
   for (int64_t row = 0; row < s.outer * s.inner; ++row) {
@@ -143,7 +143,7 @@ void cross_entropy_forward(const ForwardArgs& args) {
     reference::set_element(args.outputs[1], 2 * row, largest);
     reference::set_element(args.outputs[1], 2 * row + 1, log_sum);
     if (targets.weight(row) == 0) continue;
-    // Only needed for smoothing: it is infinite if a class is impossible, and 0 times infinity is NaN.
+    // Only needed for smoothing. It is infinite if a class is impossible, and 0 times infinity is NaN.
     double sum_log_p = 0;
     for (int64_t k = 0; smoothing != 0 && k < classes; ++k) sum_log_p += x(k) - largest - log_sum;
     loss -= targets.weight(row) * ((1 - smoothing) * (x(targets.label[row]) - largest - log_sum) +

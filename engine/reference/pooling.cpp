@@ -92,7 +92,7 @@ const Kernels max_pool2d_reference{
 
 namespace {
 
-/// Calls use(input element, output element, divisor) for every pair of an output and an input in its window.
+/// Calls use(input element, output element, divisor) for every output and every input in its window.
 template <class Use>
 void for_pairs(const Pool2dShape& s, bool count_padding, const Use& use) {
   for (int64_t n = 0; n < s.n; ++n) {

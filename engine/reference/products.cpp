@@ -9,7 +9,7 @@ namespace dlpipe::engine {
 
 namespace {
 
-// The place of element (row, column) of a matrix that the product sees with `rows` x `columns`.
+// The offset of element (row, column) of a matrix that has `rows` x `columns` in the product.
 struct Place {
   int64_t rows, columns;
   bool transposed;
@@ -39,7 +39,7 @@ void matmul_forward(const ForwardArgs& args) {
   });
 }
 
-// dA = dC B^T and dB = A^T dC, each in the form in which the operand was given.
+// dA = dC B^T and dB = A^T dC, each transposed if its operand was.
 void matmul_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<MatmulAttrs>();
   const MatmulShape s(args.inputs[0].shape(), args.inputs[1].shape(), attrs);

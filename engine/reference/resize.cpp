@@ -9,7 +9,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// Calls use(input element, output element, share) for each pair of an output and an input that contributes to it.
+/// Calls use(input element, output element, share) for each output and each input that contributes to it.
 template <class T, class Use>
 void for_shares(const Shape& x, const ResizeAttrs& attrs, const Use& use) {
   const ResizePlaces rows = resize_places(x, attrs, 0), columns = resize_places(x, attrs, 1);

@@ -44,7 +44,7 @@ const Kernels embedding_reference = {.forward = embedding_forward, .backward = e
 
 namespace {
 
-// Calls body(sequence, head, position, seen) for each position, with how many positions it sees.
+// Calls body(sequence, head, position, seen) for each position; `seen` is the number of positions that it sees.
 template <class Body>
 void each_row(const AttentionShape& s, bool causal, const Body& body) {
   for (int64_t b = 0; b < s.batch; ++b) {

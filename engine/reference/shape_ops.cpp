@@ -12,7 +12,7 @@ namespace dlpipe::engine {
 
 namespace {
 
-// Copies between the whole and its parts, a run of bytes at a time.
+// Calls copy(part, whole, bytes) for every contiguous run; skips undefined parts.
 template <class Part, class Copy>
 void each_run(std::span<Part> parts, const Tensor& whole, int axis, const Copy& copy) {
   int64_t outer = 1;
@@ -31,7 +31,7 @@ void each_run(std::span<Part> parts, const Tensor& whole, int axis, const Copy& 
   }
 }
 
-using Part = std::pair<int64_t, Tensor>;  // size along the axis, and the tensor if it takes part
+using Part = std::pair<int64_t, Tensor>;  // size along the axis; undefined tensor: skip
 
 void concat_forward(const ForwardArgs& args) {
   const int axis = args.attrs.as<ConcatAttrs>().axis;
@@ -120,7 +120,7 @@ void slice_forward(const ForwardArgs& args) {
   copy_strided(args.outputs[0].raw(), view.raw(), view.shape(), view.strides(), dtype_size(view.dtype()));
 }
 
-// Zero outside the slice.
+// The gradient is zero outside the slice.
 void slice_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<SliceAttrs>();
   const Tensor& grad_x = args.grad_inputs[0];
