@@ -38,9 +38,9 @@ void winograd_backward_weights(const Conv2dShape& shape, const KernelChoice& cho
 // A tile is 4x4 pixels of the output and the 6x6 pixels of the input that they need. After the transforms, a
 // convolution is 36 products of matrices, one per frequency: 2.25 multiplications per output pixel and pair of
 // channels, where the plain loop has 9. The points are 0, +-1/sqrt(2), +-sqrt(2) and infinity. Their transforms
-// round about half as much as those of 0, +-1, +-2, which most libraries use. The formulas follow from Y = A^T
-// [(G g G^T) * (B^T d B)] A (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"). The gradient
-// of the weights is that expression's adjoint: G^T [sum over tiles of V * (A dY A^T)] G.
+// round about half as much as those of 0, +-1, +-2, which most libraries use. The formulas follow from
+// Y = A^T [(G g G^T) * (B^T d B)] A (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks").
+// The gradient of the weights is that expression's adjoint: G^T [sum over tiles of V * (A dY A^T)] G.
 //
 // The order of sums doesn't depend on the width of vectors and blocks, so all instruction sets with fused
 // multiply-add compute the same bits. Pure functions; any thread. Internal to engine/cpu.
@@ -50,8 +50,8 @@ inline constexpr int64_t kWinogradFrequencies = 36;  // matrix products per conv
 inline constexpr int64_t kWinogradChannels = 8;      // channels come in multiples of this
 inline constexpr int64_t kWinogradMostTiles = 192;   // the most tiles of a WinogradRange
 
-/// A tensor of images as the transforms address it: pixel (n, y, x), channel c is element n * image + (c /
-/// block) * plane + (y * width + x) * pixel + c % block. Blocks are multiples of 8.
+/// A tensor of images as the transforms address it: pixel (n, y, x), channel c is element
+/// n * image + (c / block) * plane + (y * width + x) * pixel + c % block. Blocks are multiples of 8.
 struct WinogradImages {
   void* data = nullptr;
   bool low = false;  // bf16, else f32

@@ -1,12 +1,12 @@
-// Crops of JPEGs from packed coefficient tiles to pixels of a batch, on CUDA: unpacking, dequantisation,
-// inverse transform, upsampling and colours, antialiased resize and flip (coef_kernels.h). Every byte equals
-// the host's result: CoefDecoder, then augment's resize.
+// Decodes crops of JPEGs from packed coefficient tiles to pixels of a batch, on CUDA: unpacking,
+// dequantisation, inverse transform, upsampling and colours, antialiased resize and flip (coef_kernels.h).
+// Every byte equals the result on the host: CoefDecoder, then augment's resize.
 //
 //   const Result<CoefWork> work = number_coef_blocks(coef_head(host_tiles, capacity));
 //   ... one copy of the tile memory to the device, scratch of work->scratch_bytes there ...
 //   coef_decode_cuda({device_tiles, capacity, *work, scratch, pixels, statuses}, stream);
 //
-// pipeline/stages/device_decode.h does that for the loader's batches.
+// pipeline/stages/device_decode.h does this for the loader's batches.
 #pragma once
 
 #include "arithmetic/coef_batch.h"

@@ -1,5 +1,5 @@
-// The kernels of coef_decode.h, in the order in which they run. First, the mapping from a block of threads to its sample of a
-// coefficient batch and that sample's memory.
+// The kernels of coef_decode.h, in the order of the data flow; ComputeWeights runs first and resets the statuses. At the top is
+// the mapping from a block of threads to its sample of a coefficient batch and that sample's memory.
 #pragma once
 
 #include "arithmetic/resize_axis.h"
@@ -9,12 +9,12 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// A block's place: the sample, and the block's number among that sample's.
+/// A block's sample, and the block's number among those of its sample.
 struct CoefPlace {
-  int64_t number;  // of the sample
+  int64_t number;  // number of the sample
   int64_t block;
   const coef::CoefSample* sample;
-  std::byte* scratch;  // the sample's
+  std::byte* scratch;  // of the sample
 
   template <class T>
   DLPIPE_DEVICE T* in_scratch(uint32_t at) const {
@@ -22,7 +22,7 @@ struct CoefPlace {
   }
 };
 
-/// The last sample with a first block that isn't after `block`: binary search, the same for all threads.
+/// The last sample whose first block is not after `block`, by binary search; the same for all threads.
 DLPIPE_DEVICE CoefPlace place_of(const CoefBatch& batch, coef::CoefStep step, int64_t block) {
   const auto* const samples = reinterpret_cast<const coef::CoefSample*>(batch.tiles);
   const auto* const begins =
@@ -45,8 +45,8 @@ DLPIPE_DEVICE CoefPlace place_of(const CoefBatch& batch, coef::CoefStep step, in
 // tile's blocks of coefficients, which is the serial part. Then eight threads process each block: a group of
 // coefficients, a column of the transform, a row.
 
-/// Natural positions of eight zigzag positions each, one byte per position: a device can't index a constexpr
-/// array.
+/// The natural positions of eight zigzag positions each, one byte per position. Packed into integers,
+/// because a device can't index a constexpr array.
 struct GroupPositions {
   uint64_t at[coef::kGroups];
 };
@@ -57,24 +57,24 @@ constexpr GroupPositions group_positions() {
   return positions;
 }
 
-/// A tile, and the blocks of it that are needed: [begin, end).
+/// A tile, and the range of its blocks that are needed: [begin, end).
 struct CoefTile {
   const coef::CoefPlane* plane;
-  int row;    // of blocks
-  int first;  // block of that row
+  int row;    // row of blocks
+  int first;  // its first block in that row
   int blocks;
   int begin;
   int end;
-  const uint32_t* words;  // contain the tile's bytes
+  const uint32_t* words;  // the words that contain the tile's bytes
   uint32_t word_count;
-  uint32_t first_bit;  // of the tile, in the first word
-  uint32_t size;       // bytes
+  uint32_t first_bit;  // where the tile begins in the first word
+  uint32_t size;       // in bytes
 
   DLPIPE_DEVICE bool wants(int block) const { return begin <= block && block < end; }
 };
 
-/// Tiles of a sample are numbered by component, row, tile. Invalid ranges, outside of the sample's part or of
-/// an impossible size, become empty.
+/// Tiles of a sample are numbered by component, row, tile. Ranges that are outside of the sample's part or
+/// have an impossible size become empty.
 DLPIPE_DEVICE CoefTile tile_of(const CoefBatch& batch, const CoefPlace& place) {
   const coef::CoefSample& sample = *place.sample;
   const auto number = static_cast<uint32_t>(place.block);
@@ -104,7 +104,7 @@ DLPIPE_DEVICE CoefTile tile_of(const CoefBatch& batch, const CoefPlace& place) {
 struct UnpackTiles {
   static constexpr const char* kName = "coef_tiles";
   static constexpr int kThreads = 8 * coef::kMaxTileBlocks;
-  static constexpr int kPitch = 72;  // coefficients from a block to the next: no two in one bank
+  static constexpr int kPitch = 72;  // coefficients from one block to the next: avoids bank conflicts
   struct Shared {
     uint32_t words[coef::kMaxPackedTileBytes / 4 + 2];
     coef::PackedBlock blocks[coef::kMaxTileBlocks];
@@ -127,7 +127,7 @@ struct UnpackTiles {
     block.each([&](int thread) {
       if (thread == 0 && !find_blocks(tile, bits, shared)) batch.statuses[place.number] = 1;
     });
-    block.each([&](int thread) {  // blocks side by side in a warp, so that their values lie together
+    block.each([&](int thread) {  // a warp's blocks are adjacent, and so are their values
       if (tile.wants(thread / 8)) store_group(tile, bits, thread / 8, thread % 8, shared);
     });
     block.each([&](int thread) {
@@ -146,7 +146,7 @@ struct UnpackTiles {
   }
 
  private:
-  /// Finds blocks [0, tile.end) and their DCs. False for corrupt tiles: then the rest is zeros.
+  /// Finds blocks [0, tile.end) and their DCs. Returns false for corrupt tiles, whose remaining blocks become zeros.
   DLPIPE_DEVICE static bool find_blocks(const CoefTile& tile, const coef::TileBits& bits, Shared& shared) {
     uint32_t at = tile.first_bit;
     int found = 0;
@@ -158,7 +158,7 @@ struct UnpackTiles {
     const uint32_t end = tile.first_bit + 8 * tile.size;
     for (; fine && found < tile.end; ++found) {
       const coef::PackedBlock one = coef::read_packed_block(bits, at);
-      // Like the host's readers: blocks that aren't needed are only checked if they are wide.
+      // Like the host's readers, this checks blocks that aren't needed only if they are wide.
       fine = one.end <= end && !(one.overfull && (one.wide || found >= tile.begin));
       if (!fine) break;
       shared.blocks[found] = one;
@@ -169,7 +169,7 @@ struct UnpackTiles {
     return fine && (tile.end < tile.blocks || (at - tile.first_bit + 7) / 8 == tile.size);
   }
 
-  /// A group's coefficients, dequantised, to their natural positions; the first group's thread stores the DC.
+  /// Stores a group's coefficients, dequantised, at their natural positions. The first group's thread stores the DC.
   DLPIPE_DEVICE void store_group(const CoefTile& tile, const coef::TileBits& bits, int number, int group,
                                  Shared& shared) const {
     int16_t* const to = shared.coefficients + static_cast<ptrdiff_t>(number) * kPitch;
@@ -199,7 +199,7 @@ struct UnpackTiles {
   }
 };
 
-// From samples of components to oriented pixels: upsampling, colours, orientation. A thread per pixel.
+// From samples of components to oriented pixels: upsampling, colours, orientation. One thread per pixel.
 
 struct ColorPixels {
   static constexpr const char* kName = "coef_pixels";
@@ -264,11 +264,11 @@ struct ColorPixels {
   }
 };
 
-// The antialiased resize of augment/resize.h on crops of all sizes: tables of weights first, then two passes
-// in the order that Pillow uses for the crop's size. A thread per output pixel of an axis, then per output
-// byte. A flip reverses the table of the horizontal axis.
+// The antialiased resize of augment/resize.h on crops of all sizes: tables of weights first, then two
+// passes in the order that Pillow uses for the crop's size. One thread per output pixel of an axis, then
+// one per output byte. A flip reverses the table of the horizontal axis.
 
-/// An axis's weights: the parts of CoefAxis::table. Neighbouring output pixels are adjacent.
+/// The weights of an axis: the parts of CoefAxis::table. Values of neighbouring output pixels are adjacent.
 struct AxisWeights {
   int32_t* begins;
   int32_t* taps;
@@ -320,7 +320,7 @@ struct ComputeWeights {
   }
 };
 
-/// One pass: the first reads the region's pixels, the second reads the first's result and writes to the batch.
+/// One of the two passes. The first reads the region's pixels; the second reads the first's result and writes to the batch.
 template <bool kSecond>
 struct ResizePass {
   static constexpr const char* kName = kSecond ? "coef_second_pass" : "coef_first_pass";

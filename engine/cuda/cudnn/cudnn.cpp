@@ -30,7 +30,7 @@ Result<Functions> load() {
   return out;
 }
 
-/// "9.26.0" of 92600, as CUDNN_VERSION counts from cuDNN 9 on.
+/// "9.26.0" for 92600, the numbering of CUDNN_VERSION from cuDNN 9 on.
 std::string version_text(size_t version) {
   return concat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }

@@ -1,5 +1,5 @@
-// cuDNN 9, loaded at first use, like cuBLAS: a program that trains on the CPU doesn't load it, and without it
-// dlpipe uses its own kernels. Descriptors own their cuDNN objects. Descriptors and handles belong to one
+// cuDNN 9, loaded at first use, like cuBLAS. So a program that trains on the CPU doesn't load it, and without
+// it dlpipe uses its own kernels. Descriptors own their cuDNN objects. Descriptors and handles belong to one
 // thread at a time; all other functions may be called from any thread. Host code: no CUDA headers.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace dlpipe::engine::cuda {
 
-/// One line for users: cuDNN's version, or why it can't be used. Loads it and creates a handle: some ms, and
-/// memory of the first device.
+/// One line for users: cuDNN's version, or why it can't be used. Loads it and creates a handle, which takes
+/// some ms and memory of the first device.
 std::string cudnn_summary();
 
 namespace cudnn {
@@ -30,7 +30,7 @@ struct CloseHandle {
   void operator()(Context* handle) const;
 };
 using Handle = std::unique_ptr<Context, CloseHandle>;
-/// Creates a handle on the calling thread's current device. An error if the library is missing or doesn't support the device.
+/// Creates a handle on the calling thread's current device. Fails if the library is missing or doesn't support the device.
 Result<Handle> make_handle();
 
 template <class T>
@@ -66,14 +66,14 @@ struct AttributeTypeOf<NanPropagation> : AttributeTypeIs<AttributeType::kNanProp
 template <>
 struct AttributeTypeOf<Backend*> : AttributeTypeIs<AttributeType::kDescriptor> {};
 
-/// The attribute type of an element type.
+/// A type that attributes can have as elements.
 template <class T>
 concept AttributeElement = requires {
   AttributeTypeOf<T>::value;
 };
 
-/// A backend descriptor. The first error is kept, and later calls do nothing: set everything, finalize, then
-/// check status().
+/// A backend descriptor. It keeps the first error, and later calls then do nothing. So set everything,
+/// finalize, then check status().
 class Descriptor {
  public:
   /// Requires that the library is loaded.
@@ -91,14 +91,14 @@ class Descriptor {
   Descriptor& set(Attribute name, const Descriptor& value) { return set(name, value.get()); }
   Descriptor& finalize();
 
-  /// Sets one element.
+  /// Returns one element; 0 after an error.
   template <AttributeElement T>
   T get(Attribute name) {
     T value{};
     get_elements(name, AttributeTypeOf<T>::value, 1, &value);
     return value;
   }
-  /// All of them.
+  /// Returns all elements.
   template <AttributeElement T>
   std::vector<T> get_all(Attribute name) {
     std::vector<T> values(static_cast<size_t>(get_elements(name, AttributeTypeOf<T>::value, 0, nullptr)));
@@ -106,7 +106,7 @@ class Descriptor {
     if (count > 0) values.resize(get_filled(name, AttributeTypeOf<T>::value, count, values.data()));
     return values;
   }
-  /// All of them, of `type`. Descriptors are filled in by cuDNN and final.
+  /// Returns all descriptors, which have type `type`. cuDNN fills them in; they are final.
   std::vector<Descriptor> get_descriptors(Attribute name, DescriptorType type);
 
   const Status& status() const { return status_; }
@@ -118,9 +118,9 @@ class Descriptor {
   };
 
   Descriptor& set_elements(Attribute name, AttributeType type, int64_t count, const void* elements);
-  /// Returns how many there are; copies at most `wanted` of them.
+  /// Copies at most `wanted` elements. Returns how many the attribute has.
   int64_t get_elements(Attribute name, AttributeType type, int64_t wanted, void* elements);
-  /// Returns how many were copied.
+  /// Copies at most `wanted` elements. Returns how many it copied.
   size_t get_filled(Attribute name, AttributeType type, int64_t wanted, void* elements);
 
   DescriptorType type_;

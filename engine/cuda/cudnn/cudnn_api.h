@@ -1,7 +1,7 @@
-// The part of cuDNN 9's graph API (its C "backend" API) that is used here, declared here because machines
-// that build dlpipe may not have cuDNN's headers. Names on the right are cuDNN's. Source: cuDNN backend API, "cudnn_graph
-// Library", https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. If
-// <cudnn.h> is available, tests/engine/cuda/cudnn_api_test.cpp compares every value and signature with it.
+// The part of cuDNN 9's graph API (its C "backend" API) that dlpipe uses. It is declared here because machines that build
+// dlpipe may not have cuDNN's headers. The comments have cuDNN's names. Source: cuDNN backend API, "cudnn_graph Library",
+// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. If <cudnn.h> is available,
+// tests/engine/cuda/cudnn_api_test.cpp compares every value and signature with it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ enum class Code : uint32_t {  // cudnnStatus_t
   kSuccess = 0,
   kSublibraryVersionMismatch = 1002,
   kSublibraryLoadingFailed = 1008,
-  kNotSupported = 3000,  // and up to the next: more exact reasons
+  kNotSupported = 3000,  // up to the next value: more specific reasons
   kInternalError = 4000,
   kHostAllocationFailed = 4003,
   kDeviceAllocationFailed = 4004,
@@ -54,7 +54,7 @@ enum class AttributeType : uint32_t {  // cudnnBackendAttributeType_t: CUDNN_TYP
   kPointer = 6,
   kConvolutionMode = 7,
   kHeuristicsMode = 8,
-  kNanPropagation = 10,  // cuDNN's header has it as CUDNN_TYPE_NAN_PROPOGATION
+  kNanPropagation = 10,  // CUDNN_TYPE_NAN_PROPOGATION in cuDNN's header
   kNumericalNote = 11,
   kPointwiseMode = 14,
   kDescriptor = 15,
@@ -142,8 +142,8 @@ enum class PointwiseMode : uint32_t {                            // cudnnPointwi
   kLog = 15,
   kRelu = 100,
   kGreaterOrEqual = 303,
-  kIndex = 501,   // of each element along an axis
-  kSelect = 601,  // x where t, else b
+  kIndex = 501,   // index of each element along an axis
+  kSelect = 601,  // x where t is true, else b
 };
 enum class NanPropagation : uint32_t { kPropagate = 1 };         // cudnnNanPropagation_t
 enum class HeuristicsMode : uint32_t { kFallback = 2, kA = 3 };  // cudnnBackendHeurMode_t
@@ -154,7 +154,7 @@ enum class NumericalNote : uint32_t {                            // cudnnBackend
   kNondeterministic = 4,
 };
 
-/// Functions of the library, each named in cudnn.cpp.
+/// The library's functions. cudnn.cpp has their names.
 struct Functions {
   size_t (*version)();
   const char* (*error_string)(Code code);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostAttentionPlans = 64;  // per thread: a transformer's step uses two
 
-/// Major number of the first device's compute capability; 0 if not known.
+/// The major number of the first device's compute capability; 0 if unknown.
 int compute_capability() {
   int major = 0;
   const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
@@ -34,7 +34,7 @@ const Result<cudnn::Plan>& plan_of(const AttentionProblem& p) {
 
 }  // namespace
 
-// This file is host code, for which grid.h would choose the simulated grid.
+// This is host code, where grid.h would select `simulated`, so the namespace is named here.
 namespace on_device {
 
 bool attend(const AttentionProblem& problem) {

@@ -1,5 +1,5 @@
 // self_attention as a graph of cuDNN operations, forward and backward, and the conditions for using cuDNN. Host
-// code that needs no library, so that it is tested without one (tests/engine/cuda/attention_graph_test.cpp).
+// code that doesn't need the library, so tests run without it (tests/engine/cuda/attention_graph_test.cpp).
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ namespace dlpipe::engine::cuda {
 
 enum class AttentionPass : uint8_t { kForward, kBackward };
 
-/// One pass over qkv [B,T,3*H*D], outputs [B,T,H*D] and the logarithms of the softmax's sums [B,H,T], of
-/// which forward writes the last two. Backward writes grad_qkv from all of them, and deltas [B,H,T] on the
-/// way. All contiguous in device memory and of `dtype`, but log_sums and deltas f32.
+/// One pass. Forward reads qkv [B,T,3*H*D] and writes outputs [B,T,H*D] and log_sums [B,H,T], the logarithms
+/// of the softmax's sums. Backward reads these and grad_outputs and writes grad_qkv; it also uses deltas
+/// [B,H,T]. All are contiguous in device memory and of `dtype`, except log_sums and deltas, which are f32.
 struct AttentionProblem {
   AttentionPass pass;
   AttentionShape shape;
@@ -36,7 +36,7 @@ struct AttentionProblem {
   void* grad_qkv = nullptr;
 };
 
-/// All that a plan depends on.
+/// Everything that a plan depends on.
 using AttentionKey = std::array<int64_t, 7>;
 inline AttentionKey key_of(const AttentionProblem& p) {
   const AttentionShape& s = p.shape;
@@ -49,8 +49,8 @@ inline AttentionKey key_of(const AttentionProblem& p) {
           s.width};
 }
 
-/// Ok, or kUnsupported with the reason not to use cuDNN: it supports bf16 and f16, heads of whole packs, aligned to
-/// packs, and no softmax over a single position.
+/// Ok, or kUnsupported with the reason not to use cuDNN. It supports bf16 and f16, heads whose width is a multiple of 8 up
+/// to 128, memory aligned to 16 bytes, and sequences of at least two positions.
 inline Status cudnn_takes(const AttentionProblem& p) {
   const auto refused = [&](const auto&... why) {
     return Status(ErrorCode::kUnsupported, concat("[self_attention] not with cuDNN: ", why...));
@@ -66,11 +66,11 @@ inline Status cudnn_takes(const AttentionProblem& p) {
   if (bits % 16 != 0) return refused("memory that isn't aligned to 16 bytes");
   return {};
 }
-/// The same for cuDNN's version (CUDNN_VERSION) and the device's compute capability (9: Hopper). Up to 9.15.0,
-/// lengths that are not multiples of 128 need a mask in backward. Backward's engines have no note about
-/// determinism. It is known that those for Hopper are deterministic without sums of dQ in memory, as in
-/// AttentionGraph; Blackwell's aren't, and Ampere's are not known to be. Sources: cudnn-frontend's
-/// pull request 398, Transformer Engine's choice of backends for deterministic runs.
+/// The same for cuDNN's version (CUDNN_VERSION) and the device's compute capability (9: Hopper). Versions up to
+/// 9.15.0 need a mask in backward for lengths that are not multiples of 128. Backward's engines have no note
+/// about determinism. Those for Hopper are known to be deterministic if dQ isn't summed in memory, as in
+/// AttentionGraph. Blackwell's are not deterministic, and Ampere's are not known to be. Sources:
+/// cudnn-frontend's pull request 398, and Transformer Engine's choice of backends for deterministic runs.
 inline Status cudnn_takes_on(const AttentionProblem& p, size_t version, int capability) {
   if (version < 91501)
     return Status(ErrorCode::kUnsupported, concat("[self_attention] not with cuDNN: it has version ", version,
@@ -83,10 +83,10 @@ inline Status cudnn_takes_on(const AttentionProblem& p, size_t version, int capa
   return {};
 }
 
-/// The operations of a pass. Queries, keys and values are views of qkv, their gradients of grad_qkv.
+/// The operations of a pass. Queries, keys and values are views of qkv, and their gradients are views of grad_qkv.
 class AttentionGraph {
  public:
-  /// Ids of the tensors that have memory.
+  /// The ids of tensors that have memory.
   enum Id : int64_t {
     kQueries = 1,
     kKeys,
@@ -139,7 +139,7 @@ class AttentionGraph {
   using Data = cudnn::DataType;
   using Extents = cudnn::Extents;
 
-  /// P = softmax(scale Q K^T), O = P V; with m a row's largest score, log_sums = m + log sum exp(score - m).
+  /// P = softmax(scale Q K^T), O = P V. With m the largest score of a row, log_sums = m + log sum exp(score - m).
   void forward() {
     const size_t scores = scaled(product(view(kQueries), turned_view(kKeys), pairs(Data::kF32)));
     const size_t seen = causal_ ? masked(scores) : scores;
@@ -151,7 +151,7 @@ class AttentionGraph {
   }
 
   /// deltas = rowsum(dO O), dV = P^T dO, dP = dO V^T, dS = scale P (dP - deltas), dK = dS^T Q, dQ = dS K.
-  /// dQ is written directly: with sums in f32 memory, blocks of keys would add to it in any order.
+  /// dQ is written directly. If it were summed in f32 memory, blocks of keys would add to it in any order.
   void backward() {
     const size_t grad_outputs = of_outputs(kGradOutputs);
     const size_t products =
@@ -161,7 +161,7 @@ class AttentionGraph {
     const size_t queries = view(kQueries);
     const size_t keys = turned_view(kKeys);
     const size_t scores = scaled(product(queries, keys, pairs(Data::kF32)));
-    const size_t logs = each(Mode::kSubtract, scores, of_rows(kLogSums));  // of the softmax
+    const size_t logs = each(Mode::kSubtract, scores, of_rows(kLogSums));  // log of the softmax
     const size_t softmax = each(Mode::kExp, causal_ ? masked(logs) : logs);
     product(turned(softmax, type_), grad_outputs, view(kGradValues));
     const size_t grad_softmax = product(grad_outputs, turned_view(kValues), pairs(Data::kF32));
@@ -171,7 +171,7 @@ class AttentionGraph {
     product(grad_scores, turned(keys, type_), view(kGradQueries));
   }
 
-  /// Sets scores of keys after their query to -inf.
+  /// Sets the scores of keys after their query to -inf.
   size_t masked(size_t scores) {
     const auto index = [&](int64_t axis) {
       return graph_.add(
@@ -192,7 +192,7 @@ class AttentionGraph {
   }
   size_t scaled(size_t scores) { return each(Mode::kMultiply, scores, scale_); }
 
-  /// y from x, or from x and b; by default `y` has x's size in f32.
+  /// Computes y from x, or from x and b. By default y is f32 with x's size.
   size_t each(Mode mode, size_t x, std::optional<size_t> b = {}, std::optional<size_t> y = {}) {
     return graph_.add({.x = x, .y = y ? *y : pairs(Data::kF32), .b = b, .pointwise = mode});
   }
@@ -202,7 +202,7 @@ class AttentionGraph {
   size_t product(size_t a, size_t b, size_t y) {
     return graph_.add({.type = Type::kMatmulOperation, .x = a, .y = y, .b = b});
   }
-  /// The transposed matrices: the same elements with swapped strides.
+  /// The matrices transposed: the same elements with swapped strides.
   size_t turned(size_t x, Data type) {
     cudnn::GraphTensor y = graph_.tensors[x];
     y.id = next_id_++;
@@ -233,7 +233,7 @@ class AttentionGraph {
                        .alignment = sizeof(float),
                        .value = value});
   }
-  /// log_sums or deltas.
+  /// log_sums or deltas, one value per row.
   size_t of_rows(Id id) {
     const Extents dims = {s_.batch, s_.heads, s_.length, 1};
     return graph_.add({.id = id, .dims = dims, .strides = cudnn::contiguous_strides(dims)});
@@ -264,13 +264,13 @@ class AttentionGraph {
 
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-// Attention by cuDNN 9's graph API (cudnn_attention.cpp). Over the simulated grid there is none
+// Attention by cuDNN 9's graph API (cudnn_attention.cpp). The simulated grid has none
 // (tests/engine/cuda/simulated_attention.cpp).
 
-/// Queues the pass in the calling thread's stream; sums are in f32 and the same on every run. Returns false and does
-/// nothing if cuDNN is missing, disabled, or has no such engine: use another implementation. The two passes may use
-/// different implementations: log_sums are the same. The first call for a shape on a thread builds a plan, which may
-/// take a second and memory: don't capture that call in a graph.
+/// Queues the pass in the calling thread's stream. Sums are in f32 and the same on every run. Returns false and does
+/// nothing if cuDNN is missing, disabled or has no such engine; then use another implementation. The two passes may use
+/// different implementations, because log_sums mean the same in all. The first call for a shape on a thread builds a plan,
+/// which may take a second and memory, so don't capture that call in a graph.
 bool attend(const AttentionProblem& problem);
 
 }  // namespace DLPIPE_GRID_NAMESPACE

@@ -17,12 +17,12 @@ using cudnn::DescriptorType;
 
 constexpr size_t kMostPlans = 512;  // per thread: a ResNet-50's step uses about sixty
 
-/// Of tensors in a graph.
+/// Ids of the tensors in a graph.
 enum TensorId : int64_t { kImagesId = 1, kWeightsId, kOutputsId, kBiasId, kSumsId, kBiasedId };
 
 using ConvKey = std::array<int64_t, 21>;
 
-/// What a pass's operation is called.
+/// cuDNN's names for a pass's operation and attributes.
 struct PassNames {
   DescriptorType operation;
   Attribute convolution, images, weights, outputs, alpha, beta;
@@ -39,7 +39,7 @@ constexpr PassNames kPassNames[] = {
      Attribute::kWeightGradientBeta},
 };
 
-/// Bytes that all its pointers are multiples of: a pack's, or an element's.
+/// The alignment in bytes that all pointers have: that of a pack, or of an element.
 int64_t common_alignment(const Convolution& c) {
   uintptr_t bits = 0;
   for (const void* pointer : {static_cast<const void*>(c.images), static_cast<const void*>(c.weights),
@@ -48,7 +48,7 @@ int64_t common_alignment(const Convolution& c) {
   return bits % 16 == 0 ? 16 : static_cast<int64_t>(dtype_size(c.dtype));
 }
 
-/// Whether engines that round factors to TF32 are accepted.
+/// Whether to accept engines that round factors to TF32.
 bool may_round(const Convolution& c) {
   return c.dtype == DType::kF32 && tf32_allowed();
 }
@@ -78,7 +78,7 @@ ConvKey key_of(const Convolution& c) {
           s.dilation[1]};
 }
 
-/// `dims`: batch (of weights: output channels), channels, rows, columns; memory has channels last.
+/// `dims`: batch (weights: output channels), channels, rows, columns. Memory has channels last.
 cudnn::GraphTensor graph_tensor(TensorId id, cudnn::DataType type, const cudnn::Extents& dims,
                                 int64_t alignment) {
   const auto [n, c, h, w] = dims;
@@ -135,7 +135,7 @@ cudnn::Graph graph_of(cudnn::Context* handle, const Convolution& c) {
   return graph;
 }
 
-/// Tensor cores round factors of f32 to TF32.
+/// Tensor cores round f32 factors to TF32, so f32 needs permission for them.
 bool takes_notes(const Convolution& c, std::span<const cudnn::NumericalNote> notes) {
   return c.dtype != DType::kF32 || may_round(c) ||
          std::find(notes.begin(), notes.end(), cudnn::NumericalNote::kTensorCore) == notes.end();
@@ -162,7 +162,7 @@ ConvPlanner& current_planner() {
 
 }  // namespace
 
-// This file is host code, for which grid.h would choose the simulated grid.
+// This is host code, where grid.h would select `simulated`, so the namespace is named here.
 namespace on_device {
 
 bool has_convolutions() {

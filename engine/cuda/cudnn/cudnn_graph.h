@@ -1,5 +1,5 @@
-// A computation for cuDNN as plain data: tensors and the operations between them. Needs no library, so that
-// tests can execute it on host memory.
+// A computation for cuDNN as plain data: tensors and the operations between them. Doesn't need the library, so
+// that tests can execute it on host memory.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct GraphTensor {
   Extents dims = {};
   Extents strides = {};
   int64_t alignment = 16;           // of its memory, in bytes
-  bool is_virtual = false;          // has no memory: only exists within the graph
+  bool is_virtual = false;          // has no memory; exists only within the graph
   std::optional<float> value = {};  // a constant, of type f32 and size 1
 };
 
@@ -40,7 +40,7 @@ struct Operation {
   DataType math = DataType::kF32;
 };
 
-/// Memory of a tensor.
+/// The memory of a tensor.
 struct Binding {
   int64_t id;
   void* memory;

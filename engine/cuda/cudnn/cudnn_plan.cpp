@@ -1,7 +1,6 @@
-// What the descriptors mean and which attributes they need: cuDNN backend API,
-// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html; what engines
-// promise: "Numerical notes" there and "Reproducibility",
-// https://docs.nvidia.com/deeplearning/cudnn/latest/developer/misc.html.
+// The meaning of the descriptors and their attributes: cuDNN backend API,
+// https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html. What engines promise:
+// "Numerical notes" there, and "Reproducibility", https://docs.nvidia.com/deeplearning/cudnn/latest/developer/misc.html.
 #include "engine/cuda/cudnn/cudnn_plan.h"
 
 #include <algorithm>
@@ -23,7 +22,7 @@ Result<Handle> make_thread_handle(CUstream_st* stream) {
   return handle;
 }
 
-/// What an engine says of its sums.
+/// An engine's notes about its sums.
 Result<std::vector<NumericalNote>> notes_of(Descriptor& config) {
   std::vector<Descriptor> engines = config.get_descriptors(Attribute::kConfigEngine, DescriptorType::kEngine);
   if (engines.empty()) return Status(ErrorCode::kInternal, "[cuda] cuDNN: a configuration without an engine");
@@ -59,7 +58,7 @@ Descriptor reduction(const Operation& operation) {
   return std::move(out.finalize());
 }
 
-/// The operation on tensors of the graph, and its other operands.
+/// Adds the operation on the graph's tensors, and the descriptors that it needs.
 void add_operation(Graph& graph, const Operation& o, const std::vector<const Descriptor*>& tensors) {
   Descriptor out(o.type);
   switch (o.type) {

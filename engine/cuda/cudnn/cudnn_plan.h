@@ -1,4 +1,4 @@
-// From a graph of operations to something that runs: the choice of cuDNN's engine, its plan, and the calling
+// Turns a graph of operations into a plan that runs: chooses cuDNN's engine and keeps the plan and the calling
 // thread's handle. Everything is for one thread. Host code: no CUDA headers.
 #pragma once
 
@@ -19,11 +19,11 @@
 
 namespace dlpipe::engine::cuda::cudnn {
 
-/// cuDNN's names of f32, bf16 and f16.
+/// cuDNN's types for f32, bf16 and f16.
 DataType data_type(DType dtype);
 
-/// The calling thread's handle on the first device, or the error, after which the next call tries again. Its work is queued in
-/// the thread's stream.
+/// The calling thread's handle on the first device, whose work is queued in the thread's stream. After an error, the next
+/// call tries again.
 Result<Context*> thread_handle();
 
 struct Plan;
@@ -37,11 +37,11 @@ class Graph {
   explicit Graph(Context* handle) : handle_(handle) {}
 
   const Descriptor& keep(Descriptor part);
-  /// Created once per id.
+  /// The descriptor of the tensor, created once per id.
   const Descriptor& tensor(const GraphTensor& tensor);
   /// Adds a finalized descriptor as the next operation.
   void operation(Descriptor operation);
-  /// Adds all of them, in order.
+  /// Adds all operations, in order.
   void add(const Operations& operations);
   /// Finishes the graph; returns the status of the first part that failed.
   Status finish();
@@ -50,7 +50,7 @@ class Graph {
   friend Result<Plan> build_plan(Graph graph, std::string_view what, const TakesNotes& takes);
 
   Context* handle_;
-  std::deque<Descriptor> parts_;  // the graph last
+  std::deque<Descriptor> parts_;  // the graph is the last one
   std::map<int64_t, const Descriptor*> tensors_;
   std::vector<Backend*> operations_;
   std::vector<std::pair<int64_t, float>> constants_;
@@ -64,26 +64,26 @@ struct Plan {
   int64_t workspace_bytes = 0;
 };
 
-/// Builds a plan for an unfinished graph, with the first engine that `takes` accepts, best first: by heuristics A,
-/// then fallback engines. Engines that aren't deterministic or don't sum in f32 are never used. `what` is for errors:
-/// "convolution". kUnsupported: cuDNN has no such engine. Skips an engine that fails for another reason, except for lack of
-/// memory, which the caller may be able to free.
+/// Builds a plan for an unfinished graph with the first engine that `takes` accepts: the engines of heuristics A, best
+/// first, then the fallback engines. Never uses engines that aren't deterministic or don't sum in f32. `what` is for error
+/// messages ("convolution"). kUnsupported: cuDNN has no such engine. An engine that fails for another reason is skipped,
+/// unless memory ran out, because the caller may be able to free some.
 Result<Plan> build_plan(Graph graph, std::string_view what, const TakesNotes& takes);
 
 /// Queues the plan's work in the thread's stream. Throws Error.
 void execute(const Plan& plan, std::span<const Binding> bindings, std::string_view what);
 
-/// A thread's plans by key: each is built once, and it also remembers keys without an engine.
+/// A thread's plans by key. Each is built once. Keys without an engine are remembered, too.
 template <class Key>
 class Planner {
  public:
-  /// `most`: plans kept, at least 1.
+  /// `most`: the number of plans to keep, at least 1.
   explicit Planner(size_t most) : plans_(most) {
     (void)thread_handle();
   }  // so that the handle is destroyed after the plans
 
-  /// Calls build(handle) for a Result<Plan> if there is none. Throws errors other than kUnsupported
-  /// (libraries/loaded_library.h).
+  /// The plan for a key. If there is none, calls build(handle), which returns a Result<Plan>. Throws errors
+  /// other than kUnsupported (libraries/loaded_library.h).
   template <class Build>
   const Result<Plan>& plan(const Key& key, const Build& build) {
     if (const Result<Plan>* known = plans_.find(key, is_capturing())) return *known;

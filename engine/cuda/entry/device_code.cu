@@ -1,4 +1,4 @@
-// What engine/core/device_code.h needs from CUDA besides the ops.
+// The functions that engine/core/device_code.h needs from CUDA besides the ops.
 #include "engine/core/device_code.h"
 
 #include "base/text.h"

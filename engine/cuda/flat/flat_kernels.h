@@ -1,5 +1,5 @@
-// The kernels of optimizers over flat groups (core/flat_steps.h): sgd, adam and averages, one element after another, in packs;
-// norms; lamb.
+// The kernels of optimizers over flat groups (core/flat_steps.h): element by element in packs (sgd, adam, averages), then
+// norms, then lamb.
 #pragma once
 
 #include <cmath>
@@ -13,18 +13,18 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 
 inline constexpr int kFlatThreads = 256;
 
-/// Four neighbours in a flat group, the first at a multiple of four; only [begin, end) of them are used.
+/// Four neighbours in a flat group. `first` is a multiple of four; only [begin, end) of the four are used.
 struct Four {
   int64_t first;
   int begin;
   int end;
-  bool in_pack;  // all are, in aligned memory
+  bool in_pack;  // all four are used, and memory is aligned
 
   DLPIPE_DEVICE bool has(int k) const { return begin <= k && k < end; }
 };
 static_assert(kPackWidth<float> == 4);
 
-/// Loads zeros for unused ones.
+/// Loads zeros for unused neighbours.
 DLPIPE_DEVICE Pack<float> load(const float* from, const Four& four) {
   if (four.in_pack) return *reinterpret_cast<const Pack<float>*>(from + four.first);
   Pack<float> pack;
@@ -41,7 +41,7 @@ DLPIPE_DEVICE void store(const Pack<float>& pack, const Four& four, float* to) {
   }
 }
 
-/// Calls body(Four) for the thread's share of [begin, end).
+/// Calls body(Four) for this thread's part of [begin, end).
 template <class Body>
 DLPIPE_DEVICE void each_four(int64_t begin, int64_t end, int thread, bool aligned, const Body& body) {
   for (int64_t first = begin / 4 * 4 + thread * 4; first < end; first += kFlatThreads * 4) {
@@ -67,7 +67,7 @@ DLPIPE_DEVICE float scale_of(const float* scale) {
   return scale != nullptr ? *scale : 1.0f;
 }
 
-/// One step over a flat group: `Rule` is a struct with
+/// One step over a flat group. `Rule` is a struct with
 ///   kName; kStates; Coefficients coefficients(const StepScalars&) const: the same for all elements;
 ///   void update(const Coefficients&, float gradient, float& weight, float* states) const.
 template <class Rule>
@@ -149,15 +149,15 @@ struct SgdRule {
   }
 };
 
-/// Computes AdamCoefficients in f64, once, with one thread: its two powers take longer than a thread's share of
-/// the elements.
+/// Computes AdamCoefficients once, in f64 and with one thread. Every thread of the step would need longer
+/// for the two powers than for its share of the elements.
 struct ComputeAdamCoefficients {
   static constexpr const char* kName = "adam coefficients";
   static constexpr int kThreads = kWarp;
   using Shared = NoShared;
   AdamOptions options;
   const int64_t* steps;
-  const float* lr;  // null: a rate of 1
+  const float* lr;  // null: the rate is 1
   AdamCoefficients* to;
 
   template <class Block>
@@ -200,7 +200,7 @@ struct AdamRule {
   }
 };
 
-/// The rule of averages: the group's weights are the averages, its gradients the averaged values.
+/// The rule of averages. The group's weights are the averages, its gradients are the averaged values.
 struct EmaRule {
   static constexpr const char* kName = "ema";
   static constexpr int kStates = 0;
@@ -241,7 +241,7 @@ struct AddDoubles {
   DLPIPE_DEVICE double operator()(double a, double b) const { return a + b; }
 };
 
-/// Sums squares in f64, which can't overflow for finite f32. One block per chunk.
+/// Sums squares in f64, where squares of finite f32 can't overflow. One block per chunk.
 struct SquaresOfChunk {
   static constexpr const char* kName = "sum of squares";
   static constexpr int kThreads = kFlatThreads;
@@ -270,7 +270,7 @@ struct SquaresOfChunk {
   }
 };
 
-/// The sum of every `stride`-th of `count` parts, the same for all threads. Two phases.
+/// The sum of `count` parts, `stride` apart; the same for all threads. Two phases.
 template <class Block, class Space>
 DLPIPE_DEVICE double sum_parts(Block& block, Space& space, const double* parts, int64_t count,
                                int64_t stride) {
@@ -283,7 +283,7 @@ DLPIPE_DEVICE double sum_parts(Block& block, Space& space, const double* parts, 
   return block.reduce(part, AddDoubles(), space);
 }
 
-/// One block.
+/// Runs as one block.
 struct FinishNorm {
   static constexpr const char* kName = "gradient norm";
   static constexpr int kThreads = 1024;
@@ -357,7 +357,7 @@ struct AddFlat {
   using Shared = NoShared;
   float* to;
   const float* left;   // null: zeros
-  const float* right;  // likewise
+  const float* right;  // null: zeros
   int64_t count;
   bool rounds;
   bool aligned;
@@ -388,7 +388,7 @@ struct AddFlat {
   static DLPIPE_DEVICE float rounded(float value) { return widened(narrowed<BFloat16>(value)); }
 };
 
-/// One thread.
+/// Uses one thread.
 struct EndStep {
   static constexpr const char* kName = "end of step";
   static constexpr int kThreads = kWarp;
@@ -418,13 +418,13 @@ struct EndStep {
   }
 };
 
-/// Partial sums for finish_norm, norm_parts(count) of them.
+/// Computes norm_parts(count) partial sums for finish_norm.
 inline void sum_squares(const float* gradients, int64_t count, double* parts) {
   launch(SquaresOfChunk{gradients, count, parts, is_pack_aligned(gradients)}, norm_parts(count));
 }
 
-/// The norm of the gradients times the inverse scale, and the factor for the gradients that makes it at
-/// most max_norm. As in clip_grad_norm, a norm that isn't finite clips nothing.
+/// Computes the norm of the gradients times the inverse scale, and the factor that limits it to max_norm.
+/// As in clip_grad_norm, a norm that isn't finite clips nothing.
 inline void finish_norm(const double* parts, int64_t count, const NormInputs& inputs, const NormScalars& to) {
   launch(FinishNorm{parts, count, inputs, to}, 1);
 }
@@ -442,16 +442,15 @@ inline void add(float* to, const float* left, const float* right, int64_t count,
   launch(AddFlat{to, left, right, count, rounds, aligned}, blocks_for(count, kFlatChunk));
 }
 
-/// After all flat groups' steps: counts the step unless found_inf (may be null) is set, and updates the loss scale.
+/// Runs after the steps of all flat groups. Counts the step unless found_inf (may be null) is set, and updates the loss scale.
 inline void end_step(int64_t* steps, const int* found_inf, const LossScale& loss_scale) {
   launch(EndStep{steps, found_inf, loss_scale}, 1);
 }
 
 // lamb over a flat group and its segments.
 
-/// The part of a block of lamb: the intersection of a segment and a chunk. Blocks are numbered segment + chunk,
-/// which increases in the group's order; if a segment ends with its chunk, one of the numbers has no
-/// elements.
+/// A block's part in lamb: the intersection of a segment and a chunk. The block's number is segment + chunk,
+/// which increases along the group. If a segment ends with its chunk, one of the numbers has no elements.
 struct Piece {
   int64_t segment;
   int64_t begin;
@@ -461,7 +460,7 @@ DLPIPE_DEVICE int64_t first_slot(const Segments& segments, int64_t segment) {
   return segment + segments.offsets[segment] / kFlatChunk;
 }
 DLPIPE_DEVICE Piece piece_of(const Segments& segments, int64_t slot) {
-  int64_t segment = 0;  // the last whose first slot isn't above
+  int64_t segment = 0;  // the last one whose first slot is <= slot
   for (int64_t above = segments.count; above - segment > 1;) {
     const int64_t middle = (segment + above) / 2;
     if (first_slot(segments, middle) <= slot) {
@@ -476,7 +475,7 @@ DLPIPE_DEVICE Piece piece_of(const Segments& segments, int64_t slot) {
           chunk_end(chunk, segments.offsets[segment + 1])};
 }
 
-/// What lamb's kernels share.
+/// The arguments of all lamb kernels.
 struct LambArguments {
   FlatGroup flat;
   StepScalars scalars;
@@ -485,7 +484,7 @@ struct LambArguments {
   bool aligned;
 };
 
-/// The moments, and each piece's squares of weights and of updates.
+/// Updates the moments, and computes each piece's sums of squares of weights and of updates.
 struct LambMoments : LambArguments {
   static constexpr const char* kName = "lamb moments";
   static constexpr int kThreads = kFlatThreads;
@@ -535,7 +534,7 @@ struct LambMoments : LambArguments {
   }
 };
 
-/// One block per segment: |weights| / |updates|.
+/// Computes |weights| / |updates|. One block per segment.
 struct LambRatios : LambArguments {
   static constexpr const char* kName = "lamb ratios";
   static constexpr int kThreads = kFlatThreads;
@@ -558,7 +557,7 @@ struct LambRatios : LambArguments {
   }
 };
 
-/// The weights; recomputes the update, which needs no more memory traffic than storing it would.
+/// Updates the weights. Recomputes the update, which needs no more memory traffic than storing it.
 struct LambWeights : LambArguments {
   static constexpr const char* kName = "lamb weights";
   static constexpr int kThreads = kFlatThreads;
@@ -594,7 +593,7 @@ struct LambWeights : LambArguments {
 inline void step_lamb(const FlatGroup& flat, const StepScalars& scalars, const LambOptions& options,
                       const Segments& segments) {
   if (segments.count == 0) return;
-  // Adam's with a rate of 1, whose updates are then the bias-corrected mean / root.
+  // With a rate of 1, Adam's updates are the bias-corrected mean / root.
   AdamOptions adam = options.adam;
   adam.decoupled = false;
   launch(ComputeAdamCoefficients{adam, scalars.steps, nullptr, scalars.adam}, 1);

@@ -1,5 +1,5 @@
-// What the descriptors mean: https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api. Which sums are the
-// same on every run: "Results reproducibility" there, and cublasLtReductionScheme_t.
+// The meaning of the descriptors: https://docs.nvidia.com/cuda/cublas/#using-the-cublaslt-api. Which sums are
+// the same on every run: "Results reproducibility" there, and cublasLtReductionScheme_t.
 #include "engine/cuda/gemm/cublas_lt.h"
 
 #include <cublasLt.h>
@@ -16,7 +16,7 @@
 namespace dlpipe::engine::cuda {
 namespace {
 
-constexpr size_t kMostPlans = 1024;  // a thread: a few hundred bytes each
+constexpr size_t kMostPlans = 1024;  // per thread; a plan has a few hundred bytes
 constexpr int kCandidates = 8;       // requested from the heuristics, best first
 
 struct LtFunctions {
@@ -85,7 +85,7 @@ cublasLtEpilogue_t epilogue_of(GemmEpilogue epilogue) {
   return epilogue == GemmEpilogue::kSumsOfA ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// Calls in a row of which the first that fails counts.
+/// Collects the status of several calls; the first failure counts.
 class Calls {
  public:
   void operator()(cublasStatus_t status, const char* what) {
@@ -117,7 +117,7 @@ Owned<cublasLtMatmulDesc_t> make_operation(const GemmProblem& p, const LtOperand
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
   if (p.epilogue != GemmEpilogue::kNone) {
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(p.c.dtype));
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);  // heuristics look at its alignment
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);  // heuristics check its alignment
   }
   return out;
 }
@@ -137,7 +137,7 @@ Owned<cublasLtMatrixLayout_t> make_layout(const LtMatrix& matrix, int64_t batch,
   return out;
 }
 
-/// Sums cut along k are added up by a second kernel from f32 in the workspace, in one order, or aren't cut.
+/// Allows products that aren't cut along k, or whose partial sums, f32 in the workspace, a second kernel adds in one order.
 Owned<cublasLtMatmulPreference_t> make_preference(const GemmProblem& p, uint64_t workspace_bytes,
                                                   Calls& check) {
   cublasLtMatmulPreference_t preference = nullptr;
@@ -181,7 +181,7 @@ Result<LtPlan> build_plan(cublasLtHandle_t handle, const GemmProblem& p, uint64_
   return Status(ErrorCode::kUnsupported, "[cuda] cublasLt: no deterministic kernel for this product");
 }
 
-/// A thread's handle on the first device, the device of its stream, created with the first plan, and its plans.
+/// A thread's plans and its handle on the first device, the device of its stream. The first plan creates the handle.
 class LtMultiplier {
  public:
   explicit LtMultiplier(CUstream_st* stream) : stream_(stream), plans_(kMostPlans) {}
@@ -212,7 +212,7 @@ class LtMultiplier {
                        &with.algorithm, workspace.raw(), workspace_bytes, stream_),
           "a product");
     if (check.status().code() == ErrorCode::kUnsupported)
-      *plans_.find(key) = check.status();  // nor will it ever be
+      *plans_.find(key) = check.status();  // it will never be supported
     return check.status();
   }
 

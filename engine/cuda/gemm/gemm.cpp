@@ -12,8 +12,8 @@
 namespace dlpipe::engine::cuda {
 namespace {
 
-/// cuBLAS, loaded for the first product that cublasLt doesn't support: a program that trains on the CPU
-/// needs none of its half a gigabyte.
+/// cuBLAS, loaded for the first product that cublasLt doesn't support. A program that trains on the CPU never loads its half a
+/// gigabyte.
 struct Cublas {
   decltype(&cublasCreate_v2) create;
   decltype(&cublasDestroy_v2) destroy;
@@ -58,7 +58,7 @@ void check(cudaError_t error) {
                      concat("[cuda] gemm: ", cudaGetErrorName(error), ": ", cudaGetErrorString(error))));
 }
 
-/// Of the calling thread's products on the first device: they are in its stream's order, so they share it.
+/// The workspace of the calling thread's products on the first device. They share it, because they run in stream order.
 const Tensor& workspace() {
   constexpr int64_t kBytes = int64_t{32} << 20;  // what cuBLAS recommends on Hopper
   current_stream();                              // created first, so that it outlives the workspace
@@ -72,14 +72,14 @@ class Handle {
  public:
   Handle(CUstream_st* stream, const Tensor& workspace) {
     check(cublas().create(&handle_));
-    // Sums of bf16 and f16 products that are cut along k stay f32.
+    // Partial sums of bf16 and f16 products that are cut along k stay f32.
     check(cublas().set_math_mode(
         handle_,
         static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
-    check(cublas().set_stream(handle_, stream));  // before the workspace: it puts cuBLAS's own back
+    check(cublas().set_stream(handle_, stream));  // before set_workspace(), which it would undo
     check(cublas().set_workspace(handle_, workspace.raw(), workspace.size_bytes()));
   }
-  ~Handle() { cublas().destroy(handle_); }  // waits for the device: then the workspace is no longer in use
+  ~Handle() { cublas().destroy(handle_); }  // waits for the device, after which the workspace is unused
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
 
@@ -107,7 +107,7 @@ cublasOperation_t operation(const GemmMatrix& matrix) {
   return matrix.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// For k = 0, where BLAS may or may not change c.
+/// For k = 0. BLAS may leave c unchanged then.
 void zero(int64_t m, int64_t n, const GemmResult& c, int64_t batch) {
   const size_t size = dtype_size(c.dtype);
   for (int64_t i = 0; i < batch; ++i) {
@@ -120,14 +120,14 @@ void zero(int64_t m, int64_t n, const GemmResult& c, int64_t batch) {
 void multiply_by_cublas(const GemmProblem& p) {
   const float one = 1;
   const float former = p.c.accumulate ? 1.0f : 0.0f;
-  // Row-major memory is the transposed matrix to cuBLAS: c^T = b^T a^T.
+  // cuBLAS sees row-major memory as the transposed matrix: c^T = b^T a^T.
   check(cublas().gemm(current_handle(), operation(p.b), operation(p.a), p.n, p.m, p.k, &one, p.b.data,
                       type_of(p.dtype), p.b.row, p.b.stride, p.a.data, type_of(p.dtype), p.a.row, p.a.stride,
                       &former, p.c.data, type_of(p.c.dtype), p.c.row, p.c.stride, p.batch,
                       p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
-/// Whether cublasLt did it.
+/// Whether cublasLt computed the product.
 bool multiply_first_by_lt(const GemmProblem& p) {
   const GemmLibrary library = thread_state::gemm_library();
   if (library == GemmLibrary::kCublas) return false;
@@ -144,7 +144,7 @@ GemmLibrary& thread_state::gemm_library() {
   return t_library;
 }
 
-// This file is host code, for which grid.h would choose the simulated grid.
+// This is host code, where grid.h would select `simulated`, so the namespace is named here.
 namespace on_device {
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,

@@ -1,5 +1,5 @@
-// Matrix products on CUDA: with cublasLt (cublas_lt.h), or with cuBLAS if it has no kernel (gemm.cpp). On the
-// simulated grid, plain loops (tests/engine/cuda).
+// Matrix products on CUDA, by cublasLt (cublas_lt.h) or, if it has no kernel, by cuBLAS (gemm.cpp). The
+// simulated grid uses plain loops (tests/engine/cuda).
 #pragma once
 
 #include <array>
@@ -14,22 +14,22 @@ namespace dlpipe::engine::cuda {
 struct GemmMatrix {
   const void* data = nullptr;
   int64_t row = 0;          // elements from one row in memory to the next
-  bool transposed = false;  // before the product
-  int64_t stride = 0;       // elements from one matrix of a batch to the next; 0: the same one for all
+  bool transposed = false;  // the product uses the transposed matrix
+  int64_t stride = 0;       // elements from one matrix of a batch to the next; 0: all products use one
 };
 struct GemmResult {
   void* data = nullptr;
   int64_t row = 0;
   int64_t stride = 0;
   DType dtype = DType::kF32;  // f32 or the operands' dtype
-  bool accumulate = false;    // add to the result; with a low `dtype`, cuBLAS may round the product first
+  bool accumulate = false;    // adds to the result; with a low `dtype`, cuBLAS may round the product first
 };
 
-/// What a product also does with a vector in the same kernel.
+/// What the kernel of a product also computes with a vector.
 enum class GemmEpilogue : uint8_t {
   kNone,
-  kBias,     // adds it, [n], to each row of c, before c is rounded
-  kSumsOfA,  // it becomes the sums over k of a, [m]: a bias's gradient together with the weights'
+  kBias,     // adds the vector, [n], to each row of c before rounding
+  kSumsOfA,  // sets the vector, [m], to the sums over k of a: the bias gradient with the weights'
 };
 
 /// The library that gemm() uses.
@@ -39,26 +39,25 @@ enum class GemmLibrary : uint8_t {
   kCublasLt,  // only cublasLt; an Error says why it can't be used (tests, benchmarks)
 };
 
-/// The calling thread's variable. Set it with UseGemmLibrary.
+/// The library for the calling thread. Set it with UseGemmLibrary.
 namespace thread_state {
 GemmLibrary& gemm_library();
 }
 
-/// While an object lives, this thread's products use the given library.
+/// While such an object exists, this thread's products use the given library.
 using UseGemmLibrary = ScopedValue<thread_state::gemm_library>;
 
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; `dtype` of a and b is f32, bf16 or
-/// f16, sums are in f32 and the same on every run (with tf32_allowed(), factors have 10 bits of significand).
-/// Zero for k = 0. The matrices of c must not overlap. A thread's first product allocates memory, and the first of a
-/// shape builds a plan: don't capture those in a graph.
+/// c[m,n] = sum over k of a[m,k] b[k,n] for each matrix of a batch; zero for k = 0. `dtype` of a and b is f32,
+/// bf16 or f16. Sums are in f32 and the same on every run (with tf32_allowed(), factors have 10 bits of
+/// significand). The matrices of c must not overlap. A thread's first product allocates memory, and the first
+/// product of a shape builds a plan, so don't capture those in a graph.
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const GemmResult& c,
           DType dtype, int64_t batch = 1);
 
-/// gemm() of one pair of matrices and an epilogue, with a vector of c's dtype. Returns false and does nothing
-/// if cublasLt is missing, disabled or has no such kernel, and for empty matrices: then do both
-/// separately.
+/// gemm() of one pair of matrices with an epilogue; the vector has c's dtype. Returns false and does nothing if
+/// cublasLt is missing, disabled or has no such kernel, and for empty matrices. Then compute both separately.
 bool gemm_with(GemmEpilogue epilogue, void* vector, int64_t m, int64_t n, int64_t k, const GemmMatrix& a,
                const GemmMatrix& b, const GemmResult& c, DType dtype);
 
@@ -72,7 +71,7 @@ struct FillRows {
   T* to;
   int64_t elements;
   int64_t columns;
-  bool in_packs;  // rows are whole packs, and aligned
+  bool in_packs;  // rows are whole packs and aligned
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
@@ -99,10 +98,10 @@ void fill_rows(const Tensor& row, const Tensor& to) {
 
 }  // namespace DLPIPE_GRID_NAMESPACE
 
-// A matrix product in the form that cublasLt needs, and the key of its plan. Host code that needs no library,
-// so that it is tested without one.
+// A matrix product in the form that cublasLt needs, and the key of its plan. Host code that doesn't need the
+// library, so tests run without it.
 
-/// gemm() or gemm_with() as a value.
+/// The arguments of gemm() or gemm_with().
 struct GemmProblem {
   int64_t m = 0, n = 0, k = 0;
   GemmMatrix a = {}, b = {};
@@ -111,10 +110,10 @@ struct GemmProblem {
   int64_t batch = 1;
   bool tf32 = false;
   GemmEpilogue epilogue = GemmEpilogue::kNone;
-  void* vector = nullptr;  // the epilogue's
+  void* vector = nullptr;  // of the epilogue
 };
 
-/// Everything that a plan depends on: all but the addresses, except for their alignment.
+/// Everything that a plan depends on. Of the addresses that is only the alignment.
 using GemmKey = std::array<int64_t, 18>;
 
 /// The common alignment of all pointers in bytes: that of a pack, or of an element.
@@ -147,22 +146,21 @@ inline GemmKey key_of(const GemmProblem& p) {
           p.c.stride};
 }
 
-/// A column-major matrix in memory, element (i, j) at i + j * leading, or a batch of them.
+/// A column-major matrix in memory, with element (i, j) at i + j * leading, or a batch of them.
 struct LtMatrix {
   DType dtype = DType::kF32;
   int64_t rows = 0, columns = 0;
   int64_t leading = 0;
   int64_t stride = 0;
-  bool transposed = false;  // before it is multiplied
+  bool transposed = false;  // the product uses the transposed matrix
 };
-/// Row-major memory is the transposed matrix to cublasLt, so it computes c^T = b^T a^T: `left` is b's memory,
-/// `right` a's, `result` c's. A bias runs along the result's rows, the sums over k of kSumsOfA are those
-/// of `right`: cublasLt's BIAS and BGRADB.
+/// cublasLt sees row-major memory as the transposed matrix, so it computes c^T = b^T a^T: `left` is b's memory, `right` is a's,
+/// `result` is c's. A bias runs along the result's rows, and kSumsOfA are the sums over k of `right`: cublasLt's BIAS and BGRADB.
 struct LtOperands {
   LtMatrix left, right, result;
 };
 inline LtOperands operands_of(const GemmProblem& p) {
-  // `rows` and `columns` are the product's; a matrix's rows in memory are columns here.
+  // `rows` and `columns` are the product's. A row in memory is a column for cublasLt.
   const auto matrix = [&](const GemmMatrix& of, int64_t rows, int64_t columns) {
     return LtMatrix{
         p.dtype,      of.transposed ? rows : columns, of.transposed ? columns : rows, of.row, of.stride,

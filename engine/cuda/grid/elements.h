@@ -1,5 +1,5 @@
-// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computation is in f32. The bits equal the
-// host's, except for the payload of a NaN.
+// Elements of f32, bf16 and f16 in memory, sixteen bytes at a time; computation is in f32. The bits equal those
+// of the host, except for the payload of a NaN.
 #pragma once
 
 #include <bit>
@@ -62,7 +62,7 @@ template <class T, int kCount = kPackWidth<T>>
 struct alignas(sizeof(T) * kCount) Pack {
   T at[kCount];
 };
-/// How many neighbours a thread converts from one dtype to another: at most sixteen bytes of either.
+/// How many neighbours a thread converts from one dtype to another: at most sixteen bytes of each.
 template <class In, class Out>
 inline constexpr int kMapWidth = kPackWidth<In> < kPackWidth<Out> ? kPackWidth<In> : kPackWidth<Out>;
 
@@ -91,7 +91,7 @@ T* elements_to(const Tensor& tensor) {
   return static_cast<T*>(tensor.raw());
 }
 
-/// What most kernels support: these dtypes, plain.
+/// `supports` of most kernels: whether all inputs have these dtypes.
 inline bool supports_stored(std::span<const TensorSpec> inputs, const Attrs&) {
   for (const TensorSpec& spec : inputs) {
     if (!is_stored(spec.dtype)) return false;
@@ -101,7 +101,7 @@ inline bool supports_stored(std::span<const TensorSpec> inputs, const Attrs&) {
 
 }  // namespace DLPIPE_GRID_NAMESPACE
 
-// The kernels of an op on the grid that this file is compiled for: a device's, or the simulated one of tests.
+// The kernels of an op for the grid that this file is compiled for: a device's, or the simulated grid of tests.
 
 #if !defined(__CUDACC__)
 const Kernels* simulated_kernels_of(const OpRow& row);  // tests/engine/cuda/simulated.cpp has the table

@@ -11,17 +11,16 @@
 //     DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
 //       float* row = rows + block.index() * columns;
 //       block.each([&](int thread) { if (thread == 0) shared.factor = 1 / row[0]; });
-//       block.each([&](int thread) {                          // begins when every thread has ended the one before
+//       block.each([&](int thread) {                          // begins after all threads ended the previous phase
 //         for (int64_t i = thread; i < columns; i += kThreads) row[i] *= shared.factor;
 //       });
 //     }
 //   };
 //   launch(ScaleRows{rows, columns}, row_count);              // on the calling thread's stream
 //
-// Outside of phases a kernel only computes values that are the same for all threads of a block, and doesn't
-// store. Values that a thread keeps from one phase to the next are in a Block::PerThread. Threads of one phase must not
-// read what another thread of that phase writes; on the GPU a phase ends with a barrier where the kernel has
-// shared memory.
+// Outside of phases, a kernel only computes values that are the same for all threads of a block, and doesn't store.
+// Values that a thread keeps from one phase to the next are in a Block::PerThread. Threads of one phase must not read
+// what other threads of that phase write. On the GPU, a phase of a kernel with shared memory ends with a barrier.
 #pragma once
 
 #include <concepts>
@@ -29,7 +28,7 @@
 #include <cstring>
 #include <type_traits>
 
-#if defined(__CUDACC__)  // nvcc brings its own headers along
+#if defined(__CUDACC__)  // nvcc includes its own headers
 #define DLPIPE_DEVICE __device__ __forceinline__
 #define DLPIPE_GRID_NAMESPACE on_device
 #else
@@ -44,10 +43,10 @@
 #include "engine/cuda/grid/stream.h"
 
 namespace dlpipe::engine::cuda {
-// Two versions with the same names; a program may contain both.
+// This namespace has two versions with the same names. A program may contain both.
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// For kernels without communication between threads.
+/// For kernels whose threads don't communicate.
 struct NoShared {};
 
 inline constexpr int kWarp = 32;
@@ -86,8 +85,8 @@ class Block {
     if constexpr (kShares) __syncthreads();
   }
 
-  /// op over all threads' values, the same for all threads: butterflies in each warp, then warp after warp. A
-  /// separate phase.
+  /// Combines all threads' values by op; the result is the same for all threads. Butterflies in each warp,
+  /// then warp after warp. A phase of its own.
   template <class T, class Op>
   DLPIPE_DEVICE T reduce(PerThread<T>& values, const Op& op, ReduceSpace<T, kThreads>& space) {
     static_assert(kShares);
@@ -98,7 +97,7 @@ class Block {
     __syncthreads();
     T all = space.warps[0];
     for (int warp = 1; warp < kThreads / kWarp; ++warp) all = op(all, space.warps[warp]);
-    __syncthreads();  // the space may be reused
+    __syncthreads();  // the space may be used again
     return all;
   }
 };
@@ -133,7 +132,7 @@ class Block {
 
   template <class Phase>
   void each(const Phase& phase) {
-    // Not in order, since kernels must not depend on the order.
+    // Threads run out of order, because kernels must not depend on the order.
     for (int i = 0; i < kThreads; ++i) phase((i * 37 + 11) % kThreads);
   }
 
@@ -185,7 +184,7 @@ __global__ void __launch_bounds__(Kernel::kThreads) run_kernel(const __grid_cons
   }
 }
 
-/// Queues `blocks` blocks of the kernel in the calling thread's stream. Throws Error that names the kernel.
+/// Queues `blocks` blocks of the kernel in the calling thread's stream. Throws an Error that names the kernel.
 template <GridKernel Kernel>
 void launch(const Kernel& kernel, int64_t blocks) {
   if (blocks == 0) return;
@@ -197,15 +196,15 @@ void launch(const Kernel& kernel, int64_t blocks) {
 
 #else
 
-/// For tests: a launch's parameters, and an observer of launches, which returns whether to run them.
+/// For tests: a launch's parameters, and an observer of launches that returns whether to run them.
 struct SimulatedLaunch {
   const char* kernel;
   int64_t blocks;
-  int threads;  // of a block
+  int threads;  // per block
 };
 inline std::function<bool(const SimulatedLaunch&)> simulated_watch;
 
-/// For tests: queues simulated kernels instead of running them immediately (in their device's stream).
+/// For tests: queues simulated kernels in their device's stream instead of running them immediately.
 using SimulatedQueue = void (*)(const char* name, std::function<void()> work);
 inline SimulatedQueue simulated_queue = nullptr;
 
@@ -215,7 +214,7 @@ void run_blocks(const Kernel& kernel, int64_t blocks) {
   static_assert(Kernel::kThreads % 37 != 0);
   const auto shared = std::make_unique<typename Kernel::Shared>();
   for (int64_t i = 0; i < blocks; ++i) {
-    std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);  // NaN: uninitialised
+    std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);  // uninitialised floats are NaN
     BlockOf<Kernel> block(blocks - 1 - i, blocks);
     kernel(block, *shared);
   }
@@ -243,7 +242,7 @@ constexpr int64_t blocks_for(int64_t items, int64_t per_block) {
 #define DLPIPE_CUDA_KERNELS(name)   \
   extern const Kernels name##_cuda; \
   const Kernels name##_cuda
-#define DLPIPE_CUDA_KERNELS_OF(name) name##_cuda  // to call another op's
+#define DLPIPE_CUDA_KERNELS_OF(name) name##_cuda  // to call another op's kernels
 #else
 #define DLPIPE_CUDA_KERNELS(name)             \
   extern const Kernels name##_cuda_simulated; \

@@ -12,7 +12,7 @@ CUstream_st* current_stream();
 
 /// Throws Error "[cuda] KERNEL: ..." for more blocks than a grid may have.
 void check_grid(const char* kernel, int64_t blocks);
-/// Throws Error "[cuda] KERNEL: ..." if the launch just made was refused.
+/// Throws Error "[cuda] KERNEL: ..." if the last launch failed.
 void check_launch(const char* kernel);
 
 }  // namespace dlpipe::engine::cuda

@@ -1,6 +1,5 @@
-// A shared library that is loaded at first use and stays loaded: a program that trains on the CPU loads none of
-// CUDA's libraries, and a missing library is reported. Below: caches for the plans that such libraries make. Internal to
-// engine/cuda.
+// A shared library that is loaded at first use and stays loaded. So a program that trains on the CPU loads none of CUDA's
+// libraries, and a missing library is reported. Below are caches for the plans that such libraries make. Internal to engine/cuda.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace dlpipe::engine::cuda {
 
 class LoadedLibrary {
  public:
-  /// The first of `names` that the dynamic loader finds.
+  /// Loads the first of `names` that the dynamic loader finds.
   explicit LoadedLibrary(std::initializer_list<const char*> names);
 
   /// Sets `to` to the function called `name`; null if the library or the function is missing.
@@ -41,11 +40,11 @@ class LoadedLibrary {
 template <class Key, class Plan>
 class PlanCache {
  public:
-  /// `bound`: plans kept, at least 1.
+  /// `bound`: the number of plans to keep, at least 1.
   explicit PlanCache(size_t bound) : bound_(bound) {}
 
-  /// Null if there is none; valid until the next insert. `pins`: the plan is never evicted, because a captured
-  /// graph still uses its resources.
+  /// The plan for a key, or null; valid until the next insert. `pins`: never evict the plan, because a
+  /// captured graph still uses its resources.
   Plan* find(const Key& key, bool pins = false) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
@@ -55,7 +54,7 @@ class PlanCache {
     return &entry.plan;
   }
 
-  /// Inserts a new key. Evicts nothing if all plans are pinned.
+  /// Inserts a new key. If the cache is full, evicts the least recently used plan that isn't pinned, if there is one.
   Plan& insert(const Key& key, Plan plan) {
     if (is_full()) drop_one();
     entries_.push_front({key, std::move(plan), false});
@@ -63,7 +62,7 @@ class PlanCache {
     return entries_.front().plan;
   }
 
-  /// Whether the next insert evicts a plan.
+  /// Whether the next insert evicts a plan (unless all are pinned).
   bool is_full() const { return places_.size() >= bound_; }
   size_t size() const { return places_.size(); }
 
@@ -88,9 +87,9 @@ class PlanCache {
   std::map<Key, typename std::list<Entry>::iterator> places_;
 };
 
-/// The cached result for a key, or that of build(): a plan, or kUnsupported if the library has none. Any other error is thrown
-/// and not cached, because the same call may succeed later. If memory runs out, build() is called once more if
-/// release_memory(), which returns how many bytes it freed, freed any.
+/// Inserts the result of build() for a new key: a plan, or kUnsupported if the library has none. Any other error is thrown
+/// and not cached, because the same call may succeed later. If memory runs out and release_memory(), which returns the
+/// number of bytes that it freed, freed any, build() is called once more.
 template <class Key, class Plan, class Build, class Release>
 const Result<Plan>& insert_built(PlanCache<Key, Result<Plan>>& plans, const Key& key, const Build& build,
                                  const Release& release_memory) {
