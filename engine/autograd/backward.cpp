@@ -1,4 +1,4 @@
-// Walks the graph: Tensor::backward, and where gradients are accumulated.
+// Tensor::backward: walks the graph and accumulates the gradients of each node's outputs.
 #include <queue>
 #include <unordered_map>
 
@@ -14,7 +14,7 @@ namespace dlpipe::engine {
 namespace {
 
 struct Walk {
-  int dependencies = 0;  // edges into the node with a gradient that has not arrived
+  int dependencies = 0;  // edges into the node whose gradient has not arrived yet
   std::vector<Tensor> grads;
 };
 
@@ -99,7 +99,7 @@ class BackwardWalk {
 
   bool retain_graph_;
   std::unordered_map<Node*, Walk> walks_;
-  // The latest node first, so that its gradients are freed as soon as possible.
+  // The latest node is visited first, so that its gradients are freed as soon as possible.
   std::priority_queue<Node*, std::vector<Node*>, EarlierFirst> ready_;
 };
 

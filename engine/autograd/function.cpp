@@ -16,7 +16,7 @@ class FunctionNode final : public Node {
   std::string name() const override { return function_->name(); }
   std::vector<Tensor> backward(std::vector<Tensor> grad_outputs) override {
     const auto given =
-        std::ranges::find_if(grad_outputs, &Tensor::defined);  // at least one is, else this isn't called
+        std::ranges::find_if(grad_outputs, &Tensor::defined);  // backward is only called if there is one
     Device& device = given != grad_outputs.end() ? given->device() : cpu_device();
     for (size_t i = 0; i < grad_outputs.size(); ++i) {
       // A user's backward sees plain gradients, and zeros instead of "none".

@@ -2,7 +2,7 @@
 //
 //   auto ranks = value_or_throw(Collective::create([&] { return network.transport(rank); }));
 //   Collective::Handle sum = ranks->all_reduce(gradients, "gradients of step 17");
-//   // goes on while the communication thread works
+//   // ... other work, while the communication thread sums
 //   throw_if_error(sum.wait());
 //
 // A Collective owns one communication thread, the only one that touches its Transport. It runs operations in the order
@@ -75,9 +75,9 @@ class Collective {
     std::shared_ptr<State> state_;
   };
 
-  /// Replaces `values` by their sum over all ranks. `what` is for messages: "gradients of step 17". With Wire::kBf16 every
-  /// value and every sum of two along the tree is rounded to bf16, on whichever ranks the two are. So the bits still don't
-  /// depend on the number of ranks, if the sums of subtrees within a rank are rounded in the same way.
+  /// Replaces `values` by their sum over all ranks. `what` is for messages: "gradients of step 17". With Wire::kBf16, every
+  /// value and every sum of two along the tree is rounded to bf16. So the bits still don't depend on the number of ranks, if
+  /// the sums of subtrees within a rank are rounded in the same way.
   Handle all_reduce(std::span<float> values, std::string what, Wire wire = Wire::kF32);
   /// The beginnings of the parts of some values: world() + 1 ascending offsets; the last one is the number of values.
   using Cuts = std::vector<size_t>;

@@ -50,7 +50,7 @@ std::optional<int> slurm_tasks() {
   return std::nullopt;
 }
 
-/// Whether srun has bound the tasks of a machine to cores or masks of cores that differ.
+/// Whether srun has bound each task of a machine to different cores (or core masks).
 bool slurm_binds(int /*local_world*/) {
   const auto list = variable("SLURM_CPU_BIND_LIST");
   if (!list) return false;

@@ -95,7 +95,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kData = 1;
-constexpr int kLate = 3;                 // which rank a rank that gives up waited for
+constexpr int kLate = 3;                 // a rank gives up, and which rank it waited for
 constexpr int kGoodbye = 2;              // a rank stops, and why
 constexpr size_t kMostAtOnce = 1 << 30;  // MPI counts in int
 

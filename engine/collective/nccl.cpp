@@ -134,7 +134,7 @@ class NcclTransport final : public Transport {
       out = out.subspan(now_out.size());
       in = in.subspan(now_in.size());
     }
-    if (!failed_.ok()) stop();  // pending operations write to memory that belongs to the caller again
+    if (!failed_.ok()) stop();  // else pending operations could write to memory that is the caller's again
     return failed_;
   }
 
@@ -145,7 +145,7 @@ class NcclTransport final : public Transport {
 
   Status close() override {
     DLPIPE_RETURN_IF_ERROR(failed_);
-    DLPIPE_RETURN_IF_ERROR(meeting_->close());  // all ranks are here, so that no rank's peer has left
+    DLPIPE_RETURN_IF_ERROR(meeting_->close());  // waits for all ranks, so that none leaves too early
     return nccl(nccl_.comm_destroy(std::exchange(comm_, nullptr)), "ncclCommDestroy");
   }
 
@@ -249,7 +249,7 @@ class NcclSums final : public DeviceSums {
   NcclSums& operator=(const NcclSums&) = delete;
   ~NcclSums() override { abort(); }
 
-  /// The part that a rank can do alone.
+  /// The steps that a rank can do alone.
   Status load() {
     DLPIPE_RETURN_IF_ERROR(nccl::find(options_.nccl_library, nccl_));
     return context_.open(options_.driver_library, options_.device);
@@ -296,7 +296,7 @@ Result<std::unique_ptr<DeviceSums>> open_nccl_sums(Collective& ranks, const Devi
   nccl::UniqueId id{};
   Status mine = sums->load();
   if (mine.ok() && ranks.rank() == 0) mine = sums->new_id(id);
-  // A rank that can't reports it before the others wait for it in NCCL, which would wait forever.
+  // A rank that failed reports it now: later, the others would wait for it in NCCL forever.
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::string> all,
                           ranks.gather(mine.message(), "NCCL on each rank"));
   DLPIPE_RETURN_IF_ERROR(mine);

@@ -13,13 +13,13 @@ namespace dlpipe::engine {
 
 namespace {
 
-/// The part of `parts` that `rank` keeps when it halves them with the rank that differs in `bit`; the other keeps the rest.
+/// The half of `parts` that `rank` keeps when it halves them with the rank that differs in `bit`. That rank keeps the other half.
 Parts half_of(Parts parts, int rank, int bit) {
   const int middle = (parts.begin + parts.end) / 2;
   return (rank & bit) == 0 ? Parts{parts.begin, middle} : Parts{middle, parts.end};
 }
 
-/// Values that are halved repeatedly.
+/// Sets the offsets of `parts` by repeatedly halving the values [begin, end).
 void cut(std::vector<size_t>& cuts, Parts parts, size_t begin, size_t end) {
   cuts[static_cast<size_t>(parts.begin)] = begin;
   cuts[static_cast<size_t>(parts.end)] = end;
@@ -56,7 +56,7 @@ uint64_t take_size(std::string_view& from) {
 
 }  // namespace
 
-// The bits of its number in reverse, as halves are taken lowest bit first.
+// The bits of the rank's number in reverse order, because the lowest bit chooses the first half.
 int part_number(int rank, int world) {
   Parts parts{0, world};
   for (int bit = 1; bit < world; bit <<= 1) parts = half_of(parts, rank, bit);
@@ -69,8 +69,8 @@ std::vector<size_t> cut_evenly(size_t count, int world) {
   return cuts;
 }
 
-// Neighbours first, so that sums follow the tree over ranks: addition commutes, so both partners' halves are what the
-// rank with the smaller number, as the left child, would compute.
+// Neighbours exchange first, so that sums follow the tree over ranks. Addition commutes, so both partners get the bits
+// that the rank with the smaller number, the left child, would compute.
 Status reduce_scatter_on(Line& line, const PartedValues& values, std::vector<float>& scratch) {
   Parts parts{0, line.world()};
   for (int bit = 1; bit < line.world(); bit <<= 1) {
@@ -128,7 +128,7 @@ Status all_gather_rounded_on(Line& line, const PartedValues& values) {
   return {};
 }
 
-// From `root` to twice as many in each round.
+// Each round doubles the number of ranks that have the bytes.
 Status broadcast_on(Line& line, std::span<std::byte> bytes, int root) {
   const int place = line.rank() ^ root;
   for (int bit = 1; bit < line.world(); bit <<= 1) {
@@ -141,7 +141,7 @@ Status broadcast_on(Line& line, std::span<std::byte> bytes, int root) {
   return {};
 }
 
-// Blocks of ranks that grow from both sides: each round doubles what a rank has, in the order of ranks.
+// Each round doubles the block of neighbouring ranks whose bytes a rank has. Blocks stay in the order of ranks.
 Status gather_on(Line& line, std::string_view mine, std::vector<std::string>& all) {
   std::string block;
   append_size(block, mine.size());

@@ -136,9 +136,9 @@ class Collective::Worker {
   bool ending_ DLPIPE_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Handle::State> closing_ DLPIPE_GUARDED_BY(mutex_);
   std::string abort_reason_ DLPIPE_GUARDED_BY(mutex_);
-  Transport* transport_ DLPIPE_GUARDED_BY(mutex_) = nullptr;  // the thread's, while it serves
-  Status failed_;                                             // the thread's
-  std::vector<float> scratch_;                                // the thread's
+  Transport* transport_ DLPIPE_GUARDED_BY(mutex_) = nullptr;  // the thread's, while it runs operations
+  Status failed_;                                             // only used by the thread
+  std::vector<float> scratch_;                                // only used by the thread
   std::atomic<int64_t> operations_{0}, bytes_sent_{0}, busy_ns_{0};
   std::atomic<bool> was_told_{false};
   std::thread thread_;

@@ -16,7 +16,7 @@
 namespace dlpipe::engine {
 
 using Clock = std::chrono::steady_clock;
-static constexpr std::chrono::milliseconds kLook{20};  // how often a waiting rank looks whether it is to stop
+static constexpr std::chrono::milliseconds kLook{20};  // how often a waiting rank checks if it should stop
 
 // One lock for all mailboxes: this is for tests.
 class SimulatedNetwork::Shared {

@@ -97,7 +97,7 @@ class BlockCache {
     const MutexLock lock(mutex_);
     try {
       release_locked();
-    } catch (const Error&) {  // the device has failed, which the next call reports; the blocks are not in use
+    } catch (const Error&) {  // the device has failed, as the next call reports; the blocks are not in use
       release(free_);
     }
   }
@@ -174,10 +174,10 @@ class BlockCache {
   }
 
  private:
-  // Work on the host is complete at once, and a pool belongs to one thread.
+  // Not needed on the host, where work is complete at once, and in a pool, which belongs to one thread.
   bool has_orders() const { return !device_.is_host() && owner_ == nullptr; }
-  // The stream order in which a block freed by the calling thread is reused. This thread's kernels may still use a block of
-  // another thread, whose stream doesn't wait for them. So wait for them, except in a capture, which can't.
+  // The stream order in which a block freed by the calling thread is reused. If the block is another thread's, that thread's
+  // stream doesn't wait for this thread's kernels, which may still use it. So waits for them, except in a capture, which can't.
   uint64_t order_after(const StreamOrder& own, const Block& block) {
     if (own.number == 0 || own.number == block.order) return block.order;
     {
@@ -194,7 +194,7 @@ class BlockCache {
     blocks.stream = own.stream;
     return blocks.free;
   }
-  // The same for a thread that may not have a stream yet. Without memory for its list, wait for its kernels.
+  // The same, but never throws. Without memory for the list, waits for the thread's kernels instead.
   FreeBlocks& blocks_after(const StreamOrder& own) noexcept DLPIPE_REQUIRES(mutex_) {
     try {
       return blocks_of(own);
@@ -267,7 +267,7 @@ class BlockCache {
   Device& device_;
   BlockCache* const owner_;
   Mutex mutex_;
-  // By number, for running threads.
+  // By stream number, for threads that haven't ended.
   std::map<uint64_t, BlocksOfStream> of_stream_ DLPIPE_GUARDED_BY(mutex_);
   FreeBlocks free_ DLPIPE_GUARDED_BY(mutex_);           // not used by kernels, or the pool's
   FreeBlocks::Blocks spare_ DLPIPE_GUARDED_BY(mutex_);  // nodes of the small blocks that are in use
@@ -344,7 +344,7 @@ Arena::~Arena() {
   for (const Chunk& chunk : chunks_) device_.deallocate(chunk.memory, chunk.bytes);
 }
 
-// First fit by address keeps long-lived blocks together at the bottom and the top small.
+// First fit by address: it keeps long-lived blocks together at the bottom, so that the chunk's used part stays small.
 Result<void*> Arena::allocate(size_t bytes) {
   for (Chunk& chunk : chunks_) {
     for (auto range = chunk.free.begin(); range != chunk.free.end(); ++range) {

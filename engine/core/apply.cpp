@@ -123,8 +123,8 @@ std::shared_ptr<OpNode> node_of(const OpRecord& record, const Kernels& kernels, 
   return node;
 }
 
-// Records `node`, and after it the node of the fused second op. If that op's backward doesn't need its input,
-// nothing keeps it: a handle of the same form represents it in the graph.
+// Records `node`, and after it the node of the fused second op. If that op's backward doesn't need its input, the
+// input isn't kept: a handle with the same spec represents it in the graph.
 void record_both(const std::shared_ptr<OpNode>& node, const OpRecord& second, const Kernels& kernels,
                  Backend backend, std::span<Tensor> outputs) {
   std::vector<Tensor> between = {outputs.size() > 1 ? outputs[1] : outputs[0].detach()};
@@ -147,19 +147,19 @@ void record_call(const OpRecord& record, Backend backend, Attrs attrs, std::span
   }
 }
 
-// Whether the reference's kernels support low dtypes: those that copy bytes, and those that mix dtypes on purpose.
+// Whether the reference's kernels support low dtypes. They do for ops that copy bytes or mix dtypes on purpose.
 bool reference_takes_low(Autocast rule) {
   return rule == Autocast::kAsIs || rule == Autocast::kWidest;
 }
 
-// Only the reference supports this, but not in low dtypes: computes in f32 and converts the outputs to `low`.
+// Whether only the reference supports this call, but not in the dtype `low`. Then apply_widened() runs it.
 bool needs_widening(const OpRow& row, std::span<const Tensor> inputs, DType low, const Attrs& attrs,
                     Backend backend) {
   if (reference_takes_low(row.record->autocast) || !is_low(low)) return false;
   return choose_kernels(row, backend, inputs, attrs).is_reference;
 }
 
-// Runs an op that the reference computes, in f32, for inputs of the dtype `low`.
+// Runs the reference's kernels in f32 for inputs of the dtype `low`, and converts f32 outputs to `low`.
 std::vector<Tensor> apply_widened(const OpRow& row, const std::vector<Tensor>& inputs, DType low,
                                   const Attrs& attrs) {
   const UseAutocast off(DType::kF32);

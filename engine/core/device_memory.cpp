@@ -78,7 +78,7 @@ class ThreadStream {
   void* stage_ = nullptr;
 };
 
-// Tensors may be freed after the thread's streams are gone.
+// Tensors may be freed after the thread's streams have been destroyed.
 thread_local bool t_streams_are_gone = false;
 
 struct ThreadStreams {
@@ -239,7 +239,7 @@ void copy_typed(T* to, const T* from, std::vector<Axis> axes) {
   int64_t planes = 1;
   for (const Axis& axis : axes) planes *= axis.size;
   const int64_t plane_elements = row.size * column.size;
-  // About 64 KB per slice: enough to be worth passing to another core.
+  // About 64 KB per slice, which is worth passing to another core.
   const int64_t planes_per_slice =
       std::max<int64_t>(1, 65536 / std::max<int64_t>(1, plane_elements * static_cast<int64_t>(sizeof(T))));
   auto copy_range = [&](int64_t begin, int64_t end) {

@@ -8,7 +8,7 @@
 //
 // 1. set: the learning rate.
 // 2. sum_squares: once for each group, into its own partial sums.
-// 3. finish_norm: of all parts, the norm, the factor for gradients and whether all is finite.
+// 3. finish_norm: from all partial sums, the norm, the factor for gradients, and whether all is finite.
 // 4. step_sgd, step_adam or step_lamb: once for each group.
 // 5. update_ema: averages of the weights.
 // 6. end_step: last; counts the step unless found_inf is set.
@@ -118,7 +118,7 @@ struct LossScale {
   int interval = 2000;
 };
 
-/// The functions as compiled by nvcc, for callers compiled by other compilers, and as compiled by g++.
+/// The functions, for callers that nvcc doesn't compile. There are two versions, compiled by nvcc and by g++.
 struct FlatSteps {
   void (*sgd)(const FlatGroup&, const StepScalars&, const SgdOptions&);
   void (*adam)(const FlatGroup&, const StepScalars&, const AdamOptions&);
@@ -129,7 +129,7 @@ struct FlatSteps {
   void (*end_step)(int64_t* steps, const int* found_inf, const LossScale& loss_scale);
   /// to = value; the value is an argument of the kernel.
   void (*set)(float* to, float value);
-  /// to = from if found_inf is set: restores what a step that doesn't count has changed.
+  /// to = from if found_inf is set: undoes the changes of a step that doesn't count.
   void (*restore)(float* to, const float* from, int64_t count, const int* found_inf);
   /// engine/core/device_code.h: to = left + right; null operands are zeros. `rounds`: values and sums are rounded to bf16.
   void (*add)(float* to, const float* left, const float* right, int64_t count, bool rounds);
@@ -143,7 +143,7 @@ inline constexpr int64_t kFlatChunk = 4096;  // elements per block; part of the 
 constexpr int64_t norm_parts(int64_t count) {
   return (count + kFlatChunk - 1) / kFlatChunk;
 }
-/// Two for each slot: see Piece.
+/// The number of pieces of a lamb step (Piece in engine/cuda/flat/flat_kernels.h), each with two partial sums.
 constexpr int64_t lamb_slots(int64_t count, int64_t segments) {
   return norm_parts(count) + segments;
 }

@@ -15,8 +15,8 @@ namespace dlpipe::engine {
 
 namespace {
 
-// The choice of the cpu's kernels, or the record's; without either, the layout that all images have, if the op
-// supports it. `defined`: which inputs are defined.
+// The choice of the cpu's kernels, or the record's. Without either, the first blocked layout of an image, if all
+// images are f32 of one shape and the op supports it; else plain. `defined`: which inputs are defined.
 LayoutChoice choose_layout(const OpRow& row, std::span<const TensorSpec> inputs,
                            const std::vector<bool>& defined, const Attrs& attrs) {
   const OpRecord& record = *row.record;
@@ -42,7 +42,7 @@ std::vector<bool> defined_of(std::span<const Tensor> tensors) {
   return defined;
 }
 
-// Strides of plain tensors; blocked layouts have none.
+// Copies plain tensors that aren't contiguous. Blocked layouts have no strides.
 void make_contiguous(std::vector<Tensor>& tensors) {
   for (Tensor& tensor : tensors) {
     if (tensor.defined() && tensor.layout() == Layout::kPlain && !tensor.is_contiguous()) {
@@ -58,7 +58,7 @@ std::vector<Tensor> allocate(const std::vector<TensorSpec>& specs, Device& devic
   return outputs;
 }
 
-// Converts those of `images` to `layout` and all others to plain.
+// Converts the tensors with a bit in `images` to `layout` and all others to plain.
 void lay_out(std::vector<Tensor>& tensors, uint32_t images, Layout layout) {
   const NoGrad no_grad;
   const UseBackend fast(Backend::kCpu);
@@ -186,7 +186,7 @@ ForwardCall call_forward(const OpRow& row, std::vector<Tensor> inputs, const Att
 
 namespace {
 
-// If the reference has to compute: the specs of all inputs as it would see them.
+// The cpu's kernels if they support the inputs, else the reference's. Throws kUnsupported if they have no gradient.
 const Kernels& backward_kernels(const OpRow& row, const SavedCall& saved, const Attrs& attrs) {
   const Kernels* kernels = row.kernels[static_cast<int>(Backend::kCpu)];
   const bool takes =

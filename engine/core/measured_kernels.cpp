@@ -26,8 +26,10 @@ namespace {
 constexpr int kFewestRounds = 3;
 constexpr int kMostRounds = 30;
 constexpr int64_t kEnoughNs = 3'000'000;  // measuring time per candidate
-constexpr double kHopeless = 1.5;         // times the best time, at the first measurement
-constexpr double kClearly = 0.97;         // of the rule's kernel's time, to replace it
+// Candidates whose first time is more than this times the best are dropped.
+constexpr double kHopeless = 1.5;
+// A candidate replaces the rule's kernel if it takes less than this times the rule's time.
+constexpr double kClearly = 0.97;
 
 /// An exclusive lock between processes, on a file. If the file can't be created, it locks nothing.
 class FileLock {
@@ -59,7 +61,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// After `most_wait_ns`.
+  /// Whether another process still held the lock after `most_wait_ns`.
   bool is_held_by_another() const { return is_held_by_another_; }
 
  private:
@@ -144,7 +146,7 @@ void MeasuredKernels::write() {
 std::optional<KernelChoice> MeasuredKernels::find(const std::string& key, const KernelTest& is_possible) {
   auto choice = known_.find(key);
   if (!choice || is_possible(*choice)) return choice;
-  // Only once: a new version with other slices finds many of these.
+  // Logs this only once: a new version with other slices finds many such entries.
   if (!std::exchange(has_said_of_choice_, true)) {
     log(LogLevel::kWarning, concat("'", choice->kernel, "' is not a choice for '", key, "' in ", path_,
                                    ": entries that are corrupt or from another version are measured again"));

@@ -23,7 +23,7 @@ using KernelTest = std::function<bool(const KernelChoice&)>;
 /// Thread-safe.
 class MeasuredKernels {
  public:
-  static constexpr int64_t kMostWait_ns = 60'000'000'000;  // no op takes as long to measure
+  static constexpr int64_t kMostWait_ns = 60'000'000'000;  // no op takes that long to measure
   static constexpr int64_t kQuietWait_ns = 2'000'000'000;  // most ops take less
 
   /// Stores results at `path` (a file like kernels.json, created with the first result); empty: in memory only.

@@ -43,8 +43,8 @@ void record_history(const std::shared_ptr<Node>& node, std::span<Tensor> outputs
 }
 
 void bury(std::shared_ptr<Node> node) noexcept {
-  // A node's destructor buries what it points to: the outermost call empties the list in a loop, so that a
-  // chain of any length takes constant stack.
+  // A node's destructor buries the nodes that it points to. The outermost call empties the list in a loop, so that
+  // a chain of any length takes constant stack.
   if (node.use_count() > 1) return;
   if (t_graveyard != nullptr) {
     try {
@@ -66,7 +66,7 @@ void bury(std::shared_ptr<Node> node) noexcept {
 
 SavedTensor::SavedTensor(const Tensor& tensor) {
   if (!tensor.defined()) return;
-  // Without history: a node that kept its own output with it would keep itself alive.
+  // Keeps no history: a node that saved its own output with its history would keep itself alive.
   tensor_ = tensor.detach();
   version_ = tensor.version();
 }

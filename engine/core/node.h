@@ -15,7 +15,7 @@
 
 namespace dlpipe::engine {
 
-/// Where a gradient goes: to `node`, as the gradient of that node's output number `input`.
+/// Where a gradient goes: to `node`, as the gradient of that node's output number `output`.
 struct Edge {
   std::shared_ptr<Node> node;  // null: the gradient isn't needed
   int output = 0;
@@ -48,7 +48,7 @@ class Node {
   int outputs = 1;
   /// Specs of the outputs, to convert a gradient to its tensor's layout before it is accumulated.
   std::vector<TensorSpec> output_specs;
-  std::vector<std::vector<Tensor::Hook>> hooks;  // an output
+  std::vector<std::vector<Tensor::Hook>> hooks;  // by output
 };
 
 /// Makes `node` the history of `outputs` and stores their specs in it.
@@ -60,15 +60,15 @@ Edge gradient_edge(const Tensor& tensor);
 /// Converts `grad` to the dtype and layout of `spec`, contiguous. If the shape differs, throws Error that names `where`.
 Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::string& where);
 
-/// Adds `grad`, which has the leaf's spec, to the gradient of `leaf`, after calling its hooks. `is_own`: the memory of `grad`
-/// is used by no one else, even if there are other handles.
+/// Adds `grad`, which has the leaf's spec, to the gradient of `leaf`, after calling its hooks. `is_own`: nothing else uses the
+/// memory of `grad`, even if there are other handles.
 void accumulate_gradient(const Tensor& leaf, Tensor grad, bool is_own);
 
 /// Releases a node without recursion, for any length of the chain behind it.
 void bury(std::shared_ptr<Node> node) noexcept;
 
 // An op's node in the graph: its record, saved tensors, and the specs of its inputs as the kernel saw
-// them. Internal to engine; op.cpp creates them.
+// them. Internal to engine; apply.cpp creates them.
 
 class OpNode final : public Node {
  public:

@@ -87,7 +87,7 @@ void OpProfile::add_backward(const OpRecord& record, const Kernels& kernels, con
                              int64_t ns) {
   OpCost& cost = cost_of(record, kernels, args.input_specs, args.attrs, true);
   cost.ns += ns;
-  // For an op with two inputs, each gradient is another product of that size; for one with one input, both are computed.
+  // An estimate: with several inputs, each gradient is another product of that size; with one, as in attention, 2.5 such products.
   const auto wanted = std::count_if(args.grad_inputs.begin(), args.grad_inputs.end(),
                                     [](const Tensor& grad) { return grad.defined() && grad.rank() > 1; });
   const double products = args.input_specs.size() == 1 ? 2.5 : static_cast<double>(wanted);

@@ -51,8 +51,8 @@ class TrainingPool {
  public:
   TrainingPool(int threads, bool limit_workers)
       : threads_(threads),
-        // Without it TBB creates as many workers as the machine has cores, ignoring the cgroup's quota, and no
-        // more than that when a test requests eight threads on two cores.
+        // Without a limit, TBB creates one worker per core of the machine: too many for a cgroup's quota, and too
+        // few if a test requests eight threads on two cores.
         limit_(limit_workers ? std::make_unique<WorkerLimit>(threads) : nullptr),
         arena_(threads, 1, tbb::task_arena::priority::high),
         observer_(arena_) {}
@@ -84,7 +84,7 @@ std::shared_ptr<TrainingPool> training_pool() {
 }
 
 std::atomic<size_t> scratch_total{0}, scratch_largest{0};
-// Outdated scratch is freed at its thread's next use of it, or next body.
+// Outdated scratch is freed when its thread next uses it, or at the thread's next body.
 std::atomic<uint64_t> scratch_age{0};
 
 struct Scratch {

@@ -27,8 +27,8 @@ constexpr int64_t divide_up(int64_t a, int64_t b) {
 inline constexpr int kScratchSlots = 4;
 std::byte* worker_scratch(int slot, size_t bytes);
 
-/// Frees all threads' scratch, each with the thread's next body, to release what other kernels needed: after trying
-/// kernels, before measuring memory. Any thread.
+/// Frees all threads' scratch, each at the thread's next body. For use after trying kernels that needed more scratch, and
+/// before measuring memory. Any thread.
 void renew_worker_scratch();
 
 /// Bytes held by all threads' scratch, for memory reports.

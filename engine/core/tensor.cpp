@@ -156,7 +156,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype) {
   return tensor;
 }
 
-/// Without a wait: the value is an argument of the kernel.
+/// Doesn't wait for the device: the value is an argument of the kernel.
 static Tensor full_on(Device& device, const Shape& shape, double value, DType dtype) {
   const Tensor one = Tensor::full({1}, value, dtype);
   uint64_t bits = 0;

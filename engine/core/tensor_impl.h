@@ -1,5 +1,5 @@
-// What a Tensor points to. Internal to engine: kernels and layers use Tensor; tensor.cpp, op.cpp and
-// autograd/ use this. Threads: as for Tensor; Storage may be freed from any thread.
+// What a Tensor points to. Internal to engine: kernels and layers use Tensor; core, autograd, graph/capture.cpp
+// and optim/ema.cpp use this. Threads: as for Tensor; Storage may be freed from any thread.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct TensorImpl {
   bool contiguous = true;                          // plain, row-major, no gaps
 
   bool requires_grad = false;
-  std::shared_ptr<Node> node;  // made this tensor; null for leaves
+  std::shared_ptr<Node> node;  // the node that made this tensor; null for leaves
   int node_output = 0;
   std::weak_ptr<Node> accumulator;  // of a leaf, while a graph refers to it
   std::vector<Tensor::Hook> hooks;  // of a leaf
