@@ -9,8 +9,8 @@
 // - A pixel of a mask is the one nearest to the source of its centre; pixels from outside of the image are `fill`. Padding that
 //   mirrors or repeats the border does so in the mask; boxes and points are not repeated.
 // - Where objects of another image are pasted (chain_link.h), boxes below lose the sides that are covered, or are dropped, and
-//   covered points are no longer visible. Of the other image's boxes, those of pasted objects are kept; of its points, those on
-//   their pixels are visible. Its boxes are the rows that the plan was made with.
+//   covered points are no longer visible. The other image keeps the boxes of the pasted objects, and its points are visible if
+//   they are on the objects' pixels. Its boxes are the rows that the plan was made with.
 //
 // A Moving belongs to one thread and must not outlive the plan and its chain. Cost: some arithmetic per corner and op; for a
 // mask, per row and column if only crops, resizes, flips and quarter turns move it, else per pixel.

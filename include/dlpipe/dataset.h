@@ -69,8 +69,8 @@ struct PixelStats {
   std::array<double, 4> mean{};
   std::array<double, 4> std{};
 
-  /// The statistics of the same images with 1 (grey) or 3 channels. A std of grey from colour is that of channels that vary
-  /// together, which is the largest possible.
+  /// The statistics of the same images with 1 (grey) or 3 channels. The std of grey from colour assumes that
+  /// the channels vary together, which gives the largest possible value.
   PixelStats of_channels(int wanted) const;
 };
 

@@ -5,10 +5,10 @@
 //   const std::vector<engine::Tensor> outputs = model.run({&x, 1});
 //
 // A Graph is a sequence of op calls, captured once and independent of the code that made them. Nodes are calls (op,
-// attributes), in an order in which they can run. Values are their inputs and outputs (shape, dtype); weights are constant
-// values. Shapes are those of a batch of one sample; an axis that grows with the batch is marked, and so is such a size in the
-// attributes of a reshape or an expand. Layouts are not part of a graph: the machine that runs it chooses them, so that a file
-// has the same meaning on every machine.
+// attributes), in an order in which they can run. Values are their inputs and outputs (shape, dtype); weights
+// are constant values. Shapes are those of a batch of one sample. Axes that grow with the batch are marked,
+// as are such sizes in the attributes of a reshape or an expand. Layouts are not part of a graph: the machine
+// that runs it chooses them, so that a file has the same meaning on every machine.
 //
 // Ownership: a Graph is a value; copies share the constants' memory. A Runner owns its graph. Threads: one thread at a time
 // calls run(); kernels are parallel internally, or each thread runs parts of the batch (BatchParts). Cost: a run allocates from
@@ -46,8 +46,8 @@ struct Value {
   uint32_t batch_axes = 0;  // bit(i): the size of axis i is shape[i] times the batch
   DType dtype = DType::kF32;
   Tensor constant = {};  // defined: a weight, plain and contiguous
-  /// For a constant of a captured model: true for a parameter that training changes; false for a buffer,
-  /// which is kept even if no node reads it. nullopt: training changes it if it gets a gradient.
+  /// For a constant of a captured model: true for a parameter that training changes; false for a buffer or a
+  /// literal, which is kept even if no node reads it. nullopt: training changes it if it gets a gradient.
   std::optional<bool> trained = {};
 
   bool is_constant() const { return constant.defined(); }

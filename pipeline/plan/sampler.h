@@ -107,10 +107,10 @@ struct SamplerOptions {
   int world = 1;
   bool shuffle = true;
   bool keep_last = false;  // the epoch's last, smaller global batch: kept or dropped
-  /// A rank's part of such a batch ends where its part of a full one would, and may be empty; otherwise all ranks have equal
-  /// parts.
+  /// In such a batch, each rank has the same positions as in a full one, as far as they exist; its part may
+  /// be empty. Otherwise the samples are divided evenly among the ranks.
   bool fixed_parts = false;
-  /// All ranks have equally many samples of such a batch: some repeat another rank's. Not with fixed_parts.
+  /// In such a batch, all ranks have the same number of samples: some repeat another rank's. Not with fixed_parts.
   bool pad_last = false;
   int64_t views = 1;  // of each sample
   uint64_t seed = 0;
