@@ -30,7 +30,7 @@ uint64_t& next_node();
 class Node {
  public:
   Node();
-  /// Releases the nodes behind it without recursion.
+  /// Releases the nodes that its edges point to, without recursion.
   virtual ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -64,7 +64,7 @@ Tensor conform_gradient(const Tensor& grad, const TensorSpec& spec, const std::s
 /// memory of `grad`, even if there are other handles.
 void accumulate_gradient(const Tensor& leaf, Tensor grad, bool is_own);
 
-/// Releases a node without recursion, for any length of the chain behind it.
+/// Releases a node and the chain of nodes that it points to, of any length, without recursion.
 void bury(std::shared_ptr<Node> node) noexcept;
 
 // An op's node in the graph: its record, saved tensors, and the specs of its inputs as the kernel saw

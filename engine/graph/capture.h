@@ -1,7 +1,7 @@
 // Capture: a function of tensors becomes a graph of the ops that it called.
 //
 // The function is run for batches of two and of three samples under a CallObserver (core/observers.h): sizes that grow with the
-// batch are marked. A tensor that a call reads and no call made is a constant, named if it is in `weights`. Throws Error,
+// batch are marked. A tensor that an op reads but no op made is a constant, with a name if it is in `weights`. Throws Error,
 // "[graph] ...", if the function reads values that depend on its input, if the two runs call different ops, or if an op's
 // attributes depend on the batch, other than the sizes of a reshape or an expand. Cost: two runs of the function, with all
 // results kept meanwhile. Values that depend on its inputs are not computed, since nothing may read them: they only have shapes

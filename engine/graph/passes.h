@@ -24,7 +24,7 @@ struct Pass {
 extern const Pass fold_constants;           // computes nodes whose inputs are all constants
 extern const Pass share_equal_nodes;        // merges nodes with the same op, inputs and attributes
 extern const Pass fold_batch_norm;          // folds an inference batch norm into the convolution's weights
-extern const Pass fold_scale_and_shift;     // folds a multiply or add of one constant per channel likewise
+extern const Pass fold_scale_and_shift;     // folds a multiply or add of one constant per channel, too
 extern const Pass fuse_activation;          // fuses relu and gelu into their convolution or linear
 extern const Pass fuse_attention;           // attention written out as matmuls and a softmax: self_attention
 extern const Pass leave_rows_in_place;      // removes transposes of rows before and after linears
@@ -50,8 +50,8 @@ struct PassReport {
 /// bytes of the existing ones; changes that would need more are skipped. Cost: one visit of each node per pass and round.
 std::vector<PassReport> optimize(Graph& graph, bool same_bits_only = false);
 
-/// For a graph in training form: runs the passes that change no constant and whose ops have gradients. Outputs stay within the
-/// f32 tolerance of the changed ops.
+/// For a graph in training form: runs the passes that don't change constants and whose ops have gradients. Outputs stay within
+/// the f32 tolerance of the changed ops.
 void fuse_for_training(Graph& graph);
 
 /// Splits the chains of fuse_elementwise_chains into their ops again, for formats without that op (ONNX) and for gradients.

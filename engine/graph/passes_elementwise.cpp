@@ -213,7 +213,7 @@ int fuse_what_is_written_out(Graph& graph) {
 const Pass fuse_written_out = {"fuse_written_out", "gelu and silu written as formulas become these ops",
                                false, fuse_what_is_written_out};
 
-// Elementwise ops of one shape whose results only read each other become one elementwise_chain, one pass over memory:
+// Joins elementwise ops of one shape into one elementwise_chain, one pass over memory:
 //
 //   mul(x, clip(scale(x)))        elementwise_chain(x) steps=scale(x0) ...; clip(y0) ...; mul(x0,y1)        the same bits
 //

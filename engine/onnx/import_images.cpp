@@ -50,7 +50,7 @@ struct Window {
   std::array<int, 2> kernel, stride, dilation;
 };
 
-// The pads before and behind, for the height and for the width.
+// The pads before and after the image, for the height and for the width.
 std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& node, const Frame& frame,
                                               const Window& window) {
   const std::string automatic = run.attribute(node, "auto_pad", "NOTSET");
@@ -65,7 +65,7 @@ std::array<std::array<int, 2>, 2> window_pads(const Run& run, const NodeEntry& n
   }
   if (automatic != "SAME_UPPER" && automatic != "SAME_LOWER")
     run.refuse(node, "its auto_pad is '", automatic, "'; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER");
-  // The output's size is the input's divided by the stride, rounded up. An odd pad goes behind (UPPER) or before (LOWER).
+  // The output's size is the input's divided by the stride, rounded up. An odd pad goes after (UPPER) or before (LOWER).
   std::array<std::array<int, 2>, 2> pads{};
   for (size_t i = 0; i < 2; ++i) {
     const int64_t size = frame.image.size(static_cast<int>(i) + 1), stride = std::max(1, window.stride[i]);
@@ -120,8 +120,8 @@ void conv(Run& run, const NodeEntry& node) {
   set_frame(run, node, frame, conv2d(frame.image, weight, run.optional_tensor(node, 2), attrs));
 }
 
-// How much to cut before and behind from the result of a transposed convolution without pads, for the height and for the width.
-// A negative number behind means that zeros are added there.
+// How much to cut from the beginning and the end of the result of a transposed convolution without pads, for the height and for the
+// width. A negative number for the end means that zeros are added there.
 std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry& node, const Frame& frame,
                                                 const ConvTranspose2dAttrs& attrs, const Shape& weight) {
   const std::array<int, 2> more = two_of(run, node, frame, "output_padding", 0, 0);
@@ -144,7 +144,7 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
     if (size < 1 || all <= -attrs.stride[i])
       run.refuse(node, "of ", in, " pixels it makes ", all + size + attrs.stride[i] - 1, " at most, not ",
                  size);
-    // An odd pixel is cut behind for SAME_UPPER, else before. Missing pixels are added behind.
+    // An odd pixel is cut at the end for SAME_UPPER, else at the beginning. Missing pixels are added at the end.
     const int64_t before = all < 0 ? 0 : automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
     edges[i] = {before, all - before - more[i]};
   }
@@ -170,7 +170,7 @@ void conv_transpose(Run& run, const NodeEntry& node) {
   attrs.groups = groups_of(run, node);
   two(run, node, {weight.size(2), weight.size(3)}, "kernel sizes");
   auto edges = cut_edges(run, node, frame, attrs, weight.shape());
-  // The op itself can cut both sides equally (padding), and behind less by an amount below the stride (output_padding).
+  // The op itself can cut both sides equally (padding), and less at the end, by less than a stride (output_padding).
   for (size_t i = 0; i < 2; ++i) {
     const int64_t more = edges[i][0] - edges[i][1];
     if (more < 0 || more >= attrs.stride[i]) continue;

@@ -9,8 +9,8 @@
 
 namespace dlpipe::engine {
 
-// embedding: looks up rows of a table. table [V,D], ids i64 [..] -> [..,D]. A row without an id has gradient
-// 0.
+// embedding: looks up rows of a table. table [V,D], ids i64 [..] -> [..,D]. Rows that no id refers to have
+// gradient 0.
 
 namespace {
 
