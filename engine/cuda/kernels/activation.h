@@ -1,4 +1,4 @@
-// The activation after a product, with the kernels of the activation's op, if no library fuses it.
+// The activation after a product, if no library fuses it. Uses the kernels of the activation's op.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ const Kernels* fused_kernels(const Attrs& attrs) {
   return activation_kernels(attrs.as<OpAttrs>().activation);
 }
 
-/// to = the activation of `from`; relu also in place. Does nothing for kNone. In the calling thread's stream.
+/// to = the activation of `from`; for relu they may be the same. Does nothing for kNone. Runs in the calling thread's stream.
 inline void activate(Activation activation, const Tensor& from, const Tensor& to) {
   if (activation == Activation::kNone) return;
   std::array<Tensor, 1> inputs = {from}, outputs = {to};

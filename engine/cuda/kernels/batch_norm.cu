@@ -1,5 +1,5 @@
-// batch_norm on CUDA. Each pass reads the images once: sums over chunks of rows, in f32; from chunk to chunk
-// in double, and the values per channel are computed from them; then every element.
+// batch_norm on CUDA. Forward and backward each go over the images twice. First they sum over chunks of rows, in f32 within
+// a chunk and in double across chunks, and compute the values per channel from the sums. Then they compute every element.
 #include "dlpipe/op.h"
 #include "dlpipe/ops.h"
 #include "engine/cuda/loops/windows.h"
@@ -9,7 +9,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// kWidth values of an array of floats [C].
+/// kWidth consecutive values of an array of floats [C].
 template <int kWidth>
 struct PerChannel {
   float at[kWidth];
@@ -21,14 +21,13 @@ struct PerChannel {
 
 // ---- every element
 
-/// map(element, factors) for all of [rows, channels], with map.factors(channel) kept for the rows of a
-/// thread.
+/// Calls map(element, factors) for all of [rows, channels]. A thread keeps map.factors(channel) for all of its rows.
 template <class Map>
 struct MapRows {
   static constexpr const char* kName = Map::kName;
   using Tile = cuda::RowTile<Map::kWidth>;
   static constexpr int kThreads = Tile::kThreads;
-  static constexpr int kRows = Tile::kLanes * 8;  // of a block
+  static constexpr int kRows = Tile::kLanes * 8;  // per block
   using Shared = cuda::NoShared;
   Map map;
   int64_t rows;
@@ -59,7 +58,7 @@ void launch_map_rows(int64_t rows, int64_t channels, const Map& map) {
 
 // ---- channels
 
-/// Rows of a chunk: as many chunks as make five hundred blocks, but each lane gets four rows at least.
+/// Rows per chunk: about 512 blocks in total, but at least four rows per lane.
 template <int kWidth>
 int64_t chunk_rows(int64_t rows, int64_t channels) {
   using Tile = cuda::RowTile<kWidth>;
@@ -67,15 +66,14 @@ int64_t chunk_rows(int64_t rows, int64_t channels) {
   return std::max<int64_t>(4 * Tile::kLanes, cuda::blocks_for(rows * tiles, 512));
 }
 
-/// Two sums of every channel over the chunks, in double, by task.add(chunk, channel, sums), and what
-/// task.finish(channel, sums) makes of them. A block has the channels that fill a sector of memory (32 bytes
-/// of f32), so that every chunk is read whole and many chunks are under way at once: there are five hundred
-/// at most, and all others wait for this.
+/// Adds two sums per channel over the chunks, in double, by task.add(chunk, channel, sums), and passes them to
+/// task.finish(channel, sums). A block has the channels of one memory sector (32 bytes of f32) and reads many
+/// chunks at once. There are at most 512 chunks, and all later work waits for this kernel.
 template <class Task>
 struct FinishChannels {
   static constexpr const char* kName = Task::kName;
   static constexpr int kTile = 8;
-  static constexpr int kLanes = 64;  // chunks side by side
+  static constexpr int kLanes = 64;  // chunks at once
   static constexpr int kThreads = kTile * kLanes;
   struct Shared {
     double part[2][kThreads];
@@ -91,7 +89,7 @@ struct FinishChannels {
       double sums[2] = {};
       if (channel < channels) {
 #if defined(__CUDACC__)
-#pragma unroll 4  // loads under way at once
+#pragma unroll 4  // several loads at once
 #endif
         for (int i = thread / kTile; i < chunks; i += kLanes) task.add(i, channel, sums);
       }
@@ -120,8 +118,8 @@ void launch_finish_channels(int64_t chunks, int64_t channels, const Task& task) 
 
 // ---- forward
 
-/// Sums of d and of d^2, d = x - shift, where shift is the channel's value in the chunk's first row: a value
-/// of the distribution itself, so that the variance doesn't drown in a large mean.
+/// The sums of d and d^2, with d = x - shift. The shift is the channel's value in the chunk's first row. It
+/// comes from the distribution itself, which avoids cancellation if the mean is large.
 template <class T, int kWidth_, bool kAligned>
 struct ShiftedSums {
   static constexpr const char* kName = "batch_norm sums";
@@ -149,7 +147,7 @@ struct ShiftedSums {
   }
 };
 
-/// The statistics of each channel, those of the batch or the running ones, which the batch's move.
+/// The statistics of each channel: those of the batch, which also update the running ones, or the running ones.
 template <class T>
 struct Statistics {
   static constexpr const char* kName = "batch_norm statistics";
@@ -168,7 +166,7 @@ struct Statistics {
   double momentum;
   bool training;
 
-  /// Adds the chunk's sums of x and x^2, without their shift: in double, which loses nothing.
+  /// Adds the chunk's sums of x and x^2, with the shift removed. In double, this loses no precision that matters.
   DLPIPE_DEVICE void add(int64_t i, int64_t c, double (&sums)[2]) const {
     const int64_t first = i * chunk;
     const auto count = static_cast<double>(first + chunk < rows ? chunk : rows - first);
@@ -183,8 +181,8 @@ struct Statistics {
     if (training) {
       const auto count = static_cast<double>(rows);
       used_mean = sums[0] / count;
-      const double squares = sums[1] - sums[0] * used_mean;  // of x - mean
-      used_var = squares < 0 ? 0 : squares / count;          // NaN stays
+      const double squares = sums[1] - sums[0] * used_mean;  // sum of (x - mean)^2
+      used_var = squares < 0 ? 0 : squares / count;          // NaN stays NaN
       const double unbiased = used_var * (count / (count - 1));
       running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * used_mean);
       running_var[c] = static_cast<float>((1 - momentum) * running_var[c] + momentum * unbiased);
@@ -264,12 +262,12 @@ void forward(const ForwardArgs& args) {
       });
 }
 
-// ---- backward. With g the gradient where the relu let it through:
+// ---- backward. With g the output's gradient, or 0 where the relu's output is not positive:
 //   dbeta = sum g, dgamma = inv_std sum g (x - mean), dresidual = g,
-//   dx = a (g - k1 - (x - mean) k2), a = gamma inv_std, and in training k1 = dbeta / count,
-//   k2 = inv_std dgamma / count, else both 0.
+//   dx = a (g - k1 - (x - mean) k2), a = gamma inv_std. In training k1 = dbeta / count and
+//   k2 = inv_std dgamma / count; otherwise both are 0.
 
-/// Sums of g and of g (x - mean); optionally writes g as the residual's gradient.
+/// The sums of g and of g (x - mean). Also writes g as the residual's gradient if that is given.
 template <class T, int kWidth_, bool kAligned>
 struct GradientSums {
   static constexpr const char* kName = "batch_norm gradient sums";
@@ -304,7 +302,7 @@ struct GradientSums {
   }
 };
 
-/// The parameters' gradients, and the values per channel for the images' gradient.
+/// The parameters' gradients, and the values per channel that the images' gradient needs.
 struct ParameterGradients {
   static constexpr const char* kName = "batch_norm parameters' gradients";
   const float* parts;
@@ -340,7 +338,7 @@ struct ImageGradient {
   static constexpr int kWidth = kWidth_;
   using Values = cuda::Channels<T, kWidth, kAligned>;
   const T* x;
-  const T* y;  // null: no relu, or grad holds g
+  const T* y;  // null: no relu, or grad is g already
   const T* grad;
   T* grad_x;
   const float* mean;  // [C] each
@@ -404,7 +402,7 @@ void backward(const BackwardArgs& args) {
                                data_or_null<float>(t.to_gamma), data_or_null<float>(t.to_beta), a, k1, k2,
                                rows, channels, attrs.training});
         if (grad_x == nullptr) return;
-        // The first pass left g in the residual's gradient, if there is one.
+        // The first pass stored g in the residual's gradient, if there is one.
         const bool has_g = grad_residual != nullptr;
         launch_map_rows(
             rows, channels,

@@ -13,17 +13,17 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// How a convolution is folded. Sums over the folded shape are the original ones plus zeros.
+/// How a convolution is folded: neighbouring pixels become channels of one pixel. The sums are the original ones plus zeros.
 struct Folding {
-  Conv2dShape shape;  // folded
-  int fold = 1;       // neighbours of a row, and of a column, that become one
-  int top = 0;        // rows of zeros before an image's first
+  Conv2dShape shape;  // of the folded convolution
+  int fold = 1;       // rows, and columns, that become one
+  int top = 0;        // rows of zeros before an image's first row
   int left = 0;
-  int weights_top = 0;  // the same of a filter's
+  int weights_top = 0;  // the same for a filter
   int weights_left = 0;
 };
 
-/// `width`: channels of a pack.
+/// `width`: the number of channels in a pack.
 static Folding folding_of(const Conv2dShape& s, int width) {
   Folding out;
   out.shape = s;
@@ -45,7 +45,7 @@ static Folding folding_of(const Conv2dShape& s, int width) {
   return out;
 }
 
-/// Of [count, height, width, channels], images or filters.
+/// The shape of images or filters, [count, height, width, channels].
 struct Pixels {
   int64_t count;
   int height;
@@ -53,7 +53,7 @@ struct Pixels {
   int channels;
 };
 
-/// One thread a pack of a folded pixel. `kFold`: neighbours of a row, and of a column, that become one.
+/// Writes folded pixels. One thread per pack of a folded pixel. `kFold`: rows, and columns, that become one.
 template <class T, int kFold>
 struct FoldPixels {
   static constexpr const char* kName = "folded pixels";
@@ -66,7 +66,7 @@ struct FoldPixels {
   int left;
   int height;  // folded
   int width;
-  int packs;  // of a folded pixel
+  int packs;  // per folded pixel
 
   int64_t threads() const { return of.count * height * width * packs; }
 
@@ -96,7 +96,7 @@ struct FoldPixels {
   }
 };
 
-/// One thread per pixel, which it extracts from a folded one.
+/// One thread per pixel, which it extracts from a folded pixel.
 template <class T>
 struct UnfoldPixels {
   static constexpr const char* kName = "unfolded pixels";
@@ -135,10 +135,10 @@ struct UnfoldPixels {
 
 namespace dlpipe::engine {
 
-// conv2d on CUDA: cuDNN's if it is available and has a plan for the shape (cudnn_conv.h), else the windows of
-// a chunk of images as a matrix (im2col), times the weights as rows (kh, kw, c): one product per group. Filters
-// that see one channel each (depthwise) have kernels of their own. Low images of a few channels, as a network's first, go
-// to cuDNN folded (folding_of).
+// conv2d on CUDA. If cuDNN is available and has a plan for the shape (cudnn_conv.h), it computes the convolution. Otherwise
+// the windows of a chunk of images become a matrix (im2col), which is multiplied by the weights as rows (kh, kw, c), with
+// one product per group. Filters that see one channel each (depthwise) have their own kernels. bf16 and f16 images with few
+// channels, as in a network's first layer, are folded for cuDNN (folding_of).
 
 namespace {
 
@@ -157,7 +157,7 @@ using cuda::window_elements;
 
 constexpr int64_t kWindowBytes = int64_t{256} << 20;  // of scratch, unless one image needs more
 
-/// One thread an output; output channel o sees image channel o / (O/C).
+/// One thread per output. Output channel o reads image channel o / (O/C).
 template <class T>
 struct DepthwiseConv {
   static constexpr const char* kName = "depthwise conv2d";
@@ -168,7 +168,7 @@ struct DepthwiseConv {
   const T* bias;  // or null
   T* to;
   Conv2dShape s;
-  int filters;  // of a channel
+  int filters;  // per channel
   int64_t elements;
 
   template <class Block>
@@ -201,7 +201,7 @@ struct DepthwiseImageGradient {
   const T* weights;
   T* to;
   Conv2dShape s;
-  int filters;  // of a channel
+  int filters;  // per channel
   int64_t elements;
 
   template <class Block>
@@ -230,7 +230,7 @@ template <class T>
 struct DepthwiseWeightGradient {
   static constexpr const char* kName = "depthwise conv2d, gradient of weights";
   static constexpr int kTile = 32;
-  static constexpr int kLanes = 8;  // windows side by side
+  static constexpr int kLanes = 8;  // windows at once
   static constexpr int kThreads = kTile * kLanes;
   struct Shared {
     float part[kLanes][kTile];
@@ -239,8 +239,8 @@ struct DepthwiseWeightGradient {
   const T* grad;
   float* to;
   Conv2dShape s;
-  int filters;    // of a channel
-  int64_t chunk;  // images of one
+  int filters;    // per channel
+  int64_t chunk;  // images per chunk
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
@@ -276,7 +276,7 @@ struct DepthwiseWeightGradient {
   }
 };
 
-/// A convolution as products of matrices.
+/// One convolution, by cuDNN, by products of matrices or by the depthwise kernels.
 template <class T>
 class Conv {
  public:
@@ -358,7 +358,7 @@ class Conv {
     });
   }
 
-  /// Returns whether it could; if not, the outputs now contain the bias.
+  /// Returns whether cuDNN computed it. If not, the outputs now contain the bias.
   bool by_library(cuda::Convolution convolution, const Tensor& bias, const Tensor& y) const {
     if (bias.defined()) {
       if (cuda::convolve(convolution)) return true;
@@ -369,7 +369,7 @@ class Conv {
     return cuda::convolve(convolution);
   }
 
-  /// `weights` as rows. If cublasLt supports the bias, it is added before the sums are rounded.
+  /// `weights` is weight_rows(). If cublasLt supports the bias, it is added before the sums are rounded.
   void by_products(const Tensor& x, const Tensor& weights, const Tensor& bias, const Tensor& y) const {
     each_window_matrix(x, [&](int64_t first, const Conv2dShape& s, const T* windows) {
       const cuda::GemmMatrix of_windows = {windows, s.groups * columns(), false, columns()};
@@ -393,7 +393,7 @@ class Conv {
     return elements_to<T>(outputs) + n * output_elements(s_);
   }
 
-  /// 1x1 filters on every pixel: the images are the matrix.
+  /// Whether filters are 1x1 and read every pixel. The images then are the matrix of windows.
   bool windows_are_pixels() const {
     return s_.kh * s_.kw == 1 && s_.stride[0] * s_.stride[1] == 1 && s_.padding[0] + s_.padding[1] == 0;
   }
@@ -401,7 +401,7 @@ class Conv {
     return chunk_images(s_, window_elements(s_), kWindowBytes / static_cast<int64_t>(element_bytes));
   }
 
-  /// The weights as [O, KH*KW*C/G].
+  /// The weights as rows [O, KH*KW*C/G].
   Tensor weight_rows() const {
     if (s_.kh * s_.kw == 1) return weight_;
     const Tensor weights = Tensor::empty({{s_.o, columns()}, weight_.dtype()}, weight_.device());
@@ -409,7 +409,7 @@ class Conv {
     return weights;
   }
 
-  /// Whether cuDNN gets folded images and weights: from three channels its kernels take several times as long.
+  /// Whether cuDNN gets folded images and weights. With three channels, its kernels would take several times as long.
   bool is_folded() const {
     return sizeof(T) < sizeof(float) && s_.groups == 1 && s_.c < cuda::kPackWidth<T> &&
            cuda::has_convolutions();
@@ -417,13 +417,13 @@ class Conv {
   cuda::Pixels pixels(int64_t count, int64_t height, int64_t width) const {
     return {count, static_cast<int>(height), static_cast<int>(width), static_cast<int>(s_.c)};
   }
-  /// Images as cuDNN gets them.
+  /// The images in the form that cuDNN gets.
   Tensor library_images(const Tensor& x) const {
     const Conv2dShape& to = folding_.shape;
     if (!is_folded()) return x;
     return folded(x, pixels(s_.n, s_.h, s_.w), folding_.top, folding_.left, to.h, to.w);
   }
-  /// `rows`: weight_rows().
+  /// The weights in the form that cuDNN gets. `rows`: weight_rows().
   Tensor library_weights(const Tensor& rows) const {
     const Conv2dShape& to = folding_.shape;
     if (!is_folded()) return rows;
@@ -465,7 +465,7 @@ class Conv {
     }
   }
 
-  /// Images and weights of the outputs' and of the weights' passes are library_images() and library_weights(), or will be.
+  /// Forward and weight gradient: images and weights have (or will have) the form of library_images() and library_weights().
   cuda::Convolution pass(cuda::ConvPass pass, const Tensor& images, const Tensor& weights,
                          const Tensor& outputs) const {
     const bool takes_folded = pass != cuda::ConvPass::kImageGradient && is_folded();
@@ -476,7 +476,7 @@ class Conv {
     const auto new_rows = [&](const Conv2dShape& s) {
       return Tensor::empty({{s.o, s.kh * s.kw * s.c_group()}, grad_weight.dtype()}, x.device());
     };
-    const bool in_place = s_.kh * s_.kw == 1;  // rows as returned by weight_rows()
+    const bool in_place = s_.kh * s_.kw == 1;  // weight_rows() doesn't copy
     const Tensor rows = in_place ? grad_weight : new_rows(s_);
     const Tensor to = is_folded() ? new_rows(folding_.shape) : rows;
     const Tensor images = library_images(x);
@@ -486,7 +486,7 @@ class Conv {
     return true;
   }
 
-  /// Calls use(first image, the convolution of a chunk of images, their windows).
+  /// Calls use(first image, the convolution of a chunk of images, their windows) for each chunk.
   template <class Use>
   void each_window_matrix(const Tensor& x, const Use& use) const {
     if (windows_are_pixels()) return use(0, s_, image(x, 0));
@@ -545,7 +545,7 @@ void backward(const BackwardArgs& args) {
   });
 }
 
-/// Elements of one image's windows are numbered in 32 bits.
+/// The elements of one image's windows must be numbered in 32 bits.
 bool supports(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   const Conv2dShape s = conv2d_shape(inputs[0].shape, inputs[1].shape, attrs.as<Conv2dAttrs>());
   return cuda::supports_stored(inputs.first(2), attrs) &&

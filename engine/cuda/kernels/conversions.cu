@@ -10,7 +10,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// Between f32, bf16 and f16, those of autocast.
+/// Converts between f32, bf16 and f16, the dtypes of autocast.
 void convert_all(const Tensor& from, const Tensor& to) {
   cuda::stored(from.dtype(), [&](auto in) {
     cuda::stored(to.dtype(),
@@ -34,8 +34,7 @@ DLPIPE_CUDA_KERNELS(cast) = {cast_forward, cast_backward, supports_cast};
 
 namespace {
 
-/// Rounded twice as on the cpu, whose bits a batch has wherever it is prepared: nvcc would make it one
-/// instruction.
+/// Rounds twice, as on the CPU, so that a batch has the same bits wherever it is prepared. nvcc would use one fused instruction.
 DLPIPE_DEVICE float scaled(float value, float scale, float bias) {
 #if defined(__CUDA_ARCH__)
   return __fadd_rn(__fmul_rn(scale, value), bias);
@@ -44,7 +43,7 @@ DLPIPE_DEVICE float scaled(float value, float scale, float bias) {
 #endif
 }
 
-/// y = scale[channel] x + bias[channel]; one thread a pack of sixteen bytes of y.
+/// y = scale[channel] x + bias[channel]. One thread per pack of sixteen bytes of y.
 template <class T>
 struct PrepareImages {
   static constexpr const char* kName = "batch_prep";
@@ -65,7 +64,7 @@ struct PrepareImages {
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
     constexpr uint32_t kOfBlock = kThreads * kWidth;
-    // The first element's channel; a division in 64 bits would take longer than the rest.
+    // Congruent to the block's first element modulo `channels`. A 64-bit division would take longer than the rest.
     const uint32_t lead = static_cast<uint32_t>(block.index()) % channels * kOfBlock;
     block.each([&](int thread) {
       const int64_t first = block.index() * kOfBlock + thread * kWidth;
@@ -87,7 +86,7 @@ struct PrepareImages {
   }
 };
 
-/// The same with samples mixed; a block works on one sample, one thread on a pack of sixteen bytes of y.
+/// The same with samples mixed. A block works on one sample, a thread on a pack of sixteen bytes of y.
 template <class T>
 struct PrepareMixedImages {
   static constexpr const char* kName = "batch_prep, mixed";
@@ -98,11 +97,11 @@ struct PrepareMixedImages {
   const uint8_t* x;
   T* y;
   const SampleMix* mixes;
-  uint32_t elements;  // of a sample
+  uint32_t elements;  // per sample
   uint32_t width;     // of an image
   uint32_t channels;
-  uint32_t blocks;  // of a sample
-  bool in_packs;    // of y: it and each of its samples are aligned to packs
+  uint32_t blocks;  // per sample
+  bool in_packs;    // y and each of its samples are aligned to packs
   float scale[BatchPrep::kMaxChannels];
   float bias[BatchPrep::kMaxChannels];
 
@@ -169,7 +168,7 @@ void prepare_mixed(const Tensor& images, const BatchPrep& prep, const Tensor& mi
   cuda::launch(kernel, images.size(0) * kernel.blocks);
 }
 
-/// Where no caller has brought them to the device: a copy, which the host waits for.
+/// prep.mix on the images' device, if the caller hasn't brought it there. The host waits for the copy.
 Tensor mixes_beside(const Tensor& images, const BatchPrep& prep) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(prep.mix.data());
   const auto n = static_cast<int64_t>(prep.mix.size());
@@ -206,7 +205,7 @@ void batch_prep_forward(const ForwardArgs& args) {
 bool supports_batch_prep(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   const auto& prep = attrs.as<BatchPrep>();
   const Shape& images = inputs[0].shape;
-  // Indices into a sample are of 32 bits.
+  // Indices into a sample have 32 bits.
   const bool is_small = images[1] * images[2] * images[3] <= std::numeric_limits<int32_t>::max();
   return cuda::is_stored(prep.dtype) && (prep.mix.empty() || is_small);
 }

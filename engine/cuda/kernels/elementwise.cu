@@ -6,15 +6,15 @@
 namespace dlpipe::engine {
 namespace {
 
-/// The very words of the cpu's kernel: element i has word i % 4 of block i / 4.
+/// Uses the same random words as the CPU's kernel: element i has word i % 4 of block i / 4.
 struct DropoutMap {
   static constexpr int kInputs = 1;
   std::array<uint32_t, 2> key;
-  const uint64_t* device_key;  // instead of `key`; null: there is none
+  const uint64_t* device_key;  // used instead of `key` unless null
   uint32_t call;
   uint32_t threshold;
   float scale;
-  PhiloxBlock words = {};  // of the four elements that i is one of: drawn once, at the first
+  PhiloxBlock words = {};  // for element i and its three neighbours; drawn at the first of the four
 
   DLPIPE_DEVICE float operator()(const float (&in)[1], int64_t i) {
     const auto place = static_cast<uint32_t>(i) % 4;
@@ -44,7 +44,7 @@ void dropout_backward(const BackwardArgs& args) {
 
 DLPIPE_CUDA_KERNELS(dropout) = {dropout_forward, dropout_backward, cuda::supports_stored};
 
-// On a device a chain is its ops one after another, as it was before it was one.
+// On a device, a chain runs its ops one after another, like the ops that it was fused from.
 
 namespace {
 

@@ -1,5 +1,5 @@
-// The windows of a convolution as rows of a matrix, and back. Images and windows are numbered in 32 bits: see
-// each_chunk.
+// The windows of a convolution as rows of a matrix, and back. Elements of images and windows are numbered in 32
+// bits; see chunk_images().
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// The innermost index of `i` over an axis of `size`; `i` becomes the index over the outer axes.
+/// Returns the index of `i` along an innermost axis of `size`; `i` becomes the index over the outer axes.
 DLPIPE_DEVICE int take_index(uint32_t& i, int64_t size) {
   const auto divisor = static_cast<uint32_t>(size);
   const uint32_t at = i % divisor;
@@ -19,8 +19,7 @@ DLPIPE_DEVICE int take_index(uint32_t& i, int64_t size) {
   return static_cast<int>(at);
 }
 
-/// Calls use(tap, pixel) for each position of the filter, in order, that is in the image for the window at
-/// (oh, ow).
+/// Calls use(tap, pixel) for each tap of the window at (oh, ow) that is inside the image, in order.
 template <class Use>
 DLPIPE_DEVICE void each_tap(const Conv2dShape& s, int oh, int ow, const Use& use) {
   const int top = oh * s.stride[0] - s.padding[0];
@@ -35,8 +34,7 @@ DLPIPE_DEVICE void each_tap(const Conv2dShape& s, int oh, int ow, const Use& use
   }
 }
 
-/// Calls use(tap, window) for each position of the filter, in order, that some window of the image puts on
-/// (h, w).
+/// Calls use(tap, window) for each tap that some window of the image has on pixel (h, w), in order.
 template <class Use>
 DLPIPE_DEVICE void each_window(const Conv2dShape& s, int h, int w, const Use& use) {
   for (int kh = 0; kh < s.kh; ++kh) {
@@ -51,8 +49,8 @@ DLPIPE_DEVICE void each_window(const Conv2dShape& s, int h, int w, const Use& us
   }
 }
 
-/// Row (n, oh, ow) of `to` is its window, zero outside the image: columns (group, kh, kw, c), so that a
-/// group's are contiguous. `Unit`: an element or a pack of them; channels count in units.
+/// Row (n, oh, ow) of `to` is that window, with zeros outside the image. Its columns are (group, kh, kw, c), so that
+/// the columns of a group are contiguous. `Unit` is an element or a pack of them; channels are counted in units.
 template <class Unit>
 struct Im2col {
   static constexpr const char* kName = "im2col";
@@ -61,7 +59,7 @@ struct Im2col {
   const Unit* images;
   Unit* to;
   Conv2dShape s;
-  int64_t c_group;  // channels of a group
+  int64_t c_group;  // channels per group
   int64_t units;    // of `to`
 
   template <class Block>
@@ -84,8 +82,7 @@ struct Im2col {
   }
 };
 
-/// The images' gradient from that of their windows: each element sums its places in windows, by filter
-/// position.
+/// The images' gradient from the windows' gradient. Each pixel's element sums its values in the windows, tap by tap.
 template <class T>
 struct Col2im {
   static constexpr const char* kName = "col2im";
@@ -94,7 +91,7 @@ struct Col2im {
   const float* windows;
   T* to;
   Conv2dShape s;
-  int64_t c_group;   // channels of a group
+  int64_t c_group;   // channels per group
   int64_t elements;  // of `to`
 
   template <class Block>
@@ -118,7 +115,7 @@ struct Col2im {
   }
 };
 
-/// to[m, column, row] = from[m, row, column]: weights [O, C/G, KH*KW] as rows (tap, c), and back.
+/// to[m, column, row] = from[m, row, column]: turns weights [O, C/G, KH*KW] into rows (tap, c), or back.
 template <class In, class Out>
 struct TransposeMatrices {
   static constexpr const char* kName = "transposed matrices";
@@ -161,14 +158,14 @@ inline int64_t window_elements(const Conv2dShape& s) {
 }
 inline constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
-/// How many images with `elements` each have at most `most` in total, and can be numbered in 32 bits; at
-/// least one.
+/// The number of images (at least one) that have at most `most` elements in total, with `elements` each, and
+/// whose elements can be numbered in 32 bits.
 inline int64_t chunk_images(const Conv2dShape& s, int64_t elements, int64_t most) {
   const int64_t numbered = kMostElements / std::max(image_elements(s), output_elements(s));
   return std::max<int64_t>(1, std::min({s.n, most / elements, numbered}));
 }
 
-/// Calls use(first image, the convolution of a chunk of images).
+/// Calls use(first image, the convolution of a chunk of images) for each chunk.
 template <class Use>
 void each_chunk(const Conv2dShape& s, int64_t images, const Use& use) {
   for (int64_t first = 0; first < s.n; first += images) {

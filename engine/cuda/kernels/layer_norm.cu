@@ -1,5 +1,5 @@
-// Rows of layer_norm and add_layer_norm on CUDA: each tensor may be f32, bf16 or f16, memory is read once
-// forward and once backward. Work is queued in the calling thread's stream.
+// Rows of layer_norm and add_layer_norm on CUDA. Each tensor may be f32, bf16 or f16. Each pass reads memory
+// once. Work is queued in the calling thread's stream.
 #include "engine/ops/layer_norm.h"
 
 #include <algorithm>
@@ -16,9 +16,9 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 namespace {
 
 constexpr int kOwn = 8;  // neighbouring elements of a row that a thread keeps in registers
-// Of the gradient: with fewer a GPU waits for memory, with more there is much to add up.
+// Chunks of the gradient. With fewer, a GPU waits for memory; with more, adding up the chunks takes long.
 constexpr int64_t kMostChunks = 512;
-// Which chunks of short rows are more for: not run on a GPU yet.
+// With short rows there are more chunks, up to this many threads. This limit has not been tried on a GPU yet.
 constexpr int64_t kMostThreads = kMostChunks * 256;
 
 struct Own {
@@ -37,7 +37,7 @@ DLPIPE_DEVICE void read_own(const T* from, int count, bool in_packs, Own& to) {
   for (int k = 0; k < kOwn; ++k) to.at[k] = k < count ? widened(from[k]) : 0.0f;
 }
 
-/// Also sets `values` to the stored (rounded) values.
+/// Also sets `values` to the rounded values that it stores.
 template <class T>
 DLPIPE_DEVICE void write_own(T* to, int count, bool in_packs, Own& values) {
   T stored[kOwn];
@@ -58,8 +58,8 @@ DLPIPE_DEVICE void write_own(T* to, int count, bool in_packs, Own& values) {
   }
 }
 
-/// A tensor's memory, or none. Its dtype is the same for all threads, so that asking costs next to nothing,
-/// and one kernel serves all mixtures.
+/// A tensor's memory, or none. All threads have the same dtype, so the check costs next to nothing, and one
+/// kernel serves all combinations.
 struct Rows {
   void* data = nullptr;
   DType dtype = DType::kF32;
@@ -83,7 +83,7 @@ struct Rows {
   }
 };
 
-/// How many of a thread's elements, from `first` on, are within the row.
+/// The number of a thread's elements, from `first` on, that are within the row.
 DLPIPE_DEVICE int own_count(int64_t first, int64_t channels) {
   const int64_t left = channels - first;
   return left >= kOwn ? kOwn : left > 0 ? static_cast<int>(left) : 0;
@@ -164,8 +164,8 @@ struct NormalizeRows {
   }
 };
 
-/// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, and what came for x
-/// itself. One block per chunk of rows, whose share of gamma's and beta's gradients its threads keep.
+/// With n = (x - mean) / std and g = dy gamma: dx = (g - mean(g) - n mean(g n)) / std, plus x's own incoming
+/// gradient. One block per chunk of rows. Its threads keep the chunk's sums for the gradients of gamma and beta.
 template <int kThreads_>
 struct NormalizeRowsGradient {
   static constexpr const char* kName = "layer_norm gradient";
@@ -182,7 +182,7 @@ struct NormalizeRowsGradient {
   float* beta_parts;
   int64_t rows;
   int64_t channels;
-  int64_t chunk;  // rows of one
+  int64_t chunk;  // rows per chunk
   bool in_packs;
 
   template <class Block>
@@ -251,11 +251,11 @@ struct NormalizeRowsGradient {
   }
 };
 
-/// The gradients of gamma and beta: sums of the chunks' shares, of 32 channels per block.
+/// The gradients of gamma and beta: adds up the chunks' sums. 32 channels per block.
 struct SumShares {
   static constexpr const char* kName = "layer_norm parameters' gradients";
   static constexpr int kTile = 32;
-  static constexpr int kLanes = 32;  // chunks side by side
+  static constexpr int kLanes = 32;  // chunks at once
   static constexpr int kThreads = kTile * kLanes;
   struct Shared {
     float part[kLanes][kTile];
@@ -290,7 +290,7 @@ struct SumShares {
   }
 };
 
-/// Calls body(threads) with a constant: the fewest threads that hold a row.
+/// Calls body(threads), a constant: the fewest threads that can hold a row.
 template <class Body>
 void with_threads(int64_t channels, const Body& body) {
   if (channels <= 64 * kOwn) return body(std::integral_constant<int, 64>());

@@ -14,10 +14,10 @@ template <class Rule>
 concept SoftmaxLike = requires(float x) {
   { Rule::kName } -> std::convertible_to<const char*>;
   { Rule::kGradientName } -> std::convertible_to<const char*>;
-  { Rule::norm(x) } -> std::same_as<float>;  // sum: the value that a row stores of its sum of exponentials
-  { Rule::value(x, x) } -> std::same_as<float>;        // shifted, norm: of x less the row's largest
-  { Rule::term(x, x) } -> std::same_as<float>;         // y, grad: of the sum that backward needs
-  { Rule::gradient(x, x, x) } -> std::same_as<float>;  // y, grad, sum: of that sum
+  { Rule::norm(x) } -> std::same_as<float>;            // sum of exponentials: what a row keeps of it
+  { Rule::value(x, x) } -> std::same_as<float>;        // shifted (x minus the row's largest), norm
+  { Rule::term(x, x) } -> std::same_as<float>;         // y, grad: a term of the sum for backward
+  { Rule::gradient(x, x, x) } -> std::same_as<float>;  // y, grad, that sum
 };
 
 template <SoftmaxLike Rule>
@@ -78,7 +78,7 @@ void softmax_backward(const BackwardArgs& args) {
          s.outer);
 }
 
-/// The last axis, with contiguous rows.
+/// Supports the last axis only, whose rows are contiguous.
 static bool supports_softmax(std::span<const TensorSpec> inputs, const Attrs& attrs) {
   return inputs[0].dtype == DType::kF32 && attrs.as<SoftmaxAttrs>().axis == inputs[0].shape.rank() - 1;
 }
@@ -128,7 +128,7 @@ DLPIPE_CUDA_KERNELS(log_softmax) = cuda::softmax_kernels<LogSoftmaxRule>();
 
 namespace {
 
-/// A row's share of the loss; a label that is no class makes it NaN, since a kernel can't throw.
+/// A row's part of the loss. It is NaN for a label that is not a class, because a kernel can't throw.
 template <class T>
 struct CrossEntropyRows {
   static constexpr const char* kName = "cross_entropy";
@@ -137,7 +137,7 @@ struct CrossEntropyRows {
   const T* logits;
   const int64_t* labels;
   const float* weights;  // or null: all 1
-  float* kept;           // of each row, for backward: its largest logit, log sum exp(logit - largest)
+  float* kept;           // per row, for backward: its largest logit, log sum exp(logit - largest)
   float* losses;         // [rows], then the rows' weights
   int64_t rows;
   int64_t classes;
@@ -151,7 +151,7 @@ struct CrossEntropyRows {
         cuda::reduce_exponentials(block, shared, classes, [&](int64_t i) { return cuda::widened(x[i]); });
     const float largest = e.largest;
     const float log_sum = vector_math::log(e.sum);
-    float all = 0;  // not needed without smoothing, and rows of a vocabulary don't fit a cache
+    float all = 0;  // only for smoothing: it reads the row again, and rows of a vocabulary don't fit a cache
     if (smoothing != 0)
       all = cuda::reduce_row(block, shared, classes, 0.0f, cuda::Add(),
                              [&](int64_t i) { return cuda::widened(x[i]) - largest - log_sum; });
@@ -171,7 +171,7 @@ struct CrossEntropyRows {
   }
 };
 
-/// loss = sum of losses / sum of weights; both, the second first for backward.
+/// loss = sum of losses / sum of weights.
 struct CrossEntropyMean {
   static constexpr const char* kName = "cross_entropy mean";
   static constexpr int kThreads = cuda::kRowThreads;
@@ -192,7 +192,7 @@ struct CrossEntropyMean {
   }
 };
 
-/// dx[n,k] = w_n / sum w (p[n,k] - (1-s) [k == label] - s/K); every block sums the weights for itself.
+/// dx[n,k] = w_n / sum w (p[n,k] - (1-s) [k == label] - s/K). Every block computes the sum of weights itself.
 template <class T>
 struct CrossEntropyGradientRows {
   static constexpr const char* kName = "cross_entropy gradient";
@@ -272,7 +272,7 @@ DLPIPE_CUDA_KERNELS(cross_entropy) = {cross_entropy_forward, cross_entropy_backw
 
 namespace {
 
-/// Squares of differences, one block per chunk.
+/// The sum of squared differences of a chunk. One block per chunk.
 struct SquaresOfChunk {
   static constexpr const char* kName = "mse";
   static constexpr int kThreads = cuda::kRowThreads;
@@ -297,7 +297,7 @@ struct SquaresOfChunk {
   }
 };
 
-/// 2 grad / count (x - other); the gradient is on the device.
+/// 2 grad / count (x - other). The loss's gradient, `grad`, is on the device.
 struct MseGradient {
   static constexpr int kInputs = 2;
   const float* grad;

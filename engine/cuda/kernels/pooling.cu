@@ -7,7 +7,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// The largest of a window, with NaN as the largest, and its first position in the window. One thread per output.
+/// The largest value of a window and its first position in the window. NaN counts as the largest. One thread per output.
 template <class T, class Index, int kWidth_, bool kAligned>
 struct MaxOfWindow {
   static constexpr const char* kName = "max_pool2d";
@@ -52,7 +52,7 @@ struct MaxOfWindow {
   }
 };
 
-/// Gathered: each input's gradient is the sum of those of the windows that chose it. One thread an input.
+/// Each input's gradient is gathered: the sum of the gradients of the windows that chose it. One thread per input.
 template <class T, class Index, int kWidth_, bool kAligned>
 struct MaxOfWindowGradient {
   static constexpr const char* kName = "max_pool2d gradient";
@@ -84,7 +84,7 @@ struct MaxOfWindowGradient {
   }
 };
 
-/// Calls work(T(), Index(), width, aligned) for images and the places chosen in their windows.
+/// Calls work(T(), Index(), width, aligned) for images and the positions chosen in their windows.
 template <class Work>
 void with_types(const Tensor& images, const Tensor& pooled, const Tensor& places, const Work& work) {
   cuda::by_channels(images.dtype(), images.size(3), {images.raw(), pooled.raw(), places.raw()},
@@ -129,9 +129,9 @@ DLPIPE_CUDA_KERNELS(max_pool2d) = {max_pool2d_forward, max_pool2d_backward, cuda
 
 namespace {
 
-/// 1 / count, of at least one. On a device an approximation and a step of Newton's, which is the rounded
-/// quotient or next to it: nvcc's division calls a subroutine for what isn't normal, and
-/// ptxas spilled around that.
+/// 1 / count, for count >= 1. On a device it is an approximation and one Newton step, which gives the rounded
+/// quotient or a neighbour of it. nvcc's division calls a subroutine for numbers that aren't normal, and ptxas
+/// spilled registers around the call.
 DLPIPE_DEVICE float reciprocal(int count) {
   const auto n = static_cast<float>(count);
 #if defined(__CUDA_ARCH__)
@@ -142,7 +142,7 @@ DLPIPE_DEVICE float reciprocal(int count) {
 #endif
 }
 
-/// 1 / the places that a window's mean counts.
+/// 1 / the number of positions that the window's mean counts.
 DLPIPE_DEVICE float share(const cuda::Windows& windows, bool count_padding, int oh, int ow) {
   if (count_padding) return reciprocal(windows.rows.padded_length(oh) * windows.columns.padded_length(ow));
   const auto rows = windows.rows.inside(oh);
@@ -150,7 +150,7 @@ DLPIPE_DEVICE float share(const cuda::Windows& windows, bool count_padding, int 
   return reciprocal((rows.end - rows.begin) * (columns.end - columns.begin));
 }
 
-/// One thread an output.
+/// One thread per output.
 template <class T, int kWidth_, bool kAligned>
 struct MeanOfWindow {
   static constexpr const char* kName = "avg_pool2d";
@@ -179,7 +179,7 @@ struct MeanOfWindow {
   }
 };
 
-/// Gathered: each input's gradient from the windows that cover it. One thread an input.
+/// Each input's gradient is gathered from the windows that cover it. One thread per input.
 template <class T, int kWidth_, bool kAligned>
 struct MeanOfWindowGradient {
   static constexpr const char* kName = "avg_pool2d gradient";
@@ -242,7 +242,7 @@ DLPIPE_CUDA_KERNELS(avg_pool2d) = {avg_pool2d_forward, avg_pool2d_backward, cuda
 
 namespace {
 
-/// Sums over chunks of pixels, an image each, that become means.
+/// Sums over chunks of pixels, stored as means. Each chunk is an image.
 template <class T, int kWidth_, bool kAligned>
 struct MeanOfImage {
   static constexpr const char* kName = "global_avg_pool";
@@ -265,7 +265,7 @@ struct MeanOfImage {
   }
 };
 
-/// The same value into all pixels of a channel.
+/// Writes the channel's gradient, divided by the number of pixels, to all of its pixels.
 template <class T, int kWidth_, bool kAligned>
 struct MeanOfImageGradient {
   static constexpr const char* kName = "global_avg_pool gradient";

@@ -12,7 +12,7 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// A block copies neighbours of one row, a thread every kThreads-th of them: rows begin anywhere.
+/// A block copies neighbours of one row. A thread copies every kThreads-th of them, because rows may begin anywhere.
 template <class T>
 struct CopyRows {
   static constexpr const char* kName = "rows to another pitch";
@@ -39,13 +39,13 @@ struct CopyRows {
   }
 };
 
-/// Elements from one row to the next if each begins with a pack of low numbers.
+/// Elements from one row to the next if every row begins at a pack of bf16 or f16.
 static int64_t aligned_pitch(int64_t columns) {
   return blocks_for(columns, kPackWidth<BFloat16>) * kPackWidth<BFloat16>;
 }
 
-/// Whether a product is faster from or to a copy with aligned rows, if a GPU's memory can hold it: it reads them many
-/// times, the copy once. Short rows leave most of a block idle.
+/// Whether a product is faster with a copy that has aligned rows, if that fits in the GPU's memory. The product reads
+/// rows many times, the copy once. Not for short rows, which would leave most of a block idle.
 static bool is_better_aligned(DType dtype, int64_t rows, int64_t columns) {
   constexpr int64_t kLeast = int64_t{1} << 20;  // elements
   constexpr int64_t kLongRow = 1024;
@@ -53,7 +53,7 @@ static bool is_better_aligned(DType dtype, int64_t rows, int64_t columns) {
          rows * columns >= kLeast;
 }
 
-/// [rows, columns] of a low dtype.
+/// Copies [rows, columns] of bf16 or f16.
 static void copy_rows(const void* from, int64_t from_pitch, void* to, int64_t to_pitch, int64_t rows,
                       int64_t columns) {
   using Bits = uint16_t;
@@ -69,7 +69,7 @@ static void copy_rows(const void* from, int64_t from_pitch, void* to, int64_t to
 namespace dlpipe::engine {
 namespace {
 
-/// The matrices of a tensor that belong to those of the output, one after another.
+/// The matrices of a tensor, in the order of the output's matrices to which they belong.
 struct Operand {
   const Tensor& tensor;
   const std::vector<int64_t>* matrix_of;  // null: the i-th for the i-th
@@ -83,8 +83,8 @@ struct Operand {
   }
 };
 
-/// How many products from the i-th on make a batch: each operand's matrices have a constant stride, and no two add to one
-/// result.
+/// The number of products from the i-th on that can be one batch: the matrices of each operand have a constant stride, and
+/// no two products add to the same result.
 int64_t batch_from(int64_t i, int64_t count, const Operand& a, const Operand& b, const Operand& c) {
   int64_t end = i + 1;
   if (end < count && a.step(i) >= 0 && b.step(i) >= 0 && c.step(i) > 0) {
@@ -109,7 +109,7 @@ void matmul_product(int64_t count, const Operand& a, bool transpose_a, const Ope
   }
 }
 
-/// With one b for all of a's rows, the products are one.
+/// If all of a's matrices are multiplied by one b, the products become one.
 MatmulShape merged_shape(const Tensor& a, const Tensor& b, const MatmulAttrs& attrs) {
   MatmulShape s(a.shape(), b.shape(), attrs);
   if (!attrs.transpose_a && b.elements() == s.k * s.n && a.elements() == s.matrices() * s.m * s.k) {
@@ -119,7 +119,7 @@ MatmulShape merged_shape(const Tensor& a, const Tensor& b, const MatmulAttrs& at
   return s;
 }
 
-/// The operands a and b of the product, and the output or its gradient, in memory.
+/// The operands a and b of the product, and the output (or its gradient), as they are in memory.
 struct Operands {
   MatmulShape s;
   Operand a, b, c;
@@ -139,7 +139,7 @@ void matmul_forward(const ForwardArgs& args) {
   matmul_product(of.s.matrices(), of.a, attrs.transpose_a, of.b, attrs.transpose_b, of.c, false);
 }
 
-/// The gradient of a stretched operand is the sum of products in their order, in f32.
+/// If the operand was broadcast, its gradient is the sum of the products in their order, in f32.
 void operand_gradient(int64_t count, const Operand& left, bool transpose_left, const Operand& right,
                       bool transpose_right, const Operand& operand, const Tensor& grad) {
   if (!grad.defined()) return;
@@ -158,7 +158,7 @@ void operand_gradient(int64_t count, const Operand& left, bool transpose_left, c
   });
 }
 
-/// dA = dC B^T and dB = A^T dC, each in the form in which the operand was given.
+/// dA = dC B^T and dB = A^T dC, each transposed if its operand was.
 void matmul_backward(const BackwardArgs& args) {
   const auto& attrs = args.attrs.as<MatmulAttrs>();
   const Operands of(args.inputs[0], args.inputs[1], args.grad_outputs[0], attrs);
@@ -189,7 +189,7 @@ struct Sizes {
         out(weight.size(0)) {}
 };
 
-/// Whether it could: a bias needs cublasLt.
+/// Returns whether it computed the product. With a bias, only cublasLt can.
 bool multiply_aligned(const ForwardArgs& args, const Tensor& y, const Sizes& s, const cuda::GemmMatrix& of_x,
                       const cuda::GemmMatrix& of_weight) {
   if (!cuda::is_better_aligned(y.dtype(), s.rows, s.out)) return false;

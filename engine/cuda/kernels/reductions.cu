@@ -82,7 +82,7 @@ struct MaxRows {
   }
 };
 
-/// One block per row of neighbours.
+/// One block per contiguous row.
 template <class T>
 struct MaxOfRow {
   static constexpr const char* kName = "max of a row";
@@ -117,7 +117,7 @@ struct MaxOfRow {
   }
 
  private:
-  /// In the order of values, NaN above all; of equal ones the first is the largest.
+  /// A key in the order of the values, with NaN above all. Of equal values the first has the largest key.
   DLPIPE_DEVICE static uint64_t key_of(float value, uint32_t at) {
     const auto bits = std::bit_cast<uint32_t>(value == 0 ? 0.0f : value);  // 0 and -0 are equal
     const uint32_t order = value != value ? ~0u : (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;

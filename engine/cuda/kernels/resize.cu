@@ -6,7 +6,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// The input rows or columns of an output row or column, and the output rows or columns of an input one.
+/// Place: the input rows or columns that an output row or column reads. Range: the output ones that read an input one.
 struct Place {
   int first, second;
   float share;
@@ -15,8 +15,8 @@ struct Range {
   int begin, end;
 };
 
-/// Both of rows and columns: computed in f64, once, by a thread each. One after another in memory: places of rows and
-/// columns of the output, ranges of rows and columns of the input.
+/// The places and ranges of rows and columns, computed in f64, once, with one thread each. In memory come the places of the
+/// output's rows and columns, then the ranges of the input's rows and columns.
 struct Tables {
   const Place* rows;
   const Place* columns;
@@ -56,7 +56,7 @@ struct WriteTables {
   }
 };
 
-/// The tables of images of shape `x`, in memory that `owner` keeps.
+/// The tables for images of shape `x`, in memory that `owner` holds.
 Tables write_tables(const Shape& x, const ResizeAttrs& attrs, bool with_ranges, Device& device,
                     Tensor& owner) {
   const ResizePlaces rows = resize_places(x, attrs, 0), columns = resize_places(x, attrs, 1);
@@ -69,7 +69,7 @@ Tables write_tables(const Shape& x, const ResizeAttrs& attrs, bool with_ranges, 
   return {places, places + rows.out, ranges, ranges + rows.in};
 }
 
-/// One thread an output.
+/// One thread per output.
 template <class T, int kWidth_, bool kAligned>
 struct Resized {
   static constexpr const char* kName = "resize";
@@ -107,7 +107,7 @@ DLPIPE_DEVICE float weight_of(const Place& place, int pixel) {
   return (place.first == pixel ? 1 - place.share : 0.0f) + (place.second == pixel ? place.share : 0.0f);
 }
 
-/// Gathers each input's gradient from the outputs computed from it. One thread per input.
+/// Gathers each input's gradient from the outputs that read it. One thread per input.
 template <class T, int kWidth_, bool kAligned>
 struct ResizedGradient {
   static constexpr const char* kName = "resize gradient";

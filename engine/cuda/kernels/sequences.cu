@@ -11,7 +11,7 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 
 constexpr int kAttentionThreads = 128;
 
-/// What the kernels know of an AttentionShape.
+/// The part of an AttentionShape that the kernels need.
 struct AttentionHeads {
   int64_t heads, qkv_row, out_row;
   int length, width;
@@ -27,8 +27,8 @@ struct AttentionHeads {
         scale(static_cast<float>(s.scale)),
         causal(is_causal) {}
 
-  /// First elements of head `index` of all sequences' heads: of its queries (keys and values follow out_row
-  /// apart), of its outputs, of its softmax sums.
+  /// The first elements of head `index`, counted over all sequences: of its queries (its keys and values
+  /// follow, each out_row further), of its outputs and of its softmax sums.
   DLPIPE_DEVICE int64_t qkv(int64_t index) const {
     return index / heads * length * qkv_row + index % heads * width;
   }
@@ -41,14 +41,13 @@ struct AttentionHeads {
   }
 };
 
-/// kRows positions of kWidth numbers in shared memory; threads that read one column of rows meet different
-/// banks.
+/// kRows positions of kWidth numbers in shared memory. Threads that read the same column of different rows use different banks.
 template <int kRows, int kWidth>
 struct AttentionTile {
   float at[kRows][kWidth + 1];
 };
 
-/// `count` positions from memory, zero beyond them and beyond `width`. Part of a phase.
+/// Loads `count` positions from memory; zeros after them and after `width`. Part of a phase.
 template <class T, int kRows, int kWidth>
 DLPIPE_DEVICE void load_tile(int thread, const T* from, int64_t row, int count, int width,
                              AttentionTile<kRows, kWidth>& to) {
@@ -59,8 +58,7 @@ DLPIPE_DEVICE void load_tile(int thread, const T* from, int64_t row, int count, 
   }
 }
 
-/// A thread's share of the products of kRows rows with kOthers others: rows thread / 8 + 16 i and
-/// others thread % 8 + 8 j.
+/// A thread's part of the products of kRows rows with kOthers others: rows thread / 8 + 16 i and others thread % 8 + 8 j.
 template <int kRows, int kOthers>
 struct AttentionScores {
   static constexpr int kLanes = 8;
@@ -88,7 +86,7 @@ struct AttentionScores {
   }
 };
 
-/// A thread's share of kRows sums of rows of kWidth: rows warp + kWarps i, columns lane + kWarp j.
+/// A thread's part of kRows sums of rows of kWidth: rows warp + kWarps i, columns lane + kWarp j.
 template <int kRows, int kWidth>
 struct AttentionSums {
   static constexpr int kWarps = kAttentionThreads / kWarp;
@@ -101,7 +99,7 @@ struct AttentionSums {
       for (float& sum : row) sum = 0;
     }
   }
-  /// Adds weights[row][k] values[k] for each k.
+  /// Adds weights[row][k] * values[k] for each k.
   template <int kOthers>
   DLPIPE_DEVICE void add(int thread, const AttentionTile<kRows, kOthers>& weights,
                          const AttentionTile<kOthers, kWidth>& values) {
@@ -120,7 +118,7 @@ struct AttentionSums {
       for (int j = 0; j < kEachColumns; ++j) at[i][j] *= factors[thread / kWarp + i * kWarps];
     }
   }
-  /// The first `count` rows, times `factor`.
+  /// Stores the first `count` rows, times `factor`.
   template <class T>
   DLPIPE_DEVICE void store(int thread, float factor, int count, int width, T* to, int64_t to_row) const {
     for (int i = 0; i < kEachRows; ++i) {
@@ -139,8 +137,7 @@ struct AttentionSums {
 namespace dlpipe::engine {
 namespace {
 
-/// An id that is no row of the table gives zeros: a kernel can't throw, and ids are checked where they come
-/// in.
+/// An id that is not a row of the table gives zeros. A kernel can't throw; ids are checked where they enter.
 template <class T, int kWidth>
 struct EmbeddingRows {
   static constexpr const char* kName = "embedding";
@@ -169,9 +166,9 @@ struct EmbeddingRows {
   }
 };
 
-constexpr int kSpan = 128;  // sorted ids; part of the definition of sums
+constexpr int kSpan = 128;  // sorted ids per span; part of the definition of the sums
 
-/// A pack of columns of sums, in f32.
+/// The f32 sums of a pack of columns.
 template <class T, int kWidth>
 struct ColumnSums {
   float at[kWidth] = {};
@@ -182,7 +179,7 @@ struct ColumnSums {
   }
 };
 
-/// The sums of spans with ids of a single row, so that a row with most of the ids isn't one long sum.
+/// The sums of spans whose ids are all of one row, so that a row with most of the ids isn't one long sum.
 template <class T, int kWidth>
 struct SpanSums {
   static constexpr const char* kName = "sums of spans of a row";
@@ -190,7 +187,7 @@ struct SpanSums {
   using Shared = cuda::NoShared;
   const T* grad;
   const cuda::IdAt* items;
-  float* to;  // [spans, width]; others are unchanged
+  float* to;  // [spans, width]; other spans are not written
   int64_t width;
   int64_t packs;
 
@@ -210,8 +207,8 @@ struct SpanSums {
   }
 };
 
-/// Each element of the table's gradient is the sum of what its row's ids got: those before the first whole
-/// span of the row, the spans, those behind.
+/// Each element of the table's gradient is the sum of the gradients of its row's ids: those before the row's
+/// first whole span, the whole spans, then those after the last.
 template <class T, int kWidth>
 struct EmbeddingGradient {
   static constexpr const char* kName = "embedding gradient";
@@ -223,7 +220,7 @@ struct EmbeddingGradient {
   const float* spans;
   T* to;
   int64_t width;
-  int64_t packs;  // of the table
+  int64_t packs;  // in the table
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
@@ -233,7 +230,7 @@ struct EmbeddingGradient {
       const int64_t row = pack / (width / kWidth);
       const int64_t column = pack * kWidth - row * width;
       const int64_t begin = starts[row], end = starts[row + 1];
-      const int64_t first = (begin + kSpan - 1) / kSpan, last = end / kSpan;  // whole spans
+      const int64_t first = (begin + kSpan - 1) / kSpan, last = end / kSpan;  // the row's whole spans
       const bool has_spans = first < last;
       ColumnSums<T, kWidth> sums;
       for (int64_t k = begin; k < (has_spans ? first * kSpan : end); ++k)
@@ -249,7 +246,7 @@ struct EmbeddingGradient {
   }
 };
 
-/// Calls body(T(), columns per thread, a constant) for rows of `table` and of `rows`.
+/// Calls body(T(), columns per thread) for rows of `table` and of `rows`; the columns per thread are a constant.
 template <class Body>
 void by_packs(const Tensor& table, const Tensor& rows, const Body& body) {
   cuda::stored(table.dtype(), [&](auto type) {
@@ -306,11 +303,11 @@ bool supports_embedding(std::span<const TensorSpec> inputs, const Attrs& attrs) 
 
 DLPIPE_CUDA_KERNELS(embedding) = {embedding_forward, embedding_backward, supports_embedding};
 
-// self_attention on CUDA: cuDNN's if it is available and supports the problem (cudnn_attention.h), which uses tensor cores.
-// Else, and for f32, kernels of our own, which are also its twin in tests: blocks of queries against blocks
-// of keys with a running softmax, so that nothing larger than a block of weights exists (Dao,
-// "FlashAttention-2", 2023, algorithms 1 and 2). One block of threads per block of queries (backward also: of
-// keys) of one head of one sequence; it walks the other side in order, so there are no atomics.
+// self_attention on CUDA. If cuDNN is available and supports the problem (cudnn_attention.h), it computes it with
+// tensor cores. Otherwise, and for f32, our own kernels do; tests also compare cuDNN with them. They multiply blocks
+// of queries by blocks of keys with a running softmax, so that only one block of attention weights exists at a time
+// (Dao, "FlashAttention-2", 2023, algorithms 1 and 2). There is one block of threads per block of queries (backward
+// also: of keys) of one head of one sequence. It walks the other side in order, so there are no atomics.
 
 namespace {
 
@@ -324,21 +321,21 @@ using cuda::widened;
 
 constexpr int kMostWidth = 128;
 
-/// One block kRows queries.
+/// One block of threads per kRows queries.
 template <class T, int kWidth>
 struct Attention {
   static constexpr const char* kName = "self_attention";
   static constexpr int kThreads = cuda::kAttentionThreads;
   static constexpr int kRows = 32;
-  static constexpr int kParts = kThreads / kRows;  // threads a query in the softmax
+  static constexpr int kParts = kThreads / kRows;  // threads per query in the softmax
   struct Shared {
     AttentionTile<kRows, kWidth> queries;
     AttentionTile<kRows, kWidth> others;  // keys, then their values
     AttentionTile<kRows, kRows> weights;
-    float part[kRows][kParts];  // largest scores, in the end sums of exponentials
+    float part[kRows][kParts];  // largest scores; at the end sums of exponentials
     float factor[kRows];
   };
-  /// Of a query so far, in each of its threads.
+  /// A query's softmax so far; each of the query's threads has one.
   struct Softmax {
     float largest;
     float sum;  // of the thread's own exponentials
@@ -401,11 +398,11 @@ struct Attention {
   }
 
  private:
-  /// Rows beyond the last query are computed, and not stored, as if they were the last.
+  /// Rows after the last query are computed as if they were the last query, but not stored.
   DLPIPE_DEVICE bool seen(int query, int key) const {
     return h.sees(query < h.length ? query : h.length - 1, key);
   }
-  /// Of the thread's share of a query's scores, and of those before. Part of a phase.
+  /// The largest of the thread's part of a query's scores and of the previous ones. Part of a phase.
   DLPIPE_DEVICE void find_largest(int thread, int first, int key, const Softmax& own, Shared& shared) const {
     const int q = thread / kParts;
     float largest = own.largest;
@@ -414,7 +411,7 @@ struct Attention {
     }
     shared.part[q][thread % kParts] = largest;
   }
-  /// Scores become weights relative to the largest so far, which may be another than before. Part of a phase.
+  /// Turns scores into weights relative to the largest score so far, and rescales the sum if that changed. Part of a phase.
   DLPIPE_DEVICE void take_exponentials(int thread, int first, int key, Softmax& own, Shared& shared) const {
     const int q = thread / kParts;
     float largest = shared.part[q][0];
@@ -430,7 +427,7 @@ struct Attention {
   }
 };
 
-/// deltas = rowsum(dO O), one thread a query of a head.
+/// deltas = rowsum(dO O). One thread per query and head.
 template <class T>
 struct AttentionDeltas {
   static constexpr const char* kName = "self_attention gradient, deltas";
@@ -455,9 +452,9 @@ struct AttentionDeltas {
   }
 };
 
-/// With P the softmax and O = P V: dP = dO V^T, dS = P (dP - deltas), dQ = scale dS K;
-/// dK = scale dS^T Q, dV = P^T dO. One block kRows queries, walking keys, or, with kOfKeys, kRows keys,
-/// walking queries: then all is transposed.
+/// With P the softmax and O = P V: dP = dO V^T, dS = P (dP - deltas), dQ = scale dS K, dK = scale dS^T Q and
+/// dV = P^T dO. A block of threads has kRows queries and walks the keys. With kOfKeys it has kRows keys and walks
+/// the queries, and all matrices are transposed.
 template <class T, int kWidth, bool kOfKeys>
 struct AttentionGradient {
   static constexpr const char* kName =
@@ -486,7 +483,7 @@ struct AttentionGradient {
     const int64_t head = block.index() / blocks;
     const int first = static_cast<int>(block.index() % blocks) * kRows;
     const int count = h.length - first < kRows ? h.length - first : kRows;
-    // The others that own rows see or are seen by.
+    // The range of others that the block's own rows see or are seen by.
     const int begin = kOfKeys && h.causal ? first : 0;
     const int end = !kOfKeys && h.causal ? first + count : h.length;
     typename Block::template PerThread<AttentionSums<kRows, kWidth>> sums;  // dQ or dK
@@ -531,8 +528,7 @@ struct AttentionGradient {
   }
 
  private:
-  /// Keys and values from position `first` on, or queries, dO and what the softmax left of them. Part of a
-  /// phase.
+  /// Loads keys and values from position `first` on; or queries, dO, and the queries' log_sums and deltas. Part of a phase.
   DLPIPE_DEVICE void load(int thread, bool keys, int64_t head, int first, Rows& rows, Rows& beside,
                           Shared& shared) const {
     const int count = h.length - first;
@@ -550,7 +546,7 @@ struct AttentionGradient {
   }
 };
 
-/// Calls run(type, width): the storage type and the least width of tiles.
+/// Calls run(type, width) with the storage type and the smallest tile width that fits.
 template <class Run>
 void with_kernels(DType dtype, int64_t width, const Run& run) {
   cuda::stored(dtype, [&](auto type) {

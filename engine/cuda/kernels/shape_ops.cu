@@ -7,7 +7,7 @@
 namespace dlpipe::engine {
 namespace {
 
-/// The part of `whole` of `size` along the axis from `begin` on.
+/// Where the part of `whole` from `begin` on along the axis is in memory, and its strides.
 struct Part {
   std::byte* first;
   std::vector<int64_t> strides;
@@ -74,7 +74,7 @@ DLPIPE_CUDA_KERNELS(expand) = {expand_forward, expand_backward};
 
 namespace {
 
-/// [N, rows, columns] -> [N, columns, rows].
+/// Copies [N, rows, columns] to [N, columns, rows].
 void copy_transposed(const Tensor& from, const Tensor& to, int64_t n, int64_t rows, int64_t columns) {
   const Shape shape = {n, columns, rows};
   cuda::strided_copy(to.raw(), row_major(shape), from.raw(),
@@ -121,7 +121,7 @@ void slice_forward(const ForwardArgs& args) {
                      dtype_size(view.dtype()));
 }
 
-/// Zero outside the slice.
+/// The gradient is zero outside the slice.
 void slice_backward(const BackwardArgs& args) {
   const Tensor& grad_x = args.grad_inputs[0];
   const Tensor& grad = args.grad_outputs[0];

@@ -1,5 +1,5 @@
-// The kernels of an elementwise op, from its formula (ops/elementwise.h), as registered by
-// `dlpipe_register(op NAME ELEMENTWISE)` on this backend.
+// The kernels of an elementwise op, made from its formula (ops/elementwise.h), as `dlpipe_register(op NAME
+// ELEMENTWISE)` registers them on this backend.
 #pragma once
 
 #include "engine/cuda/grid/elements.h"
@@ -11,9 +11,9 @@ inline namespace DLPIPE_GRID_NAMESPACE {
 
 // Formulas with one input: sixteen bytes per thread.
 
-/// to[i] = map(i's loaded inputs): `Map` is a struct with
+/// to[i] = map(the loaded inputs at i). `Map` is a struct with
 ///   static constexpr int kInputs; float operator()(const float (&in)[kInputs], int64_t i).
-/// Each thread has a copy of the Map, which gets its elements in order, the first at a multiple of four.
+/// Each thread has its own copy of the Map, which gets the thread's elements in order. The first is at a multiple of four.
 template <class In, class Out, class Map>
 struct MapKernel {
   static constexpr const char* kName = "map";
@@ -84,7 +84,7 @@ struct ForwardMap {
   }
 };
 
-/// Inputs: the gradient and what the formula saves.
+/// Inputs: the gradient, and the tensor that the formula saves.
 template <class F>
 struct BackwardMap {
   static constexpr int kInputs = 2;
@@ -121,7 +121,7 @@ constexpr Kernels unary_kernels() {
 
 // Formulas with two inputs, with broadcasting.
 
-/// Axes of `shape`, to which operands are broadcast.
+/// The axes of `shape`, with the strides of the operands that are broadcast to it.
 template <int kOperands>
 Axes<kOperands> stretched_to(const Shape& shape, const Tensor (&operands)[kOperands]) {
   Axes<kOperands> axes;
@@ -130,7 +130,7 @@ Axes<kOperands> stretched_to(const Shape& shape, const Tensor (&operands)[kOpera
   return axes;
 }
 
-/// to[i] = map(i's elements of the broadcast operands): `Map` as in MapKernel.
+/// to[i] = map(the elements of the broadcast operands at i). `Map` is as in MapKernel.
 template <class In, class Out, class Map>
 struct StretchedKernel {
   static constexpr const char* kName = "stretched map";
@@ -161,7 +161,7 @@ struct StretchedKernel {
       for (int i = 0; i < Map::kInputs; ++i) {
         if (axes.stride[i][0] == 1) {
           in[i] = *reinterpret_cast<const Pack<In, kWidth>*>(from[i] + at[i]);
-        } else {  // the same element for all
+        } else {  // broadcast: the same element for all
           for (int k = 0; k < kWidth; ++k) in[i].at[k] = from[i][at[i]];
         }
       }
@@ -220,7 +220,7 @@ void binary_forward(const ForwardArgs& args) {
   });
 }
 
-/// Axes of `shape` along which an operand of shape `own` was broadcast.
+/// The axes of `shape` along which an operand of shape `own` was broadcast.
 inline uint32_t stretched_axes(const Shape& shape, const Shape& own) {
   uint32_t axes = 0;
   for (int i = 1; i <= shape.rank(); ++i) {
@@ -238,7 +238,7 @@ void binary_gradient(const BackwardArgs& args) {
   const bool is_sum = grad_in.elements() != grad.elements();
   stored(grad.dtype(), [&](auto type) {
     using T = decltype(type);
-    if constexpr (!F::kSaves) {  // linear: the gradient times a factor
+    if constexpr (!F::kSaves) {  // the formula is linear: the gradient times a factor
       const float factor =
           kOperand == 0 ? F::template grad_a<float>(1, 0, 0) : F::template grad_b<float>(1, 0, 0);
       if (!is_sum) return launch_map<T>({grad}, grad_in, Times{factor});

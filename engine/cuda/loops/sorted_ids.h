@@ -1,6 +1,5 @@
-// Sorts ids by row, so that those of a row are contiguous: a radix sort with four bits per pass, each a count, a
-// scan and a scatter with O(ids) work. The sort is stable and uses no atomics: the same ids have the same order
-// on every run.
+// Sorts ids by row, so that the ids of a row are contiguous. It is a radix sort with four bits per pass; each pass is a count, a
+// scan and a scatter with O(ids) work. The sort is stable and uses no atomics, so the same ids have the same order on every run.
 #pragma once
 
 #include <algorithm>
@@ -12,19 +11,19 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// An id and its original position. Fewer than 2^32 of each.
+/// An id and its original position. Both are less than 2^32.
 struct IdAt {
   uint32_t id;
   uint32_t at;
 };
 
 inline constexpr int kSortThreads = 256;
-inline constexpr int kSortItems = 8;  // neighbours per thread
+inline constexpr int kSortItems = 8;  // consecutive items per thread
 inline constexpr int kSortChunk = kSortThreads * kSortItems;
 inline constexpr int kDigitBits = 4;
 inline constexpr int kDigits = 1 << kDigitBits;
 
-/// An id that is not a row of the table becomes `rows`, and is sorted last.
+/// Numbers the ids. An id that is not a row of the table becomes `rows`, so it is sorted last.
 struct NumberIds {
   static constexpr const char* kName = "ids with their places";
   static constexpr int kThreads = kSortThreads;
@@ -48,7 +47,7 @@ struct NumberIds {
 /// How often each digit occurs in each thread's share of a chunk.
 struct DigitCounts {
   uint32_t of[kDigits][kSortThreads];
-  uint32_t groups[kDigits][kDigits];  // of sixteen threads each
+  uint32_t groups[kDigits][kDigits];  // sums over groups of sixteen threads
 
   /// Part of a phase: calls each(digit, item) for the thread's items, in order.
   template <class Each>
@@ -57,7 +56,7 @@ struct DigitCounts {
     for (int64_t i = first; i < first + kSortItems && i < count; ++i)
       each(static_cast<int>(items[i].id >> shift) % kDigits, items[i]);
   }
-  /// Two phases: `of` is each thread's own count; then one thread sums each digit and group.
+  /// Two phases: each thread counts its items in `of`; then one thread per digit and group sums the group's counts.
   template <class Block>
   DLPIPE_DEVICE void count_chunk(Block& block, const IdAt* items, int64_t count, int shift) {
     const int64_t begin = block.index() * kSortChunk;
@@ -76,7 +75,7 @@ struct DigitCounts {
 };
 static_assert(kSortThreads == kDigits * kDigits);
 
-/// One block per chunk: to[digit * chunks + chunk].
+/// Counts the digits of each chunk into to[digit * chunks + chunk]. One block per chunk.
 struct CountDigits {
   static constexpr const char* kName = "digits of ids";
   static constexpr int kThreads = kSortThreads;
@@ -98,7 +97,7 @@ struct CountDigits {
   }
 };
 
-/// Replaces each number by the sum of those before it. One block.
+/// Replaces each number by the sum of the numbers before it. One block.
 struct ScanCounts {
   static constexpr const char* kName = "scan of digits";
   static constexpr int kThreads = 1024;
@@ -139,14 +138,14 @@ struct ScanCounts {
   }
 };
 
-/// Moves items to the places of their digits, in order. One block per chunk.
+/// Moves items to the positions of their digits, in order. One block per chunk.
 struct ScatterByDigit {
   static constexpr const char* kName = "ids by digit";
   static constexpr int kThreads = kSortThreads;
   using Shared = DigitCounts;
   const IdAt* items;
   IdAt* to;
-  const uint32_t* starts;  // where the chunk's items of a digit go: ScanCounts of CountDigits
+  const uint32_t* starts;  // where the chunk's items with a digit go: CountDigits, then ScanCounts
   int64_t count;
   int shift;
 
@@ -172,7 +171,7 @@ struct ScatterByDigit {
   }
 };
 
-/// to[row], for row = 0 .. rows: the first of the sorted ids that is at least `row`.
+/// to[row], for row = 0 .. rows: the position of the first sorted id that is at least `row`.
 struct FindRowStarts {
   static constexpr const char* kName = "begins of rows";
   static constexpr int kThreads = kSortThreads;
@@ -201,11 +200,11 @@ struct FindRowStarts {
   }
 };
 
-/// The positions of each row's ids, in device memory.
+/// Ids sorted by row, with their original positions, in device memory.
 struct SortedIds {
   Tensor memory, row_starts;
-  const IdAt* items = nullptr;       // by row; invalid ids last
-  const uint32_t* starts = nullptr;  // rows + 1
+  const IdAt* items = nullptr;       // by row; invalid ids are last
+  const uint32_t* starts = nullptr;  // rows + 1 numbers
 };
 
 inline Tensor scratch_bytes(int64_t bytes, Device& device) {

@@ -10,10 +10,10 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// Strides: of `to`, then of `from`.
+/// Strides of `to`, then strides of `from`.
 using CopyAxes = Axes<2>;
 
-/// One thread per unit: an element, or the neighbours in sixteen bytes.
+/// One thread per unit. A unit is an element, or neighbouring elements of up to sixteen bytes.
 template <class Unit>
 struct StridedCopy {
   static constexpr const char* kName = "strided copy";
@@ -36,7 +36,7 @@ struct StridedCopy {
   }
 };
 
-/// For neighbours of `to` that aren't neighbours in `from`: copies by square tiles, so that both are accessed in lines.
+/// For neighbours in `to` that aren't neighbours in `from`: copies by square tiles, so that both are accessed in whole lines.
 template <class Unit>
 struct TransposeTiles {
   static constexpr const char* kName = "transposed tiles";
@@ -50,8 +50,8 @@ struct TransposeTiles {
   CopyAxes outer;
   int64_t columns;      // neighbours in `to`
   int64_t rows;         // neighbours in `from`
-  int64_t to_row;       // from a row to the next in `to`
-  int64_t from_column;  // from a column to the next in `from`
+  int64_t to_row;       // elements from one row to the next in `to`
+  int64_t from_column;  // elements from one column to the next in `from`
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
@@ -78,7 +78,7 @@ struct TransposeTiles {
   }
 };
 
-/// Copies by tiles if that is faster; else returns false and does nothing.
+/// Copies by tiles if that is faster and returns true; else does nothing and returns false.
 template <class Unit>
 bool transpose_tiles(void* to, const void* from, const CopyAxes& axes) {
   using Kernel = TransposeTiles<Unit>;
@@ -105,8 +105,8 @@ bool transpose_tiles(void* to, const void* from, const CopyAxes& axes) {
   return true;
 }
 
-/// Chooses the largest unit of neighbours that both sides have and are aligned to, and converts axes to units. Returns its
-/// bytes.
+/// Chooses the largest unit of neighbours that exists on both sides and to which both are aligned, and converts axes to
+/// units. Returns the unit's bytes.
 inline size_t widen_units(const void* to, const void* from, CopyAxes& axes, size_t element_bytes) {
   if (axes.count == 0 || axes.stride[0][0] != 1 || axes.stride[1][0] != 1) return element_bytes;
   auto step = static_cast<uint64_t>(axes.size[0]) * element_bytes;
@@ -124,7 +124,7 @@ inline size_t widen_units(const void* to, const void* from, CopyAxes& axes, size
   return bytes;
 }
 
-/// Strides in elements of `element_bytes`: 1, 2, 4 or 8.
+/// Copies elements of `element_bytes` bytes (1, 2, 4 or 8). Strides are in elements.
 inline void strided_copy(void* to, std::span<const int64_t> to_strides, const void* from,
                          std::span<const int64_t> from_strides, const Shape& shape, size_t element_bytes) {
   CopyAxes axes;
@@ -156,7 +156,7 @@ inline void strided_copy(void* to, std::span<const int64_t> to_strides, const vo
   }
 }
 
-/// Fills `bytes` of `to` with repetitions of the eight bytes of `pattern`, sixteen per thread.
+/// Fills `bytes` bytes of `to` with repetitions of the eight bytes of `pattern`. Sixteen bytes per thread.
 struct Fill {
   static constexpr const char* kName = "fill";
   static constexpr int kThreads = 256;
@@ -165,7 +165,7 @@ struct Fill {
   uint8_t* to;
   uint64_t pattern;
   int64_t bytes;
-  bool aligned;  // to sixteen
+  bool aligned;  // to sixteen bytes
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
@@ -181,7 +181,7 @@ struct Fill {
   }
 };
 
-/// `value`: an element's bits, of 1, 2, 4 or 8 bytes.
+/// `value` has the bits of an element of 1, 2, 4 or 8 bytes.
 inline void fill_elements(void* to, int64_t count, uint64_t value, size_t element_bytes) {
   uint64_t pattern = 0;
   for (size_t at = 0; at < 8; at += element_bytes) {

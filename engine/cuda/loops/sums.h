@@ -1,4 +1,4 @@
-// Reductions: along a row by one block, then over some of the axes of a tensor, in an order that depends only on the shape.
+// Reductions, in an order that depends only on the shape: along a row by one block, then over some axes of a tensor.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ struct Add {
     return a + b;
   }
 };
-/// NaN wins, as in the cpu's loops over whole rows.
+/// A NaN is the larger one, whichever operand it is.
 struct Larger {
   DLPIPE_DEVICE float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// op over term(i) for i in [0, count), starting from `none`; the same for all threads. Each thread processes
-/// every kThreads-th element, then Block::reduce: the order is fixed. Two phases.
+/// Combines term(i) for i in [0, count) by op, starting from `none`. The result is the same for all threads. Each thread
+/// processes every kThreads-th element, then Block::reduce combines the threads, so the order is fixed. Two phases.
 template <class Block, class Space, class Op, class Term>
 DLPIPE_DEVICE float reduce_row(Block& block, Space& space, int64_t count, float none, const Op& op,
                                const Term& term) {
@@ -41,14 +41,15 @@ DLPIPE_DEVICE float reduce_row(Block& block, Space& space, int64_t count, float 
   return block.reduce(part, op, space);
 }
 
-/// A row's largest value and the sum of its exponentials relative to that.
+/// A row's largest value, and the sum of its exponentials relative to that value.
 struct ExpSum {
   float largest;
   float sum;
 };
 
-/// The ExpSum of term(i) for i in [0, count), read once: each thread's sum is rescaled with its largest value (Milakov and
-/// Gimelshein, "Online normalizer calculation for softmax", 2018). The same for all threads, in a fixed order.
+/// The ExpSum of term(i) for i in [0, count). Reads each term once: a thread rescales its sum when its largest value
+/// changes (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The result is the same for all
+/// threads, in a fixed order.
 template <class Block, class Space, class Term>
 DLPIPE_DEVICE ExpSum reduce_exponentials(Block& block, Space& space, int64_t count, const Term& term) {
   typename Block::template PerThread<ExpSum> own;
@@ -57,7 +58,7 @@ DLPIPE_DEVICE ExpSum reduce_exponentials(Block& block, Space& space, int64_t cou
     ExpSum e = {-__builtin_inff(), 0.0f};
     for (int64_t i = thread; i < count; i += Block::kThreads) {
       const float value = term(i);
-      if (value == -__builtin_inff()) continue;  // adds nothing, also if empty
+      if (value == -__builtin_inff()) continue;  // adds 0; without this, the first -inf would give NaN
       const float above = value - e.largest;
       const float factor = vector_math::exp(above > 0 ? -above : above);
       e.sum = above > 0 ? e.sum * factor + 1.0f : e.sum + factor;
@@ -74,12 +75,12 @@ DLPIPE_DEVICE ExpSum reduce_exponentials(Block& block, Space& space, int64_t cou
   return {largest, block.reduce(part, Add(), space)};
 }
 
-// Axes that several tensors share, each with its own strides.
+// Axes that several tensors have in common, with separate strides.
 
 template <int kTensors>
 struct Axes {
   int count = 0;
-  int64_t size[Shape::kMaxRank] = {};  // from the innermost
+  int64_t size[Shape::kMaxRank] = {};  // from the innermost axis on
   int64_t stride[kTensors][Shape::kMaxRank] = {};
 
   /// Adds the next outer axis; merges it with the previous one if they are contiguous for all tensors.
@@ -96,7 +97,7 @@ struct Axes {
     ++count;
   }
 
-  /// The offset of the i-th place in each tensor. (nvcc divides in 32 bits if numbers are small.)
+  /// The offset of position i in each tensor. (nvcc divides in 32 bits if numbers are small.)
   DLPIPE_DEVICE void offsets(int64_t i, int64_t (&at)[kTensors]) const {
     for (int k = 0; k < kTensors; ++k) at[k] = 0;
     for (int axis = 0; axis < count; ++axis) {
@@ -109,8 +110,8 @@ struct Axes {
   }
 };
 
-/// body(axis, strides) for the axes of `shape` from the innermost, with the strides of row-major operands
-/// that are broadcast to it: 0 for broadcast axes.
+/// Calls body(axis, strides) for the axes of `shape` from the innermost on. The strides are those of row-major
+/// operands that are broadcast to `shape`: 0 along broadcast axes.
 template <int kOperands, class Body>
 void each_stretched(const Shape& shape, const Tensor (&operands)[kOperands], const Body& body) {
   int64_t step[kOperands];
@@ -129,10 +130,10 @@ void each_stretched(const Shape& shape, const Tensor (&operands)[kOperands], con
 
 // Sums of a row-major tensor over some of its axes, in f32, in an order that depends only on the shape.
 
-/// The terms, [outer, terms, inner] summed over the middle, are a struct with
-///   Start start(row, column) const: what a thread keeps for a place of [outer, inner];
+/// Terms are [outer, terms, inner] and are summed over the middle axis. They are a struct with
+///   Start start(row, column) const: what a thread keeps for a position of [outer, inner];
 ///   float term(const Start&, i) const.
-/// Terms in memory.
+/// This one has its terms in memory.
 template <class In>
 struct StoredTerms {
   using Start = const In*;
@@ -144,16 +145,16 @@ struct StoredTerms {
   DLPIPE_DEVICE float term(const Start& at, int64_t i) const { return widened(at[i * inner]); }
 };
 
-/// Terms map(elements of broadcast operands), which are not stored: `Map` as in MapKernel, but without the
-/// element's index.
+/// Terms map(elements of broadcast operands), which are computed and not stored. `Map` is as in MapKernel, but
+/// doesn't use the element's index.
 template <class In, class Map>
 struct MappedTerms {
   struct Start {
     const In* at[Map::kInputs];
   };
   const In* from[Map::kInputs];
-  Axes<Map::kInputs> axes;     // of [outer, inner]
-  int64_t step[Map::kInputs];  // from term to term
+  Axes<Map::kInputs> axes;     // over [outer, inner]
+  int64_t step[Map::kInputs];  // from one term to the next
   int64_t inner;
   Map map;
 
@@ -171,9 +172,9 @@ struct MappedTerms {
   }
 };
 
-/// The sums, in chunks of terms: `to` is [outer, chunks, inner]. A block has 2^side_bits neighbours of an
-/// inner axis, 2^lane_bits threads for each that share the terms of a sum, and outer places for the remaining
-/// threads. So rows (inner 1), columns and single sums are all read in whole lines.
+/// Sums chunks of terms: `to` is [outer, chunks, inner]. A block has 2^side_bits neighbours along the inner
+/// axis and 2^lane_bits threads for each, which share the terms of a sum. The remaining threads take further
+/// outer positions. So rows (inner 1), columns and single sums are all read in whole lines.
 template <class Terms, class Out>
 struct SumTerms {
   static constexpr const char* kName = "sums";
@@ -186,7 +187,7 @@ struct SumTerms {
   int64_t outer;
   int64_t terms;
   int64_t inner;
-  int64_t chunk;  // terms of one
+  int64_t chunk;  // terms per chunk
   uint32_t chunks;
   int side_bits;
   int lane_bits;
@@ -211,7 +212,7 @@ struct SumTerms {
       if (row < outer && column < inner) {
         const typename Terms::Start start = from.start(row, column);
 #if defined(__CUDACC__)
-#pragma unroll 4  // loads under way at once; f16 would have one
+#pragma unroll 4  // several loads at once; for f16 there would be only one
 #endif
         for (int64_t i = part * chunk + lane_of(thread); i < end; i += int64_t{1} << lane_bits)
           sum += from.term(start, i);
@@ -232,9 +233,9 @@ struct SumTerms {
   }
 };
 
-/// How a sum is divided among threads; part of the definition of its result.
+/// How a sum is divided among threads. This is part of the definition of its result.
 struct SumPlan {
-  static constexpr int64_t kManyThreads = int64_t{1} << 18;  // threads that a large GPU runs at once
+  static constexpr int64_t kManyThreads = int64_t{1} << 18;  // threads that run at once on a large GPU
   static constexpr int64_t kSmall = int64_t{1} << 16;        // elements that need no second launch
   static constexpr int64_t kMostOfLane = 4096;               // terms; longer sequential sums lose digits
   int side_bits = 0;
@@ -247,12 +248,12 @@ struct SumPlan {
       return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, n)) - 1));
     };
     const int64_t sums = outer * inner;
-    const bool is_small = sums * terms <= kSmall;  // then a lane's terms take the time, not reading
+    const bool is_small = sums * terms <= kSmall;  // then a lane's terms take the time, not memory
     side_bits = std::min(is_small ? 3 : 5, bits_of(inner));
     const int most = std::min(8 - side_bits, bits_of(terms));
-    // A warp reads neighbours; then as many lanes as give the GPU enough to do.
+    // A warp reads neighbours. Add lanes until the GPU has enough threads.
     while (lane_bits < most && (side_bits + lane_bits < 5 || sums << lane_bits < kManyThreads)) ++lane_bits;
-    // Threads that neither lanes nor outer places need are used along the inner axis.
+    // Use the threads that lanes and outer positions don't need along the inner axis.
     const int free_bits = 8 - side_bits - lane_bits - std::min(8 - side_bits - lane_bits, bits_of(outer));
     side_bits = std::min(side_bits + free_bits, std::max(side_bits, bits_of(inner)));
     const int64_t lanes = int64_t{1} << lane_bits;
@@ -264,8 +265,7 @@ struct SumPlan {
   }
 };
 
-/// to[outer, inner] = factor * the sums over terms; scratch from `device`, at most a megabyte or 1 / 4096 of
-/// the terms.
+/// to[outer, inner] = factor * the sums over terms. Takes scratch from `device`: at most a megabyte or 1 / 4096 of the terms.
 template <class Terms, class Out>
 void sum_terms(const Terms& from, int64_t outer, int64_t terms, int64_t inner, float factor, Out* to,
                Device& device) {
@@ -284,17 +284,17 @@ void sum_terms(const Terms& from, int64_t outer, int64_t terms, int64_t inner, f
             to, device);
 }
 
-/// to[columns] = factor * the sums of the columns of from[rows, columns]; scratch from `device`.
+/// to[columns] = factor * the sums of the columns of from[rows, columns]. Takes scratch from `device`.
 template <class In, class Out>
 void sum_columns(const In* from, int64_t rows, int64_t columns, float factor, Out* to, Device& device) {
   sum_terms(StoredTerms<In>{from, rows, columns}, 1, rows, columns, factor, to, device);
 }
 
-/// A shape as [outer, terms, inner]: the innermost neighbours of the axes `summed`, bit(axis), are the terms,
-/// and `left` are those of outer's axes that remain to be summed.
+/// A shape as [outer, terms, inner]. `summed` has bit(axis) for each axis to sum. The terms are the innermost
+/// group of neighbouring summed axes; `left` are the summed axes in outer, which remain to be summed.
 struct SummedAxes {
   Shape outer;
-  int end;  // of the terms' axes, which begin where outer's end
+  int end;  // of the axes of terms, which begin where outer ends
   int64_t terms = 1;
   int64_t inner = 1;
   uint32_t left = 0;
@@ -327,8 +327,8 @@ void sum_over(const SummedAxes& axes, const Terms& from, float factor, const Ten
   sum_axes<float, Out>(parts, axes.left, factor, to);
 }
 
-/// to = factor * the sum of `from` over the axes `summed`, bit(axis); `to` has the other axes, in order.
-/// Neighbours are summed at once, the innermost ones first.
+/// to = factor * the sum of `from` over the axes `summed`, bit(axis). `to` has the other axes, in order.
+/// Neighbouring axes are summed together, the innermost group first.
 template <class In, class Out>
 void sum_axes(const Tensor& from, uint32_t summed, float factor, const Tensor& to) {
   const SummedAxes axes(from.shape(), summed);
@@ -336,7 +336,7 @@ void sum_axes(const Tensor& from, uint32_t summed, float factor, const Tensor& t
 }
 
 /// The same for map(operands broadcast to `shape`), which is not stored. Each operand is broadcast along all
-/// axes of `summed` or along none.
+/// axes in `summed` or along none of them.
 template <class In, class Out, class Map>
 void sum_mapped(const Shape& shape, const Tensor (&operands)[Map::kInputs], uint32_t summed, const Map& map,
                 const Tensor& to) {
@@ -347,7 +347,7 @@ void sum_mapped(const Shape& shape, const Tensor (&operands)[Map::kInputs], uint
     if (axis < axes.outer.rank() || axis >= axes.end) {
       terms.axes.add(shape[axis], strides);
     } else if (shape[axis] != 1 &&
-               !std::exchange(has_step, true)) {  // the outer axes continue with its steps
+               !std::exchange(has_step, true)) {  // the innermost axis has the step; outer ones continue it
       std::copy_n(strides, Map::kInputs, terms.step);
     }
   });

@@ -1,4 +1,4 @@
-// What kernels over images [N,H,W,C] share: several channels of a pixel per thread, pooling windows, a thread
+// Shared by kernels over images [N,H,W,C]: several channels of a pixel per thread, pooling windows, one thread
 // per pixel, and sums of channels over rows of pixels.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace dlpipe::engine::cuda {
 inline namespace DLPIPE_GRID_NAMESPACE {
 
-/// kWidth neighbouring channels of a pixel; read and written together if memory is aligned.
+/// kWidth neighbouring channels of a pixel. They are read and written together if memory is aligned.
 template <class T, int kWidth, bool kAligned>
 struct alignas(kAligned ? std::min<size_t>(16, sizeof(T) * kWidth) : alignof(T)) Channels {
   T at[kWidth];
@@ -20,7 +20,7 @@ struct alignas(kAligned ? std::min<size_t>(16, sizeof(T) * kWidth) : alignof(T))
   static DLPIPE_DEVICE Channels read(const T* from) { return *reinterpret_cast<const Channels*>(from); }
   DLPIPE_DEVICE void write(T* to) const {
 #if defined(__CUDA_ARCH__)
-    // In loops nvcc would make a store of each element.
+    // In loops, nvcc would store each element separately.
     if constexpr (kAligned && sizeof(Channels) == 16)
       return __stwb(reinterpret_cast<uint4*>(to), std::bit_cast<uint4>(*this));
 #endif
@@ -28,9 +28,9 @@ struct alignas(kAligned ? std::min<size_t>(16, sizeof(T) * kWidth) : alignof(T))
   }
 };
 
-/// Calls body(T(), width, aligned), constants, for images of `dtype` and `channels` at `pointers`. Width is
-/// what sixteen bytes hold or 1: the number of channels decides, so that the order of sums doesn't depend on
-/// the address of tensors.
+/// Calls body(T(), width, aligned) for images of `dtype` and `channels` at `pointers`; width and aligned are
+/// constants. Width is the number of elements in sixteen bytes, or 1. It depends only on the number of
+/// channels, so the order of sums doesn't depend on the addresses of tensors.
 template <class Body>
 void by_channels(DType dtype, int64_t channels, std::initializer_list<const void*> pointers,
                  const Body& body) {
@@ -45,8 +45,8 @@ void by_channels(DType dtype, int64_t channels, std::initializer_list<const void
 
 /// Pool2dShape (ops/window.h) along one axis.
 struct WindowAxis {
-  int size;   // of the image
-  int count;  // of windows
+  int size;   // pixels of the image
+  int count;  // number of windows
   int kernel;
   int stride;
   int padding;
@@ -61,13 +61,13 @@ struct WindowAxis {
     const int first = begin(window);
     return {first < 0 ? 0 : first, first + kernel < size ? first + kernel : size};
   }
-  /// The windows that cover a place of the image.
+  /// The windows that cover a position of the image.
   DLPIPE_DEVICE Range covering(int place) const {
-    const int past = place + padding - kernel + 1;  // the first window's begin, at least
+    const int past = place + padding - kernel + 1;  // lower bound of the first window's start
     const int end = (place + padding) / stride + 1;
     return {past <= 0 ? 0 : (past + stride - 1) / stride, end < count ? end : count};
   }
-  /// Places that a window counts in an average: padding counts, what sticks out past it doesn't.
+  /// How many positions a window counts in an average: those in the padding count, those beyond it don't.
   DLPIPE_DEVICE int padded_length(int window) const {
     const int first = begin(window);
     return (first + kernel < size + padding ? first + kernel : size + padding) - first;
@@ -84,7 +84,7 @@ struct Windows {
         columns{static_cast<int>(s.w), static_cast<int>(s.ow), s.kernel[1], s.stride[1], s.padding[1]},
         channels(static_cast<int>(s.c)) {}
 
-  /// The index of channel c of a pixel in the images, and of a window in the output.
+  /// The index of channel c of pixel (h, w) in the images; below, of window (oh, ow) in the output.
   DLPIPE_DEVICE int64_t input(int n, int h, int w, int c) const {
     return ((static_cast<int64_t>(n) * rows.size + h) * columns.size + w) * channels + c;
   }
@@ -93,8 +93,8 @@ struct Windows {
   }
 };
 
-/// body(n, h, w, c) for every pixel and every Body::kWidth-th channel, one thread each. Blocks divide rows of
-/// pixels.
+/// Calls body(n, h, w, c) for every pixel and every Body::kWidth-th channel, with one thread each. A block
+/// covers part of a row of pixels.
 template <class Body>
 struct EachPixel {
   static constexpr const char* kName = Body::kName;
@@ -103,7 +103,7 @@ struct EachPixel {
   Body body;
   int height;
   int row_threads;
-  int groups;  // of kWidth channels
+  int groups;  // groups of kWidth channels
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared&) const {
@@ -125,8 +125,7 @@ void launch_each_pixel(const Shape& images, const Body& body) {
   launch(kernel, images[0] * images[1] * blocks_for(kernel.row_threads, kernel.kThreads));
 }
 
-/// How a block covers rows of [rows, channels]: kSide threads side by side, kWidth channels each, kLanes rows
-/// at once.
+/// How a block covers [rows, channels]: kSide threads side by side with kWidth channels each, and kLanes rows at once.
 template <int kWidth>
 struct RowTile {
   static constexpr int kThreads = 256;
@@ -135,11 +134,11 @@ struct RowTile {
   static constexpr int kChannels = kSide * kWidth;
 };
 
-/// Sums of every channel of [rows, channels] over chunks of rows, in an order that only the shape decides;
-/// one block per chunk and tile of channels. `Terms` is a struct with
-///   kName, kWidth, kSums; struct Factors, what it keeps of its channels;
+/// Sums of every channel of [rows, channels] over chunks of rows, in an order that depends only on the shape.
+/// One block per chunk and tile of channels. `Terms` is a struct with
+///   kName, kWidth, kSums; struct Factors, the values that it keeps for its channels;
 ///   Factors factors(first row of the chunk, channel); add(element, factors, sums[kSums][kWidth]);
-///   store(chunk, sum's number, channel, sum).
+///   store(chunk, index of the sum, channel, sum).
 template <class Terms>
 struct ChannelSums {
   static constexpr const char* kName = Terms::kName;
@@ -152,11 +151,11 @@ struct ChannelSums {
   Terms terms;
   int64_t rows;
   int64_t channels;
-  int64_t chunk;  // rows of one
+  int64_t chunk;  // rows per chunk
 
   template <class Block>
   DLPIPE_DEVICE void operator()(Block& block, Shared& shared) const {
-    // In 32 bits: a 64-bit division has a branch that is called, for which ptxas saves registers.
+    // In 32 bits: a 64-bit division calls a subroutine, for which ptxas saves registers.
     const auto tiles = static_cast<uint32_t>(blocks_for(channels, Tile::kChannels));
     const auto index = static_cast<uint32_t>(block.index());
     const int64_t number = index / tiles;
