@@ -30,7 +30,7 @@ Tag tag_of(Form form, Layout held) {
   return Tag::undef;
 }
 
-// The descriptions that oneDNN's constructors take.
+// The descriptions that oneDNN's constructors require.
 struct Problem {
   memory::desc x, weights, hint_weights, bias, y;
   memory::dims stride, dilation, pad_begin, pad_end;
