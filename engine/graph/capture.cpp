@@ -65,7 +65,7 @@ class Recorder final : public CallObserver {
 
   bool wants_values(const OpRow& row, std::span<const Tensor> inputs,
                     std::span<const TensorSpec> outputs) override {
-    if (&row == &reorder_row()) return true;  // computed, because the spec of a value has no layout
+    if (&row == &reorder_row()) return true;  // it runs, because `outputs` don't have its result's layout
     const bool varies = std::ranges::any_of(inputs, [&](const Tensor& input) { return this->varies(input); });
     for (const TensorSpec& spec : outputs)
       check_size(spec, varies, concat("the output of ", row.record->name));
