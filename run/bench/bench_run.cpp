@@ -68,7 +68,7 @@ class Bench {
     return engine::graph::inference_form(value_or_throw(engine::graph::read_graph(model)));
   }
 
-  // A graph whose inputs do not grow with the batch runs as many samples as their first axis says; 0: any number.
+  // The number of samples that a graph with inputs of fixed size runs: the first input's first axis. 0: any number.
   int64_t only_batch() const {
     int64_t fixed = 1;
     for (const engine::graph::ValueId id : runner_.graph().inputs) {

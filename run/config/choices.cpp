@@ -55,8 +55,8 @@ std::vector<Choice> all_choices(const Registries& registries) {
   return choices;
 }
 
-/// Whether a value was given that may have an effect. An option with a default of its own can't tell, and counts as given if it
-/// is not empty: only lists are among a choice's options.
+/// Whether the option has a value that may have an effect. A std::optional says whether it was given. All other options that
+/// belong to a choice are lists, which count as given if they are not empty.
 bool is_given(const ConfigOption& option, const TrainConfig& config) {
   return has_value(option, config) && !option_text(option, config).empty();
 }
@@ -140,7 +140,7 @@ Status check_values(const TrainConfig& c) {
 Status resolve_choices(TrainConfig& config, const Registries& registries) {
   DLPIPE_RETURN_IF_ERROR(registries.optimizers.find(config.optimizer).status());
   DLPIPE_RETURN_IF_ERROR(engine::ScheduleRegistry::builtin().find(config.schedule).status());
-  // Of "auto" the data decide, and then this is asked again.
+  // The data decide what "auto" means; then this function is called again.
   if (config.loss != "auto") DLPIPE_RETURN_IF_ERROR(registries.losses.find(config.loss).status());
   for (const Choice& choice : all_choices(registries)) {
     const Taker* const found = choice.find(config.*choice.chosen);
@@ -163,7 +163,7 @@ std::vector<std::string> drop_idle_options(TrainConfig& config, std::span<const 
   std::vector<std::string> lines;
   for (const Choice& choice : all_choices(registries)) {
     const Taker* chosen = choice.find(config.*choice.chosen);
-    if (chosen == nullptr) continue;  // resolve_choices says so
+    if (chosen == nullptr) continue;  // resolve_choices reports it
     auto idle = idle_options(choice, *chosen, config);
     std::erase_if(idle, [&](const ConfigOption* option) {
       return std::ranges::find(keep, std::string_view(option->name)) != keep.end();
@@ -178,7 +178,7 @@ std::vector<std::string> drop_idle_options(TrainConfig& config, std::span<const 
 }
 
 std::string choice_defaults(const ConfigOption& option) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> values;  // and who has them
+  std::vector<std::pair<std::string, std::vector<std::string>>> values;  // with the records that have them
   for (const Choice& choice : all_choices({})) {
     for (const Taker& taker : choice.takers) {
       const char* value = taker.default_of(option.name);
@@ -234,8 +234,8 @@ static void check_paths(const std::string& file, const std::vector<std::string>&
   }
 }
 
-/// Whether the model predicts for every pixel or cell. Most of these are background, and a run of few large steps learns only that, so the
-/// batch is smaller by default and the optimizer another one.
+/// Whether the model predicts for every pixel or cell. Most of these are background, and a run with few, large batches learns
+/// only the background. Therefore the default batch is smaller and the default optimizer is another one.
 static bool is_dense(const TrainConfig& config) {
   if (config.task != "auto") return config.task == "segment" || config.task == "detect";
   const auto model = engine::ModelRegistry::builtin().find(config.model);
@@ -244,9 +244,9 @@ static bool is_dense(const TrainConfig& config) {
 
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
                          const std::function<void(const std::string&)>& note) {
-  constexpr int64_t kNoBatch = 0;  // which no option can be
+  constexpr int64_t kNoBatch = 0;  // not a valid --batch
   constexpr const char* kNoOptimizer =
-      "auto";  // its default and the batch's depend on the task and the model
+      "auto";  // the defaults of optimizer and batch depend on the task and the model
   TrainConfig config;
   config.augment = kAutoAugment;
   config.batch = kNoBatch;

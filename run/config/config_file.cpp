@@ -64,8 +64,8 @@ Result<std::string> value_text(const ConfigOption& option, const toml::node& nod
   return wrong("a number");
 }
 
-/// TOML is UTF-8, and the name of a folder may be other bytes: these become U+FFFD, and [record] has the whole text in base64,
-/// as "data-bytes".
+/// TOML is UTF-8, but a path may contain other bytes. These become U+FFFD, and [record] stores the original text in base64:
+/// that of --data as "data-bytes".
 constexpr std::string_view kBytesEnding = "-bytes";
 
 std::string as_utf8(std::string_view text) {
@@ -104,7 +104,7 @@ std::string toml_value(const ConfigOption& option, const TrainConfig& config) {
   return option_text(option, config);
 }
 
-/// Where the text at `i`, which begins with a quote, ends: after the closing quote or quotes, or at the end.
+/// The end of the string that begins with the quote at `i`: after the closing quote or quotes, or at the end of its line or text.
 size_t end_of_quotes(std::string_view text, size_t i) {
   const char quote = text[i];
   const std::string_view three = text.substr(i, 3);
@@ -155,7 +155,7 @@ Status check_depth(std::string_view text, std::string_view file) {
 
 }  // namespace
 
-/// The option or the entry of [record] that `name` means; null: none of texts.
+/// The value of the option or of the [record] entry called `name`; null if there is none or if it is not a text.
 static std::string* find_text(std::string_view name, TrainConfig& config) {
   const ConfigOption* const option = find_config_option(name);
   if (option == nullptr) {
@@ -184,9 +184,9 @@ static Status refuse_section(std::string_view name, const toml::node& node, cons
                 "without [", name, "]");
 }
 
-// [record]: texts by name. Comes after all options, because it has the bytes of some of them.
+// [record]: texts by name. Read after all options, because it has the original bytes of some of them.
 static Status read_record(const toml::table& table, std::string_view file, TrainConfig& config) {
-  std::map<std::string, std::string> bytes;  // by the name of what they are of
+  std::map<std::string, std::string> bytes;  // by the option or entry that they belong to
   for (const auto& [key, node] : table) {
     const auto value = node.value_exact<std::string>();
     const auto wrong = [&, &node = node, &key = key](std::string_view expected) {
@@ -204,7 +204,7 @@ static Status read_record(const toml::table& table, std::string_view file, Train
   }
   for (const auto& [name, value] : bytes) {
     std::string* const text = find_text(name, config);
-    const bool is_of_it = text != nullptr && *text == as_utf8(value);  // else it was edited since
+    const bool is_of_it = text != nullptr && *text == as_utf8(value);  // else the text was edited later
     if (is_of_it) *text = value;
   }
   return {};
@@ -280,7 +280,7 @@ constexpr std::string_view kFirstLine =
 
 Status read_config(const std::string& path, TrainConfig& config) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, formats::read_file(path, uint64_t{1} << 20));
-  // Each option that a file lacks has its default, so one that was truncated would be another run.
+  // Options that are missing from a file have their defaults, so a truncated file would describe another run.
   if (text.starts_with(kFirstLine) && text.rfind(kConfigChecksum) == std::string::npos) {
     return misuse("config", path,
                   " is truncated: dlpipe ends such a file with a checksum, which is missing; ",

@@ -15,7 +15,7 @@ namespace {
 
 using engine::Tensor;
 
-/// [N,K] of logits of pixels [N,H,W,K], too.
+/// Logits as [N,K]. Those of pixels, [N,H,W,K], become one row per pixel.
 Tensor rows_of(const Tensor& logits) {
   if (logits.rank() == 2) return logits;
   return engine::reshape(engine::plain(logits), {logits.elements() / logits.size(-1), logits.size(-1)});
@@ -36,8 +36,8 @@ Tensor identity(int64_t size, Device& device) {
   return longer.view_as({size, size}, std::array<int64_t, 2>{size, 1}, 0);
 }
 
-/// f32 [N,K]. A label that is not a class is an error, except for samples of weight 0, which have a row of zeros. On a device's
-/// memory without the host, which can't look at labels there: a row of zeros for all of them.
+/// f32 [N,K]. A label that is not a class is an error, except for samples of weight 0, which get a row of zeros. The host can't
+/// check labels in a device's memory; there, every label that is not a class gets a row of zeros.
 Tensor one_hot(const Tensor& target, const Tensor& weight, int64_t classes) {
   const engine::NoGrad no_grad;
   const engine::UseAutocast off(DType::kF32);
@@ -59,7 +59,7 @@ Tensor mean_of(const Tensor& each, const Tensor& weight) {
   return engine::div(engine::sum(weighted), total);
 }
 
-/// What the outputs are to be: `target` itself where it is numbers, else the one-hot vectors of its classes.
+/// The values that the outputs should have: `target` itself if it holds numbers, else the one-hot vectors of its classes.
 Tensor numbers_of(const Tensor& outputs, const Tensor& target, const Tensor& weight) {
   return target.dtype() == DType::kI64 ? one_hot(target, weight, outputs.size(1)) : target;
 }
@@ -81,7 +81,7 @@ Tensor l1_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight
   return mean_of(absolute(distance(outputs, target, weight)), weight);
 }
 
-/// Of distances d: m^2 / (2 beta) + d - m, where m = min(d, beta): a parabola up to beta, a line behind it.
+/// m^2 / (2 beta) + d - m for distances d, with m = min(d, beta): a parabola up to beta, a line beyond it.
 Tensor smooth_of(const Tensor& d, double beta) {
   const Tensor m = engine::minimum(d, Tensor::full({1}, beta, DType::kF32, d.device()));
   const Tensor parabola = engine::scale(engine::mul(m, m), 0.5 / beta);
@@ -99,8 +99,8 @@ Tensor huber_loss(const Tensor& outputs, const Tensor& target, const Tensor& wei
   return engine::scale(smooth_l1_loss(outputs, target, weight, arguments), arguments.beta);
 }
 
-/// Milletari, Navab and Ahmadi, "V-Net", 2016: 1 less the mean over classes of 2 |p t| / (|p| + |t|), over all pixels of the batch, 1 added
-/// above and below.
+/// Milletari, Navab and Ahmadi, "V-Net", 2016: 1 minus the mean over classes of (2 |p t| + 1) / (|p| + |t| + 1), with sums over
+/// all pixels of the batch.
 Tensor dice_loss(const Tensor& logits, const Tensor& target, const Tensor& weight, const LossArguments&) {
   const Tensor rows = rows_of(logits);
   const Tensor column = engine::reshape(weight, {weight.elements(), 1});
@@ -117,16 +117,16 @@ Tensor cross_entropy_dice_loss(const Tensor& logits, const Tensor& target, const
                      dice_loss(logits, target, weight, arguments));
 }
 
-// Losses of labels that do not exclude one another: each is a choice of two classes, "yes" with the logit x and "no" with 0.
+// Losses for labels that do not exclude each other: each label is a choice of two classes, "yes" with logit x and "no" with 0.
 
-/// log(sigmoid(x)) and log(1 - sigmoid(x)), [N,K,2] of x [N,K]: exact for any x, with a gradient at 0, too.
+/// log(sigmoid(x)) and log(1 - sigmoid(x)): [N,K] -> [N,K,2]. Exact for any x, with a gradient also at 0.
 Tensor log_choices(const Tensor& x) {
   const Shape one{x.size(0), x.size(1), 1};
   const Tensor yes = engine::reshape(x, one);
   return engine::log_softmax(engine::concat({yes, Tensor::full(one, 0, DType::kF32, x.device())}, 2), -1);
 }
 
-/// [N,K,2]: `yes` where the label is there, times its own weight, `no` where it is not; target f32 [N,K].
+/// [N,K,2] from target f32 [N,K]: `yes` times the label's weight where the label is present, `no` where it is absent.
 Tensor choices(const Tensor& target, double yes, double no, const LossArguments& arguments) {
   const Shape one{target.size(0), target.size(1), 1};
   Tensor there = engine::scale(target, yes);
@@ -136,7 +136,7 @@ Tensor choices(const Tensor& target, double yes, double no, const LossArguments&
                         2);
 }
 
-/// Mean over labels of -(the chosen one of `values` [N,K,2], weighed by `chosen`).
+/// The negative mean over labels of the chosen one of `values` [N,K,2], weighted by `chosen`.
 Tensor chosen_loss(const Tensor& chosen, const Tensor& values, const Tensor& weight) {
   const Tensor each = engine::sum(engine::mul(chosen, values), {2}, false);
   return engine::scale(mean_of(each, weight), -1);
@@ -152,7 +152,7 @@ Tensor swapped(const Tensor& x) {
   return engine::concat({engine::slice(x, 2, 1, 2), engine::slice(x, 2, 0, 1)}, 2);
 }
 
-/// The two terms of the focal loss of each label, [N,K,2], one of which is 0, with the sign of a logarithm.
+/// The two terms of each label's focal loss, [N,K,2], with the sign of a logarithm. For a target of 0 or 1, one term is 0.
 Tensor focal_terms(const Tensor& outputs, const Tensor& target, const LossArguments& arguments) {
   const Tensor log_p = log_choices(outputs);
   const Tensor doubt = engine::exp(engine::scale(swapped(log_p), arguments.focal_gamma));
@@ -162,15 +162,16 @@ Tensor focal_terms(const Tensor& outputs, const Tensor& target, const LossArgume
   return engine::mul(chosen, engine::mul(doubt, log_p));
 }
 
-/// Lin et al., "Focal Loss for Dense Object Detection", 2017: (1 - p)^gamma before each logarithm, alpha for labels that are there.
+/// Lin et al., "Focal Loss for Dense Object Detection", 2017: each logarithm has the factor (1 - p)^gamma. Labels that are
+/// present have the weight alpha.
 Tensor focal_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                   const LossArguments& arguments) {
   const Tensor each = engine::sum(focal_terms(outputs, target, arguments), {2}, false);
   return engine::scale(mean_of(each, weight), -1);
 }
 
-/// Ridnik et al., "Asymmetric Loss For Multi-Label Classification", 2021: focal with an exponent each for labels that are there
-/// and not there, and probabilities below `margin` of the latter count as 0.
+/// Ridnik et al., "Asymmetric Loss For Multi-Label Classification", 2021: the focal loss with separate exponents for present and
+/// absent labels. The probability of an absent label is reduced by `margin`, to 0 at least.
 Tensor asymmetric_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                        const LossArguments& arguments) {
   const Tensor log_p = log_choices(outputs);
@@ -178,7 +179,7 @@ Tensor asymmetric_loss(const Tensor& outputs, const Tensor& target, const Tensor
   const Tensor no = engine::exp(engine::slice(log_p, 2, 1, 2));
   const Tensor one = Tensor::full({1}, 1, DType::kF32, log_p.device());
   const Tensor sure_no = engine::minimum(engine::scale(no, 1, arguments.margin), one);
-  constexpr double kLeast = 1e-8;  // of a number before its logarithm
+  constexpr double kLeast = 1e-8;  // for the argument of a logarithm
   const Tensor least = Tensor::full({1}, kLeast, DType::kF32, log_p.device());
   const auto power = [&](const Tensor& x, double exponent) {
     return engine::exp(engine::scale(engine::log(engine::maximum(x, least)), exponent));
@@ -193,9 +194,10 @@ Tensor asymmetric_loss(const Tensor& outputs, const Tensor& target, const Tensor
   return chosen_loss(choices(target, 1, 1, arguments), values, weight);
 }
 
-// Losses of detectors: outputs [N,H,W,numbers] or [N,rows,numbers] and targets with as many rows, as models.h and box_coding.h have them.
+// Losses of detectors: outputs [N,H,W,numbers] or [N,rows,numbers] (models.h) and targets with the same number of rows
+// (box_coding.h).
 
-/// Outputs and targets by their columns, f32; M rows.
+/// The columns of outputs and targets, f32, with M rows.
 struct DetectorRows {
   /// `others` and `more` as in BoxCodingRecord.
   DetectorRows(const Tensor& all, const Tensor& target_in, const Tensor& weight, int64_t others, int64_t more)
@@ -211,7 +213,7 @@ struct DetectorRows {
   }
   /// Columns [begin, end) of the outputs.
   Tensor part(int64_t begin, int64_t end) const { return engine::slice(outputs, 1, begin, end); }
-  /// The weight of the rows with an object, or 1 where there is none.
+  /// The total weight of the rows with an object, at least 1.
   Tensor objects() const {
     return engine::maximum(engine::sum(has_object), Tensor::full({}, 1, DType::kF32, outputs.device()));
   }
@@ -224,7 +226,7 @@ struct DetectorRows {
   int64_t width, classes;
   Tensor column;         // [M,1]: the rows' weights
   Tensor truths, sides;  // [M,classes], [M,4]
-  Tensor has_object;     // [M,1]: the weight where there is one
+  Tensor has_object;     // [M,1]: the weight of rows with an object, else 0
   Tensor last = {};      // [M,more]
 };
 
@@ -233,8 +235,8 @@ Tensor area_of(const Tensor& sides) {
   return engine::mul(engine::slice(sides, 1, 0, 1), engine::slice(sides, 1, 1, 2));
 }
 
-/// 1 less the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes: [M,1] of the
-/// distances from a place to their left, upper, right and lower side, [M,4]. `share_it`: the place is in both.
+/// [M,1]: 1 minus the generalised (Rezatofighi et al., 2019) or distance (Zheng et al., 2020) intersection over union of boxes.
+/// A box is [M,4]: the distances from a point to its left, upper, right and lower side. `share_it`: the point is in both boxes.
 Tensor overlap_loss(const Tensor& sides, const Tensor& target, bool takes_distance, bool share_it = true) {
   const Tensor before = engine::slice(sides, 1, 0, 2), behind = engine::slice(sides, 1, 2, 4);
   const Tensor true_before = engine::slice(target, 1, 0, 2), true_behind = engine::slice(target, 1, 2, 4);
@@ -256,15 +258,15 @@ Tensor overlap_loss(const Tensor& sides, const Tensor& target, bool takes_distan
   return engine::sub(engine::div(distance, diagonal), engine::scale(overlap, 1, -1));
 }
 
-/// The focal loss of all rows, by weight.
+/// The weighted sum of the focal loss over all rows.
 Tensor focal_sum(const DetectorRows& rows, const LossArguments& arguments) {
   const Tensor cells =
       engine::sum(focal_terms(rows.part(0, rows.classes), rows.truths, arguments), {2}, false);
   return engine::scale(engine::sum(engine::mul(cells, rows.column)), -1);
 }
 
-/// Tian et al., "FCOS", 2019: focal loss of all cells, and the boxes' loss of those with an object; each the sum over cells by
-/// weight, over the number of the latter, or over 1 where there is none. Sides are logarithms.
+/// Tian et al., "FCOS", 2019: the focal loss of all cells plus the box loss of cells with an object. Both are weighted sums,
+/// divided by the total weight of cells with an object (at least 1). The outputs' sides are logarithms.
 Tensor grid_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                  const LossArguments& arguments, bool takes_distance) {
   const engine::UseAutocast off(DType::kF32);
@@ -286,7 +288,7 @@ Tensor fcos_diou_loss(const Tensor& outputs, const Tensor& target, const Tensor&
   return grid_loss(outputs, target, weight, arguments, true);
 }
 
-/// Its own, with a loss of how central a row is. Sides are numbers, not below 0.
+/// torchvision's FCOS loss, which adds a loss of the centerness. The outputs' sides are distances, not below 0.
 Tensor torchvision_fcos_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                              const LossArguments& arguments) {
   const engine::UseAutocast off(DType::kF32);
@@ -299,8 +301,9 @@ Tensor torchvision_fcos_loss(const Tensor& outputs, const Tensor& target, const 
   return engine::div(engine::add(focal_sum(rows, arguments), of_objects), rows.objects());
 }
 
-/// Lin et al., "Focal Loss for Dense Object Detection", 2017: focal loss of the rows that count and a loss of boxes, both over the number of
-/// rows with an object of each image, which their weights contain; the mean over images. `of_codes`: [M,K] of the outputs' and the true codes.
+/// Lin et al., "Focal Loss for Dense Object Detection", 2017: the focal loss of the rows that count plus a loss of boxes, as the
+/// mean over images. Both are divided by the number of the image's rows with an object, which is part of the rows' weights.
+/// `of_codes` computes the loss of boxes, [M,K], from the outputs' codes and the true ones.
 template <class OfCodes>
 Tensor retinanet_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                       const LossArguments& arguments, const OfCodes& of_codes) {
@@ -318,16 +321,16 @@ Tensor torchvision_retinanet_loss(const Tensor& outputs, const Tensor& target, c
   });
 }
 
-/// The sides of a coded box, as distances from the anchor's middle in sizes of the anchor: BoxCoder's with weights of 1.
+/// The sides of a coded box: distances from the anchor's middle, in units of the anchor's size. As BoxCoder with weights of 1.
 Tensor sides_of_code(const Tensor& code) {
-  constexpr double kMostLogarithm = 4.135166556742356;  // of 1000 / 16
+  constexpr double kMostLogarithm = 4.135166556742356;  // log(1000 / 16)
   const Tensor middle = engine::slice(code, 1, 0, 2), size = engine::slice(code, 1, 2, 4);
   const Tensor half = engine::scale(
       engine::exp(engine::clip(size, -std::numeric_limits<double>::infinity(), kMostLogarithm)), 0.5);
   return engine::concat({engine::sub(half, middle), engine::add(half, middle)}, 1);
 }
 
-/// An intersection over union is the same in pixels and in sizes of the anchor.
+/// The intersection over union does not depend on the unit: sizes of the anchor here, pixels in torchvision.
 Tensor torchvision_retinanet_giou_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                                        const LossArguments& arguments) {
   return retinanet_loss(outputs, target, weight, arguments, [](const Tensor& codes, const Tensor& truths) {
@@ -335,8 +338,9 @@ Tensor torchvision_retinanet_giou_loss(const Tensor& outputs, const Tensor& targ
   });
 }
 
-/// f32 [M,1] on the losses' device: 1 for the rows without an object that count, in each image those with the largest of `losses` [M,1], of equal
-/// ones the first, as many as its first row says. They are chosen on the host.
+/// f32 [M,1] on the losses' device: 1 for the rows without an object that SSD trains on, else 0. In each image these are the rows
+/// with the largest `losses` [M,1], the first of equal ones, at most as many as the image's first target row says. Chosen on the
+/// host.
 Tensor hardest_rows(const Tensor& losses, const DetectorRows& rows, int64_t images) {
   const engine::NoGrad no_grad;
   const auto on_host = [](const Tensor& x) { return x.detach().contiguous_copy().to(cpu_device()); };
@@ -357,8 +361,8 @@ Tensor hardest_rows(const Tensor& losses, const DetectorRows& rows, int64_t imag
   return chosen.to(losses.device());
 }
 
-/// Liu et al., "SSD", 2016: cross-entropy of the rows with an object and of the hardest ones without, and smooth L1 of the codes of boxes, over
-/// the number of rows with an object. The background's logit comes first.
+/// Liu et al., "SSD", 2016: the cross-entropy of rows with an object and of the hardest rows without one, plus smooth L1 of the
+/// codes of boxes, divided by the total weight of rows with an object. The background's logit comes first.
 Tensor torchvision_ssd_loss(const Tensor& outputs, const Tensor& target, const Tensor& weight,
                             const LossArguments& arguments) {
   const engine::UseAutocast off(DType::kF32);

@@ -67,7 +67,7 @@ class BatchTensors {
     const float* const weight = batch_.ready_event != nullptr ? batch_.device_weight : batch_.weight.data();
     return Tensor::borrow(const_cast<float*>(weight), {batch_.capacity}, DType::kF32, device_);
   }
-  /// What batch.prep->mix holds, a row of bytes per sample.
+  /// The contents of batch.prep->mix, one row of bytes per sample.
   Tensor mixes() const {
     const SampleMix* const mixes =
         batch_.ready_event != nullptr ? batch_.device_mixes : batch_.prep->mix.data();
@@ -92,7 +92,7 @@ Tensor widened(const Tensor& bytes) {
   return wide;
 }
 
-/// Of samples of `labels` labels each.
+/// The total weight of samples with `labels` labels each.
 double total_of(std::span<const float> sample_weight, int64_t labels) {
   double total = 0;
   for (const float weight : sample_weight) total += weight * static_cast<double>(labels);
@@ -117,7 +117,7 @@ BatchInput token_input(const Batch& batch, const BatchField& field, const BatchT
   return input;
 }
 
-/// Two rows per sample, from labels and weights as they came.
+/// Makes two rows per sample from its own and its partner's label and weight.
 void mix_targets(BatchInput& input, const Tensor& mixes) {
   const int64_t n = input.target.size(0);
   Device& device = mixes.device();
@@ -147,7 +147,7 @@ const BatchField& field_called(const Batch& batch, const std::string& name) {
                      concat("[data] samples have no field '", name, "', which the model learns")));
 }
 
-/// f32 [capacity, outputs], on the host, where ragged fields are.
+/// f32 [capacity, outputs] on the host, because ragged fields are there.
 Tensor multi_hot(const Batch& batch, const TargetSpec& spec) {
   const BatchField& field = field_called(batch, spec.fields.at(0));
   Tensor rows = Tensor::zeros({batch.capacity, spec.outputs});
@@ -161,7 +161,7 @@ Tensor multi_hot(const Batch& batch, const TargetSpec& spec) {
   return rows;
 }
 
-/// f32 [capacity, outputs], where the fields are.
+/// f32 [capacity, outputs] in the memory where the fields are.
 Tensor standardized(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
   std::vector<Tensor> columns;
   for (const std::string& name : spec.fields) {
@@ -186,7 +186,7 @@ Tensor standardized(const Batch& batch, const TargetSpec& spec, const BatchTenso
   return engine::add(engine::mul(all, row(factor)), row(offset));
 }
 
-/// Whether row `i` of a field of one number a row is not 0.
+/// Whether row `i` is not 0, in a field with one number per row.
 bool is_set(const BatchField& field, int64_t i) {
   const std::byte* const at = field.data + static_cast<size_t>(i) * field.spec->sample_bytes();
   switch (field.spec->dtype) {
@@ -201,7 +201,7 @@ bool is_set(const BatchField& field, int64_t i) {
   }
 }
 
-/// Read where they are, on the host. Samples without rows, as padding, have no objects.
+/// Reads fields on the host, where ragged fields are. Samples without rows, such as padding, have no objects.
 BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   const BatchField& boxes = field_called(batch, spec.fields.at(0));
   const BatchField& labels = field_called(batch, spec.fields.at(1));
@@ -228,7 +228,7 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   return objects;
 }
 
-/// total_weight and has_object of an input of boxes, whose target and weight are on the host.
+/// Sets total_weight and has_object of an input of boxes. Its target and weight must be on the host.
 void weigh_boxes(BatchInput& input) {
   const BoxWeight weight = box_weight(input.boxes, input.target, input.weight);
   input.total_weight = weight.weight;
@@ -254,7 +254,7 @@ Tensor target_of(const Batch& batch, const TargetSpec& spec, const BatchTensors&
                                                   : standardized(batch, spec, tensors);
 }
 
-/// A weight for each pixel: its sample's, 0 where its class is kIgnored. On the host, where masks are looked at.
+/// Gives each pixel the weight of its sample, or 0 if its class is kIgnored. Runs on the host, which has to check masks.
 void weigh_pixels(BatchInput& input, const Batch& batch, const TargetSpec& spec) {
   const Tensor target = input.target.to(cpu_device());
   const int64_t pixels = target.elements() / batch.capacity;
@@ -273,7 +273,7 @@ void weigh_pixels(BatchInput& input, const Batch& batch, const TargetSpec& spec)
   input.total_weight = total;
 }
 
-/// mix_targets of rows of numbers: two rows per sample, the partners' behind the own ones.
+/// mix_targets for rows of numbers: two rows per sample, first all own rows, then all partners' rows.
 void mix_rows(BatchInput& input, const Batch& batch, std::span<const SampleMix> mixes) {
   const Tensor own = input.target.to(cpu_device()).contiguous_copy();
   const int64_t n = own.size(0), width = own.size(1);
@@ -291,7 +291,7 @@ void mix_rows(BatchInput& input, const Batch& batch, std::span<const SampleMix> 
   input.is_mixed = true;
 }
 
-/// Each weight times that of its target's class.
+/// Multiplies each weight by the weight of its target's class.
 void weigh_classes(BatchInput& input, const std::vector<float>& weights) {
   if (weights.empty()) return;
   const auto classes = static_cast<int64_t>(weights.size());
@@ -348,7 +348,7 @@ BatchInput image_input(const Batch& batch, const BatchField& image, const BatchF
   return input;
 }
 
-/// Copies the parts that are missing.
+/// Moves the tensors to `device`; those that are already there are not copied.
 void move(BatchInput& input, Device& device) {
   for (Tensor* tensor : {&input.pixels, &input.target, &input.weight}) *tensor = tensor->to(device);
 }
@@ -395,7 +395,7 @@ BatchInput BatchInput::part(int64_t index, int64_t count) const {
   if (!weight.device().is_host()) return part;
   if (are_boxes) {
     weigh_boxes(part);
-  } else if (each != samples && pixels.rank() == 4) {  // pixels, some of which don't count
+  } else if (each != samples && pixels.rank() == 4) {  // pixels; some may not count
     part.total_weight = 0;
     for (int64_t i = 0; i < part.weight.elements(); ++i) part.total_weight += part.weight.data<float>()[i];
   }
@@ -460,10 +460,10 @@ CachedBatch::CachedBatch(const Batch& batch)
   batch_.prep = &prep_;
   batch_.substitutions = {};
   batch_.ready_event = batch_.copy_event = nullptr;
-  batch_.last_in_epoch = false;  // it never ends
+  batch_.last_in_epoch = false;  // the epoch never ends
 }
 
-/// A batch of `count` samples that all count, in memory that the caller keeps.
+/// A batch of `count` samples, all with weight 1, in memory that the caller owns.
 static Batch whole_batch(int64_t count, std::vector<BatchField> fields, std::vector<float>& weight,
                          std::vector<int64_t>& ids) {
   weight.assign(static_cast<size_t>(count), 1.0f);
@@ -502,10 +502,10 @@ std::unique_ptr<CachedBatch> CachedBatch::random(int64_t count, const Shape& ima
   auto* const targets = !mask.empty() ? reinterpret_cast<std::byte*>(mask.data())
                         : are_numbers ? reinterpret_cast<std::byte*>(numbers.data())
                                       : reinterpret_cast<std::byte*>(labels.data());
-  BatchPrep prep;  // to about zero mean and unit deviation
+  BatchPrep prep;  // results in about zero mean and unit deviation
   prep.scale.fill(1.0f / 64.0f);
   prep.bias.fill(-2.0f);
-  std::vector<float> boxes;  // each the middle of its image
+  std::vector<float> boxes;  // one in the middle of each image
   for (int64_t i = 0; are_boxes && i < count; ++i)
     for (const int64_t side : {image[1] / 4, image[0] / 4, image[1] - image[1] / 4, image[0] - image[0] / 4})
       boxes.push_back(static_cast<float>(side));

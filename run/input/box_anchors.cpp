@@ -1,7 +1,7 @@
-// Boxes as torchvision's detectors code them: FCOS, RetinaNet, and SSD with SSDlite. Its numbers in f32, in its order, so that objects have its
-// rows and boxes are those that it returns (torchvision/models/detection, 0.29).
+// The box codings of torchvision's detectors: FCOS, RetinaNet, and SSD with SSDlite. Arithmetic is in f32 and in torchvision's
+// order, so that objects get the same rows and the returned boxes are the same (torchvision/models/detection, 0.29).
 //
-// What differs: rows without an object whose middle is in a crowd do not count; torchvision's training knows no crowds.
+// One difference: rows without an object do not count if their anchor's middle is in a crowd. torchvision has no crowds.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,7 +30,7 @@ int64_t count_anchors(const BoxRows& of) {
   return rows;
 }
 
-/// AnchorGenerator's: the anchors of a cell, moved to its corner.
+/// As AnchorGenerator: each cell has its level's anchors, moved to the cell's corner.
 std::vector<Box> anchors_of(const engine::BoxCoding& coding) {
   std::vector<Box> anchors;
   for (const engine::BoxCoding::Level& level : coding.levels) {
@@ -58,13 +58,13 @@ bool is_within(const Place& place, const Box& box) {
   return place.x >= box[0] && place.x <= box[2] && place.y >= box[1] && place.y <= box[3];
 }
 
-/// The row of an object: 1 for its class; the four numbers of its box are behind the classes.
+/// Writes 1 for the class of the row's object; returns the place for the four numbers of its box, after the classes.
 float* write_class(const BoxRows& of, const BoxObject& object, float* row) {
   row[object.label] = 1;
   return row + of.classes;
 }
 
-/// Rows that no object has do not count where their anchor's middle is in a crowd.
+/// Sets the weight of rows without an object to 0 if their anchor's middle is in a crowd.
 void leave_out_crowds(std::span<const BoxObject> objects, const std::vector<Box>& anchors,
                       const std::vector<const BoxObject*>& object_of, float* weight) {
   for (const BoxObject& crowd : objects) {
@@ -85,7 +85,7 @@ float probability(float logit) {
   return 1 / (1 + std::exp(-logit));
 }
 
-/// Logits of probabilities above `least` are above it: rounding makes no difference that small.
+/// A number below all logits with a probability above `least`. It is a little lower than necessary, to allow for rounding.
 float logit_below(double least) {
   constexpr double kRounding = 0.01;
   return least <= 0 ? -std::numeric_limits<float>::infinity()
@@ -108,17 +108,17 @@ struct Candidate {
   int64_t row = 0, label = 0;
 };
 
-/// The `most` with the highest scores, the highest first.
+/// Keeps the `most` candidates with the highest scores, sorted from the highest.
 void keep_best(std::vector<Candidate>& candidates, int64_t most) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
   if (static_cast<int64_t>(candidates.size()) > most) candidates.resize(static_cast<size_t>(most));
 }
 
-/// batched_nms: up to a thousand boxes are moved apart by class, which rounds them, before overlaps are looked at.
+/// As torchvision's batched_nms: up to a thousand boxes are moved apart by class before overlaps are computed, which rounds them.
 std::vector<FoundBox> best_of(const engine::BoxCoding& coding, const std::vector<FoundBox>& boxes) {
   constexpr size_t kMostMoved = 1000;
-  const int64_t first_label = coding.name == "ssd" ? 1 : 0;  // behind the background
+  const int64_t first_label = coding.name == "ssd" ? 1 : 0;  // class 0 is the background
   std::vector<FoundBox> moved = boxes;
   if (boxes.size() <= kMostMoved) {
     float largest = 0;
@@ -159,13 +159,13 @@ std::vector<FoundBox> find_by_level(const BoxRows& of, const Score& score_of, co
   return best_of(of.coding, boxes);
 }
 
-// ---- FCOS: anchors are points with a size; a row has the sides' distances from the point, in sizes
+// ---- FCOS: an anchor is a point with a size; a row has the distances from the point to the box's sides, in units of that size
 
-/// The object of each anchor: of those whose middle is near, in which the point is, and whose sides are as far as the level is for, the
-/// smallest one.
+/// The object of each anchor; null if there is none. It is the smallest object whose middle is near the anchor's point, which
+/// contains the point, and whose farthest side is within the level's range of distances.
 std::vector<const BoxObject*> fcos_objects(const engine::BoxCoding& coding, const std::vector<Box>& anchors,
                                            const std::vector<const BoxObject*>& objects) {
-  constexpr float kAreas = 1e8f;  // torchvision takes areas from it, in f32
+  constexpr float kAreas = 1e8f;  // torchvision subtracts areas from it, in f32
   std::vector<const BoxObject*> object_of(anchors.size(), nullptr);
   size_t i = 0;
   for (size_t l = 0; l < coding.levels.size(); ++l) {
@@ -193,8 +193,8 @@ std::vector<const BoxObject*> fcos_objects(const engine::BoxCoding& coding, cons
   return object_of;
 }
 
-/// Four sides in sizes, and the centerness: how near the point is to the box's middle. Rows without an object have sides of 1, so that no loss
-/// of theirs is infinite before it is left out.
+/// Writes the four sides, in units of the anchor's size, and the centerness: how near the point is to the box's middle. Rows
+/// without an object get sides of 1: their box loss has weight 0, but must be finite.
 void assign_fcos(const BoxRows& of, std::span<const BoxObject> objects, float* rows, float* weight) {
   const std::vector<Box> anchors = anchors_of(of.coding);
   const std::vector<const BoxObject*> object_of =
@@ -224,7 +224,7 @@ void assign_fcos(const BoxRows& of, std::span<const BoxObject> objects, float* r
 std::vector<FoundBox> find_fcos(const BoxRows& of, std::span<const float> outputs) {
   const int64_t width = of.classes + 5;
   const auto row_of = [&](int64_t row) { return outputs.data() + row * width; };
-  const float least = logit_below(of.coding.score_thresh * of.coding.score_thresh);  // at a centerness of 1
+  const float least = logit_below(of.coding.score_thresh * of.coding.score_thresh);  // with a centerness of 1
   return find_by_level(
       of,
       [&](int64_t row, int64_t label) -> std::optional<float> {
@@ -241,7 +241,7 @@ std::vector<FoundBox> find_fcos(const BoxRows& of, std::span<const float> output
       });
 }
 
-// ---- RetinaNet and SSD: a row has the box's middle and size relative to its anchor's
+// ---- RetinaNet and SSD: a row has the middle and size of the box, relative to those of its anchor
 
 float overlap_of_boxes(const Box& a, const Box& b) {
   const float width = std::max(0.0f, std::min(a[2], b[2]) - std::max(a[0], b[0]));
@@ -250,7 +250,7 @@ float overlap_of_boxes(const Box& a, const Box& b) {
   return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both);
 }
 
-/// A box by its middle and size.
+/// A box as its middle and size.
 struct Extent {
   explicit Extent(const Box& box)
       : width(box[2] - box[0]),
@@ -267,7 +267,7 @@ std::array<float, 4> float_weights(const engine::BoxCoding& coding) {
   return weights;
 }
 
-/// BoxCoder.encode_single.
+/// As BoxCoder.encode_single.
 std::array<float, 4> encoded(const engine::BoxCoding& coding, const Box& box, const Box& anchor) {
   const std::array<float, 4> weights = float_weights(coding);
   const Extent own(anchor), object(box);
@@ -275,7 +275,7 @@ std::array<float, 4> encoded(const engine::BoxCoding& coding, const Box& box, co
           weights[2] * std::log(object.width / own.width), weights[3] * std::log(object.height / own.height)};
 }
 
-/// BoxCoder.decode_single.
+/// As BoxCoder.decode_single.
 Box decoded(const engine::BoxCoding& coding, const float* code, const Box& anchor) {
   const float most = static_cast<float>(std::log(1000.0 / 16));  // of a logarithm
   const std::array<float, 4> weights = float_weights(coding);
@@ -300,7 +300,7 @@ class Overlaps {
   std::span<const float> of(size_t object) const {
     return std::span(values_).subspan(object * anchors_, anchors_);
   }
-  /// The object that overlaps the anchor most, of equal ones the first. There is one.
+  /// The object that overlaps the anchor most, the first of equal ones. There must be an object.
   size_t best_at(size_t anchor) const {
     size_t best = 0;
     for (size_t object = 1; object < objects_.size(); ++object)
@@ -314,7 +314,7 @@ class Overlaps {
   std::vector<float> values_;
 };
 
-/// Writes the rows of anchors with an object: its class and code, with `more` numbers behind. How many there are.
+/// Writes the rows of anchors with an object: its class and code; `more` further numbers follow. Returns the number of such rows.
 int64_t write_objects(const BoxRows& of, const std::vector<Box>& anchors,
                       const std::vector<const BoxObject*>& object_of, int64_t more, float* rows) {
   int64_t count = 0;
@@ -328,8 +328,10 @@ int64_t write_objects(const BoxRows& of, const std::vector<Box>& anchors,
   return count;
 }
 
-/// Matcher, with the matches of low quality: anchors of an object overlap it enough, or as much as any does. Those that overlap one by less, but
-/// not by little, do not count. An image's rows weigh as much as another's, whose weight is the last number of the first row.
+/// As Matcher with allow_low_quality_matches. An anchor has the object that it overlaps most, if their overlap reaches
+/// fg_iou_thresh, or if no anchor overlaps some object more. Other anchors with an overlap of bg_iou_thresh or more do not count.
+/// Weights are divided by the number of rows with an object, so that all images weigh the same; the last number of the first row
+/// is the image's weight.
 void assign_retinanet(const BoxRows& of, std::span<const BoxObject> objects, float* rows, float* weight) {
   constexpr int64_t kMore = 1;
   const std::vector<Box> anchors = anchors_of(of.coding);
@@ -375,7 +377,7 @@ std::vector<FoundBox> find_retinanet(const BoxRows& of, std::span<const float> o
       [&](int64_t row, const Box& anchor) { return decoded(of.coding, row_of(row) + of.classes, anchor); });
 }
 
-/// DefaultBoxGenerator's: sizes and middles are shares of the image.
+/// As DefaultBoxGenerator: sizes and middles are fractions of the image.
 std::vector<Box> default_boxes_of(const engine::BoxCoding& coding) {
   const auto across = static_cast<float>(coding.width), down = static_cast<float>(coding.height);
   std::vector<Box> boxes;
@@ -395,8 +397,9 @@ std::vector<Box> default_boxes_of(const engine::BoxCoding& coding) {
   return boxes;
 }
 
-/// SSDMatcher: anchors of an object overlap it enough, or more than all others do. The last number of the first row says how many rows without
-/// an object count.
+/// As SSDMatcher: an anchor has the object that it overlaps most, if their overlap reaches fg_iou_thresh. Whatever the overlap,
+/// the anchor that overlaps an object most has that object, the last of several such objects. The last number of the first row
+/// says how many rows without an object count.
 void assign_ssd(const BoxRows& of, std::span<const BoxObject> objects, float* rows, float* weight) {
   constexpr int64_t kMore = 1;
   const std::vector<Box> anchors = default_boxes_of(of.coding);
@@ -418,7 +421,8 @@ void assign_ssd(const BoxRows& of, std::span<const BoxObject> objects, float* ro
   leave_out_crowds(objects, anchors, object_of, weight);
 }
 
-/// Softmax over the background, which comes first, and the classes: f32 [rows, 1 + classes]. All NaN where a number of the row is not finite.
+/// Softmax over the background, which comes first, and the classes: f32 [rows, 1 + classes]. A row is NaN if any of its numbers
+/// is not finite.
 std::vector<float> ssd_scores(const BoxRows& of, std::span<const float> outputs) {
   const int64_t logits = of.classes + 1, width = of.classes + 5;
   std::vector<float> scores;

@@ -1,9 +1,9 @@
-// Boxes as the cells of one grid, as dlpipe's own detectors have them (engine/models/detector.cpp): each cell has four logarithms of
-// distances, in strides, from its middle to the left, upper, right and lower side.
+// The box coding of dlpipe's own detectors (engine/models/detector.cpp): the cells of one grid. Each cell has the distances from
+// its middle to the left, upper, right and lower side of its box, in strides. Outputs are logarithms of these distances.
 //
-// A cell's object is the smallest one that its middle is in, nearer than 1.5 strides to the object's middle along each axis (Tian et
-// al., 2019, with centre sampling). An object that so gets no cell, as it is smaller than one, gets the cell that its middle is in, unless
-// another object has it, and its sides are moved to that cell's middle where they do not reach it.
+// A cell has the smallest object that contains the cell's middle and whose own middle is nearer to it than 1.5 strides along each
+// axis (Tian et al., 2019, with centre sampling). An object smaller than a cell may contain no cell's middle. It gets the cell
+// that its middle is in, unless another object has that cell. Sides that do not reach the cell's middle get the distance 0.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,7 +21,7 @@ constexpr size_t kMostCandidates = 1000, kMostBoxes = 100;
 constexpr float kMostLogarithm = 8;  // as in the loss
 
 struct BoxGrid {
-  int64_t height = 0, width = 0;  // of an image, in pixels
+  int64_t height = 0, width = 0;  // of the image, in pixels
   int64_t stride = 0;             // of a cell
 
   int64_t rows() const { return (height + stride - 1) / stride; }
@@ -33,10 +33,10 @@ BoxGrid grid_of(const BoxRows& of) {
   return {of.height, of.width, of.coding.stride};
 }
 
-/// The cells of one image, from its objects.
+/// Assigns the objects of one image to its cells.
 class ImageCells {
  public:
-  /// `rows` and `weight` are the image's own, zeros and the sample's weight.
+  /// `rows` and `weight` are those of the image: zeros, and the sample's weight for each cell.
   ImageCells(const BoxGrid& grid, int64_t classes, float* rows, float* weight)
       : grid_(grid),
         classes_(classes),
@@ -78,7 +78,7 @@ class ImageCells {
       for (int64_t column = first(left); column < end(right, grid_.columns()); ++column) visit(row, column);
   }
 
-  /// Whether there are cells that it may have, even if smaller objects have them.
+  /// Assigns the cells that the object may have, except those of smaller objects. False if there are no such cells at all.
   bool take_middles(const BoxObject& object) {
     const double left = object.box[0], top = object.box[1], right = object.box[2], bottom = object.box[3];
     const double x = (left + right) / 2, y = (top + bottom) / 2;
@@ -121,7 +121,7 @@ class ImageCells {
       own[classes_ + static_cast<int64_t>(side)] = static_cast<float>(std::max(sides[side], 0.0) / stride);
   }
 
-  /// Cells in a crowd that no single object has do not count.
+  /// Sets the weight of cells in a crowd to 0, unless they have an object.
   void leave_out(const BoxObject& crowd) {
     each_in(crowd.box[0], crowd.box[1], crowd.box[2], crowd.box[3], [&](int64_t row, int64_t column) {
       const int64_t cell = row * grid_.columns() + column;
@@ -141,7 +141,7 @@ float probability_of(float x) {
   return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
 
-/// The box of a cell, from the four logarithms of its sides' distances.
+/// The box of a cell from the logarithms of the distances to its four sides.
 std::array<float, 4> box_of(const float* logarithms, const BoxGrid& grid, int64_t cell) {
   const auto stride = static_cast<float>(grid.stride);
   const int64_t row = cell / grid.columns();
@@ -163,7 +163,7 @@ void assign_cells(const BoxRows& of, std::span<const BoxObject> objects, float* 
 std::vector<FoundBox> find_in_cells(const BoxRows& of, std::span<const float> outputs) {
   const BoxGrid grid = grid_of(of);
   std::vector<FoundBox> candidates;
-  // sigmoid(x) > kLeastScore, without an exp for each class of each cell
+  // x > least_logit means sigmoid(x) > kLeastScore, without an exp for each class of each cell.
   const float least_logit = std::log(kLeastScore / (1 - kLeastScore));
   for (int64_t cell = 0; cell < grid.cells(); ++cell) {
     const float* const own = outputs.data() + cell * (of.classes + 4);

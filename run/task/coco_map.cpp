@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kOverlaps = 10, kRecalls = 101, kMostFound = 100;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-/// Steps from `low` to `high`, as numpy's linspace rounds them: pycocotools compares with these bits.
+/// Steps from `low` to `high`, rounded like numpy's linspace, because pycocotools compares with these exact values.
 template <size_t kCount>
 constexpr std::array<double, kCount> steps(double low, double high) {
   std::array<double, kCount> all{};
@@ -30,7 +30,7 @@ constexpr double kSmall = 32.0 * 32.0, kMedium = 96.0 * 96.0, kAnyArea = 1e10;
 constexpr std::array<AreaRange, 4> kRanges = {
     {{0, kAnyArea}, {0, kSmall}, {kSmall, kMedium}, {kMedium, kAnyArea}}};
 
-/// As COCO writes a box: a corner and extents.
+/// A box in COCO's form: a corner, a width and a height.
 struct Rectangle {
   explicit Rectangle(const std::array<float, 4>& box)
       : x(box[0]),
@@ -42,7 +42,7 @@ struct Rectangle {
   double x, y, width, height;
 };
 
-/// Intersection over union; of a crowd over the area of `found`, as that may be any part of it.
+/// Intersection over union; for a crowd, intersection over the area of `found`, which may be any part of the crowd.
 double overlap_of(const Rectangle& found, const Rectangle& object, bool is_crowd) {
   const double width = std::min(found.x + found.width, object.x + object.width) - std::max(found.x, object.x);
   const double height =
@@ -52,7 +52,7 @@ double overlap_of(const Rectangle& found, const Rectangle& object, bool is_crowd
   return both / (is_crowd ? found.area() : found.area() + object.area() - both);
 }
 
-/// A box of a class, and what came of it at each overlap.
+/// A box of a class, and its result at each overlap threshold.
 struct Judged {
   float score = 0;
   std::array<bool, kOverlaps> is_right = {};
@@ -77,12 +77,12 @@ class ImageOfClass {
     }
   }
 
-  /// Adds the boxes as judged by objects whose area is in `range`, the others being ignored, and counts these objects.
+  /// Adds the boxes, judged by the objects with an area in `range`, and counts these objects. Other objects are ignored.
   void judge(const AreaRange& range, std::vector<Judged>& all, int64_t& objects) const {
     std::vector<bool> is_ignored;
     for (const BoxObject* object : objects_)
       is_ignored.push_back(object->is_crowd || !range.holds(Rectangle(object->box).area()));
-    std::vector<size_t> order(objects_.size());  // those that count come first
+    std::vector<size_t> order(objects_.size());  // objects that count come first
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_partition(order.begin(), order.end(), [&](size_t i) { return !is_ignored[i]; });
     objects += std::count(is_ignored.begin(), is_ignored.end(), false);
@@ -107,8 +107,8 @@ class ImageOfClass {
   }
 
  private:
-  /// The object with the largest overlap that no box before has, of equal ones the last; one that is ignored only where there is no
-  /// other. -1: none.
+  /// Of the objects that no earlier box has, the one with the largest overlap, the last of equal ones. A crowd may have several
+  /// boxes. An ignored object is used only if no other one fits. -1: there is none.
   std::ptrdiff_t match_of(size_t found, double least, const std::vector<size_t>& order,
                           const std::vector<bool>& is_ignored, const std::vector<bool>& is_taken) const {
     double best = std::min(least, 1 - 1e-10);
@@ -129,7 +129,8 @@ class ImageOfClass {
   std::vector<double> overlaps_;  // [found, objects]
 };
 
-/// The mean, over recalls of 0, 0.01 ... 1, of the greatest precision at that recall or a larger one. `judged` has the highest score first.
+/// The mean over the recalls 0, 0.01 ... 1 of the highest precision at that recall or above. `judged` is sorted from the highest
+/// score.
 double precision_over_recalls(std::span<const Judged> judged, size_t overlap, int64_t objects) {
   std::vector<double> recalls, precisions;
   double right = 0, wrong = 0;
@@ -148,7 +149,7 @@ double precision_over_recalls(std::span<const Judged> judged, size_t overlap, in
   return sum / static_cast<double>(kRecalls);
 }
 
-/// Of each overlap; NaN where no object counts.
+/// The average precision at each overlap threshold; NaN if no object counts.
 std::array<double, kOverlaps> precisions_of(const std::vector<ImageOfClass>& images, const AreaRange& range,
                                             int64_t& objects) {
   std::vector<Judged> judged;

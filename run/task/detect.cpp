@@ -1,5 +1,5 @@
-// Boxes with a class each. What the rows of a model's output mean is its coding of boxes (run/input/box_coding.h); what it finds is judged
-// as COCO does, on images as the chain made them.
+// Boxes with a class each. The model's coding of boxes defines the meaning of its output rows (run/input/box_coding.h). The boxes
+// that it finds are judged as COCO does, in the coordinates of the images that the chain made.
 #include <algorithm>
 
 #include "run/input/box_coding.h"
@@ -10,7 +10,7 @@ namespace dlpipe::run {
 
 namespace {
 
-/// The field of `boxes`' classes; null: there is none.
+/// The field with the classes of `boxes`; null if there is none.
 const data::Field* classes_of_boxes(const data::Dataset& dataset, const std::string& boxes) {
   const auto found = std::ranges::find_if(dataset.fields(), [&](const data::Field& field) {
     return field.kind == data::FieldKind::kLabels && field.of == boxes;
@@ -18,7 +18,7 @@ const data::Field* classes_of_boxes(const data::Dataset& dataset, const std::str
   return found == dataset.fields().end() ? nullptr : &*found;
 }
 
-/// COCO's "crowd" or "iscrowd", not 0 for a group.
+/// Whether the field is COCO's "crowd" or "iscrowd", which is not 0 for a group of objects.
 bool flags_crowds(const data::Field& field, const std::string& boxes) {
   constexpr std::array kDTypes = {DType::kF32, DType::kF64, DType::kI64, DType::kU8};
   return (field.name == "crowd" || field.name == "iscrowd") && field.of == boxes &&
@@ -29,7 +29,7 @@ bool holds_boxes(const data::Dataset& dataset, const data::Field& field) {
   return field.kind == data::FieldKind::kBoxes && classes_of_boxes(dataset, field.name) != nullptr;
 }
 
-/// The state's fields are the boxes, their classes, and what flags crowds if there is one.
+/// The state's fields are the boxes, their classes, and the field that flags crowds, if there is one.
 Result<TaskState> bind(const data::Dataset& dataset, std::span<const data::Field> fields,
                        std::span<const int64_t>, std::vector<std::string>& names) {
   TaskState state{.name = "detect",
@@ -40,7 +40,7 @@ Result<TaskState> bind(const data::Dataset& dataset, std::span<const data::Field
   return state;
 }
 
-/// What was found in each image, and what is there: all as f64, which holds f32 and counts.
+/// The found boxes and the true objects of each image. All are f64, which represents f32 and counts exactly.
 class BoxTally final : public Tally {
  public:
   explicit BoxTally(const engine::BoxCoding& coding) : coding_(coding) {}
@@ -74,7 +74,7 @@ class BoxTally final : public Tally {
   std::vector<double> numbers_;
 };
 
-/// The images of BoxTallies, and the number of classes.
+/// The images of several BoxTallies, and the number of classes.
 struct TalliedImages {
   std::vector<MapImage> images;
   int64_t classes = 0;
@@ -124,7 +124,7 @@ std::vector<double> judge(std::span<const std::string> tallies,
   for (const engine::MetricRecord* metric : metrics) {
     const auto figure = std::ranges::find(kFigures, std::string_view(metric->name),
                                           &std::pair<std::string_view, double ClassMap::*>::first);
-    values.push_back(figure == kFigures.end() ? 0 : mean_of(maps, figure->second));  // else the loss
+    values.push_back(figure == kFigures.end() ? 0 : mean_of(maps, figure->second));  // not found: the loss
   }
   return values;
 }

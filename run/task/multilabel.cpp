@@ -1,4 +1,4 @@
-// Labels that do not exclude one another: an output for each, whose sigmoid is its probability.
+// Labels that do not exclude each other. Each label has one output; the output's sigmoid is the label's probability.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,14 +11,14 @@ namespace dlpipe::run {
 
 namespace {
 
-/// The probability from which a label counts as there, of F1 and of predict.
+/// The probability from which F1 and predict count a label as present.
 constexpr double kThreshold = 0.5;
 
 bool holds_labels(const data::Dataset&, const data::Field& field) {
   return field.kind == data::FieldKind::kLabels && field.of.empty();
 }
 
-/// Logits and targets of all samples that count: K of each sample's outputs, then K truths.
+/// Logits and targets of all samples that count: K outputs, then K truths for each sample.
 class LabelTally final : public Tally {
  public:
   void add(const engine::Tensor& outputs, const BatchInput& input) override {
@@ -73,7 +73,7 @@ std::vector<Label> labels_of(std::span<const std::string> tallies) {
   return labels;
 }
 
-/// Samples from the largest logit down, NaN last; equal ones in their order.
+/// Sample numbers sorted from the largest logit, NaN last; equal ones keep their order.
 std::vector<size_t> ranked(const Label& label) {
   std::vector<size_t> order(label.logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -85,7 +85,7 @@ std::vector<size_t> ranked(const Label& label) {
   return order;
 }
 
-/// How many are there, and not there, at and above each logit that occurs.
+/// The samples with at least this logit: how many have the label (right) and how many do not (wrong).
 struct Step {
   float logit;
   int64_t right, wrong;
@@ -106,7 +106,7 @@ std::vector<Step> steps_of(const Label& label) {
 
 constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
 
-/// sum of (R_n - R_(n-1)) P_n over thresholds, scikit-learn's average_precision_score. NaN: the label does not occur.
+/// The sum of (R_n - R_(n-1)) P_n over thresholds: scikit-learn's average_precision_score. NaN if the label does not occur.
 double ranking_precision(const Label& label) {
   const auto positives = static_cast<double>(label.count());
   if (positives == 0) return kNoFigure;
@@ -119,8 +119,8 @@ double ranking_precision(const Label& label) {
   return sum;
 }
 
-/// The share of pairs of a sample with the label and one without of which the former has the larger logit, equal ones half. NaN: there
-/// is no such pair.
+/// Of all pairs of a sample with the label and a sample without it, the share where the former has the larger logit. Equal logits
+/// count half. NaN if there is no such pair.
 double area_under_roc(const Label& label) {
   const int64_t positives = label.count(), negatives = static_cast<int64_t>(label.logits.size()) - positives;
   if (positives == 0 || negatives == 0) return kNoFigure;
@@ -187,7 +187,7 @@ std::vector<double> judge_labels(std::span<const std::string> tallies,
       }
       values.push_back(all.f1());
     } else {
-      values.push_back(0);  // the loss, which is its own
+      values.push_back(0);  // the loss, which is computed elsewhere
     }
   }
   return values;

@@ -1,4 +1,4 @@
-// Numbers: outputs are targets less their mean, over their deviation, both of the training data.
+// Numbers. The model learns targets minus their mean, divided by their standard deviation, both from the training data.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -41,12 +41,12 @@ Status add_statistics(const data::Dataset& dataset, const data::Field& field,
       return misuse("train", "field ", field.name, " of ", dataset.directory(),
                     " has numbers that are not finite");
     state.mean.push_back(mean[i]);
-    state.deviation.push_back(deviation > 0 ? deviation : 1);  // of a target that is the same everywhere
+    state.deviation.push_back(deviation > 0 ? deviation : 1);  // 0 if all targets are the same
   }
   return {};
 }
 
-/// Of each target, in deviations: the number of samples, and sums of |e|, e^2, y, y^2.
+/// The sums for each target, in units of its deviation: the number of samples, then |e|, e^2, y and y^2.
 constexpr size_t kSums = 5;
 
 class NumberTally final : public Tally {
@@ -91,10 +91,10 @@ std::vector<Figures> figures_of(std::span<const std::string> tallies, const Task
     const double* const sums = &all[kSums * k];
     const double n = sums[0];
     if (n == 0) continue;
-    const double variance = sums[4] - sums[3] * sums[3] / n;  // times n
+    const double variance = sums[4] - sums[3] * sums[3] / n;  // n times the variance
     figures[k].mae = sums[1] / n * state.deviation[k];
     figures[k].rmse = std::sqrt(sums[2] / n) * state.deviation[k];
-    // As scikit-learn's r2_score where all targets are the same.
+    // If all targets are the same, the result is that of scikit-learn's r2_score.
     figures[k].r2 = variance > 0 ? 1 - sums[2] / variance : sums[2] == 0 ? 1 : 0;
   }
   return figures;
@@ -115,7 +115,7 @@ std::vector<double> judge_numbers(std::span<const std::string> tallies,
     values.push_back(name == "mae"    ? mean(&Figures::mae)
                      : name == "rmse" ? mean(&Figures::rmse)
                      : name == "r2"   ? mean(&Figures::r2)
-                                      : 0);  // the loss, which is its own
+                                      : 0);  // the loss, which is computed elsewhere
   }
   return values;
 }

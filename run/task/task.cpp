@@ -26,7 +26,7 @@ bool every_sample_has_a_class(const data::Dataset& dataset) {
   return dataset.size() > 0 && std::accumulate(counts.begin(), counts.end(), int64_t{0}) == dataset.size();
 }
 
-/// How many fields of `dataset` the task could learn: exactly one leaves no doubt, as far as fields say.
+/// How many fields of `dataset` the task could learn. Exactly one means that the choice of the field is clear.
 int64_t candidates(const TaskRecord& task, const data::Dataset& dataset) {
   if (task.suits == nullptr) return every_sample_has_a_class(dataset) ? 1 : 0;
   return std::ranges::count_if(dataset.fields(),
@@ -56,7 +56,7 @@ Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dat
     if (count == 1) fitting.push_back(task);
     if (count > 1) of_several.push_back(task);
   }
-  // A class per image is what most want of a dataset that has one; its other fields are mentioned (model_fields).
+  // If every image has a class, that is what most users want to learn; model_fields mentions the dataset's other fields.
   if (!fitting.empty() && fitting[0] == &classify_task) return fitting[0];
   if (!fitting.empty()) fitting.insert(fitting.end(), of_several.begin(), of_several.end());
   if (fitting.size() == 1) return fitting[0];
@@ -64,13 +64,13 @@ Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dat
   for (const TaskRecord* task : fitting) given += concat(given.empty() ? "" : " or ", "--task ", task->name);
   if (!fitting.empty())
     return misuse("train", dataset.directory(), " can be trained on in several ways; give ", given);
-  if (of_several.size() == 1) return of_several[0];  // which takes --target, or asks for it
-  return &classify_task;                             // which says what is missing
+  if (of_several.size() == 1) return of_several[0];  // it uses --target, or asks for it
+  return &classify_task;                             // it reports what is missing
 }
 
 namespace {
 
-/// Whether the loss is for the task, and for the boxes of the model, where that is known.
+/// Whether the loss is for the task and, if the model is known, for its coding of boxes.
 Status check_loss(const TrainConfig& config, const TaskRecord& task, const Registries& registries,
                   const BoxCodingRecord* boxes) {
   DLPIPE_ASSIGN_OR_RETURN(const LossRecord* loss, registries.losses.find(config.loss));
@@ -156,7 +156,7 @@ Result<std::vector<data::Field>> target_fields(const TaskRecord& task, const dat
 Status check_fields(const TaskState& state, const data::Dataset& dataset, std::string_view command) {
   const TaskRecord& task = task_of(state);
   const std::span<const std::string> learned = state.fields;
-  // Behind those that it learns it may name fields that belong to them, as the classes of boxes.
+  // The fields that it learns may be followed by fields that belong to them, such as the classes of boxes.
   return target_fields(task, dataset,
                        task.learns_several ? learned : learned.first(std::min<size_t>(learned.size(), 1)),
                        command)
