@@ -56,8 +56,8 @@ using CommandRegistry = Registry<CommandRecord>;
 /// The exit codes of the program, in words for --help and the man page.
 inline constexpr const char* kExitCodes =
     "0 success, 1 failure or partial failure, 2 wrong usage, 3 stopped by a signal after saving; 130 and "
-    "143: ended at once by Ctrl-C "
-    "(SIGINT) or by SIGTERM.";
+    "143: ended at once by Ctrl-C (SIGINT) or by SIGTERM; 135: ended by SIGBUS, because a dataset in use was "
+    "truncated or its disk failed.";
 int exit_code(const Status& status);
 
 /// The group of the options that every command has; it comes last.

@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/signals.h"
 #include "engine/collective/launched.h"
+#include "io/data/bus_error.h"
 
 namespace dlpipe::cli {
 
@@ -112,7 +113,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // `dlpipe predict ... | head` ends with a write error, not with a signal
   std::signal(SIGXFSZ, SIG_IGN);  // the same for a file that grows beyond ulimit -f
   dlpipe::cli::explain_stop_signals(dlpipe::cli::is_first_process());
-  dlpipe::cli::explain_bus_errors();
+  dlpipe::data::explain_bus_errors();
   dlpipe::cli::explain_uncaught_errors();
   return dlpipe::cli::run_program(argc, argv);
 }

@@ -114,35 +114,6 @@ const std::atomic<bool>* catch_stop_signals(bool launched) {
   return &stop_requested;
 }
 
-// Pages that cannot be read.
-
-// Two threads may get a bus error at once: the second must not end the program while the first is still printing.
-static std::atomic<bool> bus_error_is_met = false;
-static std::atomic<bool> bus_error_is_explained = false;
-
-extern "C" {
-static void explain_bus_error(int) {
-  constexpr std::string_view kText =
-      "\ndlpipe: [dataset] a mapped page could not be read: a dataset became shorter or was overwritten "
-      "while it was in use, or its disk failed; look for disk errors, check it with `dlpipe verify DATA`, "
-      "copy or ingest it again; a run can be resumed with --resume\n";
-  if (bus_error_is_met.exchange(true)) {
-    while (!bus_error_is_explained.load()) {
-    }
-    return;
-  }
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::signal(SIGBUS, SIG_DFL);  // the load is repeated, and ends the program
-  bus_error_is_explained.store(true);
-}
-}
-
-void explain_bus_errors() {
-  struct sigaction action {};
-  action.sa_handler = explain_bus_error;
-  ::sigaction(SIGBUS, &action, nullptr);
-}
-
 // Errors that cannot be caught.
 
 /// The number of threads of this process; 0 if unknown.

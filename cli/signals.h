@@ -30,11 +30,6 @@ class StopText {
 /// to its processes, but ends them at once when it gets a TERM.
 const std::atomic<bool>* catch_stop_signals(bool launched = false);
 
-/// From now on SIGBUS prints its reason on stderr before it ends the program. Datasets are mapped files: if a page can't be read (the
-/// file was truncated or replaced while in use, or its disk or network failed), the kernel sends SIGBUS in the middle of a load. The
-/// program can't recover from that. Call once.
-void explain_bus_errors();
-
 /// From now on std::terminate prints its reason on stderr and exits with 1. oneTBB throws when the system has no more threads, in a
 /// place that exceptions can't leave. Call once.
 void explain_uncaught_errors();

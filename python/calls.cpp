@@ -15,6 +15,7 @@
 #include "base/mutex.h"
 #include "dlpipe/loader.h"
 #include "dlpipe/log.h"
+#include "io/data/bus_error.h"
 #include "python/values.h"
 
 namespace nb = nanobind;
@@ -209,6 +210,7 @@ bool is_cancelled(const std::exception_ptr& thrown) {
 }  // namespace
 
 void Task::run(const std::function<void()>& work) {
+  data::explain_bus_errors();
   std::thread thread;
   try {
     thread = std::thread([&] {

@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "dlpipe/log.h"
+#include "io/data/bus_error.h"
 #include "io/data/codec/mask.h"
 #include "io/data/export.h"
 #include "io/data/sample.h"
@@ -240,6 +241,7 @@ std::string image_field(const data::Dataset& dataset) {
 void open_dataset(OpenDataset* self, const nb::bytes& directory, const std::string& split,
                   int64_t max_pixels) {
   const std::string path = to_path(directory);
+  data::explain_bus_errors();
   new (self) OpenDataset(unlocked([&] { return data::Dataset::open(path, split); }), max_pixels);
 }
 

@@ -30,6 +30,7 @@
 #include "dlpipe/loader.h"
 #include "dlpipe/log.h"
 #include "engine/core/device_code.h"
+#include "io/data/bus_error.h"
 #include "io/data/sample.h"
 #include "pipeline/plan/setup.h"
 #include "python/calls.h"
@@ -553,6 +554,7 @@ void open(LoaderFeed* self, const nb::bytes& data, const std::string& augment, i
           int64_t max_bad, int64_t max_pixels, int64_t memory, const nb::bytes& quarantine,
           const nb::bytes& cache, uint64_t cache_size, const std::string& framework, bool channels_first,
           const std::string& device, bool pin_memory) {
+  data::explain_bus_errors();
   pipeline::FeedOptions options;
   options.epochs_per_pass = epochs;
   options.loader = {.data = to_path(data),

@@ -1,6 +1,8 @@
 """Who waits for whom, and how a process ends: threads that drop batches while others seek, and interpreters that end with a loader,
 a batch or an array alive. Each case is a process of its own, which may neither hang nor crash."""
 
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -152,6 +154,31 @@ def test_a_device_and_a_pipe_are_refused_wherever_a_path_is_taken(splits, tmp_pa
     dlpipe.train(splits, model="lenet", augment="rrc(24)", epochs=1, batch=64, seed=1, out=out)
     code, taken, said = run(ENDLESS, splits, str(out), str(tmp_path))
     assert (code, taken) == (0, ""), said
+
+
+# --- a dataset that is truncated while it is in use
+
+TRUNCATED = """
+import os, sys, dlpipe
+data, opened = sys.argv[1:]
+os.close(os.open(f"{data}/data.mdb", os.O_RDWR))
+dataset = dlpipe.Dataset(data) if opened == "dataset" else None
+loader = dlpipe.Loader(data, augment="rrc(8)") if opened == "loader" else None
+os.truncate(f"{data}/data.mdb", 0)
+if dataset is not None:
+    for sample in dataset: pass
+else:
+    for batch in loader: pass
+print("read")
+"""
+
+
+@pytest.mark.parametrize("opened", ["dataset", "loader"])
+def test_a_truncated_dataset_is_named_before_the_signal_ends_python(train, tmp_path, opened):
+    shutil.copytree(train, tmp_path / "d")
+    code, out, said = run(TRUNCATED, str(tmp_path / "d"), opened)
+    assert (code, out) == (-signal.SIGBUS, "")
+    assert f"{tmp_path}/d/data.mdb: a page could not be read" in said
 
 
 # --- how an interpreter ends

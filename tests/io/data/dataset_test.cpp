@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
 #include <thread>
 
+#include "io/data/bus_error.h"
 #include "tests/io/data/written_dataset.h"
 
 namespace dlpipe::data {
@@ -288,6 +293,33 @@ TEST(PixelStats, OfGreyAndOfColourImagesGoIntoEachOther) {
   EXPECT_EQ(colour.of_channels(1).channels, 1);
   EXPECT_EQ(colour.of_channels(3).mean, colour.mean);
   EXPECT_EQ(PixelStats().of_channels(3).channels, 0);
+}
+
+// In a child process, which the handler belongs to.
+TEST(DatasetDeath, APageThatIsGoneIsNamedBeforeSigbusEndsTheProcess) {
+  TempDir dir;
+  write_dataset(dir / "d", image_schema(1, false), 300, 5000, 97);
+  const auto read_all = [&](bool has_former_handler) {
+    if (has_former_handler) std::signal(SIGBUS, [](int) { ::_exit(7); });
+    explain_bus_errors();
+    const auto dataset = value_or_throw(Dataset::open(dir / "d"));
+    const auto reader = value_or_throw(dataset->reader());
+    if (::truncate((dir / "d/data.mdb").c_str(), 0) != 0) ::_exit(1);
+    for (int64_t sample = 0; sample < dataset->size(); ++sample)
+      checksum64(value_or_throw(reader->record(sample)));
+    ::_exit(2);
+  };
+  std::filesystem::copy(dir / "d", dir / "copy", std::filesystem::copy_options::recursive);
+  EXPECT_EXIT(read_all(false), testing::KilledBySignal(SIGBUS), "/d/data.mdb: a page could not be read");
+  std::filesystem::remove_all(dir / "d");
+  std::filesystem::rename(dir / "copy", dir / "d");
+  EXPECT_EXIT(read_all(true), testing::ExitedWithCode(7), "/d/data.mdb: a page could not be read");
+  EXPECT_EXIT(
+      {
+        explain_bus_errors();
+        ::raise(SIGBUS);
+      },
+      testing::KilledBySignal(SIGBUS), "^$");
 }
 
 }  // namespace
