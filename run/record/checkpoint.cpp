@@ -16,6 +16,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/dataset.h"
 #include "dlpipe/log.h"
@@ -146,8 +147,9 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   }
   if (!model.classes.empty() && static_cast<int64_t>(model.classes.size()) != a.classes) {
     return Status(ErrorCode::kCorrupt,
-                  concat("[checkpoint] ", file, " names ", model.classes.size(),
-                         " classes, but its model has outputs for ", a.classes, "; use another checkpoint"));
+                  concat("[checkpoint] ", file, " names ",
+                         counted(static_cast<int64_t>(model.classes.size()), "class", "classes"),
+                         ", but its model has outputs for ", a.classes, "; use another checkpoint"));
   }
   return model;
 }
@@ -377,6 +379,8 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kReplaced = ".replaced";
 constexpr std::string_view kDamaged = ".corrupt";
+constexpr std::string_view kLast = "last";
+constexpr std::string_view kBest = "best";
 
 std::string in(const std::string& directory, std::string_view name) {
   return concat(directory, "/", name);
@@ -575,11 +579,11 @@ Result<std::string> best_of(const std::string& checkpoints) {
 }  // namespace
 
 Status point_links(const std::string& checkpoints, const TrainerState& trainer) {
-  DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, "last"), step_name(trainer.step)));
+  DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, kLast), step_name(trainer.step)));
   const std::string best = step_name(trainer.best_step);
   std::error_code error;
   if (trainer.best_step >= 0 && fs::exists(in(checkpoints, best), error))
-    DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, "best"), best));
+    DLPIPE_RETURN_IF_ERROR(replace_by_link("checkpoint", in(checkpoints, kBest), best));
   return sync_directory("checkpoint", checkpoints);
 }
 
@@ -650,7 +654,13 @@ Result<std::string> any_checkpoint_file(const std::string& checkpoints) {
   const Result<std::vector<std::string>> names = step_names(checkpoints);
   if (names.status().code() == ErrorCode::kNotFound) return std::string();
   DLPIPE_RETURN_IF_ERROR(names.status());
-  return names->empty() ? std::string() : in(checkpoints, names->front());
+  if (!names->empty()) return in(checkpoints, names->front());
+  for (const std::string_view link : {kLast, kBest}) {
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(in(checkpoints, link), error);
+    if (fs::exists(status) && !fs::is_symlink(status)) return in(checkpoints, link);
+  }
+  return std::string();
 }
 
 Result<std::optional<Checkpoint>> open_latest_checkpoint(

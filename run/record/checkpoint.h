@@ -114,7 +114,8 @@ Result<std::string> find_checkpoint(const std::string& path);
 Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);
 /// The step of one of them; -1 if the name has none.
 int64_t checkpoint_step(const std::string& directory);
-/// A file in there that another run would replace or remove: a checkpoint, complete or not. "" if there is none.
+/// A file in there that another run would replace or remove: a checkpoint, complete or not, or a `last` or `best` that isn't a link.
+/// "" if there is none.
 Result<std::string> any_checkpoint_file(const std::string& checkpoints);
 
 // Named tensors of the engine in safetensors files, for reading and writing, or torch.save's files, for reading only; and the

@@ -49,14 +49,16 @@ std::string free_run_name(const std::string& name) {
   return free;
 }
 
-/// Remains of a run without config.toml: a checkpoint, or lines in a file that a run writes anew; "" if there are none. A
-/// start that was stopped before its first step leaves neither.
+/// Remains of a run without config.toml: a checkpoint, or lines in a file that a run writes anew; or a folder with the name of such a
+/// file. "" if there are none. A start that was stopped before its first step leaves none.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
-  for (const std::string& log : {directory.metrics_file(), directory.quarantine_file(),
-                                 directory.ledger_file(), directory.receipt_file()}) {
+  for (const std::string& file :
+       {directory.metrics_file(), directory.quarantine_file(), directory.ledger_file(),
+        directory.receipt_file(), directory.kernels_file()}) {
     std::error_code error;
-    const uintmax_t logged = fs::file_size(log, error);
-    if (!error && logged > 0) return log;
+    if (fs::is_directory(file, error)) return file;
+    const uintmax_t logged = fs::file_size(file, error);
+    if (!error && logged > 0) return file;
   }
   return any_checkpoint_file(directory.checkpoints());
 }
@@ -73,7 +75,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::create(const std::string& pa
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_ASSIGN_OR_RETURN(const std::string trace, traces_of_a_run(*directory));
   if (!trace.empty())
-    return misuse("run", trace, " belongs to another run; give another --out, or move it away");
+    return misuse("run", trace,
+                  " belongs to another run, or to another program; give another --out, or move it away");
   directory->is_new_ = true;
   DLPIPE_RETURN_IF_ERROR(refuse_broken_link("run", path));
   for (fs::path folder = directory->checkpoints(); !folder.empty() && !fs::exists(folder, error);

@@ -94,10 +94,20 @@ TEST(RunDirectory, RefusesToMixWithWhatIsLeftOfARun) {
   std::ofstream(folder / "c/quarantine.txt") << "mine\n";
   fs::create_directories(folder / "d");
   std::ofstream(folder / "d/receipt.json") << "mine\n";
-  for (const auto& [run, trace] : {std::pair(folder / "a", folder / "a/checkpoints/step-000000007"),
-                                   std::pair(folder / "b", folder / "b/metrics.jsonl"),
-                                   std::pair(folder / "c", folder / "c/quarantine.txt"),
-                                   std::pair(folder / "d", folder / "d/receipt.json")}) {
+  fs::create_directories(folder / "e");
+  std::ofstream(folder / "e/kernels.json") << "{}\n";
+  fs::create_directories(folder / "f/ledger.json");
+  fs::create_directories(folder / "g/checkpoints/best");
+  fs::create_directories(folder / "h/checkpoints");
+  std::ofstream(folder / "h/checkpoints/last") << "";
+  for (const auto& [run, trace] :
+       {std::pair(folder / "a", folder / "a/checkpoints/step-000000007"),
+        std::pair(folder / "b", folder / "b/metrics.jsonl"),
+        std::pair(folder / "c", folder / "c/quarantine.txt"),
+        std::pair(folder / "d", folder / "d/receipt.json"),
+        std::pair(folder / "e", folder / "e/kernels.json"), std::pair(folder / "f", folder / "f/ledger.json"),
+        std::pair(folder / "g", folder / "g/checkpoints/best"),
+        std::pair(folder / "h", folder / "h/checkpoints/last")}) {
     const Status status = RunDirectory::create(run).status();
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_NE(status.message().find(trace + " belongs to another run"), std::string::npos)
