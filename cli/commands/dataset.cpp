@@ -76,8 +76,7 @@ UnlikeProvenance compare_with_provenance(std::string_view area, const std::strin
 
 /// "train, with 160 samples, is missing"
 std::string text_of_lost(const ingest::MadeSplit& split) {
-  return concat(printable(split.name), ", with ", human_count(split.samples),
-                split.samples == 1 ? " sample" : " samples", ", is missing");
+  return concat(printable(split.name), ", with ", counted(split.samples, "sample"), ", is missing");
 }
 
 /// Their names, samples and ids, as --json writes them.
@@ -189,7 +188,7 @@ void print_inspection(const data::InspectReport& report) {
       is_text ? std::string() : concat("\nclasses    ", report.classes.size()), "\nfields     ", fields, "\n",
       is_text ? alphabet_lines(report, tokens->shape[0]) : image_lines(report), "record     ",
       spread_text(report.record_bytes), " bytes\nfile       ", human_bytes(report.file_bytes), ", ",
-      report.records_per_value, " records per value, compression ", report.compression,
+      counted(report.records_per_value, "record"), " per value, compression ", report.compression,
       report.links ? concat("\nlinks      the images are in files",
                             report.links->empty() ? "" : concat(" below ", printable(*report.links)))
                    : "",
@@ -335,10 +334,10 @@ void print_problems(const std::string& directory, const data::ProblemReport& rep
                    pairs[i]->mirrored ? ", mirrored" : "", "\n");
   more(pairs.size());
   if (report.alike_by_nature > 0)
-    text += concat(human_count(report.alike_by_nature),
-                   " images look like more than 100 others, as digits and scans do, so near copies can't be "
+    text += concat(counted(report.alike_by_nature, "image looks", "images look"),
+                   " like more than 100 others, as digits and scans do, so near copies can't be "
                    "told from other images\n");
-  print_answer(concat(printable(directory), ": ", human_count(report.samples), " samples, ",
+  print_answer(concat(printable(directory), ": ", counted(report.samples, "sample"), ", ",
                       text.empty() ? "no problems found\n" : "problems:\n", text));
 }
 
@@ -456,7 +455,7 @@ void print_verification(const data::Dataset& dataset, const data::VerifyReport& 
                dataset.id()));
   if (report.known < report.samples)
     print_note(concat("[verify] ", human_count(report.samples - report.known), " of the ",
-                      human_count(report.samples), " images that ", dataset.directory(),
+                      counted(report.samples, "image"), " that ", dataset.directory(),
                       " links to were read for the first time: only their size, time and first ",
                       human_bytes(data::kLateBegin), " could be compared; their checksums are now stored"));
   if (dataset.format_version() < 2)
@@ -464,7 +463,7 @@ void print_verification(const data::Dataset& dataset, const data::VerifyReport& 
                          " has format version 1, and its id doesn't cover the pixel statistics, so they "
                          "can't be checked; ingest "
                          "again for a dataset of version 2"));
-  print_answer(concat(dataset.directory(), ": ", human_count(report.samples), " samples, ",
+  print_answer(concat(dataset.directory(), ": ", counted(report.samples, "sample"), ", ",
                       human_bytes(report.bytes), decoded ? ", checksums and pixels" : ", checksums",
                       report.seconds < 1 ? "" : concat(", ", human_seconds(report.seconds)), ": ",
                       report.ok() ? std::string("all good") : concat(report.bad.size(), " bad")));
@@ -496,10 +495,10 @@ Status advice(const std::string& directory, const std::vector<data::VerifyReport
   if (gone > 0) {
     const auto first =
         std::find_if(bad.begin(), bad.end(), [](const auto& one) { return !one.gone.empty(); });
-    text += concat(is_damaged ? ". It also" : "", " links to ", human_count(gone),
-                   gone == 1 ? " image that no longer exists at its path, "
-                             : " images that no longer exist at their paths, such as ",
-                   printable(first->gone),
+    text += concat(is_damaged ? ". It also" : "", " links to ",
+                   counted(gone, "image that no longer exists at its path,",
+                           "images that no longer exist at their paths, such as"),
+                   " ", printable(first->gone),
                    "; restore the files there, or link them where they are now: dlpipe ingest IMAGES DATA "
                    "--store link");
   }
@@ -602,7 +601,7 @@ formats::Json export_json(const std::string& split, const data::ExportReport& re
 
 std::string text_of(const data::ExportReport& report) {
   std::string text =
-      concat(report.directory, ": ", human_count(report.files), " files, ", human_bytes(report.bytes));
+      concat(report.directory, ": ", counted(report.files, "file"), ", ", human_bytes(report.bytes));
   if (report.rewritten > 0) {
     text += concat("; ", human_count(report.rewritten),
                    " of them with the source's pixels in other bytes, because their JPEGs were not a single "
@@ -630,55 +629,36 @@ void warn_of_changes(const data::ExportReport& report) {
                        report.list, " unchanged: ", fields));
 }
 
-/// Removes everything that an export wrote before an error, so that the same command can be repeated: earlier splits, and OUT, which
-/// did not exist.
-void remove_written(const std::vector<std::string>& directories, const std::string& out) {
-  std::error_code ignored;
-  for (const std::string& directory : directories) std::filesystem::remove_all(directory, ignored);
-  std::filesystem::remove(out, ignored);  // only if it is empty
-}
-
 Status export_files(const ExportOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(const std::vector<NamedDataset> datasets, open_all(options.directory));
-  if (options.files.directory.empty())  // an unset variable: OUT/SPLIT would be at the root
+  if (options.files.directory.empty())  // an unset variable
     return misuse("export", "OUT is empty; give the folder to create");
-  std::error_code ignored;
-  if (std::filesystem::exists(options.files.directory, ignored))
-    return misuse("export", options.files.directory, " exists already; remove it or choose another");
   warn_of_lost("export", options.directory, compare_with_provenance("export", options.directory, datasets));
-  const std::atomic<bool>* stop = catch_stop_signals();
-  formats::Json all = formats::Json::array();
+  std::vector<data::ExportSplit> splits;
+  for (const NamedDataset& one : datasets) splits.push_back({one.split, one.dataset});
   data::ExportOptions files = options.files;
-  for (const NamedDataset& one : datasets) {  // lists and folders can't be read back together
-    DLPIPE_ASSIGN_OR_RETURN(const bool needs_list, data::needs_list(*one.dataset, files.limit));
-    files.with_list = files.with_list || needs_list;
-  }
+  files.stop_requested = [stop = catch_stop_signals()] { return stop->load(); };
+  ProgressLine line;
+  const auto reports = data::export_splits(splits, files, [&](int64_t done, int64_t total) {
+    line.show("export", {done, total});
+  });
+  line.end();
+  DLPIPE_RETURN_IF_ERROR(reports.status());
+  formats::Json all = formats::Json::array();
   std::vector<std::string> lists;
   bool is_changed = false;
   Status unwritten;  // of the first dataset with a sample that has an impossible name
-  std::vector<std::string> written;
-  for (const NamedDataset& one : datasets) {
-    files.directory = options.files.directory + (one.split.empty() ? "" : "/" + one.split);
-    files.stop_requested = [stop] { return stop->load(); };
-    ProgressLine line;
-    const auto report = data::export_files(*one.dataset, files, [&](int64_t done, int64_t total) {
-      line.show("export", {done, total});
-    });
-    line.end();
-    if (!report.ok()) {
-      remove_written(written, options.files.directory);
-      return report.status();
-    }
-    written.push_back(report->directory);
-    if (unwritten.ok()) unwritten = data::unwritten_error(*report);
-    if (const std::string renamed = data::renamed_text(*report); !renamed.empty()) print_warning(renamed);
-    warn_of_changes(*report);
-    is_changed = is_changed || !report->changed.empty();
-    if (!report->list.empty()) lists.push_back(concat(report->directory, "/", report->list));
+  for (size_t i = 0; i < splits.size(); ++i) {
+    const data::ExportReport& report = (*reports)[i];
+    if (unwritten.ok()) unwritten = data::unwritten_error(report);
+    if (const std::string renamed = data::renamed_text(report); !renamed.empty()) print_warning(renamed);
+    warn_of_changes(report);
+    is_changed = is_changed || !report.changed.empty();
+    if (!report.list.empty()) lists.push_back(concat(report.directory, "/", report.list));
     if (options.json)
-      all.push_back(export_json(one.split, *report));
+      all.push_back(export_json(splits[i].name, report));
     else
-      print_answer(text_of(*report));
+      print_answer(text_of(report));
   }
   if (options.json)
     print_answer(formats::Json::object({{"datasets", std::move(all)}}).dump());
@@ -723,8 +703,8 @@ Status damage_of(const run::PreviewReport& report, const PreviewOptions& options
   for (const auto& [sample, why] : report.damaged)
     print_warning(concat("[preview] sample ", sample, ": ", why.message()));
   return {ErrorCode::kCorrupt,
-          concat("[preview] ", report.damaged.size(), " samples named above can't be shown; their cells in ",
-                 options.preview.out, " are empty")};
+          concat("[preview] ", counted(static_cast<int64_t>(report.damaged.size()), "sample"),
+                 " named above can't be shown, and ", options.preview.out, " has empty cells instead")};
 }
 
 Status draw_preview(const PreviewOptions& options) {

@@ -73,7 +73,7 @@ bool is_exact(const Json& number) {
 }
 
 std::string in_samples(int64_t count) {
-  return concat(" in ", human_count(count), count == 1 ? " sample" : " samples");
+  return concat(" in ", counted(count, "sample"));
 }
 
 /// Whether the field is in the list; the others are in the files and the names of samples.
@@ -239,8 +239,13 @@ Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
 
 class Exporter {
  public:
-  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, bool with_list)
-      : dataset_(dataset), reader_(reader), root_(root), losses_(dataset.fields()) {
+  Exporter(const Dataset& dataset, SampleReader& reader, const PartialDirectory& root, std::string folder,
+           bool with_list)
+      : dataset_(dataset),
+        reader_(reader),
+        root_(root),
+        folder_(std::move(folder)),
+        losses_(dataset.fields()) {
     const std::span<const Field> fields = dataset.fields();
     const auto is_field = [&](const std::string& name) {
       return std::any_of(fields.begin(), fields.end(),
@@ -269,7 +274,7 @@ class Exporter {
   }
   /// Writes what is not in the files as fields.jsonl next to the class folders; nothing if the files hold everything.
   Status write_fields() const {
-    return lines_.empty() ? Status() : root_.write("fields.jsonl", std::as_bytes(std::span(lines_)));
+    return lines_.empty() ? Status() : put("fields.jsonl", std::as_bytes(std::span(lines_)));
   }
   std::string list_name() const { return lines_.empty() ? "" : "fields.jsonl"; }
   int64_t rewritten() const { return rewritten_; }
@@ -280,6 +285,9 @@ class Exporter {
   }
 
  private:
+  Status put(const std::string& name, std::span<const std::byte> bytes) const {
+    return root_.write(folder_.empty() ? name : concat(folder_, "/", name), bytes);
+  }
   static std::string plain_name(int64_t number) { return concat("sample-", number); }
 
   std::optional<uint64_t> leave_out(int64_t number, const std::string& path) {
@@ -327,11 +335,11 @@ class Exporter {
   Result<Written> write_as(const std::string& wanted, const std::string& substitute, int64_t number,
                            std::span<const std::byte> bytes) {
     const std::string name = not_taken(wanted, number);
-    const Status status = root_.write(name, bytes);
+    const Status status = put(name, bytes);
     if (status.ok()) return Written{name};
     if (status.code() != ErrorCode::kUnsupported) return status;
     const std::string other = not_taken(substitute, number);
-    DLPIPE_RETURN_IF_ERROR(root_.write(other, bytes));
+    DLPIPE_RETURN_IF_ERROR(put(other, bytes));
     return Written{other, true};
   }
 
@@ -389,6 +397,7 @@ class Exporter {
   const Dataset& dataset_;
   SampleReader& reader_;
   const PartialDirectory& root_;
+  std::string folder_;  // in the root; "": the root itself
   std::unordered_set<std::string> names_;
   int64_t rewritten_ = 0;
   std::vector<ExportReport::Unwritten> unwritten_;
@@ -418,12 +427,6 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
   return below ? name : folder + "/" + name;
 }
 
-Result<bool> needs_list(const Dataset& dataset, int64_t limit) {
-  const std::span<const Field> fields = dataset.fields();
-  if (std::any_of(fields.begin(), fields.end(), is_listed)) return true;
-  return needs_class_list(dataset, limit < 0 ? dataset.size() : std::min(limit, dataset.size()));
-}
-
 Status unwritten_error(const ExportReport& report) {
   const size_t count = report.unwritten.size();
   if (count == 0) return {};
@@ -442,10 +445,9 @@ std::string renamed_text(const ExportReport& report) {
   const size_t count = report.renamed.size();
   if (count == 0) return {};
   constexpr size_t kShown = 3;
-  std::string text =
-      concat("[export] ", human_count(static_cast<int64_t>(count)),
-             count == 1 ? " sample was" : " samples were", " renamed in ", printable(report.directory),
-             ", where a file can't have ", count == 1 ? "its own: " : "their own: ");
+  std::string text = concat("[export] ", counted(static_cast<int64_t>(count), "sample was", "samples were"),
+                            " renamed in ", printable(report.directory), ", where a file can't have ",
+                            count == 1 ? "its own: " : "their own: ");
   for (size_t i = 0; i < std::min(count, kShown); ++i)
     text += concat(i > 0 ? ", " : "", in_quotes(report.renamed[i].name), " is ",
                    in_quotes(report.renamed[i].path));
@@ -455,23 +457,35 @@ std::string renamed_text(const ExportReport& report) {
 
 namespace {
 
-/// Fills the directory, which the caller publishes or removes.
-Result<ExportReport> write_samples(const Dataset& dataset, const ExportOptions& options,
-                                   const PartialDirectory& partial,
-                                   const std::function<void(int64_t, int64_t)>& progress) {
-  DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(dataset));
-  const int64_t total = options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
-  DLPIPE_ASSIGN_OR_RETURN(const bool with_list, needs_list(dataset, total));
-  Exporter exporter(dataset, *reader, partial, with_list || options.with_list);
+/// How many samples of the dataset are exported.
+int64_t total_of(const Dataset& dataset, const ExportOptions& options) {
+  return options.limit < 0 ? dataset.size() : std::min(options.limit, dataset.size());
+}
+
+/// Whether class folders can't express everything about the first `total` samples.
+Result<bool> needs_list(const Dataset& dataset, int64_t total) {
+  const std::span<const Field> fields = dataset.fields();
+  if (std::any_of(fields.begin(), fields.end(), is_listed)) return true;
+  return needs_class_list(dataset, total);
+}
+
+/// `progress`: after each sample.
+Result<ExportReport> write_samples(const ExportSplit& split, const ExportOptions& options,
+                                   const PartialDirectory& partial, bool with_list,
+                                   const std::function<void()>& progress) {
+  DLPIPE_ASSIGN_OR_RETURN(const auto reader, SampleReader::open(*split.dataset));
+  const int64_t total = total_of(*split.dataset, options);
+  Exporter exporter(*split.dataset, *reader, partial, split.name, with_list);
   ExportReport report;
   for (int64_t sample = 0; sample < total; ++sample) {
     DLPIPE_ASSIGN_OR_RETURN(const std::optional<uint64_t> bytes, exporter.write(sample));
     if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled,
-                    concat("[export] stopped after ", sample + 1, " of ", total, " files"));
+                    concat("[export] stopped after ", sample + 1, " of ", counted(total, "file"),
+                           split.name.empty() ? "" : concat(" of ", split.name)));
     report.bytes += bytes.value_or(0);
     report.files += bytes.has_value() ? 1 : 0;
-    if (progress) progress(sample + 1, total);
+    progress();
   }
   report.rewritten = exporter.rewritten();
   report.unwritten = exporter.unwritten();
@@ -482,10 +496,36 @@ Result<ExportReport> write_samples(const Dataset& dataset, const ExportOptions& 
   return report;
 }
 
+/// Fills the directory, which the caller publishes or removes.
+Result<std::vector<ExportReport>> write_splits(std::span<const ExportSplit> splits,
+                                               const ExportOptions& options, const std::string& directory,
+                                               const PartialDirectory& partial,
+                                               const std::function<void(int64_t, int64_t)>& progress) {
+  int64_t done = 0, total = 0;
+  bool with_list = false;
+  for (const ExportSplit& split : splits) {
+    const int64_t samples = total_of(*split.dataset, options);
+    DLPIPE_ASSIGN_OR_RETURN(const bool needed, needs_list(*split.dataset, samples));
+    with_list = with_list || needed;
+    total += samples;
+  }
+  std::vector<ExportReport> reports;
+  for (const ExportSplit& split : splits) {
+    const auto count = [&] {
+      if (progress) progress(++done, total);
+    };
+    DLPIPE_ASSIGN_OR_RETURN(ExportReport report, write_samples(split, options, partial, with_list, count));
+    report.directory = split.name.empty() ? directory : concat(directory, "/", split.name);
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
 }  // namespace
 
-Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
-                                  const std::function<void(int64_t, int64_t)>& progress) {
+Result<std::vector<ExportReport>> export_splits(std::span<const ExportSplit> splits,
+                                                const ExportOptions& options,
+                                                const std::function<void(int64_t, int64_t)>& progress) {
   if (options.limit == 0 || options.limit < -1)
     return misuse("export", "--limit ", options.limit, "; use 1 or more");
   std::string directory = options.directory;
@@ -495,14 +535,20 @@ Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& o
     return misuse("export", directory, " exists already; remove it or choose another");
   DLPIPE_ASSIGN_OR_RETURN(auto partial, PartialDirectory::claim("export", directory));
   DLPIPE_RETURN_IF_ERROR(partial.clear());
-  Result<ExportReport> report = write_samples(dataset, options, partial, progress);
-  if (!report.ok()) {
+  auto reports = write_splits(splits, options, directory, partial, progress);
+  if (!reports.ok()) {
     const Status removed = partial.remove();
-    return report.status().code() == ErrorCode::kCancelled && !removed.ok() ? removed : report.status();
+    return reports.status().code() == ErrorCode::kCancelled && !removed.ok() ? removed : reports.status();
   }
-  report->directory = directory;
   DLPIPE_RETURN_IF_ERROR(partial.publish());
-  return report;
+  return reports;
+}
+
+Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
+                                  const std::function<void(int64_t, int64_t)>& progress) {
+  const ExportSplit all{"", {std::shared_ptr<const Dataset>(), &dataset}};  // owns nothing
+  DLPIPE_ASSIGN_OR_RETURN(std::vector<ExportReport> reports, export_splits({&all, 1}, options, progress));
+  return std::move(reports.front());
 }
 
 }  // namespace dlpipe::data

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,8 +23,6 @@ namespace dlpipe::data {
 struct ExportOptions {
   std::string directory;  // must not exist; appears by one rename when all is written
   int64_t limit = -1;     // only this many samples, at least 1; -1: all
-  bool with_list =
-      false;  // even if class folders express everything: for splits, if another split needs a list
   std::function<bool()> stop_requested;
 };
 
@@ -47,14 +47,22 @@ struct ExportReport {
   std::vector<std::string> changed;  // its fields that ingest reads back changed, and how
 };
 
-/// Whether class folders can't express everything about the first `limit` samples, so that a list is written.
-Result<bool> needs_list(const Dataset& dataset, int64_t limit = -1);
-
 /// Checks each record's checksum: kCorrupt names the first that differs, and nothing is left behind. A sample whose name would
 /// leave OUT is skipped and the others are written; the caller returns unwritten_error() at the end. A sample whose name the
 /// file system rejects is called CLASS/sample-N, where N is its number.
 Result<ExportReport> export_files(const Dataset& dataset, const ExportOptions& options,
                                   const std::function<void(int64_t done, int64_t total)>& progress = {});
+
+/// One of several datasets to export together.
+struct ExportSplit {
+  std::string name;  // its folder in OUT; "": OUT itself, for one dataset
+  std::shared_ptr<const Dataset> dataset;
+};
+/// The same for each of them. OUT appears when all are written. If one needs a list, each gets one: lists and class folders can't be
+/// read back together.
+Result<std::vector<ExportReport>> export_splits(
+    std::span<const ExportSplit> splits, const ExportOptions& options,
+    const std::function<void(int64_t done, int64_t total)>& progress = {});
 
 /// kUnsupported, naming the samples that were skipped according to the report; ok if there are none.
 Status unwritten_error(const ExportReport& report);

@@ -126,7 +126,7 @@ class Export(Synth):
     name = "export"
 
     def words(self, folder):
-        return ["export", str(self.attack.root / "data/val"), str(folder / "out")]
+        return ["export", str(self.attack.root / "data"), str(folder / "out")]  # several splits
 
 
 class Ingest(Synth):

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "io/data/partial_directory.h"
 #include "io/formats/json.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
@@ -45,6 +46,27 @@ TEST(ExportCommand, GivesTheFilesBack) {
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_NE(nothing.err.find("--limit 0; use 1 or more"), std::string::npos) << nothing.err;
   EXPECT_FALSE(std::filesystem::exists(dir / "none"));
+}
+
+// What a kill leaves: of one dataset, and of splits.
+TEST(ExportCommand, AnInterruptedExportIsReplacedByTheNext) {
+  const ScratchDirectory dir;
+  ASSERT_EQ(run_dlpipe({"synth", dir / "jpegs", "--per-class", "4", "--size", "24"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", dir / "jpegs", dir / "data", "--split", "0.5,0.5"}).exit_code, 0);
+  for (const char* data : {"data", "data/train"}) {
+    const std::string out = dir / "out";
+    {
+      const auto left = value_or_throw(data::PartialDirectory::claim("export", out));
+      ASSERT_TRUE(left.write("train/gone.jpg", {}).ok());
+    }
+    const Outcome outcome = run_dlpipe({"export", dir / data, out, "--limit", "1"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find(": 1 file, "), std::string::npos) << outcome.out;
+    EXPECT_FALSE(std::filesystem::exists(out + ".partial"));
+    EXPECT_FALSE(std::filesystem::exists(out + "/train/gone.jpg"));
+    EXPECT_FALSE(std::filesystem::exists(out + "/.dlpipe-partial"));
+    std::filesystem::remove_all(out);
+  }
 }
 
 static uint64_t largest_below(const std::string& folder) {
