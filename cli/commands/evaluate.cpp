@@ -70,11 +70,11 @@ std::string class_table(const run::ClassReport& report, std::span<const std::str
         score.recall(), score.f1());
   }
   const auto has_samples = [](const run::ClassScore& score) { return score.support > 0; };
-  const auto counted = static_cast<size_t>(std::count_if(scores.begin(), scores.end(), has_samples));
+  const auto seen = static_cast<size_t>(std::count_if(scores.begin(), scores.end(), has_samples));
   const auto macro = report.macro_mean(), weighted = report.weighted_mean();
-  add(counted == scores.size()
+  add(seen == scores.size()
           ? "mean of classes"
-          : concat("mean of the ", counted, counted == 1 ? " class" : " classes", " with samples"),
+          : concat("mean of the ", counted(static_cast<int64_t>(seen), "class", "classes"), " with samples"),
       "", "", macro.precision, macro.recall, macro.f1);
   add("mean of samples", "", "", weighted.precision, weighted.recall, weighted.f1);
   return format_table(rows);
@@ -108,8 +108,8 @@ std::string most_frequent(const run::ClassReport& report, std::span<const std::s
     rows.push_back({human_count(all[i].count), printable(names[static_cast<size_t>(all[i].label)]),
                     printable(names[static_cast<size_t>(all[i].predicted)])});
   }
-  return concat("the most frequent of ", human_count(static_cast<int64_t>(all.size())),
-                " confusions; --json has the whole matrix\n", format_table(rows));
+  return concat("the most frequent of ", counted(static_cast<int64_t>(all.size()), "confusion"),
+                "; --json has the whole matrix\n", format_table(rows));
 }
 
 /// A table of classes, means, and the confusion matrix; for many classes only the most frequent confusions.
@@ -120,8 +120,9 @@ std::string report_text(const run::ClassReport& report, std::span<const std::str
   const bool is_shown = !whole.empty() && fits_stdout(split(whole, '\n').front());
   text += is_shown ? whole : most_frequent(report, names);
   if (report.undecided() > 0) {
-    text += concat(human_count(report.undecided()),
-                   " samples have no finite logits, so no class is predicted for them\n");
+    text += concat(counted(report.undecided(), "sample has no finite logits, so no class is predicted for it",
+                           "samples have no finite logits, so no class is predicted for them"),
+                   "\n");
   }
   return text;
 }
@@ -194,10 +195,13 @@ std::string text(const run::Evaluation& evaluation) {
   std::string all =
       concat(printable(model.path), " (", model.state.model,
              model.step < 0 ? std::string() : concat(", step ", model.step), ") on ",
-             printable(evaluation.data), "\n", format_table(rows), human_count(report.samples), " samples",
+             printable(evaluation.data), "\n", format_table(rows), counted(report.samples, "sample"),
              evaluation.subset.empty() ? "" : concat(" (", evaluation.subset, ")"), ", ",
              fixed(static_cast<double>(report.samples) / report.seconds, 1), " samples/s\n");
-  if (report.dropped > 0) all += concat(report.dropped, " records could not be used and were not counted\n");
+  if (report.dropped > 0)
+    all += concat(
+        counted(report.dropped, "record could not be used and was", "records could not be used and were"),
+        " not counted\n");
   if (evaluation.classes) all += "\n" + report_text(*evaluation.classes, model.state.classes);
   if (!evaluation.columns.empty()) all += "\n" + figures_table(evaluation);
   return all;

@@ -180,7 +180,8 @@ Result<FoldSamples> samples_of_fold(const data::Dataset& dataset, const std::str
     return misuse(command, "--fold ", printable(value), ": the folds of ", dataset.directory(), " are ",
                   quoted_names(values), own.empty() ? "" : ", and a run needs another one to train on");
   std::ranges::sort(others);
-  return FoldSamples{std::make_shared<const std::vector<int64_t>>(std::move(own)),
+  return FoldSamples{concat("fold ", printable(value), " of ", folds.size()),
+                     std::make_shared<const std::vector<int64_t>>(std::move(own)),
                      std::make_shared<const std::vector<int64_t>>(std::move(others))};
 }
 
@@ -189,8 +190,8 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
   const std::span<const int64_t> counts = dataset.class_counts();
   const int64_t without = dataset.size() - std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (without == 0) return {};
-  return misuse(command, without, " of ", dataset.size(), " samples of ", dataset.directory(),
-                " have no class; --task classify learns one class per image",
+  return misuse(command, without, " of ", counted(dataset.size(), "sample"), " of ", dataset.directory(),
+                without == 1 ? " has" : " have", " no class; --task classify learns one class per image",
                 unused.empty() ? "" : concat(", not ", unused),
                 without == dataset.size()
                     ? "; ingest with class folders or --label COLUMN"

@@ -50,6 +50,7 @@ struct Fold {
 Result<std::vector<Fold>> folds_of(const data::Dataset& dataset, std::string_view command);
 /// The samples of fold `value`, and all others. kMisuse, by `command`, if there is no such fold, or no other.
 struct FoldSamples {
+  std::string name;  // "fold 3 of 5"
   std::shared_ptr<const std::vector<int64_t>> own, others;
 };
 Result<FoldSamples> samples_of_fold(const data::Dataset& dataset, const std::string& value,

@@ -138,7 +138,7 @@ int64_t rows_for(int64_t samples, int64_t limit) {
 
 std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, const Registries& registries,
                                               const ModelState& state, const data::Dataset& dataset,
-                                              int threads, Device& device) {
+                                              const FoldSamples& fold, int threads, Device& device) {
   pipeline::LoaderOptions loader;
   loader.data = dataset.directory();
   loader.augment = state.val_augment;
@@ -149,8 +149,7 @@ std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, co
   loader.batch = std::min(options.batch, rows_for(dataset.size(), options.limit));
   loader.threads = threads;
   loader.limit = options.limit;
-  if (!options.fold.empty())
-    loader.samples = value_or_throw(samples_of_fold(dataset, options.fold, "eval")).own;
+  loader.samples = fold.own;
   loader.epochs = 1;
   loader.fields =
       value_or_throw(model_fields(loader.data, state.arguments.length > 0, state.task.fields)).names;
@@ -159,6 +158,13 @@ std::unique_ptr<pipeline::Loader> open_loader(const EvaluateOptions& options, co
   loader.device = &device;
   if (!device.is_host()) loader.coef_decode = engine::device_code(device).decode_coefficients;
   return value_or_throw(pipeline::Loader::open(pipeline::validation_options(loader)));
+}
+
+/// "fold 3 of 5", or "100 of the 240 samples of fold 3 of 5".
+std::string subset_of_fold(const FoldSamples& fold, int64_t samples) {
+  const auto all = static_cast<int64_t>(fold.own->size());
+  if (samples == all) return fold.name;
+  return concat(human_count(samples), " of the ", counted(all, "sample"), " of ", fold.name);
 }
 
 EvalOptions eval_options(const EvaluateOptions& options, const Registries& registries,
@@ -407,9 +413,12 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   if (options.report && task.report == nullptr)
     evaluation.classes = value_or_throw(ClassReport::make(state.arguments.classes));
 
-  const auto source = open_loader(options, registries, state, *dataset, threads, device);
+  const FoldSamples fold =
+      options.fold.empty() ? FoldSamples{} : value_or_throw(samples_of_fold(*dataset, options.fold, "eval"));
+  const auto source = open_loader(options, registries, state, *dataset, fold, threads, device);
   warn_of_fold(options.fold, *dataset, evaluation.model.path);
-  evaluation.subset = source->subset();
+  evaluation.subset =
+      fold.own == nullptr ? source->subset() : subset_of_fold(fold, source->samples_per_epoch());
   if (options.on_note) {
     if (!data.note.empty()) options.on_note(data.note);
     for (const std::string& note : evaluation.model.notes) options.on_note(note);

@@ -52,8 +52,8 @@ void use_device(const SessionOptions& session, pipeline::LoaderOptions& options)
 }
 
 Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
-  return misuse("train", "there is no step to train: --epochs ", config.epochs, " has ", batches_per_epoch,
-                batches_per_epoch == 1 ? " batch" : " batches", " each, but a step needs ", config.accumulate,
+  return misuse("train", "there is no step to train: --epochs ", config.epochs, " has ",
+                counted(batches_per_epoch, "batch", "batches"), " each, but a step needs ", config.accumulate,
                 " (--accumulate); give more, or 0 to only save and validate the initial weights");
 }
 
@@ -151,10 +151,19 @@ struct BoundTask {
   std::vector<std::string> names;
 };
 
-/// The samples of each class; else how often each label occurs in `field`.
+/// The samples of each class, or the boxes, labels or pixels of each in the field that the task learns.
 std::vector<int64_t> counts_of(const data::Dataset& dataset, std::span<const int64_t> samples,
-                               const std::string& field, size_t classes) {
-  std::vector<int64_t> counts(classes);
+                               const BoundTask& bound, Weighed weighed) {
+  const std::vector<std::string>& fields = bound.state.fields;
+  if (weighed == Weighed::kPixels) {
+    std::vector<int64_t> pixels = count_mask_pixels(dataset, samples, fields.at(0));
+    pixels.resize(bound.names.size());
+    return pixels;
+  }
+  const std::string field = weighed == Weighed::kSamples  ? std::string()
+                            : weighed == Weighed::kLabels ? fields.at(0)
+                                                          : fields.at(1);
+  std::vector<int64_t> counts(bound.names.size());
   const auto reader = value_or_throw(dataset.reader());
   for (const int64_t sample : samples) {
     if (field.empty()) {
@@ -173,8 +182,9 @@ std::vector<int64_t> counts_of(const data::Dataset& dataset, std::span<const int
   return counts;
 }
 
-/// --class-weights: of each output. Balanced they are, of classes and of boxes, all / (classes x those of the class), as scikit-learn's
-/// compute_class_weight has them; of labels, samples without over samples with the label, as PyTorch advises for pos_weight.
+/// --class-weights, one per output. "balanced" counts samples, boxes or pixels by class: all / (classes x those of the class), as
+/// scikit-learn's compute_class_weight does. For labels it is samples without over samples with the label, as PyTorch advises for
+/// pos_weight. A class that does not occur has weight 1.
 std::vector<double> class_weights(const std::string& text, const data::Dataset& dataset,
                                   std::span<const int64_t> samples, const BoundTask& bound) {
   if (text.empty()) return {};
@@ -189,16 +199,11 @@ std::vector<double> class_weights(const std::string& text, const data::Dataset& 
       refuse("train", "--class-weights ", text, " leaves no class that counts; give a weight above 0");
     return weights;
   }
-  if (weighed == Weighed::kPixels)
-    refuse("train", "--class-weights balanced counts samples, and --task ", bound.state.name,
-           " has a class for each pixel; give CLASS=WEIGHT,...");
-  const std::string field = weighed == Weighed::kSamples  ? std::string()
-                            : weighed == Weighed::kLabels ? bound.state.fields.at(0)
-                                                          : bound.state.fields.at(1);
-  const std::vector<int64_t> counts = counts_of(dataset, samples, field, bound.names.size());
-  const auto all = static_cast<double>(weighed == Weighed::kBoxes
-                                           ? std::accumulate(counts.begin(), counts.end(), int64_t{0})
-                                           : static_cast<int64_t>(samples.size()));
+  const std::vector<int64_t> counts = counts_of(dataset, samples, bound, weighed);
+  const bool counts_parts = weighed == Weighed::kBoxes || weighed == Weighed::kPixels;  // of samples
+  const auto all =
+      static_cast<double>(counts_parts ? std::accumulate(counts.begin(), counts.end(), int64_t{0})
+                                       : static_cast<int64_t>(samples.size()));
   std::vector<double> weights;
   for (const int64_t count : counts) {
     const auto own = static_cast<double>(count);
@@ -385,9 +390,9 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
     data.fold = value_or_throw(samples_of_fold(*dataset, config.fold, "train"));
     options.samples = data.fold.others;
     tell(notes,
-         concat("fold ", config.fold, ": ", human_count(static_cast<int64_t>(data.fold.others->size())),
-                " samples of other folds to train on, ",
-                human_count(static_cast<int64_t>(data.fold.own->size())), " to validate on"));
+         concat(data.fold.name, ": ", counted(static_cast<int64_t>(data.fold.others->size()), "sample"),
+                " of other folds to train on, ", human_count(static_cast<int64_t>(data.fold.own->size())),
+                " to validate on"));
   }
   const BoundTask bound = bind_task(session, options.data, notes, data);
   const std::string augment =
@@ -416,7 +421,9 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   const int64_t samples = config.limit < 0 ? all : std::min(config.limit, all);
   data.train_samples = loader->batches_per_epoch() * config.batch;
   data.left_out = session.overfits() ? 0 : samples - data.train_samples;
-  if (config.limit >= 0 && !data.subset.empty()) tell(notes, concat("--limit: training uses ", data.subset));
+  if (config.limit >= 0 && samples < all)
+    tell(notes, concat("--limit: training uses ", human_count(samples), " of ", human_count(all), " samples",
+                       data.fold.others != nullptr ? " of the other folds" : "", ", by seed ", config.seed));
   data.schedule = schedule_of(config, loader->batches_per_epoch());
   data.scratch_bytes += static_cast<uint64_t>(loader->planned_scratch_bytes());
   data.train = std::move(loader);
@@ -514,7 +521,7 @@ void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, c
     const int64_t seen = value_or_throw(samples_in_training_set(*train, val));
     if (seen > 0)
       warn(notes,
-           concat(human_count(seen), " of the ", human_count(val.size()), " samples of ", val.directory(),
+           concat(human_count(seen), " of the ", counted(val.size(), "sample"), " of ", val.directory(),
                   " are also in the training set: their metrics show how well the model remembers, not how "
                   "well it will do on new data; give --val other data"));
     return;

@@ -79,6 +79,7 @@ TEST_F(Folds, RunsAreValidatedOnTheFoldThatTheyDidNotSee) {
     const Json eval = answer({"eval", "--ckpt", fold["run"].as_string(), folder_ / "data", "--fold",
                               fold["fold"].as_string(), "--json"});
     EXPECT_EQ(eval["samples"].as_int(), fold["samples"].as_int());
+    EXPECT_EQ(eval["subset"].as_string(), concat("fold ", fold["fold"].as_string(), " of 4"));
     EXPECT_NEAR(eval["loss"].as_double(), fold["metrics"]["loss"].as_double(),
                 1e-4);  // of the only validation
   }
@@ -98,6 +99,10 @@ TEST_F(Folds, RunsAreValidatedOnTheFoldThatTheyDidNotSee) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_NE(refused.err.find("was begun with other options: none there, --lr 0.5 here"), std::string::npos)
       << refused.err;
+  const Outcome some =
+      run_dlpipe({"eval", "--ckpt", folder_ / "cv/fold-2", folder_ / "data", "--fold", "2", "--limit", "1"});
+  EXPECT_NE(some.out.find("\n1 sample (1 of the "), std::string::npos) << some.out;
+  EXPECT_NE(some.out.find(" samples of fold 2 of 4), "), std::string::npos) << some.out;
   // A run was trained on all folds but its own.
   for (const char* fold : {"1", "2"}) {
     const Outcome eval =
