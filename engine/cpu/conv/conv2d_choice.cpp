@@ -42,6 +42,10 @@ constexpr double kWinogradCost = 1.3;
 // Fewer channels make products of taps too small (Sapphire Rapids, f32, a training step beside oneDNN 2's kernels): 64 of them
 // with a dilation of 24 on 32x32 pixels 2.1 times as fast, 32 with 12 0.75.
 constexpr int64_t kTapsChannels = 64;
+// From this width on oneDNN 2's kernel for the gradient of weights does not support a kernel: it falls back to reference loops.
+constexpr int64_t kWideKernel = 14;
+// Smaller ones, such as 3x3 in the last layers of a network for small images, are not worth a look-up.
+constexpr int64_t kSmallKernel = 5;
 // Channels planes of a stem may have to be worth a blocked output.
 constexpr int64_t kMostPlanes = 4;
 
@@ -168,13 +172,29 @@ KernelChoice product_rule(const char* kernel, const Conv2dShape& s) {
   return {kernel, images, divide_up(slices, divide_up(s.n, images))};
 }
 
+bool is_dilated(const Conv2dShape& s) {
+  return s.dilation != std::array{1, 1} && s.kh * s.kw > 1;
+}
+
+bool is_wide(const Conv2dShape& s) {
+  return std::max(s.kh, s.kw) >= kWideKernel;
+}
+
+/// Without dilation: kernels for which oneDNN has only slow gradients, or of which most taps read padding.
+bool is_large(const Conv2dShape& s) {
+  return is_wide(s) || (std::min(s.kh, s.kw) > kSmallKernel && (s.kh > s.h || s.kw > s.w));
+}
+
 bool can_be_taps(const Conv2dShape& s, DType dtype) {
-  const bool is_dilated = s.dilation != std::array{1, 1} && s.kh * s.kw > 1;
-  return is_dilated && taps_fit(s) && wants_own_winograd(dtype);
+  if (is_dilated(s)) return taps_fit(s) && wants_own_winograd(dtype);
+  return is_large(s) && taps_fit(s) && kernel_isa() >= KernelIsa::kAvx2;
 }
 
 bool prefers_taps(ConvPass pass, const Conv2dShape& s, DType dtype) {
-  if (!can_be_taps(s, dtype) || std::min(s.c, s.o) < kTapsChannels) return false;
+  if (!can_be_taps(s, dtype)) return false;
+  const bool is_deep = std::min(s.c, s.o) >= kTapsChannels;
+  if (!is_dilated(s)) return pass != ConvPass::kForward && (is_deep || is_wide(s));
+  if (!is_deep) return false;
   if (!prefers_own_winograd(pass, s, dtype)) return true;
   const auto tiles = static_cast<double>(winograd_tiles_an_image(pass, s));
   const int64_t pixels = pass == ConvPass::kBackwardData ? s.h * s.w : s.oh * s.ow;
@@ -238,12 +258,12 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
       (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
     throw Error(
-        Status(ErrorCode::kCorrupt,
-               concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
-                      "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                      " (3x3, stride 1, channels in eights), ", kOwnTaps, " (dilated, stride 1, one group), ",
-                      kOwnDepthwise, " (backward_weights, a group per channel) or ", kOwnProduct,
-                      " (forward, one group, channels in whole vectors)")));
+        Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                                           "' in kernels.json; use direct, winograd, ", kOwnWinograd,
+                                           " (3x3, stride 1, channels in eights), ", kOwnTaps,
+                                           " (dilated or a large kernel, stride 1, one group), ",
+                                           kOwnDepthwise, " (backward_weights, a group per channel) or ",
+                                           kOwnProduct, " (forward, one group, channels in whole vectors)")));
   }
   return choice;
 }

@@ -1,6 +1,7 @@
 // conv2d as one product of matrices for each tap of the kernel, over the pixels where that tap is inside the image: stride 1,
-// one group, any kernel, dilation and channels, any layout and both dtypes. It is for dilations so large that many taps read
-// only padding, with which other kernels multiply. Internal to engine/cpu.
+// one group, any kernel, dilation and channels, any layout and both dtypes. It is for dilations and kernels so large that many taps
+// read only padding, with which other kernels multiply, and for gradients of kernels that oneDNN has only reference loops for.
+// Internal to engine/cpu.
 //
 // Every element is one chain of fused multiply-adds, tap after tap and channel after channel (gradients of weights: chains over
 // some hundred pixels, added in order), for any cut of the work: the same bits on any number of threads and on all instruction

@@ -51,6 +51,8 @@ std::vector<ConvCase> taps_cases() {
       {2, 6, 5, 4, 6, {7, 9}, Layout::kPlain, DType::kF32, {3, 4}, {3, 3}},  // outputs that only see padding
       {2, 6, 7, 24, 16, {3, 3}, Layout::kPlain, DType::kBF16, {3, 3}},
       {1, 4, 4, 8, 8, {0, 0}, Layout::kPlain, DType::kF32, {1, 1}, {1, 1}},
+      {2, 6, 5, 3, 8, {9, 10}, Layout::kPlain, DType::kF32, {1, 1}, {14, 16}},  // larger than the image
+      {2, 6, 5, 16, 16, {8, 8}, Layout::kPlain, DType::kBF16, {1, 1}, {15, 15}},
   };
   for (const Layout layout : {Layout::kBlocked8, Layout::kBlocked16}) {
     all.push_back({2, 11, 6, 32, 48, {4, 4}, layout, DType::kF32, {4, 4}});
@@ -130,6 +132,38 @@ TEST(ConvTaps, CountTheTapsInsideTheImage) {
   EXPECT_DOUBLE_EQ(inside(8, 6, 6), 1.5 * 1.5);  // 8 centres and 2 of each side, for 8 outputs
   EXPECT_FALSE(taps_fit(conv2d_shape({1, 8, 8, 4}, {4, 4, 3, 3}, {.stride = {2, 1}})));
   EXPECT_FALSE(taps_fit(conv2d_shape({1, 8, 8, 4}, {4, 2, 3, 3}, {.groups = 2})));
+}
+
+// Through the op, which chooses the kernels.
+TEST(ConvTaps, ComputeTheGradientsOfLargeKernels) {
+  const ConvCase c{2, 8, 6, 4, 16, {10, 10}, Layout::kPlain, DType::kF32, {1, 1}, {18, 16}};
+  const ConvInputs in(c);
+  const auto leaf = [](const Tensor& t) { return t.detach().set_requires_grad(true); };
+  Tensor x = leaf(in.x), weight = leaf(in.weight), bias = leaf(in.bias);
+  const Tensor y = conv2d(x, weight, bias, c.attrs());
+  y.backward(in.dy);
+  const ConvAnswer got = {plain(y.detach()), plain(x.grad()), weight.grad(), bias.grad()},
+                   expected = test::conv_by_reference(c);
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(test::distance(got[i], expected[i]), 2e-6) << test::kConvAnswers[i];
+}
+
+TEST(ConvTaps, AreChosenForGradientsOfLargeKernelsAndNotForOrdinaryOnes) {
+  if (kernel_isa() < KernelIsa::kAvx2) GTEST_SKIP() << "no fused multiply-add";
+  const auto chooses = [](ConvPass pass, int64_t side, int64_t kernel, int64_t channels) {
+    const auto padding = static_cast<int>(kernel / 2);
+    const Conv2dShape shape = conv2d_shape({1, side, side, channels}, {channels, channels, kernel, kernel},
+                                           {.padding = {padding, padding}});
+    return taps_choice(pass, shape, DType::kF32).has_value();
+  };
+  for (const ConvPass pass : {ConvPass::kBackwardData, ConvPass::kBackwardWeights}) {
+    EXPECT_TRUE(chooses(pass, 12, 15, 8));
+    EXPECT_TRUE(chooses(pass, 5, 7, 64));
+    EXPECT_FALSE(chooses(pass, 5, 7, 8));
+    EXPECT_FALSE(chooses(pass, 2, 3, 64));
+    EXPECT_FALSE(chooses(pass, 14, 7, 64));
+  }
+  EXPECT_FALSE(chooses(ConvPass::kForward, 12, 15, 8));
 }
 
 }  // namespace
