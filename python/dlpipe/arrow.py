@@ -205,7 +205,13 @@ class Table:
         name = next((name for name, column in self._columns.items() if column.kind == "label"), None)
         if name is None:
             return [None] * len(self)
-        return [label for group in range(len(self._groups)) for label in self._read(group, [name])[name].to_pylist()]
+        every = [label for group in range(len(self._groups)) for label in self._read(group, [name])[name].to_pylist()]
+        return every if self._rows is None else [every[i] for i in self._rows]
+
+    def lacks_some_labels(self):
+        """Whether some rows have a label and others don't. A table without any is a published test split."""
+        missing = sum(is_no_label(label) for label in self.labels())
+        return 0 < missing < len(self)
 
     def __getitem__(self, i):
         if self._rows is not None:
@@ -331,7 +337,7 @@ class _Column:
 
     def value(self, value):
         """The value in the form that Writer takes."""
-        if self.kind == "label" and value == -1:  # Hugging Face's value for no label
+        if self.kind == "label" and is_no_label(value):
             return None
         return value
 
@@ -347,6 +353,11 @@ def _column(field, features):
     if kind == "Image" or _is_image(field):
         return _Column(field.name, "image")
     return _Column(field.name, _kind(field.name, field.type))
+
+
+def is_no_label(value):
+    """Whether a label means that there is none: null, "", or Hugging Face's -1."""
+    return value is None or value == -1 or value == ""
 
 
 def _is_file(value):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import arrow, images, sample_sources
 from dlpipe.arguments import Path, Progress, Reporter, kinds_checked
 from dlpipe.errors import Error, MisuseError
-from dlpipe.images import as_image, size_of
+from dlpipe.images import Unreadable, as_image, size_of
 from dlpipe.writer import FieldKind, StoringOptions, Writer, documented
 
 if TYPE_CHECKING:
@@ -323,10 +323,11 @@ _ABSENT = "\0absent"
 class _Converter:
     """Converts a source's items to values of samples. Sent to the worker processes."""
 
-    def __init__(self, split, source, sample, fields, told_by_first):
+    def __init__(self, split, source, sample, fields, told_by_first, skips=False):
         self.split, self.source, self.sample = split, source, sample
         self.fields, self.told_by_first = fields, told_by_first
         self.names = []  # of the parts of the last sample that this process read
+        self.needs_label = skips and sample is None and isinstance(source, arrow.Table) and source.lacks_some_labels()
 
     def dict_of(self, item, number):
         """The sample's values as the dataset, or `sample`, returns them."""
@@ -371,6 +372,8 @@ class _Converter:
         try:
             with _naming(self.split, number, values):  # a PIL.Image may read its file only now
                 found = {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
+                if self.needs_label:
+                    self._leave_out_unlabelled(found, number)
                 found[_ABSENT] = [name for name in self.fields if found[name] is None and _part(values, name, _ABSENT) is _ABSENT]
                 return found
         except MisuseError as error:
@@ -379,6 +382,12 @@ class _Converter:
                 advice = ("; the dataset has a transform: leave it out (transform=None) and give it to dlpipe.Loader as "
                           "augment")  # fmt: skip
             raise MisuseError(f"{error}{advice} ({_place(self.split, number, values)})") from None
+
+    def _leave_out_unlabelled(self, found, number):
+        """As ingest does with lists: a sample without a label, among others that have one, is like an image that can't be read."""
+        of_kind = {kind: name for name, kind in self.fields.items() if kind in ("image", "label")}
+        if len(of_kind) == 2 and found[of_kind["label"]] is None:
+            found[of_kind["image"]] = Unreadable.because(f"row {number} has no {of_kind['label']!r}; write its class")
 
 
 def _length(source):
@@ -515,7 +524,8 @@ def from_dataset(
     name = "; ".join(f"{split} {source.name()}".strip() for split, source in sources.items())
     with contextlib.ExitStack() as stack:
         call = stack.enter_context(Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")))
-        converters = {split: _Converter(split, source, sample, fields, told_by_first) for split, source in sources.items()}
+        skips = storing.get("on_error", "stop") != "stop"
+        converters = {split: _Converter(split, source, sample, fields, told_by_first, skips=skips) for split, source in sources.items()}
         pools = {}
         for split, converter in converters.items():
             if workers > 0 and _length(converter.source):

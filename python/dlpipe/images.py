@@ -27,13 +27,18 @@ def _refuse(*words):
 
 
 class Unreadable(str):
-    """Takes the place of an image whose file can't be read: the reason. `on_error` decides what happens to the sample."""
+    """Takes the place of an image that can't be used: the reason. `on_error` decides what happens to the sample."""
 
     def __new__(cls, path, error, where="", advice=""):
         """`error`: the OSError; `where`: what named the path."""
         reason = error.strerror or error
         said = f"{where}{os.fsdecode(path)}: {reason}{advice}"
         return super().__new__(cls, said.encode(errors="backslashreplace").decode())
+
+    @classmethod
+    def because(cls, reason):
+        """For another reason than an OSError."""
+        return str.__new__(cls, reason)
 
     def __reduce__(self):
         return str.__new__, (Unreadable, str(self))

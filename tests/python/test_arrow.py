@@ -246,10 +246,19 @@ def test_nothing_in_a_column_of_numbers(tmp_path):
                         pa.struct([("bytes", pa.binary()), ("path", pa.string())]))  # fmt: skip
     parquet.write_table(pa.table({"image": images, "label": [0, None, 1], "age": [1.5, None, 2.0]}), tmp_path / "f.parquet")
     report = dlpipe.ingest(tmp_path / "f.parquet", tmp_path / "d")
-    assert report["warnings"] == ["[writer] 1 of 3 samples have no class: their label is -1"]
+    assert [skipped["path"] for skipped in report["skipped"]] == ["00000001"]
+    assert "row 1 has no 'label'" in report["skipped"][0]["reason"]
     samples = list(dlpipe.Dataset(tmp_path / "d"))
-    assert [sample.label for sample in samples] == [0, -1, 1]
-    np.testing.assert_array_equal(np.array([sample.age for sample in samples]), [1.5, np.nan, 2.0])
+    assert [(sample.label, sample.age) for sample in samples] == [(0, 1.5), (1, 2.0)]
+    dlpipe.from_dataset(tmp_path / "f.parquet", tmp_path / "s", on_error="skip")
+    assert [sample.label for sample in dlpipe.Dataset(tmp_path / "s")] == [0, 1]
+    # without labels at all, as in a test split, or where they are not stored, rows are kept
+    parquet.write_table(pa.table({"image": images, "label": [-1, None, -1], "age": [1.5, None, 2.0]}), tmp_path / "t.parquet")
+    dlpipe.ingest(tmp_path / "t.parquet", tmp_path / "t")
+    dlpipe.from_dataset(tmp_path / "f.parquet", tmp_path / "u", fields={"image": "image", "age": "f32"})
+    for data in ("t", "u"):
+        ages = np.array([sample.age for sample in dlpipe.Dataset(tmp_path / data)])
+        np.testing.assert_array_equal(ages, [1.5, np.nan, 2.0])
 
     parquet.write_table(pa.table({"image": images, "count": pa.array([1, None, 2])}), tmp_path / "i.parquet")
     with pytest.raises(dlpipe.MisuseError, match="row 1 of .*i.parquet has no 'count', .* floating-point numbers"):
@@ -319,14 +328,15 @@ def test_texts_of_any_arrow_type_are_classes(tmp_path, labels, store):
     parquet.write_table(pa.table({"image": [make_image(i) for i in range(4)], "label": labels, "note": labels}), tmp_path / "a.parquet")
     assert store(tmp_path / "a.parquet", tmp_path / "d")["classes"] == ["cat", "dog"]
     samples = dlpipe.Dataset(tmp_path / "d")
-    assert [(s.label, s.note) for s in samples] == [(0, "cat"), (1, "dog"), (0, "cat"), (-1, "")]
+    unlabelled = [(-1, "")] if store is dlpipe.from_dataset else []  # ingest skips it
+    assert [(s.label, s.note) for s in samples] == [(0, "cat"), (1, "dog"), (0, "cat"), *unlabelled]
 
 
 def test_files_of_one_table_may_have_their_texts_in_other_ways(tmp_path):
     for name, labels in (("a", TEXTS.dictionary_encode()), ("b", TEXTS), ("c", TEXTS.cast(pa.large_string()))):
         parquet.write_table(pa.table({"image": [make_image(0)] * 4, "label": labels}), tmp_path / f"{name}.parquet")
     assert dlpipe.ingest(tmp_path, tmp_path / "d")["classes"] == ["cat", "dog"]
-    assert len(dlpipe.Dataset(tmp_path / "d")) == 12
+    assert len(dlpipe.Dataset(tmp_path / "d")) == 9
 
 
 def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):

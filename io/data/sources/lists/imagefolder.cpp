@@ -90,9 +90,9 @@ Result<JsonTable> read_table(const std::string& path) {
       continue;
     }
     if (row.cells.size() != table.columns.size())
-      return Status(ErrorCode::kCorrupt,
-                    concat("[ingest] ", printable(path), " line ", row.line, ": ", row.cells.size(),
-                           " columns, the first line has ", table.columns.size()));
+      return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(path), " line ", row.line, ": ",
+                                                counted(static_cast<int64_t>(row.cells.size()), "column"),
+                                                ", the first line has ", table.columns.size()));
     table.rows.push_back(std::move(row));
   }
 }
@@ -195,6 +195,7 @@ class ImageFolderSource final : public Source {
   void take_class_folders();
   Status find_splits();
   Status add_objects();
+  void leave_out_unlabelled(SourceListing& listing);
   void add_images_without_rows(SourceListing& listing);
   void say_what_was_found(SourceListing& listing) const;
   std::string fields_text(const SourceListing& listing) const;
@@ -360,6 +361,24 @@ void ImageFolderSource::say_what_was_found(SourceListing& listing) const {
   listing.warnings.insert(listing.warnings.begin(), std::move(text));
 }
 
+// As in lists. A split in which no image has a label is kept: it is a published test split.
+void ImageFolderSource::leave_out_unlabelled(SourceListing& listing) {
+  std::set<std::string> labelled;  // splits
+  for (const SourceEntry& entry : listing.entries)
+    if (entry.label >= 0) labelled.insert(entry.split);
+  int64_t kept = 0;
+  for (SourceEntry& entry : listing.entries) {
+    if (entry.label >= 0) continue;
+    const bool is_kept = !labelled.contains(entry.split);
+    kept += is_kept ? 1 : 0;
+    if (!is_kept && entry.problem.empty())
+      entry.problem = concat("its ", in_quotes(label_column_), " in the metadata is empty; write its class");
+  }
+  if (kept > 0)
+    warnings_.push_back(concat("[ingest] ", counted(kept, "image has no label", "images have no label"),
+                               ", nor has any other of the split"));
+}
+
 // Images without a row would be lost silently. If a split's folder has no row at all, its images are not samples: it is often
 // the test split.
 void ImageFolderSource::add_images_without_rows(SourceListing& listing) {
@@ -383,8 +402,9 @@ void ImageFolderSource::add_images_without_rows(SourceListing& listing) {
     entry.extra.resize(listing.fields.size());
   }
   for (const auto& [folder, count] : without)
-    warnings_.push_back(concat("[ingest] ignored: the folder ", in_quotes(folder), " with ", count,
-                               " images, because no metadata file names them"));
+    warnings_.push_back(concat("[ingest] ignored: the folder ", in_quotes(folder), " with ",
+                               counted(count, "image"), ", because no metadata file names ",
+                               count == 1 ? "it" : "them"));
   std::move(added.begin(), added.end(), std::back_inserter(listing.entries));
 }
 
@@ -417,11 +437,7 @@ Result<SourceListing> ImageFolderSource::list() {
     entry.split = splits_.at(std::string(top_of(entry.path)));
     entry.name_begin = split_begin(entry.path);
   }
-  const auto unlabelled = std::count_if(listing.entries.begin(), listing.entries.end(),
-                                        [](const SourceEntry& entry) { return entry.label < 0; });
-  if (!label_column_.empty() && unlabelled > 0)
-    warnings_.push_back(
-        concat("[ingest] ", unlabelled, unlabelled == 1 ? " image has no label" : " images have no label"));
+  if (!label_column_.empty()) leave_out_unlabelled(listing);
   add_images_without_rows(listing);
   say_what_was_found(listing);
   return listing;

@@ -425,8 +425,9 @@ std::vector<std::string> ManifestSource::same_with_ending(const std::string& cel
 
 Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing) {
   if (cells.size() != columns_.count)
-    return wrong(line, concat(cells.size(), " columns, but the first line has ", columns_.count,
-                              "; write path,label[,...] on every line"));
+    return wrong(line,
+                 concat(counted(static_cast<int64_t>(cells.size()), "column"), ", but the first line has ",
+                        columns_.count, "; write path,label[,...] on every line"));
   const std::string path = placed(cells[columns_.path]);
   std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty()) return wrong(line, "the path is empty; fill it in");
@@ -449,6 +450,7 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
     entry.problem = concat(place_of(line), ": ", in_quotes(cells[columns_.path]), " may be any of ",
                            quoted_names(files), "; write its ending");
   const bool needs_label = columns_.label && !columns_.is_question && !read_ && !head_;
+  if (read_ && is_no_value(label)) label.clear();  // imagefolder.cpp decides
   if (needs_label && (label.empty() || is_no_value(label))) {
     if (entry.problem.empty())
       entry.problem =

@@ -69,6 +69,27 @@ TEST_F(ImageFolderSource, MetadataGivesLabelsAndTexts) {
       << warnings_of(listing);
 }
 
+TEST_F(ImageFolderSource, ImagesWithoutALabelAmongOthersAreProblemsAsInLists) {
+  write_images({"1.jpg", "2.jpg", "3.jpg"});
+  const auto problems = [&](const char* file, const char* rows) {
+    std::filesystem::remove(dir / "metadata.csv");
+    std::filesystem::remove(dir / "metadata.jsonl");
+    write_text(dir / file, rows);
+    const SourceListing listing = value_or_throw(list());
+    std::string all;
+    for (const char* image : {"1.jpg", "2.jpg", "3.jpg"})
+      all += entry_at(listing, image).problem.empty() ? "-" : "p";
+    EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"}) << file;
+    return all;
+  };
+  EXPECT_EQ(
+      problems("metadata.jsonl",
+               "{\"file_name\": \"1.jpg\", \"label\": \"cat\"}\n{\"file_name\": \"2.jpg\", \"label\": null}\n"
+               "{\"file_name\": \"3.jpg\"}\n"),
+      "-pp");
+  EXPECT_EQ(problems("metadata.csv", "file_name,label\n1.jpg,cat\n2.jpg,\n3.jpg,nan\n"), "-pp");
+}
+
 TEST_F(ImageFolderSource, SplitFoldersWithAMetadataFileEachMakeSplitsOfOneClassTable) {
   write_images({"train/1.jpg", "train/2.jpg", "validation/1.jpg", "test/1.jpg"});
   write_text(dir / "train/metadata.jsonl",
@@ -83,11 +104,12 @@ TEST_F(ImageFolderSource, SplitFoldersWithAMetadataFileEachMakeSplitsOfOneClassT
   EXPECT_NE(all.find("are splits: 'test', 'train', 'validation' as val; --no-splits"), std::string::npos)
       << all;
   EXPECT_NE(all.find("1 image has no label"), std::string::npos) << all;
+  EXPECT_EQ(entry_at(listing, "test/1.jpg").problem, "");
   const SourceListing literal = value_or_throw(list({.path = dir.path(), .splits = false}));
-  EXPECT_EQ(
-      classes_of(literal),
-      (Found{
-          {" train/1.jpg", "7"}, {" train/2.jpg", "10"}, {" validation/1.jpg", "10"}, {" test/1.jpg", "-"}}));
+  EXPECT_NE(entry_at(literal, "test/1.jpg").problem.find("its 'label' in the metadata is empty"),
+            std::string::npos);
+  EXPECT_EQ(classes_of(literal),
+            (Found{{" train/1.jpg", "7"}, {" train/2.jpg", "10"}, {" validation/1.jpg", "10"}}));
 }
 
 TEST_F(ImageFolderSource, OneMetadataFileAboveTheSplitsAndClassFoldersWillDo) {
@@ -228,9 +250,9 @@ TEST_F(ImageFolderSource, AnImageWithoutARowAndARowWithoutAnImageAreNamed) {
             std::string::npos)
       << problems.at("train/none.jpg");
   EXPECT_EQ(entry_at(listing, "train/2.jpg").split, "train");
-  EXPECT_NE(warnings_of(listing).find(
-                "ignored: the folder 'test' with 1 images, because no metadata file names them"),
-            std::string::npos)
+  EXPECT_NE(
+      warnings_of(listing).find("ignored: the folder 'test' with 1 image, because no metadata file names it"),
+      std::string::npos)
       << warnings_of(listing);
 }
 
