@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/counters.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "cli/output.h"
 #include "dlpipe/metrics.h"
@@ -90,14 +91,18 @@ static std::string memory_table(const run::MemoryPlan& plan) {
 }
 
 void TrainView::on_start(const run::StartReport& report) {
-  std::string line =
-      concat(human_count(report.train_samples + report.left_out), " training samples",
-             report.left_out > 0 ? concat(" (each epoch leaves out ", human_count(report.left_out),
-                                          " different ones, which don't fill a batch)")
-                                 : "",
-             ", ", report.val_samples > 0 ? human_count(report.val_samples) : "no", " validation samples, ",
-             human_count(report.parameters), " parameters, ", human_count(report.total_steps), " steps, ",
-             report.threads, report.threads == 1 ? " thread" : " threads");
+  std::string line = concat(
+      counted(report.train_samples + report.left_out, "training sample"),
+      report.left_out > 0
+          ? concat(" (each epoch leaves out ",
+                   report.left_out == 1 ? "another one, which doesn't"
+                                        : human_count(report.left_out) + " different ones, which don't",
+                   " fill a batch)")
+          : "",
+      ", ",
+      report.val_samples > 0 ? counted(report.val_samples, "validation sample") : "no validation samples",
+      ", ", counted(report.parameters, "parameter"), ", ", counted(report.total_steps, "step"), ", ",
+      counted(report.threads, "thread"));
   if (report.first_step > 0) line += concat("; resuming at step ", human_count(report.first_step));
   print(line);
   if (report.memory.total() == 0) return;
@@ -140,7 +145,7 @@ void TrainView::on_validation(const run::ValidationReport& report) {
     if (name != engine::kLossMetric) line += concat("  ", name, " ", metric_text(name, value));
   }
   line +=
-      concat("  (", human_count(report.result.samples), " samples, ", fixed(report.result.seconds, 1), " s)");
+      concat("  (", counted(report.result.samples, "sample"), ", ", fixed(report.result.seconds, 1), " s)");
   if (report.result.dropped > 0) line += concat("  ", report.result.dropped, " unusable");
   if (report.is_best) line += "  best";
   print(line);
@@ -178,7 +183,7 @@ std::string stage_table(const run::StageReport& report) {
 std::string device_table(const run::DeviceTimes& device) {
   if (device.steps == 0) return "";
   return ledger_table(run::report_ledger(device.entry),
-                      concat("the device, ", human_count(device.steps), " steps"));
+                      concat("the device, ", counted(device.steps, "step")));
 }
 
 std::string ledger_table(const run::LedgerReport& report, const std::string& head) {

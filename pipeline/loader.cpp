@@ -143,8 +143,9 @@ Status Loader::Flow::check_memory(int64_t count) const {
       ErrorCode::kOutOfMemory,
       concat("[loader] --memory ", bytes(ceiling), " is less than ", bytes(needed),
              ", which the whole process needs: ", bytes(resident_before), " that it already uses, ",
-             bytes(count * of_slot), " for ", count, " batches (--slots) of ", bytes(of_slot), ", ",
-             bytes(pages), " for the pages of their records, and in each of ", setup->options.threads,
+             bytes(count * of_slot), " for ", counted(count, "batch", "batches"), " (--slots) of ",
+             bytes(of_slot), ", ", bytes(pages), " for the pages of their records, and in each of ",
+             setup->options.threads,
              " threads its decoding buffers; give more, or use a smaller --batch or fewer --slots"));
 }
 
@@ -331,9 +332,9 @@ Status BadRecords::book(int64_t epoch, std::span<const Substitution> substitutio
     if (count() > max_bad_) {
       return Status(
           ErrorCode::kCorrupt,
-          concat("[loader] ", count(), " bad samples, more than --max-bad ", max_bad_, "; the last is ",
-                 bad.bad_sample, ": ", without_area(bad.reason), "; `dlpipe verify ", shell_word(data_),
-                 " --decode` finds all of them; or raise --max-bad"));
+          concat("[loader] ", counted(count(), "bad sample"), ", more than --max-bad ", max_bad_,
+                 "; the last is ", bad.bad_sample, ": ", without_area(bad.reason), "; `dlpipe verify ",
+                 shell_word(data_), " --decode` finds all of them; or raise --max-bad"));
     }
   }
   return {};

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/messages.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -55,12 +56,10 @@ void print_costs(const run::BenchTrainReport& bench) {
                   fixed(100 * (1 - total_ms / bench.explained_ms), 1) + " %"});
   for (auto& row : rows) row.resize(rows[0].size());
   print_answer(format_table(rows));
-  print_answer(
-      prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of ",
-                   run::roofline_dtype(bench.options.device, bench.options.dtype), " multiply-adds and ",
-                   fixed(roof.bytes_per_s * 1e-9, 1), " GB/s of memory, measured on ", bench.options.threads,
-                   bench.options.threads == 1 ? " thread" : " threads",
-                   "; GFLOP/s count the plain algorithm, so Winograd may exceed it")));
+  print_answer(prose(concat("roofline: ", fixed(roof.flops_per_s * 1e-9, 0), " GFLOP/s of ",
+                            dtype_name(roof.dtype), " multiply-adds and ", fixed(roof.bytes_per_s * 1e-9, 1),
+                            " GB/s of memory, measured on ", counted(bench.options.threads, "thread"),
+                            "; GFLOP/s count the plain algorithm, so Winograd may exceed it")));
 }
 
 std::string rate_line(const run::BenchTrainReport& bench) {
@@ -72,9 +71,8 @@ std::string rate_line(const run::BenchTrainReport& bench) {
                    " tokens/s, ");
   line += concat(o.model, " ", o.dtype, ", batch ", o.batch, " of ", o.size);
   line += bench.tokens > 0 ? std::string(" tokens") : concat("x", o.size);
-  return line + concat(", ", o.threads, o.threads == 1 ? " thread; " : " threads; ",
-                       fixed(bench.forward_gflop, 2), " GFLOP forward; peak memory ",
-                       human_bytes(bench.peak_memory_bytes));
+  return line + concat(", ", counted(o.threads, "thread"), "; ", fixed(bench.forward_gflop, 2),
+                       " GFLOP forward; peak memory ", human_bytes(bench.peak_memory_bytes));
 }
 
 Json to_json(const run::BenchTrainReport& bench) {
@@ -145,6 +143,7 @@ Json to_json(const run::BenchOpsReport& bench) {
                        {"dtype", bench.options.dtype},
                        {"threads", bench.options.threads},
                        {"roofline_flops_per_s", bench.roofline.flops_per_s},
+                       {"roofline_dtype", dtype_name(bench.roofline.dtype)},
                        {"roofline_bytes_per_s", bench.roofline.bytes_per_s},
                        {"ops", std::move(ops)}});
 }
@@ -186,11 +185,10 @@ void print_bench(const run::BenchOpsReport& bench, bool json) {
       {"op", "sample", "inputs", "kernel", "us", "GFLOP/s", "GB/s", "roofline"}};
   for (const run::OpRate& rate : bench.rates) rows.push_back(table_row(rate, bench.roofline));
   print_answer(format_table(rows));
-  print_answer(
-      prose(concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0),
-                   " GFLOP/s of ", run::roofline_dtype(bench.options.device, bench.options.dtype), " and ",
-                   fixed(bench.roofline.bytes_per_s * 1e-9, 1),
-                   " GB/s of memory; GFLOP/s count the plain algorithm, and data in a cache may exceed it")));
+  print_answer(prose(
+      concat("roofline of ", bench.device, ": ", fixed(bench.roofline.flops_per_s * 1e-9, 0), " GFLOP/s of ",
+             dtype_name(bench.roofline.dtype), " and ", fixed(bench.roofline.bytes_per_s * 1e-9, 1),
+             " GB/s of memory; GFLOP/s count the plain algorithm, and data in a cache may exceed it")));
 }
 
 // The parts of the command.
@@ -267,9 +265,9 @@ Status bench_pipeline(BenchOptions options) {
   print_answer(stage_table(report));
   print_answer(
       prose(concat(fixed(bench.samples_per_s, 1), " samples/s (", fixed(bench.slowest_samples_per_s, 1),
-                   " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", bench.threads,
-                   bench.threads == 1 ? " thread; " : " threads; ", fixed(bench.cpu_ns_per_sample * 1e-3, 1),
-                   " us CPU per sample; peak memory ", human_bytes(bench.peak_resident_bytes))));
+                   " to ", fixed(bench.fastest_samples_per_s, 1), ") with ", counted(bench.threads, "thread"),
+                   "; ", fixed(bench.cpu_ns_per_sample * 1e-3, 1), " us CPU per sample; peak memory ",
+                   human_bytes(bench.peak_resident_bytes))));
   return {};
 }
 
@@ -323,7 +321,7 @@ Status bench_storage(BenchOptions options) {
                              {"record, in order", fixed(bench.sequential_record_ns, 0)}}));
   print_answer(prose(concat(count(bench.samples_per_s), " records/s in random order; checksums ",
                             human_bytes(static_cast<uint64_t>(bench.checksum_bytes_per_s)), "/s; ",
-                            human_count(bench.samples), " records, ", human_bytes(bench.file_bytes))));
+                            counted(bench.samples, "record"), ", ", human_bytes(bench.file_bytes))));
   return {};
 }
 
@@ -357,12 +355,11 @@ Status bench_run(BenchOptions options) {
                      .dump());
     return {};
   }
-  print_answer(
-      prose(concat(fixed(bench.samples_per_s, 1), " samples/s: ", fixed(bench.median_ms, 2),
-                   " ms for a batch of ", bench.options.batch, " in ", bench.options.dtype, " (median of ",
-                   human_count(bench.runs), " runs, fastest ", fixed(bench.fastest_ms, 2), " ms) with ",
-                   bench.options.threads, bench.options.threads == 1 ? " thread; " : " threads; ",
-                   "peak memory of values ", human_bytes(static_cast<uint64_t>(bench.peak_bytes)))));
+  print_answer(prose(
+      concat(fixed(bench.samples_per_s, 1), " samples/s: ", fixed(bench.median_ms, 2), " ms for a batch of ",
+             bench.options.batch, " in ", bench.options.dtype, " (median of ", counted(bench.runs, "run"),
+             ", fastest ", fixed(bench.fastest_ms, 2), " ms) with ", counted(bench.options.threads, "thread"),
+             "; ", "peak memory of values ", human_bytes(static_cast<uint64_t>(bench.peak_bytes)))));
   return {};
 }
 

@@ -114,7 +114,7 @@ Status compile(const CompileOptions& options) {
         {report.pass->name, human_count(report.changes), human_count(static_cast<int64_t>(report.nodes))});
   print_beside(options.out, format_table(rows));
   print_beside(options.out, concat(printable(options.out), ": ", compiled.graph.name, ", ",
-                                   human_count(static_cast<int64_t>(compiled.graph.nodes.size())), " nodes"));
+                                   counted(static_cast<int64_t>(compiled.graph.nodes.size()), "node")));
   if (compiled.model_peak_bytes > 0) {
     print_beside(options.out,
                  concat("peak memory of values, batch of one: ",
@@ -193,9 +193,9 @@ Status export_weights(const ExportWeightsOptions& options) {
                                         {"averaged", is_averaged}})
                      .dump());
   } else {
-    print_beside(options.file,
-                 concat(options.file, ": ", count, " tensors of ", checkpoint.state.model.model, " at step ",
-                        human_count(step), is_averaged ? ", averaged (--ema)" : "", ", from ", directory));
+    print_beside(options.file, concat(options.file, ": ", counted(count, "tensor"), " of ",
+                                      checkpoint.state.model.model, " at step ", human_count(step),
+                                      is_averaged ? ", averaged (--ema)" : "", ", from ", directory));
   }
   return {};
 }
@@ -323,8 +323,9 @@ Status run_model(const RunOptions& options) {
       engine::graph::inference_form(value_or_throw(engine::graph::read_graph(options.model))));
   const engine::graph::Graph& graph = runner.graph();
   if (options.inputs.size() != graph.inputs.size() || options.outputs.size() != graph.outputs.size()) {
-    return misuse("run", options.model, " has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
-                  " outputs; give as many --input and --output");
+    return misuse("run", options.model, " has ", counted(static_cast<int64_t>(graph.inputs.size()), "input"),
+                  " and ", counted(static_cast<int64_t>(graph.outputs.size()), "output"),
+                  "; give as many --input and --output");
   }
   const auto files = inputs_in_order(options.model, options.inputs, graph);
   std::vector<std::string> read = {options.model};

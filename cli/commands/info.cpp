@@ -384,10 +384,10 @@ Status print_model(const InfoOptions& options, const std::string& name) {
   }
   const engine::ModelSummary totals = engine::summarize(*model, arguments, batch);
   print_answer(layers_table(totals));
-  print_answer(prose(concat("batch ", batch, ", forward pass; ", human_count(totals.trainable_parameters),
-                            " trainable parameters; weights and buffers ",
-                            human_bytes(static_cast<uint64_t>(totals.state_bytes)), ", gradients ",
-                            human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
+  print_answer(prose(concat("batch ", batch, ", forward pass; ",
+                            counted(totals.trainable_parameters, "trainable parameter"),
+                            "; weights and buffers ", human_bytes(static_cast<uint64_t>(totals.state_bytes)),
+                            ", gradients ", human_bytes(static_cast<uint64_t>(totals.gradient_bytes)))));
   return {};
 }
 
@@ -433,6 +433,7 @@ std::string profile_json(const run::RunProfile& profile, int64_t total_ns,
                        {"ns", total_ns},
                        {"peak_bytes", profile.peak_bytes},
                        {"roofline_flops_per_s", profile.roofline.flops_per_s},
+                       {"roofline_dtype", dtype_name(profile.roofline.dtype)},
                        {"roofline_bytes_per_s", profile.roofline.bytes_per_s},
                        {"reorders", copies.reorders},
                        {"view_copies", copies.of_views},
@@ -474,11 +475,10 @@ Status print_profile(const InfoOptions& options) {
   print_answer(format_table(rows));
   print_answer(prose(concat(
       fixed(static_cast<double>(total) * 1e-6, 2), " ms for a batch of ", profile.options.batch, " with ",
-      profile.options.threads, profile.options.threads == 1 ? " thread" : " threads",
-      "; peak memory of values ", human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ",
-      copies.reorders, copies.reorders == 1 ? " reorder" : " reorders",
-      " into or out of blocks of channels and ", copies.of_views,
-      copies.of_views == 1 ? " copy of a view, " : " copies of views, ",
+      counted(profile.options.threads, "thread"), "; peak memory of values ",
+      human_bytes(static_cast<uint64_t>(profile.peak_bytes)), "; ", counted(copies.reorders, "reorder"),
+      " into or out of blocks of channels and ",
+      counted(copies.of_views, "copy of a view", "copies of views"), ", ",
       human_bytes(static_cast<uint64_t>(copies.bytes)),
       stays_in_caches ? "; nodes above 100 % of the roofline, which is for memory, had their values in caches"
                       : "")));

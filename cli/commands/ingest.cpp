@@ -316,8 +316,9 @@ Status synthesize(SynthOptions options) {
                      .dump());
     return {};
   }
-  print_answer(concat(options.synth.directory, ": ", human_count(report.files), " JPEGs, ",
-                      human_bytes(report.bytes), ", ", report.classes.size(), " classes"));
+  print_answer(concat(options.synth.directory, ": ", counted(report.files, "JPEG"), ", ",
+                      human_bytes(report.bytes), ", ",
+                      counted(static_cast<int64_t>(report.classes.size()), "class", "classes")));
   if (const std::string command = ingest_command(options.synth); !command.empty())
     print_note(concat("next: ", command));
   return {};

@@ -172,9 +172,9 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
           ? outcome.steps == 0
                 ? std::string("no steps were requested: these are the initial weights\n")
                 : concat("nothing left to train: the run is at step ", human_count(outcome.steps), "\n")
-          : concat(human_count(outcome.steps), outcome.steps == 1 ? " step" : " steps", "; this session ",
+          : concat(counted(outcome.steps, "step"), "; this session ",
                    human_seconds(static_cast<double>(outcome.ledger.wall_ns) * 1e-9), ", ",
-                   human_count(outcome.samples), " samples, ", fixed(training_rate(outcome), 1),
+                   counted(outcome.samples, "sample"), ", ", fixed(training_rate(outcome), 1),
                    " samples/s in training itself\n");
   if (outcome.best_step >= 0) {
     text += concat("best ", config.metrics.empty() ? engine::kLossMetric : config.metrics.front(), " ",
@@ -185,15 +185,15 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
         "not validated: how well the model does on data that it was not trained on is unknown; give some "
         "with "
         "--val\n";
-  if (outcome.skipped_steps > 0) text += concat(outcome.skipped_steps, " steps were skipped: not finite\n");
+  if (outcome.skipped_steps > 0)
+    text += concat(counted(outcome.skipped_steps, "step was", "steps were"), " skipped: not finite\n");
   if (outcome.loss_scale > 0) {
     text += concat("loss scale ", fixed(outcome.loss_scale, outcome.loss_scale < 1 ? 6 : 0), "; ",
-                   outcome.overflowed_steps, " steps were skipped to reduce it\n");
+                   counted(outcome.overflowed_steps, "step was", "steps were"), " skipped to reduce it\n");
   }
   if (const int64_t bad = outcome.stats.substituted; bad > 0) {
-    text +=
-        concat(human_count(bad), bad == 1 ? " bad sample was" : " bad samples were", " replaced by others",
-               config.out.empty() ? "" : concat(": ", config.out, "/quarantine.txt"), "\n");
+    text += concat(counted(bad, "bad sample was", "bad samples were"), " replaced by others",
+                   config.out.empty() ? "" : concat(": ", config.out, "/quarantine.txt"), "\n");
   }
   if (outcome.early_stopped) text += "stopped early: validation did not improve\n";
   if (outcome.memory_plan.total() > 0 && outcome.samples > 0) {
@@ -219,8 +219,8 @@ void print_result(const run::TrainOutcome& outcome, const run::TrainConfig& conf
 // `--overfit-batch`: if a model can't learn one batch by heart, the model or its input is wrong.
 Status judge_overfit(const run::TrainOutcome& outcome, const run::TrainConfig& config, bool json) {
   print_answer(json ? run::outcome_json(outcome, config, given_warnings()).dump()
-                    : concat("one batch, ", outcome.steps, " steps: loss ", fixed(outcome.first_loss, 4),
-                             " -> ", fixed(outcome.loss, 4)));
+                    : concat("one batch, ", counted(outcome.steps, "step"), ": loss ",
+                             fixed(outcome.first_loss, 4), " -> ", fixed(outcome.loss, 4)));
   if (run::is_learnt(outcome)) return {};
   return {ErrorCode::kUnsupported,
           concat("[train] the batch was not learned by heart: its loss fell to ",

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/error.h"
 #include "dlpipe/log.h"
@@ -241,7 +242,7 @@ void CoefficientCache::fill_up(const std::string& why) {
   if (fills_up_.exchange(true)) return;
   log(LogLevel::kWarning,
       concat("[cache] ", options_.directory, " stops growing at ", human_bytes(bytes()), ", ",
-             human_count(records()), " of ", human_count(options_.samples), " images: ", why,
+             human_count(records()), " of ", counted(options_.samples, "image"), ": ", why,
              "; the cached images are used, and other images are read from "
              "their files"));
   full_ = true;  // who sees that may expect it said

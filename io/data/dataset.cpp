@@ -159,8 +159,8 @@ Result<std::shared_ptr<const Dataset>> Dataset::open(const std::string& director
   if (!splits.empty()) {
     if (split.empty() || std::find(splits.begin(), splits.end(), split) == splits.end()) {
       const std::string wanted = split.empty() ? "" : concat(", but not '", split, "'");
-      return misuse("dataset", directory, " holds ", splits.size(), " splits", wanted, "; name one, such as ",
-                    directory, "/", splits.front());
+      return misuse("dataset", directory, " holds ", counted(static_cast<int64_t>(splits.size()), "split"),
+                    wanted, "; name one, such as ", directory, "/", splits.front());
     }
     impl->directory += concat("/", split);
   } else if (!fs::exists(directory + "/data.mdb", error)) {

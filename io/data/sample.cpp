@@ -129,8 +129,8 @@ Status decode_samples(const Dataset& dataset, const DecodeRange& range,
     if (range.progress) range.progress(done, range.end - range.begin);
     if (range.stop_requested && range.stop_requested()) stop = true;
   }));
-  return stop ? Status(ErrorCode::kCancelled,
-                       concat("stopped after ", done.load(), " of ", range.end - range.begin, " samples"))
+  return stop ? Status(ErrorCode::kCancelled, concat("stopped after ", done.load(), " of ",
+                                                     counted(range.end - range.begin, "sample")))
               : Status();
 }
 

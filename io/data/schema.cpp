@@ -218,7 +218,7 @@ static Status check_rows(const Field& field, std::span<const std::byte> value, i
     const auto label = load_le<int64_t>(value, at);
     if (label < 0 || (classes >= 0 && label >= classes))
       return wrong(classes < 0 ? concat("label ", label)
-                               : concat("label ", label, " of ", classes, " classes"));
+                               : concat("label ", label, " of ", counted(classes, "class", "classes")));
   }
   return {};
 }
@@ -237,8 +237,9 @@ Status check_values(std::span<const Field> fields, std::span<const std::span<con
     const size_t wanted =
         values[static_cast<size_t>(boxes - fields.begin())].size() / *field_row_bytes(*boxes);
     if (rows != wanted) {
-      return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' has ", rows, " rows for ", wanted,
-                                                " boxes of field '", field.of, "'"));
+      return Status(ErrorCode::kCorrupt,
+                    concat("field '", field.name, "' has ", counted(rows, "row"), " for ",
+                           counted(wanted, "box", "boxes"), " of field '", field.of, "'"));
     }
   }
   return {};

@@ -44,7 +44,8 @@ class RecordVerifier {
                                                 header.label, " in the header table"));
     if (header.label >= static_cast<int64_t>(dataset_.classes().size()) && !dataset_.classes().empty())
       return Status(ErrorCode::kCorrupt,
-                    concat("label ", header.label, " of ", dataset_.classes().size(), " classes"));
+                    concat("label ", header.label, " of ",
+                           counted(static_cast<int64_t>(dataset_.classes().size()), "class", "classes")));
     DLPIPE_RETURN_IF_ERROR(
         check_values(dataset_.fields(), view.fields, static_cast<int64_t>(dataset_.classes().size())));
     DLPIPE_RETURN_IF_ERROR(check_masks(header, view));
@@ -179,8 +180,8 @@ Result<VerifyReport> verify(const Dataset& dataset, const VerifyOptions& options
   report.image_checksums.resize(static_cast<size_t>(dataset.size()));
   DLPIPE_RETURN_IF_ERROR(run_threads(dataset, options, report.image_checksums, shared, progress));
   if (shared.stop)
-    return Status(ErrorCode::kCancelled,
-                  concat("[verify] stopped after ", shared.done.load(), " of ", dataset.size(), " samples"));
+    return Status(ErrorCode::kCancelled, concat("[verify] stopped after ", shared.done.load(), " of ",
+                                                counted(dataset.size(), "sample")));
   {
     const MutexLock lock(shared.mutex);
     report.bad = std::move(shared.bad);

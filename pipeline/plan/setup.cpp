@@ -372,8 +372,8 @@ std::string smaller_batch(int64_t samples, const LoaderOptions& o) {
   if (samples < parts) return "give more samples";
   const int64_t most = samples / parts * parts;
   if (o.world == 1) return concat("use --batch ", most, " or less");
-  return concat("use batches of ", most, " samples or less, which are ", most / o.world, " on each of ",
-                o.world, " ranks");
+  return concat("use batches of ", counted(most, "sample"), " or less, which are ", most / o.world,
+                " on each of ", o.world, " ranks");
 }
 
 }  // namespace
@@ -422,7 +422,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
                             .views = o.views,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
-    return misuse("loader", o.data, " gives ", subset.count(), subset.count() == 1 ? " sample" : " samples",
+    return misuse("loader", o.data, " gives ", counted(subset.count(), "sample"),
                   ", fewer than one batch of ", options.batch * o.world,
                   ", and an incomplete batch is dropped; ", smaller_batch(subset.count(), o));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/messages.h"
 #include "base/text.h"
 
 namespace dlpipe::pipeline {
@@ -37,7 +38,7 @@ static Status add_field(const FieldSpec& spec, int64_t batch, size_t* end) {
       !__builtin_add_overflow(*end, aligned_up(field), end))
     return {};
   return Status(ErrorCode::kOutOfMemory,
-                concat("[loader] a batch of ", batch, " samples of ", spec.sample_bytes(),
+                concat("[loader] a batch of ", counted(batch, "sample"), " of ", spec.sample_bytes(),
                        " bytes exceeds the address space; use a smaller --batch"));
 }
 

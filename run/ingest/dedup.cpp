@@ -111,8 +111,7 @@ Result<AlikeEntries> find_alike(const IngestOptions& options, const data::Source
       copy.problem = concat(kCopyOf, printable(entries[first].path));
     }
     if (of_other_class > 0)
-      alike.warnings.push_back(concat("[ingest] ", human_count(of_other_class),
-                                      of_other_class == 1 ? " copy that is" : " copies that are",
+      alike.warnings.push_back(concat("[ingest] ", counted(of_other_class, "copy that is", "copies that are"),
                                       " left out had another class than the image that is stored: ", example,
                                       of_other_class == 1 ? "" : ", ..."));
   }

@@ -80,7 +80,7 @@ std::vector<std::string> warnings_of_masks(const data::Source& source, const std
     if (!seen.numbers[kNotKnown] || others.reset(0).reset(kNotKnown).any()) continue;
     warnings.push_back(
         concat("[ingest] the masks of the field ", in_quotes(fields[f].name), " contain only 0 and 255 (",
-               seen.masks, seen.masks == 1 ? " was" : " were",
+               counted(seen.masks, "was", "were"),
                " checked) and are stored unchanged; 255 usually means 'unknown': if it is a class, "
                "replace it with the class's number, such as 1"));
   }
@@ -314,7 +314,8 @@ void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
     }
     if (missing.empty()) continue;
     list.warnings.push_back(concat("[ingest] ", list.splits[s].name, " has no sample of ", missing.size(),
-                                   " of ", classes, " classes: ", quoted_names(missing),
+                                   " of ", counted(static_cast<int64_t>(classes), "class", "classes"), ": ",
+                                   quoted_names(missing),
                                    options.split.empty() ? "" : "; they have too few files for --split"));
   }
 }

@@ -286,12 +286,12 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
   DLPIPE_ASSIGN_OR_RETURN(data::SourceListing listing, source.list());
   DLPIPE_ASSIGN_OR_RETURN(const FrozenList now, freeze(options, source, std::move(listing)));
   if (source_hash(now) == provenance.source) return {};
-  return misuse(
-      "ingest", paths.destination, " already exists, made from ",
-      provenance.files == now.entry_count()
-          ? concat("other files than ", sources_text(options), " contains now")
-          : concat(provenance.files, " files; ", sources_text(options), " holds ", now.entry_count(), " now"),
-      "; remove it or choose another DST");
+  return misuse("ingest", paths.destination, " already exists, made from ",
+                provenance.files == now.entry_count()
+                    ? concat("other files than ", sources_text(options), " contains now")
+                    : concat(counted(provenance.files, "file"), "; ", sources_text(options), " holds ",
+                             now.entry_count(), " now"),
+                "; remove it or choose another DST");
 }
 
 // DST exists: this is ok if the same command made it and was killed after its last rename.
@@ -499,12 +499,10 @@ static std::string foreign_format(const std::string& reason) {
 std::string skipped_text(const IngestReport& report) {
   if (report.skipped.empty()) return {};
   constexpr size_t kShown = 20;
-  std::string text = concat(human_count(static_cast<int64_t>(report.skipped.size())),
-                            report.skipped.size() == 1 ? " file skipped:" : " files skipped:");
+  std::string text = concat(counted(static_cast<int64_t>(report.skipped.size()), "file"), " skipped:");
   const auto copies = std::ranges::count_if(
       report.skipped, [](const SkippedFile& file) { return file.reason.starts_with(kCopyOf); });
-  if (copies > 0)
-    text += concat("\n  ", human_count(copies), copies == 1 ? " copy" : " copies", ": --dedup drop");
+  if (copies > 0) text += concat("\n  ", counted(copies, "copy", "copies"), ": --dedup drop");
   // Many files of one foreign format are one line.
   std::map<std::string, int64_t> foreign;
   for (const SkippedFile& file : report.skipped) {

@@ -423,8 +423,9 @@ void JoinRun::report(bool now) {
 
 Status JoinRun::check_stop() const {
   if (!options.stop_requested || !options.stop_requested()) return {};
-  return {ErrorCode::kCancelled, concat("[join] stopped after ", progress.done, " of ", progress.total,
-                                        " files; run the same command again to continue")};
+  return {ErrorCode::kCancelled,
+          concat("[join] stopped after ", progress.done, " of ", counted(progress.total, "file"),
+                 "; run the same command again to continue")};
 }
 
 /// The entries of one part from `begin` on, of the split `number`, in the transactions of a single ingest.

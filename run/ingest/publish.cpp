@@ -167,8 +167,8 @@ Status check_not_empty(data::PartialDirectory& partial, const IngestReport& repo
     return Status(ErrorCode::kCorrupt,
                   concat("[ingest] no usable image",
                          split.name.empty() ? std::string() : concat(" for the split ", split.name), ": ",
-                         report.skipped.size(),
-                         report.skipped.size() == 1 ? " file was skipped" : " files were skipped", first));
+                         counted(static_cast<int64_t>(report.skipped.size()), "file was", "files were"),
+                         " skipped", first));
   }
   return {};
 }

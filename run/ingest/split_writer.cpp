@@ -179,8 +179,8 @@ Status SplitWriter::write() {
     run_.report(false);
     if (options.stop_requested && options.stop_requested())
       return Status(ErrorCode::kCancelled,
-                    concat("[ingest] stopped after ", run_.progress.done, " of ", run_.progress.total,
-                           " files; run the same command again to continue"));
+                    concat("[ingest] stopped after ", run_.progress.done, " of ",
+                           counted(run_.progress.total, "file"), "; run the same command again to continue"));
   }
   run_.writer_wait_ns += workers->taker_wait_ns();
   return {};

@@ -136,10 +136,9 @@ StageReport report_stages(const SourceStats& stats, double data_wait_share, int6
 std::string cache_text(const CacheStats& cache) {
   if (cache.directory.empty()) return {};
   std::string text =
-      concat(human_count(cache.taken), cache.taken == 1 ? " sample" : " samples",
-             " came from the coefficient cache, which holds ", human_count(cache.records), " of ",
-             human_count(cache.samples), " images in ", human_bytes(static_cast<uint64_t>(cache.bytes)),
-             cache.is_full ? " and is full" : "");
+      concat(counted(cache.taken, "sample"), " came from the coefficient cache, which holds ",
+             human_count(cache.records), " of ", counted(cache.samples, "image"), " in ",
+             human_bytes(static_cast<uint64_t>(cache.bytes)), cache.is_full ? " and is full" : "");
   if (cache.unfit > 0) text += concat("; ", human_count(cache.unfit), " could not be stored in it");
   if (cache.withdrawn > 0)
     text += concat("; ", human_count(cache.withdrawn),
@@ -486,8 +485,7 @@ class Doctor {
                            "please report it: the ledger should add up", unaccounted});
     if (facts_.quarantined_samples > 0)
       findings_.push_back(
-          {concat(facts_.quarantined_samples,
-                  facts_.quarantined_samples == 1 ? " sample was" : " samples were", " bad and replaced"),
+          {concat(counted(facts_.quarantined_samples, "sample was", "samples were"), " bad and replaced"),
            concat("quarantine.txt in the run directory lists them; `dlpipe verify ", data(),
                   " --decode` finds all"),
            0});

@@ -213,7 +213,7 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
     }
     if (!options.elastic || processes / 2 < options.fewest) {
       return {ErrorCode::kIo,
-              concat("[launch] the run failed with ", processes, processes == 1 ? " process" : " processes",
+              concat("[launch] the run failed with ", counted(processes, "process", "processes"),
                      " (mpirun's exit code is ", code, ")",
                      options.elastic ? ", and --min-np does not allow fewer" : "", again)};
     }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/augment.h"
 #include "dlpipe/error.h"
@@ -340,9 +341,10 @@ std::optional<CompiledModel> compile_again(const ModelOptions& options, PassChoi
 
 GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
   if (runner_.graph().inputs.size() != 1 || runner_.graph().outputs.size() != 1) {
-    refuse("graph", runner_.graph().name, " has ", runner_.graph().inputs.size(), " inputs and ",
-           runner_.graph().outputs.size(),
-           " outputs; this needs one of each, while dlpipe run accepts any number");
+    refuse("graph", runner_.graph().name, " has ",
+           counted(static_cast<int64_t>(runner_.graph().inputs.size()), "input"), " and ",
+           counted(static_cast<int64_t>(runner_.graph().outputs.size()), "output"),
+           "; this needs one of each, while dlpipe run accepts any number");
   }
   for (const engine::graph::Value& value : runner_.graph().values) {
     if (value.is_constant()) add_buffer(value.name, value.constant);

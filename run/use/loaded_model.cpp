@@ -352,8 +352,8 @@ std::vector<std::string> class_names(const std::string& from, const std::string&
   }
   names = names_of(from);
   if (static_cast<int64_t>(names.size()) == count) return names;
-  refuse("classes", weights, " has ", human_count(count), " classes (", counted_by, "), but ", from, " has ",
-         human_count(static_cast<int64_t>(names.size())), ": ", quoted_names(names),
+  refuse("classes", weights, " has ", counted(count, "class", "classes"), " (", counted_by, "), but ", from,
+         " has ", human_count(static_cast<int64_t>(names.size())), ": ", quoted_names(names),
          "; give the classes that it was trained on with --classes");
 }
 

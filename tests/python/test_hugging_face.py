@@ -118,7 +118,7 @@ def test_hugging_face_columns_that_no_field_holds(images, tmp_path):
     with pytest.raises(dlpipe.MisuseError, match=r"column 'many' .*remove_columns\('many'\)"):
         dlpipe.from_dataset(datasets.Dataset.from_dict({"many": [[[1]], [[2, 3]]]}), tmp_path / "d")
     dataset = datasets.Dataset.from_dict({"bbox": [[[1, 2, 3, 4]]], "tags": [[1, 2]]})
-    with pytest.raises(dlpipe.MisuseError, match="field 'tags' has 2 rows for 1 boxes of field 'bbox'"):
+    with pytest.raises(dlpipe.MisuseError, match="field 'tags' has 2 rows for 1 box of field 'bbox'"):
         dlpipe.from_dataset(dataset, tmp_path / "d", boxes="xyxy")
     with pytest.raises(dlpipe.MisuseError, match="boxes= is for Hugging Face's"):
         dlpipe.from_dataset([{"image": np.zeros((4, 4), np.uint8)}], tmp_path / "d", boxes="xyxy")

@@ -148,7 +148,7 @@ def test_objects_and_what_is_said_of_them(tmp_path):
 def test_objects_that_make_no_sense(tmp_path):
     with dlpipe.Writer(tmp_path / "d", fields=OBJECTS) as writer:
         for change, words in [
-            ({"class": ["horse"]}, "sample 0: field 'class' has 1 rows for 2 boxes of field 'bbox'"),
+            ({"class": ["horse"]}, "sample 0: field 'class' has 1 row for 2 boxes of field 'bbox'"),
             ({"class": None}, "'class' has 0 rows for 2 boxes"),
             ({"bbox": [[1, 2, 3, -4], [5, 6, 7, 8]]}, "field 'bbox': box 1 ends before it begins; boxes-xywh expects x_min"),
             ({"corners": [[0, 0, 1, 1], [5, 0, 4, 1]]}, "'corners' holds box 2, which ends before it begins"),

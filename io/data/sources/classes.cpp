@@ -120,8 +120,10 @@ Status check_form(const std::string& file, const std::vector<std::string>& lines
                   ": its lines have an image's name before the class (", in_quotes(lines.front()), ")",
                   kForm);
   if (lines.size() == images + 1 && lines.front().find_first_of("\t,;") != std::string::npos)
-    return misuse("ingest", "--labels ", printable(file), " has ", lines.size(), " lines for ", images,
-                  " images: its first line (", in_quotes(lines.front()), ") looks like column names", kForm);
+    return misuse("ingest", "--labels ", printable(file), " has ",
+                  counted(static_cast<int64_t>(lines.size()), "line"), " for ",
+                  counted(static_cast<int64_t>(images), "image"), ": its first line (",
+                  in_quotes(lines.front()), ") looks like column names", kForm);
   return {};
 }
 
@@ -137,8 +139,10 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
   while (!classes.empty() && classes.back().empty()) classes.pop_back();
   DLPIPE_RETURN_IF_ERROR(check_form(file, classes, images));
   if (classes.size() != images) {
-    return misuse("ingest", "--labels ", printable(file), " has ", classes.size(), " lines for ", images,
-                  " images; it needs one class per image, in the order of "
+    return misuse("ingest", "--labels ", printable(file), " has ",
+                  counted(static_cast<int64_t>(classes.size()), "line"), " for ",
+                  counted(static_cast<int64_t>(images), "image"),
+                  "; it needs one class per image, in the order of "
                   "their names");
   }
   const auto empty = std::find(classes.begin(), classes.end(), "");
@@ -161,11 +165,10 @@ Status take_labels(const SourceOptions& options, SourceListing& listing) {
 }
 
 Status no_classes(const std::string& source, int64_t images) {
-  return Status(
-      ErrorCode::kNotFound,
-      concat("[ingest] ", printable(source), " holds ", human_count(images),
-             " images but no folders, so their classes are unknown; make one folder for each class, or "
-             "give --labels FILE with a class per line, in the order of the images' names"));
+  return Status(ErrorCode::kNotFound,
+                concat("[ingest] ", printable(source), " holds ", counted(images, "image"),
+                       " but no folders, so the classes are unknown; make one folder for each class, or "
+                       "give --labels FILE with a class per line, in the order of the images' names"));
 }
 
 }  // namespace dlpipe::data

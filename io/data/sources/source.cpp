@@ -178,12 +178,12 @@ void drop_empty_classes(SourceListing& listing) {
     if (entry.label >= 0) entry.label = numbers[static_cast<size_t>(entry.label)];
   }
   listing.classes = std::move(kept);
-  listing.warnings.push_back(concat("[ingest] ", dropped.size(),
-                                    dropped.size() == 1
-                                        ? " folder has no image and does not become a class: "
-                                        : " folders have no images and do not become classes: ",
-                                    quoted_names(dropped), "; to keep ", dropped.size() == 1 ? "it" : "them",
-                                    ", list all classes with --classes-from FILE"));
+  listing.warnings.push_back(
+      concat("[ingest] ",
+             counted(static_cast<int64_t>(dropped.size()), "folder has no image and does not become a class",
+                     "folders have no images and do not become classes"),
+             ": ", quoted_names(dropped), "; to keep ", dropped.size() == 1 ? "it" : "them",
+             ", list all classes with --classes-from FILE"));
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {

@@ -94,13 +94,14 @@ Result<SourceListing> TextSource::list() {
   } else {
     // Lists are text files, too: users who wanted one need to know.
     listing.warnings.push_back(concat("[ingest] ", printable(path_), " is read as a text of ",
-                                      human_count(static_cast<int64_t>(tokens_.size())), " characters, ",
+                                      counted(static_cast<int64_t>(tokens_.size()), "character"), ", ",
                                       listing.classes.size(), " different ones"));
   }
   const int64_t count = (static_cast<int64_t>(tokens_.size()) - 1) / length_;
   if (count < 1) {
-    return misuse("ingest", path_, " is read as a text and has ", tokens_.size(),
-                  " tokens, but --length needs ", length_ + 1, " per sequence; use a smaller --length");
+    return misuse("ingest", path_, " is read as a text and has ",
+                  counted(static_cast<int64_t>(tokens_.size()), "token"), ", but --length needs ",
+                  length_ + 1, " per sequence; use a smaller --length");
   }
   const std::string name = std::filesystem::path(path_).filename().string();
   for (int64_t i = 0; i < count; ++i) {

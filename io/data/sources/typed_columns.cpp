@@ -269,7 +269,7 @@ static Result<std::string> encode_fixed(const TypedColumn& column, std::string_v
   if (column.kind == ColumnKind::kNumber) *numbers = 1;
   if (*numbers == 0) *numbers = count;
   if (count == *numbers && count > 0) return bytes;
-  return wrong(concat(count, count == 1 ? " number" : " numbers", " instead of ", *numbers));
+  return wrong(concat(counted(count, "number"), " instead of ", *numbers));
 }
 
 Result<std::string> encode_boxes(std::vector<float> numbers, bool is_xywh) {

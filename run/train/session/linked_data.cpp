@@ -67,14 +67,13 @@ ingest::IngestOptions link_options(const SessionOptions& session, const std::str
 std::string counts_text(const ingest::IngestReport& report) {
   int64_t samples = 0;
   for (const ingest::IngestReport::Split& split : report.splits) samples += split.samples;
-  return concat(human_count(samples), samples == 1 ? " image" : " images", " in ",
-                human_seconds(report.seconds));
+  return concat(counted(samples, "image"), " in ", human_seconds(report.seconds));
 }
 
 void warn_of_skipped(const ingest::IngestReport& report, const Notes& notes) {
   if (report.skipped.empty()) return;
   const ingest::SkippedFile& first = report.skipped.front();
-  warn(notes, concat(report.skipped.size(), report.skipped.size() == 1 ? " file was" : " files were",
+  warn(notes, concat(counted(static_cast<int64_t>(report.skipped.size()), "file was", "files were"),
                      " skipped, the first one ", printable(first.path), ": ", printable(first.reason)));
 }
 
@@ -184,7 +183,7 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
     constexpr int64_t kInterval_ns = 5'000'000'000;
     if (now_ns() - told_ns < kInterval_ns) return;
     told_ns = now_ns();
-    tell(notes, concat("linked ", human_count(progress.done), " of ", human_count(progress.total), " files"));
+    tell(notes, concat("linked ", human_count(progress.done), " of ", counted(progress.total, "file")));
   };
   auto report = ingest::ingest(options, on_progress);
   if (report.status().code() == ErrorCode::kMisuse && holds_only_links(to)) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/error.h"
 #include "dlpipe/models.h"
@@ -42,7 +43,8 @@ std::vector<std::string> load_initial_weights(const WeightsSource& source, const
   }
   copy_weights(source, record, reset_head, model, data.arguments, registries, concat("; ", kOtherClasses));
   std::vector<std::string> lines = source.notes;
-  lines.push_back(concat("initial weights: ", source.shapes.size(), " tensors from ", source.path,
+  lines.push_back(concat("initial weights: ", counted(static_cast<int64_t>(source.shapes.size()), "tensor"),
+                         " from ", source.path,
                          reset_head ? concat("; fresh: ", record.head, "*") : std::string()));
   return lines;
 }
@@ -72,7 +74,7 @@ void freeze_parameters(const TrainConfig& config, const Notes& notes, engine::Mo
       refuse("train", "--freeze ", pattern, " matches no parameter of ", config.model, "; the first is ",
              model.parameters()[0].name);
     }
-    tell(notes, concat("frozen: ", frozen, " parameters match ", pattern));
+    tell(notes, concat("frozen: ", counted(frozen, "parameter matches", "parameters match"), " ", pattern));
   }
   const std::vector<NamedTensor> all = model.parameters();
   if (std::none_of(all.begin(), all.end(), [](const auto& one) { return one.tensor.requires_grad(); }))

@@ -143,8 +143,8 @@ Status check_same_past(const engine::ScheduleArguments& former, const engine::Sc
                        int64_t step, const TrainConfig& config) {
   const std::string run = without_slash(config.out);
   if (now.total_steps < step) {
-    return misuse("train", run, " has already done ", human_count(step),
-                  " steps, but --epochs and --max-steps would end it at ", human_count(now.total_steps),
+    return misuse("train", run, " has already done ", counted(step, "step"),
+                  ", but --epochs and --max-steps would end it at ", human_count(now.total_steps),
                   "; give more");
   }
   for (int64_t s = 0; s < step; ++s) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/tensor.h"
 #include "engine/core/device_code.h"
@@ -104,11 +105,10 @@ GrainTurns::GrainTurns(int64_t grains, engine::Collective* ranks)
       threads_.emplace_back([this, grain] { serve(grain); });
   } catch (const std::exception& error) {
     end_threads();
-    throw Error(Status(
-        ErrorCode::kOutOfMemory,
-        concat("[train] --sync-bn needs ", grains - 1,
-               " more threads, one less than there are grains, but the system provides ", threads_.size(),
-               " (", error.what(), "); raise ulimit -v or ulimit -u, or use fewer --grains")));
+    throw Error(Status(ErrorCode::kOutOfMemory,
+                       concat("[train] --sync-bn needs ", counted(grains - 1, "more thread"),
+                              ", one less than there are grains, but the system provides ", threads_.size(),
+                              " (", error.what(), "); raise ulimit -v or ulimit -u, or use fewer --grains")));
   }
 }
 

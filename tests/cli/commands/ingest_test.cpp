@@ -186,7 +186,7 @@ TEST(IngestCommand, LabelsOfBoxesAreOnePerBox) {
       << "{\"path\": \"bar/00002.jpg\", \"kind\": [], \"box\": []}\n";
   const Outcome outcome = run_dlpipe(
       {"ingest", dir / "src/list.jsonl", dir / "data", "--field", "kind:labels:box", "--field", "box:boxes"});
-  EXPECT_NE(outcome.err.find("field 'kind' has 2 rows for 1 boxes of field 'box'"), std::string::npos)
+  EXPECT_NE(outcome.err.find("field 'kind' has 2 rows for 1 box of field 'box'"), std::string::npos)
       << outcome.err;
   const auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
   EXPECT_EQ(dataset->size(), 2) << "the one that is inconsistent is left out";

@@ -63,7 +63,7 @@ TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
   const IngestReport report = value_or_throw(ingest(options_for(dir / "src", dir / "dst")));
   ASSERT_EQ(report.skipped.size(), 1u);
   EXPECT_EQ(report.skipped[0].path, "train/2.jpg");
-  expect_part(report.skipped[0].reason, "has 2 rows for 1 boxes");
+  expect_part(report.skipped[0].reason, "has 2 rows for 1 box");
   const auto train = value_or_throw(data::Dataset::open(dir / "dst", "train"));
   EXPECT_EQ(floats_of(*train, 0, "objects.bbox"), (std::vector<float>{4, 6, 12, 16}));
   const auto val = value_or_throw(data::Dataset::open(dir / "dst", "val"));

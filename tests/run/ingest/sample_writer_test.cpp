@@ -191,8 +191,8 @@ TEST(SampleWriter, RefusesObjectsThatDontFitAndTheirClassesToo) {
     EXPECT_EQ(status.code(), ErrorCode::kMisuse);
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   };
-  refused([](NewSample& s) { s.labels[1] = {"horse"}; }, "sample 0: field 'kind' has 1 rows for 2 boxes");
-  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({1}); }, "'weight' has 1 rows for 2 boxes");
+  refused([](NewSample& s) { s.labels[1] = {"horse"}; }, "sample 0: field 'kind' has 1 row for 2 boxes");
+  refused([](NewSample& s) { s.values[4] = bytes_of_numbers({1}); }, "'weight' has 1 row for 2 boxes");
   refused([](NewSample& s) { s.values[5].resize(12); }, "'joints' holds a partial row");
   refused(
       [](NewSample& s) {

@@ -83,15 +83,14 @@ bool AnnotatedImages::takes_masks(const std::vector<AnnotatedImage>& images, Sou
     has_files |= !image.mask_file.empty();
   }
   if (outlined > 0 && listing.classes.size() > kMostMaskClasses) {
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(outlined),
-                                      " outlines of objects; a mask holds at most ", kMostMaskClasses,
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(outlined, "outline"),
+                                      " of objects; a mask holds at most ", kMostMaskClasses,
                                       " classes, but there are ", listing.classes.size()));
     return false;
   }
   if (outlined > 0 && boxes_alone > 0)
-    listing.warnings.push_back(concat("[ingest] ", human_count(boxes_alone),
-                                      boxes_alone == 1 ? " object has a box" : " objects have a box",
-                                      ", but no outline: masks are 255 inside the box"));
+    listing.warnings.push_back(concat("[ingest] ", counted(boxes_alone, "object has", "objects have"),
+                                      " a box", ", but no outline: masks are 255 inside the box"));
   return outlined > 0 || has_files;
 }
 
@@ -224,10 +223,11 @@ Status AnnotatedImages::add(std::vector<Part> parts, const Kinds& kinds, std::ve
     listing.entries.push_back(std::move(entry));
   }
   if (listed_again > 0)
-    listing.warnings.push_back(concat(
-        "[ingest] ", human_count(static_cast<int64_t>(listed_again)),
-        listed_again == 1 ? " line of the lists repeats an image and adds another sample of it"
-                          : " lines of the lists repeat an image, and each adds another sample of it"));
+    listing.warnings.push_back(
+        concat("[ingest] ",
+               counted(static_cast<int64_t>(listed_again), "line of the lists repeats an image and",
+                       "lines of the lists repeat an image, and each"),
+               " adds another sample of it"));
   return {};
 }
 

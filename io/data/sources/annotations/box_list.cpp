@@ -466,7 +466,8 @@ Status BoxListSource::take_line(const std::vector<std::string>& cells, int64_t l
   if (cells.size() != columns.names.size())
     return Status(
         ErrorCode::kCorrupt,
-        concat("[ingest] ", list.place_of_line(line), ": ", cells.size(), " columns instead of the ",
+        concat("[ingest] ", list.place_of_line(line), ": ",
+               counted(static_cast<int64_t>(cells.size()), "column"), " instead of the ",
                columns.names.size(), columns.has_head ? " of the first line" : " of path,x1,y1,x2,y2,class"));
   std::string path = cells[columns.path];
   if (path.empty())
@@ -593,14 +594,13 @@ void BoxListSource::say(const List& list, const std::string& folder, SourceListi
   for (const Listed& listed : list.entries) boxes += listed.image.labels.size();
   listing.warnings.push_back(concat(
       "[ingest] ", file, " is read as a list of boxes in the format of ", list.columns.format, ": ",
-      human_count(static_cast<int64_t>(boxes)), " boxes in ",
-      human_count(static_cast<int64_t>(list.entries.size())), " images, below ", printable(folder),
+      counted(static_cast<int64_t>(boxes), "box", "boxes"), " in ",
+      counted(static_cast<int64_t>(list.entries.size()), "image"), ", below ", printable(folder),
       others.empty() ? ""
                      : concat(others.size() == 1 ? "; ignored: the column " : "; ignored: the columns ",
                               quoted_names(others))));
   if (list.missing > 0)
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(list.missing),
-                                      list.missing == 1 ? " image that " : " images that ", file,
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(list.missing, "image"), " that ", file,
                                       " lists but ", printable(folder), " does not have"));
   if (!list.columns.label)
     listing.warnings.push_back(
@@ -692,9 +692,8 @@ void BoxListSource::warn_of_unlisted(SourceListing& listing) const {
     }
   }
   if (count > 0)
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(count),
-                                      count == 1 ? " image in the same folders that no line names"
-                                                 : " images in the same folders that no line names"));
+    listing.warnings.push_back(
+        concat("[ingest] ignored: ", counted(count, "image"), " in the same folders that no line names"));
 }
 
 Result<SourceListing> BoxListSource::list() {

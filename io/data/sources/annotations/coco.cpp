@@ -484,13 +484,12 @@ Status CocoSource::add_images(const Part& part, Contents& contents) {
 void CocoSource::warn(SourceListing& listing) const {
   warn_of_no_class(options_.path, listing);
   if (unfit_ > 0)
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(unfit_),
-                                      unfit_ == 1 ? " outline" : " outlines",
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(unfit_, "outline"),
                                       " that can't be read, the first one in ", first_unfit_));
   if (lost_ > 0)
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(lost_),
-                                      lost_ == 1 ? " annotation of an image" : " annotations of images",
-                                      " that 'images' doesn't list"));
+    listing.warnings.push_back(
+        concat("[ingest] ignored: ", counted(lost_, "annotation of an image", "annotations of images"),
+               " that 'images' doesn't list"));
 }
 
 Result<SourceListing> CocoSource::list() {

@@ -373,16 +373,16 @@ void SegmentationSource::say_what_was_found(const Layout& layout, SourceListing&
   if (!splits.empty() && options_.splits)
     notes.push_back(concat("[ingest] its splits: ", splits_text(splits), "; --no-splits makes one dataset"));
   if (!lists_.empty())
-    notes.push_back(concat("[ingest] its splits are the lists of ", lists_, "; ",
-                           unlisted_ == 0
-                               ? std::string()
-                               : concat("ignored: ", human_count(unlisted_),
-                                        unlisted_ == 1 ? " image" : " images", " that none of them names; "),
-                           "--no-splits makes one dataset"));
+    notes.push_back(concat(
+        "[ingest] its splits are the lists of ", lists_, "; ",
+        unlisted_ == 0 ? std::string()
+                       : concat("ignored: ", counted(unlisted_, "image"), " that none of them names; "),
+        "--no-splits makes one dataset"));
   if (without_mask_ > 0)
-    notes.push_back(concat("[ingest] ", human_count(without_mask_),
-                           without_mask_ == 1 ? " image has no mask and becomes a sample without one"
-                                              : " images have no mask and become samples without one"));
+    notes.push_back(concat("[ingest] ",
+                           counted(without_mask_, "image has no mask and becomes a sample",
+                                   "images have no mask and become samples"),
+                           " without one"));
   if (!lonely_masks_.empty())
     notes.push_back(concat("[ingest] ignored masks without an image: ", quoted_names(lonely_masks_)));
   notes.insert(notes.end(), lost_links_.begin(), lost_links_.end());

@@ -471,9 +471,8 @@ void VocSource::say_which_lists(SourceListing& listing) const {
                   ", which are for boxes. For the splits of the masks, ingest a folder with only JPEGImages, "
                   "SegmentationClass and ImageSets/Segmentation (links are enough)")));
   if (unlisted_ > 0)
-    listing.warnings.push_back(concat("[ingest] ignored: ", human_count(unlisted_),
-                                      " annotations that no list of ", used,
-                                      " names; --no-splits includes them"));
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(unlisted_, "annotation"),
+                                      " that no list of ", used, " names; --no-splits includes them"));
 }
 
 Status VocSource::add_image(const Set& set, const std::string& name, const std::string& file,

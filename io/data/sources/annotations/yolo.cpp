@@ -558,12 +558,12 @@ void YoloSource::warn(SourceListing& listing) const {
   warn_of_no_class(options_.path, listing);
   if (confidences_ > 0)
     listing.warnings.push_back(concat(
-        "[ingest] ", human_count(confidences_),
-        confidences_ == 1 ? " line of labels ends" : " lines of labels end",
+        "[ingest] ", counted(confidences_, "line of labels ends", "lines of labels end"),
         " with an extra number, the confidence of a prediction; it is ignored, and the objects are used"));
   if (without_labels_ > 0)
-    listing.warnings.push_back(concat("[ingest] ", human_count(without_labels_),
-                                      " images have no label file and become samples without objects"));
+    listing.warnings.push_back(concat(
+        "[ingest] ", counted(without_labels_, "image has no label file and becomes a sample without objects",
+                             "images have no label file and become samples without objects")));
   listing.warnings.insert(listing.warnings.end(), lost_links_.begin(), lost_links_.end());
 }
 

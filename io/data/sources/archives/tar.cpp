@@ -444,8 +444,9 @@ Result<SourceListing> list_class_folders(const TarContents& tar) {
   drop_empty_classes(listing);
   if (tar.options.alone) warn_of_classes(listing);
   if (beside > 0)
-    listing.warnings.push_back(concat("[ingest] ", beside, " images next to the class folders of ",
-                                      printable(tar.name), " were ignored: they have no class"));
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(static_cast<int64_t>(beside), "image"),
+                                      " next to the class folders of ", printable(tar.name),
+                                      ", without a class"));
   if (!others.empty())
     listing.warnings.push_back(concat("[ingest] ", printable(tar.name),
                                       ": ignored because they are not images: ", kinds_text(others)));
@@ -575,8 +576,9 @@ Result<SourceListing> TarSource::list_files(const TarContents& tar) const {
 // A corrupt end is an entry that can't be read: --on-error decides whether the members before it are used.
 void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const {
   if (index.replaced > 0)
-    listing.warnings.push_back(concat("[ingest] ", printable(name()), ": ", index.replaced,
-                                      " files appear in it twice; the later ones are used, as tar does"));
+    listing.warnings.push_back(concat("[ingest] ", printable(name()), ": ",
+                                      counted(index.replaced, "file appears", "files appear"),
+                                      " in it twice; the later one is used, as tar does"));
   if (index.bytes_behind_end > 0)
     listing.warnings.push_back(concat("[ingest] ", printable(name()), ": ",
                                       human_bytes(index.bytes_behind_end),

@@ -129,9 +129,9 @@ Result<std::vector<std::string>> CifarSource::classes_of(const fs::path& folder,
     for (size_t i = 0; i < most; ++i) names.push_back(std::to_string(i));
   }
   if (names.size() == most) return names;
-  return Status(ErrorCode::kCorrupt,
-                concat("[ingest] ", printable((folder / file).string()), " names ", names.size(),
-                       " classes, but ", kind_->name, " has ", most, "; download it again"));
+  return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable((folder / file).string()), " names ",
+                                            counted(static_cast<int64_t>(names.size()), "class", "classes"),
+                                            ", but ", kind_->name, " has ", most, "; download it again"));
 }
 
 Status CifarSource::add_file(size_t number, SourceListing& listing) {

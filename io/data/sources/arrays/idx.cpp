@@ -264,7 +264,8 @@ Status IdxSource::load(Pair& pair) {
   if (!images) return wrong(pair.images_file, "it does not hold images of [N,H,W] or [N,H,W,1 or 3]");
   if (pair.labels.dims.size() != 1) return wrong(pair.labels_file, "it does not hold labels of [N]");
   if (pair.labels.dims[0] != dims[0])
-    return wrong(pair.labels_file, concat(pair.labels.dims[0], " labels for ", dims[0], " images"));
+    return wrong(pair.labels_file, concat(counted(static_cast<int64_t>(pair.labels.dims[0]), "label"),
+                                          " for ", counted(static_cast<int64_t>(dims[0]), "image")));
   ReadBudget budget(options_, pair.images_file, pair.images.stamp.size_bytes + pair.labels.stamp.size_bytes);
   DLPIPE_RETURN_IF_ERROR(budget.take_entries(dims[0], 1));
   for (const IdxArray* array : {&pair.images, &pair.labels}) {

@@ -426,8 +426,9 @@ Status NumpySource::add_split(const std::string& split, const Pair& pair, bool i
     NpyArray& labels = *pair.labels.front();
     if (labels.samples() != pair.images->samples())
       return Status(ErrorCode::kCorrupt,
-                    concat("[ingest] the array ", printable(labels.name()), " has ", labels.samples(),
-                           " labels, but there are ", pair.images->samples(), " images in ",
+                    concat("[ingest] the array ", printable(labels.name()), " has ",
+                           counted(static_cast<int64_t>(labels.samples()), "label"), " for ",
+                           counted(static_cast<int64_t>(pair.images->samples()), "image"), " in ",
                            printable(pair.images->name())));
     DLPIPE_RETURN_IF_ERROR(take_values(labels));
     DLPIPE_ASSIGN_OR_RETURN(one.labels, labels_of(labels));

@@ -238,8 +238,9 @@ Status FolderSource::check_found(const ImageFolder& folder, size_t folders, cons
   else if (rest.find("no ending") != std::string::npos)
     hint = "; a manifest may name images without an ending: --manifest LIST.csv with lines of PATH,LABEL";
   return Status(ErrorCode::kNotFound,
-                concat("[ingest] no image in the ", folders, " folders of ", printable(root_),
-                       "; looked for .jpg, .jpeg, .png, ...", rest.empty() ? "" : ", found ", rest, hint));
+                concat("[ingest] no image in the ", counted(static_cast<int64_t>(folders), "folder"), " of ",
+                       printable(root_), "; looked for .jpg, .jpeg, .png, ...",
+                       rest.empty() ? "" : ", found ", rest, hint));
 }
 
 void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
@@ -257,10 +258,10 @@ void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
   }
   if (count > 0) {
     listing.warnings.push_back(
-        concat("[ingest] ", count,
-               count == 1 ? " image is a link to the same file as another one and counts twice"
-                          : " images are links to the same file as another one and count twice",
-               examples));
+        concat("[ingest] ",
+               counted(count, "image is a link to the same file as another one and counts",
+                       "images are links to the same file as another one and count"),
+               " twice", examples));
   }
 }
 
@@ -330,8 +331,8 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
   warn_of_lists(layout, listing);
   if (options_.splits && is_literal) likely.warn(listing.warnings);
   if (beside_ > 0)
-    listing.warnings.push_back(
-        concat("[ingest] ", beside_, " images next to the class folders were ignored: they have no class"));
+    listing.warnings.push_back(concat("[ingest] ignored: ", counted(beside_, "image"),
+                                      " next to the class folders, without a class"));
   warn_of_files_listed_twice(listing);
   if (const std::string rest = folder.left_aside(); !rest.empty())
     listing.warnings.push_back(concat("[ingest] ignored because they are not images: ", rest));

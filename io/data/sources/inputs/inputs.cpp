@@ -149,7 +149,7 @@ FolderContents look_into(const std::string& folder) {
 Status check_not_mixed(const std::string& folder, const FolderContents& contents) {
   if (contents.archives.empty() || (contents.folders.empty() && contents.images == 0)) return {};
   const std::string others = contents.folders.empty()
-                                 ? concat(contents.images, " images")
+                                 ? counted(static_cast<int64_t>(contents.images), "image")
                                  : concat("the folders ", quoted_names(contents.folders, 3));
   return misuse("ingest", printable(folder), " contains both the archives ",
                 quoted_names(contents.archives, 3), " and ", others, "; give only one kind: '",
@@ -511,7 +511,7 @@ void ManySources::say_class_order(std::span<const SourceListing> listings, Sourc
     same += listing.classes == all.classes ? 1 : 0;
   }
   if (first == nullptr || listings.size() < 2) return;
-  const std::string count = concat(all.classes.size(), all.classes.size() == 1 ? " class" : " classes");
+  const std::string count = counted(static_cast<int64_t>(all.classes.size()), "class", "classes");
   if (same == listings.size()) {
     all.warnings.push_back(
         concat("[ingest] all ", same, " inputs list the ", count, " in the same order, which is kept"));

@@ -253,9 +253,10 @@ Result<SourceListing> CaffeListSource::list() {
   listing.warnings.insert(
       listing.warnings.begin(),
       concat("[ingest] ", printable(options_.path), " is read as a list of ",
-             human_count(static_cast<int64_t>(lines.images.size())), " images, ",
+             counted(static_cast<int64_t>(lines.images.size()), "image"), ", ",
              is_label      ? std::string("each with its label")
-             : are_targets ? concat("with ", lines.most, " numbers each, in the field 'target'")
+             : are_targets ? concat("with ", counted(static_cast<int64_t>(lines.most), "number"),
+                                    " each, in the field 'target'")
                            : std::string("with several labels each, in the field 'labels'"),
              ", below ", printable(root.folder)));
   return listing;

@@ -303,9 +303,10 @@ Status ManifestSource::number(SourceListing& listing) const {
     listing.has_class_order = true;
     listing.mask_numbers = MaskNumbers::kClasses;
     if (options_.alone)
-      listing.warnings.push_back(concat("[ingest] the order of the ", listing.classes.size(),
-                                        listing.classes.size() == 1 ? " class" : " classes",
-                                        " is the one in the first line of ", printable(list_)));
+      listing.warnings.push_back(
+          concat("[ingest] the order of the ",
+                 counted(static_cast<int64_t>(listing.classes.size()), "class", "classes"),
+                 " is the one in the first line of ", printable(list_)));
   }
   std::unordered_map<std::string_view, int64_t> label_of;
   for (size_t i = 0; i < listing.classes.size(); ++i) label_of[listing.classes[i]] = static_cast<int64_t>(i);

@@ -307,7 +307,7 @@ TEST(FolderSource, PublishedSplitsBecomeSplitsWithOneClassOrder) {
   EXPECT_NE(all.find("are splits: 'train', 'val'"), std::string::npos) << all;
   EXPECT_NE(all.find("'test' has none of the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("'notes'"), std::string::npos) << all;
-  EXPECT_NE(all.find("1 images next to the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 image next to the class folders"), std::string::npos) << all;
 
   auto source = value_or_throw(open_source({.path = dir.path(), .splits = false}));
   const SourceListing literal = value_or_throw(source->list());

@@ -77,7 +77,7 @@ TEST(FolderSource, LeavesAsideWhatIsNoImageAndSaysSo) {
   EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"}));
   const std::string all = warnings_of(listing);
   EXPECT_NE(all.find("1 folder has no image and does not become a class: 'c'"), std::string::npos) << all;
-  EXPECT_NE(all.find("1 images next to the class folders"), std::string::npos) << all;
+  EXPECT_NE(all.find("1 image next to the class folders"), std::string::npos) << all;
   EXPECT_NE(all.find("1 x .db"), std::string::npos) << all;
   EXPECT_NE(all.find("2 x hidden"), std::string::npos) << all;
 }
@@ -104,7 +104,8 @@ TEST(FolderSource, EmptyAndClasslessFoldersAreErrors) {
   EXPECT_NE(list_folder(dir.path()).status().message().find("if it is one class, give the folder above it"),
             std::string::npos);
   std::filesystem::create_directories(dir / "a");
-  EXPECT_NE(list_folder(dir.path()).status().message().find("no image in the 1 folders"), std::string::npos);
+  EXPECT_NE(list_folder(dir.path()).status().message().find("no image in the 1 folder of"),
+            std::string::npos);
   write_text(dir / "a/image", "x");
   EXPECT_NE(list_folder(dir.path()).status().message().find("a manifest may name images without an ending"),
             std::string::npos);
@@ -318,7 +319,7 @@ TEST(FolderSource, ALabelFileGivesClassesToImagesWithoutFolders) {
     write_text(dir / "labels.txt", labels);
     return value_or_throw(open_source(options))->list().status().message();
   };
-  EXPECT_NE(error("dog\n").find("has 1 lines for 2 images"), std::string::npos);
+  EXPECT_NE(error("dog\n").find("has 1 line for 2 images"), std::string::npos);
   EXPECT_NE(error("dog\n\ncat\n").find("3 lines for 2"), std::string::npos);
   EXPECT_NE(error("\ncat\n").find("line 1 is empty"), std::string::npos);
   EXPECT_NE(error("dog\ncta\n").find("did you mean 'cat'"), std::string::npos);

@@ -72,7 +72,7 @@ TEST(Inputs, AFolderOfArchivesIsTheArchivesAndOneWithBothIsRefused) {
       << text;
   write_text(dir / "p/b.tar", tar_end());
   write_text(dir / "p/1.jpg", "");
-  EXPECT_NE(message({dir / "p"}).find("1 images"), std::string::npos);
+  EXPECT_NE(message({dir / "p"}).find("1 image"), std::string::npos);
 }
 
 TEST(Inputs, AnArchiveOfAFolderThatIsALinkToNothingIsNoFewerArchive) {

@@ -156,7 +156,7 @@ TEST_F(ManifestTest, MistakesAreNamedWithTheirLine) {
             std::string::npos);
   EXPECT_NE(message("3.png,a\n./3.png,b\n").find("line 2: ./3.png is already listed on line 1"),
             std::string::npos);
-  EXPECT_NE(message("3.png,a\np/1.jpg\n").find("line 2: 1 columns, but the first line has 2"),
+  EXPECT_NE(message("3.png,a\np/1.jpg\n").find("line 2: 1 column, but the first line has 2"),
             std::string::npos);
   EXPECT_NE(message("3.png\n").find("line 1: there is no label"), std::string::npos);
   EXPECT_NE(message("3.png,a\n,b\n").find("line 2: the path is empty"), std::string::npos);

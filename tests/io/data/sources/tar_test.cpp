@@ -210,7 +210,7 @@ TEST(TarSource, FlatImagesTakeTheirClassesFromALabelFile) {
   write_text(dir / "synsets.txt", "n02\n");
   options.scratch = std::make_shared<ScratchSpace>(dir.path());
   options.path = dir / "val.tar";
-  EXPECT_NE(value_or_throw(open_source(options))->list().status().message().find("has 1 lines for 2 images"),
+  EXPECT_NE(value_or_throw(open_source(options))->list().status().message().find("has 1 line for 2 images"),
             std::string::npos);
 }
 
@@ -242,7 +242,7 @@ TEST(TarSource, LinksDevicesAndLaterVersionsAreAsTarTakesThem) {
             (std::map<std::string, std::string>{{"cat/1.jpg", "cat||new"}, {"dog/1.jpg", "dog||old"}}));
   const std::string warnings = warnings_of(value_or_throw(list(dir, dir / "a.tar")));
   for (const char* part : {"1 x symbolic link", "1 x device", "1 x name that leads outside",
-                           "appear in it twice", "after the archive's end mark"})
+                           "appears in it twice", "after the archive's end mark"})
     EXPECT_NE(warnings.find(part), std::string::npos) << part << " in " << warnings;
 }
 

@@ -264,7 +264,7 @@ TEST_F(VocSource, ListsOfMasksMakeTheSplitsWhereThereAreNoOthers) {
   ASSERT_EQ(listing.entries.size(), 2u);
   EXPECT_EQ(listing.entries[0].path + listing.entries[0].split, "2007_1.jpgtrain");
   EXPECT_EQ(listing.entries[1].path + listing.entries[1].split, "2007_2.jpgval");
-  EXPECT_NE(warnings_of(listing).find("1 annotations that no list of ImageSets/Segmentation names"),
+  EXPECT_NE(warnings_of(listing).find("1 annotation that no list of ImageSets/Segmentation names"),
             std::string::npos)
       << warnings_of(listing);
   listing = value_or_throw(list({.path = dir / "v", .splits = false}));

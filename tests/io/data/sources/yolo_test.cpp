@@ -57,7 +57,7 @@ TEST_F(YoloSource, BoxesAreSharesOfTheirImage) {
   EXPECT_EQ(decode_labels(first.extra[1]), (std::vector<int64_t>{1, 0}));
   EXPECT_EQ(listing.entries[2].split, "val");
   EXPECT_EQ(listing.entries[2].extra[0], "");
-  EXPECT_NE(warnings_of(listing).find("1 images have no label file"), std::string::npos)
+  EXPECT_NE(warnings_of(listing).find("1 image has no label file"), std::string::npos)
       << warnings_of(listing);
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
