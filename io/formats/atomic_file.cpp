@@ -43,11 +43,11 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
     if (file.stream_ < 0) return write_error(concat("cannot open ", path), errno);
     return file;
   }
-  // as a shell's > does: a link to a model elsewhere stays one
+  // Follows links, as a shell's > does: a link to a model elsewhere remains a link.
   std::filesystem::path end = path;
   std::error_code error;
   for (int links = 0; links < 40 && std::filesystem::is_symlink(end, error); ++links)
-    end = end.parent_path() / std::filesystem::read_symlink(end, error);  // an absolute target stands alone
+    end = end.parent_path() / std::filesystem::read_symlink(end, error);  // an absolute one replaces it
   file.path_ = end.string();
   DLPIPE_ASSIGN_OR_RETURN(AsideFile aside, AsideFile::create("file", file.path_));
   file.aside_.emplace(std::move(aside));
@@ -84,7 +84,7 @@ Status write_output(const std::string& path, std::string_view text) {
 Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
   DLPIPE_ASSIGN_OR_RETURN(const RegularFile file, RegularFile::open("file", path));
   const uint64_t size = file.stamp().size_bytes;
-  constexpr uint64_t kSmall = uint64_t{64} << 20;  // needs no look at the machine
+  constexpr uint64_t kSmall = uint64_t{64} << 20;  // the machine's memory isn't checked for less
   if (size > kSmall) max_bytes = std::min(max_bytes, available_memory_bytes());
   const auto too_large = [&] {
     return Status(ErrorCode::kUnsupported, concat("[file] ", path, " is larger than ", human_bytes(max_bytes),
@@ -94,8 +94,8 @@ Result<std::string> read_file(const std::string& path, uint64_t max_bytes) {
   std::string text;
   while (true) {
     const size_t old_size = text.size();
-    // Reading one byte more than the size detects the end of the file. The file may have grown meanwhile, and files of the
-    // system have size 0.
+    // Reading one byte more than the size detects the end of the file. The file may have grown meanwhile, and system
+    // files (/proc) report size 0.
     const size_t chunk =
         std::max<size_t>(size_t{1} << 16, size + 1 > old_size ? size + 1 - old_size : old_size);
     text.resize(old_size + chunk);

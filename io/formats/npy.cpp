@@ -199,7 +199,7 @@ Result<DType> dtype_of(const NpyHeader& header, const std::string& file) {
                                                 "'; save x.astype('float32'), or uint8, int32, int64"));
 }
 
-// Elements whose first axis changes fastest (Fortran's order), with the last one fastest.
+// Reorders elements from Fortran order (first axis fastest) to row-major order (last axis fastest).
 std::string row_major(std::string_view data, const NpyArray& array) {
   const size_t element = dtype_size(array.dtype);
   std::vector<size_t> index(array.shape.size()), step(array.shape.size());

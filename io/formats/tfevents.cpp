@@ -87,7 +87,7 @@ int64_t next_number(const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     const std::string name = entry.path().filename().string();
     int64_t number = 0;
-    constexpr int64_t kMost = 9'999'999'999;  // ten digits: more are somebody else's
+    constexpr int64_t kMost = 9'999'999'999;  // ten digits: files with more are not dlpipe's
     if (name.starts_with(kPrefix) && parse_int(split(name, '.')[3], &number) && number >= next &&
         number < kMost)
       next = number + 1;

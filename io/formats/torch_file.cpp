@@ -166,7 +166,7 @@ class TorchUnpickler {
   Status add_to(Kind kind, const std::vector<Id>& items) {
     if (stack_.empty() || stack_.back() == kMark) return corrupt_pickle("adds to nothing");
     Value& to = pickle_.values_[stack_.back()];
-    if (to.kind == Kind::kOther) return {};  // a set or so
+    if (to.kind == Kind::kOther) return {};  // such as a set
     if (to.kind != kind || (kind == Kind::kDict && items.size() % 2 != 0))
       return corrupt_pickle("adds to something that is not a list or dict");
     to.items.insert(to.items.end(), items.begin(), items.end());
@@ -313,7 +313,7 @@ Status TorchUnpickler::execute(unsigned char opcode) {
       DLPIPE_ASSIGN_OR_RETURN(const std::vector<Id> items, pop_to_mark());
       return add_to(Kind::kDict, items);
     }
-    case 'b':  // attributes, as a state dict's _metadata: nobody needs them
+    case 'b':  // attributes, such as a state dict's _metadata: not needed
       return pop().status();
     case 'q': {
       DLPIPE_ASSIGN_OR_RETURN(const uint64_t place, number(1));
@@ -467,7 +467,7 @@ Result<TorchFile> TorchFile::open(const std::string& path) {
                                         : concat("[weights] ", path, ": ", without_area(status.message())));
 }
 
-/// The position of a zip archive's directory: given at its end, and in large archives by another record before that.
+/// The position of a zip archive's directory. It is stored in the archive's last record, or in large archives in one before it.
 Result<TorchFile::Storage> TorchFile::zip_directory() const {
   const uint64_t size = file_.stamp().size_bytes;
   constexpr uint64_t kEndRecord = 22, kMostComment = 65535, kLocator = 20, kEnd64 = 56;
@@ -612,8 +612,7 @@ static bool has_pickles(std::string_view text) {
 /// storages; then the storages in this order, each after the number of its elements. The numbers are little-endian on every
 /// machine (PyTorch's THPStorage_writeFileRaw), so its `little_endian` does not matter.
 Status TorchFile::open_pickles() {
-  constexpr uint64_t kShort =
-      1 << 20;  // where they end is only known once they are parsed, and most are shorter
+  constexpr uint64_t kShort = 1 << 20;  // the end is only known once they are parsed, and most are shorter
   const uint64_t most = std::min<uint64_t>(file_.stamp().size_bytes, TorchPickle::kMostBytes);
   DLPIPE_ASSIGN_OR_RETURN(std::string text, read_text(0, std::min(most, kShort)));
   if (most > kShort && !has_pickles(text)) {
@@ -663,7 +662,7 @@ Status TorchFile::add_state_dict(const TorchPickle& pickle) {
   constexpr std::array kParts = {"state_dict_ema", "model_ema",        "ema_state_dict", "ema",
                                  "state_dict",     "model_state_dict", "model",          "net",
                                  "network",        "weights"};
-  // The parts first: next to them, the file of a training may hold other tensors, such as the best accuracy.
+  // Parts are tried first: next to them, a training checkpoint may hold other tensors, such as the best accuracy.
   const auto part = std::find_if(kParts.begin(), kParts.end(), [&](const char* name) {
     const Value* const found = pickle.find(pickle.root(), name);
     return found != nullptr && holds_tensors(pickle, *found);
@@ -675,7 +674,7 @@ Status TorchFile::add_state_dict(const TorchPickle& pickle) {
     part_ = *part;
     dict = pickle.find(pickle.root(), part_);
   }
-  std::map<std::string_view, size_t> last;  // where each name means the last time
+  std::map<std::string_view, size_t> last;  // the last value of each name: it counts, as in Python
   for (size_t i = 0; i + 1 < dict->items.size(); i += 2) {
     if (const Value& name = pickle[dict->items[i]]; name.kind == Kind::kText) last[name.text] = i;
   }
@@ -746,7 +745,7 @@ Status TorchFile::read(const SafetensorsEntry& entry, std::span<std::byte> to) c
   auto found =
       std::lower_bound(entries_.begin(), entries_.end(), entry.begin,
                        [](const SafetensorsEntry& own, uint64_t begin) { return own.begin < begin; });
-  while (found != entries_.end() && found->name != entry.name) ++found;  // behind others without an element
+  while (found != entries_.end() && found->name != entry.name) ++found;  // after others that have no elements
   if (found == entries_.end() || to.size() != entry.size_bytes())
     return {ErrorCode::kInternal,
             concat("[weights] got ", to.size(), " bytes for tensor ", in_quotes(entry.name))};
@@ -754,7 +753,7 @@ Status TorchFile::read(const SafetensorsEntry& entry, std::span<std::byte> to) c
   const Place& place = places_[static_cast<size_t>(found - entries_.begin())];
   DLPIPE_RETURN_IF_ERROR(check(*place.storage));
   const uint64_t begin = place.storage->begin + place.first * place.bytes;
-  size_t axes = entry.shape.size();  // outside the runs of elements that lie behind each other
+  size_t axes = entry.shape.size();  // outside the runs of adjacent elements
   int64_t run = 1;
   for (; axes > 0 && (entry.shape[axes - 1] == 1 || place.strides[axes - 1] == run); --axes)
     run *= entry.shape[axes - 1];

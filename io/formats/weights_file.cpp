@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-// A file may hold the tensors themselves or, next to an optimizer's state, under "state_dict" or "model". Copies: safetensors
-// refuses tensors that share memory.
+// A file may hold the tensors themselves or, next to an optimizer's state, under "state_dict" or "model". The command
+// copies them, because safetensors refuses tensors that share memory.
 std::string conversion(const std::string& path, std::string_view read) {
   const std::string to = std::filesystem::path(path).replace_extension(".safetensors").string();
   return concat("; convert it with:\n  python3 -c 'import sys, torch, safetensors.torch as s; ", read,
@@ -51,8 +51,8 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
       return concat("PyTorch's pickled weights, not safetensors", conversion(path, kLoad));
     return "a zip archive without PyTorch's data.pkl, not safetensors; give the weights' own file";
   }
-  // A pickle begins with its protocol. The length of a safetensors header can look the same, and a '{'
-  // follows.
+  // A pickle begins with its protocol. The length of a safetensors header can look the same, but a
+  // '{' follows it.
   if (begin.size() > 8 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5 && begin[8] != '{')
     return concat("a Python pickle, as PyTorch wrote weights before 1.6, not safetensors",
                   conversion(path, kLoad));

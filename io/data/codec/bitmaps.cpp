@@ -285,7 +285,7 @@ uint8_t sample_at(const Pnm& pnm, Bytes row, size_t i) {
   if (pnm.is_bits) return (load_u8(row, i / 8) >> (7 - i % 8) & 1) != 0 ? 0 : 255;
   const uint32_t value = pnm.most > 255 ? load_be16(row, 2 * i) : load_u8(row, i);
   if (pnm.most == 255) return static_cast<uint8_t>(value);
-  // Computed in doubles, with ties to even, as Pillow's round(value / most * scale).
+  // Computed in doubles, with ties to even, like Pillow's round(value / most * scale).
   const bool is_deep_grey = pnm.channels == 1 && pnm.most > 255;
   const double scale = is_deep_grey ? 65'535 : 255;
   const double scaled = std::min(scale, std::nearbyint(value / static_cast<double>(pnm.most) * scale));

@@ -74,8 +74,8 @@ constexpr bool is_frame_header(uint32_t marker) {  // SOF0..15, without DHT, JPG
 constexpr uint32_t kProgressive = 0xc2;
 constexpr uint32_t kFirstArithmetic = 0xc9;
 
-/// The fewest bytes that a frame of these components can be coded in. A block takes at least a bit for its DC and,
-/// in a sequential file, one for the end of its AC; an arithmetic coder can do with less than any number.
+/// The smallest number of bytes that can code a frame of these components. A block needs at least one bit for its DC and,
+/// in a sequential file, one for the end of its AC. Arithmetic coding has no such lower limit, so the result is 0.
 int64_t least_scan_bytes(Bytes frame, uint32_t marker, int width, int height, int components) {
   if (marker >= kFirstArithmetic) return 0;
   constexpr size_t kFactors = 7;  // of the first component; three bytes each
@@ -164,7 +164,7 @@ Orientation exif_orientation(Bytes tiff) {
     const size_t at = ifd + 2 + 12 * i;
     if (at + 12 > tiff.size()) return 1;
     if (u16(at) != 0x0112) continue;
-    const uint32_t type = u16(at + 2);  // SHORT by the standard; LONG is met too
+    const uint32_t type = u16(at + 2);  // SHORT by the standard; some files have LONG
     const uint32_t value = type == 3 ? u16(at + 8) : type == 4 ? u32(at + 8) : 1;
     return value >= 1 && value <= 8 ? static_cast<Orientation>(value) : Orientation{1};
   }
@@ -223,7 +223,7 @@ Result<ImageInfo> probe_png(Bytes bytes, uint64_t file_bytes) {
     if (starts_with(bytes.subspan(at + 4), "tRNS")) info.has_alpha = true;
     at += 12 + length;
   }
-  // EXIF after the pixels is ignored: with linked images only their beginning is read.
+  // EXIF after the pixels is ignored, because only the beginning of linked images is read.
   if (!found_pixels && bytes.size() < file_bytes) return corrupt("PNG is truncated before its pixels");
   return info;
 }
@@ -332,7 +332,7 @@ Status ImageDecoder::decode(std::span<const std::byte> bytes, const Region& regi
     case ImageLayout::kNone:
       break;
   }
-  return probe_image(bytes).status();  // which says what the bytes seem to be
+  return probe_image(bytes).status();  // its message names the probable format
 }
 
 Status ImageDecoder::decode_oriented(std::span<const std::byte> bytes, const ImageInfo& info,

@@ -53,9 +53,9 @@ bool keeps_pixels(int libjpeg_message_code) {
 }
 
 namespace {
-// Columns and rows decoded around a region and thrown away: fancy upsampling looks at its neighbours, and
-// libjpeg treats the first and last column of a cropped image as the image's edge. 2 suffices; without a
-// margin about one crop in ten differs from the full decode.
+// Columns and rows that are decoded around a region and discarded: fancy upsampling reads neighbours, and
+// libjpeg treats the first and last column of a cropped image as the image's edge. 2 suffices. Without a
+// margin, about one crop in ten differs from the full decode.
 constexpr int kMargin = 2;
 
 // Memory of one image's tables.
@@ -103,7 +103,7 @@ void on_libjpeg_error(j_common_ptr jpeg) {
   std::longjmp(state->on_error, 1);
 }
 
-// Level -1 is a warning. Of most of them libjpeg would continue with invented pixels.
+// Level -1 is a warning. After most warnings, libjpeg would continue with invented pixels.
 void on_libjpeg_message(j_common_ptr jpeg, int level) {
   if (level < 0 && !keeps_pixels(jpeg->err->msg_code)) on_libjpeg_error(jpeg);
 }
@@ -114,7 +114,7 @@ void on_libjpeg_progress(j_common_ptr jpeg) {
     state->fail(ErrorCode::kUnsupported, "it has too many progressive scans; save it as a baseline JPEG");
 }
 
-// From an image's begin on, libjpeg asks for memory that outlives the image for tables alone.
+// Once an image has begun, tables are the only memory that libjpeg requests for longer than the image.
 void* alloc_small_or_table(j_common_ptr jpeg, int pool, size_t size) {
   JpegDecoder::State& s = *state_of(jpeg);
   constexpr size_t kAlignment = alignof(TableMemory);
@@ -126,7 +126,7 @@ void* alloc_small_or_table(j_common_ptr jpeg, int pool, size_t size) {
   return memory;
 }
 
-// libjpeg would use the tables of the image before for a file that has none.
+// For a file without tables, libjpeg would use those of the previous image.
 void forget_tables(JpegDecoder::State& s) {
   for (JQUANT_TBL*& table : s.jpeg.quant_tbl_ptrs) table = nullptr;
   for (JHUFF_TBL*& table : s.jpeg.dc_huff_tbl_ptrs) table = nullptr;
@@ -151,7 +151,7 @@ void create(JpegDecoder::State& s) {
   s.jpeg.mem->max_memory_to_use = static_cast<long>(s.limits.max_memory_bytes);  // NOLINT: libjpeg's type
 }
 
-// Files of several scans hold all their coefficients at once; libjpeg has no other large memory.
+// For a file with several scans, libjpeg keeps all coefficients in memory. Its other memory is small.
 void check_memory(JpegDecoder::State& s) {
   if (!jpeg_has_multiple_scans(&s.jpeg)) return;
   int64_t coefficients_bytes = 0;
@@ -206,7 +206,7 @@ void store_row(JpegDecoder::State& s, int skip_columns, int y) {
   convert_row(from, components, s.out.row(y), s.out.channels, s.region.width);
 }
 
-// Blocks of which some bits never came are smoothed by their neighbours, which a crop does not have.
+// libjpeg smooths blocks with missing bits, using neighbouring blocks that a crop does not have.
 bool may_smooth(const jpeg_decompress_struct& jpeg) {
   if (!jpeg.progressive_mode || jpeg.coef_bits == nullptr) return false;
   for (int c = 0; c < jpeg.num_components; ++c) {
@@ -242,7 +242,7 @@ void read_rows(JpegDecoder::State& s) {
     jpeg_read_scanlines(&jpeg, &row, 1);
     if (wanted && !direct) store_row(s, skip_columns, y);
   }
-  // Reading on to the end of the file finds what a truncated or overlong one hides.
+  // Reading to the end of the file detects whether it is truncated or has superfluous bytes.
   if (end == static_cast<int>(jpeg.output_height)) {
     jpeg_finish_decompress(&jpeg);
   } else {

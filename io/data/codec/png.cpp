@@ -51,7 +51,7 @@ Status damaged_data(std::string_view what) {
   return Status(ErrorCode::kCorrupt, std::string(what));
 }
 
-// The byte before each byte, the one above and the one above that, as PNG's 9.4 has them.
+// The Paeth predictor (PNG, 9.4). `corner` is the upper left neighbour.
 uint8_t paeth(int left, int above, int corner) {
   const int from_left = std::abs(above - corner);
   const int from_above = std::abs(left - corner);
@@ -188,7 +188,7 @@ namespace {
 
 using Header = PngDecoder::Header;
 
-// How Rows and what it fills use their scratch: eight bytes for the samples of a pixel, three for the pixel.
+// Scratch bytes per pixel: eight for its samples (Rows::convert), three for the converted pixel (take_pass).
 constexpr size_t kScratchPerPixel = 11;
 
 struct HeaderCall {
@@ -225,7 +225,7 @@ void read_header(HeaderCall& call) {
   png_set_read_fn(call.png, &call, read_bytes);
   png_set_user_limits(call.png, 0x7fffffff, 0x7fffffff);
   png_set_chunk_malloc_max(call.png, 8u << 20);
-  png_read_info(call.png, call.info);  // and the length and type of the first IDAT chunk
+  png_read_info(call.png, call.info);  // includes the length and type of the first IDAT chunk
   Header& header = call.header;
   header.data_at = call.at - 8;
   header.width = static_cast<int>(png_get_image_width(call.png, call.info));
@@ -248,7 +248,7 @@ bool read_header_guarded(HeaderCall& call) {
   return true;
 }
 
-// How the rows of one file become pixels of one output.
+// Converts the rows of one file to pixels of one output.
 class Rows {
  public:
   Rows(const Header& header, int out_channels, const DecodeLimits& limits, PngDecoder::Values values)
@@ -306,8 +306,8 @@ class Rows {
     composite_row(clear.data(), header_.channels + 1, behind_.data(), out_channels_, 1, *background_);
   }
 
-  // Returns a byte for each sample: the upper byte of 16 bits; fewer bits are spread over 0 to 255, and indices stay as they
-  // are.
+  // Returns a byte for each sample: the upper byte of 16 bits. Grey of fewer than 8 bits is scaled to 0 to 255. Palette indices
+  // are unchanged.
   const uint8_t* bytes_of(const uint8_t* row, int first, int count, uint8_t* scratch) const {
     const int depth = header_.depth;
     const ptrdiff_t skip = ptrdiff_t{first} * header_.channels;
@@ -361,7 +361,7 @@ class Rows {
   bool looks_up_ = false;
   std::array<std::array<uint8_t, 4>, PNG_MAX_PALETTE_LENGTH> palette_{};
   bool is_keyed_ = false;
-  std::array<uint8_t, 6> key_{};  // the transparent colour as the rows have it
+  std::array<uint8_t, 6> key_{};  // the transparent colour in the rows' format
   int key_bytes_ = 0;
   std::array<uint8_t, 3> behind_{};  // the colour that replaces it
 };
@@ -402,8 +402,8 @@ void spread(const uint8_t* from, int count, int channels, uint8_t* to, int step)
     for (int i = 0; i < count; ++i) std::memcpy(to + ptrdiff_t{3} * i * step, from + ptrdiff_t{3} * i, 3);
 }
 
-// Writes the pixels of one pass that are in the region to their places. `data` begins with the pass and is moved past it;
-// `zeros` holds a row of them, `scratch` eleven bytes for each column of the region.
+// Writes the pixels of one pass that are in the region to their places. `data` begins with the pass and is moved past it.
+// `zeros` holds a row of zeros, `scratch` eleven bytes for each column of the region.
 Status take_pass(const Pass& pass, const Header& header, const Rows& rows, const Region& region,
                  const ImageView& out, std::span<uint8_t>& data, const uint8_t* zeros, uint8_t* scratch) {
   const int columns = count_before(header.width, pass.x, pass.step_x);

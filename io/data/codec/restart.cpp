@@ -31,7 +31,7 @@ Status bad_index(std::string_view what) {
   return Status(ErrorCode::kCorrupt, concat("[codec] restart index: ", what, "; ingest the file again"));
 }
 
-/// MCUs per interval: divides a row, so that every interval is in one.
+/// MCUs per interval: divides the MCUs of a row, so that no interval extends over two rows.
 int choose_interval(int mcus_a_row, int rows) {
   for (int interval = 1; interval <= mcus_a_row; ++interval) {
     const bool divides = mcus_a_row % interval == 0;
@@ -43,7 +43,7 @@ int choose_interval(int mcus_a_row, int rows) {
   return 0;
 }
 
-/// For a file that libjpeg has just written.
+/// Positions in a file that libjpeg has just written.
 struct Places {
   size_t height = 0;  // of the frame header
   size_t scan = 0;
@@ -136,7 +136,7 @@ Result<Geometry> read_geometry(Bytes bytes, const Index& index) {
 class RowWalker {
  public:
   RowWalker(Bytes rows, int per_row) : rows_(rows), per_row_(per_row) {}
-  /// The next row's intervals [first, end) of the scan: where the first begins, and their lengths.
+  /// Reads the next row: where interval `first` begins in the scan, and the lengths of the intervals [first, end).
   bool next(int first, int end, size_t* begin, std::vector<uint32_t>* lengths) {
     lengths->clear();
     if (rows_.size() - at_ < sizeof(uint32_t)) return false;

@@ -6,7 +6,7 @@
 
 namespace dlpipe::data {
 
-// zstd's own default: JPEG bytes do not shrink at any level, raw pixels hardly more at higher ones.
+// zstd's own default: JPEG bytes do not shrink at any level, and raw pixels hardly shrink more at higher levels.
 static constexpr int kLevel = 3;
 
 struct ZstdCompressor::Context {

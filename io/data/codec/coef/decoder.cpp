@@ -21,7 +21,7 @@ using coef::Component;
 using coef::Frame;
 using coef::Upsampling;
 
-constexpr ptrdiff_t kRowMargin = 64;  // bytes before each row, and kRowPadding behind
+constexpr ptrdiff_t kRowMargin = 64;  // bytes before each row; kRowPadding follows it
 
 /// The part of one component that a region needs, and the samples of the last two MCU rows.
 struct Plane : coef::RegionBlocks {
@@ -40,7 +40,7 @@ struct CoefDecoder::State {
   DecodeLimits limits;
   std::array<Plane, coef::kMaxComponents> planes;
   std::array<coef::TileBlocks, 2> blocks;
-  std::array<std::vector<std::byte>, 2> padded;  // tiles too near the record's end
+  std::array<std::vector<std::byte>, 2> padded;  // copies of tiles too near the record's end
   std::vector<uint16_t> columns;
   std::vector<uint8_t> pixels;  // one row
   std::vector<uint8_t> rgb;     // one row of a YCCK image

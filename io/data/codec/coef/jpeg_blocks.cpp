@@ -73,7 +73,7 @@ struct Reading : Call {
   }
 };
 
-// libjpeg's buffered-image mode, which keeps all coefficients and can output images from them: JpegDecoder's pixels.
+// Uses libjpeg's buffered-image mode, which keeps all coefficients and can output images from them: JpegDecoder's pixels.
 void show_pixels(Reading& r, const ImageView& pixels) {
   jpeg_decompress_struct& jpeg = r.jpeg;
   if (jpeg.num_components != pixels.channels || (pixels.channels != 1 && pixels.channels != 3) ||
@@ -88,7 +88,7 @@ void show_pixels(Reading& r, const ImageView& pixels) {
   while (!jpeg_input_complete(&jpeg)) {
     jpeg_consume_input(&jpeg);
     on_coefficient_progress(
-        reinterpret_cast<j_common_ptr>(&jpeg));  // libjpeg does not ask while it only consumes
+        reinterpret_cast<j_common_ptr>(&jpeg));  // libjpeg does not call it while it only consumes
   }
   jpeg_start_output(&jpeg, jpeg.input_scan_number);
   for (int y = 0; y < pixels.height; ++y) {

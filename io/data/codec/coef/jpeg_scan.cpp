@@ -110,8 +110,8 @@ std::optional<Head> read_head(Bytes jpeg) {
   return std::nullopt;
 }
 
-/// Writes bits from the most significant end. Kept apart from the memory that they are written to: the compiler has to assume
-/// that a store of bytes may change anything in memory, so a loop would reload its own state for every value.
+/// Writes bits from the most significant end. Separate from the memory that they are written to: the compiler has to assume
+/// that a store of bytes may change any object in memory, so a loop would reload its own state for every value.
 struct ScanCursor {
   std::byte* to;
   uint64_t held = 0;  // the next bits, from the most significant end
@@ -193,7 +193,7 @@ class ScanWriter {
   }
 
  private:
-  /// Room for one block: 64 values of a code (16 bits) and bits of their own (15), and a store.
+  /// Ensures space for one block: 64 values, each a code (16 bits) and its own bits (15), and for the last store.
   void reserve() {
     constexpr size_t kBlockBytes = 64 * 31 / 8 + 2 * sizeof(uint64_t);
     const auto size = static_cast<size_t>(cursor_.to - raw_.data());
@@ -217,8 +217,8 @@ class ScanWriter {
     cursor_.to = raw_.data();
   }
 
-  std::vector<std::byte> bytes_;  // what is done
-  std::vector<std::byte> raw_;    // of the interval in work, up to the cursor
+  std::vector<std::byte> bytes_;  // the finished intervals
+  std::vector<std::byte> raw_;    // the current interval, up to the cursor
   ScanCursor cursor_{raw_.data()};
 };
 

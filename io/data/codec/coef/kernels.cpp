@@ -18,7 +18,7 @@
 #define DLPIPE_COEF_BLOCK_TABLES
 namespace dlpipe::data::coef {
 
-/// [output][input]: where the bytes of two rows lie among sixteen zigzag positions; 0x80: elsewhere.
+/// [output][input]: where the bytes of two rows are among sixteen zigzag positions; 0x80: elsewhere.
 struct Shuffles {
   alignas(16) uint8_t at[4][4][16];
 };
@@ -210,7 +210,7 @@ HWY_INLINE V8 Samples2(V16 a, V16 b) {
   const hn::Half<D8> half;
   const auto low = hn::DemoteTo(half, hn::SaturatedAdd(a, centre));
   const auto high = hn::DemoteTo(half, hn::SaturatedAdd(b, centre));
-  // DemoteTo returns the blocks of a one after the other, but each block of the result has to hold one of each.
+  // Combine puts all samples of `a` before those of `b`, but each 16-byte block of the result needs eight of either.
   if constexpr (kBlocks == 1) {
     return hn::Combine(d8, high, low);
   } else {
@@ -530,7 +530,7 @@ HWY_EXPORT(Between);
 HWY_EXPORT(YccToRgb);
 
 Kernels best_kernels() {
-  // Before that, every entry of Highway's tables is a function that detects the CPU at every call.
+  // Without this update, every entry of Highway's tables is a function that detects the CPU at every call.
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return {HWY_DYNAMIC_DISPATCH(Samples), HWY_DYNAMIC_DISPATCH(Columns), HWY_DYNAMIC_DISPATCH(Widen),
           HWY_DYNAMIC_DISPATCH(Between), HWY_DYNAMIC_DISPATCH(YccToRgb)};

@@ -35,7 +35,7 @@ Status corrupt(std::string_view what) {
 void put_bytes(std::vector<std::byte>& out, std::span<const std::byte> bytes) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
-// Tables in zigzag order, one byte per value where all fit.
+// Tables are in zigzag order, with one byte per value if all values fit.
 void put_table(const std::array<uint16_t, 64>& quant, std::vector<std::byte>& out) {
   const bool wide = *std::max_element(quant.begin(), quant.end()) > 255;
   append_le<uint8_t>(out, wide ? 16 : 8);
@@ -262,7 +262,7 @@ void put_length(uint64_t length, std::vector<std::byte>& out) {
 
 namespace {
 
-constexpr int kHeadLevel = 6;  // a few hundred bytes: higher ones cost milliseconds
+constexpr int kHeadLevel = 6;  // for a few hundred bytes; higher levels cost milliseconds
 
 void put_huffman_table(const JHUFF_TBL& table, int place, std::vector<std::byte>& out) {
   size_t values = 0;
@@ -278,7 +278,7 @@ void put_huffman_table(const JHUFF_TBL& table, int place, std::vector<std::byte>
 std::vector<std::byte> make_dictionary() {
   jpeg_compress_struct jpeg;
   jpeg_error_mgr errors;
-  jpeg.err = jpeg_std_error(&errors);  // nothing here can fail but for memory
+  jpeg.err = jpeg_std_error(&errors);  // only a lack of memory makes these calls fail
   jpeg_create_compress(&jpeg);
   jpeg.input_components = 3;
   jpeg.in_color_space = JCS_RGB;
@@ -307,7 +307,7 @@ std::vector<std::byte> pack_head(std::span<const std::byte> bytes) {
   ZSTD_CCtx_setParameter(context.get(), ZSTD_c_contentSizeFlag, 0);
   ZSTD_CCtx_refPrefix(context.get(), dictionary().data(), dictionary().size());
   const size_t size = ZSTD_compress2(context.get(), out.data(), out.size(), bytes.data(), bytes.size());
-  if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // the only way to fail with room for the bound
+  if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // `out` is large enough
   out.resize(size);
   return out;
 }

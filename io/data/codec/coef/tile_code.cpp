@@ -12,7 +12,7 @@
 namespace dlpipe::data::coef {
 namespace {
 
-// Lengths of codes, one character a symbol: 0 (no code) to 9, a for 10.
+// Lengths of codes, one character per symbol: 0 (no code) to 9, a for 10.
 #include "io/data/codec/coef/code_lengths.inc"
 
 int length_of(char c) {
@@ -114,12 +114,12 @@ size_t BitWriter::take(std::vector<std::byte>& out) {
 
 namespace {
 
-// What both forms need to know about the eight values of a group, as ZigzagBlock::coded has them.
+// What both forms need to know about the eight values of a group (of ZigzagBlock::coded).
 
 struct GroupWidth {
   int bits;  // of each value, as many as the widest needs
   bool
-      fits_bytes;  // a reader may lay the values out as bytes with their signs; of 8 bits it takes seven at once
+      fits_bytes;  // a reader can unpack the values to bytes with their signs; of 8 bits, at most seven at once
 };
 
 /// For a group that is not empty; `mask` says which values are not zero.
@@ -298,7 +298,7 @@ std::vector<ZigzagFill> zigzag_fills() {
 void ZigzagBlock::fill(const int16_t* natural) {
   static const ZigzagFill best = zigzag_fills().back();
   best(natural, *this);
-  coded[0] = 0;  // the DC is coded by itself
+  coded[0] = 0;  // the DC is coded separately
 }
 
 // Coded tiles.
@@ -332,7 +332,7 @@ DLPIPE_COEF_TARGET static void put_bytes(const ZigzagBlock& block, int group, ui
 void put_values(const ZigzagBlock& block, int group, uint32_t mask, int width, BitWriter& out) {
 #if defined(__x86_64__)
   static const bool has_deposit = Deposit::available();
-  const bool fits = width < 8 || (width == 8 && mask != 0xff);  // into one put
+  const bool fits = width < 8 || (width == 8 && mask != 0xff);  // into one call of put()
   if (fits && has_deposit) return put_bytes(block, group, mask, width, out);
 #endif
   uint64_t bits = 0;
@@ -380,7 +380,7 @@ uint32_t folded(int value) {  // the sign in the lowest bit
 
 void put_dc(std::span<const ZigzagBlock> blocks, BitCursor& out) {
   const auto dc = [&](size_t i) { return int{blocks[i].values[0]}; };
-  uint32_t any = 0;  // as long as the longest difference
+  uint32_t any = 0;  // has the bit width of the largest difference
   bool fits = true;
   for (size_t i = 0; i < blocks.size(); ++i) {
     constexpr int kLimit = 1 << (kFirstDcBits - 1);

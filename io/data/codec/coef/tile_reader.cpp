@@ -58,7 +58,7 @@ struct BlockHead {
   uint32_t groups;
 };
 
-/// Moves `at` past it.
+/// Reads a block's head and moves `at` past it.
 template <class How>
 DLPIPE_COEF_INLINE BlockHead read_block_head(const std::byte* bytes, size_t& at) {
   const uint64_t word = bits_at(bytes, at);
@@ -75,7 +75,7 @@ DLPIPE_COEF_INLINE BlockHead read_block_head(const std::byte* bytes, size_t& at)
   return head;
 }
 
-/// The bytes of groups whose values may be too large for a byte are 1.
+/// Returns a byte per group: 1 if its values may be too large for a byte.
 DLPIPE_COEF_INLINE uint64_t wide_groups(const BlockHead& head) {
   return ((head.widths + kOnes * (0x7f - 8)) >> 7) & kOnes;
 }
@@ -121,7 +121,7 @@ DLPIPE_COEF_INLINE size_t count_bits(const BlockHead& head) {
   return bits;
 }
 
-/// Whether a group has eight values of eight bits, which is more than is read at once; a writer takes ten.
+/// Whether a group has eight values of eight bits, which is more than is read at once. A writer uses ten bits.
 bool is_overfull(const BlockHead& head) {
   for (size_t group = 0; group < kGroups; ++group) {
     if ((head.widths >> (8 * group) & 0xff) == 8 && (head.present >> (8 * group) & 0xff) == 0xff) return true;
@@ -195,7 +195,7 @@ DLPIPE_COEF_INLINE bool packed_one(const Tile& tile, TileBlocks& blocks) {
   return fine && lane.ends_well();
 }
 
-/// In lockstep: the start of a block is known only after the block before it has been examined.
+/// Reads two tiles in lockstep: the start of a block is known only after the previous block of its tile was examined.
 template <class How, class Values>
 DLPIPE_COEF_INLINE bool packed_two(const Tile& tile_a, TileBlocks& blocks_a, const Tile& tile_b,
                                    TileBlocks& blocks_b) {
@@ -278,8 +278,8 @@ constexpr GroupTables make_group_tables() {
 }
 constexpr GroupTables kGroupTables = make_group_tables();
 
-/// A whole block at a time: each of eight lanes finds its group's bits, cuts them into bytes, and the bytes
-/// of all groups are moved together and then to their positions.
+/// A whole block at a time: each of eight lanes finds its group's bits and splits them into bytes. The bytes
+/// of all groups are then compressed, and expanded to their positions.
 struct ByBlock {
   /// Bits of each group's values, and of all groups up to it, in lanes of 16 bits.
   struct Sizes {
@@ -294,8 +294,8 @@ struct ByBlock {
     sums = _mm_add_epi16(sums, _mm_slli_si128(sums, 4));
     return {bits, _mm_add_epi16(sums, _mm_slli_si128(sums, 8))};
   }
-  /// Stores the values of the groups that `present` names and leaves zeros elsewhere; they lie within 512
-  /// bits.
+  /// Stores the values of the groups that `present` names and leaves zeros elsewhere. The values must be
+  /// within 512 bits.
   DLPIPE_COEF_AVX512 static void store(const std::byte* bytes, size_t at, const Sizes& sizes, uint64_t widths,
                                        uint64_t present, uint8_t* values) {
     const __m512i data = _mm512_loadu_si512(bytes + at / 8);
@@ -414,7 +414,7 @@ struct BitReader {
   size_t position(const std::byte* begin) const { return 8 * static_cast<size_t>(next - begin) - bits; }
 };
 
-/// Values of more bits than a byte has room for: rare, one by one.
+/// Reads values that do not fit a byte, one by one. Rare.
 BitReader read_wide(BitReader reader, uint32_t mask, uint32_t width, int group, int block,
                     TileBlocks& blocks) {
   for (int i = 0; i < 8; ++i) {
@@ -490,7 +490,7 @@ class Lane {
   bool past_limit() const { return reader_.next > limit_; }
   DLPIPE_COEF_INLINE void end_block(size_t block) { blocks_.groups[block] = static_cast<uint8_t>(groups_); }
 
-  /// After the last block: the bits haven't run past the tile's end and, where it was read whole, reach it.
+  /// After the last block: whether the bits do not extend beyond the tile's end and, if `whole`, reach it.
   bool is_fine(bool whole) const {
     const size_t used = (reader_.position(begin_) + 7) / 8;
     return whole ? used == size_ : used <= size_;
