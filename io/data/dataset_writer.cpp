@@ -19,7 +19,7 @@ namespace dlpipe::data {
 
 namespace {
 
-// LMDB behind RAII and Status. Only writing needs it: reading is lmdb_file.h's.
+// Wraps LMDB in RAII and Status. Only writing needs LMDB: lmdb_file.h reads the file.
 
 struct CloseEnv {
   void operator()(MDB_env* env) const { mdb_env_close(env); }
@@ -205,8 +205,8 @@ Status DatasetWriter::Impl::load_progress() {
   return {};
 }
 
-// A commit stores the header chunk and the packed value that are not full yet; the next transaction takes
-// them back and stores them again when they have grown.
+// A commit stores the header chunk and the packed value that are not full yet. The next transaction loads
+// them and, when they have grown, stores them again.
 Status DatasetWriter::Impl::load_open_ends() {
   rows.clear();
   packed.clear();
@@ -350,7 +350,7 @@ Result<std::unique_ptr<DatasetWriter>> DatasetWriter::open(const std::string& di
   impl->directory = directory;
   impl->schema = schema;
   impl->map_bytes = map_bytes;
-  DatasetInfo largest;  // of these classes, before any work is done for them
+  DatasetInfo largest;  // must be readable, which is checked before any work is done
   largest.schema = schema;
   largest.class_counts.assign(schema.classes.size(), std::numeric_limits<int64_t>::max());
   DLPIPE_RETURN_IF_ERROR(description_of(largest).status());

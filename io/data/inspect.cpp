@@ -114,7 +114,7 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
                                shell_word(dataset.directory()), "` lists all such samples"));
         of_sample.push_back(label);
       }
-      if (all[f].of.empty()) {  // a sample that names a class twice is one sample of it
+      if (all[f].of.empty()) {  // a sample that names a class twice counts once
         std::ranges::sort(of_sample);
         of_sample.erase(std::unique(of_sample.begin(), of_sample.end()), of_sample.end());
       }
@@ -124,7 +124,7 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
   return all;
 }
 
-// Nanoseconds an item: rounds of `items` calls of `step` until the time is over, at least 3 rounds.
+// Nanoseconds per item: runs rounds of `items` calls of `step` until the time is over, but at least 3 rounds.
 template <class Step>
 Result<std::vector<double>> time_rounds(double seconds, int64_t items, Step step) {
   std::vector<double> rounds;

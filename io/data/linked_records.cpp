@@ -98,7 +98,7 @@ Result<Link> parse_link(std::span<const std::byte> bytes) {
   return link;
 }
 
-// Zeros are written, not left out, so that the disk has room for the checksums that are noted later.
+// Zeros are written explicitly, to reserve disk space for the checksums that are stored later.
 Status LateChecksums::create(const std::string& directory, int64_t samples) {
   const std::string path = late_path(directory);
   DLPIPE_ASSIGN_OR_RETURN(const RegularFile file,
@@ -113,8 +113,8 @@ Status LateChecksums::create(const std::string& directory, int64_t samples) {
 Result<std::unique_ptr<const LateChecksums>> LateChecksums::open(const std::string& directory,
                                                                  int64_t samples) {
   std::string path = late_path(directory);
-  int fd =
-      ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);  // through a link nothing is noted
+  int fd = ::open(path.c_str(),
+                  O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);  // nothing is written through a symlink
   const bool writes = fd >= 0;
   if (!writes) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno != ENOENT) return status_from_errno("dataset", concat("cannot open ", path), errno);

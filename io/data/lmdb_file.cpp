@@ -343,14 +343,14 @@ class LmdbFile::Checker {
  private:
   using Sink = std::function<Status(const Entry&, Bytes)>;
 
-  /// The counted contents of a tree.
+  /// A walk over a tree: the counts so far and the last entry.
   struct Walk {
     const Tree& tree;
     const Sink& sink;
     Tree found;
     Bytes last_key;
     bool has_key = false;
-    uint64_t last_large = 0;  // page and size of the last entry's value; 0: it is a small one
+    uint64_t last_large = 0;  // page and size of the last entry's value; 0: it is in the leaf
     uint64_t last_size = 0;
   };
 
@@ -437,7 +437,7 @@ class LmdbFile::Checker {
     return file_.damaged(walk.last_large, "the header of a large value is invalid");
   }
 
-  /// u64 count, then the numbers of so many free pages, descending.
+  /// u64 count, then as many numbers of free pages, descending.
   Status check_free(Bytes value) {
     const uint64_t root = file_.free_.root;
     const uint64_t room = value.size() / sizeof(uint64_t);

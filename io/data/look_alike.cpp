@@ -26,12 +26,12 @@ constexpr int kMostColour = 8;      // of 255: by how much a share differs
 constexpr int kTables = 4;
 constexpr int kTableBits = 16;
 
-/// What looks are made with.
+/// Tables for computing looks.
 struct LookTables {
   int32_t cosine[kFrequencies][kCells];  // times 4096
   struct Place {
     int x = 0, y = 0;   // frequencies
-    double weight = 0;  // root of the frequency, times what makes the transform orthonormal
+    double weight = 0;  // root of the frequency, times the factor that makes the transform orthonormal
   };
   std::array<Place, 63> places;  // by rising frequency
   std::array<int, 63> bits;      // of a place's sign; neighbouring frequencies are in different tables
@@ -65,7 +65,7 @@ const LookTables& look_tables() {
 void fill_cells(const ConstImageView& image, std::vector<uint16_t>& work, int32_t (&cells)[kCells][kCells],
                 std::array<uint8_t, 2>& colour) {
   std::array<uint64_t, 3> total{};
-  constexpr int kMostRows = 257;  // that 16 bits can sum
+  constexpr int kMostRows = 257;  // whose sum fits 16 bits
   const int row_bytes = image.width * image.channels;
   work.resize(static_cast<size_t>(row_bytes));
   uint16_t* const sums = work.data();
@@ -122,8 +122,8 @@ bool have_like_coefficients(const ImageLook& a, const ImageLook& b, bool mirrore
   return product > 0 && product * product * 100 * 100 >= of_a * of_b * kCosinePercent * kCosinePercent;
 }
 
-/// One of four tables of the images' signs: in buckets by 16 of the bits, and by number in a bucket. If at most 11 of all bits
-/// differ, at most 2 do in one of the tables.
+/// One of four tables of the images' signs. They are in buckets by 16 of the bits, and in a bucket by the images' numbers. If at
+/// most 11 of all bits differ, at most 2 differ in one of the tables.
 class SignTable {
  public:
   SignTable(std::span<const ImageLook> looks, std::span<const uint32_t> images, int table)
@@ -142,8 +142,8 @@ class SignTable {
 
   static constexpr size_t kBuckets = size_t{1} << kTableBits;
 
-  /// Appends the pairs of each image of `bucket` with earlier ones that no table finds with fewer bits that differ. Of an image,
-  /// no more than 8 pairs and 50,000 comparisons, those with the fewest bits first: in some datasets all images are alike.
+  /// Appends the pairs of each image of `bucket` with earlier images, except those that is_first() leaves to another table. An
+  /// image has at most 8 pairs and 50,000 comparisons, the nearest buckets first: in some datasets all images are alike.
   void find_pairs(size_t bucket, std::vector<AlikePair>& pairs) const {
     struct Left {
       size_t pairs = 8;
@@ -180,7 +180,7 @@ class SignTable {
   std::span<const Entry> in_bucket(size_t bucket) const {
     return std::span(entries_).subspan(begins_[bucket], begins_[bucket + 1] - begins_[bucket]);
   }
-  /// Whether no other table has fewer bits that differ, or as few and comes first.
+  /// Whether fewer bits differ in this table than in any other; of several such tables, the first one counts.
   bool is_first(uint64_t differs) const {
     const int here = std::popcount(key(differs, table_));
     for (int t = 0; t < kTables; ++t) {
@@ -197,7 +197,7 @@ class SignTable {
   std::vector<size_t> flips_;  // of none, one or two bits
 };
 
-/// Pairs of each image with the first that has its pixels; appends those that have no such pair to `firsts`.
+/// Pairs each image with the first one of equal pixels. Appends the first images to `firsts`, unless they have no signs.
 std::vector<AlikePair> pairs_of_pixels(std::span<const ImageLook> looks, std::vector<uint32_t>& firsts) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < looks.size(); ++i) {
@@ -334,7 +334,7 @@ std::vector<int64_t> copies_of(size_t count, std::span<const AlikePair> pairs) {
     if (copies[pair.second] >= 0) continue;
     if (copies[pair.first] < 0)
       copies[pair.second] = static_cast<int64_t>(pair.first);
-    else if (pair.same_pixels)  // only the first of these is compared with others
+    else if (pair.same_pixels)  // of equal images, only the first is compared with others
       copies[pair.second] = copies[pair.first];
   }
   return copies;

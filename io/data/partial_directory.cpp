@@ -49,7 +49,7 @@ bool is_same_file(int fd, const std::string& path) {
          open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
 }
 
-/// The note's contents: the folder may be moved elsewhere with its DST, so only the name counts.
+/// The note's contents. They include only the name of DST, because the folder may be moved together with DST.
 std::string note_for(const std::string& kind, const std::string& destination) {
   return concat("dlpipe ", kind, "\n", fs::path(destination).filename().string(), "\n");
 }
@@ -108,7 +108,7 @@ Status PartialDirectory::lock() {
   if (fd_ < 0) return error(concat("cannot open ", path_), errno);
   const bool is_locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
   if (!is_locked && errno != EWOULDBLOCK) return error(concat("cannot lock ", path_), errno);
-  // Renamed or removed between opening and locking, by another process that has just finished.
+  // Otherwise another process that has just finished renamed or removed it between opening and locking.
   if (is_locked && is_same_file(fd_, path_)) return {};
   const std::string writer = is_locked ? "another process" : lock_holder(fd_);
   return misuse(kind_, writer, " is writing ", path_, "; wait for it, or choose another destination");
@@ -121,7 +121,7 @@ Status PartialDirectory::check_owner() const {
   bool is_empty = note.empty();
   for (fs::directory_iterator entry(path_, code), end; is_empty && !code && entry != end;
        entry.increment(code))
-    is_empty = is_aside_name(entry->path().filename().string());  // of a note that a kill left half written
+    is_empty = is_aside_name(entry->path().filename().string());  // of a note, left by a killed process
   if (code) return error(concat("cannot list ", path_), code.value());
   if (is_empty) return write_note();
   const size_t line = note.find('\n');
@@ -180,7 +180,7 @@ Status PartialDirectory::remove() {
 
 Status PartialDirectory::publish() {
   int result = ::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, destination_.c_str(), RENAME_NOREPLACE);
-  // If the file system can't guarantee that: a folder that is not empty is not replaced either.
+  // If the file system does not support the flag: rename() does not replace a non-empty folder either.
   if (result != 0 && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP))
     result = ::rename(path_.c_str(), destination_.c_str());
   if (result != 0 && (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)) {
@@ -192,7 +192,7 @@ Status PartialDirectory::publish() {
 }
 
 void PartialDirectory::forget(const std::string& destination) {
-  ::unlink(in(destination, kNote).c_str());  // a hidden file that stays does no harm
+  ::unlink(in(destination, kNote).c_str());  // a remaining hidden file does no harm
 }
 
 }  // namespace dlpipe::data

@@ -68,9 +68,10 @@ double edges(const Luma& luma) {
   return static_cast<double>(sum) / (static_cast<double>(luma.width - 2) * (luma.height - 2));
 }
 
-/// Whether the image, at 129 to 256 pixels or after up to three halvings, has less than a fifth of the edges that it has at the next half.
-/// In a photograph both have about as many; 0.22 is the least of 500 from ImageNet, 0.14 the median after a Gaussian blur of 1/256
-/// of the longer side. After a strong blur the edges at full size are only those of rounding and of JPEG, and the smaller sizes tell.
+/// Whether the image, at 129 to 256 pixels or after up to three halvings, has less than a fifth of the edges of its half-size
+/// version. In a photograph, both have about as many: the smallest ratio of 500 from ImageNet is 0.22, and the median after a
+/// Gaussian blur of 1/256 of the longer side is 0.14. After a strong blur, the only edges at full size come from rounding and
+/// JPEG, so the smaller sizes are tested, too.
 bool is_blurred(const ConstImageView& image) {
   constexpr int kLongerSide = 256;
   constexpr int kLeastSide = 16;
@@ -252,7 +253,7 @@ Result<ProblemReport> ProblemFinder::report(int threads) {
     counts = std::move(counts_);
   }
   for (const auto& dataset : splits_) report.samples += dataset->size();
-  // By problem, then place, whatever order the threads had.
+  // By problem, then place, independent of the threads' order.
   const auto rank = [](const ProblemReport::Image& image) {
     return std::find(std::begin(kProblems), std::end(kProblems), image.problem) - std::begin(kProblems);
   };

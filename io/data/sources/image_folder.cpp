@@ -175,7 +175,7 @@ std::string ImageFolder::left_aside() const {
 std::vector<std::string> ImageFolder::lost_links() const {
   std::vector<std::string> texts;
   const auto add = [&](const char* what, std::vector<std::string> links) {
-    std::sort(links.begin(), links.end());  // a folder's names come in any order
+    std::sort(links.begin(), links.end());  // directories list names in any order
     if (!links.empty()) texts.push_back(concat(what, quoted_names(links)));
   };
   add("broken links, which may have been folders of images: ", dead_links_);
@@ -215,7 +215,7 @@ Result<ImageHead> read_head(const Link& link, int64_t modified_ns) {
                   concat("[ingest] ", printable(link.file), " has ", human_bytes(link.size_bytes),
                          "; the limit for one file is ", human_bytes(kMostImageBytes)));
   ImageHead head;
-  constexpr uint64_t kLargeHead = 256 << 10;  // a JPEG's preview and colour profile stand before its size
+  constexpr uint64_t kLargeHead = 256 << 10;  // a JPEG's preview and colour profile precede its size
   for (const uint64_t size : {uint64_t{kLateBegin}, kLargeHead, link.size_bytes}) {
     DLPIPE_RETURN_IF_ERROR(read_on(*file, link, std::min(size, link.size_bytes), head.bytes));
     auto info = probe_begin(head.bytes, link.size_bytes);

@@ -39,7 +39,7 @@ std::string_view split_of_name(std::string_view name) {
 
 std::string split_in_words(std::string_view text) {
   std::string lower = lower_text(text);
-  // MNIST's test set and those of its kin, whose digits would end the word.
+  // The test sets of MNIST and similar datasets; their digits would end the word.
   constexpr std::string_view kTestOfTenThousand = "t10k";
   if (const size_t at = lower.find(kTestOfTenThousand); at != std::string::npos)
     lower.replace(at, kTestOfTenThousand.size(), "-test-");
@@ -208,7 +208,7 @@ bool fits(const std::string& name, std::string_view alternatives) {
   });
 }
 
-/// The files or folders in `folder` that fit the alternative `piece` and none of `excluded`. With `is_any` the first one found.
+/// The files or folders in `folder` that fit the alternative `piece` and none of `excluded`. `is_any`: only the first one found.
 std::vector<fs::path> in_folder(const fs::path& folder, const std::string& piece,
                                 std::span<const std::string> excluded, bool is_wanted_folder, bool is_any) {
   if (is_literal(piece)) {
@@ -320,7 +320,7 @@ std::string path_of(const TopFolder& folder) {
   return folder.path.empty() ? folder.name : folder.path;
 }
 
-/// The folders that `split_of` gives a split: train, then val, then test.
+/// The folders for which `split_of` returns a split: train, then val, then test.
 template <typename SplitOf>
 std::vector<Named> named_splits(std::span<const TopFolder> top, const SplitOf& split_of) {
   std::vector<Named> found;
@@ -400,7 +400,7 @@ Status add_part(const std::string& source, const Named& one, const TopFolder& re
   return {};
 }
 
-/// One for each split; several inputs may belong to the same one.
+/// Fails if two folders of SOURCE have the same split. (Several inputs may have the same split.)
 Status check_named_once(const std::string& source, const std::vector<Named>& found, bool in_words) {
   std::string inputs;
   for (const Named& one : found) inputs += concat(" ", shell_word(concat(source, "/", path_of(*one.folder))));
@@ -559,7 +559,7 @@ ImagesById::ImagesById(std::span<const fs::path> folders) {
       const std::string name = entry.path().filename().string();
       if (name[0] == '.' || !has_image_name(name)) continue;
       std::string& file = folder.files[entry.path().stem().string()];
-      if (file.empty() || name < file) file = name;  // whatever order the folder has
+      if (file.empty() || name < file) file = name;  // independent of the directory's order
     }
     if (!folder.files.empty()) folders_.push_back(std::move(folder));
   }

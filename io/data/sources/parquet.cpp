@@ -1,4 +1,4 @@
-// Parquet and Arrow files, and folders of them: read by the Python package, with pyarrow. This source only says so.
+// Parquet and Arrow files, and folders of them: read by the Python package, with pyarrow. This source only reports that.
 #include <filesystem>
 
 #include "base/messages.h"

@@ -103,7 +103,7 @@ class Border {
     return Point{static_cast<int>(kFine * x + 0.5), static_cast<int>(kFine * y + 0.5)};
   }
 
-  /// Computed from its left or upper end, whichever direction it is walked in: neighbours share their border.
+  /// Computed from the edge's left or upper end in both directions, so that neighbouring objects share their border.
   void edge(Point from, Point to) {
     const int dx = std::abs(to.x - from.x);
     const int dy = std::abs(to.y - from.y);
@@ -149,7 +149,7 @@ class Border {
   bool has_last_ = false;
   Point last_;
   const uint64_t places_;
-  std::vector<uint64_t> bits_;  // a crossing in each place, and behind the last one
+  std::vector<uint64_t> bits_;  // crossings: a bit for each place, and one after the last place
   uint64_t first_word_ = UINT64_MAX;
   uint64_t last_word_ = 0;
 };

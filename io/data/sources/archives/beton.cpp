@@ -228,8 +228,8 @@ Result<std::vector<std::byte>> BetonFile::row(ArchiveBytes::Scan& scan, uint64_t
   return row;
 }
 
-// An empty value's piece begins where the next value's does: of bytes and JSON the row says which one is meant, and images
-// and arrays are never empty.
+// Several pieces can begin at one position, because values may be empty. For bytes and JSON, the row's size selects the piece.
+// Images and arrays are never empty, so theirs is the largest piece.
 Result<BetonPiece> BetonFile::piece(const BetonField& field, std::span<const std::byte> row) const {
   const bool is_image = field.kind == BetonKind::kImage;
   const auto begin = load_le<uint64_t>(row, field.begin + (is_image ? 5 : 0));
@@ -321,7 +321,7 @@ class BetonSource final : public Source {
   std::optional<BetonFile> file_;
   size_t image_ = 0;             // index into the file's fields
   std::optional<size_t> label_;  // the same
-  std::vector<size_t> others_;   // those that records keep
+  std::vector<size_t> others_;   // the fields that records keep
 };
 
 Status BetonSource::choose_label() {

@@ -1,5 +1,5 @@
 // Caffe's LMDB: a Datum (a protocol buffer) under each key, which holds an encoded image, or planes of blue, green and red as
-// OpenCV orders them, and a label. LMDB's pages are read by lmdb_file.h, which trusts none of them.
+// OpenCV orders them, and a label. lmdb_file.h reads LMDB's pages and checks them.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -74,7 +74,7 @@ class CaffeLmdbSource final : public Source {
   std::vector<Bytes> values_;  // in the map
 };
 
-/// Whether dlpipe made it.
+/// Whether it is a dataset of dlpipe's.
 Result<bool> is_dataset(const LmdbFile& file) {
   DLPIPE_ASSIGN_OR_RETURN(const std::optional<LmdbFile::Tree> own, file.tree(kMetaDb));
   return own.has_value();
@@ -137,7 +137,7 @@ bool is_database(const std::filesystem::path& folder) {
   return std::filesystem::is_regular_file(folder / "data.mdb", ignored);
 }
 
-/// The folders in `folder`, where all of them are databases; else none.
+/// The folders in `folder` if all of them are databases; else none.
 std::vector<std::string> databases_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;

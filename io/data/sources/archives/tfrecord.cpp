@@ -34,10 +34,10 @@ constexpr std::array<std::string_view, 5> kLabelKeys = {"image/class/label", "la
 struct Feature {
   std::string key;
   bool is_bytes = false;
-  bool is_number = false;  // a whole one
+  bool is_number = false;  // an integer
   int64_t number = 0;
   WireField bytes;
-  size_t count = 0;  // of values; all but the first are not looked at
+  size_t count = 0;  // of values; only the first is read
 };
 
 /// Features.feature: a map entry of key and Feature.
@@ -128,7 +128,7 @@ class TfrecordSource final : public Source {
   std::optional<ArchiveBytes> file_;
   std::vector<std::string> class_of_entry_;
   std::map<std::string, int64_t>
-      left_aside_;  // keys that are neither image nor class, and of how many records
+      left_aside_;  // keys other than image and class, and how many records have them
 };
 
 void TfrecordSource::lose_rest(const std::string& why, SourceListing& listing) {

@@ -1,6 +1,7 @@
 // Samples of WebDataset in a tar archive: files that share a name up to its first dot, their key, are one sample. The rest of a
-// name is the file's ending, and its last piece says what the file is: seg.png is an image, target.cls a class. First which file
-// is what, then the listing of the images, their classes, texts, and masks if --field asks for them.
+// name is the file's ending, and its last piece says what the file is: seg.png is an image, target.cls a class. The first
+// half of this file finds out which file is what; the second half lists the images, their classes, texts, and the masks that
+// --field names.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ namespace {
 enum class ShardPartKind { kImage, kClass, kJson, kText, kOther };
 
 struct ShardPart {
-  std::string ending;  // all behind the first dot, in lower case
+  std::string ending;  // everything after the first dot, in lower case
   ShardPartKind kind;
   const TarMember* member;
 };
@@ -39,7 +40,7 @@ struct ShardPart {
 struct ShardSample {
   std::string_view key;
   std::vector<ShardPart> parts;
-  bool has_twice = false;  // two files of one ending
+  bool has_twice = false;  // two files have the same ending
 
   const ShardPart* part(std::string_view ending) const;
   bool has(ShardPartKind kind) const;
@@ -75,8 +76,8 @@ bool is_called_image(std::string_view ending) {
   return is_among(name_in(ending), kImageNames);
 }
 
-/// Names of fields begin with a letter; what comes after a dot in other files' names are numbers, and endings of the file that
-/// they go with: 1.jpg.json.
+/// Whether the file has the name of a field. Such names begin with a letter. In other files' names, a dot is followed by a
+/// number, or by the ending of the file that they belong to: 1.jpg.json.
 bool is_field_name(const ShardPart& part) {
   const std::string_view name = name_in(part.ending);
   if (name.empty()) return true;
@@ -110,9 +111,9 @@ bool is_called_mask(std::string_view ending) {
                      [](const std::string& piece) { return is_among(piece, kMaskNames); });
 }
 
-/// The image of a sample: of several that are neither among `masks` nor called so, the one without a name of its own (jpg, not
-/// left.jpg), else the one called image, input, ... Null if that applies to none or to several. With `only_masks`, a file that
-/// is named like a mask counts as an ordinary image.
+/// The image of a sample. Files in `masks` or named like masks don't count; with `only_masks`, those named like masks do. Of
+/// several images, it is the one without a name of its own (jpg, not left.jpg), else the one named image, input, ... Null if
+/// none or several fit.
 const ShardPart* image_of(const ShardSample& sample, std::span<const std::string> masks, bool only_masks) {
   std::vector<const ShardPart*> images;
   for (const ShardPart& part : sample.parts) {
@@ -130,7 +131,7 @@ const ShardPart* image_of(const ShardSample& sample, std::span<const std::string
   return nullptr;
 }
 
-/// Whether these are an image and its target, judged by names that are common for them.
+/// Whether the sample has an image and, judged by its name, a mask of it.
 bool has_mask_beside(const ShardSample& sample) {
   const auto is_mask = [](const ShardPart& part) {
     return part.kind == ShardPartKind::kImage && is_called_mask(part.ending);
@@ -139,7 +140,7 @@ bool has_mask_beside(const ShardSample& sample) {
          image_of(sample, {}, false) != nullptr;
 }
 
-/// Whether two parts have one ending.
+/// Whether two parts have the same ending.
 bool has_twice(const std::vector<ShardPart>& parts) {
   std::vector<std::string_view> endings;
   endings.reserve(parts.size());
@@ -185,8 +186,8 @@ std::vector<ShardSample> shard_samples(const TarIndex& index) {
 }  // namespace
 
 // Files of class folders may share a name up to a dot by chance: dog.1.jpg and dog.2.jpg, or a.rf.8f3b.jpg and a.rf.c01d.jpg.
-// In real samples, each ending occurs in several samples, and a sample has more than half of the endings; or the files are
-// named like an image and its mask.
+// In real samples, an ending occurs in at least two samples and a sample has more than half of the endings, both on average; or
+// the files of every sample are named like an image and its mask.
 bool is_webdataset(const TarIndex& index) {
   const std::vector<ShardSample> samples = shard_samples(index);
   size_t pictured = 0;
@@ -234,10 +235,10 @@ class Lister {
   Status take_field_options();
   Status check_images() const;
   Result<std::string> text_of(const TarMember& member) const;
-  /// "" where nothing names it. `part`: what class_part() says.
+  /// "" if nothing names the class. `part`: the result of class_part().
   Result<std::string> class_of(const ShardSample& sample, const Result<const ShardPart*>& part) const;
   Result<std::string> class_in_json(const std::string& text) const;
-  /// The file that holds a sample's class; null where it has none, kUnsupported where it has several.
+  /// The file that holds a sample's class; null if it has none, kUnsupported if it has several.
   Result<const ShardPart*> class_part(const ShardSample& sample) const;
   Status add(const ShardSample& sample);
   Status add_fields(const ShardSample& sample, SourceEntry& entry);
@@ -252,7 +253,7 @@ class Lister {
   std::vector<std::string> class_of_entry_;
   std::vector<std::string> texts_;  // endings that become fields of text: json, caption.txt
   std::vector<std::string> masks_;  // endings of --field ENDING:mask
-  bool only_masks_ = true;          // all images are called as masks are: then they are the images
+  bool only_masks_ = true;          // all images are named like masks: then they are ordinary images
   bool label_is_ending_ = false;    // --label names a .cls, and no key of a .json
   std::map<std::string, int64_t> left_aside_;
 };
@@ -405,7 +406,7 @@ Status Lister::finish() {
     const auto sound = std::find_if(listing_.entries.begin(), listing_.entries.end(),
                                     [](const SourceEntry& one) { return one.problem.empty(); });
     if (sound == listing_.entries.end()) return {};
-    // Captions, as image and text models learn from, or masks; a .json alone may hold the class under another key.
+    // Captions or masks can be learnt without classes. A .json alone is not enough: it may hold the class under another key.
     const bool has_captions = std::any_of(samples_.begin(), samples_.end(), [](const ShardSample& sample) {
       return sample.has(ShardPartKind::kText);
     });

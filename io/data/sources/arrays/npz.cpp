@@ -97,7 +97,7 @@ Status damaged_member(const std::string& name, const ZipMember& member, std::str
   return damaged_archive(name, concat("the member ", short_name(member.name), " is corrupt: ", what));
 }
 
-/// A deflated member into the scratch file; its checksum.
+/// Unpacks a deflated member to the scratch file; returns its checksum.
 Result<uint32_t> inflate_to(const ArchiveBytes& packed, const ZipMember& member, ScratchFile& scratch,
                             const std::string& name, const SourceOptions& options) {
   DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kBare));
@@ -342,8 +342,8 @@ Status NpyArray::load(const SourceOptions& options) {
   return {};
 }
 
-// Fortran's [N, H, W, C] is C's [C, W, H, N]: a place of all samples lies together. Bands of samples are gathered from
-// all places.
+// Fortran's [N, H, W, C] is C's [C, W, H, N]: the elements of all samples at one place are adjacent. Each band of samples is
+// gathered from all places.
 Status NpyArray::reorder(const SourceOptions& options) {
   if (options.scratch == nullptr)
     return Status(ErrorCode::kUnsupported, concat("[ingest] ", printable(name_),
@@ -362,7 +362,7 @@ Status NpyArray::reorder(const SourceOptions& options) {
     const uint64_t count = std::min(band, samples() - first);
     gathered.resize(count * places * item);
     row.resize(count * item);
-    std::vector<uint64_t> at(sizes.size());  // the place in each dimension, the first one running fastest
+    std::vector<uint64_t> at(sizes.size());  // the place in each dimension; the first one changes fastest
     for (uint64_t p = 0; p < places; ++p) {
       if (options.stop_requested && options.stop_requested())
         return Status(ErrorCode::kCancelled,

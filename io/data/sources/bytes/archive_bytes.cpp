@@ -26,7 +26,7 @@ Result<size_t> read_piece(int fd, std::span<std::byte> to, const std::string& na
   }
 }
 
-/// Fewer than `to` holds only at the end.
+/// Returns fewer bytes than `to` holds only at the end.
 Result<size_t> fill_from(RemoteStream& stream, std::span<std::byte> to) {
   size_t filled = 0;
   while (filled < to.size()) {
@@ -37,7 +37,7 @@ Result<size_t> fill_from(RemoteStream& stream, std::span<std::byte> to) {
   return filled;
 }
 
-// A time of HTTP's is in whole seconds. The rest of it holds a hash of the content's identity, so that a resumed ingest detects
+// HTTP's times are in whole seconds. The nanoseconds hold a hash of the content's identity, so that a resumed ingest detects
 // that the file has changed.
 int64_t marked_time(const RemoteStream& stream) {
   constexpr uint64_t kSecond = 1'000'000'000;
@@ -193,7 +193,7 @@ Result<std::vector<std::byte>> ArchiveBytes::read(uint64_t at, uint64_t size) co
 }
 
 Result<std::vector<std::byte>> ArchiveBytes::read_image(uint64_t at, uint64_t size) const {
-  constexpr uint64_t kLarge = uint64_t{1} << 20;  // of smaller ones a look costs more than it saves
+  constexpr uint64_t kLarge = uint64_t{1} << 20;  // for smaller ones, a look costs more than it saves
   constexpr uint64_t kLook = 64;
   if (size > kLarge) {
     DLPIPE_ASSIGN_OR_RETURN(const std::vector<std::byte> begin, read(at, kLook));
@@ -213,7 +213,7 @@ Result<size_t> ArchiveBytes::Scan::read(uint64_t at, std::span<std::byte> to) {
   to = to.first(std::min<uint64_t>(to.size(), left));
   if (to.empty()) return size_t{0};
   if (at < begin_ || at + to.size() > begin_ + filled_) {
-    constexpr size_t kLeast = 4096;  // a header and what is small behind it
+    constexpr size_t kLeast = 4096;  // a header and small contents after it
     const bool is_file = archive_.scratch_ == nullptr && archive_.remote_ == nullptr;
     if (is_file && file_.empty()) {
       DLPIPE_ASSIGN_OR_RETURN(RegularFile opened, RegularFile::open("ingest", archive_.path_));

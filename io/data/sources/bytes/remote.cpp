@@ -28,7 +28,7 @@ namespace dlpipe::data {
 
 namespace {
 
-/// RFC 3986's unreserved characters and slashes stay.
+/// RFC 3986's unreserved characters and slashes are unchanged.
 std::string percent_encoded(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -63,7 +63,7 @@ Result<RemoteRequest> s3_request(std::string_view rest,
   const std::string path = percent_encoded(key);
   if (!endpoint.empty())
     request.url = concat(endpoint, "/", percent_encoded(bucket), "/", path);
-  else if (bucket.find('.') != std::string::npos)  // a host of that name has no certificate
+  else if (bucket.find('.') != std::string::npos)  // no certificate is valid for such a host name
     request.url = concat("https://s3.", region, ".amazonaws.com/", percent_encoded(bucket), "/", path);
   else
     request.url = concat("https://", percent_encoded(bucket), ".s3.", region, ".amazonaws.com/", path);
@@ -140,13 +140,13 @@ bool drops_encryption(std::string_view from, std::string_view to) {
 
 namespace {
 
-constexpr int kMostAttempts = 8;  // without a byte between them
+constexpr int kMostAttempts = 8;  // in succession without a byte
 constexpr long kConnectTimeout_s = 30;
-constexpr long kSilence_s = 60;  // below a byte per second for so long: cut it
+constexpr long kSilence_s = 60;  // a connection below a byte per second for this time is closed
 constexpr int kMostBarren =
-    4;  // of the same answers without a byte: some seconds, then the fault is permanent
+    4;  // equal responses without a byte, over some seconds: then the error is permanent
 constexpr int kMostRedirections = 10;
-constexpr size_t kMostHeaderBytes = size_t{128} << 10;  // of one answer; servers send a few hundred bytes
+constexpr size_t kMostHeaderBytes = size_t{128} << 10;  // of one response; servers send a few hundred bytes
 
 void start_curl_once() {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -184,7 +184,7 @@ struct Answer {
   std::string tag;       // ETag
   std::string modified;  // Last-Modified
   std::string range;     // Content-Range
-  std::string region;    // of S3's bucket, which another one was asked for
+  std::string region;    // of the S3 bucket, if another one was requested
   std::string retry_after;
 
   /// Identifies the content of a file: a strong tag, or the time.
@@ -232,8 +232,8 @@ class CurlStream final : public RemoteStream {
   /// Runs the transfer until bytes are available, it has ended, or it has failed permanently. Sets failure_ if another attempt
   /// may help.
   Status transfer();
-  /// The address at which the server says the file is. Redirections are followed here and not by libcurl, which would send the
-  /// headers of the first request to any host.
+  /// Connects to the address that the server redirects to. Redirections are followed here and not by libcurl, which would send
+  /// the headers of the first request to any host.
   Status follow(const std::string& url);
   /// Whether the complete response reached the end of the requested range.
   bool reached_end() const;
@@ -270,7 +270,7 @@ class CurlStream final : public RemoteStream {
   std::function<bool()> stop_requested_;
   const RemotePart part_;
   std::string url_;            // of the connection
-  bool is_its_origin_ = true;  // url_ is where the keys, tokens and passwords of request_ belong
+  bool is_its_origin_ = true;  // request_'s keys, tokens and passwords may be sent to url_
   int redirections_ = 0;       // of this attempt
   std::exception_ptr thrown_;  // in a call of libcurl's
   std::unique_ptr<CURLM, FreeMulti> multi_;
@@ -283,16 +283,16 @@ class CurlStream final : public RemoteStream {
   std::vector<std::byte> buffer_;
   size_t taken_ = 0;              // of the buffer
   uint64_t received_ = 0;         // of the part, over all connections
-  uint64_t received_before_ = 0;  // the connection
-  uint64_t page_bytes_ = 0;       // of the connection, where it answers with an error's page
+  uint64_t received_before_ = 0;  // before this connection
+  uint64_t page_bytes_ = 0;       // of the connection's error page
   size_t header_bytes_ = 0;       // of the connection
   uint64_t parted_bytes_ = 0;
   int64_t modified_ns_ = 0;
   int attempts_ = 0;
   std::string failure_;  // of the last attempt; "": none
-  std::string barren_;   // what the last attempts got that brought no byte, where the server was not busy
+  std::string barren_;   // the last response without a byte; "": none, or the server was busy
   int barren_times_ = 0;
-  bool gave_some_ = false;  // the last attempt: no more of what was asked for, as servers may
+  bool gave_some_ = false;  // the last attempt received less than requested, which servers may send
   bool ended_ = false;
 };
 
@@ -319,7 +319,7 @@ size_t CurlStream::on_header(char* bytes, size_t one, size_t count, void* self) 
 size_t CurlStream::take_bytes(std::span<const std::byte> bytes) {
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
   const bool is_file = answer_.code == 200 || answer_.code == 206;
-  if (!is_file) {  // an error's page, which may have no end
+  if (!is_file) {  // an error page, which may be endless
     constexpr size_t kMostOfAPage = size_t{64} << 10;
     page_bytes_ += bytes.size();
     return page_bytes_ > kMostOfAPage ? 0 : bytes.size();
@@ -334,7 +334,7 @@ size_t CurlStream::take_bytes(std::span<const std::byte> bytes) {
 bool CurlStream::take_header(std::string_view line) {
   header_bytes_ += line.size();
   if (header_bytes_ > kMostHeaderBytes) return false;
-  if (line.starts_with("HTTP/")) answer_ = {};  // of a 100 before
+  if (line.starts_with("HTTP/")) answer_ = {};  // discards the headers of a preceding response, such as 100
   const size_t colon = line.find(':');
   if (colon == std::string_view::npos) return true;
   const std::string name = lower_text(line.substr(0, colon));
@@ -520,8 +520,7 @@ Status CurlStream::transfer() {
   if (message == nullptr || message->msg != CURLMSG_DONE) return {};
   curl_easy_getinfo(easy_.get(), CURLINFO_RESPONSE_CODE, &answer_.code);
   const long answer = answer_.code;
-  const bool is_page =
-      answer != 200 && answer != 206;  // of which take_bytes() reads as much as anybody needs
+  const bool is_page = answer != 200 && answer != 206;  // take_bytes() reads only the first part of it
   const CURLcode code =
       is_page && message->data.result == CURLE_WRITE_ERROR ? CURLE_OK : message->data.result;
   const std::string next = redirected(url_, answer_.location);

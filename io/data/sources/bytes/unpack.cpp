@@ -156,7 +156,7 @@ Status unpack_zstd(Input& input, const TakePiece& take, const std::string& name)
 struct Magic {
   std::string_view bytes;
   Packing packing;
-  std::string_view unpacker;  // of a kind that is not read here
+  std::string_view unpacker;  // for a kind that is not supported
 };
 
 constexpr std::array<Magic, 6> kMagics = {{
@@ -197,7 +197,7 @@ Result<Packing> packing_of(std::span<const std::byte> begin, const std::string& 
 Status unpack(const ReadPiece& read, const TakePiece& take, const std::string& name, IsZlib is_zlib) {
   std::array<std::byte, 512> begin{};
   size_t size = 0;
-  while (size < begin.size()) {  // a pipe gives what it has
+  while (size < begin.size()) {  // a pipe may return less than requested
     DLPIPE_ASSIGN_OR_RETURN(const size_t count, read(std::span(begin).subspan(size)));
     if (count == 0) break;
     size += count;

@@ -49,7 +49,7 @@ ImageTree image_tree(std::span<const SourceEntry> entries) {
   return root;
 }
 
-/// The folders, each in the one before, that each alone contain all images: {"ILSVRC", "Data"}. Empty if several do.
+/// The nested folders that each contain all images, from the outermost: {"ILSVRC", "Data"}. Empty if several folders have some.
 std::vector<std::string> lone_folders(const ImageTree& tree) {
   std::vector<std::string> names;
   for (const ImageTree* at = &tree; at->images == 0 && at->folders.size() == 1;
@@ -92,7 +92,7 @@ bool is_two_deep(const ImageTree& tree) {
 
 // Names of files as classes.
 
-// class_in_name() once more.
+// class_in_name() as a shell command.
 constexpr std::string_view kSed = R"(sed -nE 's/^([A-Za-z].*)[._-][0-9]+\.[A-Za-z]+$/&,\1/p')";
 
 bool is_letter(char c) {
@@ -136,12 +136,12 @@ bool may_be_list(const std::string& name) {
   return std::find(kEndings.begin(), kEndings.end(), lower_ending(name)) != kEndings.end();
 }
 
-/// How much a list says about images: classes, 1 for other fields or for a question that its source asks; 0: nothing.
+/// How much a list says about images. `classes`: their number; 1 for other fields, or if its source needs options; 0: nothing.
 struct Said {
   size_t classes = 0;
   bool is_certain = false;
-  std::string images = {};  // the folder of its images, where that must be named
-  std::string folder = {};  // the same, where the list is only read as that one's manifest
+  std::string images = {};  // the folder of its images, if that must be named
+  std::string folder = {};  // the same, if the list can only be read as the folder's manifest
 };
 Said what_says(const SourceOptions& one) {
   const auto record = find_source(one);
@@ -163,10 +163,10 @@ Said what_says(const SourceOptions& one) {
   return {listing->fields.empty() ? size_t{0} : 1, !listing->fields.empty()};
 }
 
-/// The same; if the result is not certain, also with each of the folders as its images: by --images, or as its --manifest.
+/// The same. If the result is not certain, also tries each folder as its --images, and the list as the folder's --manifest.
 Said what_says_of(const std::string& list, std::span<const std::string> folders,
                   const SourceOptions& options) {
-  // Each line costs one or more accesses to the disk, and ImageNet's lists have half a million.
+  // Each line costs one or more accesses to the disk, and ImageNet's lists have half a million lines.
   constexpr uint64_t kLookedBytes = 256 << 10;
   std::error_code ignored;
   const auto every = static_cast<int64_t>(1 + fs::file_size(list, ignored) / kLookedBytes);
@@ -223,7 +223,7 @@ LabelsBeside labels_beside(const std::string& root, const SourceOptions& options
   }
   std::sort(names.begin(), names.end());
   std::sort(folders.begin(), folders.end());
-  if (folders.size() > kMostFolders) folders.clear();  // classes, mostly
+  if (folders.size() > kMostFolders) folders.clear();  // these are usually classes
   std::vector<List> lists;
   std::vector<std::string> matlab;
   for (const std::string& name : names) {
@@ -245,7 +245,7 @@ LabelsBeside labels_beside(const std::string& root, const SourceOptions& options
 
 // Names of classes.
 
-/// Whether the classes are called like splits, and nothing else: train_images and test_images, train and train_masks.
+/// Whether all classes are named like splits: train_images and test_images, train and train_masks.
 bool are_called_like_splits(const std::vector<std::string>& classes) {
   std::set<std::string> splits;
   for (const std::string& name : classes) splits.insert(split_in_words(name));
@@ -254,7 +254,7 @@ bool are_called_like_splits(const std::vector<std::string>& classes) {
   return classes.size() > 1 && !splits.contains("") && (splits.size() > 1 || has_split);
 }
 
-/// Whether the classes are called alike but for their numbers: part_1 and part_2.
+/// Whether the classes' names differ only by their numbers: part_1 and part_2.
 bool are_called_alike(const std::vector<std::string>& classes) {
   std::set<std::string> words;
   for (std::string name : classes) {
@@ -264,7 +264,7 @@ bool are_called_alike(const std::vector<std::string>& classes) {
   return classes.size() > 1 && words.size() == 1 && !words.contains("");
 }
 
-/// Whether a folder that holds all images says by its name that it is not a class: images, train, train_images, data.
+/// Whether the name of a folder that holds all images shows that it is not a class: images, train, train_images, data.
 bool says_no_class(const std::string& name) {
   const std::string lower = lower_text(name);
   return is_called_images(name) || !split_in_words(name).empty() || lower == "data" || lower == "dataset";
@@ -312,7 +312,7 @@ LikelyClasses::LikelyClasses(const std::string& root, const SourceOptions& optio
                              const SourceListing& listing)
     : root_(root), options_(options), listing_(listing), tree_(image_tree(listing.entries)) {}
 
-// Only one of the folders of SRC holds images, in several folders.
+// The folder below SRC that alone contains all images, in several folders; "" if there is none.
 Result<std::string> LikelyClasses::classes_below() const {
   const std::vector<std::string> lone = lone_folders(tree_);
   std::string path;
@@ -381,7 +381,7 @@ std::string LikelyClasses::deeper_command() const {
     inside += entry.path().filename().string()[0] == '.' ? 0 : 1;
   if (inside == tree_.folders.size())
     return concat("dlpipe ingest ", shell_word(concat(root_, "/*")), " DST");
-  if (tree_.folders.size() > kMostNamed) return {};  // a wildcard would take what lies next to them
+  if (tree_.folders.size() > kMostNamed) return {};  // a wildcard would include what is next to them
   std::string command = "dlpipe ingest";
   for (const auto& [name, folder] : tree_.folders) command += " " + shell_word(concat(root_, "/", name));
   return command + " DST";
@@ -393,7 +393,7 @@ void LikelyClasses::warn_of_deeper_folders(std::vector<std::string>& warnings) c
   if (!is_deep || tree_.folders.empty() || is_each_wrapped(tree_)) return;
   const bool is_one = tree_.folders.size() == 1;
   if (is_one && (options_.alone || tree_.folders.begin()->second.folders.size() < 2))
-    return;  // said otherwise
+    return;  // reported elsewhere
   const SourceEntry& first = listing_.entries.front();
   const std::string command = is_one || !is_two_deep(tree_) ? std::string() : deeper_command();
   warnings.push_back(concat("[ingest] all images are in deeper folders: ", in_quotes(first.path),
@@ -403,7 +403,7 @@ void LikelyClasses::warn_of_deeper_folders(std::vector<std::string>& warnings) c
                                 : concat("; to use the deeper folders as classes: ", command)));
 }
 
-// The folders of SRC are classes, but look like something else.
+// Warns if the folders of SRC, which are used as classes, look like something else.
 void LikelyClasses::warn(std::vector<std::string>& warnings) const {
   const std::vector<std::string>& classes = listing_.classes;
   const auto split = std::find_if(classes.begin(), classes.end(), [](const std::string& name) {

@@ -107,7 +107,7 @@ static std::optional<std::vector<std::string>> texts_in(const nlohmann::json& li
   return texts;
 }
 
-// The path that is in base64 next to one that JSON could not hold.
+// The path from "path_bytes", which holds it in base64 if JSON can't hold it as "path".
 static std::optional<std::string> path_of_bytes(const nlohmann::ordered_json& line) {
   const auto path = line.find("path"), bytes = line.find("path_bytes");
   if (path == line.end() || bytes == line.end() || !path->is_string() || !bytes->is_string())
@@ -117,7 +117,7 @@ static std::optional<std::string> path_of_bytes(const nlohmann::ordered_json& li
 }
 
 Status check_form(std::string_view json) {
-  constexpr size_t kMostDepth = 256;          // as formats::Json has it
+  constexpr size_t kMostDepth = 256;          // the same as for formats::Json
   std::array<size_t, kMostDepth + 1> keys{};  // of the object at each depth
   size_t depth = 0;
   bool is_in_text = false;
@@ -229,8 +229,8 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
   return std::find(names.begin(), names.end(), lower_text(name)) != names.end();
 }
 
-/// Whether objects of a list have so many keys in common that a list for each key, with a value for each object, is about as
-/// large as their text. (Four nulls for a byte of it.)
+/// Whether the objects of a list share most of their keys. Otherwise a list for each key, with a value for each object, could
+/// be much larger than their text. (The limit is four values per byte of text.)
 bool share_keys(const Json& objects, size_t text_bytes) {
   std::unordered_set<std::string_view> keys;
   for (const Json& object : objects) {
@@ -241,8 +241,8 @@ bool share_keys(const Json& objects, size_t text_bytes) {
   return keys.size() <= kMostColumns && keys.size() * objects.size() <= 4 * text_bytes + kFew;
 }
 
-/// The values of a cell of objects by name: a list with a value for each object, null for objects without it. Null if the cell
-/// holds something else, or if the objects share hardly any keys.
+/// Converts a cell of objects to a list per key, with a value for each object, null for objects without the key. A cell that is
+/// a single object is returned unchanged. Null if the cell holds something else, or if the objects share hardly any keys.
 Json lists_of(const std::string& cell) {
   if (!check_form(cell).ok()) return nullptr;
   Json json = Json::parse(cell, nullptr, false);
@@ -262,7 +262,7 @@ Json lists_of(const std::string& cell) {
   return lists;
 }
 
-/// The name of the boxes among what the objects hold; "" if there are none.
+/// The key of the boxes; "" if there are none.
 std::string boxes_among(const Json& lists) {
   for (const auto& [key, value] : lists.items()) {
     if (is_one_of(kBoxNames, key) && value.is_array()) return key;
@@ -291,7 +291,7 @@ std::optional<ObjectColumn> look_at(const JsonTable& table, size_t column) {
 struct ObjectPart {
   std::string key;
   bool all_lists = true;
-  bool all_names = true;    // texts or whole numbers, as classes are; or null
+  bool all_names = true;    // texts or whole numbers, as for classes; or null
   bool all_numbers = true;  // that an f32 holds
   bool has_null = false;
   bool has_value = false;  // other than null
@@ -323,7 +323,7 @@ std::string kind_of(const ObjectPart& part, const std::string& name, const std::
   return part.all_numbers ? concat(name, ":numbers:", boxes) : std::string();
 }
 
-/// The first object without a value of `part`; line 0 where each has one.
+/// The first object without a value of `part`; line 0 if each has one.
 UnfitCell find_null(const JsonTable& table, const ObjectColumn& object, const std::vector<Json>& rows,
                     const ObjectPart& part) {
   for (size_t i = 0; i < rows.size() && part.has_null; ++i) {
@@ -398,7 +398,7 @@ std::vector<std::string> take_apart(const ObjectColumn& object, JsonTable& table
 
 std::vector<std::string> take_objects_apart(JsonTable& table, UnfitCell& unfit) {
   std::vector<std::string> all;
-  for (size_t column = table.columns.size(); column-- > 0;) {  // from the end: parts move what comes after
+  for (size_t column = table.columns.size(); column-- > 0;) {  // from the end: parts move later columns
     const std::optional<ObjectColumn> object = look_at(table, column);
     if (!object) continue;
     const std::vector<std::string> kinds = take_apart(*object, table, unfit);
