@@ -235,7 +235,7 @@ class GraphRecord {
       Value& value = graph_.values[i];
       if (!value.is_constant()) continue;
       weights.push_back({names[i], value.constant});
-      if (trained[i]) value.constant = expand(Tensor::zeros(Shape{1}), value.shape);
+      if (trained[i]) value.constant = expand(Tensor::zeros(Shape{}), value.shape);
     }
     return weights;
   }

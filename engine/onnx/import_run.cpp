@@ -135,6 +135,16 @@ Run::Run(const Model& model, Constants& constants, std::span<const Tensor> input
     if (values_.contains(info.name)) continue;
     values_[info.name].tensor = inputs[next++];
   }
+  for (const auto& [name, is_trained] : options.state) {
+    const auto found = values_.find(name);
+    if (is_trained && found != values_.end()) found->second.is_constant = false;
+  }
+}
+
+std::string Run::place_of(const NodeEntry& node) const {
+  // dlpipe.capture names nodes by PyTorch's call and module.
+  if (options_.training && !node.name.empty()) return dlpipe::concat("[capture] ", node.name);
+  return dlpipe::concat("[onnx] ", node_text(node));
 }
 
 std::vector<Tensor> Run::run() {

@@ -142,10 +142,12 @@ class Run {
 
   template <class... Parts>
   [[noreturn]] void refuse(const NodeEntry& node, const Parts&... parts) const {
-    throw Error(Status(ErrorCode::kUnsupported, dlpipe::concat("[onnx] ", node_text(node), ": ", parts...)));
+    throw Error(Status(ErrorCode::kUnsupported, dlpipe::concat(place_of(node), ": ", parts...)));
   }
 
  private:
+  /// The node in errors, after the area: "[onnx] node 'conv1' (Conv)".
+  std::string place_of(const NodeEntry& node) const;
   /// Returns whether the smaller batch had the same integers.
   bool find_growth(const std::string& name, KnownInts& ints) const;
   /// The outputs of a node with only constant inputs are constants.

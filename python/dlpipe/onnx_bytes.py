@@ -45,9 +45,10 @@ def _attribute(name: str, value: Any) -> bytes:
     return out + b"".join(_varint(7 << 3 | 5) + struct.pack("<f", one) for one in value) + _integer(20, _FLOATS)
 
 
-def node(op: str, inputs: Iterable[str], outputs: Iterable[str], attributes: dict[str, Any], domain: str = "") -> bytes:
+def node(op: str, inputs: Iterable[str], outputs: Iterable[str], attributes: dict[str, Any], domain: str = "", name: str = "") -> bytes:
     """A NodeProto. Attributes are an int, a float, a text, or a list of ints or floats."""
-    out = b"".join(_bytes(1, one) for one in inputs) + b"".join(_bytes(2, one) for one in outputs) + _bytes(4, op)
+    out = b"".join(_bytes(1, one) for one in inputs) + b"".join(_bytes(2, one) for one in outputs)
+    out += (_bytes(3, name) if name else b"") + _bytes(4, op)
     out += b"".join(_bytes(5, _attribute(name, value)) for name, value in attributes.items())
     return out + (_bytes(7, domain) if domain else b"")
 

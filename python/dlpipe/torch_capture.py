@@ -136,6 +136,7 @@ class Graph:
         self.parts: dict[str, tuple[int, int, int]] = {}  # of a slice of that: axis, begin, end
         self.sizes: Any = None  # of the output of the call that is being translated; a list of those of several
         self.dtype: torch.dtype | None = None
+        self.place = ""  # of that call, for errors
         self._count = 0
         self._literals: dict[Any, str] = {}
         self._kept: list[torch.Tensor] = []  # so that no other tensor gets its id
@@ -204,7 +205,7 @@ class Graph:
             names.pop()
         made = [self.new_name() for _ in range(outputs)]
         given = {name: value for name, value in attributes.items() if value is not None}
-        self.nodes.append(onnx_bytes.node(op, names, made, given, domain))
+        self.nodes.append(onnx_bytes.node(op, names, made, given, domain, self.place))
         return made[0] if outputs == 1 else made
 
     def reshape(self, x: Any, sizes: Sequence[Size]) -> Ref:
@@ -232,6 +233,7 @@ class _Translation:
         self.orders = {one: i for i, one in enumerate(self.lists[0])}
         self.last_use = {node: max((self._order(user) for user in node.users), default=-1) for node in self.lists[0]}
         self.refused: dict[str, list[str]] = {}
+        self.refused_at: dict[str, str] = {}  # the first call of each
         self.tensors = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
         self.first_name: dict[int, str] = {}  # of tied tensors the first one counts
         for name, tensor in self.tensors.items():
@@ -253,7 +255,7 @@ class _Translation:
         if graph is None:
             raise MisuseError("[capture] the model has no input")
         if self.refused:
-            listed = "; ".join(f"{op}: {', '.join(reasons[:3])}" for op, reasons in self.refused.items())
+            listed = "; ".join(f"{self.refused_at[op]}: {', '.join(reasons[:3])}" for op, reasons in self.refused.items())
             raise refuse(f"dlpipe has no equal for {listed}")
         return graph
 
@@ -279,9 +281,6 @@ class _Translation:
             if tensor is None:
                 tensor = self.programs[0].constants[name]
             state = self.first_name.get(id(tensor), name)
-            if first.name in signature.inputs_to_parameters and tensor.dim() == 0 and first.users:
-                raise refuse(f"the parameter '{state}' has no dimensions, and dlpipe's have one or more; give it the shape [1], such as "
-                             "torch.nn.Parameter(torch.ones(1))")  # fmt: skip
             self.values[first] = Named(state, tensor, first.name in signature.inputs_to_parameters)
         elif first.name in constants:
             self.values[first] = self.programs[0].constants[constants[first.name]]
@@ -304,7 +303,9 @@ class _Translation:
             args = _merged(first.args, second.args, self._value)
             kwargs = {key: _merged(value, second.kwargs[key], self._value) for key, value in first.kwargs.items()}
             if target is operator.getitem:
-                self.values[first] = args[0][args[1]]
+                if args[1] >= len(args[0]) and first.users:  # of a max over an axis, or a max pool
+                    raise refuse("it reads the indices of largest values")
+                self.values[first] = args[0][args[1]] if args[1] < len(args[0]) else None
                 return
             packet = name.split(".")[0]
             if packet.rstrip("_") == "detach" and self._is_learned(first.args[0]):
@@ -320,6 +321,7 @@ class _Translation:
                 return
             graph.sizes = _sizes(first.meta.get("val"), second.meta.get("val"))
             graph.dtype = getattr(first.meta.get("val"), "dtype", None)
+            graph.place = _call_text(packet, first)
             is_in_place = packet.endswith("_") and not packet.endswith("__")
             if is_in_place and isinstance(args[0], Named):
                 if not args[0].tensor.is_floating_point():  # num_batches_tracked
@@ -358,6 +360,7 @@ class _Translation:
         """Takes the reason down and goes on, so that all that is missing is named at once."""
         if not isinstance(error, NotTranslatedError):
             reasons = self.refused.setdefault(name, [])
+            self.refused_at.setdefault(name, _call_text(name, node))
             reason = str(error).removeprefix("[capture] ")
             if reason not in reasons:
                 reasons.append(reason)
@@ -477,6 +480,12 @@ class _Translation:
             elif a.op == "output":
                 return _merged(a.args[0], b.args[0], self._value)
         return None
+
+
+def _call_text(op: str, node: Any) -> str:
+    """"max_pool2d of 'layer1.pool'": a call and the module that it is in."""
+    modules = list(node.meta.get("nn_module_stack", {}).values())
+    return f"{op} of '{modules[-1][0]}'" if modules and modules[-1][0] else op
 
 
 def _programs(model: torch.nn.Module, example: torch.Tensor) -> list[Any]:

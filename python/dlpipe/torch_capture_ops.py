@@ -233,31 +233,44 @@ def _avg_pool(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any
 def _adaptive(pool: str) -> Op:
     def op(g: Graph, x: Any, output_size: Any) -> Any:
         shape = g.shape(x)
-        axes = len(g.sizes) - (2 if len(shape) > 2 else 1)
-        sizes, wanted = shape[-axes:], g.sizes[-axes:]
+        axes = len(shape) - (2 if len(shape) > 2 else 1)
+        sizes, wanted = shape[-axes:], (g.sizes if pool == "AveragePool" else g.sizes[0])[-axes:]  # a max pool has indices, too
         if sizes == wanted:
             return x
-        if all(one == 1 for one in wanted):
-            return g.emit("ReduceMean" if pool == "AveragePool" else "ReduceMax", x, g.ints(range(-axes, 0)), keepdims=1)
+        if all(one == 1 for one in wanted) and pool == "AveragePool":
+            return g.emit("ReduceMean", x, g.ints(range(-axes, 0)), keepdims=1)
         if axes == 2 and all(size % one == 0 for size, one in zip(sizes, wanted)):
             kernel = [size // one for size, one in zip(sizes, wanted)]
             return g.emit(pool, x, kernel_shape=kernel, strides=kernel)
+        # Windows of unequal sizes, along each axis.
         if pool != "AveragePool":
-            raise refuse(f"an adaptive pool of {sizes} to {wanted}")
-        # Windows of unequal sizes: a product along each axis.
+            for axis, size, count in zip(range(len(shape) - axes, len(shape)), sizes, wanted):
+                x = _largest_of_windows(g, x, axis, size, count)
+            return x
         y = g.emit("MatMul", x, _windows(sizes[-1], wanted[-1]).T.contiguous())
         return y if axes == 1 else g.emit("MatMul", _windows(sizes[-2], wanted[-2]), y)
 
     return op
 
 
+def _bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Where the windows of an axis begin and end in adaptive pools."""
+    return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+
+
 def _windows(size: int, count: int) -> torch.Tensor:
-    """Row i averages window i of an axis, as adaptive_avg_pool does: [count, size]."""
+    """Row i averages window i of an axis: [count, size]."""
     rows = torch.zeros(count, size)
-    for i in range(count):
-        begin, end = i * size // count, -(-(i + 1) * size // count)
+    for i, (begin, end) in enumerate(_bounds(size, count)):
         rows[i, begin:end] = 1 / (end - begin)
     return rows
+
+
+def _largest_of_windows(g: Graph, x: Any, axis: int, size: int, count: int) -> Ref:
+    along = g.ints([axis])
+    parts = [g.emit("ReduceMax", g.emit("Slice", x, g.ints([begin]), g.ints([end]), along), along, keepdims=1)
+             for begin, end in _bounds(size, count)]  # fmt: skip
+    return parts[0] if count == 1 else g.emit("Concat", *parts, axis=axis)
 
 
 def _resize(mode: str) -> Op:
@@ -354,6 +367,24 @@ def _instance_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any
 
 def _softmax(name: str) -> Op:
     return lambda g, x, dim, *args, **kwargs: g.emit(name, x, axis=dim)
+
+
+def _weight_norm(g: Graph, v: Any, gain: Any, dim: int = 0) -> Ref:
+    """Salimans, Kingma, "Weight normalization", 2016; dim -1: by the norm of the whole."""
+    norm = _vector_norm(g, v, dim=None if dim == -1 else [axis for axis in range(_rank(g, v)) if axis != dim], keepdim=dim != -1)
+    return g.emit("Mul", v, g.emit("Div", gain, norm))
+
+
+def _extreme(name: str, of_two: str) -> Op:
+    """max and min: of all, of an axis, whose indices nobody may read, or of two tensors."""
+
+    def op(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and not isinstance(args[0], int):
+            return g.emit(of_two, x, *args)
+        y = _reduce(name)(g, x, *args, **kwargs)
+        return [y] if args or kwargs else y
+
+    return op
 
 
 def _reduce(name: str) -> Op:
@@ -721,6 +752,7 @@ OPS: dict[str, Op] = {
     # convolutions, pools, images of another size
     "adaptive_avg_pool1d": _adaptive("AveragePool"),
     "adaptive_avg_pool2d": _adaptive("AveragePool"),
+    "adaptive_max_pool1d": lambda g, x, size: [_adaptive("MaxPool")(g, x, size)],
     "adaptive_max_pool2d": lambda g, x, size: [_adaptive("MaxPool")(g, x, size)],
     "avg_pool2d": _avg_pool,
     "conv1d": _conv,
@@ -730,6 +762,7 @@ OPS: dict[str, Op] = {
     "constant_pad_nd": _pad,
     "im2col": _unfold,
     "max_pool2d": _max_pool,
+    "max_pool2d_with_indices": lambda g, *args, **kwargs: [_max_pool(g, *args, **kwargs)],
     "pad": _pad,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
@@ -745,12 +778,15 @@ OPS: dict[str, Op] = {
     "linalg_vector_norm": _vector_norm,
     "log_softmax": _softmax("LogSoftmax"),
     "logsumexp": _reduce("ReduceLogSumExp"),
+    "max": _extreme("ReduceMax", "Max"),
     "mean": _reduce("ReduceMean"),
+    "min": _extreme("ReduceMin", "Min"),
     "norm": _vector_norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax("Softmax"),
     "std": _std,
     "sum": _reduce("ReduceSum"),
+    "_weight_norm": _weight_norm,
     "var": _var,
     "var_mean": _var_mean,
     # chance

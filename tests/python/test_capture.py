@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 
 import dlpipe
 import numpy as np
@@ -113,7 +114,46 @@ class Repeated(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
-MODELS = {"conv": ConvNet, "transformer": Transformer, "shifted": Shifted, "repeated": Repeated}
+class Numbers(nn.Module):
+    """Parameters without dimensions: of ReZero, which starts at 0, a temperature, and one that a mask chooses."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 4, 4)
+        self.block = nn.Conv2d(8, 8, 3, padding=1)
+        self.residual = nn.Parameter(torch.tensor(0.0))
+        self.chosen = nn.Parameter(torch.tensor(0.0))
+        self.classes = nn.Parameter(torch.randn(classes, 8))
+        self.log_scale = nn.Parameter(torch.tensor(1.1))
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x + self.residual * torch.tanh(self.block(x))
+        x = torch.where(x > 0, x, self.chosen * x).mean((2, 3)) + torch.where(x > 0.1, self.chosen, 0.0).mean((2, 3))
+        x = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(self.classes, dim=1).t()
+        return self.log_scale.exp() * x
+
+
+class Normed(nn.Module):
+    """Weights as a direction and a length, in both of PyTorch's forms; largest values of windows, of an axis and of two tensors."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.stem = nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 8, 3, 2))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is deprecated
+            self.middle = nn.utils.weight_norm(nn.Conv2d(8, 8, 1), dim=None)
+        self.fc = nn.utils.parametrizations.weight_norm(nn.Linear(8 * (1 + 16 + 9), classes), dim=1)
+
+    def forward(self, x):
+        x = torch.tanh(self.stem(x))
+        x = torch.max(x, self.middle(x))
+        pooled = [nn.functional.adaptive_max_pool2d(x, size).flatten(1) for size in (1, 4, (3, 3))]  # of 11 x 11
+        spread = torch.max(x, 1, keepdim=True)[0].mean((1, 2, 3)) - torch.min(x, dim=1)[0].mean((1, 2))
+        return self.fc(torch.cat(pooled, 1)) + spread[:, None] * x.amax((1, 2, 3))[:, None]
+
+
+MODELS = {"conv": ConvNet, "transformer": Transformer, "shifted": Shifted, "repeated": Repeated, "numbers": Numbers, "normed": Normed}
 
 
 def made(name, **options):
@@ -252,7 +292,6 @@ class Probe(nn.Module):
         super().__init__()
         self.of = of
         self.conv, self.norm, self.linear = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, momentum=momentum), nn.Linear(8, 5)
-        self.gain = nn.Parameter(torch.tensor(2.0))
 
     def forward(self, x):
         return self.of(self, x, self.norm(self.conv(x)).mean((2, 3)))
@@ -261,7 +300,6 @@ class Probe(nn.Module):
 @pytest.mark.parametrize("of, momentum, words", [
     (lambda self, x, y: self.linear(y.detach()), 0.1, r"it stops gradients.*requires_grad_\(False\)"),
     (lambda self, x, y: self.linear(y * torch.softmax(y, 1).detach()), 0.1, "it stops gradients"),
-    (lambda self, x, y: self.linear(y) * self.gain, 0.1, r"the parameter 'gain' has no dimensions.*shape \[1\]"),
     (lambda self, x, y: self.linear(y / x.shape[0]), 0.1, "the number of images in the batch"),
     (lambda self, x, y: self.linear(y), None, "the batch norm 'norm' has momentum=None"),
 ])  # fmt: skip
@@ -269,6 +307,37 @@ def test_what_would_be_trained_otherwise_is_refused(tmp_path, of, momentum, word
     with pytest.raises(dlpipe.UnsupportedError, match=words):
         dlpipe.capture(Probe(of, momentum), (3, SIZE, SIZE), tmp_path / "m.dlm")
     assert not (tmp_path / "m.dlm").exists()
+
+
+class Refused(nn.Module):
+    def __init__(self, of):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3), of)
+
+    def forward(self, x):
+        return self.stem(x).mean((2, 3))
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("of, words", [
+    (nn.MaxPool2d(3, dilation=2), r"\[capture\] max_pool2d of 'stem.1': dlpipe's pools have no dilation"),
+    (Of(lambda x: torch.topk(x, 2, dim=3)[0]), "dlpipe has no equal for topk.default of 'stem.1': no such op"),
+    (Of(lambda x: torch.sort(x, dim=3)[0]), "dlpipe has no equal for sort.* of 'stem.1': no such op"),
+    (Of(lambda x: torch.max(x, 3, keepdim=True)[1] * x), "of 'stem.1': it reads the indices of largest values"),
+    (Of(lambda x: nn.functional.max_pool2d(x, 2, return_indices=True)[1] * 0.1), "of 'stem.1': it reads the indices of largest values"),
+])  # fmt: skip
+def test_refused_calls_are_named_with_their_module(of, words, tmp_path):
+    with pytest.raises(dlpipe.UnsupportedError, match=words) as error:
+        dlpipe.capture(Refused(of), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    assert "onnx" not in str(error.value).lower() and not (tmp_path / "m.dlm").exists()
 
 
 def test_detaching_what_is_not_trained_is_no_matter(tmp_path):
