@@ -53,7 +53,7 @@ const OptionText* CommandText::find(std::string_view option_name) const {
 
 Flag& Flag::required() {
   text_->is_required = true;
-  if (!text_->has_twin()) option_->required();  // else with_twin's check
+  if (!text_->has_twin()) option_->required();  // else with_twin() checks it
   return *this;
 }
 

@@ -323,7 +323,7 @@ void say_what_is_given_again(const CLI::App& command, const std::string& area) {
 Status parse(Program& program, const std::vector<std::string>& words, std::string& version) {
   try {
     DLPIPE_ASSIGN_OR_RETURN(const auto apart, with_values_apart(words, program.text));
-    program.app.parse(std::vector<std::string>(apart.rbegin(), apart.rend()));  // from the end
+    program.app.parse(std::vector<std::string>(apart.rbegin(), apart.rend()));  // in reverse order, for CLI11
   } catch (const CLI::CallForVersion& line) {
     version = line.what();
   } catch (const CLI::ParseError& error) {

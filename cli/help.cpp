@@ -79,7 +79,7 @@ std::vector<Row> parts_of(const CommandText& command) {
   return rows;
 }
 
-// Under their headings, the command's own first.
+// All options under their headings, the command's own first.
 std::string all_options(const CommandText& command, size_t width) {
   std::vector<std::pair<std::string, std::vector<Row>>> groups;
   for (const OptionText& option : command.options) {

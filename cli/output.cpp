@@ -289,7 +289,7 @@ static void write_stderr(std::string_view text) {
 }
 
 static void print_stderr(std::string_view text) {
-  constexpr size_t kMost = 64 << 10;  // for a list of files and reasons, which may be of any length
+  constexpr size_t kMost = 64 << 10;  // for lists of files and reasons, which have no limit of their own
   write_stderr(stderr_prose(printable_lines(shortened(text, kMost))));
 }
 
@@ -361,7 +361,7 @@ static void log_to_spdlog(LogLevel level, std::string_view message) {
   if (stderr_is_terminal()) std::fputs("\r\x1b[K", stderr);  // erases a progress line, which is drawn again
   const auto name = spdlog::level::to_string_view(spdlog_level(level));
   const std::string head =
-      concat(std::string_view(name.data(), name.size()), ": ");  // as the pattern puts it in front
+      concat(std::string_view(name.data(), name.size()), ": ");  // as the log's pattern adds it
   const std::string shown = stderr_prose(concat(head, printable_lines(message)));
   spdlog::default_logger_raw()->log(spdlog_level(level), "{}", shown.substr(head.size()));
   if (level == LogLevel::kWarning) keep_warning(message);
@@ -425,7 +425,7 @@ void ProgressLine::show(const std::string& text) {
 }
 
 void ProgressLine::show(std::string_view what, Progress progress) {
-  constexpr int64_t kSoonNs = 1'000'000'000;  // work that is done by then shows only its end
+  constexpr int64_t kSoonNs = 1'000'000'000;  // work that ends before shows only its end
   constexpr int64_t kTerminalNs = 100'000'000;
   constexpr int64_t kPlainNs = 5'000'000'000;
   const int64_t now = now_ns();

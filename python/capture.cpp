@@ -39,7 +39,7 @@ using Images = nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::c
 using Labels = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Boxes = nb::ndarray<const float, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
 
-/// What `work` throws as a Status, for unlocked().
+/// Runs `work` and returns what it throws as a Status, for unlocked().
 template <class Work>
 Status status_of(const Work& work) {
   try {
@@ -81,7 +81,7 @@ nb::any array_of(const Tensor& tensor) {
   return make_array(Framework::kNumpy, kept->raw(), form, kept);
 }
 
-/// A captured model from its own weights, as training in `dtype` (f32, bf16) sees it.
+/// A captured model with its own weights, as training in `dtype` (f32, bf16) computes it.
 class CapturedModel {
  public:
   CapturedModel(const std::string& path, const std::string& dtype)
@@ -106,7 +106,7 @@ class CapturedModel {
     return engine::plain((*model_)(pixels(images)));
   }
 
-  /// One step of SGD on a label for each row of logits; the loss before it.
+  /// Runs one step of SGD with a label for each row of logits; returns the loss before it.
   double step(const Images& images, const Labels& labels, double lr) {
     Tensor target = Tensor::empty({static_cast<int64_t>(labels.size())}, DType::kI64);
     target.copy_from_host(labels.data(), labels.size() * sizeof(int64_t));
@@ -117,7 +117,7 @@ class CapturedModel {
     });
   }
 
-  /// The same on objects in images, by its coding's loss; `offsets` as in run::BoxObjects.
+  /// The same for objects in images, with the loss of the model's box coding; `offsets` as in run::BoxObjects.
   double step_boxes(const Images& images, const Boxes& boxes, const Labels& labels, const Labels& offsets,
                     double lr) {
     const run::BoxRows rows = box_rows(images);

@@ -136,7 +136,7 @@ class KernelCall {
     engine::ForwardCall call;
     {
       const Unlocked no_lock;
-      const engine::InferenceMode mode;  // with and without gradients: PyTorch keeps the history
+      const engine::InferenceMode mode;  // also if there will be gradients: PyTorch keeps the history
       const engine::UseKernelTable use(&choices());
       call = engine::call_forward(*row_, std::move(inputs), attrs_, engine::Backend::kCpu);
     }

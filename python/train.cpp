@@ -37,7 +37,7 @@ namespace {
 void tell(std::string_view note) {
   log(LogLevel::kWarning, note);
 }
-/// What a command prints about its choices, such as the split: a caller that wants it sets the logger's level.
+/// Logs what a command prints about its choices, such as the split. A caller that wants it sets the logger's level.
 void mention(std::string_view note) {
   log(LogLevel::kInfo, note);
 }
@@ -229,7 +229,7 @@ class OpenPredictor {
     return to_array(std::move(rows), DType::kF32, {count, classes});
   }
 
-  /// Of a model of masks (mask, shares by class name), of boxes (boxes, scores, labels), for each image.
+  /// For each image: (mask, shares by class name) of a model of masks, (boxes, scores, labels) of a model of boxes.
   nb::list predictions(const nb::object& images, const nb::callable& load) {
     std::vector<run::Prediction> made;
     each_batch(images, load, [&](run::Predictor& model, const Files& files, size_t at_once, size_t) {
@@ -286,7 +286,7 @@ class OpenPredictor {
  private:
   using Files = std::vector<run::ImageFile>;
 
-  /// Reads the images of one batch at a time, and calls `work` for each batch without Python's lock. Ctrl-C ends it in between.
+  /// Reads the images of one batch at a time, and calls `work` for each batch without Python's lock. Ctrl-C stops it between batches.
   void each_batch(
       const nb::object& images, const nb::callable& load,
       const std::function<void(run::Predictor&, const Files&, size_t at_once, size_t begin)>& work) {
@@ -341,8 +341,8 @@ class OpenPredictor {
 
   Mutex mutex_;
   std::unique_ptr<run::Predictor> predictor_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
-  // The same predictor, for reading what calls don't change without mutex_: model(), rows_at_once(). The readers hold Python's
-  // lock, and a call that holds mutex_ may be waiting for that.
+  // The same predictor, to read what calls don't change (model(), rows_at_once()) without mutex_. The readers hold Python's lock,
+  // and a call that holds mutex_ may be waiting for that.
   const run::Predictor* known_ = nullptr;
 };
 

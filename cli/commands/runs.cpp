@@ -1,4 +1,4 @@
-// Commands on runs: `dlpipe doctor` (finds the bottleneck of a run, and what to try) and `dlpipe diff` (whether two runs computed the same).
+// Commands on runs: `dlpipe doctor` finds the bottleneck of a run and what to try; `dlpipe diff` compares what two runs computed.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
