@@ -24,14 +24,14 @@ namespace dlpipe::engine {
 
 static constexpr int64_t kMostChannels = 4;
 
-/// What a captured detector's metadata say of its rows.
+/// The BoxCoding in a captured detector's metadata, if there is one.
 static std::optional<BoxCoding> boxes_of(const graph::Graph& graph) {
   const auto text = graph.metadata.find(kBoxesKey);
   if (text == graph.metadata.end()) return std::nullopt;
   return value_or_throw(box_coding_from(value_or_throw(formats::Json::parse(text->second)), graph.name));
 }
 
-/// Throws unless the rows of `y` are those of `boxes`; the number of classes.
+/// Returns the number of classes. Throws if the output's shape doesn't fit the rows of `boxes`.
 static int64_t classes_of_rows(const graph::Graph& graph, const BoxCoding& boxes) {
   const graph::Value& y = graph.value(graph.outputs[0]);
   int64_t rows = 0;
@@ -66,7 +66,7 @@ ImageGraph image_graph(const graph::Graph& graph) {
     return {image[0], image[1], image[2], classes, channels_first, false, std::move(boxes)};
   }
   const graph::Value& y = graph.value(graph.outputs[0]);
-  // Rows of numbers for pixels or cells: [N,classes,H,W], or, as dlpipe's own models have them, [N,H,W,classes].
+  // An output for each pixel or cell is [N,classes,H,W], or [N,...,classes] as in dlpipe's own models.
   const bool of_places =
       channels_first ? y.shape.rank() == 4 && y.shape[2] == in[2] && y.shape[3] == in[3] : y.shape.rank() > 2;
   if (y.dtype != DType::kF32 || (y.shape.rank() != 2 && !of_places) || y.batch_axes != bit(0) ||
@@ -112,14 +112,14 @@ void check_trainable(const Graph& graph) {
   }
 }
 
-/// Whether a constant with one element is a number of a formula (such as 0.5) at this input: if the input may also be a batch,
-/// or is the op's only one. Otherwise it is a weight next to the batch (the bias of a convolution with one channel).
+/// Whether a constant with one element at this input is a number of a formula, such as 0.5. It is if the input may also be a batch,
+/// or is the op's only input. Otherwise the constant is a weight, such as the bias of a convolution with one channel.
 bool takes_numbers(const graph::Node& node, size_t input) {
   return node.inputs.size() == 1 || (node.op->record->batch_inputs & bit(static_cast<int>(input))) != 0;
 }
 
-/// The floating constants that training changes: those whose every reader passes a gradient on to them. Numbers alone
-/// are no weights, where the graph doesn't say so itself (Value::trained).
+/// The f32 constants that training changes: all their readers compute a gradient for them, and they aren't single numbers of
+/// formulas. Value::trained, if it is set, excludes a constant or makes a single number a weight.
 std::vector<bool> trained_constants(const Graph& graph) {
   std::vector<bool> trained(graph.values.size(), false);
   for (size_t i = 0; i < trained.size(); ++i) {
@@ -161,14 +161,14 @@ std::optional<Head> head_of(const Graph& graph) {
   return std::nullopt;
 }
 
-/// The head's constants begin with one prefix, which no other one has: theirs, or "head.", "head2." and so on. Constants of a
-/// captured model keep PyTorch's names: "" where these have no such prefix.
+/// Gives the head's constants a prefix that no other constant has and returns it: their own if possible, else "head.", "head2."
+/// and so on. Constants of a captured model keep PyTorch's names; returns "" if these have no such prefix.
 std::string name_head(Graph& graph, const Head& head) {
   std::string& weight = graph.value(head.weight).name;
   std::string none;
   std::string& bias = head.bias == kNone ? none : graph.value(head.bias).name;
   std::string prefix = weight.ends_with(".weight") ? weight.substr(0, weight.size() - 6) : "";
-  const auto others = [&] {  // constants of that prefix which aren't the head's
+  const auto others = [&] {  // other constants with this prefix
     int64_t count = 0;
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values.size()); ++id)
       count += graph.value(id).is_constant() && id != head.weight && id != head.bias &&
@@ -226,7 +226,7 @@ class GraphRecord {
   GraphRecord& operator=(const GraphRecord&) = delete;
 
   const ModelRecord& record() const { return record_; }
-  /// The constants, by name. Afterwards this object has no memory for trained ones, which build() fills with zeros.
+  /// The constants, by name. Releases the memory of the trained ones; build() fills them with zeros.
   std::vector<NamedTensor> take_weights() {
     std::vector<NamedTensor> weights;
     const std::vector<bool> trained = trained_constants(graph_);
@@ -279,7 +279,7 @@ Graph fused_for_training(Graph graph) {
   return graph;
 }
 
-/// Joined by dots, as many first words as both have: "layer1.0" of "layer1.0.conv1" and "layer1.0.bn1".
+/// The longest common module path: "layer1.0" for "layer1.0.conv1" and "layer1.0.bn1".
 std::string common_module(const std::string& a, const std::string& b) {
   const std::vector<std::string> x = split(a, '.'), y = split(b, '.');
   std::string common;
@@ -288,14 +288,14 @@ std::string common_module(const std::string& a, const std::string& b) {
   return common;
 }
 
-/// Nodes [begin, end), into which one value leads, and one out of it.
+/// Nodes [begin, end). One value enters them, and one leaves them.
 struct Range {
   size_t begin = 0, end = 0;
-  std::string name;  // of the module whose constants they read; "" where that is the whole model
+  std::string name;  // of the module whose constants they read; "": the whole model, or no constants
 };
 
-/// A model's nodes as parts one behind the other, each the nodes of one module of PyTorch's. What lies in front of the first one, and
-/// what has no module, is in parts without a name.
+/// A model's nodes as consecutive ranges, each with the nodes of one PyTorch module. Nodes that belong to no module, including those
+/// before the first constant, are in ranges without a name.
 class Ranges {
  public:
   explicit Ranges(const Graph& graph) : graph_(graph) {
@@ -305,7 +305,7 @@ class Ranges {
         if (id != kNone) last_use[static_cast<size_t>(id)] = i;
     }
     for (const ValueId id : graph.outputs) last_use[static_cast<size_t>(id)] = graph.nodes.size();
-    // How many values that nodes or the input made are read behind each node.
+    // Inputs and results of nodes that later nodes still read. A range ends where only one is left.
     std::set<ValueId> alive(graph.inputs.begin(), graph.inputs.end());
     size_t begin = 0;
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -337,12 +337,12 @@ class Ranges {
       range.name = is_first ? module : common_module(range.name, module);
       is_first = false;
     }
-    // Ops without constants belong to what is before them.
+    // Ops without constants belong to the range before them.
     if (is_first && !ranges_.empty()) {
       ranges_.back().end = range.end;
       return;
     }
-    // Of one module, or of one that was there before: one range with all between. So are users of one constant.
+    // Merges with an earlier range of the same module, or one that reads the same constant, and with all ranges between.
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const bool shares = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
         const auto user = users_.find(name);
@@ -360,10 +360,10 @@ class Ranges {
 
   const Graph& graph_;
   std::vector<Range> ranges_;
-  std::map<std::string, size_t> users_;  // of constants: a node of their range
+  std::map<std::string, size_t> users_;  // by constant: the first node of the range that reads it
 };
 
-/// The nodes of `range` as a graph of their own, which shares the constants.
+/// The nodes of `range` as a separate graph, which shares the constants.
 Graph part_of(const Graph& graph, const Range& range) {
   Graph part = graph;
   part.nodes.assign(graph.nodes.begin() + static_cast<std::ptrdiff_t>(range.begin),
@@ -387,7 +387,7 @@ Graph part_of(const Graph& graph, const Range& range) {
       if (read.contains(id)) part.outputs.push_back(id);
     }
   }
-  // Buffers are kept by the whole.
+  // Unmarks unused constants, so that drop_unused_values() removes them: the whole model keeps the buffers.
   std::set<ValueId> used;
   for (const graph::Node& node : part.nodes) used.insert(node.inputs.begin(), node.inputs.end());
   for (size_t i = 0; i < part.values.size(); ++i) {
@@ -400,10 +400,10 @@ Graph part_of(const Graph& graph, const Range& range) {
 
 }  // namespace
 
-/// A graph in the forms that training and evaluation want.
+/// A graph in the forms that training and evaluation need.
 class GraphModule::Forms {
  public:
-  /// `counts`: num_batches_tracked of the model, by name.
+  /// `counts`: the model's num_batches_tracked, by name.
   Forms(const Graph& graph, const std::map<std::string, Tensor>& counts) : live_(fused_for_training(graph)) {
     if (graph::is_training_form(graph)) inference_.emplace(graph::inference_form(graph));
     for (size_t i = 0; i < live_.graph().nodes.size(); ++i) {
@@ -433,10 +433,10 @@ class GraphModule::Forms {
  private:
   struct Norm {
     size_t node;
-    Tensor gamma, batches;  // `batches` is undefined where the model keeps no count
+    Tensor gamma, batches;  // `batches` is undefined if the model doesn't count them
   };
 
-  // Live batch norms whose parameters are frozen keep their statistics.
+  // Makes batch norms with frozen parameters keep their statistics in training.
   void note_frozen() {
     std::vector<bool> frozen;
     for (const Norm& norm : norms_) frozen.push_back(norm.gamma.defined() && !norm.gamma.requires_grad());
@@ -446,7 +446,7 @@ class GraphModule::Forms {
     recomputed_.reset();
   }
 
-  // `own_statistics`: live norms move statistics that nobody reads, as the batch has moved the model's already.
+  // `own_statistics`: live norms update copies that nothing reads, because the first forward has already updated the model's.
   Graph with_norms(bool own_statistics) const {
     Graph graph = live_.graph();
     for (size_t i = 0; i < norms_.size(); ++i) {
@@ -471,13 +471,13 @@ class GraphModule::Forms {
     }
   }
 
-  graph::Runner live_;  // as the graph is; of a captured model, its ops fused
+  graph::Runner live_;  // the graph; ops of a captured model are fused
   std::optional<graph::Runner> inference_, partly_live_, recomputed_;
   std::vector<Norm> norms_;
-  std::vector<bool> frozen_;  // of norms_, as partly_live_ has them
+  std::vector<bool> frozen_;  // which of norms_ partly_live_ freezes
 };
 
-/// The part of a captured model that computes one module of PyTorch's; it has that module's parameters.
+/// The part of a captured model that computes one PyTorch module. It has that module's parameters.
 class GraphModule::Section final : public Module {
  public:
   Section(Forms forms, const std::vector<std::pair<std::string, Value>>& constants,
@@ -508,7 +508,7 @@ GraphModule::GraphModule(const Graph& graph)
   }
   whole_ = std::make_unique<Forms>(graph, counts);
   std::vector<bool> is_placed(names.size(), false);
-  // Without a record of what is a parameter, names say nothing of modules.
+  // Only captured graphs record which constants are parameters; in others, names don't identify modules.
   const std::vector<Range> ranges = graph::is_captured(graph) ? Ranges(graph).all() : std::vector<Range>{};
   for (const Range& range : ranges) {
     Part part{std::make_unique<Forms>(part_of(graph, range), counts), nullptr};
@@ -531,7 +531,7 @@ GraphModule::GraphModule(const Graph& graph)
   for (size_t i = 0; i < names.size(); ++i) {
     const Value& value = graph.values[i];
     if (!value.is_constant() || is_placed[i]) continue;
-    // They share memory with the graph's.
+    // Shares memory with the graph.
     if (trained[i])
       add_parameter(names[i], value.constant);
     else
@@ -545,7 +545,7 @@ Tensor GraphModule::forward(const Tensor& x) {
   const bool by_parts = std::any_of(parts_.begin(), parts_.end(), [](const Part& part) {
     return part.module != nullptr && part.module->wants_a_call();
   });
-  // As a whole it keeps the layouts that kernels like from part to part.
+  // Run whole, the graph keeps the kernels' layouts from part to part.
   if (!by_parts) return channels_last(whole_->forward(images, is_training()), images_);
   for (const Part& part : parts_)
     images = part.module != nullptr ? (*part.module)(images) : part.forms->forward(images, is_training());

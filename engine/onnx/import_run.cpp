@@ -75,7 +75,7 @@ RunValue value_of(const std::string& name, const TensorValue& tensor) {
   return value;
 }
 
-// As the model orders axes.
+// The shape in the model's order of axes.
 Shape shape_of(const RunValue& value) {
   if (value.ints) return Shape(std::span<const int64_t>(value.ints->dims));
   const Shape& own = value.tensor.shape();
@@ -152,7 +152,7 @@ std::vector<Tensor> Run::run() {
     try {
       find_op(node)->call(*this, node);
       mark_constants(node);
-    } catch (const Error& error) {  // an op's error is not misuse by the user who provides the file
+    } catch (const Error& error) {  // kMisuse of an op isn't misuse by the user: the file is unsupported
       if (error.code() != ErrorCode::kMisuse) throw;
       refuse(node, without_area(error.status().message()));
     }
@@ -245,7 +245,7 @@ std::optional<double> Run::known_number(const NodeEntry& node, size_t i) const {
   const RunValue& given = value(node, i);
   if (given.ints && given.ints->values.size() == 1) return static_cast<double>(given.ints->values[0]);
   if (given.ints || !given.is_constant || given.tensor.elements() != 1) return std::nullopt;
-  const UseCallObserver unseen(nullptr);  // ops may have computed it from constants only
+  const UseCallObserver unseen(nullptr);  // a capture would refuse this read if ops computed the constant
   return given.tensor.item();
 }
 

@@ -1,5 +1,5 @@
-// One run through an ONNX model's nodes: what each value is, and what a node's code needs of it. Internal to
-// engine/onnx; the ops' code is in the other files import_*.cpp.
+// One run of an ONNX model, node by node: its values, and helpers for the ops' code. Internal to engine/onnx. The
+// ops' code is in the other files import_*.cpp.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@
 
 namespace dlpipe::engine::onnx {
 
-/// The axis in the tensor, [N,H,W,C], of axis i of a model's image, [N,C,H,W].
+/// kImageAxis[i]: the axis in the tensor [N,H,W,C] of axis i of the model's image [N,C,H,W].
 inline constexpr std::array<int, 4> kImageAxis = {0, 3, 1, 2};
 
 /// Integers (or booleans) that don't depend on input values: shapes, axes, indices.
 struct KnownInts {
   std::vector<int64_t> dims;
   std::vector<int64_t> values;
-  /// How much each grows with one more sample; empty if none does. Determined by the second run of a capture, which has one
-  /// more sample than the first; not known in the first run.
+  /// How much each grows with one more sample; empty if none does. The second run of a capture, which has one more sample than
+  /// the first, determines it; the first run doesn't know it.
   std::vector<int64_t> growth = {};
 
   /// The value of values[i] for a batch of `samples`.
@@ -37,7 +37,7 @@ struct KnownInts {
 
 /// The results of a run that the run with one more sample needs.
 struct SmallerRun {
-  std::map<std::string, KnownInts> ints;  // that nodes made
+  std::map<std::string, KnownInts> ints;  // results of nodes
   std::map<std::string, Shape> shapes;    // of all values, in the model's order of axes
 };
 
@@ -46,11 +46,11 @@ struct RunValue {
   Tensor tensor = {};
   bool is_image = false;  // the tensor is [N,H,W,C], the model's value [N,C,H,W]
   std::optional<KnownInts> ints = {};
-  bool is_truth = false;  // a bool that depends on the model's input: here f32 1 and 0
-  /// The same for every input and every batch. The first run of a capture assumes it for values computed from sizes; the second
-  /// run knows.
+  bool is_truth = false;  // a bool that depends on the model's input; stored as f32 1 and 0
+  /// The same for every input and every batch. For values computed from sizes, the first run of a capture assumes this, and the
+  /// second run knows it.
   bool is_constant = false;
-  Tensor source = {};  // for `ints`: made by ops, and broadcasts to them
+  Tensor source = {};  // for `ints`: a tensor made by ops that broadcasts to them
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -69,12 +69,12 @@ class Constants {
 /// Integers as a tensor of i64.
 Tensor tensor_of(const KnownInts& ints);
 
-/// "node 'conv1' (Conv)"; of one without a name its first output.
+/// "node 'conv1' (Conv)"; for a node without a name, with its first output.
 std::string node_text(const NodeEntry& node);
 
 class Run {
  public:
-  /// `smaller`: made() of the run for a batch of one sample less; nullptr: there was none.
+  /// `smaller`: made() of the run with one sample less; nullptr: this is the first run.
   Run(const Model& model, Constants& constants, std::span<const Tensor> inputs, const ImportOptions& options,
       const SmallerRun* smaller = nullptr);
   /// Returns the model's outputs.
@@ -91,7 +91,7 @@ class Run {
   const RunValue& value(const NodeEntry& node, size_t i) const;
   /// In the model's order of axes.
   Tensor tensor(const NodeEntry& node, size_t i);
-  /// [N,H,W,C] of a value [N,C,H,W].
+  /// As [N,H,W,C], for a value [N,C,H,W].
   Tensor image(const NodeEntry& node, size_t i);
   /// Undefined if absent.
   Tensor optional_tensor(const NodeEntry& node, size_t i) {
@@ -108,9 +108,9 @@ class Run {
   KnownInts sizes(const NodeEntry& node, size_t i) const;
   /// The only element of a constant, or of a value computed from constants and sizes.
   double number(const NodeEntry& node, size_t i) const;
-  /// nullopt if there is none.
+  /// The same; nullopt if the input isn't such a number.
   std::optional<double> known_number(const NodeEntry& node, size_t i) const;
-  /// All elements of such a value.
+  /// All elements of a constant, or of a value computed from constants and sizes.
   std::vector<double> numbers(const NodeEntry& node, size_t i) const;
 
   // Outputs of a node.
@@ -134,7 +134,7 @@ class Run {
   /// From input `i` if it exists, else from the attribute (as in earlier opsets).
   std::vector<int64_t> ints_or_attribute(const NodeEntry& node, size_t i, std::string_view name,
                                          std::vector<int64_t> otherwise) const;
-  /// Counted from the front, checked.
+  /// Converts an axis to one counted from the front. kUnsupported if it is out of range.
   int axis(const NodeEntry& node, int64_t axis, int rank) const;
   std::vector<int> axes(const NodeEntry& node, std::span<const int64_t> axes, int rank) const;
   /// The value of a Constant's tensor.
@@ -164,7 +164,7 @@ class Run {
 
 /// 1 where it is 0, and 0 where it is 1.
 Tensor negated(const Tensor& truth);
-/// Integers as floats of `dtype`; f64 has those below 2^53 whole.
+/// Converts integers to floats of `dtype`; f64 holds those below 2^53 exactly. Returns floats unchanged.
 Tensor as_floats(const Tensor& x, DType dtype);
 
 /// The first input of a node for images. A line [N,C,W] is an image with one row.
@@ -194,13 +194,13 @@ std::span<const ImportedOp> norm_ops();
 std::span<const ImportedOp> resize_ops();
 std::span<const ImportedOp> shape_ops();
 std::span<const ImportedOp> size_ops();
-/// Of the domain "dlpipe": what ONNX lacks for models that dlpipe.capture wrote.
+/// The domain "dlpipe": ops that ONNX lacks, for models written by dlpipe.capture.
 std::span<const ImportedOp> training_ops();
 
 /// Dropout in training form.
 Tensor live_dropout(const Tensor& x, double ratio);
 
-/// The plain tensor [N,C,H,W] of images.
+/// Images as a plain tensor [N,C,H,W].
 Tensor planes_of(const Tensor& image);
 Tensor image_of(const Tensor& planes);
 /// The maximum number of pieces that a node may cut its input into or copies it may make; a larger graph would be unreadable.
