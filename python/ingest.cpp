@@ -1,5 +1,6 @@
 // Creates datasets: `dlpipe ingest` as a function, and the writer for samples from Python code.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "base/messages.h"
 #include "base/mutex.h"
 #include "base/text.h"
+#include "dlpipe/codec.h"
 #include "dlpipe/dtype.h"
 #include "dlpipe/error.h"
 #include "dlpipe/ingest.h"
@@ -203,13 +205,15 @@ std::vector<std::optional<std::string>> draw(const std::vector<std::string>& nam
 /// the child lacks the threads that the writer would wait for, or that hold the lock.
 class OpenWriter {
  public:
-  explicit OpenWriter(std::unique_ptr<SampleWriter> writer) : writer_(std::move(writer)) {}
+  OpenWriter(std::unique_ptr<SampleWriter> writer, int64_t max_pixels)
+      : max_pixels_(max_pixels), writer_(std::move(writer)) {}
   ~OpenWriter() {
     close();
     if (is_forked()) (void)writer_.release();
   }
 
   bool is_forked() const { return ::getpid() != process_; }
+  int64_t max_pixels() const { return max_pixels_; }
   void add(NewSample sample) {
     refuse_forked();
     unlocked([&] {
@@ -245,6 +249,7 @@ class OpenWriter {
   }
 
   const pid_t process_ = ::getpid();
+  const int64_t max_pixels_;
   Mutex mutex_;
   std::unique_ptr<SampleWriter> writer_ DLPIPE_POINTEE_GUARDED_BY(mutex_);
 };
@@ -260,10 +265,13 @@ NewSample::Label label_of(const nb::handle& value) {
 }
 
 /// A record's bytes for `value`, which dlpipe/writer.py made for a field of this kind.
-void add_value(const std::string& kind, const nb::handle& value, NewSample& sample) {
+void add_value(const std::string& kind, const nb::handle& value, int64_t max_pixels, NewSample& sample) {
   std::vector<std::byte>& bytes = sample.values.emplace_back();
   if (kind == "image" && PyUnicode_Check(value.ptr())) {  // dlpipe/images.py's Unreadable
-    sample.problem = nb::cast<std::string>(value);
+    sample.problem = Status(ErrorCode::kNotFound, nb::cast<std::string>(value));
+  } else if ((kind == "image" || kind == "mask") && PyTuple_Check(value.ptr())) {  // its Oversized
+    const auto [width, height] = nb::cast<std::pair<int, int>>(value);
+    sample.problem = data::check_pixels({.width = width, .height = height}, max_pixels);
   } else if (kind == "image") {
     bytes = image_bytes(value);
   } else if (kind == "mask") {
@@ -283,7 +291,7 @@ void write_sample(OpenWriter& self, const nb::list& values, const std::string& s
                   const std::vector<std::string>& kinds) {
   NewSample sample;
   sample.split = split;
-  for (size_t i = 0; i < kinds.size(); ++i) add_value(kinds[i], values[i], sample);
+  for (size_t i = 0; i < kinds.size(); ++i) add_value(kinds[i], values[i], self.max_pixels(), sample);
   self.add(std::move(sample));
 }
 
@@ -325,7 +333,7 @@ void open_writer(OpenWriter* self, const nb::bytes& destination, const nb::list&
   ingest.on_error = ingest::OnError::kStop;
   ingest.on_warning = [](const std::string& warning) { log(LogLevel::kWarning, warning); };
   set_storing_options(storing, ingest);
-  new (self) OpenWriter(unlocked([&] { return SampleWriter::open(options); }));
+  new (self) OpenWriter(unlocked([&] { return SampleWriter::open(options); }), ingest.max_pixels);
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from dlpipe import arrow, images, sample_sources
 from dlpipe.arguments import Path, Progress, Reporter, kinds_checked
 from dlpipe.errors import Error, MisuseError
-from dlpipe.images import Unreadable, as_image, size_of
-from dlpipe.writer import FieldKind, StoringOptions, Writer, documented
+from dlpipe.images import Unreadable, as_image, oversized, size_of
+from dlpipe.writer import MAX_PIXELS, FieldKind, StoringOptions, Writer, documented
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -242,8 +242,11 @@ def _refuse_annotations(first, image):
         images.refuse_annotations(told, meant, values)
 
 
-def _value(name, kind, value):
+def _value(name, kind, value, max_pixels):
     """The value in a plain form that can be pickled: images as bytes or arrays, texts as str."""
+    too_large = oversized(value, max_pixels) if kind in ("image", "mask") else None
+    if too_large is not None:
+        return too_large
     if kind == "image":
         if value is None:
             _refuse(f"a sample has no image {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
@@ -323,9 +326,9 @@ _ABSENT = "\0absent"
 class _Converter:
     """Converts a source's items to values of samples. Sent to the worker processes."""
 
-    def __init__(self, split, source, sample, fields, told_by_first, skips=False):
+    def __init__(self, split, source, sample, fields, told_by_first, max_pixels=MAX_PIXELS, skips=False):
         self.split, self.source, self.sample = split, source, sample
-        self.fields, self.told_by_first = fields, told_by_first
+        self.fields, self.told_by_first, self.max_pixels = fields, told_by_first, max_pixels
         self.names = []  # of the parts of the last sample that this process read
         self.needs_label = skips and sample is None and isinstance(source, arrow.Table) and source.lacks_some_labels()
 
@@ -371,7 +374,7 @@ class _Converter:
                     "does not have; give fields={name: kind} of what to store")
         try:
             with _naming(self.split, number, values):  # a PIL.Image may read its file only now
-                found = {name: _value(name, kind, _part(values, name)) for name, kind in self.fields.items()}
+                found = {name: _value(name, kind, _part(values, name), self.max_pixels) for name, kind in self.fields.items()}
                 if self.needs_label:
                     self._leave_out_unlabelled(found, number)
                 found[_ABSENT] = [name for name in self.fields if found[name] is None and _part(values, name, _ABSENT) is _ABSENT]
@@ -524,8 +527,9 @@ def from_dataset(
     name = "; ".join(f"{split} {source.name()}".strip() for split, source in sources.items())
     with contextlib.ExitStack() as stack:
         call = stack.enter_context(Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")))
+        max_pixels = storing.get("max_pixels", MAX_PIXELS)
         skips = storing.get("on_error", "stop") != "stop"
-        converters = {split: _Converter(split, source, sample, fields, told_by_first, skips=skips) for split, source in sources.items()}
+        converters = {split: _Converter(split, source, sample, fields, told_by_first, max_pixels, skips) for split, source in sources.items()}
         pools = {}
         for split, converter in converters.items():
             if workers > 0 and _length(converter.source):

@@ -6,7 +6,7 @@ import collections.abc
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Union
 
 from dlpipe.arguments import regular_bytes
 from dlpipe.errors import MisuseError
@@ -44,6 +44,25 @@ class Unreadable(str):
         return str.__new__, (Unreadable, str(self))
 
 
+class Oversized(NamedTuple):
+    """Takes the place of an image or a mask with more pixels than `max_pixels`. `on_error` decides what happens to the sample."""
+
+    width: int
+    height: int
+
+
+def oversized(value, max_pixels):
+    """An Oversized if an array, a tensor or a PIL.Image has more pixels, before anything reads or copies them; else None. The
+    library looks at the sizes of files."""
+    if isinstance(value, Oversized) or value is None:
+        return value
+    if hasattr(value, "getexif"):  # a PIL.Image, which reads its file to say how it is oriented
+        size = value.size[::-1]
+    else:
+        size = None if isinstance(value, (bytes, bytearray, memoryview, str)) else size_of(value)
+    return Oversized(size[1], size[0]) if size is not None and size[0] * size[1] > max_pixels else None
+
+
 def read_image(path, where="", advice=""):
     """The bytes of a file, or an Unreadable."""
     try:
@@ -71,10 +90,12 @@ def _pixels(array, what):
     return np.ascontiguousarray(array)
 
 
+_ORIENTATION = 0x0112  # EXIF's tag
+
+
 def _upright(image):
     """The image as displayed, with its EXIF orientation applied."""
-    orientation = 0x0112
-    if image.getexif().get(orientation, 1) == 1:
+    if image.getexif().get(_ORIENTATION, 1) == 1:
         return image
     from PIL import ImageOps
 
@@ -125,8 +146,8 @@ def size_of(value):
             value = Image.open(io.BytesIO(value))
         except (ImportError, OSError):
             return None
-    if hasattr(value, "getexif"):  # a PIL.Image
-        return _upright(value).size[::-1]
+    if hasattr(value, "getexif"):  # a PIL.Image; orientations from 5 on have width and height exchanged
+        return value.size if value.getexif().get(_ORIENTATION, 1) >= 5 else value.size[::-1]
     shape = tuple(getattr(value, "shape", ()))
     of_torch = type(value).__module__.split(".")[0] in ("torch", "torchvision")
     return shape[-2:] if len(shape) == 2 or (of_torch and len(shape) == 3) else shape[:2] if len(shape) == 3 else None

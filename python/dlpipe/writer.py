@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypedDict, Union
 from dlpipe import _dlpipe
 from dlpipe.arguments import Path, encoded, kinds_checked
 from dlpipe.errors import MisuseError
-from dlpipe.images import as_image, is_of_torchvision, mask, size_of
+from dlpipe.images import as_image, is_of_torchvision, mask, oversized, size_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,6 +56,10 @@ class StoringOptions(TypedDict, total=False):
     threads: int
     map_size: int | str
     max_pixels: int
+
+
+#: dlpipe/ingest.h has the same.
+MAX_PIXELS = 178_956_970
 
 
 def check_names(storing: Mapping[str, Any], function: Callable[..., Any]) -> None:
@@ -213,12 +217,13 @@ def _corners(name, boxes):
 class Field:
     """One field, as declared in dlpipe.Writer's `fields`."""
 
-    def __init__(self, name: str, kind: FieldKind, classes: int) -> None:
+    def __init__(self, name: str, kind: FieldKind, classes: int, max_pixels: int = MAX_PIXELS) -> None:
         if not isinstance(name, str):
             refuse(f"a field is called {name!r}; give its name as a string")
         encoded("[writer] the name of a field", name)
         self.name = name
         self.length = classes
+        self.max_pixels = max_pixels
         self.of = ""
         shape: Any = ...  # not given
         if isinstance(kind, (tuple, list)) and len(kind) == 2:
@@ -261,9 +266,9 @@ class Field:
                 refuse(f"the sample has no {self.name!r}; give a value, or fields= without it")
             return [] if self.kind == "labels" else b""
         if self.kind == "image":
-            return as_image(value)
+            return oversized(value, self.max_pixels) or as_image(value)
         if self.kind == "mask":
-            return mask(self.name, value)
+            return oversized(value, self.max_pixels) or mask(self.name, value)
         if self.given == "multi-hot":
             return _ones(self.name, value, self.length)
         if self.kind == "labels":
@@ -411,7 +416,7 @@ class Writer:
         if not fields:
             refuse("no fields; give {name: kind}, or leave them out for image, label and path")
         classes = list(classes or ())
-        self._fields = [Field(name, kind, len(classes)) for name, kind in fields.items()]
+        self._fields = [Field(name, kind, len(classes), storing.get("max_pixels", MAX_PIXELS)) for name, kind in fields.items()]
         self._kinds = [field.kind for field in self._fields]
         self._names = dict.fromkeys(field.name for field in self._fields)
         self._labels = [i for i, kind in enumerate(self._kinds) if kind == "label"]

@@ -117,7 +117,7 @@ struct SampleWriter::Impl {
     size_t split = 0;
     int64_t label = -1;
     std::vector<std::vector<std::byte>> values;
-    std::string problem = {};
+    Status problem = {};
   };
 
   /// Samples that workers take at once, and where commits lie among them.
@@ -542,7 +542,7 @@ void SampleWriter::Impl::start_workers() {
   };
   job.work = [this](int worker, uint64_t i) -> OrderedWorkers::Outcome {
     Item& item = working.items[i];
-    if (!item.problem.empty()) return Status(ErrorCode::kNotFound, item.problem);
+    if (!item.problem.ok()) return item.problem;
     ImageWorker::Values values(item.values.begin(), item.values.end());
     if (label_field) values[*label_field] = std::as_bytes(std::span(&item.label, 1));
     std::vector<std::byte> image;
@@ -608,7 +608,7 @@ Status SampleWriter::Impl::take(const Item& item, const OrderedWorkers::Outcome&
                fold);
     return split.writer->add(*outcome);
   }
-  if (item.problem.empty() && !is_bad_file(outcome.status())) return outcome.status();
+  if (item.problem.ok() && !is_bad_file(outcome.status())) return outcome.status();
   const std::string name = name_of(item);
   if (options.ingest.on_error == OnError::kStop)
     return bad_file_error("writer", concat("sample ", item.number, " (", printable(name), ")"),

@@ -48,8 +48,8 @@ struct NewSample {
   Label label;
   std::string split;                            // "train", "val", ...; "" when there is one dataset
   std::vector<std::vector<Label>> labels = {};  // of each labels field, in the schema's order
-  /// Why the image can't be read, if it can't: `on_error` applies, as for a file that can't be decoded.
-  std::string problem = {};
+  /// Why the image can't be used, if it can't: `on_error` applies, as for a file that can't be decoded.
+  Status problem = {};
 };
 
 class SampleWriter {

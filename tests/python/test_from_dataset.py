@@ -319,6 +319,41 @@ def test_a_file_of_a_folder_that_is_gone_follows_on_error(images, tmp_path):
     assert len(samples) == 399 and [path for path, _ in samples.skipped] == ["class0/gone.jpg"]
 
 
+class NotRead:
+    """Pixels that raise where they are read."""
+
+    dtype = np.dtype("uint8")
+
+    def __init__(self, *shape):
+        self.shape = shape
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("the pixels were read")
+
+
+@pytest.mark.parametrize("workers", (0, 2))
+def test_too_many_pixels_are_not_read(workers, tmp_path):
+    image, torch = pytest.importorskip("PIL.Image"), pytest.importorskip("torch")
+    file = io.BytesIO()
+    image.effect_noise((60, 50), 40).save(file, "PNG")
+    small = np.full((9, 8, 3), 7, np.uint8)
+    large = {"array": NotRead(50, 60, 3), "tensor": torch.zeros(3, 50, 60, dtype=torch.uint8),
+             "file": image.open(io.BytesIO(file.getvalue()[:-500])), "bytes": file.getvalue()}  # fmt: skip
+    for name, value in large.items():
+        samples = [{"image": small, "label": 0}, {"image": value, "label": 1}]
+        with pytest.raises(dlpipe.UnsupportedError, match="sample 1 .*60x50 pixels are more than max_pixels 2000"):
+            dlpipe.from_dataset(samples, tmp_path / name, fields={"image": "image", "label": "label"}, max_pixels=2000, workers=workers)
+        dlpipe.from_dataset(samples, tmp_path / f"{name}_skipped", fields={"image": "image", "label": "label"}, max_pixels=2000,
+                            on_error="skip", workers=workers)  # fmt: skip
+        kept = dlpipe.Dataset(tmp_path / f"{name}_skipped")
+        assert len(kept) == 1 and "60x50 pixels" in kept.skipped[0][1]
+    samples = [{"image": small, "mask": small[:, :, 0]}, {"image": small, "mask": NotRead(50, 60)}]
+    with pytest.raises(dlpipe.UnsupportedError, match="sample 1 .*60x50 pixels"):
+        dlpipe.from_dataset(samples, tmp_path / "mask", fields={"image": "image", "mask": "mask"}, max_pixels=2000, workers=workers)
+    with pytest.raises(dlpipe.UnsupportedError, match="sample 0 .*60x50 pixels"), dlpipe.Writer(tmp_path / "w", max_pixels=2000) as writer:
+        writer.write(image=NotRead(50, 60), label="a")
+
+
 def test_torchs_datasets_behind_each_other(images, tmp_path, caplog):
     data = pytest.importorskip("torch.utils.data")
     folder = pytest.importorskip("torchvision.datasets").ImageFolder

@@ -288,7 +288,7 @@ TEST(SampleWriter, AnImageThatCantBeReadIsABadFile) {
     auto writer = value_or_throw(SampleWriter::open(options));
     for (uint64_t i = 0; i < 3; ++i) {
       NewSample sample = sample_of(i == 1 ? "" : jpeg_text(i, 16, 12), std::string("cat"), concat("s", i));
-      if (i == 1) sample.problem = "row 1 of a.parquet: b.jpg: No such file";
+      if (i == 1) sample.problem = Status(ErrorCode::kNotFound, "row 1 of a.parquet: b.jpg: No such file");
       throw_if_error(writer->add(std::move(sample)));
     }
     const auto report = writer->finish();
