@@ -192,9 +192,9 @@ std::span<const ConfigOption> config_options() {
        &C::ema, false, 0, 1},
       {"loss", "optimisation", "Loss by name (--help losses lists them); auto: the task's", &C::loss},
       {"class-weights", "optimisation",
-       "Weight of each class in the loss: balanced (the more samples, the less), or "
+       "Weight of each class in the loss: balanced (rarer classes weigh more), or "
        "CLASS=WEIGHT,CLASS=WEIGHT, 1 for the others. Not for "
-       "--task regress; --task segment has no balanced",
+       "--task regress",
        &C::class_weights},
       {"label-smoothing", "optimisation",
        "Share of the target spread over all classes; --class-weights weights the whole by the sample's class",

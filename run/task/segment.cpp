@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "io/data/codec/mask.h"
 #include "run/task/task.h"
@@ -20,32 +21,16 @@ bool is_class_of_boxes(const data::Field& field) {
   return field.kind == data::FieldKind::kLabels && !field.of.empty();
 }
 
-/// Adds the class numbers of the masks called `name` of samples [begin, end). Throws Error.
-void add_classes(const data::Dataset& dataset, const std::string& name, int64_t begin, int64_t end,
-                 std::array<std::atomic<bool>, 256>& is_there) {
-  const auto reader = value_or_throw(dataset.reader());
-  data::MaskDecoder decoder;
-  std::array<bool, 256> found{};
-  for (int64_t sample = begin; sample < end; ++sample) {
-    const auto record = value_or_throw(reader->record(sample));
-    const auto bytes = value_or_throw(data::field_bytes(dataset, record, name));
-    const ConstImageView mask = value_or_throw(decoder.decode(bytes));
-    for (int y = 0; y < mask.height; ++y)
-      for (int x = 0; x < mask.width; ++x) found[mask.row(y)[x]] = true;
-  }
-  for (size_t number = 0; number < found.size(); ++number)
-    if (found[number]) is_there[number] = true;
-}
+/// Samples of one slice of a pass over masks.
+constexpr int64_t kSamplesASlice = 64;
 
-/// The largest class number of the masks called `name`, kIgnored aside; -1: there is none. Decodes all, on all threads. Throws Error.
+/// The largest class number of the masks called `name` except kIgnored; -1 if there is none.
 int64_t largest_class(const data::Dataset& dataset, const std::string& name) {
-  constexpr int64_t kGrain = 64;
-  std::array<std::atomic<bool>, 256> is_there{};
-  engine::parallel_ranges(dataset.size(), kGrain, [&](int64_t begin, int64_t end) {
-    add_classes(dataset, name, begin, end, is_there);
-  });
+  std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  const std::vector<int64_t> counts = count_mask_pixels(dataset, all, name);
   for (int64_t number = TargetSpec::kIgnored; number-- > 0;)
-    if (is_there[static_cast<size_t>(number)]) return number;
+    if (counts[static_cast<size_t>(number)] > 0) return number;
   return -1;
 }
 
@@ -139,6 +124,26 @@ std::vector<double> judge_pixels(std::span<const std::string> tallies,
 }
 
 }  // namespace
+
+std::vector<int64_t> count_mask_pixels(const data::Dataset& dataset, std::span<const int64_t> samples,
+                                       const std::string& field) {
+  std::array<std::atomic<int64_t>, 256> counts{};
+  engine::parallel_ranges(
+      static_cast<int64_t>(samples.size()), kSamplesASlice, [&](int64_t begin, int64_t end) {
+        const auto reader = value_or_throw(dataset.reader());
+        data::MaskDecoder decoder;
+        std::array<int64_t, 256> own{};
+        for (int64_t i = begin; i < end; ++i) {
+          const auto record = value_or_throw(reader->record(samples[static_cast<size_t>(i)]));
+          const auto bytes = value_or_throw(data::field_bytes(dataset, record, field));
+          const ConstImageView mask = value_or_throw(decoder.decode(bytes));
+          for (int y = 0; y < mask.height; ++y)
+            for (int x = 0; x < mask.width; ++x) ++own[mask.row(y)[x]];
+        }
+        for (size_t number = 0; number < own.size(); ++number) counts[number] += own[number];
+      });
+  return {counts.begin(), counts.end()};
+}
 
 extern const TaskRecord segment_task;
 const TaskRecord segment_task = {

@@ -98,6 +98,11 @@ bool is_for(const char* tasks, std::string_view task);
 Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries,
                               const engine::ModelRecord* model = nullptr);
 
+/// The number of pixels of each class number, 0 to 255, in the masks `field` of `samples`. Decodes all of them, on all threads.
+/// Throws Error.
+std::vector<int64_t> count_mask_pixels(const data::Dataset& dataset, std::span<const int64_t> samples,
+                                       const std::string& field);
+
 /// The `k` classes of the largest values, the largest first; of equal ones the smaller number first. NaN comes after all numbers.
 std::vector<size_t> top_classes(std::span<const float> values, size_t k);
 /// exp(logits) over their sum, in f64; all NaN where a logit is NaN or +inf.

@@ -312,6 +312,32 @@ TEST(Segment, TheLossDoesNotDependOnHowImagesAreBatched) {
   EXPECT_NEAR(losses[2], losses[0], 1e-5);
 }
 
+// A quarter of the pixels is of class 1: all / (classes x those of the class) is 2/3 and 2.
+TEST(Segment, BalancedWeightsCountPixels) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "segment", "--per-class", "2", "--size", "32"})
+                .exit_code,
+            0);
+  std::vector<uint8_t> pixels(32 * 32);
+  std::fill_n(pixels.begin(), 8 * 32, uint8_t{1});
+  const auto png = value_or_throw(data::encode_png({pixels.data(), 32, 32, 1, 32}));
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "drawn/masks"))
+    ASSERT_TRUE(
+        formats::write_file(entry.path(), std::string(reinterpret_cast<const char*>(png.data()), png.size()))
+            .ok());
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data"}).exit_code, 0);
+  const auto loss = [&](const std::string& name, const std::string& weights) {
+    const Outcome trained = run_dlpipe({"train", "--data", folder / "data", "--model", "unet_small",
+                                        "--augment", "resize(32x32)", "--batch", "8", "--max-steps", "1",
+                                        "--class-weights", weights, "--out", folder / name, "--json"});
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    return json_of(trained)["loss"].as_double();
+  };
+  const double balanced = loss("balanced", "balanced");
+  EXPECT_NEAR(balanced, loss("given", "0=0.66666666666666663,1=2"), 1e-6);
+  EXPECT_GT(std::abs(balanced - loss("alike", "0=1")), 1e-4);
+}
+
 /// Masks of scenes, with the pixels of the first line replaced by `value`: all of them where it is 0.
 void draw_over_masks(const std::filesystem::path& folder, uint8_t value) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
