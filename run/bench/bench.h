@@ -97,8 +97,6 @@ struct BenchOpsReport {
 };
 /// Share of the roofline: the least time that the op's arithmetic or its bytes need, over the time it took.
 double roofline_share(const engine::OpCost& cost, const engine::Roofline& roofline);
-/// The dtype of a roofline's products (bench.h), by option name.
-std::string roofline_dtype(const std::string& device, const std::string& dtype);
 
 /// On a device, waits for each call.
 BenchOpsReport bench_ops(const BenchOpsOptions& options, const Registries& registries = {});
@@ -161,7 +159,7 @@ struct RooflineSizes {
   int64_t floats = int64_t{1} << 26;  // of a copy, far more than caches hold
 };
 
-/// On the host, engine::measure_roofline(), for f32 regardless of `dtype`. On a device, the best of a few large products of
+/// On the host, engine::measure_roofline(dtype). On a device, the best of a few large products of
 /// `dtype` with its library and large copies in its memory. Nothing else may be running, or the result is too low.
 engine::Roofline measure_roofline(Device& device, DType dtype, const RooflineSizes& sizes = {});
 

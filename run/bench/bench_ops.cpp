@@ -19,7 +19,7 @@
 namespace dlpipe::run {
 
 engine::Roofline measure_roofline(Device& device, DType dtype, const RooflineSizes& sizes) {
-  if (device.is_host()) return engine::measure_roofline();
+  if (device.is_host()) return engine::measure_roofline(dtype);
   constexpr int kRounds = 5;
   const engine::NoGrad no_grad;
   const engine::Tensor a = engine::Tensor::full({sizes.side, sizes.side}, 0.5, dtype, device);
@@ -34,7 +34,7 @@ engine::Roofline measure_roofline(Device& device, DType dtype, const RooflineSiz
   const auto side = static_cast<double>(sizes.side);
   const double flops = 2.0 * side * side * side;
   const double bytes = 2.0 * static_cast<double>(sizes.floats) * sizeof(float);
-  engine::Roofline best;
+  engine::Roofline best{.dtype = dtype};
   for (int i = 0; i < kRounds; ++i) {
     best.flops_per_s = std::max(best.flops_per_s, flops / seconds_of([&] { (void)engine::matmul(a, a); }));
     best.bytes_per_s = std::max(best.bytes_per_s, bytes / seconds_of([&] { (void)large.clone(); }));
@@ -143,10 +143,6 @@ std::vector<OpSample> samples_of(const engine::OpRecord& record, bool quick) {
 }
 
 }  // namespace
-
-std::string roofline_dtype(const std::string& device, const std::string& dtype) {
-  return device == "cpu" ? "f32" : dtype;
-}
 
 double roofline_share(const OpCost& cost, const engine::Roofline& roofline) {
   const double least = std::max(cost.flops / roofline.flops_per_s, cost.bytes / roofline.bytes_per_s);

@@ -275,7 +275,8 @@ engine::Roofline roofline_around(Device& device, const TrainStepOptions& options
   const engine::Roofline before = measure();
   work();
   const engine::Roofline after = measure();
-  return {std::max(before.flops_per_s, after.flops_per_s), std::max(before.bytes_per_s, after.bytes_per_s)};
+  return {std::max(before.flops_per_s, after.flops_per_s), std::max(before.bytes_per_s, after.bytes_per_s),
+          before.dtype};
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ TEST(Bench, StorageAndDecodeGiveRates) {
 TEST(Bench, OpsGiveEachOpsRatesAndItsShareOfTheRoofline) {
   const Json json = bench_json({"ops", "--quick", "--threads", "1", "--kernels", "rules"});
   EXPECT_GT(json["roofline_flops_per_s"].as_double(), 0);
+  EXPECT_EQ(json["roofline_dtype"].as_string(), "f32");
   EXPECT_GT(json["roofline_bytes_per_s"].as_double(), 0);
   std::map<std::string, int> forward, backward;
   double share = 0;
