@@ -64,7 +64,7 @@ Json outcome_json(const TrainOutcome& outcome, const TrainConfig& config,
                   const std::vector<std::string>& warnings) {
   Json warned = Json(Json::Array(warnings.begin(), warnings.end()));
   if (config.overfit_batch > 0 && !outcome.stopped) return overfit_json(outcome, std::move(warned));
-  // A session that trained no step, as the run was finished, has those of an earlier one.
+  // If this session trained no step because the run was finished, loss and validation are those of an earlier session.
   const LoggedEnd before = outcome.samples == 0 && !config.out.empty() ? logged_end(config.out) : LoggedEnd();
   Json json = Json::object({{"run", config.out},
                             {"steps", outcome.steps},

@@ -66,7 +66,7 @@ class Session::Impl {
  private:
   friend class Session;
 
-  // The stages that session/ does not have, in their order.
+  // The stages that are not in session/, in their order.
   SessionOptions resolve(TrainConfig config, Registries registries, engine::Collective* ranks,
                          const Checkpoint* checkpoint, const WeightsSource* init) const;
   void enter(const Place& place);
@@ -80,7 +80,7 @@ class Session::Impl {
   Notes notes() const;
   void tell_of_search(const std::string& key) const;
 
-  engine::KernelTable kernels_;  // this run's, whatever else the process runs
+  engine::KernelTable kernels_;  // of this run, whatever else the process runs
   int64_t begin_ns_;
   TrainObserver* observer_;
   SessionOptions options_;
@@ -89,7 +89,7 @@ class Session::Impl {
   SessionData data_;
   std::shared_ptr<engine::Module> model_;
   int64_t parameters_ = 0;           // elements of all of them
-  uint64_t first_weights_hash_ = 0;  // of several ranks: what the model began with, before it was split
+  uint64_t first_weights_hash_ = 0;  // with several ranks: of the model's first weights, before it is split
   SplitWeights weights_;
   Optimization optimization_;
   MemoryPlan memory_;
@@ -148,7 +148,7 @@ std::unique_ptr<Session> Session::resume(const std::string& run_directory,
   config.out = run_directory;
   place.former = config;
   throw_if_error(change_for_resume(run_directory, changes, config));
-  drop_idle_options(config, {}, registries);  // of runs from before idle options were refused
+  drop_idle_options(config, {}, registries);  // runs of older versions may have some
   place.checkpoint = latest_checkpoint(place.directory.get(), ranks, [&](const std::string& text) {
     if (observer != nullptr) observer->on_warning(text);
   });
@@ -163,7 +163,7 @@ static WeightsSource open_init(const std::string& path, bool live_batch_norm) {
   return graph ? std::move(*graph) : open_weights(path);
 }
 
-/// What --init names, with the model itself where no code builds it: --init's, or that of a file that --model names.
+/// The weights that --init names; of a file that --model names if --init is empty. If no code builds the model, they include it.
 static std::optional<WeightsSource> open_first_weights(TrainConfig& config) {
   std::optional<WeightsSource> of_model, first;
   check_named_model_file("train", config.model);
@@ -181,7 +181,7 @@ static std::optional<WeightsSource> open_first_weights(TrainConfig& config) {
   return first;
 }
 
-/// How it ended.
+/// Runs `work` and returns how it ended.
 static Status status_of(const std::function<void()>& work) {
   try {
     work();
@@ -202,7 +202,7 @@ Session::Impl::Impl(TrainConfig config, const Registries& registries, TrainObser
     // The instruction set comes first: no code may have examined the CPU yet.
     if (const auto isa = value_or_throw(parse_isa(config.isa)))
       throw_if_error(engine::limit_kernel_isa(*isa));
-    // The first weights come before the options: they may say which model it is, or be a model that no code builds.
+    // The first weights come before the options, because they may determine the model, or be one that no code builds.
     if (checkpoint == nullptr) init = open_first_weights(config);
     // Options come before anything is opened, because they fail fastest.
     options_ = resolve(config, registries, ranks, checkpoint, init ? &*init : nullptr);
@@ -224,13 +224,13 @@ Session::Impl::Impl(TrainConfig config, const Registries& registries, TrainObser
     // The config keeps what the data decided (the chain with its normalisation, the datasets' ids), so that a resumed run needs
     // neither --init nor a decision again.
     options_ = with_data(std::move(options_), data_);
-    // A resumed run may have another length, if its past stays what it was. The schedule, which says so, takes the data's size.
+    // A resumed run may have another length if its past does not change. The schedule shows that, and it needs the data's size.
     if (place.former) check_past(*place.former);
     // The model comes with its first weights, because some are made from images.
     model_ = build_model(options_, data_, {checkpoint, init ? &*init : nullptr}, notes());
     init.reset();  // the model has its tensors now
     describe_model();
-    // It is split after the weights are loaded, because files have whole weights, and described before, as files describe it.
+    // The model is split after its weights are loaded, because files have whole weights, and after it is described for the files.
     weights_ = split_model(options_, data_, *model_);
     // Optimizer and average come after the weights, from which they start, and have only this process's part.
     optimization_ = build_optimizer(options_, *model_, checkpoint, weights_);
@@ -247,15 +247,15 @@ Session::Impl::Impl(TrainConfig config, const Registries& registries, TrainObser
   if (ranks != nullptr) check_data_agree(data_, first_weights_hash_, done, *ranks);
   throw_if_error(done);
 
-  // Files come last: what fails before this leaves none.
+  // Files are written last: a failure before this leaves none.
   if (directory_ != nullptr) {
     throw_if_error(directory_->start_logs(state_.step));
     throw_if_error(save_config(directory_->path(), options_.config));
   }
 }
 
-/// The model to train if no code builds it; else null. A run's weights also fit a named built-in model; a compiled model's have
-/// other names.
+/// The model to train if no code builds it; else null. The weights of a run also fit the built-in model that --model names; those
+/// of a compiled model have other names.
 static std::shared_ptr<const engine::ModelRecord> graph_to_train(const TrainConfig& config,
                                                                  const WeightsSource& init,
                                                                  const Registries& registries) {
@@ -419,7 +419,7 @@ TrainerSettings Session::Impl::trainer_settings() const {
 
 // --- the loop
 
-/// For this run so far.
+/// The time of this run's kernel searches so far.
 static int64_t kernel_search_ns() {
   const auto measured = engine::kernel_table().measured();
   return measured == nullptr ? 0 : measured->search_ns();
@@ -443,7 +443,7 @@ TrainOutcome Trainer::train(const std::atomic<bool>* stop) {
   ended_ = outcome_.early_stopped =
       settings_.early_stop > 0 && state_.worse_validations >= settings_.early_stop;
   try {
-    if (state_.step > 0) {  // a signal may have come in the middle of a validation, which is made up for
+    if (state_.step > 0) {  // if a signal interrupted a validation, it is repeated
       ledger_.begin_part();
       validate_if_due(false);
       ledger_.end_part();
@@ -476,7 +476,7 @@ void Trainer::one_step() {
   const bool epoch_ended = issued->epoch_ended;
   // The processes agree once per step, before anything that depends on a clock, a signal or bad samples.
   agreement_.ask(stop_, issued->bad, concat("step ", state_.step + 1));
-  // Ranks know the time of the last exchange: before the validation, whose own time does not count.
+  // An interval restarts at the exchange after its validation or checkpoint, because their own time does not count.
   if (std::exchange(restarts_validation_clock_, false)) last_validation_ns_ = agreement_.time_ns();
   if (std::exchange(restarts_checkpoint_clock_, false)) last_checkpoint_ns_ = agreement_.time_ns();
   if (const std::string reason = step_->graph_reason(); reason != graph_reason_) {
@@ -484,7 +484,7 @@ void Trainer::one_step() {
     parts_.observer->on_note(concat("steps are launched kernel by kernel: ", reason));
   }
   ++state_.step;
-  // Outcomes are logged in the order of steps. All of them at an epoch's end, whose mean loss is reported.
+  // Outcomes are logged in the order of steps. All are taken at the end of an epoch, because its mean loss is reported.
   take_outcomes(epoch_ended);
   // The hash over the weights is chained once per epoch, before a validation puts averaged weights into the model.
   if (epoch_ended) chain_parameters();
@@ -507,7 +507,7 @@ void Trainer::finish() {
   ledger_.begin_part();
   uint64_t chain = state_.parameters_chain;
   if (!stop_requested()) {
-    // Within an epoch a longer run chains nothing, so the state, from which this run may be resumed, is unchanged.
+    // The state is not changed: a longer run that is resumed from it chains weights only at the end of an epoch.
     if (state_.chained_step != state_.step) {
       const SpanScope span(Span::kMetrics);
       chain = chain_of_weights(chain);

@@ -1,5 +1,5 @@
-// What the training loop does around a step: it logs, reports, validates, saves, and explains after an error how to continue.
-// The order of these is in session.cpp.
+// The work of the training loop around a step: it logs, reports, validates, saves, and explains after an error how to continue.
+// The loop itself is in session.cpp.
 #include "run/train/trainer.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ int64_t span_ns(const LedgerEntry& entry, Span span) {
   return entry.span_ns[static_cast<size_t>(span)];
 }
 
-// Uses another ledger for the thread within its scope, because spans of validation's batches are not training's. A search for
-// kernels always counts in the former ledger's own row.
+// Uses another ledger for the thread within its scope, because the spans of validation's batches do not belong to training. The
+// time of kernel searches goes into their own row of the former ledger.
 class AsideLedger {
  public:
   explicit AsideLedger(Ledger& former) : former_(former) {
@@ -67,7 +67,7 @@ class EmaWeights {
     if (own_.empty()) return;
     try {
       model_.load_state_dict(own_);
-    } catch (const Error& error) {  // of a device that has failed: another exception is already in flight
+    } catch (const Error& error) {  // the device has failed: another exception is already in flight
       log(LogLevel::kError, error.what());
     }
   }
@@ -345,7 +345,7 @@ void Trainer::refuse_nonfinite(const EvalReport& result) {
     finite_step_ = state_.step;
     return;
   }
-  if (result.samples == 0) return;  // a mean of nothing
+  if (result.samples == 0) return;  // there is no mean without samples
   const std::string what = concat("validation after step ", state_.step, ": the loss is not finite");
   if (!settings_.step.skip_nonfinite) throw Error(Status(ErrorCode::kNonfinite, concat("[train] ", what)));
   parts_.observer->on_warning(concat(what, "; it is never the best one"));

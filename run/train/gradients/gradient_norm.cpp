@@ -126,7 +126,7 @@ std::string SplitGradients::first_nonfinite(int64_t step) {
     double its = 0;
     std::memcpy(&its, text.data(), sizeof its);
     norm_ = std::hypot(norm_, its);
-    if (text.size() > sizeof its) reason = text.substr(sizeof its);  // backward reached later stages first
+    if (text.size() > sizeof its) reason = text.substr(sizeof its);  // of the last stage, first in backward
   }
   return reason;
 }
@@ -143,7 +143,7 @@ namespace {
 
 constexpr double kNone = -1;
 
-/// The number of the last parameter whose share is not finite; kNone.
+/// The number of the last parameter with a share that is not finite; kNone if all are finite.
 double last_bad(std::span<const engine::Tensor> gradients) {
   for (size_t i = gradients.size(); i-- > 0;) {
     if (!all_finite(gradients[i])) return static_cast<double>(i);
@@ -157,7 +157,7 @@ SharedGradients::SharedGradients(std::vector<engine::NamedTensor> parameters,
                                  std::vector<engine::Share> shares, engine::Collective& ranks)
     : parameters_(std::move(parameters)), shares_(std::move(shares)), ranks_(ranks) {}
 
-// Each sum of squares is on one rank and 0 on all others, so adding them up changes no bit.
+// Each sum of squares is computed on one rank and is 0 on all others, so adding them up is exact.
 std::string SharedGradients::first_nonfinite(int64_t step, std::span<const engine::Tensor> gradients) {
   std::vector<double> mine = engine::grad_squares({parameters_, shares_, gradients});
   mine.push_back(last_bad(gradients));

@@ -1,4 +1,4 @@
-// The sums of a step's gradients (gradient_sum.h) and their parts: the layout of gradients, memory that exists as long as a
+// The sums of a step's gradients (gradient_sum.h) and their parts: the layout of gradients, memory that is released bucket by
 // bucket, and the transfer of a device's gradients to other processes.
 #include "run/train/gradients/gradient_sum.h"
 
@@ -37,11 +37,11 @@ using engine::flat_copy;
 using engine::NamedTensor;
 using engine::Tensor;
 
-// Where the gradients of one step are in one flat block, and which of them are exchanged together.
+// The places of a step's gradients in one flat block, and the buckets of gradients that are exchanged together.
 //
-// A value. Parameters are taken in the order in which backward finishes them, last layer first. If processes share the
-// optimizer's work, each bucket is divided into parts of about the same size, one for each; boundaries within a parameter are
-// multiples of engine::kShareUnit.
+// A value type. Parameters are in the order in which backward finishes them, last layer first. If processes share the optimizer's
+// work, each bucket is divided into one part per process, of about the same size. Within a parameter, boundaries are multiples of
+// engine::kShareUnit.
 struct GradientLayout {
   struct Place {
     engine::Tensor parameter;
@@ -60,7 +60,7 @@ struct GradientLayout {
   std::vector<Bucket> buckets;
   int64_t elements = 0;
 
-  /// Where the parameters are.
+  /// The parameters' device.
   Device& device() const { return places.empty() ? cpu_device() : places.front().parameter.device(); }
   std::span<Place> places_of(size_t bucket) {
     return std::span(places).subspan(static_cast<size_t>(buckets[bucket].first_place),
@@ -70,7 +70,7 @@ struct GradientLayout {
 
 namespace {
 
-/// Where a bucket may be divided: before and after its parameters, and between their blocks. Ascending.
+/// Where a bucket may be divided: before and after its parameters, and at each multiple of kShareUnit within them. Ascending.
 std::vector<int64_t> borders_of(const GradientLayout& layout, size_t bucket) {
   std::vector<int64_t> borders;
   for (const GradientLayout::Place& place : layout.places) {
@@ -88,7 +88,8 @@ int64_t nearest(const std::vector<int64_t>& borders, int64_t wanted) {
   return wanted - *(after - 1) <= *after - wanted ? *(after - 1) : *after;
 }
 
-// The next bucket compensates for a boundary's deviation, so that the parts of all buckets together are about equal.
+// If a boundary deviates from an even division, the next bucket compensates for it, so that each process gets about the same
+// amount from all buckets together.
 void cut_buckets(GradientLayout& layout, int parts) {
   std::vector<int64_t> off(static_cast<size_t>(parts) + 1, 0);
   for (size_t b = 0; b < layout.buckets.size(); ++b) {
@@ -109,8 +110,8 @@ void cut_buckets(GradientLayout& layout, int parts) {
 
 }  // namespace
 
-/// `parameters` that take part are those that require a gradient, all on one device; kUnsupported unless they are f32. Buckets
-/// have `bucket_bytes` or a little more, and `parts` parts.
+/// Lays out those `parameters` that require a gradient; they are on one device. kUnsupported unless they are f32. Each bucket but
+/// the last has at least `bucket_bytes`. Buckets are divided into `parts` parts.
 static GradientLayout lay_out_gradients(const std::vector<NamedTensor>& parameters, int64_t bucket_bytes,
                                         int parts) {
   GradientLayout layout;
@@ -137,7 +138,7 @@ static GradientLayout lay_out_gradients(const std::vector<NamedTensor>& paramete
   return layout;
 }
 
-/// For each of the `count` parameters, the part that is in `ranks`' own parts of the buckets.
+/// For each of the `count` parameters, the share that is in this rank's parts of the buckets.
 static std::vector<engine::Share> own_shares(const GradientLayout& layout, size_t count,
                                              const engine::Collective& ranks) {
   std::vector<engine::Share> shares(count);
@@ -151,8 +152,8 @@ static std::vector<engine::Share> own_shares(const GradientLayout& layout, size_
   return shares;
 }
 
-// One value for every element of all gradients, on the parameters' device, in memory that exists while a value in it is needed:
-// bucket by bucket, so that one layer's backward may reuse the memory of another layer's values.
+// One value for every element of all gradients, on the parameters' device. The memory of a bucket exists only while one of its
+// values is needed, so that one layer's backward may reuse the memory of another layer's values.
 //
 // Refers to the layout. One thread at a time.
 class GradientBlock {
@@ -161,7 +162,7 @@ class GradientBlock {
 
   /// The memory of a place's values, valid until let_go(); undefined at first.
   float* take(const GradientLayout::Place& place);
-  /// For a place that was taken.
+  /// The same memory, for a place that was taken.
   float* at(const GradientLayout::Place& place) const;
   void let_go(const GradientLayout::Place& place);
   /// For all places.
@@ -169,8 +170,8 @@ class GradientBlock {
 
  private:
   struct Bucket {
-    engine::Tensor values = {};  // undefined: nothing in it is wanted
-    int64_t wanted = 0;          // places
+    engine::Tensor values = {};  // undefined: no value is needed
+    int64_t wanted = 0;          // places that are needed
   };
   const GradientLayout& layout_;
   std::vector<Bucket> buckets_;
@@ -203,10 +204,10 @@ void GradientBlock::let_go() {
   for (Bucket& bucket : buckets_) bucket = {};
 }
 
-// Values of a device on their way to other processes: page-locked memory of the host, into which they are copied after the
-// launched work, and from which their sums are copied back. Only the reader of the values waits.
+// Transfers a device's values to other processes through page-locked memory of the host. The values are copied there after the
+// work launched so far; their sums are copied back. Only the reader of the values waits.
 //
-// On the host there is nothing to copy: the values are those of the tensor. Refers to the device. One thread.
+// On the host nothing is copied: the values are those of the tensor. Refers to the device. One thread.
 class HostLanding {
  public:
   ~HostLanding();  // waits: copies may be under way
@@ -217,7 +218,7 @@ class HostLanding {
   bool is_there() const;
   /// Waits for them. They may be changed.
   std::span<float> values();
-  /// Copies them into the tensor that they came from; none: nothing to do.
+  /// Copies them back into the tensor that they came from. Does nothing without one.
   void put_back();
 
  private:
@@ -304,7 +305,7 @@ void DeviceTravel::arrive(const std::string& what) {
                                                 "; see what it printed last, and continue with --resume")));
     std::this_thread::yield();
   }
-  throw_if_error(sums_.check());  // what ended by an error has no sums
+  throw_if_error(sums_.check());  // after an error, the sums are not valid
   throw_if_error(device_.wait(engine::engine_stream(device_), *summed_));
   under_way_ = false;
 }
@@ -354,7 +355,7 @@ class GradientSum::Sums {
     step_ = step;
     next_bucket_ = next_full_ = 0;
     own_.clear();
-    for (GradientBlock& level : levels_) level.let_go();  // where a step had no end
+    for (GradientBlock& level : levels_) level.let_go();  // if the step before did not end
     for (GradientBlock& lane : lanes_) lane.let_go();
     for (size_t b = 0; b < travels_.size(); ++b) travels_[b].left = layout_.buckets[b].places;
   }
@@ -413,9 +414,9 @@ class GradientSum::Sums {
   /// Buckets that are exchanged while another fills: one in transfer, and one that waits for it.
   static constexpr size_t kUnderWay = GradientSum::kBucketsAtOnce - 1;
   struct Travel {
-    int64_t left = 0;    // places of the bucket whose sum over this rank's grains is not there yet
-    Tensor values = {};  // [elements]: sums, later weights; with shares while they are needed
-    Tensor part = {};    // with shares: what is this rank's of the sums
+    int64_t left = 0;    // places of the bucket whose sum over this rank's grains is incomplete
+    Tensor values = {};  // [elements]: sums, later weights; with shares, only while needed
+    Tensor part = {};    // with shares: this rank's part of the sums
     HostLanding landing = {};
     Collective::Handle handle = {};
   };
@@ -428,7 +429,7 @@ class GradientSum::Sums {
     if (open_ == 0 || engine::is_recomputing()) return;
     const Tensor plain = grad.is_contiguous() ? grad : grad.contiguous_copy();
     take(index, plain.data<float>());
-    // The parameter receives it after this; the previous one's gradient is in the sum.
+    // The parameter receives its gradient after this hook. The previous parameter's gradient is already in the sum.
     layout_.places[last_].parameter.zero_grad();
     layout_.places[index].parameter.zero_grad();
     last_ = index;
@@ -450,7 +451,7 @@ class GradientSum::Sums {
     lane.let_go(place);
   }
 
-  /// A leaf's value moves up the tree as far as its left neighbours exist.
+  /// Adds a leaf's value up the tree as far as left neighbours are complete.
   void climb(const Place& place, const float* value) {
     const auto height = static_cast<size_t>(trailing_ones(grain_));
     float* const to = height == levels_.size() ? sum_of(place) : levels_[height].take(place);
@@ -469,7 +470,7 @@ class GradientSum::Sums {
     if (grain_ + 1 == form_.grains) leave(place);
   }
 
-  /// The sum over this rank's grains is complete; buckets are exchanged in the same order on all ranks.
+  /// Called when the place's sum over this rank's grains is complete. All ranks exchange buckets in the same order.
   void leave(const Place& place) {
     --travels_[place.bucket].left;
     if (form_.ranks == nullptr) return;
@@ -481,7 +482,7 @@ class GradientSum::Sums {
     depart(false);
   }
 
-  /// Starts to exchange full buckets; a device's buckets that are not on the host yet follow later, unless `waits`.
+  /// Starts to exchange full buckets. Stops at a device's bucket that is not on the host yet, unless `waits`.
   void depart(bool waits) {
     for (; next_bucket_ < next_full_; ++next_bucket_) {
       Travel& travel = travels_[next_bucket_];
@@ -497,7 +498,7 @@ class GradientSum::Sums {
     }
   }
 
-  /// Waits for a bucket's sums; releases what does not belong to this rank.
+  /// Waits for a bucket's sums; keeps this rank's part and releases the rest.
   void keep_part(size_t bucket) {
     Travel& travel = travels_[bucket];
     if (!travel.values.defined()) return;
@@ -527,7 +528,7 @@ class GradientSum::Sums {
     }
   }
 
-  /// Waits for all ranks' weights of a bucket.
+  /// Waits for all ranks' weights of a bucket, and copies them into the parameters.
   void take_weights(size_t bucket) {
     throw_if_error(travels_[bucket].handle.wait());
     for (Place& place : layout_.places_of(bucket)) {
@@ -537,7 +538,7 @@ class GradientSum::Sums {
     travels_[bucket].values = Tensor();
   }
 
-  /// The memory of a place's sums, now or later.
+  /// The memory of a place's sums; allocates that of its bucket if necessary.
   float* sum_of(const Place& place) {
     Tensor& values = travels_[place.bucket].values;
     const GradientLayout::Bucket& bucket = layout_.buckets[place.bucket];
@@ -559,13 +560,13 @@ class GradientSum::Sums {
   Device& device_;
   std::optional<DeviceTravel> on_device_;  // with form.device_sums
   std::vector<Travel> travels_;            // by bucket
-  std::vector<int64_t> taken_;             // by place: grains of the batch, the first ones
-  std::vector<GradientBlock> levels_;      // of the tree: what waits for its right neighbour
+  std::vector<int64_t> taken_;             // by place: the number of grains of the batch that were taken
+  std::vector<GradientBlock> levels_;      // of the tree: sums that wait for their right neighbour
   std::vector<GradientBlock> lanes_;       // a grain's sum over batches so far
   std::vector<engine::Share> shares_;      // by parameter; none: every rank gets all sums
-  std::vector<Tensor> own_;                // their sums
+  std::vector<Tensor> own_;                // the sums of these shares
   size_t next_full_ = 0;                   // buckets before it are full
-  size_t next_bucket_ = 0;                 // buckets before it travel
+  size_t next_bucket_ = 0;                 // buckets before it are exchanged
   size_t last_ = 0;                        // the place whose gradient arrived last
   int64_t step_ = 0;
   int64_t batch_ = 0;

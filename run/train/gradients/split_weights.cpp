@@ -21,7 +21,7 @@ using formats::Json;
 
 namespace {
 
-/// Whether it is the parameter or belongs to it.
+/// Whether `name` is that of the parameter, or of a tensor that belongs to it.
 bool is_of(const std::string& name, const std::string& parameter) {
   return name == parameter || name.starts_with(parameter + ".");
 }
@@ -87,7 +87,7 @@ std::vector<NamedTensor> SplitWeights::whole(std::vector<NamedTensor> own) const
   return ranks_.stages != nullptr ? of_all_stages(own) : own;
 }
 
-// Every rank computes these separately from the same numbers.
+// Every rank has these tensors whole and computes them separately from the same numbers, so they must be equal.
 void SplitWeights::check_same(const std::vector<NamedTensor>& tensors) const {
   std::string mine;
   std::vector<std::string> names;
@@ -109,7 +109,7 @@ void SplitWeights::check_same(const std::vector<NamedTensor>& tensors) const {
   }
 }
 
-// Stage by stage, which is the model's order; tensors of several stages count at their first one.
+// Collects tensors stage by stage, which is the model's order. A tensor of several stages comes from the first of them.
 std::vector<NamedTensor> SplitWeights::of_all_stages(const std::vector<NamedTensor>& own) const {
   engine::Collective& stages = *ranks_.stages;
   Json forms = Json::array();

@@ -21,7 +21,7 @@ using formats::Json;
 
 namespace {
 
-/// Free on resume, but still the same on all ranks of a session.
+/// Options that may change on resume, but must be the same on all ranks of a session.
 constexpr std::array<std::string_view, 7> kShared = {
     "dtype",           "device", "bucket-mb", "shard-optimizer", "tensor-parallel", "pipeline-parallel",
     "checkpoint-every"};
@@ -31,7 +31,7 @@ bool is_path(std::string_view name) {
          std::ranges::any_of(kPathOptions, [&](const PathOption& option) { return name == option.name; });
 }
 
-/// What must be equal, by the name for reporting a difference.
+/// The values that must be equal on all ranks, by the names that errors use.
 Json facts_of(const SessionOptions& options) {
   Json facts = Json::object();
   for (const ConfigOption& option : config_options()) {
@@ -55,7 +55,7 @@ Json facts_of(const SessionData& data, uint64_t weights_hash) {
                        {"the hash of the first weights", hex64(weights_hash)}});
 }
 
-/// Empty: there is none.
+/// The message for the first difference; empty if there is none.
 std::string first_difference(const std::vector<Json>& all) {
   for (size_t rank = 1; rank < all.size(); ++rank) {
     for (const auto& [name, value] : all.front()["facts"].members()) {

@@ -94,7 +94,7 @@ void check_device(Device& device, const engine::OptimizerRecord& optimizer,
   throw_if_error(engine::check_on_device("train", optimizer, optimizers, device));
 }
 
-/// Names of the optimizers that can do something: "adam, sgd".
+/// The names of the optimizers with the property `can`: "adam, sgd".
 std::string optimizers_that(bool engine::OptimizerRecord::*can, const engine::OptimizerRegistry& optimizers) {
   std::string names;
   for (const engine::OptimizerRecord* record : optimizers.records()) {
@@ -103,7 +103,7 @@ std::string optimizers_that(bool engine::OptimizerRecord::*can, const engine::Op
   return names;
 }
 
-/// What a GPU's step does not support yet.
+/// Refuses options that a GPU's step does not support yet.
 void check_device_ranks(const TrainConfig& config, const Device& device, int world) {
   if (device.is_host()) return;
   const char* const given = config.sync_bn                        ? "--sync-bn"
@@ -174,7 +174,7 @@ void resolve_grains(TrainConfig& config, const engine::RankGrid& ranks, const No
   }
 }
 
-/// Options that need more than one grain.
+/// Checks the options that need more than one grain.
 void check_grain_options(const TrainConfig& config) {
   // Grains that take turns would interrupt each other's second forward, which sets gradients aside.
   if (config.sync_bn && !config.checkpoint_activations.empty())
@@ -214,13 +214,13 @@ void show_gpu(int64_t number) {
   std::string own = std::to_string(number);
   if (visible != nullptr && *visible != '\0') {
     const std::vector<std::string> all = split(visible, ',');
-    if (number >= static_cast<int64_t>(all.size())) return;  // there is none, which is reported later
+    if (number >= static_cast<int64_t>(all.size())) return;  // there is no such GPU, which is reported later
     own = all[static_cast<size_t>(number)];
   }
   ::setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
 }
 
-/// The device of that name; with several processes on a machine, --device cuda gives each a separate GPU.
+/// The device called `name`. With several processes on a machine, --device cuda gives each a separate GPU.
 Device* find_device_of_rank(const Registries& registries, const std::string& name) {
   const int64_t number = gpu_number(name);
   if (number <= 0) return value_or_throw(registries.find_device(name));
@@ -235,7 +235,7 @@ Device* find_device_of_rank(const Registries& registries, const std::string& nam
   return value_or_throw(registries.find_device(name));
 }
 
-/// What this process may use; ranks on one machine share it, unless the launcher gave each its own cores.
+/// The number of threads that this process may use. Ranks on one machine share its cores, unless each has its own.
 int own_threads() {
   const engine::LaunchedRank launched = value_or_throw(engine::launched_rank());
   return launched.has_own_cores ? available_threads()
@@ -276,7 +276,7 @@ EvalOptions eval_options(const SessionOptions& options) {
   return eval;
 }
 
-/// 0 where none is given.
+/// The bytes that `text`, the value of `option`, means; 0 if it is empty.
 uint64_t given_bytes(const char* option, const std::string& text) {
   uint64_t bytes = 0;
   if (!text.empty() && (!parse_bytes(text, &bytes) || bytes == 0))

@@ -24,8 +24,8 @@ namespace dlpipe::run {
 
 namespace {
 
-/// Makes a probe use a separate table, a copy of the run's, because batches that only the probe has are not choices of the run.
-/// `measured`: the measurements that the table uses, as the run's does; null: none.
+/// Makes a probe use a copy of the run's kernel table, because choices for batches that only the probe has are not those of the
+/// run. `measured`: the measurements that the copy uses; null: none.
 class KernelTableScope {
  public:
   explicit KernelTableScope(std::shared_ptr<engine::cpu::MeasuredKernels> measured) {
@@ -44,7 +44,7 @@ uint64_t bytes_of(const std::vector<engine::NamedTensor>& tensors) {
   return bytes;
 }
 
-/// What validation does with one batch.
+/// Runs one batch as validation does.
 void judge_batch(engine::Module& model, BatchSource& source, const EvalOptions& options) {
   const engine::NoGrad no_grad;
   const engine::UseAutocast autocast(options.dtype);
@@ -72,7 +72,7 @@ class PassingGradients {
   }
 
  private:
-  /// A device's optimizer needs a gradient for every parameter: a single zero, viewed as all of them.
+  /// A device's optimizer needs a gradient for every parameter, so it gets a view of a single zero.
   static void let_go(engine::Tensor& parameter) {
     if (parameter.device().is_host()) return parameter.zero_grad();
     const engine::Tensor zero = engine::Tensor::full({}, 0, DType::kF32, parameter.device());
@@ -81,14 +81,14 @@ class PassingGradients {
 
   std::shared_ptr<std::vector<engine::NamedTensor>> parameters_;
   std::shared_ptr<std::optional<size_t>> last_ =
-      std::make_shared<std::optional<size_t>>();  // whose arrived last
+      std::make_shared<std::optional<size_t>>();  // whose gradient arrived last
 };
 
-/// The memory of steps and a validation of some samples.
+/// The memory of a step and of a validation with one size of batch.
 struct Probe {
   MemoryPlan fixed;     // what does not grow with the batch
-  uint64_t packed = 0;  // of weights, kept during a step: the same for all batches that run the same kernels
-  uint64_t step = 0;    // at most, in addition to these
+  uint64_t packed = 0;  // packed weights, kept during a step: the same for all batches with the same kernels
+  uint64_t step = 0;    // the peak, in addition to these
   uint64_t validation = 0;  // 0: there is none
 };
 
@@ -104,15 +104,15 @@ Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
   model->train();
   TrainStepOptions options = arguments.step;
   if (options.target.form == TargetSpec::Form::kNumbers)
-    options.target.fields.resize(1);  // the one of random batches
+    options.target.fields.resize(1);  // random batches have one field
   const engine::ModelArguments& m = arguments.model_arguments;
   const auto source = m.length > 0 ? CachedBatch::random_tokens(batch, m.length, m.classes, 1)
                                    : CachedBatch::random(batch, {m.height, m.width, m.channels}, m.classes, 1,
                                                          options.target);
-  // Later batches of a step add to gradients that are there already, the second as every other. Sums by grain hold theirs
-  // elsewhere, and count them themselves.
+  // Two batches are enough: the second batch of a step, like all later ones, adds to gradients that exist already. Sums over
+  // grains keep their gradients elsewhere and count them separately.
   options.accumulate = arguments.gradients_go ? 1 : std::min<int64_t>(options.accumulate, 2);
-  options.skip_nonfinite = true;  // random images may do anything; memory is what counts
+  options.skip_nonfinite = true;  // random images may give any numbers; only memory matters
   options.clip = 0;
   options.graph = GraphUse::kOff;
   const auto step = TrainStep::create(*model, *optimizer, nullptr, options);
@@ -142,7 +142,7 @@ Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
   });
   found.packed = step->packed_bytes();
   found.step -= std::min(found.step, found.packed);
-  if (arguments.val_shape.rank() > 0) {  // larger images than training's, several views
+  if (arguments.val_shape.rank() > 0) {  // may have larger images and more views than training
     found.validation = most_beside([&] {
       const auto judged = m.length > 0
                               ? CachedBatch::random_tokens(batch, m.length, m.classes, 2)
@@ -154,7 +154,7 @@ Probe probe(const MemoryPlanArguments& arguments, int64_t batch) {
     if (arguments.has_average)
       found.validation += plan.parameters;  // the model's own, while it has the averages
   }
-  // A probe's few slices may all have run on one worker.
+  // One worker may have run all of the probe's few slices, so every thread counts with the largest scratch.
   if (is_host)
     plan.workspace = engine::largest_worker_scratch_bytes() * static_cast<uint64_t>(engine::engine_threads());
   return found;
@@ -184,18 +184,19 @@ int64_t MemoryPlan::largest_batch(uint64_t limit) const {
 /// A batch's memory, estimated from steps with a half and a quarter of it.
 static MemoryPlan foretell(const MemoryPlanArguments& arguments) {
   const KernelTableScope kernels(nullptr);
-  // Below a few samples the peak may be in the optimizer's step, which does not grow, and convolutions of small images run
-  // other kernels, so a linear fit can't start there. Uses half and a quarter of the batch, because kernels divide batches into
-  // slices of some samples with separate partial sums, which less than a slice does not show.
+  // A linear fit can't start at a few samples: the peak may be in the optimizer's step, which does not grow, and convolutions of
+  // small images run other kernels. Half and a quarter of the batch are used, because kernels divide batches into slices of some
+  // samples with separate partial sums, which a batch of less than a slice does not show.
   constexpr int64_t kFewest = 16;
   const int64_t large =
       std::max<int64_t>(2, std::min(arguments.batch, std::max(kFewest, arguments.batch / 2)));
-  // Batch norms of one value per channel, behind global pooling, refuse a single sample, so a run of two or three is not probed with one.
+  // Batch norm after global pooling has one value per channel and refuses a single sample. Batches of two or three samples would
+  // be probed with one sample, so they are probed only once.
   const bool is_tiny = arguments.batch == 2 || arguments.batch == 3;
   const int64_t small = is_tiny ? 0 : std::max<int64_t>(1, large / 2);
   const Probe less = is_tiny ? Probe() : probe(arguments, small);
   const Probe more = probe(arguments, large);
-  // Each separately, because the maximum of two lines is not a line.
+  // Step and validation are fitted separately, because the maximum of two lines is not a line.
   const Line step(small, less.step, large, more.step);
   const Line validation(small, less.validation, large, more.validation);
   const double of_step = step.at(arguments.batch) + static_cast<double>(more.packed);
@@ -209,7 +210,7 @@ static MemoryPlan foretell(const MemoryPlanArguments& arguments) {
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments) {
   MemoryPlan plan = foretell(arguments);
   // Kernels depend on the batch, by rules or measurements, and may change a small network's memory by a third. If the whole
-  // batch needs little, it is measured, with the run's kernels, which then need not be searched for again.
+  // batch needs little memory, it is measured with the run's kernels, which then need not be searched for again.
   constexpr uint64_t kLittle = uint64_t{512} << 20;
   if (arguments.device->is_host() && plan.total() < std::min(kLittle, available_memory_bytes() / 4)) {
     const KernelTableScope kernels(engine::kernel_table().measured());
@@ -239,12 +240,12 @@ uint64_t measured_engine_bytes(Device& device) {
   return engine::allocator_statistics(device).peak_used_bytes + scratch;
 }
 
-/// Parts of a batch of which one is in memory at a time: grains, or all of a process's grains if they run together.
+/// The number of parts of a batch. One part is in memory at a time: a grain, or all grains of a process if they run together.
 static int64_t parts_of(const SessionOptions& options) {
   return options.config.sync_bn ? options.ranks.data_world() : options.config.grains;
 }
 
-/// What the process holds apart from what a plan counts, of which there is little before the first step.
+/// The memory that the process holds in addition to what a plan counts. The latter is small before the first step.
 static uint64_t bytes_beside() {
   const engine::AllocatorStatistics engine = engine::allocator_statistics();
   const uint64_t counted = engine.used_bytes + engine.cached_bytes;
@@ -300,7 +301,7 @@ MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, c
                            "--threads"));
 }
 
-// The memory held when allocation failed is assumed to be all there is.
+// Assumes that the memory held when an allocation failed is all that is available.
 std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan) {
   const int64_t batch = options.config.batch;
   std::string advice = "; use a smaller --batch, --checkpoint-activations, or --dtype bf16";
@@ -313,7 +314,7 @@ std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan)
 
 namespace fs = std::filesystem;
 
-/// The most times that something due at every `interval` occurs, up to `most`.
+/// How often something that is due at every `interval` can occur, up to `most` times.
 static int64_t times(const Interval& interval, const CheckpointCount& count, int64_t most) {
   const auto steps = static_cast<double>(count.steps);
   switch (interval.unit) {
@@ -333,7 +334,7 @@ static int64_t times(const Interval& interval, const CheckpointCount& count, int
 int64_t checkpoints_at_once(const CheckpointCount& count) {
   const bool has_best = count.val_every.unit != Interval::Unit::kNever;
   const int64_t most = count.keep + (has_best ? 1 : 0) + 1;
-  // Each validation may be the best so far, and is saved then; the end always is.
+  // Each validation may be the best so far, which saves a checkpoint. The end of the run always saves one.
   const int64_t saved = times(count.checkpoint_every, count, most) + times(count.val_every, count, most) + 1;
   return std::min(most, count.held + saved);
 }

@@ -1,9 +1,9 @@
-// The step of a model on a device: when it returns, it is queued in the stream. Steps are launched as one graph if possible
-// (StepGraph), outcomes are read later (StepResults), and the device itself decides whether a step counts.
+// The step of a model on a device: when the call returns, the step is queued in the stream. Steps are launched as one graph if
+// possible (StepGraph), outcomes are read later (StepResults), and the device itself decides whether a step counts.
 //
-// If a batch is divided into grains, or other processes compute some, a step is not a graph and the host waits once per step,
-// for its losses: gradients are summed between kernels (gradients/gradient_sum.h), on the device and, between processes,
-// through the host or by NCCL.
+// If a batch is divided into grains, or among processes, a step is not a graph, because gradients are summed between kernels
+// (gradients/gradient_sum.h): on the device and, between processes, through the host or by NCCL. The host then waits once per
+// step, for the losses.
 
 #include <array>
 #include <cmath>
@@ -42,7 +42,7 @@ namespace {
 
 using engine::Tensor;
 
-// The integers that a model counts on the host, on any device: how many batches its batch norms have seen. A step on a device
+// The integers that a model on any device counts on the host: how many batches its batch norms have seen. A step on a device
 // adds to them when it is launched; a relaunched or skipped step must add or undo the same explicitly. Refers to the model's
 // buffers; one thread.
 class HostCounters {
@@ -58,7 +58,7 @@ class HostCounters {
     for (const engine::Tensor& counter : counters_) values.push_back(*counter.data<int64_t>());
     return values;
   }
-  /// The amounts added since they were `before`.
+  /// The amounts added since the values were `before`.
   Values since(const Values& before) const {
     Values added = values();
     for (size_t i = 0; i < added.size(); ++i) added[i] -= before[i];
@@ -78,9 +78,9 @@ class HostCounters {
 // A step of a device captured once and launched as a whole from then on: one call instead of a thousand
 // launches. A step of several batches is as many graphs, one per batch, the last with the update.
 //
-// The first step runs normally (kernels and libraries initialise themselves), the second from copies of its input and with its
-// memory in a separate pool, and the third is captured; memory and addresses are then those of the second. Every launch also
-// adds the host's counts of a step (HostCounters), and the capture's marks are applied to the ledger.
+// The first step runs normally, because kernels and libraries initialise themselves. The second uses copies of its input and a
+// separate pool of memory. The third is captured, with the memory and addresses of the second. Every launch also adds the host's
+// counts of a step (HostCounters) and applies the capture's marks to the ledger.
 class StepGraph {
  public:
   /// `model` is trained with `batches` per step; the ledger, which must outlive it, records its times. With `reason`, steps are
@@ -89,9 +89,9 @@ class StepGraph {
             std::string reason = "");
 
   using Work = std::function<void(const BatchInput& input)>;
-  /// The step's batch number `micro`: does `work`, or launches its captured graph. The work may only read these values that
-  /// change from step to step: the input's values, those at fixed addresses on the device, and the model's gradients and `loss`
-  /// from the batch before, which it may replace.
+  /// Runs batch number `micro` of the step: calls `work`, or launches its captured graph. Of the values that change from step to
+  /// step, the work may read only the input's, those at fixed addresses on the device, and the model's gradients and `loss` from
+  /// the batch before. It may replace gradients and `loss`.
   void run(const BatchInput& input, int64_t micro, engine::Tensor& loss, const Work& work);
 
   /// Why steps are not captured; empty if they are, or will be.
@@ -125,7 +125,7 @@ class StepGraph {
   HostCounters counters_;
   std::vector<engine::NamedTensor> parameters_;
   Phase phase_ = Phase::kFirst;
-  bool is_whole_ = true;  // all batches of the running step were done as its phase says
+  bool is_whole_ = true;  // all batches of the current step ran as its phase says
   engine::BlockPool pool_;
   BatchInput input_;  // at the addresses that the graphs know
   std::vector<Part> parts_;
@@ -151,11 +151,11 @@ class StepResults {
   void push(const engine::Tensor& loss, const engine::DeviceStepFlags& flags);
   int64_t pending() const { return pushed_ - popped_; }
   bool is_full() const { return pending() == TrainStep::kMostInFlight; }
-  /// Whether the oldest is over.
+  /// Whether the oldest step is finished.
   bool is_ready() const;
-  /// The oldest; waits for it.
+  /// Removes and returns the oldest result; waits for it.
   Result pop();
-  /// The code that makes steps also begins and marks them here.
+  /// The code that runs steps also begins and marks them in this ledger.
   DeviceLedger& ledger() { return ledger_; }
   const DeviceTimes& times() const { return ledger_.times(); }
 
@@ -184,19 +184,19 @@ class DeviceTrainStep final : public TrainStep {
   engine::GradScaler* scaler() const override { return scaler_.get(); }
 
  private:
-  /// A step whose outcome wasn't taken.
+  /// A step whose outcome was not taken yet.
   struct Issued {
     StepOutcome outcome;
-    BatchInput input;              // the last, to look for the layer
-    HostCounters::Values counted;  // by the step
+    BatchInput input;              // of the last batch, to find the layer
+    HostCounters::Values counted;  // in the step
   };
-  /// Of grains and processes.
+  /// The parts that are only needed for grains or several processes.
   struct Together {
     Together(BatchPass& pass, const TrainStepOptions& options);
     GradientSum gradients;
     StatisticsMean statistics;
     StepSummary summary;
-    std::vector<engine::Tensor> losses = {};  // [batch][grain] of this step; undefined: of no weight
+    std::vector<engine::Tensor> losses = {};  // [batch][grain] of this step; undefined: no weight
   };
   void begin(int64_t step, double lr) override;
   BatchInput arrive(const Batch& batch) override;
@@ -206,14 +206,14 @@ class DeviceTrainStep final : public TrainStep {
   const StepOutcome* finish(StepOutcome outcome) override;
   /// Adds the batch's loss to the step's and its gradients to the parameters'.
   void accumulate_gradients(BatchInput input, int64_t step, int64_t micro);
-  /// The loss of a part; undefined where it has no weight.
+  /// The loss of a part; undefined if the part has no weight.
   engine::Tensor forward(const BatchInput& input, int64_t step, int64_t part);
   void backward(const engine::Tensor& loss);
   void check_graph() const;
   void take_grains(const BatchInput& input, int64_t micro, int64_t step);
-  /// All grains' gradients, statistics and losses; waits.
+  /// Adds up all grains' gradients, statistics and losses; waits for them.
   void add_up(StepOutcome& outcome);
-  /// Where the first loss became non-finite.
+  /// Where in the model the loss number `loss` became non-finite.
   std::string layer_of(size_t loss, int64_t step);
   void update();
   /// Where a number was not finite.
@@ -230,13 +230,13 @@ class DeviceTrainStep final : public TrainStep {
   HostCounters counters_;
   HostCounters::Values counts_before_;          // the step under way
   engine::Tensor loss_;                         // of the step so far
-  BatchInput last_input_;                       // likewise
+  BatchInput last_input_;                       // the last batch of the step so far
   engine::DeviceStepFlags flags_;               // of the last step
   std::unique_ptr<engine::GradScaler> scaler_;  // with f16
   std::unique_ptr<Together> together_;          // null: a batch is computed whole, by this process alone
   std::deque<Issued> issued_;
   std::unique_ptr<StepGraph> graph_;  // marks in the ledger of results_
-  StepResults results_;               // goes first: waits for steps that use the graph's memory
+  StepResults results_;               // destroyed first: waits for steps that use the graph's memory
 };
 
 const char* reason_without_graph(const TrainStepOptions& options) {
@@ -317,7 +317,7 @@ void DeviceTrainStep::check_graph() const {
 
 void DeviceTrainStep::accumulate_gradients(BatchInput input, int64_t step, int64_t micro) {
   Tensor loss = forward(input, step, micro);
-  if (!loss.defined()) return;  // a batch of nothing but dropped rows has no gradient
+  if (!loss.defined()) return;  // a batch with only dropped rows has no gradient
   {
     const SpanScope span(Span::kForward);
     loss = pass_.share(loss);
@@ -327,7 +327,7 @@ void DeviceTrainStep::accumulate_gradients(BatchInput input, int64_t step, int64
   }
   const SpanScope span(Span::kBackward);
   backward(loss);
-  loss = Tensor();  // the graph and the input go here, inside the span
+  loss = Tensor();  // releases the graph and the input inside the span
   input = BatchInput();
 }
 
@@ -425,7 +425,8 @@ const StepOutcome* DeviceTrainStep::finish(StepOutcome outcome) {
   return &issued_.back().outcome;
 }
 
-// Processes take outcomes after the same step, not when each device happens to be ready, because an error in one ends all.
+// Processes take an outcome after the same step, not when each device happens to be ready, because an error in one process ends
+// all of them.
 std::optional<StepOutcome> DeviceTrainStep::take_outcome(bool wait) {
   if (issued_.empty()) return std::nullopt;
   if (!wait && !results_.is_full() && (together_ != nullptr || !results_.is_ready())) return std::nullopt;
@@ -451,12 +452,12 @@ void DeviceTrainStep::complete(Issued& issued, const StepResults::Result& result
   outcome.loss_scale = result.loss_scale;
   if (result.found_inf == engine::cuda::kAllFinite) return;
   outcome.overflowed = result.found_inf == engine::cuda::kOverflow;
-  // Nothing has changed since: the step and all after it were halted.
+  // The model has not changed since, because this step and all later ones were halted.
   if (!options_.skip_nonfinite && !outcome.overflowed)
     fail_nonfinite(outcome.step, reason_of(issued, result));
   outcome.skipped = true;
   outcome.reason = outcome.overflowed ? "gradients times the loss scale" : "the loss or its gradients";
-  if (!options_.skip_nonfinite) return;  // the loss was finite: batch norms keep what they saw, as PyTorch's
+  if (!options_.skip_nonfinite) return;  // the loss was finite: as in PyTorch, batch norms keep the batch
   counters_.take_back(issued.counted);
   if (ema_ != nullptr) ema_->copy_counts(model_);
 }
@@ -498,8 +499,8 @@ void StepGraph::take(const BatchInput& input) {
   copy(input_.weight, input.weight);
 }
 
-// Nothing runs meanwhile: if capturing fails, the work is repeated from the state after the previous batch. Its memory is the
-// pool's, which is otherwise unused then.
+// Capturing runs nothing on the device. If it fails, the work is repeated from the state after the previous batch. Memory comes
+// from the pool, which is otherwise unused at this time.
 bool StepGraph::capture(Tensor& loss, const Work& work) {
   Part part;
   const HostCounters::Values counts_before = counters_.values();
@@ -564,7 +565,7 @@ void StepGraph::run_batch(const BatchInput& input, size_t micro, Tensor& loss, c
   if (phase_ == Phase::kLaunch) loss = parts_[micro].loss;
 }
 
-// Graphs of a step know each other's addresses: they are captured in one step, or none is kept.
+// The graphs of a step contain each other's addresses: they are captured in one step, or none of them is kept.
 void StepGraph::end_step() {
   if (phase_ == Phase::kFirst) {
     phase_ = Phase::kPooled;
@@ -572,7 +573,7 @@ void StepGraph::end_step() {
     phase_ = phase_ == Phase::kPooled ? Phase::kCapture : Phase::kLaunch;
   }
   if (phase_ != Phase::kLaunch && !parts_.empty()) {
-    engine::synchronize(device_);  // they may be under way
+    engine::synchronize(device_);  // they may still be running
     parts_.clear();
   }
   is_whole_ = true;

@@ -1,4 +1,4 @@
-// The step of a model on the host: it is over when it returns, and its outcome can be taken.
+// The step of a model on the host: when the call returns, the step is finished and its outcome can be taken.
 
 #include <cmath>
 #include <cstring>
@@ -38,9 +38,9 @@ class HostTrainStep final : public TrainStep {
   BatchInput arrive(const Batch& batch) override;
   Stream* stream() override { return nullptr; }
   void take(BatchInput input, int64_t micro, StepOutcome& outcome) override;
-  /// The same for a batch whose grains share batch norm's statistics.
+  /// Runs a batch whose grains share batch norm's statistics.
   void take_together(BatchInput input, int64_t micro, const StepOutcome& outcome);
-  /// The grains of a batch one after another, or as a stage of a pipeline with a few in advance (1F1B).
+  /// Runs the grains of a batch one after another; in a stage of a pipeline, with a few forward passes in advance (1F1B).
   void take_in_turn(BatchInput input, int64_t micro, const StepOutcome& outcome);
   /// A grain between its forward and its backward.
   struct Passing {
@@ -51,9 +51,9 @@ class HostTrainStep final : public TrainStep {
   void go_back(Passing passing, int64_t micro, int64_t grain);
   engine::Tensor loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step);
   void walk_back(const engine::Tensor& loss, bool counts);
-  /// Whether a grain whose forward is over runs backward: with shared statistics, all grains do, or none.
+  /// Whether a grain runs backward after its forward. With shared statistics, either all grains do or none.
   bool walks_back(bool is_good);
-  /// For ops of the step's parts; null: nothing is cached.
+  /// The cache of packed weights for the ops of the step's parts; null: nothing is cached.
   engine::ConstantCache* packed() { return packed_ ? &*packed_ : nullptr; }
   const StepOutcome* finish(StepOutcome outcome) override;
   void update(double lr);
@@ -72,9 +72,9 @@ class HostTrainStep final : public TrainStep {
   StepSummary summary_;
   SplitGradients whole_gradients_;
   std::optional<SharedGradients> shared_;        // none: every rank has all gradients
-  std::unique_ptr<GrainTurns> turns_;            // null: each batch norm looks at a grain
+  std::unique_ptr<GrainTurns> turns_;            // null: batch norm's statistics are per grain
   std::optional<engine::ConstantCache> packed_;  // from a step's first part to its update
-  std::deque<StepOutcome> outcomes_;             // that weren't taken
+  std::deque<StepOutcome> outcomes_;             // not taken yet
   size_t gradient_bytes_ = 0;
   size_t packed_bytes_ = 0;
 };
@@ -101,7 +101,7 @@ HostTrainStep::HostTrainStep(engine::Module& model, engine::Optimizer& optimizer
     if (pass_.buffers().empty())
       log(LogLevel::kWarning, "--sync-bn has no effect: this model has no batch norm");
   }
-  if (options_.graph == GraphUse::kOn)  // perhaps a device's run that continues here
+  if (options_.graph == GraphUse::kOn)  // perhaps a GPU's run that is resumed on the host
     log(LogLevel::kWarning,
         concat("--graph on has no effect on ", model.device().name(), ": it needs --device cuda"));
 }
@@ -162,7 +162,7 @@ HostTrainStep::Passing HostTrainStep::go_forward(BatchInput input, int64_t micro
                                                  const StepOutcome& outcome) {
   statistics_.begin(grain);
   Tensor loss = loss_of(input, micro, grain, outcome.step);
-  // before the next grain's forward pass, which in a stage comes before this one's backward
+  // This comes before the next grain's forward, which in a stage of a pipeline precedes this grain's backward.
   statistics_.end(grain);
   return {std::move(input), std::move(loss)};
 }
@@ -172,7 +172,7 @@ void HostTrainStep::go_back(Passing passing, int64_t micro, int64_t grain) {
   gradients_.begin(micro, grain);
   if (walks_back(passing.loss.defined() && summary_.is_finite()))
     walk_back(passing.loss, passing.input.total_weight != 0);
-  passing = {};  // the graph and the input go here, inside the span
+  passing = {};  // releases the graph and the input inside the span
   gradients_.end(grain);
 }
 
@@ -182,7 +182,7 @@ void HostTrainStep::walk_back(const Tensor& loss, bool counts) {
   (counts ? pass_.share(loss) : loss).backward();
 }
 
-// A part with only dropped rows has no gradient, but its statistics may be shared with others, and other stages wait for it.
+// A part with only dropped rows has no gradient. It still runs if grains share statistics, or if other stages wait for it.
 Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t grain, int64_t step) {
   const bool counts = input.total_weight != 0;
   if (!counts && turns_ == nullptr && line_ == nullptr) return {};
@@ -200,7 +200,7 @@ Tensor HostTrainStep::loss_of(const BatchInput& input, int64_t micro, int64_t gr
 }
 
 bool HostTrainStep::walks_back(bool is_good) {
-  if (line_ != nullptr) return true;  // other stages do; the step is skipped in the end
+  if (line_ != nullptr) return true;  // other stages do; the step is skipped at its end
   if (turns_ == nullptr) return is_good;
   float bad_grains = is_good ? 0.0f : 1.0f;
   turns_->sum(std::span(&bad_grains, 1));
@@ -245,7 +245,7 @@ void HostTrainStep::refuse(StepOutcome& outcome) {
   outcome.skipped = true;
   model_.zero_grad();
   const std::vector<Tensor>& saved = pass_.saved_buffers();
-  for (size_t i = 0; i < saved.size(); ++i) {  // batch norms have seen the bad batch; they forget it
+  for (size_t i = 0; i < saved.size(); ++i) {  // resets batch norms to before the bad batch
     Tensor& buffer = pass_.buffers()[i].tensor;
     std::memcpy(buffer.raw(), saved[i].raw(), saved[i].size_bytes());
     buffer.bump_version();

@@ -89,7 +89,7 @@ void BatchPass::begin_step() {
   if (options_.skip_nonfinite) save_buffers();
 }
 
-// Batch norms use the batch before it is known whether it counts.
+// Batch norms update their statistics before it is known whether the batch counts.
 void BatchPass::save_buffers() {
   if (saved_buffers_.size() != buffers_.size()) {
     for (const NamedTensor& buffer : buffers_) saved_buffers_.push_back(buffer.tensor.clone());
@@ -111,7 +111,7 @@ void BatchPass::seed(int64_t step, int64_t part) const {
   if (random_key_.defined()) engine::write_random_key(engine::random_state());
 }
 
-// The device's key is not written here, because in a graph it would be the captured step's.
+// Does not write the device's random key: a graph would repeat the key of the captured step.
 Tensor BatchPass::loss(const BatchInput& input, int64_t step, int64_t part) {
   seed_host(step, part);
   Tensor y = model_(input.pixels);
@@ -131,7 +131,7 @@ Tensor BatchPass::share(const Tensor& loss) const {
 
 std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t part) {
   if (model_.stage_line() != nullptr)
-    return "the loss itself";  // the other stages are elsewhere in the batch
+    return "the loss itself";  // the other stages are at other grains of the batch
   const engine::UseAutocast autocast(options_.dtype);
   const engine::UseStatisticsPeers alone(nullptr);
   seed(step, part);
@@ -140,8 +140,8 @@ std::string BatchPass::find_layer(const BatchInput& input, int64_t step, int64_t
   return layer.empty() ? "the loss itself" : layer;
 }
 
-// Ranks that have parts of the weights may find errors in different ones, but must run through the model together or not at
-// all.
+// Ranks have different parts of the weights and may find errors in different ones. But all of them must run through the model, or
+// none.
 std::string BatchPass::first_word(std::string mine) const {
   if (options_.tensor_ranks == nullptr) return mine;
   for (std::string& word :
