@@ -29,6 +29,7 @@ from dlpipe.errors import Error, MisuseError, UnsupportedError
 #: The two batches that a model is traced for. Not one, for which a broadcast along the batch looks like nothing.
 _BATCHES = (2, 3)
 _OPSET = 21
+_MOST_AXES = 6
 #: Of an example. The loader's default for larger images is to count them as corrupt.
 _MOST_PIXELS = 178_956_970
 
@@ -156,6 +157,8 @@ class Graph:
         tensor = tensor.detach().cpu()
         if tensor.is_complex():
             raise refuse(f"'{name}' is complex")
+        if tensor.dim() > _MOST_AXES:
+            raise refuse(f"'{name}' has {tensor.dim()} axes; dlpipe's tensors have {_MOST_AXES} at most")
         kind = onnx_bytes.FLOAT if tensor.is_floating_point() else onnx_bytes.INT64
         data = tensor.to(torch.float32 if kind == onnx_bytes.FLOAT else torch.int64).contiguous().numpy().tobytes()
         self.initializers[name] = onnx_bytes.tensor(name, kind, tensor.shape, data)

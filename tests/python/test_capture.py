@@ -327,12 +327,23 @@ class Of(nn.Module):
         return self.function(x)
 
 
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 1, 1, 1, 1, 2, 4))
+
+    def forward(self, x):
+        return x * self.weight.reshape(1, 8, 1, 1)
+
+
 @pytest.mark.parametrize("of, words", [
     (nn.MaxPool2d(3, dilation=2), r"\[capture\] max_pool2d of 'stem.1': dlpipe's pools have no dilation"),
     (Of(lambda x: torch.topk(x, 2, dim=3)[0]), "dlpipe has no equal for topk.default of 'stem.1': no such op"),
     (Of(lambda x: torch.sort(x, dim=3)[0]), "dlpipe has no equal for sort.* of 'stem.1': no such op"),
     (Of(lambda x: torch.max(x, 3, keepdim=True)[1] * x), "of 'stem.1': it reads the indices of largest values"),
     (Of(lambda x: nn.functional.max_pool2d(x, 2, return_indices=True)[1] * 0.1), "of 'stem.1': it reads the indices of largest values"),
+    (Wide(), r"'stem.1.weight' has 7 axes"),
+    (Of(lambda x: x.view(-1, 2, 2, 2, 2, 11, 2, 11).transpose(1, 2).reshape(-1, 8, 22, 22)), r"\[capture\] view of 'stem.1': more than 6 axes"),
 ])  # fmt: skip
 def test_refused_calls_are_named_with_their_module(of, words, tmp_path):
     with pytest.raises(dlpipe.UnsupportedError, match=words) as error:
