@@ -12,7 +12,8 @@ import os
 import signal
 import sys
 
-# As the program `dlpipe`, Ctrl-C ends the imports below without a traceback; __main__ sets Python's own handler where it goes on in Python.
+# In the program `dlpipe`, Ctrl-C during the imports below ends the process without a traceback. __main__ sets Python's own handler if
+# it continues in Python.
 _words = sys.orig_argv[1:3]
 _is_program = _words == ["-m", "dlpipe"] or (_words != [] and os.path.basename(_words[0]) == "dlpipe")
 if _is_program and signal.getsignal(signal.SIGINT) is signal.default_int_handler:

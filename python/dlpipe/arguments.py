@@ -23,7 +23,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 #: Options that are 64-bit integers; all others have 32 bits.
 _WIDE = ("batch", "global_batch", "views", "seed", "epochs", "limit", "length", "max_bad", "max_pixels", "memory", "cache_size",
          "top", "epoch")  # fmt: skip
-#: Those of them that are unsigned.
+#: The unsigned ones of them.
 _FROM_ZERO = ("seed", "cache_size")
 
 

@@ -73,7 +73,7 @@ class Named(tuple[Any, ...]):
 
 
 def _names_unpacked_into(frame):
-    """How many names the `a, b = ...` or `for a, b in ...` that the frame executes has on its left; None: it executes neither.
+    """The number of names on the left of the `a, b = ...` or `for a, b in ...` that the frame executes; None if it executes neither.
     Needed for a better error: Python's own doesn't name the fields."""
     code = frame.f_code.co_code
     at = frame.f_lasti
@@ -81,8 +81,8 @@ def _names_unpacked_into(frame):
 
 
 def _is_what_is_unpacked(value, frame):
-    """Whether the frame unpacks this value itself. In `a, b, c = map(list, three_batches)` map iterates over it instead. Decided
-    by the previous instruction, which has to load a variable or an item, or be a loop; the result of a call may be anything."""
+    """Whether the frame itself unpacks this value. In `a, b, c = map(list, three_batches)`, map iterates over it instead. The
+    previous instruction decides: it must load a variable or an item, or be a loop. The result of a call may be anything."""
     instructions = list(dis.get_instructions(frame.f_code))
     at = next(i for i, instruction in enumerate(instructions) if instruction.offset == frame.f_lasti)
     before = instructions[at - 1]
@@ -266,7 +266,7 @@ def batch_type(fields):
 
 
 def lend(kind, lent):
-    """A batch of type `kind` over the memory that the library lends."""
+    """A batch of type `kind` over memory that is borrowed from the library."""
     batch = tuple.__new__(kind, (Ragged(*one) if isinstance(one, tuple) else one for one in lent.arrays()))
     batch._lent = lent
     return batch
@@ -276,7 +276,7 @@ def lend(kind, lent):
 
 
 class LentViews:
-    """Presents a lent batch of views as one of samples. In the batch, the `views` views of a sample follow each other."""
+    """Presents a borrowed batch of views as a batch of samples. In it, the `views` views of a sample are adjacent."""
 
     def __init__(self, lent, views):
         self._lent = lent

@@ -1,4 +1,4 @@
-"""`dlpipe.capture` and `python -m dlpipe capture`: a PyTorch model, for `dlpipe train`. `torch_capture.py` does the work."""
+"""`dlpipe.capture` and `python -m dlpipe capture` write a PyTorch model for `dlpipe train`. `torch_capture.py` does the work."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def capture(model: torch.nn.Module, example: torch.Tensor | Sequence[int], out: 
         dlpipe.capture(torchvision.models.convnext_tiny(), (3, 224, 224), "m.dlm")
         dlpipe.train("data", model="m.dlm", augment="rrc(224) hflip", epochs=20, out="runs/a")
 
-    Batch norms stay live, dropout and stochastic depth draw in every step. The batch may have any size; the images have that of
-    the example. `dlpipe export-weights runs/a -o w.safetensors` writes weights that `model.load_state_dict` reads.
+    Batch norm, dropout and stochastic depth work as in training. The batch may have any size; the images must have the size of the
+    example. `dlpipe export-weights runs/a -o w.safetensors` writes weights that `model.load_state_dict` reads.
 
     Args:
-        model: takes images [N,C,H,W] and returns logits [N,classes], or of pixels [N,classes,H,W]; of several outputs the first is
-            captured. Or one of torchvision's detectors FCOS, RetinaNet and SSD, for `dlpipe train --task detect`. Its mode and its weights
-            stay unchanged.
+        model: takes images [N,C,H,W] and returns logits [N,classes], or [N,classes,H,W] for pixels. If it returns several outputs,
+            the first is captured. Or one of torchvision's detectors FCOS, RetinaNet and SSD, for `dlpipe train --task detect`. The
+            mode and the weights are unchanged.
         example: images [N,C,H,W], or the sizes of one: (3, 224, 224).
         out: the file to write; it must not exist.
-        name: of the model, in reports; its class's by default.
-        check: compare the answer in eval mode with PyTorch's, on one image.
+        name: the model's name in reports. Default: that of its class.
+        check: compare the output in eval mode with PyTorch's, for one image.
 
     Raises:
-        dlpipe.UnsupportedError: names the ops that dlpipe has no equal for, or what torch.export can't trace.
-        dlpipe.MisuseError: the example fits no image, or `out` exists.
+        dlpipe.UnsupportedError: names the ops that dlpipe has no counterpart of, or what torch.export can't trace.
+        dlpipe.MisuseError: the example can't be images, or `out` exists.
     """
     from dlpipe import torch_capture
 
@@ -46,7 +46,7 @@ def capture(model: torch.nn.Module, example: torch.Tensor | Sequence[int], out: 
 
 
 def check_out(path: Path) -> None:
-    """Whether the file can be created, before the work."""
+    """Checks that the file can be created, before the work begins."""
     shown, folder = os.fsdecode(path), os.path.dirname(os.fsdecode(path))
     if os.path.exists(path):
         raise MisuseError(f"[capture] {shown} exists already; remove it or choose another")
@@ -64,7 +64,7 @@ def said(error: Exception) -> str:
 
 
 def _options(arguments: Sequence[str]) -> dict[str, Any]:
-    """What --arg gave, by name."""
+    """The values of --arg, by name."""
     options = {}
     for given in arguments:
         key, equals, value = given.partition("=")
@@ -117,7 +117,7 @@ def _built(function: str, options: Mapping[str, Any]) -> Any:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="dlpipe capture", allow_abbrev=False,
         description="Writes a PyTorch model in training form, for dlpipe train --model FILE.")  # fmt: skip

@@ -42,7 +42,7 @@ class Sample(Named):
 
 
 def check_unchanged(area, directory, found, expected):
-    """Refuses a directory that has another dataset than it had: numbers of samples would be those of other samples."""
+    """Refuses a directory that now holds a different dataset: sample numbers would refer to other samples."""
     if found != expected:
         raise ChangedError(f"[{area}] {os.fsdecode(directory)} now holds another dataset: its id is {found}, and was {expected}; "
                            "open it as a new dlpipe.Dataset, or restore the former one")  # fmt: skip
@@ -91,7 +91,7 @@ class Dataset:
     - path, and every other field of bytes: str (decoded as by os.fsdecode: os.fsencode returns bytes that are not UTF-8)
     - numbers: NumPy scalars of the field's dtype; tensors: numpy arrays of the field's dtype and shape; several labels: int64 [n]; boxes and points: float32 [n, 4], [n, 3]
 
-    Any number of threads may read at once. Unpickling opens the dataset again; if its directory holds another one by then, it
+    Any number of threads may read at once. Unpickling opens the dataset again; if its directory then holds another one, it
     raises dlpipe.ChangedError.
 
     Args:

@@ -91,20 +91,21 @@ class Loader:
             must have one size then. Transforms of torchvision, Albumentations or timm are converted if an expression means
             exactly the same (dlpipe.convert_augment): with ToTensor images are floats in [0, 1] or normalised.
         batch: samples of a batch, on this rank. Default: 64.
-        global_batch: in its place, samples of a batch of all ranks together, a multiple of `world`: the same batches for
-            every world size, and a state goes on with another one.
-        views: of each image, so many augmented views, each by draws of its own, as SimCLR, BYOL and DINO train on. The image,
+        global_batch: instead of `batch`: samples of a batch over all ranks, a multiple of `world`. The batches are then the same for
+            every world size, and a state can be resumed with another one.
+        views: number of augmented views of each image, each with its own random draws, as SimCLR, BYOL and DINO need. The image,
             and masks, are then lists: `for (one, two), labels in loader` with views=2. All are parts of one array in the
-            batch's memory, in which the views of an image stand behind each other (JAX copies them). stats() and doctor()
-            count views. Fields with any number of rows have to be left out of `fields`.
-        seed: of the order and of every draw of the augmentations.
-        train: False for validation: the dataset's own order, every sample once, and nothing stands in for corrupt
+            batch's memory, in which the views of an image are adjacent (JAX copies them). stats() and doctor() count views.
+            Variable-length fields have to be left out of `fields`.
+        seed: determines the order and every draw of the augmentations.
+        train: False for validation: the dataset's own order, every sample once, and no substitutes for corrupt
             ones. Sets the defaults of shuffle, drop_last and on_bad.
-        shuffle: another order every epoch. Default: `train`.
-        sampler: how often samples come: "uniform", once an epoch; "balanced", each class as often as another; "sqrt", in proportion to
-            the square root of its samples; "cat=2,dog=1", in these proportions. An epoch has as many samples as before: samples of rare
-            classes come several times, and those of frequent ones that an epoch leaves out come in a later one. A sample with several
-            labels counts for its rarest. Any rank, thread and resume sees the same order.
+        shuffle: use a different order in every epoch. Default: `train`.
+        sampler: how often samples are used. "uniform": once per epoch. "balanced": all classes equally often. "sqrt": each class in
+            proportion to the square root of its number of samples. "cat=2,dog=1": classes in these proportions. The number of samples
+            per epoch does not change: samples of rare classes are repeated, and samples of frequent classes that an epoch leaves out
+            are used in a later one. A sample with several labels counts for its rarest. The order does not depend on ranks, threads or
+            resumes.
         drop_last: leave out an epoch's last, smaller batch. Default: `train`.
         epochs: number of epochs per `for`; -1: endless.
         limit: use only this many samples, drawn with the seed from the whole dataset; -1: all.
@@ -263,7 +264,7 @@ class Loader:
         self._has_given = False
         self._is_placed = False  # by load_state_dict() or set_epoch(), and no batch was returned since
         self._moves = 0  # by the sampler's set_epoch()
-        self._has_warned = False  # of Lightning
+        self._has_warned = False  # about Lightning
         self._said: int | None = None  # what len() returned
         lend_one = lend if views == 1 else functools.partial(lend_views, views, set(self._feed.moved))
         self._lend = functools.partial(_lend_pinned, lend_one) if pin_memory else lend_one
@@ -344,7 +345,7 @@ class Loader:
     @property
     def batch_sampler(self) -> BatchSampler:
         """For programs that call `loader.batch_sampler.sampler.set_epoch(epoch)` before each epoch, as Lightning does: a resumed
-        training then begins with its own epoch. It can't be iterated, and a Loader has no `sampler`: nothing can replace it."""
+        training then begins with the right epoch. It can't be iterated, and a Loader has no `sampler`, so nothing can replace it."""
         return BatchSampler(self)
 
     def stats(self) -> dict[str, Any]:
@@ -415,7 +416,7 @@ class Loader:
 
 
 class BatchSampler:
-    """What programs for PyTorch's DataLoader ask of `loader.batch_sampler`."""
+    """The part of `loader.batch_sampler` that programs for PyTorch's DataLoader use."""
 
     def __init__(self, loader: Loader) -> None:
         self.batch_size: int = loader.batch_size
@@ -431,9 +432,9 @@ class Sampler:
 
     @kinds_checked("loader")
     def set_epoch(self, epoch: int) -> None:
-        """The epoch's batches come next: those of the `for` number `epoch` over the loader. Also if its iterator exists but has
-        returned no batch. A position from load_state_dict() or Loader.set_epoch() from which no batch came yet is kept. With
-        epochs=-1 nothing moves, because a pass has no end that would tell where the next one began."""
+        """Moves the loader to the `for` number `epoch`, also if its iterator already exists but has returned no batch. Keeps a
+        position from load_state_dict() or Loader.set_epoch() until a batch has been returned from it. With epochs=-1 it moves
+        nothing: a pass has no end, so the beginning of the next one is unknown."""
         loader = self._loader
         feed, epochs = loader._of_rank(), loader._options["epochs"]
         if loader._is_placed:
@@ -448,8 +449,8 @@ class Sampler:
 
 
 def _lightning_reads_ahead():
-    """Whether Lightning's CombinedLoader calls Loader.state_dict() and has no length: its fetcher then holds one batch that it
-    got but has not passed to the model yet."""
+    """Whether the caller of Loader.state_dict() is Lightning's CombinedLoader without a length: its fetcher then holds one batch
+    that it has not yet passed to the model."""
     frame: types.FrameType | None = sys._getframe(2)
     for _ in range(2):  # a list comprehension has a frame of its own before Python 3.12
         if frame is None or not frame.f_globals.get("__name__", "").endswith("pytorch.utilities.combined_loader"):
@@ -540,7 +541,7 @@ def who_waits(stats, rows, now, possible):
     busiest = max((row for row in rows if row[2] > 0), key=lambda row: row[3], default=None)
     if busiest is None or stats["samples"] == 0:
         return ["Nothing was measured: iterate over some batches first."]
-    stager = stats["stages"][-1]  # in this stage the loop waits for a batch, or a finished batch for the loop
+    stager = stats["stages"][-1]  # in this stage, the loop waits for a batch or a finished batch waits for the loop
     loop, batch = (stager[name] / stats["wall_s"] for name in ("wait_input_s", "wait_output_s"))
     waited = (f"At {now:,.0f} samples/s your loop waited for the loader {loop:.1%} of the time, and a finished batch waited for "
               f"your loop {batch:.1%} of it.")  # fmt: skip

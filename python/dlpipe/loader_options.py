@@ -82,7 +82,7 @@ _Init = TypeVar("_Init", bound=Callable[..., None])
 
 
 def advise_on_options(init: _Init) -> _Init:
-    """A decorator that adds advice to Python's error about an unknown option: what PyTorch's option is called here, or the nearest."""
+    """A decorator that adds advice to Python's error about an unknown option: the name of PyTorch's option here, or the nearest."""
     options = list(inspect.signature(init).parameters)[2:]
 
     @functools.wraps(init)

@@ -114,8 +114,8 @@ class Faster:
         eager_way = self._module.forward
         ways = (self._compiled, eager_way)
         begin = time.perf_counter()
-        # Random numbers are drawn as if nothing had been tried, and the user's hooks don't see the trials (checkpoints outside of
-        # the graph count saved tensors).
+        # The trials don't change the state of the random numbers, and the user's hooks don't see them (checkpoints outside of the
+        # graph count saved tensors).
         with torch.random.fork_rng(devices=[]), torch.autograd.graph.saved_tensors_hooks(_as_it_is, _as_it_is):
             for way in ways:  # the first call compiles, and measures single ops
                 seconds(way, inputs)

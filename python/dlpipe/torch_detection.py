@@ -1,7 +1,7 @@
 """torchvision's detectors for `dlpipe.capture`: the network without its transform and its postprocessing, and what its rows mean.
 
-Backbone and head are captured. dlpipe prepares images itself, and has torchvision's assignment of objects, losses and postprocessing
-(run/input/box_anchors.cpp, run/config/loss.cpp), for which the file's metadata describe the coding of boxes.
+Backbone and head are captured. dlpipe prepares images itself, and implements torchvision's assignment of objects, losses and
+postprocessing (run/input/box_anchors.cpp, run/config/loss.cpp). The file's metadata describe the coding of boxes for them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import torch
 
 from dlpipe.errors import MisuseError, UnsupportedError
 
-#: Classes of torchvision.models.detection that are captured, with the heads whose losses dlpipe has.
+#: Classes of torchvision.models.detection that are captured, with the heads for which dlpipe has the losses.
 _CAPTURED = {"fcos.FCOS": ["fcos.FCOSHead"], "retinanet.RetinaNet": ["retinanet.RetinaNetHead"], "ssd.SSD": ["ssd.SSDHead", "ssdlite.SSDLiteHead"]}
-#: Those that look at regions of the image which they propose first.
+#: Base classes of detectors that first propose regions of the image and then look at each.
 _PROPOSING = ("GeneralizedRCNN",)
 
 
 def _detection() -> Any:
-    """torchvision.models.detection where the program has imported it: else no model is one of its."""
+    """torchvision.models.detection if the program has imported it. If not, the model can't be one of its detectors."""
     return sys.modules.get("torchvision.models.detection")
 
 
@@ -35,7 +35,7 @@ def _named(name: str) -> Any:
 
 
 def is_detector(model: torch.nn.Module) -> bool:
-    """Whether it is one of torchvision's that `Rows` takes. UnsupportedError for its others."""
+    """Whether it is one of torchvision's detectors that `Rows` supports. UnsupportedError for torchvision's others."""
     if _detection() is None:
         return False
     kind = type(model).__name__
@@ -66,8 +66,8 @@ def _listed(names: Any) -> str:
 
 
 class Rows(torch.nn.Module):
-    """A detector from images [N,C,H,W] to rows [N,anchors,numbers]: logits, the box's code and what else the head has. Its parameters have
-    the detector's names."""
+    """A detector's network, from images [N,C,H,W] to rows [N,anchors,numbers]: logits, the box's code and the head's other outputs. Its
+    parameters have the detector's names."""
 
     backbone: Any
     head: Any

@@ -2,7 +2,7 @@
 
 Images in the middle of a graph are `KernelTensor`s, logically [N,H,W,C], in the layout that the last kernel chose (blocks of
 channels, or plain). Everything else is a torch tensor. A torch tensor is passed to a kernel without a copy if its memory
-layout is one that the kernel takes: contiguous, or channels_last for images. A function returns NotImplemented if it has no
+layout is one that the kernel accepts: contiguous, or channels_last for images. A function returns NotImplemented if it has no
 kernel for its arguments; then PyTorch runs the op.
 """
 

@@ -317,7 +317,7 @@ class Plan:
         if node not in self._seen:
             return value
         order, of_kernels = self._seen[node]
-        if isinstance(value, KernelTensor) and (not of_kernels or order == CHANNELS_LAST):  # as_torch makes it that
+        if isinstance(value, KernelTensor) and (not of_kernels or order == CHANNELS_LAST):  # as_torch returns this order
             return value
         return in_order(as_torch(value), order)
 
@@ -345,7 +345,7 @@ def _beside(one: _Output, others: List[_Output]) -> Any:
     """The tensor to return for output `one`, whose memory `others` share. Appended to `others` if it keeps that memory.
 
     The receiver may write to one output and keep another, as AccumulateGrad does with gradients. So outputs of the same node are
-    the same tensor, and a kernel's result that is its argument (as clone's is) is copied. The backward graph reads either
+    the same tensor, and a kernel's result that is its argument (as for clone) is copied. The backward graph reads either
     the same tensor that the user gets, so that autograd notices writes to it, or a copy."""
     for other in others:
         is_seen = other.public and not one.public and one.value is other.value and _are_traced_as_one(one.node, other.node)

@@ -188,7 +188,7 @@ class Predictor:
         predictor([array, image, data])          # [3, classes], in batches
         predictor.top(array, 3)                  # [("cat", 0.97), ("dog", 0.02), ("fox", 0.004)]
 
-    Of a segmentation model, predictor("cat.jpg") is a dlpipe.Segmentation, and of a detector a dlpipe.Detections.
+    For a segmentation model, predictor("cat.jpg") is a dlpipe.Segmentation; for a detector, it is a dlpipe.Detections.
 
     An image is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
     tensor [channels, height, width], of any size. An array or a tensor with four axes is several images. Images are cropped and
@@ -206,7 +206,7 @@ class Predictor:
         threads: 0: as many as the process may use.
         batch: maximum number of images per batch.
         max_pixels: larger images are an error.
-        threshold: of a detector, the score from which a box is returned. Default: 0.5.
+        threshold: for a detector, the smallest score of a box that is returned. Default: 0.5.
     """
 
     @kinds_checked("predict")
@@ -239,7 +239,7 @@ class Predictor:
     def __call__(self, images: Path | ImageLike | Sequence[Path | ImageLike]) -> Any:
         """Probabilities, numpy float32: [classes] for one image, [n, classes] for a list or an array with four axes.
 
-        A regression model has numbers in their place, in the units of the data and in the order of `classes`. For a segmentation
+        A regression model returns numbers instead, in the units of the data and in the order of `classes`. For a segmentation
         model or a detector: a dlpipe.Segmentation or dlpipe.Detections for one image, a list of them for several.
 
         Images are read and decoded one batch at a time. Ctrl-C takes effect between batches.
@@ -306,14 +306,14 @@ def predict(
         ckpt: a run (its best checkpoint), a checkpoint, a compiled model, an ONNX file, or a safetensors file.
         paths: one path or several.
         top: number of classes per file.
-        threshold: of a model of several labels or of boxes, the probability from which a label or a box is reported. Default: 0.5.
-        draw: of a segmentation model or a detector: a folder to write NAME.png to, the image as the model saw it with its masks or
+        threshold: for models of several labels or of boxes, the smallest probability of a label or a box that is reported. Default: 0.5.
+        draw: for segmentation models and detectors: a folder to write NAME.png to, the model's input image with the masks or
             boxes. A segmentation model also writes NAME.mask.png, the class of each pixel. `drawing` of each result is NAME.png.
         model, classes, val_augment, tta, dtype, device, threads, batch, max_pixels: as for dlpipe.Predictor.
         progress: called as progress(done, total). True or dlpipe.TqdmProgress() for a bar.
 
     Returns:
-        What `dlpipe predict --json` prints, as a list of dicts: path, class, probability and top (of a detector: path and boxes; of a
+        What `dlpipe predict --json` prints, as a list of dicts: path, class, probability and top (for a detector: path and boxes; for a
         segmentation model: path and shares), or path and error for a file that can't be used.
     """
     files = paths_as_bytes("predict", "paths", paths)

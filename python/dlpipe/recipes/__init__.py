@@ -86,8 +86,8 @@ def is_transform(value: Any) -> bool:
 
 
 class Chain(str):
-    """An expression that was converted from transforms. `is_tensor`: they end with a tensor [C,H,W]. `channels`: as many have the
-    images, 0: as many as before. `scale`: the end of the expression that only sets the range of the values."""
+    """An expression that was converted from transforms. `is_tensor`: they end with a tensor [C,H,W]. `channels`: the number of
+    channels that they set, or 0. `scale`: the end of the expression that only sets the range of the values."""
 
     is_tensor = False
     channels = 0

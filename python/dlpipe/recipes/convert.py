@@ -21,7 +21,7 @@ _MOVES = set("hflip vflip transpose rot90 resize rrc center_crop random_crop pad
 #: Ops that change the size of boxes, and the names of the ops in an expression.
 _RESIZES = set("resize rrc center_crop random_crop pad_crop rotate affine perspective elastic grid_distortion safe_crop ssd_crop "
                "mosaic".split())  # fmt: skip
-#: Ops after which the longer side is as long as before.
+#: Ops that keep the length of the longer side.
 _TURNS = set("hflip vflip transpose rot90 one_of".split())
 #: A resize that limits both sides.
 _LIMITS = re.compile(r"resize\((\d+)(?=[,)])[^()|]*,side=longer\)")
@@ -59,11 +59,11 @@ class Conversion:
         self.no_equal, self.notes = [], []
         self.normalize, self.mean, self.std = "", [], []  # dlpipe's normalize comes last, wherever the library's is
         self.unit, self.size = 255, (0, 0)
-        self.limit = 0  # of both sides of images that differ in size, as LongestMaxSize sets it; 0: none
+        self.limit = 0  # of both sides, for images of different sizes (set by LongestMaxSize); 0: none
         self.scale = ""
         self.done = set()  # the ops so far
-        self.channels = 0  # as Grayscale, RGB and Normalize make them; 0: those of the image
-        self.says_channels = False  # that an expression without the option `channels` isn't the same
+        self.channels = 0  # set by Grayscale, RGB and Normalize; 0: those of the image
+        self.says_channels = False  # whether the expression also needs the option `channels`
         self.is_unscaled, self.is_tensor = False, False  # numbers of 0..255 in floats; torch's resizes instead of Pillow's
 
     def run(self, calls):
@@ -95,7 +95,7 @@ class Conversion:
         return expression
 
     def _limit_after(self, expression, limit):
-        """The limit of both sides of the images that the expression makes of images with such a limit."""
+        """The limit of both sides after the expression, for images that have the limit `limit` before it; 0: none."""
         ops, limits = _OPS.findall(expression), [int(one) for one in _LIMITS.findall(expression)]
         if limits and not {"one_of", "some_of", "any_order"}.intersection(ops):
             rest = expression[max(found.end() for found in _LIMITS.finditer(expression)):]
@@ -165,12 +165,12 @@ class Conversion:
         self.mean, self.std = ([one / 255 if self.is_unscaled else one for one in part.numbers()] for part in (mean, std))
         self.normalize = f"normalize({','.join(':'.join(map(number_text, part)) for part in (self.mean, self.std))})"
         self.std = self.std * len(self.mean) if len(self.std) == 1 else self.std
-        if max(len(self.mean), len(self.std)) == 3:  # which makes three channels of one
+        if max(len(self.mean), len(self.std)) == 3:  # one channel becomes three
             self.channels, self.says_channels = 3, False
         return ""
 
     def gives_channels(self, t, channels):
-        """From here on images have one channel or three. dlpipe decodes them so."""
+        """From here on, images have one channel or three. dlpipe decodes them with as many."""
         if channels == 1 and self.done - _MOVES - {"grayscale"}:
             t.note(f"it comes after {min(self.done - _MOVES - {'grayscale'})}, but dlpipe's images have one channel from the start")
         self.channels, self.says_channels = channels, True
@@ -205,7 +205,7 @@ class Conversion:
                 usual = parameters_of(rule)[0].get("p", 0.5 if one.name == "NoOp" else 1) if rule else 1
                 weight = one.kwargs.get("p", usual)
                 weight = weight if is_number(weight) else usual if is_number(usual) else 1
-            # these ignore whether they are forced
+            # those named here ignore is_forced
             if is_forced and is_call and one.name not in ("SomeOf", "RandomOrder", "OneOrOther") and rule_of(one):
                 one = Call(one.library, one.name, one.args, {**one.kwargs, **({"p": 1} if "p" in parameters_of(rule)[0] else {})},
                            one.line, one.origin, one.text)  # fmt: skip
@@ -225,7 +225,7 @@ class Conversion:
         return _choice(all_, p)
 
     def one_or_other(self, items, p):
-        """The first with probability p, else the last."""
+        """Runs the first item with probability p, else the last."""
         all_ = self.alternatives(items, is_forced=True)
         for i, one in enumerate(all_):
             one.weight = p if i == 0 else 1 - p if i + 1 == len(all_) else 0
@@ -235,7 +235,7 @@ class Conversion:
         return self._several("any_order(", self.alternatives(self.listed(transforms), is_choice=False), "")
 
     def some_of(self, t, transforms, n, p):
-        """Albumentations' SomeOf and RandomOrder. In releases 1.x SomeOf always ran what it drew, as OneOf does; later each p applies."""
+        """Albumentations' SomeOf and RandomOrder. In releases 1.x, SomeOf always runs what it draws, like OneOf; later each p applies."""
         is_first = self.version is not None and self.version < (2,)
         all_ = self.alternatives(self.listed(transforms), is_first and t.name == "SomeOf", is_choice=False)
         n = min(n, sum(bool(one.expression) for one in all_))

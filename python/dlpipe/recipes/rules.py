@@ -125,11 +125,11 @@ def _random_affine(t, degrees, translate=None, scale=None, shear=None, interpola
 
 
 def _elastic(t, alpha, sigma, is_normal, share, rest):
-    """Both libraries smooth one random move per pixel with a Gaussian of width sigma. The spline here has the same width where its
-    spacing is sqrt(3) sigma (a cubic B-spline's variance is a third of its spacing squared), and pixels move as far on average
-    where alpha is that of the noise there times 0.589 / sigma: smoothing leaves 1 / (2 sqrt(pi) sigma) of the noise's deviation,
-    the spline 151/315 of its control points'. Albumentations divides normal noise by its largest number first, which leaves 1 / 2.6 of
-    the deviation of even noise in an image of 224 x 224."""
+    """Both libraries smooth one random move per pixel with a Gaussian of width sigma. dlpipe uses a cubic B-spline. It has the same
+    width if its spacing is sqrt(3) sigma (its variance is a third of its spacing squared). Pixels move as far on average if its alpha
+    is the library's times 0.589 / sigma: the smoothing keeps 1 / (2 sqrt(pi) sigma) of the noise's deviation, and the spline keeps
+    151/315 of its control points' deviation. Albumentations first divides normal noise by its largest number, which leaves 1 / 2.6 of
+    the deviation of uniform noise in an image of 224 x 224."""
     for one in (alpha, sigma):
         if len(set(one.numbers())) > 1:
             t.note(f"dlpipe uses the first {one.name} for both directions")
@@ -495,7 +495,7 @@ def _pad_if_needed(t, min_height=None, min_width=None, *, pad_height_divisor=Non
              for side, divisor in ((min_height, pad_height_divisor), (min_width, pad_width_divisor))]  # fmt: skip
     if pad_height_divisor.given or pad_width_divisor.given:
         t.note("dlpipe pads to a size, not to a multiple of the divisors")
-    # All images have this size then, which only a crop makes known to the loader. It removes nothing.
+    # All images have this size then, but only a crop makes it known to the loader. The crop removes nothing.
     size = "x".join(sides)
     crop = f" center_crop({size})" if 0 < t.conversion.limit <= min(map(float, sides)) else ""
     return f"pad_to({size}{border_mode:border}{fill:fill}){crop}"
@@ -536,7 +536,7 @@ def _axis(argument, axis, usual):
 
 
 def _as_one_op(matrix):
-    """The angle, scale and shears with which the op `affine` is the matrix (a, b, c, d); None if there are none. The op's matrix is
+    """The angle, scale and shears for which the op `affine` has the matrix (a, b, c, d); None if there are none. The op's matrix is
     a scale times rotation after shear of y after shear of x."""
     a, b, c, d = matrix
     if a * d - b * c <= 0:

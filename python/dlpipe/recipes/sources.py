@@ -28,7 +28,7 @@ def _plain(value):
         return {key.__name__ if isinstance(key, type) else key: _plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    if hasattr(value, "tolist"):  # NumPy's and torch's; of float32 the digits that it has
+    if hasattr(value, "tolist"):  # NumPy's and torch's; float32 values keep only their own digits
         listed = value.tolist()
         listed = listed if isinstance(listed, list) else [listed]
         listed = [float(f"{one:.7g}") if isinstance(one, float) and str(value.dtype).endswith("32") else one for one in listed]
@@ -54,7 +54,7 @@ def _of_albumentations(one):
         return Call("albumentations", name, kwargs={**kwargs, "transforms": records(one.transforms)})
     try:
         return saved(one.to_dict()["transform"])
-    except Exception:  # it can't be saved, as Lambda
+    except Exception:  # it can't be saved, such as Lambda
         return Call("albumentations", name)
 
 
@@ -222,7 +222,7 @@ def _computed(function, values):
 def _children(node):
     """The parts of an expression, each with its key: an argument's name or a dictionary's key."""
     if isinstance(node, ast.Call):
-        # T.Resize(256)(image) applies a transform and is not a recipe; Compose([...])(image) is a recipe all the same
+        # T.Resize(256)(image) applies a transform and is not a recipe; Compose([...])(image) is still a recipe
         inner = node.func if isinstance(node.func, ast.Call) else None
         is_compose = inner is not None and _dotted(inner.func).rpartition(".")[2] in ("Compose", "ReplayCompose")
         return ([("", inner)] if is_compose else []) + [("", one) for one in node.args] + [
@@ -241,7 +241,7 @@ class _Reader:
         self.has_lines, self.found = has_lines, []
         self.scopes, self.blocks, self.stars = [_Scope(_FUNCTION, 0, "")], 0, []
         self.used, self.notes, self.size = set(), [], 0
-        # The library that is meant if a class is named without a library and only this library has it.
+        # The library of a class that is named without a library, if only one library has it.
         names = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
         guessed = [library for library in RULES if library != "kornia"]
         owners = [[library for library in guessed if name in RULES[library]] for name in names]
